@@ -1,4 +1,4 @@
-"""Visit a Binder that was built by hand: start its server as Binder does, open the notebook, run it to its end.
+"""Test an emulated Binder build: start its server as Binder does, open the notebook, and run it.
 
 Usage: python binder_visit.py VENV HOME. The base address with a prefix and the token catch most mistakes.
 """
@@ -56,7 +56,7 @@ def server(venv: Path, home: Path) -> Iterator[str]:
 
 
 def wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    """Wait until the server answers; SystemExit with its log if it does not."""
+    """Wait until the server responds; raise SystemExit with its log otherwise."""
     end = time.monotonic() + 60
     while time.monotonic() < end and process.poll() is None:
         try:
@@ -69,7 +69,7 @@ def wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
 
 
 def run_all(page: Page) -> None:
-    """Run All, once there is a kernel (before, the indicator says idle, too), and wait for the last prompt."""
+    """Run All as soon as there is a kernel (before, the indicator also shows idle), and wait for the last prompt."""
     page.locator(".jp-Notebook .jp-Cell").first.wait_for(timeout=PATIENCE)
     expect(page.locator(".jp-Toolbar-kernelName").first).not_to_have_text("No Kernel", timeout=PATIENCE)
     indicator = page.locator(".jp-Notebook-ExecutionIndicator").first
@@ -79,7 +79,7 @@ def run_all(page: Page) -> None:
 
 
 def main(venv: Path, home: Path) -> None:
-    """Open the notebook, run it, and count what failed."""
+    """Open the notebook, run it, and count the failed cells."""
     cells = [cell for cell in json.loads((home / NOTEBOOK).read_text("utf-8"))["cells"] if cell["cell_type"] == "code"]
     expected = sum("raises-exception" in cell["metadata"].get("tags", []) for cell in cells)
     chromium = shutil.which("chromium") or sys.exit("there is no chromium")
@@ -103,7 +103,7 @@ def main(venv: Path, home: Path) -> None:
 
 
 def wait_for_end(page: Page, path: Path, count: int) -> list[dict]:
-    """Wait until the kernel is idle after the last cell, save, and read what was saved."""
+    """Wait until the kernel is idle after the last cell, save, and read the saved notebook."""
     last = page.locator(".jp-Notebook .jp-CodeCell .jp-InputArea-prompt").last
     expect(page.locator(".jp-InputArea-prompt", has_text="[*]:")).to_have_count(0, timeout=PATIENCE)
     expect(last).to_have_text(re.compile(rf"\[{count}\]"), timeout=PATIENCE)

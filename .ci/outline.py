@@ -1,4 +1,4 @@
-"""Make the outline of the continents that the map of locations is drawn on.
+"""Create the outline of the continents for the map of locations.
 
 It is the land of Natural Earth at 1:110 million (https://www.naturalearthdata.com, in the public domain), as the npm
 package world-atlas 2 ships it, without Antarctica and small islands and with fewer points.
@@ -21,19 +21,19 @@ PACKAGE = "world-atlas@2.0.2"
 TARGET = Path(__file__).parent.parent / "pipemagic/notebook/panels/land.json"
 
 TOLERANCE = 0.6
-"""Degrees that the outline may be off."""
+"""Tolerance of the outline in degrees."""
 
 LEAST = 4.0
-"""Square degrees: smaller islands are left out."""
+"""Square degrees: smaller islands are omitted."""
 
 SOUTH = -60.0
-"""Degrees north: what lies below is left out."""
+"""Degrees north: land below is omitted."""
 
 Point = tuple[float, float]
 
 
 def main() -> None:
-    """Write the file anew."""
+    """Write the file."""
     rings = [simplified(ring) for ring in map(unwrapped, rings_of(topology())) if is_wanted(ring)]
     rings.sort(key=len, reverse=True)
     tenths = [[round(10 * number) for point in ring for number in point] for ring in rings]
@@ -42,7 +42,7 @@ def main() -> None:
 
 
 def topology() -> Any:
-    """Give the land's TopoJSON, as the package has it."""
+    """Return the TopoJSON of the package."""
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run(["npm", "pack", "--silent", PACKAGE], cwd=folder, check=True, stdout=subprocess.DEVNULL)
         with tarfile.open(next(Path(folder).glob("*.tgz"))) as package:
@@ -52,7 +52,7 @@ def topology() -> Any:
 
 
 def rings_of(topology: Any) -> list[list[Point]]:
-    """Give the outer rings of all land, as (longitude, latitude) in degrees."""
+    """Return the outer rings of all land, as (longitude, latitude) in degrees."""
     (scale_x, scale_y), (west, south) = topology["transform"]["scale"], topology["transform"]["translate"]
     arcs = []
     for steps in topology["arcs"]:
@@ -74,7 +74,7 @@ def rings_of(topology: Any) -> list[list[Point]]:
 
 
 def unwrapped(ring: list[Point]) -> list[Point]:
-    """Give a ring without jumps from 180 to -180 degrees east: what lies beyond the line has more than 180."""
+    """Return a ring without jumps from 180 to -180 degrees east: points beyond the line have more than 180."""
     whole = [ring[0]]
     for x, y in ring[1:]:
         last = whole[-1][0]
@@ -84,19 +84,19 @@ def unwrapped(ring: list[Point]) -> list[Point]:
 
 
 def is_wanted(ring: list[Point]) -> bool:
-    """Tell whether a ring is north enough and large enough to be seen."""
+    """Return True if a ring is large enough and far enough north."""
     area = sum(x * v - u * y for (x, y), (u, v) in pairwise(ring)) / 2
     return abs(area) >= LEAST and max(y for _, y in ring) > SOUTH
 
 
 def simplified(ring: list[Point]) -> list[Point]:
-    """Leave out points of a closed ring that are hardly off the line without them (Douglas and Peucker)."""
+    """Remove points of a closed ring that are close to the line without them (Douglas and Peucker)."""
     half = len(ring) // 2
     return thinned(ring[: half + 1])[:-1] + thinned(ring[half:])[:-1]
 
 
 def thinned(line: list[Point]) -> list[Point]:
-    """Leave out points of an open line; its ends stay."""
+    """Remove points of an open line; its ends stay."""
     (x, y), (u, v) = line[0], line[-1]
     length = hypot(u - x, v - y) or 1e-9
     offs = [abs((u - x) * (q - y) - (v - y) * (p - x)) / length for p, q in line]

@@ -1,4 +1,4 @@
-"""``python -m benchmarks``: measure, print a table, and with ``--json FILE`` write everything down."""
+"""``python -m benchmarks``: measure, print a table, and with ``--json FILE`` write all samples."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ PARTS = [
     "frames", "memory", "loading", "cells", "requests", "crowd", "latency", "starts", "footprint", "slopes",
     "replication",
 ]  # fmt: skip
-"""The modules that measure; each has `measure(plan)`, which gives lines."""
+"""The modules that measure; each has `measure(plan)`, which returns lines."""
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the chosen parts; 1 if a check was asked for and failed."""
+    """Run the selected parts; return 1 if a check was requested and failed."""
     options = _parse(arguments)
     print(machine(), flush=True)
     plan = Plan(short=options.short, peers=Peers(None if options.no_peers else options.peers))

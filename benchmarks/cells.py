@@ -1,7 +1,7 @@
-"""`%%sql SELECT 1` in a warm kernel beside a bare httpx POST of the same body, and beside JupySQL on local SQLite.
+"""Measure `%%sql SELECT 1` in a warm kernel beside an httpx POST of the same body, and JupySQL on local SQLite.
 
-The bare POST is a cell magic, too. What IPython does around a magic is in both figures: it sets names among Python's
-built-in ones and removes them afterwards, by which all functions lose what the interpreter had cached.
+The POST is a cell magic, too, so both figures include the work of IPython: it adds names to Python's built-in ones and
+removes them afterwards, which invalidates caches of the interpreter.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MEMBER = re.compile(rb'"baton":"[^"]*",|,"baton":"[^"]*"')
 
 @contextmanager
 def connected(target: Target, url: str | None = None) -> Iterator[InteractiveShell]:
-    """Give an IPython without history files, connected to a database, at another address if that is given."""
+    """Return an IPython without history files, connected to a database, or to another address if it is given."""
     config = Config()
     config.HistoryManager.enabled = False
     shell = InteractiveShell.instance(config=config)
@@ -46,7 +46,7 @@ def connected(target: Target, url: str | None = None) -> Iterator[InteractiveShe
 
 
 def recorded(target: Target) -> tuple[str, dict[str, str], bytes]:
-    """Give the path, the headers and the body of the request that a cell sends."""
+    """Return the path, the headers and the body of the request that a cell sends."""
     with Proxy(target.port) as proxy:
         address = target.url.replace(str(target.port), str(proxy.port))
         with connected(target, address) as shell:
@@ -61,12 +61,12 @@ def recorded(target: Target) -> tuple[str, dict[str, str], bytes]:
 
 
 def of_cells(proxy: Proxy) -> list[bytes]:
-    """Give the requests on an open stream; meanwhile the schema may be read in the background, without one."""
+    """Return the requests on an open stream; the schema may be read in the background without a stream."""
     return [request for request in proxy.requests if BATON.search(request)]
 
 
 def bare(client: httpx.Client, target: Target) -> Callable[[], None]:
-    """Give a call that posts what a cell posts, with the newest baton: what a cell cannot do without."""
+    """Return a function that sends the request of a cell with the newest baton."""
     path, headers, body = recorded(target)
     before, _, after = body.partition(baton_of(body))
     url = f"{target.loopback}{path}"
@@ -80,7 +80,7 @@ def bare(client: httpx.Client, target: Target) -> Callable[[], None]:
 
 
 def baton_of(body: bytes) -> bytes:
-    """Give the baton in a request or an answer."""
+    """Return the baton in a request or a response."""
     found = BATON.search(body)
     if found is None or b'"type":"error"' in body:
         raise RuntimeError(body.decode())

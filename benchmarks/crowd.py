@@ -1,8 +1,8 @@
-"""Many clients at once: 200 in a closed loop beside sqld.
+"""Measure 200 clients in a closed loop beside sqld.
 
 sqld never syncs a commit to the disk and refuses ``PRAGMA synchronous``, pipemagic syncs each before it is
 acknowledged. For equal durability both have their data on tmpfs, where a sync costs nothing; the same on a disk
-is shown beside it, where only pipemagic's commits are synced.
+is shown as well, where only pipemagic's commits are synced.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is read and loaded: 200,000 rows of five columns, and the flights from New York in 2013."""
+"""The data: 200,000 rows of five columns, and the flights from New York in 2013."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NAMES = ["Zoë", "Łódź", "東京", "customer", "Ångström", "plain"]
 
 
 def wide(rows: int) -> pd.DataFrame:
-    """Make rows of (integer key, text with letters beyond ASCII, real, integer with 10 % NULL, a date as text)."""
+    """Create rows of (integer key, text with letters beyond ASCII, real, integer with 10 % NULL, date as text)."""
     chance = random.Random(2013)
     return pd.DataFrame({
         "id": range(1, rows + 1),
@@ -41,7 +41,7 @@ def flights() -> pd.DataFrame:
 
 
 def fill(database: pipemagic.Database, rows: int, flight_rows: int) -> None:
-    """Put both tables into a database."""
+    """Create both tables in a database."""
     database.execute(CREATE_WIDE)
     database.load(wide(rows), "wide", "append")
     database.load(flights().head(flight_rows), "flights")

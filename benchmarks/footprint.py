@@ -1,4 +1,4 @@
-"""What a server takes: time until its first answer, memory at rest, memory of an open stream; beside sqld."""
+"""Measure the time to the first response, the memory at rest and that of an open stream, beside sqld."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from benchmarks.servers import Target
 from pipemagic.service.sqld.binary import NoSqld
 
 ROUNDS, STREAMS = 5, 100
-"""So many streams are opened at a time; all of them stay open."""
+"""The number of streams that are opened at a time; all of them stay open."""
 READ = {"type": "execute", "stmt": {"sql": "SELECT count(*) FROM sqlite_schema"}}
 MANY_STREAMS = ("--max-concurrent-connections", "2000")
 
 
 def measure(plan: Plan) -> list[Line]:
-    """Start each server anew in each round."""
+    """Start each server in each round."""
     with tempfile.TemporaryDirectory() as folder:
         ours, resting = _starts(Path(folder), plan.rounds)
     theirs, their_resting = _sqld_starts(plan.rounds)
@@ -31,14 +31,14 @@ def measure(plan: Plan) -> list[Line]:
         their_streams = [_stream_memory(sqld) for _ in range(ROUNDS)] if sqld else None
     opened = ROUNDS * STREAMS
     return [
-        Line("service, from its start to the first answer", "s", ours, beside, theirs, below(0.5)),
+        Line("service, from its start to the first response", "s", ours, beside, theirs, below(0.5)),
         Line("service, memory at rest", "MB", resting, beside, their_resting, below(80)),
         Line(f"service, memory of an open stream ({opened} of them)", "KB", streams, beside, their_streams, below(200)),
     ]
 
 
 def _starts(folder: Path, rounds: int) -> tuple[list[float], list[float]]:
-    """Start the service over a folder that has a database; gives seconds, and megabytes after one answer."""
+    """Start the service over a folder with a database; return seconds, and megabytes after one response."""
     with servers.running(folder) as (_, url, organization), servers.platform(folder, url, organization) as api:
         api.create_group("default", "ams")
         api.create_database("bench", "default")
@@ -78,7 +78,7 @@ def _sqld_starts(rounds: int) -> tuple[list[float], list[float]]:
 
 
 def _stream_memory(target: Target) -> float:
-    """Open more streams that have read; gives the kilobytes of the server's memory that one takes."""
+    """Open more streams and read on them; return the kilobytes of the server's memory for one."""
     post(target, READ, {"type": "close"})
     before = target.memory
     for _ in range(STREAMS):
@@ -87,7 +87,7 @@ def _stream_memory(target: Target) -> float:
 
 
 def post(target: Target, *requests: dict[str, object]) -> None:
-    """Send one pipeline over a connection of its own."""
+    """Send one pipeline over a new connection."""
     request = urllib.request.Request(
         f"{target.loopback}/v2/pipeline", json.dumps({"requests": requests}).encode(), target.headers, method="POST"
     )

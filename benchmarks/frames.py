@@ -1,4 +1,4 @@
-"""Rows to DataFrames: from sqld beside `curl` and other clients, from the service beside pandas on the same file."""
+"""Measure rows to DataFrames: from sqld beside `curl` and other clients, from the service beside pandas."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ READERS = ("libsql", "turso-serverless", "libsql-client")
 
 
 def measure(plan: Plan) -> list[Line]:
-    """Measure what fits into one answer, and what comes over the cursor."""
+    """Measure results that fit into one response, and results by cursor."""
     rows, flight_rows = plan.pick(data.ROWS, 50_000), plan.pick(len(data.flights()), 10_000)
     lines = []
     with servers.service(options=UNLIMITED) as service, servers.sqld(options=SQLD_UNLIMITED) as sqld:
@@ -38,7 +38,7 @@ def measure(plan: Plan) -> list[Line]:
         lines.append(_csv(service, flight_rows))
     with servers.sqld() as limited:
         if limited is not None:
-            # A result that one answer can hold would not come over the cursor.
+            # A result that fits into one response would not use the cursor.
             lines += _over_the_cursor(plan, limited, data.ROWS)
     return lines
 
@@ -81,7 +81,7 @@ def _csv(service: Target, rows: int) -> Line:
 
 
 def _beside(what: str, values: dict[str, list[float]], curl: float) -> list[Line]:
-    """Compare reading from both servers with the references that were measured; ``curl`` is the aim beside that."""
+    """Compare reads from both servers with the measured references."""
     ours = values["the service"]
     lines = [
         Line(f"{what} from the service to a DataFrame", "s", ours, "pandas.read_sql", values["pandas"], at_most(1.2))
@@ -125,7 +125,7 @@ def _read_locally(path: Path, query: str) -> float:
 
 
 def _download(curl: str, target: Target, query: str) -> float:
-    """Let curl send what a client sends, and write the answer into a file."""
+    """Send the request of a client with curl, and write the response to a file."""
     with tempfile.TemporaryDirectory() as folder:
         body = Path(folder) / "body.json"
         body.write_bytes(messages.pipeline([messages.Execute(messages.Stmt(query)), messages.Close()]))
@@ -140,7 +140,7 @@ def _download(curl: str, target: Target, query: str) -> float:
 def _readers(
     plan: Plan, target: Target | None, query: str, packages: tuple[str, ...] = READERS
 ) -> Iterator[dict[str, Callable[[], float]]]:
-    """Give what reads the query with other clients."""
+    """Return functions that read the query with other clients."""
     if target is None:
         yield {}
         return
@@ -151,7 +151,7 @@ def _readers(
 
 
 def _over_the_cursor(plan: Plan, target: Target, rows: int) -> list[Line]:
-    """Compare a cell whose result is too large for one response of sqld with libsql, which always asks by cursor."""
+    """Compare a cell whose result is too large for one response of sqld with libsql, which always uses a cursor."""
     with target.connect() as database:
         database.execute(data.CREATE_WIDE)
         database.load(data.wide(rows), "wide", "append")

@@ -1,4 +1,4 @@
-"""A cell of twenty statements on a network that takes 50 ms there and back, beside twenty cells and other clients."""
+"""Measure a cell of twenty statements with a round trip of 50 ms, beside twenty cells and other clients."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STATEMENTS = [f"SELECT {number}" for number in range(20)]
 
 
 def measure(plan: Plan) -> list[Line]:
-    """Measure on sqld, for which all clients are made, or else on the service."""
+    """Measure on sqld, which all clients support, or else on the service."""
     with servers.sqld() as sqld:
         if sqld is not None:
             return _measure(plan, sqld)
@@ -53,7 +53,7 @@ def _measure(plan: Plan, target: Target) -> list[Line]:
 
 
 def _requests(target: Target) -> float:
-    """Count the requests of the cell, where no other client sends any."""
+    """Count the requests of the cell while no other client sends any."""
     with Proxy(target.port) as proxy, connected(target, f"http://127.0.0.1:{proxy.port}") as shell:
         proxy.requests.clear()
         _together(shell)

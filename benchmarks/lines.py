@@ -1,4 +1,4 @@
-"""The lines of the table: a figure of ours, what it stands beside, what is aimed at, and whether that is reached."""
+"""The lines of the table: a figure, its reference, the aim, and whether it is reached."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from enum import Enum
 from typing import Any
 
 MACHINE_UNITS = ("s", "KB", "MB")
-"""Units of figures that depend on the machine: such a figure by itself is never far off."""
+"""Units of figures that depend on the machine: such a figure without a reference is never far off."""
 
 
 class Of(Enum):
-    """Which figure of a line an aim is for."""
+    """The figure of a line to which an aim applies."""
 
     VALUE = "value"
     RATIO = "ratio"  # ours by the reference's
@@ -22,38 +22,38 @@ class Of(Enum):
 
 @dataclass(frozen=True)
 class Aim:
-    """What a figure should be: at most or at least ``limit``."""
+    """The aim of a figure: at most or at least ``limit``."""
 
     limit: float
     of: Of = Of.RATIO
     at_most: bool = True
 
     def reached(self, figure: float) -> bool:
-        """Tell whether the figure is good enough."""
+        """Return True if the figure reaches the aim."""
         return figure <= self.limit if self.at_most else figure >= self.limit
 
     def far_off(self, figure: float) -> bool:
-        """Tell whether the figure is not even half as good."""
+        """Return True if the figure is not even half as good."""
         return figure > 2 * self.limit if self.at_most else figure < self.limit / 2
 
 
 def at_most(limit: float) -> Aim:
-    """Ours by the reference's is no more than this."""
+    """Return an aim: ours divided by the reference's is at most this."""
     return Aim(limit)
 
 
 def at_least(limit: float) -> Aim:
-    """Ours by the reference's is no less than this."""
+    """Return an aim: ours divided by the reference's is at least this."""
     return Aim(limit, at_most=False)
 
 
 def faster(times: float) -> Aim:
-    """Take at most one of so many parts of the reference's time."""
+    """Return an aim: ours is faster than the reference by at least this factor."""
     return Aim(times, Of.FASTER, at_most=False)
 
 
 def below(limit: float) -> Aim:
-    """Ours is no more than this, in the unit of the line."""
+    """Return an aim: ours is at most this, in the unit of the line."""
     return Aim(limit, Of.VALUE)
 
 
@@ -70,17 +70,17 @@ class Line:
 
     @property
     def median(self) -> float:
-        """Ours."""
+        """The median of ours."""
         return statistics.median(self.values)
 
     @property
     def reference_median(self) -> float | None:
-        """The reference's."""
+        """The median of the reference's."""
         return statistics.median(self.reference_values) if self.reference_values else None
 
     @property
     def ratio(self) -> float | None:
-        """Ours by the reference's, or the other way round where the aim is to be faster."""
+        """Ours divided by the reference's, or the inverse if the aim is to be faster."""
         if not self.reference_median:
             return None
         ratio = self.median / self.reference_median
@@ -88,32 +88,32 @@ class Line:
 
     @property
     def judged(self) -> float | None:
-        """The figure that the aim is for; None without an aim, or without the reference that it needs."""
+        """The figure to which the aim applies; None without an aim, or without the reference that it needs."""
         if self.aim is None:
             return None
         return self.median if self.aim.of is Of.VALUE else self.ratio
 
     @property
     def reached(self) -> bool | None:
-        """Whether the aim is reached; None if that cannot be told."""
+        """Whether the aim is reached; None if it is unknown."""
         return None if self.aim is None or self.judged is None else self.aim.reached(self.judged)
 
     @property
     def far_off(self) -> bool:
-        """Whether the aim is missed by half, by a figure that another machine would give as well."""
+        """Whether the aim is missed by half, in a figure that does not depend on the machine."""
         if self.aim is None or self.judged is None:
             return False
         return self.aim.far_off(self.judged) and not (self.aim.of is Of.VALUE and self.unit in MACHINE_UNITS)
 
     def as_json(self) -> dict[str, Any]:
-        """Everything, for programs."""
+        """Return all values, for programs."""
         aim = self.aim and {"limit": self.aim.limit, "of": self.aim.of.value, "at_most": self.aim.at_most}
         derived = {"median": self.median, "reference_median": self.reference_median, "ratio": self.ratio}
         return {**asdict(self), "aim": aim, **derived, "reached": self.reached, "far_off": self.far_off}
 
 
 def table(lines: Sequence[Line]) -> str:
-    """Lay the lines out for people."""
+    """Format the lines as a table."""
     rows = [("what", "median", "beside", "median", "ratio", "aim", ""), *map(_row, lines)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     texts = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]

@@ -1,4 +1,4 @@
-"""Rows a second into a new table, beside pandas into a local file and a batch of libsql-client; copies and diffs."""
+"""Measure rows per second into a new table, beside pandas and libsql-client; copies and diffs."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _lines(
     targets: list[Target], what: str, frame: pd.DataFrame, folder: Path, aims: tuple[float, float],
     others: dict[str, Callable[[], float]],
 ) -> list[Line]:  # fmt: skip
-    """Load a frame into the targets, in turns with pandas and ``others``; look at every value afterwards."""
+    """Load a frame into the targets, in turn with pandas and ``others``; check every value afterwards."""
     candidates = {target.name: _loading(target, frame) for target in targets}
     candidates["pandas"] = lambda: _to_sql(frame, folder / "local.sqlite")
     values = interleave(ROUNDS, candidates | others)
@@ -101,7 +101,7 @@ def _batch(target: Target, call: Callable[..., float], path: Path) -> float:
 
 
 def _check(target: Target, frame: pd.DataFrame) -> None:
-    """Look whether what was measured is right: every value, and every type."""
+    """Check every value and every type of the loaded table."""
     with target.connect() as database, database.cursor(f"SELECT * FROM {TABLE} ORDER BY rowid") as cursor:
         found = (tuple(map(decode, row)) for rows in cursor for row in rows)
         for row, expected in zip(found, map(tuple, _plain(frame)), strict=True):
@@ -110,5 +110,5 @@ def _check(target: Target, frame: pd.DataFrame) -> None:
 
 
 def _plain(frame: pd.DataFrame) -> list[list[object]]:
-    """Give the rows as Python values, None for what is missing."""
+    """Return the rows as Python values, None for missing values."""
     return frame.astype(object).where(frame.notna(), None).values.tolist()

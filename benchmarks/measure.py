@@ -1,4 +1,4 @@
-"""Interleaved measuring: every candidate once a round, so that a noisy minute hits all of them alike."""
+"""Interleaved measurements: every candidate once in each round, so that noise affects all of them."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from benchmarks.peers import Peers
 Figure = TypeVar("Figure")
 
 FLAT = 0.2
-"""Growth below this share of the fixed cost is taken for noise."""
+"""Growth below this share of the fixed cost counts as noise."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How much is measured: in full, or ``short`` as for CI; and the peers, if they are wanted."""
+    """The extent of the measurements: full, or ``short`` as for CI; and the peers, if any."""
 
     short: bool
     peers: Peers
 
     @property
     def rounds(self) -> int:
-        """How often each candidate is called."""
+        """The number of calls of each candidate."""
         return self.pick(11, 5)
 
     def pick(self, full: Figure, short: Figure) -> Figure:
-        """Give one of the two."""
+        """Return one of the two values."""
         return short if self.short else full
 
 
 def interleave(rounds: int, candidates: Mapping[str, Callable[[], Figure]]) -> dict[str, list[Figure]]:
-    """Call every candidate once a round, in turning order; each gives its own figure."""
+    """Call every candidate once in each round, in rotating order; each returns its figure."""
     values: dict[str, list[Figure]] = {name: [] for name in candidates}
     names = list(candidates)
     for number in range(rounds + 1):
@@ -52,7 +52,7 @@ def interleave(rounds: int, candidates: Mapping[str, Callable[[], Figure]]) -> d
 
 
 def seconds(call: Callable[[], Any], times: int = 1) -> float:
-    """Time ``times`` calls; gives seconds for one."""
+    """Time ``times`` calls; return the seconds of one."""
     start = time.perf_counter()
     for _ in range(times):
         call()
@@ -67,9 +67,9 @@ def processor_seconds(call: Callable[[], Any]) -> float:
 
 
 def exponent(sizes: Sequence[int], costs: Sequence[float]) -> float:
-    """Give the power of the size by which the cost grows between the two largest sizes: 1 is linear, 0 is flat.
+    """Return the power of the size by which the cost grows between the two largest sizes: 1 is linear, 0 is constant.
 
-    The least cost, that of a small size, is taken for the fixed cost and comes off; what is left of it is noise.
+    The lowest cost, that of a small size, counts as the fixed cost and is subtracted.
     """
     fixed, noise = min(costs), min(costs) * FLAT
     before, after = (max(cost - fixed, noise) for cost in costs[-2:])
@@ -77,7 +77,7 @@ def exponent(sizes: Sequence[int], costs: Sequence[float]) -> float:
 
 
 def machine() -> str:
-    """One line on what it was measured with."""
+    """Return one line about the machine and the versions."""
     versions = ", ".join(f"{name} {metadata.version(name)}" for name in ("pandas", "httpx", "apsw", "uvicorn"))
     return (
         f"{_processor()}, {os.cpu_count()} cores, {platform.system()} {platform.release()}; "

@@ -1,10 +1,10 @@
-"""Memory and time of a large result from the embedded service, which has to come over its cursor.
+"""Measure the memory and time of a large result from the embedded service, by cursor.
 
     python -m benchmarks.memory ROWS
 
-runs as a process of its own, since a peak is known of whole processes only, and prints JSON: ``growth`` is by how much
-the peak of the memory grew (bytes), ``frame`` what the DataFrame takes by its own account, ``seconds`` how long it took
-from the request to the DataFrame, ``cpu`` how much of that this process worked, ``cells`` how many cells it has.
+runs in a separate process, since only processes have a peak, and prints JSON: ``growth`` is the growth of the peak
+memory in bytes, ``frame`` the size that the DataFrame reports, ``seconds`` the time from the request to the DataFrame,
+``cpu`` the processor time of this process in it, and ``cells`` the number of cells.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TABLE = "CREATE TABLE wide(id INTEGER PRIMARY KEY, name TEXT, price REAL, amount
 
 
 def measure(plan: Plan) -> list[Line]:
-    """Compare the peak with the DataFrame, and the time of ten times as many cells."""
+    """Compare the peak with the size of the DataFrame, and the time with that of a tenth of the cells."""
     rounds = plan.pick(5, 1)
     small, large = ([measured(rows) for _ in range(rounds)] for rows in (SMALL, LARGE))
     growth, frame = ([run[key] / 1e6 for run in large] for key in ("growth", "frame"))
@@ -44,7 +44,7 @@ def measure(plan: Plan) -> list[Line]:
 
 
 def measured(rows: int) -> dict[str, Any]:
-    """Measure a result of so many rows in a process of its own."""
+    """Measure a result with this number of rows in a separate process."""
     command = [sys.executable, "-m", "benchmarks.memory", str(rows)]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=True, cwd=Path(__file__).parents[1])
     told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
@@ -52,7 +52,7 @@ def measured(rows: int) -> dict[str, Any]:
 
 
 def measure_here(rows: int) -> dict[str, Any]:
-    """Measure it in this process, which has to be a fresh one."""
+    """Measure it in this process, which must be a new one."""
     from benchmarks.servers import service
     from pipemagic.session import Session
 
@@ -60,7 +60,7 @@ def measure_here(rows: int) -> dict[str, Any]:
         session.connect(target.url, name="bench")
         session.run(TABLE)
         session.run(ROWS.format(rows))
-        session.run("SELECT * FROM wide LIMIT 5000")  # what is imported and made once
+        session.run("SELECT * FROM wide LIMIT 5000")  # imports and other work that is done once
         reset_peak()
         before, started, worked = peak(), time.perf_counter(), time.process_time()
         result = session.run_cell("SELECT * FROM wide")
@@ -73,13 +73,13 @@ def measure_here(rows: int) -> dict[str, Any]:
 
 
 def reset_peak() -> None:
-    """Let the peak begin anew, where the system can do so."""
+    """Reset the peak, if the system supports it."""
     if os.path.exists("/proc/self/clear_refs"):
         Path("/proc/self/clear_refs").write_text("5")
 
 
 def peak() -> int:
-    """Give the most memory that this process ever had, in bytes."""
+    """Return the peak memory of this process in bytes."""
     if sys.platform == "linux":
         lines = Path("/proc/self/status").read_text().splitlines()
         return 1024 * int(next(line.split()[1] for line in lines if line.startswith("VmHWM")))

@@ -1,4 +1,4 @@
-"""A TCP proxy that is as slow as a network, and keeps the requests that went through it."""
+"""A TCP proxy with the delay of a network, which records the requests."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from types import TracebackType
 
 
 class Requests:
-    """Cuts what one connection sends into HTTP requests; bodies have a Content-Length."""
+    """Separates the bytes of a connection into HTTP requests; bodies have a Content-Length."""
 
     def __init__(self, whole: list[bytes]) -> None:
         self._whole = whole
         self._pending = b""
 
     def feed(self, data: bytes) -> None:
-        """Take in some bytes."""
+        """Add received bytes."""
         self._pending += data
         while b"\r\n\r\n" in self._pending:
             head, _, rest = self._pending.partition(b"\r\n\r\n")
@@ -27,7 +27,7 @@ class Requests:
 
 
 class Proxy:
-    """Passes on to a port of loopback, in a thread of its own; each direction takes ``delay`` seconds."""
+    """Forwards to a port of loopback in a thread; each direction takes ``delay`` seconds."""
 
     def __init__(self, port: int, delay: float = 0.0) -> None:
         self.port = 0
@@ -69,7 +69,7 @@ class Proxy:
     async def _pass_on(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, requests: Requests | None = None
     ) -> None:
-        """Read at once and write later, so that what comes meanwhile is not held up twice."""
+        """Read immediately and write later, so that data that arrives meanwhile is not delayed twice."""
         late: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
         writing = asyncio.create_task(self._write(late, writer))
         data = b"..."

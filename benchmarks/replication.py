@@ -1,4 +1,4 @@
-"""What a commit costs with a replica: bytes shipped, and the time from the commit until the replica shows it."""
+"""Measure a commit with a replica: the bytes copied, and the time until the replica has it."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _database(service: Service, megabytes: int) -> OpenDatabase:
 def _until_shown(database: OpenDatabase, number: int) -> float:
     writer, replica = database.take(), replicas_of(database)["nrt"]
     writer.raw.execute("UPDATE t SET a = ? WHERE id = ?", (f"row {number}", 1 + number * 997))
-    began = time.perf_counter()  # after the commit, whose time depends on what else the disk does
+    began = time.perf_counter()  # after the commit, whose time depends on other work of the disk
     waiter = replica.wait_for(database.index, float("inf"))
     waiter.wait(30)
     assert waiter.granted, "the replica did not follow"

@@ -1,4 +1,4 @@
-"""Requests a second of `SELECT 1` and close, and how long the slowest take: the service beside sqld."""
+"""Measure requests per second of `SELECT 1` and close, and their p99: the service beside sqld."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BODY = b'{"requests":[{"type":"execute","stmt":{"sql":"SELECT 1"}},{"type":"clos
 
 
 class Caller(asyncio.Protocol):
-    """One connection: sends the next request as soon as an answer is whole. Cheap, so that it is not measured."""
+    """One connection: sends the next request as soon as a response is complete, with little work."""
 
     def __init__(self, request: bytes, wanted: int, done: asyncio.Future[list[float]]) -> None:
         self.request, self.wanted, self.done = request, wanted, done
@@ -33,7 +33,7 @@ class Caller(asyncio.Protocol):
         self.transport.write(self.request)
 
     def data_received(self, data: bytes) -> None:
-        """Look for the end of an answer."""
+        """Search for the end of a response."""
         self.buffer += data
         head, blank, body = self.buffer.partition(b"\r\n\r\n")
         if not blank or len(body) < length_of(head):
@@ -51,7 +51,7 @@ class Caller(asyncio.Protocol):
             self.transport.close()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Fail if it was too early."""
+        """Record a connection that was closed too early."""
         if not self.done.done():
             self.done.set_exception(error or ConnectionError("the server closed the connection"))
 
@@ -62,7 +62,7 @@ def length_of(head: bytes) -> int:
 
 
 async def load(target: Target, connections: int, each: int) -> tuple[float, float]:
-    """Send ``each`` requests over each connection; gives requests a second, and what 99 of 100 took at most."""
+    """Send ``each`` requests over each connection; return requests per second and the p99 in seconds."""
     head = "".join(f"{name}: {value}\r\n" for name, value in target.headers.items())
     request = f"POST /v2/pipeline HTTP/1.1\r\nContent-Length: {len(BODY)}\r\n{head}\r\n".encode() + BODY
     loop = asyncio.get_running_loop()

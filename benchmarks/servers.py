@@ -1,4 +1,4 @@
-"""What is measured: the service as a process, and sqld where there is one."""
+"""The measured servers: the service as a process, and sqld if it is available."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from pipemagic.service.sqld.binary import NoSqld, find
 
 UNLIMITED = ("--max-response", "4GB")
 SQLD_UNLIMITED = ("--max-response-size", "4GB", "--max-total-response-size", "8GB")
-"""What lets the servers answer with results of any size."""
+"""Options that allow responses of any size."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """A database on a server: where to connect, what to send as Host, the token, the server's process and folder."""
+    """A database on a server: its address, Host header and token, and the server's process and folder."""
 
     name: str
     port: int
@@ -40,28 +40,28 @@ class Target:
 
     @property
     def loopback(self) -> str:
-        """The address without names, which leads to the same database."""
+        """The IP address, which leads to the same database."""
         return f"http://127.0.0.1:{self.port}"
 
     @property
     def headers(self) -> dict[str, str]:
-        """What every request carries."""
+        """The headers of every request."""
         return {"Host": self.host, "Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
 
     @property
     def memory(self) -> int:
-        """Bytes of memory that the server's processes have."""
+        """The memory of the server's processes in bytes."""
         process = psutil.Process(self.pid)
         return sum(one.memory_info().rss for one in [process, *process.children(recursive=True)])
 
     def connect(self) -> pipemagic.Database:
-        """Give a client of the database."""
+        """Return a client of the database."""
         return pipemagic.connect(self.url, self.token)
 
 
 @contextmanager
 def running(folder: Path, options: tuple[str, ...] = ()) -> Iterator[tuple[subprocess.Popen[bytes], str, str]]:
-    """Run `pipemagic serve` over a folder; gives its process, its address and its organization."""
+    """Run `pipemagic serve` over a folder; yield its process, its address and its organization."""
     command = [sys.executable, "-m", "pipemagic", "serve", "--port", "0", "--data", folder, *options]
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
     assert process.stdout is not None
@@ -74,14 +74,14 @@ def running(folder: Path, options: tuple[str, ...] = ()) -> Iterator[tuple[subpr
 
 
 def platform(folder: Path, url: str, organization: str) -> pipemagic.Management:
-    """Give a client of the management API of the service over a folder."""
+    """Return a client of the management API of the service over a folder."""
     token = (folder / "platform-token").read_text().strip()
     return pipemagic.management(url, token, organization=organization)
 
 
 @contextmanager
 def service(parent: Path | None = None, options: tuple[str, ...] = ()) -> Iterator[Target]:
-    """Run `pipemagic serve` over a folder of its own, in ``parent`` if given."""
+    """Run `pipemagic serve` over a new folder, in ``parent`` if given."""
     with tempfile.TemporaryDirectory(dir=parent) as name, running(Path(name), options) as (process, url, organization):
         with platform(Path(name), url, organization) as api:
             api.create_group("default", "ams")
@@ -94,7 +94,7 @@ def service(parent: Path | None = None, options: tuple[str, ...] = ()) -> Iterat
 
 @contextmanager
 def sqld(parent: Path | None = None, options: tuple[str, ...] = ()) -> Iterator[Target | None]:
-    """Run sqld, its data in ``parent`` if given; None, and a line that says why, where there is none."""
+    """Run sqld, with its data in ``parent`` if given; if it is missing, print the reason and yield None."""
     with tempfile.TemporaryDirectory(dir=parent) as name:
         unpack = Path(name) / "binary"
         unpack.mkdir()
@@ -105,7 +105,7 @@ def sqld(parent: Path | None = None, options: tuple[str, ...] = ()) -> Iterator[
             yield None
             return
         try:
-            # It goes by the first label of the host, so by this name the address 127.0.0.1 leads to it as well.
+            # sqld selects the database by the first label of the host, so 127.0.0.1 leads to this name as well.
             database = server.database("127")
             yield Target("sqld", server.port, database.host, database.token, server.process.pid, Path(name))
         finally:

@@ -1,4 +1,4 @@
-"""How cost grows with size: rows, columns, open streams, databases, tables. Nothing may be worse than linear."""
+"""Measure how costs grow with the number of rows, columns, open streams, databases and tables: at most linearly."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from benchmarks.servers import Target
 from pipemagic.hrana.messages import Execute, Stmt
 
 LINEAR = 1.1
-"""The largest exponent that is taken for linear: caches get too small as tables grow."""
+"""The largest exponent that counts as linear: caches become too small as tables grow."""
 
 ROUNDS = 5
 COLUMNS = [1, 10, 100, 500]
@@ -42,13 +42,13 @@ def measure(plan: Plan) -> list[Line]:
 
 
 def _slope(what: str, sizes: Sequence[int], costs: Sequence[float], of: str) -> Line:
-    """Give a line that tells all costs, for the power by which they grow."""
+    """Return a line with all costs and the power by which they grow."""
     found = ", ".join(f"{size:,}: {1000 * cost:,.1f}" for size, cost in zip(sizes, costs, strict=True))
     return Line(f"{what}, ms by {of} ({found})", "exponent", [exponent(sizes, costs)], aim=below(LINEAR))
 
 
 def _timed(calls: dict[int, Callable[[], object]]) -> list[float]:
-    """Give the median of what each call takes."""
+    """Return the median time of the calls."""
     timed = {str(size): lambda call=call: seconds(call) for size, call in calls.items()}
     return [statistics.median(values) for values in interleave(ROUNDS, timed).values()]
 
@@ -77,7 +77,7 @@ def _columns(service: Target, rows: int = 1000) -> list[Line]:
 
 
 def _streams(service: Target, sizes: Sequence[int]) -> list[Line]:
-    """Open streams that stay open, and send requests of others meanwhile."""
+    """Open streams, keep them open, and send other requests meanwhile."""
     opened, beside, streams = [], [], []
     with service.connect() as database:
         start = time.perf_counter()
@@ -119,7 +119,7 @@ def _databases(sizes: Sequence[int]) -> list[Line]:
 
 
 def _create(api: pipemagic.Management, have: int, size: int) -> float:
-    """Create the databases that there are not yet; gives the seconds."""
+    """Create the missing databases; return the seconds."""
     if not have:
         api.create_group("default", "ams")
     start = time.perf_counter()
@@ -160,7 +160,7 @@ def _tab(shell: InteractiveShell, cell: str = CELL) -> list[str]:
 
 
 def _until_known(shell: InteractiveShell, size: int, patience: float = 30) -> None:
-    """Press Tab until the schema, which is read in the background, is there."""
+    """Press Tab until the schema has been read in the background."""
     end = time.monotonic() + patience
     while not _tab(shell, f"{CELL}{size - 1}"):
         if time.monotonic() > end:

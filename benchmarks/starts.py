@@ -1,4 +1,4 @@
-"""How long it takes until something can be seen, in fresh processes: loading, importing, from connecting to a frame."""
+"""Measure start times in new processes: loading, importing, and from connecting to a DataFrame."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ shell.run_line_magic("load_ext", "pipemagic")
 loaded = time.perf_counter()
 """
 
-# Each runs in a process and a data folder of its own, and prints seconds.
+# Each runs in a new process with a new data folder, and prints seconds.
 LOAD_EXT = SHELL + "print(json.dumps(loaded - begin))"
 FIRST_FRAME = (
     SHELL
@@ -66,7 +66,7 @@ def measure(plan: Plan) -> list[Line]:
 
 
 def run(script: str) -> float:
-    """Give the seconds that a script prints last, in a new process."""
+    """Run a script in a new process; return the seconds that it prints last."""
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
             [sys.executable, "-c", script],

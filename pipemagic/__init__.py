@@ -1,7 +1,7 @@
 """pipemagic: SQL over HTTP for notebooks.
 
 In a notebook: ``%load_ext pipemagic``, ``%pipedb connect``, ``%%sql``. In any Python program: ``pipemagic.connect(url,
-token=...)`` and ``pipemagic.management(url, token=...)``. Nothing heavy is imported before it is used.
+token=...)`` and ``pipemagic.management(url, token=...)``. Large packages are imported on first use.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from pipemagic import errors, panels
-    from pipemagic.client.database import Database, DatabaseTransaction, Result, connect
+    from pipemagic.client.database import Database, DatabaseTransaction, connect
+    from pipemagic.client.result import Result
     from pipemagic.errors import (
         AddressError,
         AlreadyExists,
@@ -93,14 +94,14 @@ _HOMES = {
     "Database": "pipemagic.client.database",
     "DatabaseTransaction": "pipemagic.client.database",
     "Management": "pipemagic.management_api.client",
-    "Result": "pipemagic.client.database",
+    "Result": "pipemagic.client.result",
     "connect": "pipemagic.client.database",
     "management": "pipemagic.management_api.client",
 }
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name from where it is defined, at its first use."""
+    """Import a public name on first use."""
     if name not in __all__:
         raise AttributeError(f"module 'pipemagic' has no attribute {name!r}")
     if name in ("errors", "panels"):
@@ -122,7 +123,7 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
 
 
 def unload_ipython_extension(shell: InteractiveShell) -> None:
-    """Take them away again (``%unload_ext pipemagic``)."""
+    """Remove them (``%unload_ext pipemagic``)."""
     from pipemagic.notebook import unload_ipython_extension
 
     unload_ipython_extension(shell)

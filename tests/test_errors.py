@@ -1,4 +1,4 @@
-"""Errors carry what is known as data."""
+"""Errors have their details as fields."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def assigned(path: Path) -> Iterator[str]:
                 yield ast.unparse(target)
 
 
-def test_errors_are_not_edited_after_they_are_made():
+def test_errors_are_not_modified_after_their_creation():
     root = Path(pipemagic.__file__).parent
     found = {str(path.relative_to(root).as_posix()): list(assigned(path)) for path in root.rglob("*.py")}
     assert {path: fields for path, fields in found.items() if fields} == {}

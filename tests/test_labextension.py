@@ -1,4 +1,4 @@
-"""The lab extension that is committed as it is served: its parts agree, and the package brings it along."""
+"""The committed lab extension: its files agree, and the package contains it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import tomllib
 from pathlib import Path
 
 import pipemagic
-from pipemagic.notebook.options import OPTIONS
+from pipemagic.notebook.sql_options import OPTIONS
 
 ROOT = Path(__file__).parent.parent
 EXTENSION = ROOT / "labextension"

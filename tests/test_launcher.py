@@ -206,7 +206,7 @@ def test_kernels_that_start_at_the_same_time_share_one_service(folder, kernels):
 @posix
 @pytest.mark.parametrize("name", ["", RUNTIME_FILE, PLATFORM_TOKEN_FILE])
 def test_a_service_of_another_user_is_not_used(folder, give_away, name, monkeypatch):
-    """It would read the statements, and would get this user's requests with their tokens."""
+    """That user could read the statements and the tokens of this user's requests."""
     with launcher.ensure(folder) as lease:
         owner = folder.stat().st_uid
         with monkeypatch.context() as patch:
@@ -368,7 +368,7 @@ def test_a_temporary_service_ends_with_its_kernel(kernels, tmp_path, monkeypatch
     assert list(tmp_path.iterdir()) == []
 
 
-# -- the default folder, imports, meanwhile
+# -- the default folder, imports, work during the start
 
 
 def test_the_default_folder(monkeypatch, tmp_path):
@@ -391,11 +391,11 @@ def test_the_launcher_imports_nothing_heavy():
     assert done.stdout.strip() == "[]"
 
 
-def test_meanwhile_is_called_only_if_a_service_is_started(folder):
+def test_while_starting_is_called_only_if_a_service_is_started(folder):
     calls = []
-    with launcher.ensure(folder, meanwhile=lambda: calls.append(launcher.find(folder))):
+    with launcher.ensure(folder, while_starting=lambda: calls.append(launcher.find(folder))):
         assert calls == [None]
-        with launcher.ensure(folder, meanwhile=lambda: calls.append("again")):
+        with launcher.ensure(folder, while_starting=lambda: calls.append("again")):
             assert calls == [None]
-    with launcher.temporary(meanwhile=lambda: calls.append("temporary")):
+    with launcher.temporary(while_starting=lambda: calls.append("temporary")):
         assert calls == [None, "temporary"]

@@ -1,4 +1,4 @@
-"""The rules of who may import whom, as data."""
+"""The import rules between the parts of the package."""
 
 import ast
 import json
@@ -14,10 +14,10 @@ import pipemagic
 
 ROOT = Path(pipemagic.__file__).parent
 
-# Each layer may import what stands above it, never what stands below or beside it in its line.
+# A part may import from the lines above its own, not from its own line or the lines below.
 LAYERS = [
-    ["errors", "version"],
-    ["hrana", "sql", "svg", "geography", "secret_scan", "config", "terminals", "counts", "http"],
+    ["errors", "text", "version"],
+    ["hrana", "sql", "svg", "geography", "secret_scan", "config", "http"],
     ["frames"],
     ["client", "service"],
     ["management_api"],
@@ -28,7 +28,7 @@ LAYERS = [
     ["__init__", "__main__"],
 ]
 
-# What only some parts may import at all: the one place where each kind of work is done.
+# Packages that only some parts may import.
 ONLY = {
     "httpx": {"client", "http", "service"},  # the admin API of sqld
     "requests": set(),
@@ -52,7 +52,7 @@ ONLY = {
     "jinja2": {"session"},
 }
 
-# These take long to import, so neither `import pipemagic` nor `%load_ext pipemagic` does it.
+# These take long to import, so neither `import pipemagic` nor `%load_ext pipemagic` imports them.
 HEAVY = [
     "pandas", "numpy", "pyarrow", "polars", "matplotlib", "anywidget", "ipywidgets", "httpx", "uvicorn", "starlette",
     "apsw", "cryptography", "asyncio", "nbclient", "keyring", "jinja2",
@@ -62,7 +62,7 @@ RANK = {part: rank for rank, layer in enumerate(LAYERS) for part in layer}
 
 
 def part_of(module: str) -> str:
-    """Give the part (file or folder below pipemagic/) that a dotted module name belongs to."""
+    """Return the part (file or folder below pipemagic/) of a dotted module name."""
     return [*module.split("."), "__init__"][1]
 
 
@@ -76,7 +76,7 @@ def name_of(path: Path) -> str:
 
 
 def imports(path: Path) -> Iterator[tuple[str, int, bool, bool]]:
-    """Yield each module that a file imports: name, line, whether at its top level, whether for a type checker only."""
+    """Yield each imported module: its name, its line, whether at the top level, whether for a type checker only."""
     tree = ast.parse(path.read_text("utf-8"))
     yield from _imports(tree.body, path, at_top=True, for_types=False)
 
@@ -124,33 +124,33 @@ def test_every_part_has_a_layer():
     assert {part_of(name_of(path)) for path in sources()} <= set(RANK)
 
 
-def test_every_module_imports_only_what_it_may():
-    """Check layers, the one place of each kind of work, and that the command line imports quickly, in one pass."""
+def test_every_module_follows_the_import_rules():
+    """Check the layers, `ONLY`, and that the command line imports nothing heavy at its start."""
     wrong = []
     for path in sources():
         own = part_of(name_of(path))
         for module, line, at_top, for_types in imports(path):
             where = f"{path.relative_to(ROOT.parent)}:{line} {own} imports {module}"
             top, other = module.split(".")[0], part_of(module)
-            # The package itself holds nothing but the version and lazy names.
+            # The package itself contains only the version and lazy names.
             if top == "pipemagic" and other not in (own, "__init__") and RANK[other] >= RANK[own]:
-                wrong.append(f"{where}, which stands below it")
+                wrong.append(f"{where}, which is below it")
             for name, allowed in ONLY.items():
                 if not for_types and f"{module}.".startswith(f"{name}.") and own not in allowed:
                     wrong.append(f"{where}; only {sorted(allowed)} may")
             if own == "cli" and at_top and not for_types and top in {"IPython", *HEAVY}:
-                wrong.append(f"{where} at its top, which takes long")
+                wrong.append(f"{where} at its top level, which takes long")
     assert not wrong, "\n".join(wrong)
 
 
-# Parts of the service that know nothing of others.
+# Parts of the service, and the parts that they do not import.
 BELOW = {"catalog": {"sqlite", "auth", "api", "database_api", "replicas", "sqld", "transfer", "embedded"},
          "auth": {"sqlite", "api", "database_api", "replicas", "sqld", "transfer", "embedded"},
          "sqlite": {"replicas", "sqld", "transfer", "api", "database_api", "embedded"}, "replicas": {"sqld", "api"},
          "sqld": {"replicas", "embedded"}}  # fmt: skip
 
 
-def test_no_part_of_the_service_imports_what_uses_it():
+def test_no_part_of_the_service_imports_a_part_above_it():
     wrong = []
     for part, above in BELOW.items():
         for path in sorted((ROOT / "service" / part).glob("*.py")):
@@ -161,7 +161,7 @@ def test_no_part_of_the_service_imports_what_uses_it():
 
 
 def test_no_modules_of_the_service_import_each_other_in_a_circle():
-    """Imports inside functions and those for type checkers count, too."""
+    """Imports inside functions and those for type checkers count."""
     paths = {name_of(path): path for path in sources() if part_of(name_of(path)) == "service"}
     imported = {
         name: {module for module, *_ in imports(path) if module in paths and module != name}
@@ -202,6 +202,6 @@ def test_loading_the_extension_imports_nothing_heavy(starts_processes):
 
 def test_the_first_tab_on_a_line_of_pipedb_imports_nothing_heavy(starts_processes):
     bare = modules_after("from pipemagic.notebook import load_ipython_extension")
-    first = modules_after("import pipemagic.notebook.commands.helping, pipemagic.notebook.completion.tab") - bare
-    assert "pipemagic.notebook.commands.exploring" in first
+    first = modules_after("import pipemagic.notebook.commands, pipemagic.notebook.completion.magic_line") - bare
+    assert "pipemagic.notebook.commands.explore" in first
     assert not first & {*HEAVY, "msgspec", "pipemagic.session", "pipemagic.client", "pipemagic.client.database"}

@@ -1,4 +1,4 @@
-"""The branches of other platforms, on this one: each module sees a `sys` that names another platform."""
+"""The branches for other platforms: each module gets a `sys` that names another platform."""
 
 from __future__ import annotations
 
@@ -39,21 +39,21 @@ def on(monkeypatch):
 
 @pytest.fixture
 def open_file(tmp_path):
-    """A file with a token that everybody may read."""
+    """A file with a token that all users can read."""
     path = tmp_path / "token"
     path.write_text("a-token")
     path.chmod(0o644)
     return path
 
 
-def test_the_rights_of_a_token_file_count_where_files_have_them(on, open_file):
-    with pytest.raises(SessionError, match="is open to others"):
+def test_the_mode_of_a_token_file_is_checked_where_files_have_modes(on, open_file):
+    with pytest.raises(SessionError, match="is accessible to other users"):
         tokens.read_token_file(open_file)
     on("win32", tokens)
     assert tokens.read_token_file(open_file) == "a-token"
 
 
-def test_windows_knows_no_owner_of_a_token_file(on, open_file, monkeypatch):
+def test_the_owner_of_a_token_file_is_not_checked_on_windows(on, open_file, monkeypatch):
     open_file.chmod(0o600)
     monkeypatch.delattr(os, "getuid")
     with pytest.raises(AttributeError):
@@ -77,7 +77,7 @@ def test_modes_of_folders_are_checked_where_they_exist(on, tmp_path):
     assert (tmp_path / "file").read_bytes() == b"a\nb\r\n"
 
 
-def test_windows_opens_no_folder_to_sync_it(on, tmp_path, monkeypatch):
+def test_folders_are_not_synced_on_windows(on, tmp_path, monkeypatch):
     synced = []
     monkeypatch.setattr(os, "fsync", synced.append)
     config.sync_folder(tmp_path)
@@ -87,14 +87,14 @@ def test_windows_opens_no_folder_to_sync_it(on, tmp_path, monkeypatch):
     assert len(synced) == 1
 
 
-def test_the_doctor_looks_at_rights_where_files_have_them(on, tmp_path):
+def test_the_doctor_checks_modes_where_files_have_them(on, tmp_path):
     tmp_path.chmod(0o755)
     assert doctor.check_data_folder(tmp_path).state == doctor.WARN
     on("win32", doctor)
     assert doctor.check_data_folder(tmp_path).state == doctor.OK
 
 
-def test_the_doctor_looks_at_rights_of_logins_where_files_have_them(on, tmp_path, monkeypatch):
+def test_the_doctor_checks_modes_of_logins_where_files_have_them(on, tmp_path, monkeypatch):
     monkeypatch.setenv("PIPEMAGIC_CONFIG", str(tmp_path))
     credentials = Credentials()
     credentials.put("a service", token="a-token")
@@ -116,7 +116,7 @@ def test_the_shell_needs_no_readline(on, tmp_path, monkeypatch, platform):
     assert not (tmp_path / "config").exists()
 
 
-def test_a_stale_connection_is_seen_without_poll(on):
+def test_a_stale_connection_is_detected_without_poll(on):
     from pipemagic.http import connection
 
     ours, theirs = socket.socketpair()
@@ -149,34 +149,34 @@ def test_a_service_for_all_notebooks_is_detached(on, tmp_path, monkeypatch):
     for platform in ("linux", "win32"):
         on(platform, launcher)
         with pytest.raises(OSError, match="enough"):
-            launcher._spawn(tmp_path, stdin=subprocess.DEVNULL, meanwhile=lambda: None)
+            launcher._spawn(tmp_path, stdin=subprocess.DEVNULL, callback=lambda: None)
     assert [one.get("start_new_session") for one in started] == [True, None]
     assert [one.get("creationflags") for one in started] == [None, 8 | 512]
 
 
-def test_windows_shares_no_port(on, monkeypatch):
+def test_ports_are_not_shared_on_windows(on, monkeypatch):
     on("win32", server)
-    # An option that this system has stands in; what counts is that the address cannot be taken over.
+    # An option of this system replaces that of Windows: the address cannot be taken over.
     monkeypatch.setattr(socket, "SO_EXCLUSIVEADDRUSE", socket.SO_KEEPALIVE, raising=False)
     with server._bind("127.0.0.1", 0) as listener:
         assert listener.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
         assert not listener.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR)
 
 
-def test_windows_has_no_limit_of_file_handles_to_raise(on, monkeypatch):
+def test_the_limit_of_file_handles_is_not_raised_on_windows(on, monkeypatch):
     on("win32", process)
     monkeypatch.setitem(sys.modules, "resource", None)
     process._allow_many_files()
 
 
-def test_windows_has_no_hang_up(on, monkeypatch):
+def test_there_is_no_sighup_on_windows(on, monkeypatch):
     on("win32", process)
     monkeypatch.setattr(process, "signal", SimpleNamespace())  # without any signal
     process.stop_on_hang_up()
 
 
 @pytest.mark.parametrize(("platform", "handled"), [("linux", True), ("win32", False)])
-def test_windows_has_no_signal_for_a_renewed_certificate(on, platform, handled):
+def test_there_is_no_signal_for_a_renewed_certificate_on_windows(on, platform, handled):
     on(platform, process)
 
     async def follow():

@@ -1,4 +1,4 @@
-"""What `import pipemagic` offers."""
+"""The public names of `import pipemagic`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 import pipemagic
 
 
-def test_every_public_name_is_there() -> None:
+def test_every_public_name_exists() -> None:
     for name in pipemagic.__all__:
         assert getattr(pipemagic, name) is not None
     assert set(pipemagic.__all__) <= set(dir(pipemagic))
@@ -23,12 +23,12 @@ def test_every_error_is_public() -> None:
     assert all(issubclass(kind, pipemagic.PipemagicError) for kind in kinds)
 
 
-def test_a_name_that_is_not_there() -> None:
+def test_an_unknown_name() -> None:
     with pytest.raises(AttributeError, match="no attribute 'conect'"):
         _ = pipemagic.conect  # type: ignore[attr-defined]
 
 
-def test_names_are_made_once() -> None:
+def test_names_are_resolved_once() -> None:
     fresh = importlib.import_module("pipemagic")
     assert fresh.connect is pipemagic.connect
     assert fresh.Database is pipemagic.Database

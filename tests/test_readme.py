@@ -1,4 +1,4 @@
-"""The notebook examples of README, and of pages like it, print what stands below them."""
+"""The notebook examples of README and of some pages of docs/ print the output that is shown below them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def examples(page: Path) -> list[tuple[str, str]]:
-    """Pair each notebook cell with the output that the page shows below it ('' if it shows none)."""
+    """Return each notebook cell and the output shown below it ('' if none is shown)."""
     blocks = FENCE.findall(page.read_text(encoding="utf-8"))
     pairs = []
     for number, (kind, body) in enumerate(blocks):
@@ -39,7 +39,7 @@ def shell(starts_processes):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_the_examples_print_what_the_page_says(page, shell, tmp_path, monkeypatch):
+def test_the_examples_print_the_output_of_the_page(page, shell, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     pairs = examples(page)
     assert len(pairs) >= 3

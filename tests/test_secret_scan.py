@@ -1,4 +1,4 @@
-"""What is taken for a token, a password or a private host name, and what is not."""
+"""Texts that are reported as tokens, passwords or private hosts, and texts that are not."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pipemagic.secret_scan import find_secrets, is_secret_entry, mask
 
 JWT = "eyJhbGciOiJFZERTQSIsInR5cCI6IkpXVCJ9.eyJhIjoicnciLCJpYXQiOjE3MDB9.c2lnbmF0dXJlLW9mLWl0"
 
-# Put together here, so that nobody's scanner takes this file for a leak.
+# Joined here, so that secret scanners do not report this file.
 SECRETS = {
     JWT: "token (JWT)",
     "pmp_" + "0a1B2c3D4e5F6g7H8i9J": "platform token",
@@ -78,21 +78,21 @@ FINE = [
 @pytest.mark.parametrize(
     "around", ["{}", "'{}'", "x = {},", "<b>{}</b>", "({})", "a {} b", "https://x.io/?a={}&b", "\n{}\n"]
 )
-def test_a_secret_is_found_whatever_is_around_it(secret, kind, around):
+def test_a_secret_is_found_in_any_context(secret, kind, around):
     found = [one for one in find_secrets(around.format(secret)) if one.text in secret or secret in one.text]
     assert found
     assert found[0].kind in (kind, "token in an address")
 
 
 @pytest.mark.parametrize(("text", "expected"), HERE.items(), ids=list(HERE))
-def test_what_is_found_where_it_stands(text, expected):
+def test_the_kinds_of_findings(text, expected):
     (first, *_) = sorted(find_secrets(text), key=lambda one: one.start)
     assert (first.kind, first.text) == expected
     assert text[first.start :].startswith(first.text)
 
 
 @pytest.mark.parametrize("text", FINE)
-def test_what_is_fine(text):
+def test_texts_that_are_not_reported(text):
     assert list(find_secrets(text)) == []
 
 
@@ -102,7 +102,7 @@ def test_nothing_is_found_in_random_base64():
     assert list(find_secrets(base64.encodebytes(data).decode())) == []
 
 
-def test_a_mask_gives_away_little():
+def test_a_mask_shows_little():
     assert mask(JWT) == "eyJh***"
     assert mask("hunter2") == "h***"
     assert mask("abc") == "***"

@@ -1,4 +1,4 @@
-"""A token is found wherever a notebook holds it, and its place is said."""
+"""A token is found in every part of a notebook and reported with its location."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def shown(**data):
     return {"output_type": "display_data", "metadata": {}, "data": data}
 
 
-def test_where_it_is(leaks):
+def test_locations_of_findings(leaks):
     widgets = "application/vnd.jupyter.widget-state+json"
     html, widget = f"<td>{TOKEN}</td>", "application/vnd.jupyter.widget-view+json"
     found = leaks(
@@ -91,7 +91,7 @@ notebooks = st.fixed_dictionaries(
 
 
 def places(value, path=()):
-    """Give the path of every text and every object of a document: there a token can be put."""
+    """Yield the path of every text and object of a document, where a token can be inserted."""
     if isinstance(value, str):
         yield path, "text"
     elif isinstance(value, dict):
@@ -129,16 +129,16 @@ def test_a_token_is_found_anywhere(tmp_path_factory, token, data):
 
 
 @given(document=notebooks)
-def test_nothing_is_found_where_nothing_is(tmp_path_factory, document):
+def test_a_clean_notebook_has_no_findings(tmp_path_factory, document):
     file = tmp_path_factory.mktemp("n") / "n.ipynb"
     file.write_text(json.dumps(document), encoding="utf-8")
     assert list(scan_file(file)) == []
 
 
-# -- what is fine, what is large, what is none
+# -- clean, large and invalid files
 
 
-def test_pictures_and_plots_are_no_findings(leaks):
+def test_pictures_and_plots_are_not_reported(leaks):
     noise = random.Random(3)
     png = base64.b64encode(noise.randbytes(200_000)).decode()
     path = " ".join(f"M{noise.random() * 100:.3f} 10.0.0.{number % 250}" for number in range(500))
@@ -183,7 +183,7 @@ def test_markup_and_colours_hide_nothing(leaks):
     ],
 )
 @pytest.mark.parametrize("token", [TOKEN, "pmp_0123456789abcdefABCDEF"])
-def test_a_token_is_found_however_it_is_written(leaks, written, token):
+def test_a_token_is_found_in_every_notation(leaks, written, token):
     assert leaks(code(outputs=[shown(**{"text/html": written(token)})]))
 
 
@@ -193,7 +193,7 @@ def test_a_password_in_base64(leaks):
     assert not leaks(code(outputs=[shown(**{"text/plain": "Visual Basic programming, basic aW50cm9kdWN0aW9u"})]))
 
 
-def test_a_line_that_allows_it(leaks):
+def test_a_line_with_an_exception(leaks):
     assert not leaks(code(f"token = '{TOKEN}'  # pipemagic: allow\nx = 1"))
     assert leaks(code(f"# pipemagic: allow\ntoken = '{TOKEN}'"))
 
@@ -208,7 +208,7 @@ def test_a_column_of_addresses_is_a_few_findings(leaks):
 
 
 @pytest.mark.usefixtures("waits")
-def test_a_large_notebook_is_quick(tmp_path):
+def test_a_large_notebook_is_scanned_quickly(tmp_path):
     noise = random.Random(1)
     table = "".join(f"<td>{noise.random()}</td><td>https://example.io/{n}</td>\n" for n in range(12_000))
     png = base64.b64encode(noise.randbytes(1_200_000)).decode()
@@ -218,18 +218,18 @@ def test_a_large_notebook_is_quick(tmp_path):
     assert path.stat().st_size > 4_000_000
     started = time.process_time()
     assert list(scan_file(path)) == []
-    assert time.process_time() - started < 8  # about 1 s; a pattern that goes back and forth takes minutes
+    assert time.process_time() - started < 8  # about 1 s; a pattern that backtracks takes minutes
 
 
 @pytest.mark.parametrize("text", ["", "no JSON", "[]", "3", '{"cells": ', "[" * 100_000])
-def test_what_is_no_notebook(tmp_path, text):
+def test_a_file_that_is_not_a_notebook(tmp_path, text):
     path = tmp_path / "n.ipynb"
     path.write_text(text)
     with pytest.raises(UnreadableFile, match="is not a notebook"):
         list(scan_file(path))
 
 
-def test_other_files_are_read_by_the_line(tmp_path):
+def test_other_files_are_scanned_by_line(tmp_path):
     path = tmp_path / "q.sql"
     path.write_text(
         f"-- fine\r\nSELECT '{TOKEN}';\nSELECT 1 -- http://warehouse/ pipemagic: allow\n-- 10.0.0.7", encoding="utf-8"
@@ -243,7 +243,7 @@ def test_other_files_are_read_by_the_line(tmp_path):
         list(scan_file(path))
 
 
-def test_folders_are_walked_without_what_is_hidden(tmp_path):
+def test_hidden_files_of_folders_are_skipped(tmp_path):
     for name in (
         "a.ipynb",
         "b/c.ipynb",

@@ -1,4 +1,4 @@
-"""Pictures: escaped, well formed."""
+"""SVG: escaped and well formed."""
 
 from xml.etree import ElementTree
 

@@ -1,7 +1,7 @@
-"""What stands beside pipemagic: published packages in an environment of their own.
+"""Published packages for comparison, in a separate environment.
 
-Each runs in a process that is told by a line of JSON what to time. A package that cannot be installed, or fails, is
-told on stderr and left out.
+Each runs in a process that reads a line of JSON for each call to time. A package that cannot be installed, or fails, is
+reported on stderr and omitted.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ WORKER = HERE / "worker.py"
 LIMIT = 120.0
 """Seconds that a call may take before its process is ended."""
 
-# JupySQL would tell its makers of every use, which takes time as well.
+# JupySQL reports every use to its authors, which takes time as well.
 QUIET = {"PLOOMBER_STATS_ENABLED": "false", "DO_NOT_TRACK": "1"}
 
 
 class PeerError(Exception):
-    """A package raised, or its process ended; the text says what."""
+    """A package raised an error, or its process ended."""
 
 
 class Worker:
@@ -43,7 +43,7 @@ class Worker:
         )
 
     def seconds(self, do: str, **members: Any) -> float:
-        """Call a function of the worker; gives the seconds that it says. Raises PeerError."""
+        """Call a function of the worker; return the seconds that it reports. Raise `PeerError`."""
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
         assert stdout is not None
@@ -77,7 +77,7 @@ class Worker:
 
 
 class Peers:
-    """The packages of requirements.txt in an environment below ``folder``, made when it is first needed."""
+    """The packages of requirements.txt in an environment below ``folder``, created at its first use."""
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
@@ -95,7 +95,7 @@ class Peers:
 
     @contextmanager
     def working(self, packages: Iterable[str], begin: Callable[[Worker], object]) -> Iterator[dict[str, Worker]]:
-        """Start a worker for each package; gives those for which ``begin`` did not fail."""
+        """Start a worker for each package; return those for which ``begin`` did not fail."""
         with ExitStack() as stack:
             workers = {}
             for package in packages if self._interpreter else ():

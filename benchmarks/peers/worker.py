@@ -1,4 +1,4 @@
-"""Runs one package for the benchmarks: a line of JSON in is a call, a line of JSON out tells its seconds.
+"""Run one package for the benchmarks: each input line of JSON is a call, each output line its seconds.
 
 This runs in the environment of the packages, which has no pipemagic. ``python worker.py PACKAGE``.
 """
@@ -18,20 +18,20 @@ import pandas as pd
 
 
 def timed(call: Callable[[], Any]) -> float:
-    """Give the seconds that a call takes."""
+    """Return the seconds that a call takes."""
     start = time.perf_counter()
     call()
     return time.perf_counter() - start
 
 
 class DbApi:
-    """libsql and turso-serverless: connections in the manner of sqlite3."""
+    """libsql and turso-serverless: connections as those of sqlite3."""
 
     def __init__(self, package: str) -> None:
         self.package = importlib.import_module(package.replace("-", "_"))
 
     def open(self, url: str, token: str) -> float:
-        """Note where to connect."""
+        """Store the address."""
         self.url, self.token = url, token
         return timed(self._connected)
 
@@ -109,17 +109,17 @@ class JupySql:
         self.shell = InteractiveShell.instance(config=config)
 
     def load_ext(self) -> float:
-        """Load the extension; what a fresh process takes for it."""
+        """Load the extension; return the seconds in a new process."""
         return timed(lambda: self.shell.run_line_magic("load_ext", "sql"))
 
     def connect(self) -> float:
-        """Open the database, and be quiet from then on."""
+        """Open the database and turn off messages."""
         self.shell.run_line_magic("load_ext", "sql")
         self.shell.run_line_magic("config", "SqlMagic.feedback = 0")
         return timed(lambda: self.shell.run_line_magic("sql", "sqlite://"))
 
     def cells(self, sql: str, times: int, frames: bool) -> float:
-        """Run a cell so many times, which gives a result of its own or a DataFrame; gives the seconds of one."""
+        """Run a cell some times, with JupySQL's own result or a DataFrame; return the seconds of one run."""
         self.shell.run_line_magic("config", f"SqlMagic.autopandas = {frames}")
 
         def run() -> None:
@@ -133,8 +133,8 @@ PACKAGES = {"libsql": DbApi, "turso-serverless": DbApi, "libsql-client": LibsqlC
 
 
 def main() -> None:
-    """Answer line by line until the input ends."""
-    answers, sys.stdout = sys.stdout, io.StringIO()  # what packages print must not get between the answers
+    """Process lines until the input ends."""
+    answers, sys.stdout = sys.stdout, io.StringIO()  # output of packages must not be mixed with the responses
     worker = PACKAGES[sys.argv[1]](sys.argv[1])
     for line in sys.stdin:
         call = json.loads(line)

@@ -68,5 +68,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except click.Abort as abort:
         if not isinstance(abort.__context__, EOFError):  # Ctrl-C
             return INTERRUPTED
-        print_note("\nError: the question was not answered")  # Ctrl-D
+        print_note("\nError: no input")  # Ctrl-D
         return 1

@@ -29,7 +29,7 @@ def add_login_command(action: str, description: str, *, repeat: str | None = Non
     @data_option
     def command(data: Path | None, username: str | None, password_stdin: bool) -> None:
         if not username and not sys.stdin.isatty():
-            raise SessionError("the username is missing", hint="write it after the command")
+            raise SessionError("the username is missing", hint="pass it as an argument")
         username = username or console.ask(click.prompt, "username")
         password = read_secret("password", stdin=password_stdin, repeat=repeat)
         with management(data, anonymous=True) as api:
@@ -39,7 +39,7 @@ def add_login_command(action: str, description: str, *, repeat: str | None = Non
         console.print_line(login.username)
 
 
-add_login_command("signup", "Create an account, log in, and print the account's name.", repeat="once more")
+add_login_command("signup", "Create an account, log in, and print the account's name.", repeat="repeat the password")
 add_login_command("login", "Log in, and print the account's name.")
 
 
@@ -145,4 +145,4 @@ def forget(entry: str) -> None:
     from pipemagic.session import tokens
 
     if not tokens.keyring_delete(tokens.KEYRING_SERVICE, entry):
-        console.print_note("the keyring holds no token for this address")
+        console.print_note("the keyring contains no token for this address")

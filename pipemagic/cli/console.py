@@ -16,9 +16,7 @@ from typing import Any
 import click
 
 from pipemagic.errors import PipemagicError, SessionError
-from pipemagic.explore.values import aligned
-from pipemagic.sql import display_width
-from pipemagic.terminals import visible, without_passwords
+from pipemagic.text import display_width, escape_controls, mask_passwords, text_table
 
 Columns = Sequence[str]
 Rows = Sequence[Sequence[Any]]
@@ -46,12 +44,12 @@ def print_line(line: str = "", *, err: bool = False) -> None:
     """Print a line; in a terminal, escape control characters, since names and messages may come from others."""
     stream = sys.stderr if err else sys.stdout
     # Without `color`, click would remove escape sequences, which may be part of the data.
-    click.echo(visible(line, keep="\n\t") if stream.isatty() else line, err=err, color=True)
+    click.echo(escape_controls(line, keep="\n\t") if stream.isatty() else line, err=err, color=True)
 
 
 def print_note(line: str) -> None:
-    """Print what is not part of the result, without passwords of addresses, to standard error."""
-    print_line(without_passwords(line), err=True)
+    """Print a line that is not part of the result to standard error, without passwords in addresses."""
+    print_line(mask_passwords(line), err=True)
 
 
 def print_error(error: PipemagicError) -> None:
@@ -90,7 +88,7 @@ def print_json(value: Any) -> None:
 
 def print_table(headers: Columns, rows: Iterable[Sequence[str]]) -> None:
     """Print rows in aligned columns below headers in capitals."""
-    for line in aligned([[header.upper() for header in headers], *rows]):
+    for line in text_table([[header.upper() for header in headers], *rows]):
         print_line(line)
 
 
@@ -113,9 +111,9 @@ def print_fields(**fields: str) -> None:
 def format_table(columns: Columns, rows: Rows) -> Iterator[str]:
     """Return the lines of a table of SQL values; numbers are aligned to the right."""
     to_right = [_is_numeric(column) for column in zip(*rows, strict=True)]
-    cells = [list(map(visible, columns)), *(list(map(_table_cell, row)) for row in rows)]
+    cells = [list(map(escape_controls, columns)), *(list(map(_table_cell, row)) for row in rows)]
     rule = ["-" * max(map(display_width, column)) for column in zip(*cells, strict=True)]
-    return aligned([cells[0], rule, *cells[1:]], to_right)
+    return text_table([cells[0], rule, *cells[1:]], to_right)
 
 
 def format_csv(columns: Columns, rows: Rows) -> Iterator[str]:
@@ -149,7 +147,7 @@ def _table_cell(value: Any) -> str:
             return f"x'{value.hex()}'"
         case "NULL":
             return "'NULL'"  # the text
-    return visible(str(value))
+    return escape_controls(str(value))
 
 
 def _csv_cell(value: Any) -> str:

@@ -37,8 +37,10 @@ add_token_commands(db, "database")
 
 @api_command(db, "create", name_argument, exclusive=["from_file", "from_dump", "from_db"])
 @click.option("--group", required=True, metavar="G", help="An existing group.")
-@click.option("--size-limit", metavar="SIZE", help="The largest size, for example 256mb.")
-@click.option("--from-file", type=console.absolute_path, metavar="FILE", help="Copy a SQLite file, also one in use.")
+@click.option("--size-limit", metavar="SIZE", help="Maximum size, for example 256mb.")
+@click.option(
+    "--from-file", type=console.absolute_path, metavar="FILE", help="Copy a SQLite file, which may be in use."
+)
 @click.option("--from-dump", metavar="FILE", help="Run SQL text; - reads standard input.")
 @click.option("--from-db", metavar="NAME", help="Copy another database.")
 @wait_option
@@ -167,9 +169,9 @@ def list_databases(api: Management, group: str | None, as_json: bool) -> None:
 
 
 @api_command(db, "show", name_argument, exclusive=["url", "http_url", "instance_urls", "instance_url", "as_json"])
-@click.option("--url", is_flag=True, help="Print only its libsql:// address.")
-@click.option("--http-url", is_flag=True, help="Print only its http(s):// address.")
-@click.option("--instance-urls", is_flag=True, help="Print only the addresses of its instances.")
+@click.option("--url", is_flag=True, help="Print only the libsql:// address.")
+@click.option("--http-url", is_flag=True, help="Print only the http(s):// address.")
+@click.option("--instance-urls", is_flag=True, help="Print only the addresses of the instances.")
 @click.option("--instance-url", metavar="CODE", help="Print only the address of the instance at a location.")
 @console.json_option
 def show(

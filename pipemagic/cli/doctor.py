@@ -36,7 +36,7 @@ OTHER_DATA = "name another folder with PIPEMAGIC_DATA or --data"
 
 @click.command()
 @click.argument("notebooks", nargs=-1, type=click.Path(path_type=Path), metavar="[NOTEBOOK]...")
-@click.option("--allow", multiple=True, metavar="REGEX", help="Ignore findings that match as a whole; repeatable.")
+@click.option("--allow", multiple=True, metavar="REGEX", help="Ignore findings that match in full; repeatable.")
 @console.json_option
 @data_option
 def doctor(data: Path | None, notebooks: Sequence[Path], allow: Sequence[str], as_json: bool) -> int:
@@ -169,7 +169,7 @@ def data_folders(data: Path | None) -> tuple[Path, Path]:
 def check_mode(path: Path, quality: str, mode: int) -> Finding:
     """Check that no other user has access to a file or folder; Windows has no modes."""
     if sys.platform != "win32" and path.stat().st_mode & 0o077:
-        return Finding(WARN, f"{path} is open to others", f"chmod {mode} {path}")
+        return Finding(WARN, f"{path} is accessible to other users", f"chmod {mode} {path}")
     return Finding(OK, f"{path} is {quality} and private")
 
 

@@ -10,12 +10,12 @@ import click
 
 from pipemagic.cli import console
 from pipemagic.cli.platform import api_command, name_argument
-from pipemagic.counts import plural
 from pipemagic.errors import ServerError, SessionError, UnsupportedError
 from pipemagic.management_api.client import Management
 from pipemagic.management_api.models import Group
+from pipemagic.text import plural
 
-wait_option = click.option("-w", "--wait", is_flag=True, help="Return when it is ready for use.")
+wait_option = click.option("-w", "--wait", is_flag=True, help="Wait until the group is ready for use.")
 codes_argument = click.argument("codes", nargs=-1, required=True, metavar="CODE...")
 group_argument = click.argument("name", metavar="GROUP")
 

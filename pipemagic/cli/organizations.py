@@ -7,11 +7,11 @@ from pathlib import Path
 
 import click
 
-from pipemagic import counts
 from pipemagic.cli import console
 from pipemagic.cli.platform import Credentials, SelectedService, api_command, data_option, management, name_argument
 from pipemagic.errors import NotFound, UnsupportedError
 from pipemagic.management_api.client import Management
+from pipemagic.text import format_size
 
 RESOURCES = ["rows_read", "rows_written", "storage_bytes", "databases", "groups", "locations"]
 """The resources of quotas, in the order of the output."""
@@ -115,7 +115,7 @@ def show(api: Management, as_json: bool) -> None:
 def usage_row(name: str, used: Mapping[str, int], limits: Mapping[str, int]) -> tuple[str, str, str, str]:
     """Return the cells of a resource: its name, the amount used, the limit, and the used share of it."""
     count, limit = used.get(name, 0), limits.get(name, 0)
-    amount = counts.size if name.endswith("_bytes") else "{:,}".format
+    amount = format_size if name.endswith("_bytes") else "{:,}".format
     cells = (amount(limit), f"{100 * count / limit:.0f}%") if limit else ("unlimited", "")
     return name.removesuffix("_bytes").replace("_", " "), amount(count) if count else "0", *cells
 

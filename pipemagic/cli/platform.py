@@ -121,12 +121,12 @@ class SelectedService:
         self.account_key = f"{self.key}#{sha256(self.token.encode()).hexdigest()[:16]}" if self.token else self.key
 
 
-# -- who is logged in
+# -- logins
 
 
 @dataclass(frozen=True)
 class Account:
-    """The stored login at one service, and the current organization; without a token nobody is logged in."""
+    """The stored login at one service, and the current organization; without a token, no account is logged in."""
 
     token: str = field(default="", repr=False)
     username: str = ""
@@ -143,16 +143,16 @@ class Credentials:
         self.path = (folder or config_folder()) / "credentials.json"
 
     def get(self, key: str) -> Account:
-        """Return what is stored under a key."""
+        """Return the account that is stored under a key."""
         return self._read().get(key, Account())
 
     def put(self, key: str, **changes: str) -> None:
-        """Change what is stored under a key."""
+        """Change fields of the account that is stored under a key."""
         with self._locked() as accounts:
             accounts[key] = replace(accounts.get(key, Account()), **changes)
 
     def forget(self, key: str) -> bool:
-        """Remove what is stored under a key; return False if it had no login."""
+        """Remove the account that is stored under a key; return False if it had no login."""
         with self._locked() as accounts:
             return bool(accounts.pop(key, Account()).token)
 
@@ -172,7 +172,7 @@ class Credentials:
 
     @contextmanager
     def _locked(self) -> Iterator[dict[str, Account]]:
-        """Lock the file, and write what the block changed."""
+        """Lock the file, and write the changes of the block."""
         from filelock import FileLock
 
         make_config_folder(self.path.parent)

@@ -99,7 +99,7 @@ def find_notebook() -> Path:
             return folder / NAME
     raise UnsupportedError(
         f"this installation of pipemagic has no {NAME}",
-        hint="install it again: pip install --force-reinstall pipemagic",
+        hint="reinstall pipemagic: pip install --force-reinstall pipemagic",
     )
 
 

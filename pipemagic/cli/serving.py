@@ -88,8 +88,8 @@ def origin(text: str) -> str:
 @click.option("--host", metavar="ADDR", help="The address to listen on; 0.0.0.0 or :: for all.  [default: 127.0.0.1]")
 @click.option("--domain", metavar="DOMAIN", help="The name of the service; names of databases end with it.")
 @file_option("--ssl-certfile", help="The certificate (PEM, with its chain).")
-@file_option("--ssl-keyfile", help="Its key (PEM), if it is in another file.")
-@click.option("--insecure-http", is_flag=True, help="Listen for other machines without TLS; tokens are not encrypted.")
+@file_option("--ssl-keyfile", help="The key of the certificate (PEM), if it is in another file.")
+@click.option("--insecure-http", is_flag=True, help="Accept other machines without TLS; tokens are sent unencrypted.")
 @click.option(
     "--cors", multiple=True, type=origin,
     help="Allow web pages of this origin, for example https://app.example.org; * allows all; repeatable.",
@@ -100,25 +100,25 @@ def origin(text: str) -> str:
 )  # fmt: skip
 @click.option(
     "--engine", type=click.Choice(["embedded", "sqld"]), default="embedded",
-    help="Keep databases in files of this service, or on libSQL servers.",
+    help="Store databases in files of this service, or on libSQL servers.",
 )  # fmt: skip
 @file_option("--nodes", help="For sqld: the list of servers, in TOML.")
 @click.option("--local", type=COUNT, metavar="N", help="For sqld: start N servers on this machine.")
 @click.option("--here", type=location, metavar="CODE", help="The location of this service, to find the nearest ones.")
 @click.option("--simulate-latency", is_flag=True, help="Delay responses by the distance from --here to a location.")
-@click.option("--statement-timeout", "statement_time", type=seconds, default="60", help="Stop longer statements.")
-@click.option("--max-streams", "streams", type=COUNT, default=4096, metavar="N", help="The most open streams.")
+@click.option("--statement-timeout", "statement_time", type=seconds, default="60", help="Stop slower statements.")
+@click.option("--max-streams", "streams", type=COUNT, default=4096, metavar="N", help="Maximum number of open streams.")
 @click.option(
     "--max-connections", "connections", type=COUNT, metavar="N",
-    help="The most connections.  [default: file handles / 4]",
+    help="Maximum number of connections.  [default: file handles / 4]",
 )  # fmt: skip
-@click.option("--max-body", "body", type=size, default="128MB", help="The largest request body.")
-@click.option("--max-response", "response", type=size, default="128MB", help="The largest result in a response.")
-@click.option("--max-database-size", "database", type=size, help="The largest database file.  [default: no limit]")
-@click.option("--max-memory", "memory", type=size, default="512MB", help="The most memory for SQLite.")
-@click.option("--allow-signup", "signup", is_flag=True, help="Let everybody who can connect create an account.")
+@click.option("--max-body", "body", type=size, default="128MB", help="Maximum size of a request body.")
+@click.option("--max-response", "response", type=size, default="128MB", help="Maximum size of a result in a response.")
+@click.option("--max-database-size", "database", type=size, help="Maximum size of a file.  [default: no limit]")
+@click.option("--max-memory", "memory", type=size, default="512MB", help="Maximum memory for SQLite.")
+@click.option("--allow-signup", "signup", is_flag=True, help="Let anyone who can connect create an account.")
 @file_option("--access-log", help="Log each request; - logs to standard output.")
-@click.option("--print-systemd", is_flag=True, help="Print a systemd unit with these options, and start nothing.")
+@click.option("--print-systemd", is_flag=True, help="Print a systemd unit with these options; start nothing.")
 @click.pass_context
 def serve(context: click.Context, /, **options: Any) -> None:
     """Run the service until it is stopped (SIGTERM, Ctrl-C)."""

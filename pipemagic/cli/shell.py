@@ -17,14 +17,15 @@ from pipemagic.cli import console
 from pipemagic.cli.platform import data_option, management, org_option
 from pipemagic.client import transfer
 from pipemagic.client.batch_runner import run
-from pipemagic.client.database import Database, Result
+from pipemagic.client.database import Database
+from pipemagic.client.result import Result
 from pipemagic.client.stream import ClientStream
 from pipemagic.config import config_folder, make_config_folder
-from pipemagic.counts import plural
 from pipemagic.errors import PipemagicError, SessionError, StatementError, TransactionLost
 from pipemagic.hrana.messages import Stmt
 from pipemagic.hrana.stream import Tx
 from pipemagic.management_api.client import Management
+from pipemagic.text import plural
 
 HISTORY = "shell_history"
 HISTORY_LENGTH = 1000  # lines
@@ -173,7 +174,7 @@ class Shell:
     def _run_statement(self, statement: str) -> None:
         keyword = sqltext.parse(statement).keyword
         if self._stream.transaction.state is Tx.LOST and keyword in ("BEGIN", "ROLLBACK"):
-            self._stream.transaction.settle()  # the loss was reported
+            self._stream.transaction.clear_loss()  # the loss was reported
             if keyword == "ROLLBACK":
                 return
         result = self._execute(statement)

@@ -1,1 +1,1 @@
-"""A native client: the only code that sends HTTP. It needs neither IPython nor the service."""
+"""The client: the only code that sends HTTP. It needs neither IPython nor the service."""

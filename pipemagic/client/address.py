@@ -1,4 +1,4 @@
-"""Addresses: what the user types -> where to connect, and which other addresses a server may send us to."""
+"""Parse and check addresses of servers."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _DEFAULT_PORT = {"http": 80, "https": 443}
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where to connect: ``url`` is an http(s) address without a trailing slash.
+    """The endpoint of a server: ``url`` is an http(s) address without a trailing slash.
 
-    ``host_header`` is the name to ask for, where it is not the host of ``url``: names below ``localhost`` do
-    not resolve on every machine, so we connect to 127.0.0.1 ourselves.
+    ``host_header`` is the Host header, if it is not the host of ``url``: names below ``localhost`` do
+    not resolve on every machine, so the connection goes to 127.0.0.1.
     """
 
     url: str
@@ -35,12 +35,12 @@ class Endpoint:
 
     @cached_property
     def port(self) -> int:
-        """The TCP port, the scheme's own one if none was written."""
+        """The TCP port, by default that of the scheme."""
         return urlsplit(self.url).port or _DEFAULT_PORT[self.scheme]
 
     @cached_property
     def port_suffix(self) -> str:
-        """The port as it stands in an address: with its colon, '' if it is the scheme's own one."""
+        """The port with a colon, '' for the default port of the scheme."""
         return "" if self.port == _DEFAULT_PORT[self.scheme] else f":{self.port}"
 
     @cached_property
@@ -56,15 +56,15 @@ class Endpoint:
 
     @cached_property
     def loopback(self) -> bool:
-        """Whether this never leaves the machine."""
+        """Whether the endpoint is on this machine."""
         return _is_loopback(self.named_host)
 
 
 def parse_address(target: str) -> Endpoint:
-    """Read the address of a server: ``libsql://``, ``https://``, ``http://`` (also ``wss://`` and ``ws://``).
+    """Parse the address of a server: ``libsql://``, ``https://``, ``http://`` (also ``wss://`` and ``ws://``).
 
     ``libsql://`` means https, as hosted services define it; on loopback, and with ``?tls=0``, it means http.
-    Raises AddressError for anything else, and for an address that carries a token or a password: addresses
+    Raise AddressError for anything else, and for an address that contains a token or a password: addresses
     end up in histories, logs and saved notebooks.
     """
     parts = _split(target.strip())
@@ -85,11 +85,11 @@ def parse_address(target: str) -> Endpoint:
     return Endpoint(f"{real}://{netloc}{suffix}{path}")
 
 
-def follow(endpoint: Endpoint, base_url: str) -> Endpoint:
-    """Give the endpoint that a server's ``base_url`` names, if a token for ``endpoint`` may be sent there.
+def check_base_url(endpoint: Endpoint, base_url: str) -> Endpoint:
+    """Return the endpoint of a server's ``base_url``, if a token for ``endpoint`` may be sent there.
 
-    Allowed are, with the same scheme and port: the named host, a host that ends in ``-<named host>`` (an
-    instance of the same database), and the same loopback address. Raises AddressError for all others.
+    With the same scheme and port these are allowed: the named host, a host that ends with ``-<named host>`` (an
+    instance of the same database), and the same loopback address. Raise AddressError for all others.
     """
     try:
         other = parse_address(base_url)
@@ -107,21 +107,21 @@ def follow(endpoint: Endpoint, base_url: str) -> Endpoint:
 
 
 def instance_of(endpoint: Endpoint, other: Endpoint) -> str | None:
-    """Give what the host name of an instance has before that of its database; None if it has not that form."""
+    """Return the prefix of an instance's host name before that of its database; None for other names."""
     named, host = endpoint.named_host, other.named_host
     return host.removesuffix(f"-{named}") if host.endswith(f"-{named}") else None
 
 
 def _refused(endpoint: Endpoint, where: str) -> AddressError:
     return AddressError(
-        f"the server at {endpoint.address} asks to go on at {where}, which is not the host you named; "
+        f"the server at {endpoint.address} refers to {where}, which is not the host you named; "
         "the token was not sent there",
-        hint="what was sent before has run; connect to that address yourself if you trust it",
+        hint="earlier requests have run; connect to that address yourself if you trust it",
     )
 
 
 def _split(target: str) -> SplitResult:
-    """Split an address, refusing what must not be in one. No message repeats a part that may be secret."""
+    """Split an address and check its parts. No message repeats a part that may be secret."""
     try:
         parts = urlsplit(target)
         secrets = {key.lower() for key, _ in parse_qsl(parts.query, keep_blank_values=True)} & _SECRETS
@@ -143,8 +143,8 @@ def refuse_user(name: str) -> None:
 
 def _carries_secret() -> AddressError:
     return AddressError(
-        "the address carries a token or a password, which would be saved with the notebook",
-        hint="leave it out and give the token as token=..., with --token-env NAME or in PIPEMAGIC_TOKEN",
+        "the address contains a token or a password, which would be saved with the notebook",
+        hint="remove it and pass the token as token=..., with --token-env NAME or in PIPEMAGIC_TOKEN",
     )
 
 
@@ -181,6 +181,6 @@ def _is_loopback(host: str) -> bool:
 
 
 def _connects_to(endpoint: Endpoint) -> str:
-    """Give the host a socket is opened to; the name ``localhost`` counts as 127.0.0.1."""
+    """Return the host to connect to; the name ``localhost`` counts as 127.0.0.1."""
     host = (urlsplit(endpoint.url).hostname or "").rstrip(".")
     return "127.0.0.1" if host == "localhost" else host

@@ -1,4 +1,4 @@
-"""Python arguments -> the ``args`` or ``named_args`` of a statement."""
+"""Convert Python arguments to the ``args`` or ``named_args`` of a statement."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Arguments: TypeAlias = Sequence[Any] | Mapping[str, Any] | None
 
 
 def statement(sql: str, args: Arguments = None) -> Stmt:
-    """Build a statement with its arguments; raise ParameterError for a value that SQL cannot hold."""
+    """Return a statement with its arguments; raise ParameterError for a value that SQL cannot store."""
     if args is None:
         return Stmt(sql)
     if isinstance(args, Mapping):
@@ -42,7 +42,7 @@ def wire(value: Any, name: str = "") -> Value:
     if plain is not None and isinstance(plain, float):
         if plain in (float("inf"), float("-inf")):
             raise ParameterError(
-                f"parameter {name} is infinite, which JSON cannot carry",
+                f"parameter {name} is infinite, which JSON cannot represent",
                 hint="write 9e999 or -9e999 in the SQL instead",
             )
         return encode_exact(plain)

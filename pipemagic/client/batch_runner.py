@@ -1,4 +1,4 @@
-"""Run several statements so that nothing runs after a failed one, whatever the server can do."""
+"""Run several statements up to the first error, on every kind of server."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from pipemagic.hrana.messages import (
 class Run:
     """The outcome of some statements.
 
-    ``results`` are those of the statements that ran, in order, so that ``len(results)`` is the number of the one
-    that failed, if one did; ``error`` says why, with its ``index``.
+    ``results`` are those of the statements that ran, in order, so ``len(results)`` is the index of the failed
+    one, if any; ``error`` is its error, with that ``index``.
     """
 
     results: list[StmtResult]
@@ -48,12 +48,12 @@ def run(
     close: bool = False,
     mode: str = "IMMEDIATE",
 ) -> Run:
-    """Run statements in order, stopping at the first error, in one round trip where the server allows.
+    """Run statements in order up to the first error, in one round trip if the server allows it.
 
-    With ``atomic`` they are put between BEGIN ``mode`` and COMMIT: all apply or none. A read-only stream begins
-    DEFERRED, which blocks no writer. With ``undo`` a transaction
-    that is open after an error is rolled back. With ``close`` the stream ends in the same request. Raises what
-    `ClientStream.send` raises; a statement's error is returned, not raised.
+    With ``atomic`` they run between BEGIN ``mode`` and COMMIT: all apply or none. A read-only stream begins
+    DEFERRED, which does not block writers. With ``undo`` a transaction
+    that is open after an error is rolled back. With ``close`` the stream ends in the same request. Raise the errors of
+    `ClientStream.send`; a statement's error is returned, not raised.
     """
     if not stmts:
         return Run([])
@@ -116,10 +116,10 @@ def _read_batch(entry: OkEntry, batch: Batch, stmts: Sequence[Stmt], first: int)
 
 
 def _find_bad_one(stream: ClientStream, error: Error, stmts: Sequence[Stmt]) -> Run:
-    """Find which statement made a whole batch fail: one that cannot be parsed fails alone as well."""
+    """Return the statement that made a whole batch fail: one that cannot be parsed also fails on its own."""
     refused = statement_error(error)
     if refused.code == RESPONSE_TOO_LARGE:
-        hint = "the results are too large together; ask for less with LIMIT, or in several steps"
+        hint = "the results are too large together; use LIMIT, or several steps"
         return Run([], refused.replace(hint=hint))
     probes = probe([Stmt(stmt.sql) for stmt in stmts])
     for number, entry in enumerate(stream.send([RunBatch(batch) for batch in probes])):
@@ -131,11 +131,11 @@ def _find_bad_one(stream: ClientStream, error: Error, stmts: Sequence[Stmt]) -> 
 def _one_by_one(
     stream: ClientStream, stmts: Sequence[Stmt], *, atomic: bool, undo: bool, close: bool, mode: str
 ) -> Run:
-    """Run with nothing but ``execute``: one request for each statement, the next only after a success."""
+    """Run with ``execute`` only: one request for each statement, the next only after a success."""
     todo = [Stmt(f"BEGIN {mode}"), *stmts, Stmt("COMMIT")] if atomic else list(stmts)
     results: list[StmtResult] = []
     error: StatementError | None = None
-    stream.check([Execute(stmt) for stmt in todo])  # all of them before the first runs: it may not bind arguments
+    stream.check([Execute(stmt) for stmt in todo])  # all before the first one runs: the server may not bind arguments
     for number, stmt in enumerate(todo, start=-1 if atomic else 0):
         end: list[Request] = [Close()] if close and number == len(stmts) - (not atomic) else []
         try:

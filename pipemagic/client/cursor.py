@@ -1,11 +1,11 @@
-"""The rows of one statement as they come: a result of any size, in bounded memory.
+"""Cursors: receive the rows of a statement in batches, a result of any size in bounded memory.
 
     with database.cursor("SELECT * FROM flights") as cursor:
-        for rows in cursor:  # as many as have come, up to some ten thousand
+        for rows in cursor:  # those that have arrived, up to some ten thousand
             ...
 
-What a result takes in a pipeline is limited, that of a cursor is not. Who leaves the block before the last row hangs
-up, and the server stops reading. A server without cursors (before version 3) gives its rows in one response.
+The size of a result is limited in a pipeline, but not with a cursor. Leaving the block before the last row closes the
+connection, and the server stops reading. A server without cursors (before version 3) sends the rows in one response.
 """
 
 from __future__ import annotations
@@ -22,41 +22,32 @@ from pipemagic.client.stream import ClientStream, Dialect
 from pipemagic.errors import ProtocolError, ServerError, StatementError, UnknownOutcome
 from pipemagic.frames.columnar import ColumnarRows
 from pipemagic.hrana import cursors, faults
-from pipemagic.hrana.messages import (
-    Col,
-    Describe,
-    DescribeResponse,
-    DescribeResult,
-    ErrorEntry,
-    Execute,
-    OkEntry,
-    Stmt,
-)
+from pipemagic.hrana.messages import Col, Describe, DescribeResponse, DescribeResult, ErrorEntry, Execute, OkEntry, Stmt
 from pipemagic.hrana.values import Value
 from pipemagic.sql import parse
 
 Row: TypeAlias = list[Value]
 
 _UNPARSED = re.compile(r"Internal Error: `(.*)`\Z", re.DOTALL)
-"""How sqld answers a cursor whose statement it cannot parse; of a pipeline that is an error of the statement."""
+"""The response of sqld to a cursor with a syntax error; in a pipeline that is an error of the statement."""
 
 
 class Cursor:
-    """One running statement, for a ``with`` block; iterate once. Rows are values of the wire, in batches.
+    """A running statement, for a ``with`` block; iterate once. It yields batches of rows of wire values.
 
-    It runs on ``stream``, so it sees what is uncommitted there. With ``owned`` the stream ends with the block. A
-    statement that the server refuses raises StatementError and leaves the stream, and a transaction on it, as they
-    were; a failure of the connection ends both (UnknownOutcome). Leaving the block early aborts the response, which
-    ends the stream; only if a transaction is open the rest is read and dropped, since the transaction would end, too.
+    It runs on ``stream``, so it sees uncommitted changes there. With ``owned`` the stream ends with the block. A
+    statement that the server refuses raises StatementError and leaves the stream and its transaction
+    unchanged; a failed connection ends both (UnknownOutcome). Leaving the block early aborts the response, which
+    ends the stream; if a transaction is open the rest is read and dropped instead, so that the transaction stays open.
     """
 
     def __init__(self, stream: ClientStream, stmt: Stmt, *, owned: bool = False) -> None:
         self.cols: tuple[Col, ...] = ()
-        """The columns, known from the beginning; empty if the statement returns no rows."""
+        """The columns, known from the start; empty if the statement returns no rows."""
         self.finished = False
-        """Whether the statement ran to its end and all rows came."""
+        """Whether the statement completed and all rows were received."""
         self.affected_row_count = 0
-        """How many rows were changed, once it is finished."""
+        """The number of changed rows, once it is finished."""
         self._stream, self._stmt, self._owned = stream, stmt, owned
         self._response: CursorResponse | None = None
         self._ahead: list[Sequence[Row]] = []
@@ -97,12 +88,12 @@ class Cursor:
         """Send the statement, and read up to its columns."""
         text = self._stmt.sql or ""
         if not self._owned:
-            described(self._stream, self._stmt)  # one that cannot be parsed would cost the stream on some servers
+            described(self._stream, self._stmt)  # on some servers a syntax error would end the stream
         try:
             self._response = self._stream.stream(self._stmt)
         except ServerError as refused:
             if refused.status >= 500 and self._owned:
-                described(self._stream, self._stmt)  # raises what is wrong with the statement, if that is why
+                described(self._stream, self._stmt)  # raises the error of the statement, if that is the reason
             if (wrapped := _UNPARSED.search(refused.message)) is not None:
                 raise StatementError(wrapped[1], code=faults.SQL_PARSE_ERROR, sql=text) from None
             raise
@@ -132,12 +123,12 @@ class Cursor:
                     self._fail(statement_error(error, self._stmt.sql or ""))
                 case cursors.Failure(error=error) if error.code in (faults.STREAM_ENDED, "INTERNAL", "FORBIDDEN"):
                     raise UnknownOutcome(f"the server ended the rows: {error.message}", hint="run it again")
-                case cursors.Failure(error=error):  # one that waited in vain leaves the stream as it was
+                case cursors.Failure(error=error):  # a timeout of a wait leaves the stream unchanged
                     self._fail(statement_error(error, self._stmt.sql or ""))
         return [batch for batch in batches if batch]
 
     def _fail(self, error: StatementError) -> None:
-        """Raise the error of the statement, after the rest of the response: the stream goes on if that was complete."""
+        """Raise the error of the statement, after the rest of the response: the stream stays open if it is complete."""
         assert self._response is not None
         self._response.close(drain=True)
         raise error
@@ -151,14 +142,14 @@ class Cursor:
                 )
                 may_have_moved = not self.finished or not parse(self._stmt.sql or "").only_reads
                 if not self._owned and response.complete and may_have_moved:
-                    self._stream.autocommit()  # the transaction may not be as it was
+                    self._stream.autocommit()  # the transaction may have changed
         finally:
             if self._owned:
                 self._stream.close()
 
 
 def described(stream: ClientStream, stmt: Stmt) -> DescribeResult:
-    """Ask the server to describe a statement without running it; StatementError if it cannot be parsed."""
+    """Return the server's description of a statement, without running it; StatementError for a syntax error."""
     entry = stream.send([Describe(stmt.sql)])[0]
     if isinstance(entry, ErrorEntry):
         raise statement_error(entry.error, stmt.sql or "")

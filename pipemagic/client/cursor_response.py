@@ -1,4 +1,4 @@
-"""The response to a cursor: its chunks -> lines -> entries. Many rows that come together are read by columns."""
+"""Parse the response to a cursor: chunks to lines to entries. Rows that arrive together are read by columns."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ E = TypeVar("E", bound=BaseException | None)
 
 
 class OnEnd(Protocol):
-    """Called once when the response ends: with the error that ended it, if one did, and whether it is complete."""
+    """Called once at the end of a response, with its error, if any, and whether it is complete."""
 
     def __call__(self, error: E, complete: bool) -> E:
         """Return the error to raise."""
@@ -34,10 +34,10 @@ Entry: TypeAlias = cursors.Entry | ColumnarRows
 """The content of a line; one entry may hold the rows of many lines."""
 
 CHUNK_SIZE = 2**18
-"""Bytes that are read together: in smaller chunks each costs more, in larger ones progress shows later."""
+"""Bytes that are read together: smaller chunks cost more, larger ones delay progress."""
 
 MAX_DELAY = 0.1
-"""Seconds for which chunks are collected until there are CHUNK_SIZE bytes."""
+"""Seconds for which chunks are collected, up to CHUNK_SIZE bytes."""
 
 _ROW, _CELLS, _END = b'{"type":"row","row":[', b'{"type":"row","row":[{"t', b"]}"
 _BETWEEN = _END + b"\n" + _ROW
@@ -45,20 +45,20 @@ _ENTRY: msgspec.json.Decoder[cursors.Entry] = msgspec.json.Decoder(cursors.Entry
 
 
 class CursorResponse:
-    """The response to a cursor in chunks, its first line apart. Close it, which aborts it if it is not complete.
+    """The first line and the chunks of a response to a cursor. Closing it aborts it if it is not complete.
 
     The stream is in use until it ends. After the ``deadline`` reading raises AnswerTimeout, and the stream is lost.
     """
 
     def __init__(self, chunks: Chunks, on_end: OnEnd, deadline: Deadline | None) -> None:
         self.complete = False
-        """Whether the whole response came."""
+        """Whether the response is complete."""
         self._chunks, self._on_end, self._deadline = chunks, on_end, deadline
         self._rest = b""
         self._ended = False
 
     def read_head(self) -> cursors.Head:
-        """Read the first line; ProtocolError if it is none. An error before its end does not call ``on_end``."""
+        """Return the first line; ProtocolError if it is malformed. An error before its end does not call ``on_end``."""
         try:
             while b"\n" not in self._rest:
                 self._rest += next(self._chunks, b"\n")
@@ -73,7 +73,7 @@ class CursorResponse:
         return self
 
     def __next__(self) -> bytes:
-        """Return the next chunk; raises what `Chunks` raises, with which the stream is lost."""
+        """Return the next chunk. Raise the errors of `Chunks`, after which the stream is lost."""
         if self._rest:
             chunk, self._rest = self._rest, b""
             return chunk
@@ -88,7 +88,7 @@ class CursorResponse:
             raise self._end(error) from None
 
     def close(self, *, drain: bool = False) -> None:
-        """End it: abort it if it is not complete, or ``drain`` the rest of it; do nothing if it has ended already."""
+        """Abort an incomplete response, or ``drain`` the rest of it; do nothing if it has ended."""
         if drain:
             for _ in self:
                 pass
@@ -103,9 +103,9 @@ class CursorResponse:
 
 
 def read_entries(chunks: Iterable[bytes], clock: Callable[[], float] = time.monotonic) -> Iterator[Sequence[Entry]]:
-    """Yield the entries of chunks, which begin and end anywhere, in batches.
+    """Yield the entries of chunks, which may split lines, in batches.
 
-    Chunks that come in quick succession are read together: some servers send each row as one of its own.
+    Chunks in quick succession are read together: some servers send each row as a chunk.
     """
     cols: Sequence[Col] = ()
     for lines in _whole_lines(_joined(chunks, clock)):
@@ -116,7 +116,7 @@ def read_entries(chunks: Iterable[bytes], clock: Callable[[], float] = time.mono
 
 
 def _joined(chunks: Iterable[bytes], clock: Callable[[], float]) -> Iterator[bytes]:
-    """Join chunks. The first ones come as they are: a statement that runs long shows its first rows soon."""
+    """Yield joined chunks. The first ones are not joined, so that a slow statement shows its first rows soon."""
     waiting: list[bytes] = []
     size, total, given = 0, 0, clock()
     for chunk in chunks:
@@ -130,7 +130,7 @@ def _joined(chunks: Iterable[bytes], clock: Callable[[], float]) -> Iterator[byt
 
 
 def _whole_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Cut chunks behind their last line; a line may go over several of them."""
+    """Yield whole lines; a line may span several chunks."""
     begun: list[bytes] = []
     for chunk in chunks:
         head, found, rest = chunk.rpartition(b"\n")
@@ -144,7 +144,7 @@ def _whole_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _read_by_columns(lines: bytes, cols: Sequence[Col]) -> Sequence[Entry] | None:
-    """Read rows that follow each other by columns, and what stands before and after them; None if that fails."""
+    """Return the entries of lines, with adjacent rows read by columns; None if that fails."""
     start, last = lines.find(_CELLS), lines.rfind(_CELLS)
     stop = lines.find(b"\n", last)
     stop = len(lines) if stop == -1 else stop
@@ -157,9 +157,9 @@ def _read_by_columns(lines: bytes, cols: Sequence[Col]) -> Sequence[Entry] | Non
 
 
 def _read(lines: bytes, cols: Sequence[Col]) -> Sequence[Entry]:
-    """Read some lines at once, which is quicker than one by one; that is for lines that are not ours.
+    """Decode several lines together, which is faster, or one by one if they are unusual.
 
-    The decoder also accepts one object on several lines and several objects on one line, which only a damaged
+    The decoder also accepts one object on several lines and several objects on one line, which only a corrupt
     response contains.
     """
     text = lines.strip(b"\n")

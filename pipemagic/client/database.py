@@ -1,14 +1,11 @@
-"""A database: statements, batches, transactions and frames, in any Python program."""
+"""Databases: run statements, batches and transactions, read and load frames, in any Python program."""
 
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import dataclass, field
-from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal
 
@@ -18,16 +15,14 @@ from pipemagic.client.batch_runner import Run, result_of, run
 from pipemagic.client.cursor import Cursor
 from pipemagic.client.readonly import HINT
 from pipemagic.client.replication import ReplicationState
+from pipemagic.client.result import Result
 from pipemagic.client.secrets import Token
 from pipemagic.client.stream import ClientStream, Dialect
 from pipemagic.client.tracing import Observer
 from pipemagic.client.transaction import AGAIN, Transaction
 from pipemagic.errors import ProtocolError, ReadOnlyError, TransactionLost
-from pipemagic.frames import to_frame
-from pipemagic.frames.columnar import ColumnarRows
-from pipemagic.hrana.messages import Close, Execute, Request, Stmt, StmtResult
+from pipemagic.hrana.messages import Close, Execute, Request, Stmt
 from pipemagic.hrana.stream import Tx
-from pipemagic.hrana.values import SqlValue, decode
 from pipemagic.http import CONNECT_TIMEOUT, READ_TIMEOUT
 
 if TYPE_CHECKING:
@@ -35,50 +30,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from pipemagic.client.bulk.load import Progress
+    from pipemagic.client.bulk.load_plan import IfExists
 
 Mode = Literal["DEFERRED", "IMMEDIATE", "EXCLUSIVE"]
-IfExists = Literal["fail", "append", "replace", "upsert"]
 Statement = str | tuple[str, Arguments]
-
-
-@dataclass(frozen=True)
-class Result:
-    """What one statement returned. ``wire`` is the server's own response, ``sql`` the statement's text."""
-
-    wire: StmtResult = field(repr=False)
-    sql: str = ""
-
-    @cached_property
-    def columns(self) -> tuple[str, ...]:
-        """The names of the columns, duplicates kept, '' for one without a name; empty if it returns no rows."""
-        return tuple(col.name or "" for col in self.wire.cols)
-
-    @cached_property
-    def rows(self) -> list[tuple[SqlValue, ...]]:
-        """The rows as Python values: None, int, float, str, bytes. Integers are exact."""
-        rows = self.wire.rows
-        return list(rows.tuples()) if isinstance(rows, ColumnarRows) else [tuple(map(decode, row)) for row in rows]
-
-    @property
-    def affected_row_count(self) -> int:
-        """Rows changed by INSERT, UPDATE or DELETE; 0 for every other statement."""
-        return self.wire.affected_row_count or 0
-
-    @property
-    def last_insert_rowid(self) -> int | None:
-        """The rowid of the connection's last INSERT, None after any other statement."""
-        rowid = self.wire.last_insert_rowid
-        return None if rowid is None else _whole(rowid)
-
-    @property
-    def replication_index(self) -> int | None:
-        """The state of the database that the statement saw or made; None where the server does not say."""
-        index = self.wire.replication_index
-        return None if index is None else _whole(index)
-
-    def frame(self) -> pd.DataFrame:
-        """Give the rows as a DataFrame (types: `pipemagic.frames`); a column of mixed types is warned about."""
-        return to_frame(self.wire, note=lambda text: warnings.warn(text, stacklevel=2))
 
 
 def connect(
@@ -91,11 +46,11 @@ def connect(
     read_only: bool = False,
     observer: Observer | None = None,
 ) -> Database:
-    """Give the database at ``url`` (``libsql://``, ``https://``, ``http://``); nothing is sent yet.
+    """Return the database at ``url`` (``libsql://``, ``https://``, ``http://``); nothing is sent yet.
 
-    ``token`` is the database's token. ``timeout`` is how many seconds to wait for the next part of a response,
-    ``connect_timeout`` for the connection; None waits without end. ``http`` is an ``httpx.Client`` to send with. With
-    ``read_only`` a statement that is not known to read raises ReadOnlyError and is not sent. ``observer`` receives
+    ``token`` is the database's token. ``timeout`` is the seconds to wait for the next part of a response,
+    ``connect_timeout`` for the connection; None is no limit. ``http`` is an ``httpx.Client`` to use. With
+    ``read_only`` a statement that may write raises ReadOnlyError and is not sent. ``observer`` receives
     every HTTP request (`pipemagic.client.tracing`).
     """
     return Database(
@@ -104,20 +59,13 @@ def connect(
     )  # fmt: skip
 
 
-def _whole(number: str | int) -> int:
-    try:
-        return int(number)
-    except ValueError:
-        raise ProtocolError(f"{str(number)[:40]!r} is not a whole number") from None
-
-
 class Database:
-    """One database. Every call but `transaction` and `open_stream` is one request that leaves nothing open.
+    """A database. Each call, except `transaction` and `open_stream`, is one request that leaves nothing open.
 
     ``url`` is ``libsql://``, ``https://`` or ``http://``; ``token`` its database token. ``timeout`` and
-    ``connect_timeout`` are seconds. ``http`` takes an ``httpx.Client`` of your own, which stays yours to close. With
-    ``read_only`` whatever is not known to read is refused, everywhere, with ReadOnlyError.
-    Reads see what was written through the same Database before, also where a replica responds. Safe to use from
+    ``connect_timeout`` are seconds. ``http`` takes your own ``httpx.Client``, which is not closed. With
+    ``read_only`` all statements that may write are refused with ReadOnlyError.
+    Reads see earlier writes through the same Database, also at a replica. Safe to use from
     several threads; a stream or transaction is for one.
     """
 
@@ -142,66 +90,58 @@ class Database:
         )  # fmt: skip
         self._clock = clock
         self._dialect: Dialect | None = None
-        self._seen = ReplicationState()
+        self.replication = ReplicationState()
 
     def __repr__(self) -> str:
         return f"Database({self.endpoint.address!r})"
 
     @property
     def url(self) -> str:
-        """The address, as it was named."""
+        """The address as named by the user."""
         return self.endpoint.address
 
     @property
     def dialect(self) -> Dialect:
-        """How much of the protocol the server speaks; asked once (``GET /v3``, then ``GET /v2``)."""
+        """The protocol level of the server, requested once (``GET /v3``, then ``GET /v2``)."""
         if self._dialect is None:
             self._dialect = self._probe()
         return self._dialect
 
     def sibling(self, *, timeout: float | None = None) -> Database:
-        """Give the same database for work in the background: HTTP connections of its own, which nobody observes.
+        """Return the same database with separate HTTP connections and without an observer, for background work.
 
-        What was written through one of the two is seen by the other. ``timeout`` is another one in seconds.
+        Each sees the writes of the other. ``timeout`` is in seconds, by default the same.
         """
         other = copy(self)
         other.transport = self.transport.sibling(timeout=timeout)
         return other
 
     def offers(self) -> frozenset[int]:
-        """Which full protocol versions the server has: {2, 3}, {2}, or none of them (the seed's two requests)."""
+        """Return the complete protocol versions of the server: {2, 3}, {2}, or none (the seed's two requests)."""
         return {Dialect.V3: frozenset({2, 3}), Dialect.V2: frozenset({2})}.get(self.dialect, frozenset())
 
-    @property
-    def state(self) -> int | None:
-        """The number of the newest state that is known of the database; None where that proves nothing.
-
-        That is so where the server gives no number, where it was not seen to grow, and where a replica responds.
-        """
-        return self._seen.index if self._seen.grows and not self._seen.unbounded else None
-
     def renew_token(self, token: str | Token) -> None:
-        """Use another token from the next request on; streams go on with it."""
+        """Use another token from the next request on, also on open streams."""
         self.transport.token = token if isinstance(token, Token) else Token(token)
 
     def execute(self, sql: str, args: Arguments = None) -> Result:
-        """Run one statement by itself and close in the same request; StatementError if it fails."""
-        # Every server takes these two requests; whether it takes arguments, or an index, has to be known.
-        dialect = self.dialect if args or self._seen.index is not None else Dialect.V2
+        """Run one statement on its own stream, in one request; raise StatementError if it fails."""
+        # Every server takes these two requests; arguments and an index require to know the server.
+        dialect = self.dialect if args or self.replication.index is not None else Dialect.V2
         stream = ClientStream(
-            self.transport, dialect=dialect, clock=self._clock, replication=self._seen, read_only=self.read_only
+            self.transport, dialect=dialect, clock=self._clock, replication=self.replication, read_only=self.read_only
         )  # fmt: skip
         entry = stream.send([Execute(statement(sql, args)), Close()])[0]
         return Result(result_of(entry, sql), sql)
 
     def query(self, sql: str, args: Arguments = None) -> pd.DataFrame:
-        """Run one statement and give its rows as a DataFrame."""
+        """Run one statement and return its rows as a DataFrame."""
         return self.execute(sql, args).frame()
 
     def batch(self, statements: Sequence[Statement], *, atomic: bool = True) -> list[Result]:
         """Run statements in one round trip; with ``atomic`` all apply or none.
 
-        Without it those before a failed one stay applied. StatementError's ``index`` tells which one failed.
+        Without it those before a failed one stay applied. StatementError's ``index`` is that of the failed one.
         """
         with self.open_stream() as stream:
             return _batch(stream, statements, atomic=atomic, close=True)
@@ -210,8 +150,8 @@ class Database:
     def transaction(self, mode: Mode | None = None) -> Iterator[DatabaseTransaction]:
         """Open a transaction: committed when the block ends, rolled back when it raises.
 
-        It begins IMMEDIATE, on a read-only database DEFERRED, unless ``mode`` says otherwise. It must be over
-        within 5 s, the server's limit; TransactionLost tells that it was not.
+        The default ``mode`` is IMMEDIATE, on a read-only database DEFERRED. It must end
+        within 5 s, the server's limit, or TransactionLost is raised.
         """
         begin = f"BEGIN {mode or ('DEFERRED' if self.read_only else 'IMMEDIATE')}"
         with self.open_stream() as stream:
@@ -221,7 +161,7 @@ class Database:
             inside.commit()
 
     def cursor(self, sql: str, args: Arguments = None) -> Cursor:
-        """Run one statement and take its rows as they come, in a ``with`` block (see `pipemagic.client.cursor`)."""
+        """Run one statement and receive its rows in batches, in a ``with`` block (see `pipemagic.client.cursor`)."""
         return Cursor(self.open_stream(), statement(sql, args), owned=True)
 
     def load(
@@ -236,8 +176,8 @@ class Database:
     ) -> int:
         """Write a DataFrame into a table, all rows or none; return their number (see `pipemagic.client.bulk.load`).
 
-        ``if_exists`` is ``fail``, ``append``, ``replace`` or ``upsert``, which needs ``keys``. ``types`` gives declared
-        types to columns of a new table.
+        ``if_exists`` is ``fail``, ``append``, ``replace`` or ``upsert``, which needs ``keys``. ``types`` are declared
+        types for columns of a new table.
         """
         from pipemagic.client.bulk.load import prepare
 
@@ -256,10 +196,11 @@ class Database:
         """Copy a table into another database, all rows or none; return their number."""
         from pipemagic.client.bulk.copy import copy
 
+        to.check_writable("copy")
         return copy(self, to, table, new, if_exists=if_exists, progress=progress)
 
     def check_writable(self, what: str) -> None:
-        """ReadOnlyError, before anything is sent, if ``what`` would write and the database is open read-only."""
+        """Raise ReadOnlyError for ``what``, which writes, if the database is read-only."""
         if self.read_only:
             raise ReadOnlyError(f"{what} writes, and this connection is read-only; nothing was sent", hint=HINT)
 
@@ -268,20 +209,20 @@ class Database:
     ) -> ClientStream:
         """Return a stream that stays open between requests; the first one opens it.
 
-        ``transaction`` is one to keep tracking, of a stream that this one replaces.
+        ``transaction`` is that of a stream that this one replaces.
         """
         return ClientStream(
             self.transport,
             dialect=self.dialect,
             clock=self._clock,
             on_reopen=on_reopen,
-            replication=self._seen,
+            replication=self.replication,
             read_only=self.read_only,
             transaction=transaction,
         )
 
     def version(self) -> str:
-        """Give the server's version, one line of text."""
+        """Return the server's version, one line of text."""
         response = self.transport.get("/version")
         if not response.ok:
             raise self.transport.refusal(response)
@@ -290,11 +231,11 @@ class Database:
         return response.body.decode("utf-8", "replace").strip()
 
     def health(self) -> bool:
-        """Tell whether the server says that it is healthy; raises if it cannot be reached."""
+        """Return True if the server reports that it is healthy; raise if it cannot be reached."""
         return self.transport.get("/health").ok
 
     def close(self) -> None:
-        """Close the connections to the server. Streams that are still open end by themselves."""
+        """Close the connections to the server. Open streams expire by themselves."""
         self.transport.close()
 
     def __enter__(self) -> Database:
@@ -318,33 +259,33 @@ class Database:
 
 
 class DatabaseTransaction:
-    """An open transaction on a stream of its own."""
+    """An open transaction on its own stream."""
 
     def __init__(self, stream: ClientStream) -> None:
         self._stream = stream
 
     def execute(self, sql: str, args: Arguments = None) -> Result:
-        """Run one statement in the transaction; an error leaves it open."""
+        """Run one statement in the transaction, which an error leaves open."""
         self._check()
         entry = self._stream.send([Execute(statement(sql, args))])[0]
         return Result(result_of(entry, sql), sql)
 
     def query(self, sql: str, args: Arguments = None) -> pd.DataFrame:
-        """Run one statement in the transaction and give its rows as a DataFrame."""
+        """Run one statement in the transaction and return its rows as a DataFrame."""
         return self.execute(sql, args).frame()
 
     def batch(self, statements: Sequence[Statement]) -> list[Result]:
-        """Run statements in the transaction in one round trip, stopping at the first error."""
+        """Run statements in the transaction in one round trip, up to the first error."""
         self._check()
         return _batch(self._stream, statements, atomic=False, close=False)
 
     def commit(self) -> None:
-        """Commit and close; StatementError if the database refuses, which then rolls back."""
+        """Commit and close; raise StatementError, after a rollback, if the database refuses."""
         self._check()
         result_of(self._stream.send([Execute(Stmt("COMMIT")), Close()])[0], "COMMIT")
 
     def _check(self) -> None:
-        """Nothing may run outside the transaction once it ended behind our back (``INSERT OR ROLLBACK``)."""
+        """Raise TransactionLost if a statement ended the transaction (``INSERT OR ROLLBACK``)."""
         if self._stream.transaction.state is Tx.NONE:
             raise TransactionLost("the transaction has ended; nothing was run outside it", hint=AGAIN)
 
@@ -364,5 +305,5 @@ def _what_was_applied(count: int, total: int) -> str:
 
 def _not_a_database(url: str) -> ProtocolError:
     return ProtocolError(
-        f"an HTML page came back from {url} instead of a response of a database", hint="is this the right address?"
+        f"received an HTML page from {url} instead of a response of a database", hint="check the address"
     )

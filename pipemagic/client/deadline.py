@@ -1,4 +1,4 @@
-"""A limit on the time of several requests together."""
+"""A time limit for several requests together."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from pipemagic.errors import AnswerTimeout
 
 
 class Deadline:
-    """The end of the time that the requests of one cell have, in ``seconds`` from now."""
+    """The time limit of the requests of one cell, ``seconds`` from now."""
 
     def __init__(self, seconds: float, clock: Callable[[], float]) -> None:
         self._seconds, self._clock = seconds, clock
         self._end = clock() + seconds
 
     def left(self, *timeouts: float | None) -> float:
-        """Return how many seconds to wait for a response now: the time that is left, or a shorter timeout."""
+        """Return the seconds to wait for a response: the remaining time, or a shorter timeout."""
         left = max(self._end - self._clock(), 0.001)
         return min(one for one in (left, *timeouts) if one is not None)
 
     def check(self) -> None:
-        """Raise AnswerTimeout if the time is over."""
+        """Raise AnswerTimeout after the deadline."""
         if self._clock() > self._end:
-            raise AnswerTimeout(f"stopped waiting after {self._seconds:g} s, while rows came")
+            raise AnswerTimeout(f"stopped waiting after {self._seconds:g} s, while rows were received")
 
     def explain(self, error: BaseException) -> BaseException:
-        """Return the error of a request; it names the limit if that ended the wait."""
+        """Return the error of a request, with the limit in its message if that ended the wait."""
         if isinstance(error, AnswerTimeout) and self._clock() > self._end - 0.05:
-            hint = "what was sent may have run, wholly or in part: look before you run it again"
+            hint = "the request may have run, in full or in part: check the data before you run it again"
             return error.replace(message=f"stopped waiting after {self._seconds:g} s", hint=hint)
         return error

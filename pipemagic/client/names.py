@@ -1,4 +1,4 @@
-"""The rules for names of groups, databases, tokens and organizations, checked without the server."""
+"""Check names of groups, databases, tokens and organizations without the server."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _FOREIGN = re.compile(r"[^a-z0-9-]")
 
 
 def longest(kind: Kind, slug: str) -> int:
-    """Return the most characters of a name in the organization ``slug``, which names of tokens do not contain."""
+    """Return the maximum length of a name in the organization ``slug``, which hosts contain, but not token names."""
     if kind == "organization":
         return SLUG
     return LABEL - 1 - (0 if kind == "token" else len(slug))
 
 
 def problem(kind: Kind, name: str, slug: str = "") -> str:
-    """Return what is wrong with a new name, '' if nothing is; only the server knows whether it is taken."""
+    """Return why a new name is invalid, '' if it is valid; only the server knows whether it is taken."""
     if not name:
         return f"Enter {'an' if kind == 'organization' else 'a'} {kind} name."
     if foreign := _FOREIGN.search(name):

@@ -1,7 +1,7 @@
-"""What a read-only connection does not send. The text decides, before anything is sent and the same on every server.
+"""Refuse statements that may write on a read-only connection, by their text and before anything is sent.
 
-Servers cannot be relied on for it: sqld has no ``PRAGMA query_only``, and a server may know no more than ``execute``.
-So a statement is sent only if it is known to read. Settings count as writes, as they do for read-only tokens, and so do
+Servers cannot enforce it: sqld has no ``PRAGMA query_only``, and a server may support only ``execute``.
+So a statement is sent only if it is known to read. Settings count as writes, as for read-only tokens, and so do
 transactions that block writers.
 """
 
@@ -25,29 +25,29 @@ _TAKES_NO_VALUE = frozenset({
     "analysis_limit", "encoding", "locking_mode", "mmap_size", "page_size", "schema_version", "threads",
     "wal_autocheckpoint",
 })  # fmt: skip
-"""Those of them that set something if a value follows."""
+"""Those of them that change a setting if a value follows."""
 
 _ACTING = frozenset({
     "OPTIMIZE", "LOAD_EXTENSION", "FTS3_TOKENIZER", "WRITEFILE", "EDIT", "EVAL", "DEFINE", "UNDEFINE", "FILEIO_APPEND",
     "FILEIO_MKDIR", "FILEIO_SYMLINK", "FILEIO_WRITE",
 })  # fmt: skip
-"""Functions with which a SELECT does more than read."""
+"""Functions with which a SELECT may write."""
 
 _BEFORE_TABLES = frozenset({"FROM", "JOIN", ",", ".", "("})
-"""What stands before the name of a table, which SQLite also takes in single quotes."""
+"""Keywords before a table name, which SQLite also accepts in single quotes."""
 
 HINT = "a connection without --read-only may write"
 
 
 class Write(NamedTuple):
-    """What in a text writes, or may, such as "DELETE writes"; and what to do instead."""
+    """The part of a text that writes or may write, such as "DELETE writes", and a hint."""
 
     what: str
     hint: str = HINT
 
 
 def refuse_writes(requests: Sequence[Request]) -> None:
-    """Raise ReadOnlyError if one of the requests holds a statement that is not known to read."""
+    """Raise ReadOnlyError if one of the requests has a statement that is not known to read."""
     for text in _texts(requests):
         if write := find_write(text):
             raise ReadOnlyError(f"{write.what}, and this connection is read-only; nothing was sent", hint=write.hint)
@@ -67,7 +67,7 @@ def find_write(text: str) -> Write | None:
     """Return the first statement of a text that is not known to read, None if all are."""
     for statement in split(text):
         if statement.begin_mode in ("IMMEDIATE", "EXCLUSIVE"):
-            return Write(f"BEGIN {statement.begin_mode} blocks other writers", "write BEGIN, which blocks nobody")
+            return Write(f"BEGIN {statement.begin_mode} blocks other writers", "use BEGIN, which blocks no writers")
         if what := _writing(statement):
             return Write(f"{what} {'writes' if what in _WRITING else 'may write'}")
     return None
@@ -75,19 +75,19 @@ def find_write(text: str) -> Write | None:
 
 def _writing(statement: ParsedStatement) -> str:
     name, sign = statement.pragma
-    if name:  # also of an EXPLAIN: some of these take effect even so
+    if name:  # also of an EXPLAIN: some of these take effect anyway
         sets = sign == "=" or (name in _TAKES_NO_VALUE and sign)
         return f"PRAGMA {name}" if name not in _READ_PRAGMAS or sets else ""
     if statement.keyword == "EXPLAIN" or statement.controls_transaction:
         return ""
     if not statement.is_query:
         first = next((token.text for token in statement.outer_tokens), statement.text)
-        return statement.verb or f"what begins with {first[:20]!r}"
+        return statement.verb or f"a statement that begins with {first[:20]!r}"
     return _acting(statement)
 
 
 def _acting(statement: ParsedStatement) -> str:
-    """Return the function in a query that does more than read, '' if it has none."""
+    """Return the function in a query that may write, '' if there is none."""
     words = statement.tokens
     before = ""
     for token, after in zip(words, (*words[1:], words[-1]), strict=True):

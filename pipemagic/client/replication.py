@@ -1,8 +1,8 @@
-"""Reads that see one's own writes, also where a replica responds.
+"""Read-your-writes, also at a replica.
 
-A replica may be a little behind. Every response says which state of the database it saw or made (its
-``replication_index``, a number that grows with each commit); a read that names one is answered only when the replica
-has got there. So the newest index seen goes along with the first read of a stream, and again after each write.
+A replica may lag behind. Every response contains the state of the database that it saw or created (its
+``replication_index``, a number that grows with each commit); a read with an index waits until the replica
+has reached it. So the newest index is sent with the first read of a stream, and again after each write.
 """
 
 from __future__ import annotations
@@ -13,14 +13,7 @@ from collections.abc import Sequence
 import msgspec
 
 from pipemagic import sql
-from pipemagic.errors import (
-    AnswerTimeout,
-    BusyError,
-    ConnectError,
-    InterruptedRequest,
-    ServerError,
-    UnknownOutcome,
-)
+from pipemagic.errors import AnswerTimeout, BusyError, ConnectError, InterruptedRequest, ServerError, UnknownOutcome
 from pipemagic.hrana.messages import (
     BatchResponse,
     Describe,
@@ -34,20 +27,20 @@ from pipemagic.hrana.messages import (
 )
 
 WAIT_LIMIT = 10.0
-"""Seconds that a read waits at a replica which sets itself no limit."""
+"""Seconds that a read waits at a replica without its own limit."""
 
-AGAIN = "run it again; it will not wait for that write any more"
+AGAIN = "run it again; it will no longer wait for that write"
 
 BEHIND = "REPLICA_BEHIND"
-"""Code of a statement that a replica gave up waiting for."""
+"""Code of a statement for which a replica stopped waiting."""
 
 
 class ReplicationState:
-    """The newest state of one database that this program knows of. Safe to use from several threads.
+    """The newest known state of a database. Thread-safe.
 
-    ``grows`` is True once the index was seen to grow, so that an index which stays the same proves something.
-    ``unbounded`` is True if a replica seems to respond which waits without limit, as sqld's do: a write that it passed
-    on to the primary comes back without a duration.
+    ``grows`` is True once the index has been seen to grow, so that an unchanged index is a proof. ``unbounded`` is True
+    if a replica without a time limit seems to respond, such as one of sqld: a write that it forwarded to the primary
+    has no duration in the response.
     """
 
     def __init__(self) -> None:
@@ -56,8 +49,16 @@ class ReplicationState:
         self.unbounded = False
         self._lock = threading.Lock()
 
+    @property
+    def reliable_index(self) -> int | None:
+        """The index if an unchanged one proves that nothing was written, else None.
+
+        It proves nothing if the server sends no index, if it was not seen to grow, and if a replica responds.
+        """
+        return self.index if self.grows and not self.unbounded else None
+
     def forget(self) -> None:
-        """Wait for nothing any more: after a crash the server may count from a lower number again."""
+        """Forget the state: after a crash the server may count from a lower number."""
         with self._lock:
             self.index = None
 
@@ -71,13 +72,13 @@ class ReplicationState:
             results: list[StmtResult] = []
             match entry.response:
                 case ExecuteResponse(result):
-                    results, told = [result], [result.replication_index]
+                    results, indexes = [result], [result.replication_index]
                 case BatchResponse(batch):
                     results = [one for one in batch.step_results if one is not None]
-                    told = [batch.replication_index, *(one.replication_index for one in results)]
+                    indexes = [batch.replication_index, *(one.replication_index for one in results)]
                 case _:
                     continue
-            index = max((int(one) for one in told if one is not None and str(one).isdecimal()), default=None)
+            index = max((int(one) for one in indexes if one is not None and str(one).isdecimal()), default=None)
             if index is None:
                 continue
             wrote = any(result.affected_row_count for result in results)
@@ -86,14 +87,14 @@ class ReplicationState:
                 self.grows = self.grows or (self.index is not None and index > self.index)
                 self.unbounded = self.unbounded or (wrote and passed_on)
                 if self.index is None or index > self.index or ((wrote or passed_on) and index < (before or 0)):
-                    self.index = index  # lower after a write: the server counts from a lower number since a crash
+                    self.index = index  # lower after a write: the server restarted from a lower number after a crash
 
 
 class ReadYourWrites:
-    """What the reads of one stream wait for: the newest state seen of the database, each one once.
+    """The state that the reads of one stream wait for: the newest known state of the database, each one once.
 
-    Of the request under way, ``known`` is the state that was known when it was sent, and ``limit`` is how many seconds
-    to wait for the response, since a read in it waits for that state; None if that is not for us to limit.
+    For the pending request, ``known`` is the state that was known when it was sent, and ``limit`` the seconds
+    to wait for the response, since a read in it waits for that state; None if the server has its own limit.
     """
 
     def __init__(self, state: ReplicationState) -> None:
@@ -103,13 +104,13 @@ class ReadYourWrites:
         self._waited_for: int | None = None
 
     def restart(self) -> None:
-        """Begin anew: another stream may be at another instance."""
+        """Reset: another stream may be at another instance."""
         self._waited_for = None
 
     def prepare(self, requests: list[Request], *, waits: bool) -> list[Request]:
-        """Return the requests to send: the first read waits for what is known, if it ``waits`` and none has before.
+        """Return the requests to send, the first read with the known state if it ``waits`` for the first time.
 
-        A server with only the seed does not know how, and the statements of a transaction all run at one place.
+        A server with only the seed does not support it, and the statements of a transaction all run at one instance.
         """
         self.limit, self.known = None, self.state.index
         if not waits or self.known is None or (self._waited_for is not None and self.known <= self._waited_for):
@@ -121,8 +122,8 @@ class ReadYourWrites:
         return stamped
 
     def failed(self, error: BaseException) -> BaseException:
-        """Forget the state after what may have been a crash, or too long a wait. Return the error to raise."""
-        self._waited_for = None  # nothing was read: the next read waits
+        """Forget the state after a possible crash or a long wait, and return the error to raise."""
+        self._waited_for = None  # nothing was read: the next read has to wait
         match error:
             case AnswerTimeout() if self.limit is not None:
                 message = (
@@ -143,9 +144,9 @@ class ReadYourWrites:
 
 
 def stamp(requests: Sequence[Request], index: int) -> list[Request] | None:
-    """Return the requests with the index on the first one that only reads; None if there is none.
+    """Return the requests with the index added to the first one that only reads; None if there is none.
 
-    What writes goes to the primary and needs no index.
+    Writes run at the primary and need no index.
     """
     for number, request in enumerate(requests):
         match request:

@@ -1,4 +1,4 @@
-"""What a request returns: a whole response, or its body in chunks; unpacked, and within limits."""
+"""Read response bodies, as a whole or in chunks, decompressed and within limits."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from pipemagic.client.tracing import HEAD, TracedRequest
 from pipemagic.errors import UnknownOutcome
 
 MAX_SIZE = 256 * 1024 * 1024
-"""Bytes of a response that is read as a whole, unpacked; cursors and downloads have no limit."""
+"""The most bytes of a response that is read as a whole, decompressed; cursors and downloads have no limit."""
 
 MIN_RATE = 100
-"""Bytes a second that a response must bring which is read as a whole: a server may send it slowly, but not forever."""
+"""The lowest rate of a response that is read as a whole, in bytes a second."""
 
 RATE_PERIOD = 10.0
-"""Seconds over which the rate is measured, at least."""
+"""The shortest time in seconds over which the rate is measured."""
 
 _UNPACKED_SIZE = 1024 * 1024
-"""Bytes that are unpacked at once, at most."""
+"""The most bytes that are decompressed at once."""
 
 _SMALL_CHUNK = 8 * 1024
-"""Bytes of a chunk below which it is small."""
+"""Size in bytes below which a chunk is small."""
 
 _SMALL_CHUNKS_AT_ONCE = 16
-"""Small chunks that are taken as they come: a short response is complete at once."""
+"""The number of small chunks that are returned without a pause: a short response is complete immediately."""
 
 _PAUSE = 0.005
-"""Seconds between further small chunks. Else sqld, which sends each row by itself, and we wake each other each time."""
+"""Seconds to wait between further small chunks: sqld sends each row separately, which costs a wake-up each time."""
 
 
 class TooLarge(Exception):
@@ -41,9 +41,9 @@ class TooLarge(Exception):
 
 @dataclass(frozen=True)
 class HttpResponse:
-    """A whole response: its status, content type (lower case, '' if none), body, and date as the server writes it.
+    """A complete response: status, content type (lower case, '' if none), body, and Date header.
 
-    ``retry_after`` says when to ask again, if the server does: a number of seconds, or a date. ``traced`` is its
+    ``retry_after`` is the Retry-After header, a number of seconds or a date. ``traced`` is its
     record for the observer of the transport, None if there is none.
     """
 
@@ -61,10 +61,10 @@ class HttpResponse:
 
 
 class Chunks:
-    """The body of a response in chunks, as they arrive; iterate once, and close.
+    """The body of a response in chunks as they arrive; iterate once, and close.
 
-    ``failure`` returns the error to raise for one of httpx. ``on_end`` is called once at the end, with the error that
-    ended it, if one did, and the first bytes.
+    ``failure`` converts an exception of httpx. ``on_end`` is called once at the end, with the error, if any,
+    and the first bytes.
     """
 
     status = 200
@@ -85,7 +85,7 @@ class Chunks:
         return self
 
     def __next__(self) -> bytes:
-        """Return the next chunk. Raise UnknownOutcome if the body is cut, AnswerTimeout, InterruptedRequest."""
+        """Return the next chunk. Raise UnknownOutcome for an incomplete body, AnswerTimeout, InterruptedRequest."""
         try:
             chunk = next(self._chunks)
         except (httpx.RequestError, KeyboardInterrupt) as error:
@@ -97,7 +97,7 @@ class Chunks:
         return chunk
 
     def close(self) -> None:
-        """Close the connection, unless all of the response came: then it can be used again."""
+        """Close the connection, unless the response is complete: then it can be reused."""
         self._response.close()
         self._end()
 
@@ -108,9 +108,9 @@ class Chunks:
 
 
 def read_whole(response: httpx.Response, deadline: float = inf, timeout: float | None = None) -> bytes:
-    """Return the body of a response; TooLarge, and httpx.ReadTimeout for one that comes too slowly.
+    """Return the body of a response; raise TooLarge, or httpx.ReadTimeout for one that is too slow.
 
-    Without a ``timeout`` there is no lowest rate.
+    Without a ``timeout`` there is no minimum rate.
     """
     chunks: list[bytes] = []
     period = inf if timeout is None else max(timeout, RATE_PERIOD)
@@ -122,7 +122,7 @@ def read_whole(response: httpx.Response, deadline: float = inf, timeout: float |
             raise TooLarge
         if period != inf and time.monotonic() > end:
             if size - size_before < MIN_RATE * period:
-                raise httpx.ReadTimeout("the response comes too slowly")
+                raise httpx.ReadTimeout("the response is too slow")
             size_before, end = size, time.monotonic() + period
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
@@ -130,11 +130,11 @@ def read_whole(response: httpx.Response, deadline: float = inf, timeout: float |
 def read_chunks(
     response: httpx.Response, deadline: float = inf, pause: Callable[[float], None] | None = None
 ) -> Iterator[bytes]:
-    """Yield the body of a response as it arrives, unpacked; httpx.ReadTimeout after the deadline.
+    """Yield the body of a response as it arrives, decompressed; raise httpx.ReadTimeout after the deadline.
 
-    With ``pause`` small chunks are left some time to grow.
+    With ``pause`` wait for small chunks to grow.
     """
-    if response.is_stream_consumed:  # by a hook of the user's client, or it never was on a wire
+    if response.is_stream_consumed:  # by a hook of the user's client, or without a network
         yield response.content
         return
     packed = response.headers.get("content-encoding", "").lower() in ("gzip", "x-gzip", "deflate")
@@ -148,7 +148,7 @@ def read_chunks(
                 yield chunk
             else:
                 yield from unpacker.feed(chunk)
-                yield b""  # for the limits of size and rate: a chunk may unpack to nothing
+                yield b""  # for the limits of size and rate: a chunk may decompress to nothing
             if pause is not None and len(chunk) < _SMALL_CHUNK:
                 small += 1
                 if small > _SMALL_CHUNKS_AT_ONCE:
@@ -160,16 +160,16 @@ def read_chunks(
 
 
 class Unpacker:
-    """Unpack gzip (or zlib's own format, which HTTP calls deflate) chunk by chunk."""
+    """Decompress gzip (or zlib's format, which HTTP calls deflate) chunk by chunk."""
 
     def __init__(self) -> None:
         self._inner = _decompressor()
         self._begun = False
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Yield what a chunk holds, in parts of limited size."""
+        """Yield the decompressed content of a chunk, in parts of limited size."""
         self._begun = self._begun or bool(data)
-        if self._inner.eof and (data := data.lstrip(b"\0")):  # zlib would keep whatever follows an end
+        if self._inner.eof and (data := data.lstrip(b"\0")):  # zlib would buffer data after the end
             self._inner = _decompressor()
         while data:
             try:
@@ -179,13 +179,13 @@ class Unpacker:
             if unpacked:
                 yield unpacked
             data = self._inner.unconsumed_tail
-            if rest := self._inner.unused_data.lstrip(b"\0"):  # gzip may be several, one behind the other
+            if rest := self._inner.unused_data.lstrip(b"\0"):  # gzip data may have several members
                 self._inner, data = _decompressor(), rest
 
     def end(self) -> None:
-        """Raise httpx.DecodingError if something is missing."""
+        """Raise httpx.DecodingError if the data are incomplete."""
         if self._begun and not self._inner.eof:
-            raise httpx.DecodingError("the compressed response is cut")
+            raise httpx.DecodingError("the compressed response is incomplete")
 
 
 def _decompressor() -> zlib._Decompress:

@@ -1,4 +1,4 @@
-"""Secrets that do not show themselves in a repr, a traceback, a log or a saved notebook."""
+"""Secrets that are hidden in reprs, tracebacks, logs and saved notebooks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _VISIBLE = re.compile(r"[\x21-\x7e]*\Z")
 
 
 class Secret(str):
-    """Text that is used like any other, but whose repr hides it: what a cell shows is the repr."""
+    """A string whose repr, which notebooks display, hides it."""
 
     __slots__ = ()
 
@@ -19,7 +19,7 @@ class Secret(str):
 
 
 class Token:
-    """A bearer token: it can be sent, but neither shown nor pickled.
+    """A bearer token, which can be sent, but not displayed or pickled.
 
     ``authorization`` is the header's value, empty without a token.
     """
@@ -29,7 +29,7 @@ class Token:
     def __init__(self, text: str | None) -> None:
         text = str(text or "").strip()
         if not _VISIBLE.match(text):
-            raise ConnectError("the token holds characters that no token has (a blank, a line break?)")
+            raise ConnectError("the token has invalid characters (such as a space or a line break)")
         self._text = text
         self.authorization = f"Bearer {text}".encode() if text else b""
 
@@ -40,8 +40,8 @@ class Token:
         return bool(self._text)
 
     def __reduce__(self) -> str | tuple[object, ...]:
-        raise TypeError("a token is not pickled")
+        raise TypeError("a token cannot be pickled")
 
     def redact(self, text: str) -> str:
-        """Mask the token in a text that came from outside."""
+        """Mask the token in a text."""
         return text.replace(self._text, "***") if len(self._text) > 7 else text

@@ -1,6 +1,6 @@
-"""The error of a statement that a server refused: its message, position and code.
+"""Convert errors of statements: message, position and code.
 
-The protocol has no field for the position: every engine writes it into its message in a form of its own.
+The protocol has no field for the position: every engine has its own format for it in the message.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _UNKNOWN = re.compile(r"(?:^|: )(?:no such (?:table|view|column): |table .+ has 
 
 
 def statement_error(error: Error, sql: str = "", index: int = 0) -> StatementError:
-    """Return the error to raise; its ``offset`` is in bytes of UTF-8, None if the server does not say.
+    """Return the error to raise; its ``offset`` is in bytes of UTF-8, None if the server does not report it.
 
     The code is the server's, except for unknown tables and columns: each server has several codes for these.
     """
@@ -37,7 +37,7 @@ def parse_message(message: str, sql: str) -> tuple[str, int | None]:
     text = _PREFIX.sub("", message)
     if match := _OFFSET.search(text):
         return text[: match.start()], int(match[1])
-    if match := _AROUND.match(text):  # the column is that after the token
+    if match := _AROUND.match(text):  # the column after the token
         end = _byte_offset(sql, int(match[2]), int(match[3]))
         return f'{match[1]} near "{match[4]}"', max(0, end - len(match[4].encode()))
     if match := _AT.match(text):
@@ -49,7 +49,7 @@ def _at(text: str, offset: int, sql: str) -> tuple[str, int]:
     kind = _NEAR_KIND.match(text)
     if not kind or offset == 0:
         return text, offset
-    # As above the column is that after the token, whose text the message does not have.
+    # As above this is the column after the token, whose text is not in the message.
     end = character_offset(sql, offset)
     token = next((token for token in tokens(sql) if token.end >= end), None)
     if token is None:
@@ -58,7 +58,7 @@ def _at(text: str, offset: int, sql: str) -> tuple[str, int]:
 
 
 def _byte_offset(sql: str, line: int, column: int) -> int:
-    """Convert line and column, both from 1, the column in bytes, into an offset in bytes; within the text."""
+    """Convert line and column, both from 1, the column in bytes, to an offset in bytes in the text."""
     lines = sql.encode().split(b"\n")
     line = min(line, len(lines))
     return sum(len(text) + 1 for text in lines[: line - 1]) + min(column - 1, len(lines[line - 1]))

@@ -1,4 +1,4 @@
-"""One stream of a database, as the client sees it: its baton, its clock, and the meaning of every kind of response."""
+"""The client's side of a stream: baton, time limits, and the handling of every kind of response."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from pipemagic.client.address import Endpoint, follow, instance_of
+from pipemagic.client.address import Endpoint, check_base_url, instance_of
 from pipemagic.client.cursor_response import CursorResponse
 from pipemagic.client.deadline import Deadline
 from pipemagic.client.readonly import refuse_writes
@@ -53,20 +53,20 @@ if TYPE_CHECKING:  # these import httpx, which takes long
     from pipemagic.client.transport import Transport
 
 CLOSE_TIMEOUT = 5.0
-"""Seconds to wait for the response to a close: it only spares the server 10 s of waiting."""
+"""Seconds to wait for the response to a close, which only frees the server before its timeout of 10 s."""
 
 A = TypeVar("A", bound="HttpResponse | Chunks")
 E = TypeVar("E", bound="BaseException | None")
 
 HANG_UP_TIMEOUT = 0.5
-"""Seconds to wait when the user waits, too: after an interrupt."""
+"""Seconds to wait while the user waits, after an interrupt."""
 
 _SMALLEST: list[Request] = [Execute(Stmt("SELECT 1"))]
-"""What renews the idle time where an empty request is not known to."""
+"""Renews the idle time on servers where an empty request may not."""
 
 
 class Dialect(IntEnum):
-    """How much of the protocol a server speaks; the number is that of the path."""
+    """The protocol level of a server; the number is that of the path."""
 
     SEED = 1
     """Only ``execute`` and ``close``, on ``/v2/pipeline``."""
@@ -77,14 +77,14 @@ class Dialect(IntEnum):
 
 
 class ClientStream:
-    """A stream that is opened by the first request, kept by its baton, and opened again when nothing was at stake.
+    """A stream: opened by the first request, continued by its baton, and reopened if no transaction was open.
 
-    It takes one request at a time; a second one meanwhile raises StreamError. ``on_reopen`` is called when a
-    stream is opened in the place of an earlier one and returns requests to send ahead (settings to replay);
-    their entries are then in ``replayed``. ``reopened`` counts these times. ``replication`` is what is known of the
-    state of the database, shared by its streams: reads wait for it where a replica responds. With ``read_only`` nothing
-    is sent that is not known to read. ``transaction`` tracks the transaction; whoever passes one keeps it when the
-    stream is replaced.
+    It takes one request at a time; a concurrent one raises StreamError. ``on_reopen`` is called when a
+    stream replaces an earlier one and returns requests to send first (settings to restore);
+    their entries are then in ``replayed``. ``reopened`` counts these streams. ``replication`` is the known
+    state of the database, shared by its streams: reads at a replica wait for it. With ``read_only`` statements that may
+    write are refused. ``transaction`` tracks the transaction; the caller may pass one that outlives the
+    stream.
     """
 
     def __init__(
@@ -104,15 +104,15 @@ class ClientStream:
         self.reopened = 0
         self.replayed: list[Entry] = []
         self.phase = Phase.IDLE
-        """Where the newest stream is in its life; IDLE before the first request."""
+        """The state of the newest stream; IDLE before the first request."""
         self.baton: str | None = None
         self.transaction = transaction or Transaction()
         self._deadline: Deadline | None = None
-        """How long all responses together may take."""
+        """The time limit of all responses together."""
         self.sent_at = 0.0
-        self._replaces = False  # the next request opens a stream in the place of an earlier one
+        self._replaces = False  # the next request opens a stream that replaces an earlier one
         self._ended_by_server = False  # the last response had no baton although nothing closed the stream
-        self._unreported = False  # the server would answer the next statement with the timeout, which is known
+        self._unreported = False  # the next statement would fail with the timeout, which is known
         self._reads = ReadYourWrites(replication or ReplicationState())
         self._transport = transport
         self._clock = clock
@@ -121,16 +121,16 @@ class ClientStream:
         self._opened_at = 0.0
         self._response_at = 0.0
         self._beginning = threading.RLock()
-        """Held from the check whether a request is under way until the next one is."""
+        """Held from the check for a pending request until the next one is pending."""
 
     @property
     def is_open(self) -> bool:
-        """Whether the server holds a stream for us, as far as we know."""
+        """Whether the server has an open stream, as far as known."""
         return self.baton is not None and self.phase in (Phase.IDLE, Phase.IN_USE)
 
     @property
     def instance(self) -> str | None:
-        """The name of the instance that responds, such as ``ams``; None where the server named no other address."""
+        """The name of the instance that responds, such as ``ams``; None if the server named no other address."""
         return None if self._endpoint is None else instance_of(self._transport.endpoint, self._endpoint)
 
     def idle_for(self) -> float:
@@ -146,7 +146,7 @@ class ClientStream:
         return self.transaction.age(self._clock())
 
     def expire_transaction(self) -> None:
-        """Note the loss of a transaction whose time is certainly over. Nothing is sent, and no request disturbed."""
+        """Record the loss of a transaction whose time is certainly over. Nothing is sent."""
         if self.phase is Phase.IDLE:
             strict = self._transport.strict_limits
             self._unreported |= self.transaction.expire(self.idle_for(), self._clock(), strict=strict)
@@ -158,15 +158,15 @@ class ClientStream:
     def send(self, requests: Sequence[Request], *, timeout: float | None = None) -> list[Entry]:
         """Send requests on the stream; return one entry for each, in order. ``timeout`` is in seconds.
 
-        A stream that expired, or whose baton the server no longer knows (400; 404 in the serverless protocol), is
-        opened again and the requests are sent there, if no transaction was open. Nothing else is ever sent twice. A
-        response without a baton ends the stream; the next request opens another one. Raises
+        A stream that has expired, or whose baton the server no longer knows (400; 404 in the serverless protocol), is
+        replaced and the requests are sent again, if no transaction was open. Nothing else is ever sent twice. A
+        response without a baton ends the stream; the next request opens another one. Raise
 
-        - ReadOnlyError: nothing was sent, the stream is as before;
-        - TransactionLost: a transaction was open and the server rolled it back, now or earlier (`Transaction.settle`);
-        - UnknownOutcome: no whole response came, what ran is not known; the stream is dropped;
+        - ReadOnlyError: nothing was sent, the stream is unchanged;
+        - TransactionLost: the server rolled an open transaction back, now or earlier (`Transaction.clear_loss`);
+        - UnknownOutcome: the response is incomplete, what ran is not known; the stream is dropped;
         - AuthError (401), BusyError, ConnectError, InterruptedRequest with ``nothing_ran``: nothing of it ran, the
-          stream and its baton are as before;
+          stream and its baton are unchanged;
         - AuthError (403), NotFound, ServerError, ProtocolError, AddressError: refused, the stream is dropped.
         """
         self.check(requests)
@@ -174,19 +174,19 @@ class ClientStream:
             entries = self._exchange(requests, timeout=timeout)
             if entries is not None:
                 return entries
-            self._expire()  # the server no longer knows the baton, and nothing of this ran
+            self._expire()  # the server no longer knows the baton, and nothing was run
         raise ProtocolError("the server refuses the baton of a stream that was not opened yet")
 
     def stream(self, stmt: Stmt) -> CursorResponse:
-        """Run one statement as a cursor; return its response in chunks (`pipemagic.client.cursor` reads them).
+        """Run one statement as a cursor; return its response in chunks (see `pipemagic.client.cursor`).
 
-        The stream is in use until the response is closed. Only servers of version 3 have cursors. Raises as
-        `send` does.
+        The stream is in use until the response is closed. Only servers of version 3 have cursors. Raise the errors of
+        `send`.
         """
         self.check([Execute(stmt)])
         for _ in range(2):
             if not self.is_open and (self._replaces or self.phase is not Phase.IDLE):
-                self.send([])  # opens it again, with what is to be sent ahead
+                self.send([])  # reopens it, with the requests to send first
             response = self._open_cursor(stmt)
             if response is not None:
                 return response
@@ -194,25 +194,25 @@ class ClientStream:
         raise ProtocolError("the server refuses the baton of a stream that was not opened yet")
 
     def autocommit(self) -> bool:
-        """Ask the server whether no transaction is open.
+        """Return True if the server reports that no transaction is open.
 
-        Where the server has no such request a lone BEGIN shows it: an error means that a transaction is open.
+        On servers without such a request a BEGIN shows it: an error means that a transaction is open.
         """
         if self.dialect is Dialect.V3:
             self.send([])
         else:
             entry = self._ask(Execute(Stmt("BEGIN")))
             if isinstance(entry, ErrorEntry) and "within a transaction" not in entry.error.message:
-                entry = self._ask(Execute(Stmt("BEGIN")))  # it may have been the timeout, reported once
+                entry = self._ask(Execute(Stmt("BEGIN")))  # it may have been the timeout, which is reported once
             if isinstance(entry, OkEntry):
                 self._ask(Execute(Stmt("ROLLBACK")))
                 self.transaction.clear()
         return not self.transaction.open
 
     def renew(self) -> bool:
-        """Renew the idle time of an open stream without a transaction; False if it is gone.
+        """Renew the idle time of an open stream without a transaction; return False if it has ended.
 
-        Never opens one. Raises what `send` raises for a server that refuses, or does not respond within CLOSE_TIMEOUT.
+        Never open one. Raise the errors of `send` for a server that refuses or does not respond within CLOSE_TIMEOUT.
         """
         with self._beginning:
             if not self.is_open or self.transaction.state is not Tx.NONE or self.idle_for() > IDLE_LIMIT:
@@ -223,24 +223,24 @@ class ClientStream:
         return entries is not None
 
     def close(self) -> None:
-        """End the stream; the server rolls an open transaction back. Never raises for what the server says."""
+        """End the stream; the server rolls an open transaction back. Ignore errors of the server."""
         if self.is_open and self.phase is Phase.IDLE and self.idle_for() <= IDLE_LIMIT:
-            with suppress(PipemagicError):  # the server ends it by itself after 10 s
+            with suppress(PipemagicError):  # the server ends it after 10 s
                 self._exchange([Close()], timeout=CLOSE_TIMEOUT)
         self.baton = None
         self.transaction.clear()
-        self.transaction.settle()
+        self.transaction.clear_loss()
 
     def abandoned(self, error: PipemagicError | KeyboardInterrupt) -> PipemagicError:
-        """Drop the stream if an interrupt between two lines left a request under way; return the error to raise.
+        """Drop the stream if an interrupt between two lines left a request pending; return the error to raise.
 
-        An interrupt that left none is raised.
+        Raise the interrupt itself if no request is pending.
         """
         under_way = self.phase is Phase.IN_USE
         if isinstance(error, KeyboardInterrupt):
             if not under_way:
                 raise error
-            error = InterruptedRequest("interrupted while a request was under way")
+            error = InterruptedRequest("interrupted while a request was pending")
         return self._lose(error, []) if under_way else error
 
     def __enter__(self) -> ClientStream:
@@ -254,8 +254,8 @@ class ClientStream:
     # -- before a request
 
     @contextmanager
-    def within(self, seconds: float) -> Iterator[None]:
-        """Limit the time of all requests in a block together; after it they raise AnswerTimeout."""
+    def deadline(self, seconds: float) -> Iterator[None]:
+        """Limit the total time of the requests in a block; after it they raise AnswerTimeout."""
         self._deadline = Deadline(seconds, self._clock)
         try:
             yield
@@ -263,7 +263,7 @@ class ClientStream:
             self._deadline = None
 
     def check(self, requests: Sequence[Request]) -> None:
-        """Raise what `send` would raise for these requests without sending them."""
+        """Raise the errors that `send` would raise before sending these requests."""
         if self.transaction.state is Tx.LOST:
             raise TransactionLost("the transaction was lost and nothing was run outside it", hint=AGAIN)
         if self.read_only:
@@ -273,7 +273,7 @@ class ClientStream:
         idle = self._clock() - self._response_at
         if self.phase is Phase.IDLE and self.baton is not None and idle > IDLE_LIMIT:
             self._expire()
-        if self._unreported and self.is_open:  # whatever it answers, nothing is open then
+        if self._unreported and self.is_open:  # whatever the response, nothing is open then
             if self._exchange([Execute(Stmt("ROLLBACK"))], tracked=False) is None:
                 self._expire()
             self._unreported = False
@@ -286,12 +286,12 @@ class ClientStream:
     def _check_seed(self, requests: Sequence[Request]) -> None:
         for request in requests:
             if not isinstance(request, Execute | Close):
-                raise UnsupportedError("this server only knows execute and close")
+                raise UnsupportedError("this server supports only execute and close")
             if isinstance(request, Execute) and (request.stmt.args or request.stmt.named_args):
                 self._check_arguments()
 
     def _check_arguments(self) -> None:
-        """Find out once whether a server with only the seed binds arguments: if it ignored them, all were NULL."""
+        """Check once whether a server with only the seed binds arguments, or ignores them, so that all are NULL."""
         if self._transport.binds_arguments is None:
             asked: list[Request] = [Execute(Stmt("SELECT ?", args=[Integer("7")])), Close()]
             received = self._transport.post(self._path, pipeline(asked))
@@ -300,16 +300,16 @@ class ClientStream:
             self._transport.binds_arguments = received.status == 200 and b'"7"' in received.body
         if not self._transport.binds_arguments:
             raise UnsupportedError(
-                "this server does not take parameters", hint="write the values into the statement, with care"
+                "this server does not support parameters", hint="write the values into the statement, properly quoted"
             )
 
     def _open(self) -> Sequence[Request]:
-        """Start a new stream where the last one has ended; return what must be sent ahead on it.
+        """Start a new stream if the last one has ended; return the requests to send first on it.
 
-        That is returned until a response has come: the first try may be refused.
+        They are returned until a response has arrived: the first attempt may be refused.
         """
         if self.phase is Phase.IN_USE:
-            raise StreamError("a request is still under way on this connection; it takes one at a time")
+            raise StreamError("a request is pending on this connection, which takes one at a time")
         if self.phase is not Phase.IDLE:
             self._replaces = self._replaces or self.phase is not Phase.CLOSED
             self.phase, self.baton, self._endpoint, self._unreported = Phase.IDLE, None, None, False
@@ -329,7 +329,7 @@ class ClientStream:
     def _exchange(
         self, requests: Sequence[Request], *, timeout: float | None = None, tracked: bool = True
     ) -> list[Entry] | None:
-        """Do one round trip; None if the stream is gone and nothing of it ran, and nothing was at stake."""
+        """Send requests; return None if the stream has ended, nothing ran, and no transaction was open."""
         asks = self.dialect is Dialect.V3 and not closes(requests)
         with self._beginning:
             ahead = self._open()
@@ -365,15 +365,15 @@ class ClientStream:
                 if self.transaction.opened_at == self.sent_at:
                     self.transaction.opened_by = self._response_at
         finally:
-            if (traced := received.traced) is not None:  # now that it is known what became of the transaction
+            if (traced := received.traced) is not None:  # after the outcome of the transaction is known
                 traced.reopened, traced.transaction_open = reopened, self.transaction.open
                 self._transport.record(traced)
         if tracked and self.dialect is not Dialect.V3 and self.transaction.open and any(map(errors_of, entries)):
-            self.autocommit()  # some errors end the transaction; the text of the statements does not show it
+            self.autocommit()  # some errors end the transaction, which the text of the statements does not show
         return entries[: len(requests)]
 
     def _open_cursor(self, stmt: Stmt) -> CursorResponse | None:
-        """Send a cursor; None if the stream is gone and nothing of it ran, and nothing was at stake."""
+        """Send a cursor; return None if the stream has ended, nothing ran, and no transaction was open."""
         with self._beginning:
             self._open()
             (asked,) = self._reads.prepare([RunBatch(Batch([Step(stmt)]))], waits=not self.transaction.open)
@@ -390,7 +390,7 @@ class ClientStream:
             response = CursorResponse(cast("Chunks", chunks), partial(self._cursor_ended, asked), self._deadline)
             head = response.read_head()
             if head.base_url:
-                self._endpoint = follow(self._transport.endpoint, head.base_url)
+                self._endpoint = check_base_url(self._transport.endpoint, head.base_url)
         except BaseException as error:  # noqa: BLE001 - the error to raise may know more
             raise self._failed(error, [asked]) from None
         if self.baton is None:
@@ -399,7 +399,7 @@ class ClientStream:
         return response
 
     def _cursor_ended(self, asked: RunBatch, error: E, complete: bool) -> E:
-        """Go on after a cursor, if its whole response came; else the server has ended the stream, or is asked to.
+        """Keep the stream after a complete response to a cursor; otherwise end it. Return the error to raise.
 
         Returns the error to raise.
         """
@@ -408,7 +408,7 @@ class ClientStream:
             self._ended_by_server = self.baton is None
             self.phase = Phase.CLOSED if self._ended_by_server else Phase.IDLE
             if self._ended_by_server:
-                self.transaction.drop([asked])  # a transaction that was open is not any more
+                self.transaction.drop([asked])  # an open transaction has ended
             return error
         if self.baton is not None:
             close = pipeline([Close()], self.baton)
@@ -417,9 +417,9 @@ class ClientStream:
         return self._lose(error, [])
 
     def _post(self, post: Callable[..., A], path: str, body: bytes, timeout: float | None) -> A | None:
-        """Send one HTTP request; None if the stream is gone and the requests may be sent again.
+        """Send one HTTP request; return None if the stream has ended and the requests may be sent again.
 
-        Any response but a 2xx raises: the typed error of `Transport.refusal`.
+        Raise the error of `Transport.refusal` for any response that is not 2xx.
         """
         self.sent_at = self._clock()
         try:
@@ -428,9 +428,9 @@ class ClientStream:
         except (ConnectError, BusyError, InterruptedRequest) as error:
             if isinstance(error, InterruptedRequest) and not error.nothing_ran:
                 raise
-            self.phase = Phase.IDLE  # nothing was sent, or nothing ran: the baton is still good
+            self.phase = Phase.IDLE  # nothing was sent, or nothing ran: the baton is still valid
             if isinstance(error, ConnectError) and self._endpoint is not None and not self.transaction.open:
-                return None  # that instance is gone; the named address leads to another one
+                return None  # that instance has ended; the named address leads to another one
             raise
         if received.status == 200:
             return received
@@ -438,7 +438,7 @@ class ClientStream:
         fault = faults.read_fault(refused.body, refused.content_type)
         if self.baton is not None and (
             refused.status == 404 or (refused.status == 400 and faults.is_baton_fault(fault))
-        ):  # a 404 that is about the database itself is the response to a request without a baton, too
+        ):  # a 404 for the database itself is the response to a request without a baton, too
             self.phase = Phase.IDLE
             return None
         if refused.status == 401:
@@ -448,7 +448,7 @@ class ClientStream:
     # -- responses
 
     def _read(self, received: HttpResponse, sent: PipelineRequest, encoding: float) -> list[Entry]:
-        """Read a 200: the entries, the new baton, the address to go on at."""
+        """Read a 200: the entries, the new baton, and the next base URL."""
         try:
             started = time.perf_counter()
             response = read_response(received.body)
@@ -456,7 +456,7 @@ class ClientStream:
                 received.traced.encoding, received.traced.decoding = encoding, time.perf_counter() - started
                 received.traced.add_results(sent, response)
             if len(response.results) != len(sent.requests):
-                counts = f"{len(sent.requests)} requests were sent and {len(response.results)} results came back"
+                counts = f"{len(sent.requests)} requests were sent and {len(response.results)} results were received"
                 raise ProtocolError(counts)
             for request, entry in zip(sent.requests, response.results, strict=True):
                 if isinstance(entry, OkEntry):
@@ -464,11 +464,11 @@ class ClientStream:
                     if asked != got:
                         raise ProtocolError(f"{asked!r} was asked and {got!r} was answered")
             if response.base_url and response.baton is not None:
-                self._endpoint = follow(self._transport.endpoint, response.base_url)
+                self._endpoint = check_base_url(self._transport.endpoint, response.base_url)
         except ProtocolError as error:
             raise _not_a_response(error, received) from None
         except KeyboardInterrupt:  # a large response takes a while to read
-            message = "interrupted while the response was read; what was sent has run"
+            message = "interrupted while the response was read; the request has run"
             raise InterruptedRequest(message, answered=True) from None
         self._response_at = self._clock()
         if self.baton is None:
@@ -479,21 +479,21 @@ class ClientStream:
         return response.results
 
     def _expire(self) -> None:
-        """Give the stream up, known or found to be expired; TransactionLost if a transaction was open."""
+        """Drop an expired stream; raise TransactionLost if a transaction was open."""
         idle = self.idle_for()
         self.phase, self.baton = Phase.EXPIRED, None
         self.transaction.expired(idle, self._clock())
 
     def _failed(self, error: BaseException, requests: Sequence[Request]) -> BaseException:
-        """Return the error to raise for a request without a response that could be read."""
+        """Return the error to raise for a request without a readable response."""
         if isinstance(error, KeyboardInterrupt):  # between the parts of the request
-            error = InterruptedRequest("interrupted while a request was under way")
+            error = InterruptedRequest("interrupted while a request was pending")
         error = self._reads.failed(error)
         error = error if self._deadline is None else self._deadline.explain(error)
-        return self._lose(error, requests) if self.phase is Phase.IN_USE else error  # else the baton is still good
+        return self._lose(error, requests) if self.phase is Phase.IN_USE else error  # the baton is still valid
 
     def _lose(self, error: E, requests: Sequence[Request]) -> E:
-        """Drop the stream. Return the error; it says so if a transaction that was, or may be, open is lost with it."""
+        """Drop the stream. Return the error, which reports the loss of a transaction that was or may be open."""
         self.phase, self.baton = Phase.LOST, None
         if self.transaction.drop(requests) and isinstance(error, PipemagicError):
             return error.replace(hint="; ".join(filter(None, ["the open transaction is rolled back", error.hint])))
@@ -504,7 +504,7 @@ def _not_a_response(error: ProtocolError, received: HttpResponse) -> ProtocolErr
     """Return the error for a 200 that cannot be read; a short one for a web page."""
     if "html" in received.content_type or received.body.lstrip()[:1] == b"<":
         return ProtocolError(
-            "an HTML page came back instead of a response of the database",
-            hint="is this the address of a database, and is there a login page or a proxy in between?",
+            "received an HTML page instead of a response of the database",
+            hint="check that this is the address of a database, without a login page or a proxy in between",
         )
-    return ProtocolError(error.message, hint="what was sent may have run; the connection was dropped")
+    return ProtocolError(error.message, hint="the request may have run; the connection was dropped")

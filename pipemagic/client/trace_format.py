@@ -1,4 +1,4 @@
-"""Bodies as short, readable JSON: long lists are counted, long values cut, and secrets removed."""
+"""Format bodies as short JSON: long lists are counted, long values shortened, and secrets masked."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ import msgspec
 from pipemagic.errors import ProtocolError
 from pipemagic.frames.columns import read_columns
 from pipemagic.hrana import columns
+from pipemagic.text import mask_passwords
 
 Json: TypeAlias = Any
-"""What JSON holds: dict, list, str, int, float, bool, None."""
+"""A JSON value: dict, list, str, int, float, bool, None."""
 
 ITEMS = 20
 """Items of a list that are shown."""
@@ -42,19 +43,18 @@ SECRETS = (
     (re.compile(r"pm[pl]_[\w-]{8,}"), "***"),
     (re.compile(r"(?i)((?:auth_?token|jwt|access_token|api_?key|token)=)[^&\s'\"]+"), r"\1***"),
     (re.compile(r"(?i)(bearer\s+)[^\s'\"]{4,}"), r"\1***"),
-    (re.compile(r"(?i)\b([a-z][a-z0-9+.-]*://)[^/\s'\"@]+@"), r"\1***@"),  # user:password@host
 )
 
 
 def redact(text: str) -> str:
-    """Replace whatever looks like a token, or a password in an address."""
+    """Mask text that looks like a token, and passwords in addresses."""
     for pattern, replacement in SECRETS:
         text = pattern.sub(replacement, text)
-    return text
+    return mask_passwords(text)
 
 
 def outline(value: Any, key: str = "") -> Json:
-    """Return a message, or parsed JSON, in short; what is left out is counted. Read no more than is shown."""
+    """Return an outline of a message or parsed JSON, which counts omitted items. Read only what is shown."""
     if isinstance(value, msgspec.Struct):
         value = _fields(value)
     if isinstance(value, dict):
@@ -106,7 +106,7 @@ def _short_text(text: str, key: str) -> str:
 
 
 def parse_body(body: bytes | Json) -> Json:
-    """Return a body as JSON: a cursor's response as its first lines, what is no JSON as text, an outline as it is."""
+    """Return a body as JSON: a cursor's response as its first lines, other text as a string, an outline unchanged."""
     if not isinstance(body, bytes):
         return body
     try:
@@ -122,14 +122,14 @@ def parse_body(body: bytes | Json) -> Json:
 def baton_of(body: bytes | Json) -> str:
     """Return the baton of a request or a response; '' if it has none."""
     parsed = parse_body(body)
-    if isinstance(parsed, list) and parsed:  # a cursor: its first line has it
+    if isinstance(parsed, list) and parsed:  # a cursor: it is in the first line
         parsed = parsed[0]
     baton = parsed.get("baton") if isinstance(parsed, dict) else None
     return baton if isinstance(baton, str) else ""
 
 
 def format_json(value: Json, indent: int = 0) -> str:
-    """Return JSON for people: on one line what fits there."""
+    """Return JSON for people, on one line if it fits."""
     flat = msgspec.json.format(msgspec.json.encode(value), indent=0).decode("utf-8")
     if not isinstance(value, dict | list) or not value or len(flat) + indent <= WIDTH:
         return flat
@@ -144,11 +144,3 @@ def format_json(value: Json, indent: int = 0) -> str:
 def format_seconds(seconds: float) -> str:
     """Return a short time with its unit: ``0.42 ms``."""
     return f"{seconds:.2f} s" if seconds >= 1 else f"{seconds * 1000:.2f} ms"
-
-
-def format_size(count: int) -> str:
-    """Return a number of bytes with its unit: ``1.2 KB``."""
-    amount, units = float(count), ["B", "KB", "MB"]
-    while amount >= 1000 and len(units) > 1:
-        amount, units = amount / 1000, units[1:]
-    return f"{amount:.3g} {units[0]}" if amount < 1000 else f"{amount:,.0f} {units[0]}"

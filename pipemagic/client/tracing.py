@@ -1,7 +1,7 @@
-"""Records of requests: what was sent, what came back, and how long it took.
+"""Records of requests: bodies, outcome and timing.
 
-A transport with an observer makes one `TracedRequest` for each request. Recording costs some microseconds, whatever the
-size: bodies are referred to, never copied or read again, and only an outline of large ones is kept.
+A transport with an observer creates a `TracedRequest` for each request. Recording takes some microseconds, whatever the
+size: bodies are referenced, never copied or read again, and only an outline of large ones is kept.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from pipemagic.hrana.messages import (
 )
 
 BODY_LIMIT = 16 * 1024
-"""Bytes up to which a body is kept unchanged; a larger pipeline body is kept in outline."""
+"""The most bytes of a body that is kept unchanged; a larger pipeline body is kept as an outline."""
 
 HEAD = 2048
-"""Bytes that are kept, about, of the beginning of a streamed response."""
+"""The approximate number of bytes that are kept of the start of a streamed response."""
 
 _DURATION = re.compile(r"[^;,]*;\s*dur=([0-9.]+)\s*(ns|\S{0,2}\u00b5s|ms|s)?")
-_SECONDS = {"ns": 1e-9, "s": 1.0, "ms": 1e-3, "": 1e-3}  # without a unit: milliseconds, by the specification
+_SECONDS = {"ns": 1e-9, "s": 1.0, "ms": 1e-3, "": 1e-3}  # milliseconds, by the specification
 
 
 @dataclass(slots=True)
 class Tally:
-    """What the statements of a response did; ``server_ms`` is the time that they took, as reported by the server."""
+    """Totals of the statements of a response; ``server_ms`` is their time as reported by the server."""
 
     statements: int = 0
     errors: int = 0
@@ -47,7 +47,7 @@ class Tally:
 
 @dataclass(frozen=True)
 class Timing:
-    """Where the time of requests went, in seconds."""
+    """The time of requests by part, in seconds."""
 
     client: float
     network: float
@@ -60,9 +60,9 @@ class Timing:
 
 @dataclass(slots=True, eq=False)
 class RequestOrigin:
-    """What makes requests: a cell of the session of ``owner``, or a task of a background thread.
+    """The origin of requests: a cell of the session of ``owner``, or a task of a background thread.
 
-    ``seconds`` is how long it took, None while it runs. Requests made afterwards are not its own.
+    ``seconds`` is its duration, None while it runs. Later requests do not belong to it.
     """
 
     name: str = "a cell"
@@ -79,12 +79,12 @@ current_origin: ContextVar[RequestOrigin | None] = ContextVar("current_origin", 
 class TracedRequest:
     """One request and its outcome.
 
-    Times are in seconds of ``time.perf_counter``; ``encoding`` and ``decoding`` are the JSON work of the client. Sizes
-    are those of the bodies on the wire, compressed where they were. ``sent`` and ``received`` are None for a body that
-    was too large to keep, or streamed. ``status`` is None without a response; ``error`` then says why. ``attempts``
-    counts how often the request was sent (again after 429). ``tally`` is None for what is not a pipeline.
-    ``transaction_open`` is the state after the request, None if unknown. ``reopened`` is true if the request opened a
-    stream in the place of one that had ended. A session sets ``connection``.
+    Times are in seconds of ``time.perf_counter``; ``encoding`` and ``decoding`` are for JSON. Sizes are those of the
+    bodies as sent, compressed or not. ``sent`` and ``received`` are None for a body that was too large to keep, or
+    streamed. ``status`` is None without a response; ``error`` is then the reason. ``attempts`` counts how often the
+    request was sent (again after 429). ``tally`` is None for requests other than pipelines. ``transaction_open`` is the
+    state after the request, None if unknown. ``reopened`` is True if the request opened a stream that replaced an ended
+    one. A session sets ``connection``.
     """
 
     method: str
@@ -110,7 +110,7 @@ class TracedRequest:
 
     @property
     def host(self) -> str:
-        """The host that was named, without a port."""
+        """The host of the address, without a port."""
         return self.endpoint.named_host
 
     @property
@@ -120,7 +120,7 @@ class TracedRequest:
 
     @property
     def timing(self) -> Timing:
-        """Where the time went: the server's own account, the rest of the waiting, and JSON on this side."""
+        """The time by part: on the server as reported, the rest of the waiting, and JSON in the client."""
         if reported := _DURATION.match(self.server_timing):  # the first entry is that of the whole request
             server = float(reported[1]) * _SECONDS.get(reported[2] or "", 1e-6)
         else:
@@ -129,7 +129,7 @@ class TracedRequest:
         return Timing(self.encoding + self.decoding, self.seconds - server, server)
 
     def add_results(self, sent: PipelineRequest, response: PipelineResponse) -> None:
-        """Count what the statements did, and keep outlines of large bodies."""
+        """Add the totals of the statements, and keep outlines of large bodies."""
         results: list[StmtResult] = []
         errors = 0
         for entry in response.results:
@@ -154,10 +154,10 @@ class TracedRequest:
 
 
 class Observer(Protocol):
-    """Receives each request of a transport once, in the thread that made it; must not raise.
+    """Receives each request of a transport once, in its thread; must not raise.
 
-    An observer may also have a method ``understood``, which gets a request again if it has a `Tally`.
+    An observer may have a method ``understood``, which gets a request again once it has a `Tally`.
     """
 
     def exchanged(self, request: TracedRequest) -> None:
-        """Take a request whose response was read, or that failed."""
+        """Receive a request whose response was read, or that failed."""

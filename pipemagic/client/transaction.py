@@ -1,7 +1,7 @@
-"""The transaction of a stream: whether one is open, what it holds, and what became of one that was lost.
+"""Track the transaction of a stream: whether it is open, its statements, and its loss.
 
-A server of version 3 says whether a transaction is open (``get_autocommit``). Elsewhere, and for a request without a
-response, the text of the statements is all there is.
+A server of version 3 reports whether a transaction is open (``get_autocommit``). For others, and for a request without
+a response, the text of the statements decides.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from pipemagic.hrana.messages import (
 from pipemagic.hrana.stream import IDLE_LIMIT, TRANSACTION_LIMIT, Tx
 
 MARGIN = 0.5
-"""Seconds after a limit from which on it is certainly over: clocks and the network are not exact."""
+"""Seconds after a limit until it is certainly over: clocks and the network are not exact."""
 
 AGAIN = "start again from BEGIN, or run the whole transaction in one cell"
 
@@ -42,7 +42,7 @@ IN_TIME = f"it must be committed within {TRANSACTION_LIMIT:.0f} s"
 
 @dataclass(frozen=True)
 class Held:
-    """A statement of a transaction: the text that the user wrote, and what was sent, with its values."""
+    """A statement of a transaction: the user's text, and the sent statement with its values."""
 
     text: str
     stmt: Stmt = field(repr=False)
@@ -52,12 +52,12 @@ class Held:
 class LostTransaction:
     """A transaction that ended without its COMMIT.
 
-    ``held`` are its statements, oldest first; not all of them need have run if ``partly``. ``doubt`` says why it
-    may have been committed after all, '' if it was rolled back for certain. ``left`` are statements of the cell that
-    met the loss: they did not run, and are not part of what can run again. ``incomplete`` is True if more than
-    ``held`` may have run in it. ``why`` says what ended it. Until the user accepts the loss it is ``refusing`` what
-    may be the rest of the transaction. ``rolled_back`` is True if a ROLLBACK has nothing left to do, ``timed_out`` if
-    a time limit was over. ``reported`` is False until a cell has raised the error for it.
+    ``held`` are its statements, oldest first; with ``partly`` some of them may not have run. ``doubt`` is the reason
+    why it may have been committed, '' if it was certainly rolled back. ``left`` are the other statements of the cell in
+    which it was lost: they did not run, and a retry does not run them. ``incomplete`` is True if more than ``held`` may
+    have run in it. ``why`` is the reason for its end. Until the user acknowledges the loss it is ``refusing``
+    statements that may belong to it. ``rolled_back`` is True if a ROLLBACK has no effect, ``timed_out`` if a time limit
+    was exceeded. ``reported`` is False until a cell has raised its error.
     """
 
     held: tuple[Held, ...] = ()
@@ -81,11 +81,11 @@ class LostTransaction:
 class Transaction:
     """Track the transaction of a stream, and of the streams that replace it.
 
-    ``begun`` is True after BEGIN; ``savepoints`` are the open ones, outermost first, each with the number of statements
-    that were held when it was set. ``held`` are the statements of the open transaction, oldest first, without those
-    that ROLLBACK TO undid. Only statements in ``sources`` are held, which maps the SQL that is sent to what the user
-    wrote. ``incomplete`` is True if others may have run in it, too: their results were too large to be sent.
-    ``opened_at`` is when the request that opened it was sent, ``opened_by`` when the response to it had come.
+    ``begun`` is True after BEGIN; ``savepoints`` are the open ones, outermost first, each with the number of held
+    statements when it was set. ``held`` are the statements of the open transaction, oldest first, without those that
+    ROLLBACK TO undid. Only statements in ``sources`` are held, which maps the sent SQL to the user's text.
+    ``incomplete`` is True if others may have run in it, whose results were too large to send. ``opened_at`` is when the
+    request that opened it was sent, ``opened_by`` when its response arrived.
     """
 
     begun: bool = False
@@ -104,19 +104,19 @@ class Transaction:
 
     @property
     def state(self) -> Tx:
-        """Whether a transaction is open, or was lost and the loss not yet accepted."""
+        """The state: none, open, or lost and not yet acknowledged."""
         if self.begun or self.savepoints:
             return Tx.OPEN
         return Tx.LOST if self.lost is not None and self.lost.refusing else Tx.NONE
 
     @property
     def statements(self) -> list[str]:
-        """The texts of the statements that it holds."""
+        """The texts of its statements."""
         return [one.text for one in self.held]
 
     @property
     def count(self) -> int:
-        """The number of statements that it holds, without those that begin, name and end transactions."""
+        """The number of its statements, without those that begin and end transactions and savepoints."""
         return sum(not sql.parse(one.text).controls_transaction for one in self.held)
 
     def age(self, now: float) -> float | None:
@@ -124,17 +124,17 @@ class Transaction:
         return now - self.opened_at if self.open and self.opened_at is not None else None
 
     def clear(self) -> None:
-        """Forget the transaction: it ended."""
+        """Reset after the end of the transaction."""
         self.begun = self.incomplete = False
         self.savepoints, self.held, self.opened_at, self.opened_by = [], [], None, None
 
-    def settle(self) -> None:
-        """Accept that the transaction was lost; until then nothing else runs on the stream."""
+    def clear_loss(self) -> None:
+        """Acknowledge the loss of the transaction; until then nothing else runs on the stream."""
         if self.lost is not None:
             self.lost = replace(self.lost, refusing=False)
 
-    def follow(self, statement: sql.ParsedStatement, stmt: Stmt | None = None) -> None:
-        """Update the state after a statement that ran without an error; ``stmt`` is what was sent, if it is held."""
+    def apply(self, statement: sql.ParsedStatement, stmt: Stmt | None = None) -> None:
+        """Update the state after a statement that ran without an error; ``stmt`` is the sent one, if it is held."""
         if statement.rollback_to is not None:
             if self._unwind(statement.rollback_to, keep=True):
                 del self.held[self.savepoints[-1][1] :]
@@ -152,10 +152,10 @@ class Transaction:
             self.held.append(Held(statement.text, stmt))
 
     def ahead(self, statements: Sequence[sql.ParsedStatement], stmts: Sequence[Stmt] = ()) -> Transaction:
-        """Return what the transaction would be if all these statements ran without an error."""
+        """Return the transaction after these statements, if all run without an error."""
         ahead = self.copy()
         for statement, stmt in zip_longest(statements, stmts[: len(statements)]):
-            ahead.follow(statement, stmt or Stmt(statement.text))
+            ahead.apply(statement, stmt or Stmt(statement.text))
         return ahead
 
     def ends(self, statements: Sequence[sql.ParsedStatement]) -> Iterator[int]:
@@ -163,9 +163,9 @@ class Transaction:
         return (number for number, opened in self._changes(statements) if not opened)
 
     def began_at(self, statements: Sequence[sql.ParsedStatement]) -> int | None:
-        """Return the index of the statement that opens the transaction which is open after all of them.
+        """Return the index of the statement that begins the transaction which is open after all of them.
 
-        None if no transaction is open then, or if it is the one that was open before.
+        Return None if no transaction is open then, or if it was open before.
         """
         index = None
         for number, opened in self._changes(statements):
@@ -173,10 +173,10 @@ class Transaction:
         return index
 
     def _changes(self, statements: Sequence[sql.ParsedStatement]) -> Iterator[tuple[int, bool]]:
-        """Yield the indexes of the statements that open or end a transaction, with whether one is open then."""
+        """Yield the indexes of the statements that begin or end a transaction, and whether one is open after them."""
         ahead, was_open = self.copy(), self.open
         for number, statement in enumerate(statements):
-            ahead.follow(statement)
+            ahead.apply(statement)
             if ahead.open is not was_open:
                 was_open = ahead.open
                 yield number, was_open
@@ -184,7 +184,7 @@ class Transaction:
     def update(self, requests: Sequence[Request], entries: Sequence[Entry], *, sent_at: float, closed: bool) -> None:
         """Update the state after a response, ``closed`` if the stream ended with it.
 
-        Raises TransactionLost if the server rolled the transaction back behind the user's back.
+        Raise TransactionLost if the server rolled the transaction back on its own.
         """
         errors = [error for entry in entries for error in errors_of(entry)]
         if any(map(_is_timeout, errors)):
@@ -207,7 +207,7 @@ class Transaction:
                 why = "the server closed the connection and rolled the transaction back"
                 failed = f"; a statement failed: {errors[0].message}" if errors else ""
                 raise TransactionLost(why + failed, hint=AGAIN)
-            self.clear()  # the statement that failed ended the transaction, as INSERT OR ROLLBACK does
+            self.clear()  # the failed statement ended the transaction, such as INSERT OR ROLLBACK
         elif autocommit is False and not self.open:
             self.begun = True
         if self.open and self.opened_at is None:
@@ -216,19 +216,19 @@ class Transaction:
     def ran(self, stmt: Stmt) -> None:
         """Update the state after a statement that the stream ran."""
         text = self.sources.get(stmt.sql or "")
-        self.follow(sql.parse(text or stmt.sql or ""), None if text is None else stmt)
+        self.apply(sql.parse(text or stmt.sql or ""), None if text is None else stmt)
 
     def drop(self, requests: Sequence[Request]) -> bool:
-        """Update the state of a stream that ended without a response; True if an open transaction ended with it."""
+        """Update the state after a stream ended without a response; return True if a transaction ended with it."""
         ahead = self._after(requests)
         if ahead.open:
             self.lose()
         else:
-            self.clear()  # the requests held COMMIT, ROLLBACK or close: it is over, one way or the other
+            self.clear()  # the requests contained COMMIT, ROLLBACK or close: it has ended, committed or not
         return ahead.open
 
     def expired(self, idle: float, now: float) -> None:
-        """Raise TransactionLost if a transaction was open on a stream that ended when it was ``idle`` for so long."""
+        """Raise TransactionLost if a transaction was open on a stream that expired after ``idle`` seconds."""
         if self.age(now) is None:
             return
         limits = self._limits_over(idle, now)
@@ -238,10 +238,10 @@ class Transaction:
         raise TransactionLost(f"{ROLLED_BACK}: {'; '.join(limits)}", hint=AGAIN)
 
     def expire(self, idle: float, now: float, *, strict: bool) -> bool:
-        """Lose the transaction if a time limit is certainly over; return True if it is.
+        """Mark the transaction as lost if a time limit is certainly over; return True if it is.
 
-        That is the limit of a stream that has been ``idle`` for so long; on a ``strict`` server, which ends every
-        transaction at its limit, also that of the transaction.
+        That is the limit of a stream that has been ``idle`` for that many seconds; on a ``strict`` server, which ends
+        every transaction at its limit, also that of the transaction.
         """
         late = strict and self.opened_by is not None and now - self.opened_by > TRANSACTION_LIMIT + MARGIN
         if over := self.open and (late or idle > IDLE_LIMIT + MARGIN):
@@ -249,18 +249,18 @@ class Transaction:
         return over
 
     def _limits_over(self, idle: float, now: float) -> list[str]:
-        """Name the limits that are over."""
+        """Return the limits that are over, as text."""
         late = [f"{IN_TIME} and was open for longer"] if (self.age(now) or 0.0) > TRANSACTION_LIMIT else []
-        closed = f"the connection was idle for more than {IDLE_LIMIT:.0f} s and is closed by then"
+        closed = f"the connection was idle for more than {IDLE_LIMIT:.0f} s and was closed"
         return [*late, closed] if idle > IDLE_LIMIT else late
 
     def timed_out(self, *, late: bool = True, more: str = "", ran: int = 0) -> TransactionLost:
-        """Return the error for a transaction that was rolled back for its age."""
-        longer = " and was open for longer" if late else ""  # not for how long: a saved notebook holds no times
+        """Return the error for a transaction that was open for too long."""
+        longer = " and was open for longer" if late else ""  # no duration, so that saved notebooks do not change
         return TransactionLost(f"{ROLLED_BACK}: {IN_TIME}{longer}{more}", hint=AGAIN).replace(ran=ran)
 
     def _time_out(self, requests: Sequence[Request], entries: Sequence[Entry], now: float) -> TransactionLost:
-        """Lose the transaction, which was rolled back before one of the entries; return the error for that."""
+        """Mark the transaction as lost, which was rolled back before one of the entries; return the error."""
         at = next(number for number, entry in enumerate(entries) if any(map(_is_timeout, errors_of(entry))))
         outside = sum(map(_written, entries[at + 1 : len(requests)]))
         more = f"; {outside} later statement(s) of the same request ran outside it and stay applied" if outside else ""
@@ -272,28 +272,28 @@ class Transaction:
         return self.timed_out(late=late, more=more, ran=_ran_in_time(entries[at]))
 
     def lose(self, why: str = "", *, timed_out: bool = False, reported: bool = True) -> None:
-        """Note that the open transaction was rolled back."""
+        """Record that the open transaction was rolled back."""
         self.lost = LostTransaction(
             tuple(self.held), incomplete=self.incomplete, why=why, timed_out=timed_out, reported=reported
         )
         self.clear()
 
     def _after(self, requests: Sequence[Request]) -> Transaction:
-        """Return what the transaction would be if all these requests ran without an error."""
+        """Return the transaction after these requests, if all run without an error."""
         ahead = self.copy()
         for request in requests:
             for stmt in _statements(request):
-                ahead.follow(sql.parse(stmt.sql or ""))
+                ahead.apply(sql.parse(stmt.sql or ""))
         if closes(requests):
             ahead.clear()
         return ahead
 
     def copy(self) -> Transaction:
-        """Return a copy, for what the transaction was at this moment."""
+        """Return a copy of the current state."""
         return replace(self, savepoints=list(self.savepoints), held=list(self.held))
 
     def _unwind(self, name: str, *, keep: bool) -> bool:
-        """End the savepoints set after one of this name; return False if there is none."""
+        """End the savepoints set after the one of this name; return False if there is none."""
         for number in range(len(self.savepoints) - 1, -1, -1):
             if self.savepoints[number][0] == name:
                 del self.savepoints[number + keep :]
@@ -307,7 +307,7 @@ def closes(requests: Sequence[Request]) -> bool:
 
 
 def errors_of(entry: Entry) -> Sequence[Error]:
-    """Return the errors of an entry, those of the steps of a batch included."""
+    """Return the errors of an entry, including those of the steps of a batch."""
     if isinstance(entry, ErrorEntry):
         return [entry.error]
     if isinstance(entry.response, BatchResponse):
@@ -348,7 +348,7 @@ def _statements(request: Request) -> Iterator[Stmt]:
             yield from (Stmt(piece.text) for piece in sql.split(text or ""))
         case RunBatch(batch):
             for step in batch.steps:
-                if step.condition is None or isinstance(step.condition, OkCond):  # not what runs on a failure
+                if step.condition is None or isinstance(step.condition, OkCond):  # not those that run after a failure
                     yield step.stmt
 
 

@@ -1,4 +1,4 @@
-"""Whole databases over HTTP, in pieces: their file or their SQL text out, a file in."""
+"""Transfer whole databases over HTTP in chunks: export a file or SQL text, upload a file."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ _PIECE = 256 * 1024
 
 @contextmanager
 def exported(database: Database) -> Iterator[Iterator[bytes]]:
-    """Give the database as a SQLite file, as it is at this moment; UnsupportedError where the server has none.
+    """Yield the current database as a SQLite file; raise UnsupportedError if the server has no such export.
 
-    A server that only has files of an earlier moment counts as one without: its SQL text is newer.
+    A server that has only older files counts as one without: its SQL text is newer.
     """
     response = database.transport.get("/info")
     about = msgspec.json.decode(response.body) if response.ok and "json" in response.content_type else None
     if not isinstance(about, dict) or about.get("snapshot") is not True:
         if response.status in (401, 403):
             raise database.transport.refusal(response)
-        raise UnsupportedError(f"the server at {database.url} does not give its databases as files")
+        raise UnsupportedError(f"the server at {database.url} does not export databases as files")
     with database.transport.streamed("GET", f"/export/{about.get('current_generation', 1)}") as pieces:
         yield pieces
 
 
 @contextmanager
 def dumped(database: Database) -> Iterator[Iterator[bytes]]:
-    """Give the database as SQL text (UTF-8), as it is at this moment; UnsupportedError where the server has none."""
+    """Yield the current database as SQL text (UTF-8); raise UnsupportedError if the server has no such export."""
     try:
         with database.transport.streamed("GET", "/dump") as pieces:
             yield pieces
     except NotFound as error:
         if "response has no text" not in error.message:
             raise
-        raise UnsupportedError(f"the server at {database.url} does not give its databases as SQL text") from None
+        raise UnsupportedError(f"the server at {database.url} does not export databases as SQL text") from None
 
 
 def upload(database: Database, file: Path) -> None:
-    """Send a SQLite file to a database that was created for it (``seed`` of the type ``database_upload``)."""
+    """Upload a SQLite file to a database that was created for it (``seed`` of the type ``database_upload``)."""
     database.check_writable("upload")
     with file.open("rb") as source:
         pieces = iter(lambda: source.read(_PIECE), b"")

@@ -1,4 +1,4 @@
-"""Send one HTTP request and return its response: timeouts, the one retry rule, typed errors."""
+"""Send HTTP requests: timeouts, retries after 429, conversion of errors."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ TRANSFER_TIMEOUT = 600.0
 """Seconds to wait for the next part of an export, or for the response to an upload."""
 
 EXAMINED_PER_SECOND = 1_000_000
-"""Bytes of an upload that a server examines in a second, at least: so much longer is its response waited for."""
+"""The lowest rate at which a server examines an upload, in bytes a second, for the timeout of its response."""
 
 BUSY_PAUSES = (0.1, 0.25, 0.5, 1.0, 1.5)
-"""Seconds between attempts after 429; in sum below the transaction window of 5 s."""
+"""Seconds between attempts after 429; in sum below the time limit of 5 s for a transaction."""
 
 _HEADERS = [(b"User-Agent", f"pipemagic/{__version__}".encode()), (b"Accept", b"*/*")]
 
@@ -45,10 +45,10 @@ Header: TypeAlias = tuple[bytes, bytes]
 
 
 class Transport:
-    """HTTP to one server. Never sends a request twice, except after 429, when nothing of it ran.
+    """An HTTP client for one server. It never sends a request twice, except after 429, when nothing of it ran.
 
-    ``http`` takes any ``httpx.Client`` (a proxy, client certificates, an ASGI or mock transport); it stays the
-    caller's to close. ``timeout`` and ``connect_timeout`` are seconds; None waits without end. ``observer`` is told of
+    ``http`` takes any ``httpx.Client`` (a proxy, client certificates, an ASGI or mock transport), which is not
+    closed. ``timeout`` and ``connect_timeout`` are seconds; None is no limit. ``observer`` receives
     every request.
     """
 
@@ -67,13 +67,13 @@ class Transport:
         self.observer = observer
         self.token = token if isinstance(token, Token) else Token(token)
         self.timeout = timeout
-        """Seconds to wait for the next part of a response; None waits without end."""
+        """Seconds to wait for the next part of a response; None is no limit."""
         self.binds_arguments: bool | None = None
-        """Whether a server with only the seed takes arguments; None until it was asked."""
+        """Whether a server with only the seed supports arguments; None if unknown."""
         self.strict_limits = False
-        """Whether the server is known to end each transaction at its limit, as our own service does.
+        """Whether the server is known to end each transaction at its limit, as the embedded service does.
 
-        Others, such as sqld, may end it only when another connection wants to write.
+        Others, such as sqld, may end it only when another connection waits to write.
         """
         self._connect_timeout = connect_timeout
         self._http = http
@@ -81,7 +81,7 @@ class Transport:
         self._sleep = sleep
 
     def sibling(self, *, timeout: float | None = None) -> Transport:
-        """Give a transport to the same server with connections of its own and without an observer."""
+        """Return a transport to the same server with its own connections and without an observer."""
         other = Transport(
             self.endpoint, self.token, http=self._http, sleep=self._sleep,
             timeout=self.timeout if timeout is None else timeout,
@@ -105,16 +105,16 @@ class Transport:
     ) -> HttpResponse:
         """POST JSON and return the response, whatever its status.
 
-        ``timeout`` is how many seconds to wait for the next part of it, ``limit`` for the whole. With ``reads`` the
+        ``timeout`` is the seconds to wait for the next part of it, ``limit`` for the whole. With ``reads`` the
         caller reads a 200 and then calls `record`.
-        Raises BusyError for 429 after some attempts, AddressError for a redirect, ConnectError if no connection
-        came about (nothing was sent), UnknownOutcome if the request left and no whole response came, and
+        Raise BusyError for 429 after some attempts, AddressError for a redirect, ConnectError if no connection
+        could be opened (nothing was sent), UnknownOutcome if the request was sent and its response is incomplete, and
         InterruptedRequest (its subclass) if the user interrupted.
         """
         return self.request("POST", path, body, endpoint=endpoint, timeout=timeout, limit=limit, reads=reads)
 
     def get(self, path: str) -> HttpResponse:
-        """GET a path; raises as `post` does."""
+        """GET a path; raise the errors of `post`."""
         return self.request("GET", path)
 
     def request(
@@ -129,7 +129,7 @@ class Transport:
         limit: float | None = None,
         reads: bool = False,
     ) -> HttpResponse:
-        """Send any request; raises as `post` does."""
+        """Send any request; raise the errors of `post`."""
         if params:
             path = f"{path}?{urlencode(params, quote_via=quote)}"
         endpoint, timeout = endpoint or self.endpoint, self.timeout if timeout is None else timeout
@@ -153,9 +153,9 @@ class Transport:
         timeout: float | None = None,
         limit: float | None = None,
     ) -> Chunks | HttpResponse:
-        """POST JSON and return the response in chunks as they arrive; if its status is not 2xx, as a whole.
+        """POST JSON and return the response in chunks as they arrive, or as a whole if its status is not 2xx.
 
-        Raises as `post` does.
+        Raise the errors of `post`.
         """
         endpoint, timeout = endpoint or self.endpoint, self.timeout if timeout is None else timeout
         traced = self._begin("POST", endpoint, path, body, len(body))
@@ -178,11 +178,11 @@ class Transport:
     def streamed(
         self, method: str, path: str, content: Iterable[bytes] | None = None, *, size: int | None = None
     ) -> Iterator[Iterator[bytes]]:
-        """Send a body of ``size`` bytes in chunks, yield the response in chunks; neither is in memory as a whole.
+        """Send a body of ``size`` bytes in chunks, yield the response in chunks; neither is kept in memory.
 
-        The server may have to examine all that was sent, or prepare what it sends: the next part of the response is
-        waited for as `TRANSFER_TIMEOUT` says, or as long as other responses if that is longer. Raises as `post` does,
-        and the typed error of a response that is not 2xx; ConnectError if the response ends too soon.
+        The server may have to examine the upload, or prepare its response: the timeout of the next part of the response
+        is `TRANSFER_TIMEOUT`, or that of other responses if it is longer. Raise the errors of `post`, that of `refusal`
+        for a response that is not 2xx, and ConnectError if the response ends too soon.
         """
         longest = TRANSFER_TIMEOUT + (size or 0) / EXAMINED_PER_SECOND
         timeout = None if self.timeout is None else max(longest, self.timeout)
@@ -204,19 +204,19 @@ class Transport:
         self._end(traced, response)
 
     def refusal(self, received: HttpResponse) -> ServerError:
-        """Return the error for a response that is not 2xx; it does not show the token."""
+        """Return the error for a response that is not 2xx, without the token."""
         fault = read_fault(received.body, received.content_type)
         return refusal(received.status, self.token.redact(fault.message), fault.code or "", received.retry_after)
 
     def close(self) -> None:
-        """Close the connections, if they are ours."""
+        """Close the connections, except those of a client of the caller."""
         if self._lower is not None:
             self._lower.close()
 
     def abort(self) -> None:
-        """End, from another thread, what is under way, for good: the thread that waits for it gets UnknownOutcome.
+        """End pending requests from another thread; the threads that wait for them get UnknownOutcome.
 
-        A client of the user and a proxy cannot be ended from outside: the response is waited for.
+        Requests of a client of the caller or through a proxy cannot be aborted; they continue.
         """
         if isinstance(self._lower, HttpTransport):
             self._lower.abort()
@@ -243,7 +243,7 @@ class Transport:
         limit: float | None = None,
         size: int | None = None,
     ) -> httpx.Response:
-        """Send a request, and after a 429 again, since nothing of it ran; the body of the response is still to come."""
+        """Send a request, after a 429 again, since nothing of it ran; return the response before its body is read."""
         extensions: dict[str, Any] = {
             "timeout": {
                 "connect": self._connect_timeout, "pool": self._connect_timeout,
@@ -275,7 +275,7 @@ class Transport:
         size: int | None,
         extensions: dict[str, Any],
     ) -> httpx.Request:
-        """Return a request. Its headers are in no variable, since tracebacks may show those."""
+        """Return a request. Its headers are not in a variable, since tracebacks may show those."""
         url = _url(endpoint.url, path)
         if self._http is not None:
             return self._http.build_request(
@@ -290,7 +290,7 @@ class Transport:
             headers = [host, *_HEADERS, *self._headers(endpoint, content, size)]
             return httpx.Request(method, url, headers=headers, content=content, extensions=extensions)
         length = (b"Content-Length", b"%d" % len(content))
-        return httpx.Request(  # with all headers and a stream, a quarter of the time
+        return httpx.Request(  # with all headers and a stream it takes a quarter of the time
             method, url, headers=[host, length, *_HEADERS, *self._headers(endpoint, content, size)],
             stream=httpx.ByteStream(content), extensions=extensions,
         )  # fmt: skip
@@ -306,35 +306,35 @@ class Transport:
         return response
 
     def _pause(self, response: httpx.Response, seconds: float, timeout: float | None) -> None:
-        """Wait after a 429; an interrupt meanwhile leaves all as it was."""
+        """Wait after a 429; an interrupt changes nothing."""
         try:
-            with suppress(httpx.RequestError, TooLarge):  # whatever its body is, nothing ran
+            with suppress(httpx.RequestError, TooLarge):  # whatever its body, nothing ran
                 read_whole(response, _deadline(response), timeout)
             self._sleep(seconds)
         except KeyboardInterrupt:
             raise InterruptedRequest(
-                "interrupted while the server was busy", hint="nothing of this ran", nothing_ran=True
+                "interrupted while the server was busy", hint="nothing was run", nothing_ran=True
             ) from None
 
     def _headers(
         self, endpoint: Endpoint, content: bytes | Iterable[bytes] | None, size: int | None
     ) -> Iterator[Header]:
-        """Yield the headers that do not depend on what sends the request."""
+        """Yield the headers that do not depend on the client that sends the request."""
         if self.token.authorization:
             yield b"Authorization", self.token.authorization
         if endpoint.host_header is not None and self._http is not None:
             yield b"Host", endpoint.host_header.encode()
-        # gzip on loopback costs more than it saves
+        # on loopback gzip costs more than it saves
         yield b"Accept-Encoding", b"identity" if endpoint.loopback else b"gzip"
         if size is not None:
             yield b"Content-Type", b"application/octet-stream"
             yield b"Content-Length", b"%d" % size
         elif content is not None:
             yield b"Content-Type", b"application/json"
-            yield _COLUMNS  # of a server that knows it; others ignore it
+            yield _COLUMNS  # for servers that know it; others ignore it
 
     def _chunks(self, response: httpx.Response, endpoint: Endpoint) -> Iterator[bytes]:
-        """Yield the body as it arrives; with TLS a chunk is one record, which does not grow."""
+        """Yield the body as it arrives; with TLS a chunk is a record, which does not grow."""
         grows = endpoint.scheme == "http" and isinstance(self._lower, HttpTransport)
         return read_chunks(response, _deadline(response), self._sleep if grows else None)
 
@@ -366,7 +366,7 @@ class Transport:
         if 300 <= received.status < 400:
             raise AddressError(
                 f"{endpoint.address} redirects to {_host_in(headers.get(b'location', ''))}; "
-                "pipemagic does not take a token there",
+                "pipemagic does not send a token there",
                 hint="connect to the final address itself (https:// instead of http://?)",
             )
         return received
@@ -387,13 +387,13 @@ class Transport:
         self, traced: TracedRequest | None, response: httpx.Response | None,
         error: BaseException | None = None, received: bytes | None = None, *, records: bool = True,
     ) -> None:  # fmt: skip
-        """Complete the record of a request, however it ended; with ``records`` the observer gets it."""
+        """Complete the record of a request; with ``records`` pass it to the observer."""
         if traced is None:
             return
         if response is not None:
             traced.status = response.status_code
             traced.server_timing = response.headers.get("server-timing", "")
-            # 0 for a response that never was on a wire
+            # 0 for a response without a network
             traced.received_size = response.num_bytes_downloaded or traced.received_size
         if received is not None:
             traced.received = received
@@ -405,7 +405,7 @@ class Transport:
             self.record(traced)
 
     def record(self, traced: TracedRequest | None) -> None:
-        """Give a request to the observer, if it is traced."""
+        """Pass a request to the observer, if it is traced."""
         if traced is None or self.observer is None:
             return
         self.observer.exchanged(traced)
@@ -414,7 +414,7 @@ class Transport:
 
 
 def _transport_to(endpoint: Endpoint) -> httpx.BaseTransport:
-    """Return what sends to an endpoint: a proxy if there is one, which must never see loopback."""
+    """Return the transport to an endpoint: a proxy if there is one, but never for loopback."""
     if not endpoint.loopback and (proxy := find_proxy(endpoint.scheme, endpoint.named_host + endpoint.port_suffix)):
         return proxy_transport(proxy)
     return HttpTransport()
@@ -422,7 +422,7 @@ def _transport_to(endpoint: Endpoint) -> httpx.BaseTransport:
 
 @lru_cache(maxsize=1024)
 def _url(base: str, path: str) -> httpx.URL:
-    """Return a parsed address: parsing costs more than all the rest of a request."""
+    """Return a parsed address, cached since parsing costs more than the rest of a request."""
     return httpx.URL(base + path)
 
 
@@ -432,7 +432,7 @@ def _deadline(response: httpx.Response) -> float:
 
 
 def _host_in(location: str) -> str:
-    """Return the host of a redirect; servers write what they like."""
+    """Return the host of a redirect, whose Location may be malformed."""
     try:
         return urlsplit(location).netloc or "another path"
     except ValueError:

@@ -1,1 +1,1 @@
-"""Questions about a database and its tables, answered in few round trips; without IPython."""
+"""List, profile, check, compare and plot tables in few round trips; without IPython."""

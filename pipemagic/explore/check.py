@@ -1,4 +1,4 @@
-"""Does a table keep the rules? One round trip if it does; a second one fetches the first rows that do not."""
+"""Checks of the rows of a table: one round trip if all rules pass, a second one to fetch the first failing rows."""
 
 from __future__ import annotations
 
@@ -6,17 +6,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pipemagic.counts import plural
 from pipemagic.errors import CheckError, ParameterError, PipemagicError, StatementError, UnknownName
 from pipemagic.explore import rules
-from pipemagic.explore.asking import ask
-from pipemagic.explore.conditions import used
-from pipemagic.explore.names import quoted
-from pipemagic.explore.rules import Bound, Found, Rule
-from pipemagic.explore.schema import ForeignKey, read_relation
-from pipemagic.explore.values import one_line
+from pipemagic.explore.conditions import args_of, quote_name
+from pipemagic.explore.round_trip import run_queries
+from pipemagic.explore.rules import Bound, Rule
+from pipemagic.explore.schema import ForeignKey
+from pipemagic.explore.schema_reader import read_relation
 from pipemagic.frames import to_frame
 from pipemagic.hrana.values import SqlValue
+from pipemagic.text import escape_controls, plural
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -28,31 +27,27 @@ Columns = str | Sequence[str]
 
 @dataclass(frozen=True, eq=False)
 class Failure:
-    """A rule that is broken: by how many rows (or values that are there more than once), and the first of them.
-
-    ``str()`` names the columns (or the expression), what was found in them, and what is allowed.
-    """
+    """A failed rule: the number of failing rows (or duplicate values), the message, and the first of them."""
 
     rule: str
     count: int
-    found: Found
+    message: str
     frame: DataFrame
 
     def __str__(self) -> str:
-        found = self.found
-        return f"{one_line(found.subject)}: {plural(self.count, found.noun)}{one_line(found.rest)}"
+        return self.message
 
 
 @dataclass(frozen=True)
-class Checked:
-    """What was checked and found right."""
+class CheckResult:
+    """The rules that passed, and the number of rows."""
 
     table: str
     rows: int
     rules: tuple[str, ...]
 
     def __str__(self) -> str:
-        return f"{one_line(self.table)}: {plural(len(self.rules), 'check')} passed, {plural(self.rows, 'row')}."
+        return f"{escape_controls(self.table)}: {plural(len(self.rules), 'check')} passed, {plural(self.rows, 'row')}."
 
 
 def check(
@@ -67,89 +62,91 @@ def check(
     rows: Iterable[str] = (),
     params: Mapping[str, SqlValue] | None = None,
     limit: int = 5,
-) -> Checked:
-    """Check a table or view; CheckError tells which rules are broken, with the first ``limit`` rows of each.
+) -> CheckResult:
+    """Check a table or view. Raise CheckError with the failed rules and the first ``limit`` failing rows of each.
 
     ``not_null`` are columns, each of ``unique`` is a column or several together, ``ranges`` maps a column to its lowest
     and highest value (None: no bound), ``references`` maps a column, or a tuple of them, to a table and its column or
-    columns, ``foreign_keys`` checks those that the table declares, ``rows`` are SQL expressions that hold for each row;
-    ``params`` has the values of their parameters.
-    UnknownName for a wrong name, StatementError for a wrong expression.
+    columns, ``foreign_keys`` checks those that the table declares, ``rows`` are SQL expressions that are true for each
+    row; ``params`` has the values of their parameters.
+    Raise UnknownName for a wrong name, and StatementError for an invalid expression.
     """
-    wanted = [
+    requested = [
         *(rules.not_null(table, name) for name in not_null),
-        *(rules.unique(table, _listed(names)) for names in unique),
-        *(rules.within(table, name, low, high) for name, (low, high) in (ranges or {}).items()),
+        *(rules.unique(table, _as_tuple(names)) for names in unique),
+        *(rules.in_range(table, name, low, high) for name, (low, high) in (ranges or {}).items()),
         *(
-            rules.references(table, _listed(names), other, _listed(targets))
+            rules.references(table, _as_tuple(names), other, _as_tuple(targets))
             for names, (other, targets) in (references or {}).items()
         ),
         *([rules.foreign_keys(table)] if foreign_keys else []),
-        *(rules.holds(table, expression, used(expression, params or {})) for expression in rows),
+        *(rules.expression(table, expression, args_of(expression, params or {})) for expression in rows),
     ]
-    return check_rules(database, table, wanted, limit=limit)
+    return check_rules(database, table, requested, limit=limit)
 
 
-def check_rules(database: Database, table: str, wanted: Sequence[Rule], *, limit: int = 5) -> Checked:
-    """Check a table by rules of `pipemagic.explore.rules`; raises what `check` does."""
-    if not wanted:
-        raise ParameterError("there is nothing to check", hint="say what every row of the table has to be")
-    everything = f"SELECT count(*) FROM main.{quoted(table)}"
+def check_rules(database: Database, table: str, requested: Sequence[Rule], *, limit: int = 5) -> CheckResult:
+    """Check a table by rules of `pipemagic.explore.rules`. Raise the errors of `check`."""
+    if not requested:
+        raise ParameterError("nothing to check", hint="add at least one rule, such as not_null=[...]")
     try:
-        results, _ = ask(database, [everything, *(rule.counting for rule in wanted)])
+        all_rows = f"SELECT count(*) FROM main.{quote_name(table)}"
+        results, *_ = run_queries(database, [all_rows, *(rule.count for rule in requested)])
     except StatementError as error:
-        raise _explained(database, table, error, wanted) from None
+        raise _name_error(database, table, error, requested) from None
     total, *counts = [int(result.rows[0][0] or 0) for result in results]
-    broken = [rule for rule, number in zip(wanted, counts, strict=True) if number]
-    if not broken:
-        return Checked(table, total, tuple(rule.told for rule in wanted))
-    failures = _look(database, _each(database, table, broken), limit)
-    told = "\n".join(f"  {failure}" for failure in failures)
-    head = f"{one_line(table)}: {len(broken)} of {plural(len(wanted), 'check')} failed, {plural(total, 'row')}"
-    raise CheckError(f"{head}\n{told}", failures)
+    failed = [rule for rule, count in zip(requested, counts, strict=True) if count]
+    if not failed:
+        return CheckResult(table, total, tuple(rule.description for rule in requested))
+    failures = _fetch_failures(database, _expand_foreign_keys(database, table, failed), limit)
+    lines = "\n".join(f"  {failure}" for failure in failures)
+    head = (
+        f"{escape_controls(table)}: {len(failed)} of {plural(len(requested), 'check')} failed, {plural(total, 'row')}"
+    )
+    raise CheckError(f"{head}\n{lines}", failures)
 
 
-def _listed(names: Columns) -> tuple[str, ...]:
+def _as_tuple(names: Columns) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else tuple(names)
 
 
-def _each(database: Database, table: str, broken: Sequence[Rule]) -> list[Rule]:
-    """Put a rule for each foreign key in the place of the one for all of them."""
-    if not any(rule.declared for rule in broken):
-        return list(broken)
-    keys = [_rule_of(database, table, key) for key in read_relation(database, table).foreign_keys]
-    return [*(rule for rule in broken if not rule.declared), *keys]
+def _expand_foreign_keys(database: Database, table: str, failed: Sequence[Rule]) -> list[Rule]:
+    """Replace the rule of all foreign keys by a rule for each of them."""
+    if not any(rule.declared for rule in failed):
+        return list(failed)
+    keys = [_foreign_key_rule(database, table, key) for key in read_relation(database, table).foreign_keys]
+    return [*(rule for rule in failed if not rule.declared), *keys]
 
 
-def _rule_of(database: Database, table: str, key: ForeignKey) -> Rule:
+def _foreign_key_rule(database: Database, table: str, key: ForeignKey) -> Rule:
     try:
         parent = read_relation(database, key.table)
     except UnknownName:
-        return rules.filled(table, key.columns, key.table)
+        return rules.missing_table(table, key.columns, key.table)
     return rules.references(table, key.columns, key.table, key.references or parent.primary_key)
 
 
-def _look(database: Database, broken: Sequence[Rule], limit: int) -> tuple[Failure, ...]:
-    """Fetch the first rows that break each rule, and how many there are; rules that are not broken are left out."""
-    statements = [statement for rule in broken for statement in (rule.counting, rule.first(limit))]
-    results, _ = ask(database, statements)
-    pairs = zip(broken, results[::2], results[1::2], strict=True)
-    return tuple(
-        Failure(rule.told, int(counted.rows[0][0] or 0), rule.found, to_frame(first.wire))
-        for rule, counted, first in pairs
-        if first.rows
-    )
+def _fetch_failures(database: Database, failed: Sequence[Rule], limit: int) -> tuple[Failure, ...]:
+    """Return the number of failing rows and the first of them, for each rule that fails."""
+    results, *_ = run_queries(database, [statement for rule in failed for statement in (rule.count, rule.first(limit))])
+    failures = []
+    for rule, counted, first in zip(failed, results[::2], results[1::2], strict=True):
+        count = int(counted.rows[0][0] or 0)
+        if first.rows:
+            message = escape_controls(rule.message(count))
+            failures.append(Failure(rule.description, count, message, to_frame(first.wire)))
+    return tuple(failures)
 
 
-def _explained(database: Database, table: str, error: StatementError, wanted: Sequence[Rule]) -> PipemagicError:
-    """Say what name is wrong, if one is, with the nearest that there is: by raising that, or else the error itself."""
+def _name_error(database: Database, table: str, error: StatementError, requested: Sequence[Rule]) -> PipemagicError:
+    """Raise UnknownName with the nearest name if a table or column does not exist, otherwise return the error."""
     if "no such table: " in error.message:
-        for name in (table, *(rule.other for rule in wanted if rule.other)):
+        for name in (table, *(rule.other for rule in requested if rule.other)):
             read_relation(database, name)
     if "no such column: " in error.message:
         name = error.message.rpartition("no such column: ")[2]
-        other = next((rule.other for rule in wanted[error.index - 1 :] if rule.other), table)
-        alias = table + rules.REFERRED + "."
+        other = next((rule.other for rule in requested[error.index - 1 :] if rule.other), table)
+        alias = table + rules.REFERENCED + "."
         relation = read_relation(database, other if name.startswith(alias) else table)
         relation.column(name.removeprefix(alias).removeprefix(f"{table}."))
     return error

@@ -1,13 +1,14 @@
-"""Conditions that people write in SQL, such as ``delay > 15``: they stand in a statement of ours."""
+"""SQL conditions typed by users, such as ``delay > 15``, and values as SQL literals."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pipemagic.errors import ParameterError
 from pipemagic.hrana.values import SqlValue
-from pipemagic.sql import tokens
+from pipemagic.sql import quote, tokens
 
 
 @dataclass(frozen=True)
@@ -19,39 +20,40 @@ class Condition:
 
 
 def check(text: str, *, parameters: bool = False) -> None:
-    """ParameterError unless a text can stand in parentheses after WHERE without reaching out of them.
+    """Raise ParameterError unless a text is one expression that can be put in parentheses after WHERE.
 
-    It may have parameters only if there are values for them.
+    Parameters are allowed only if they have values.
     """
+    if not text.strip():
+        raise ParameterError("the condition is empty")
     depth = 0
     for token in tokens(text):
         depth += {"(": 1, ")": -1}.get(token.text, 0) if token.kind == "op" else 0
         if token.kind == "semi":
-            raise ParameterError("a condition is one expression, and there is a ; in it")
+            raise ParameterError("a condition is one SQL expression, without ;")
         if token.kind == "param" and not parameters:
-            raise ParameterError(
-                f"{token.text} has no value here", hint="write the value itself; variables are for %%sql cells"
-            )
-        if depth < 0 or _is_open(token.kind, token.text):
+            hint = "write the value itself; variables can be used in %%sql cells"
+            raise ParameterError(f"the parameter {token.text} cannot be used here", hint=hint)
+        if depth < 0 or _is_unterminated(token.kind, token.text):
             break
     else:
         if depth == 0:
             return
-    raise ParameterError("a quote or a parenthesis of the condition is not closed, or not opened")
+    raise ParameterError("the condition has an unbalanced quote or parenthesis")
 
 
-def used(text: str, params: Mapping[str, SqlValue]) -> dict[str, SqlValue]:
-    """Return the values of the parameters that a condition has; ParameterError for one without a value."""
+def args_of(text: str, params: Mapping[str, SqlValue]) -> dict[str, SqlValue]:
+    """Return the values of the parameters in a text. Raise ParameterError for a parameter without a value."""
     by_name = {name.lstrip(":@$"): value for name, value in params.items()}
-    names = dict.fromkeys(token.text for token in tokens(text) if token.kind == "param")
-    for name in names:
+    used = dict.fromkeys(token.text for token in tokens(text) if token.kind == "param")
+    for name in used:
         if name[1:] not in by_name:
-            raise ParameterError(f"{name} has no value", hint=f"params={{{name[1:]!r}: ...}} gives it one")
-    return {name: by_name[name[1:]] for name in names}
+            raise ParameterError(f"{name} has no value", hint=f"pass params={{{name[1:]!r}: ...}}")
+    return {name: by_name[name[1:]] for name in used}
 
 
-def _is_open(kind: str, text: str) -> bool:
-    """Tell whether a quote or a comment has no end."""
+def _is_unterminated(kind: str, text: str) -> bool:
+    """Return True for a quoted token or comment without an end."""
     if kind == "comment":
         return text.startswith("/*") and not text.endswith("*/")
     if kind in ("string", "quoted"):
@@ -60,8 +62,34 @@ def _is_open(kind: str, text: str) -> bool:
     return False
 
 
+def literal(value: SqlValue) -> str:
+    """Return a value as an SQL literal. Raise ParameterError if it has none: NaN, text with NUL, large integers."""
+    match value:
+        case None:
+            return "NULL"
+        case bytes():
+            return f"x'{value.hex()}'"
+        case str() if "\0" in value:
+            raise ParameterError("text with a NUL character has no SQL literal")
+        case str():
+            return "'" + value.replace("'", "''") + "'"
+        case float() if math.isnan(value):
+            raise ParameterError("NaN has no SQL literal")
+        case int() if not -(2**63) <= value < 2**63:
+            raise ParameterError(f"{value} does not fit in 64 bits")
+    return repr(value).replace("inf", "9e999")
+
+
+def quote_name(name: str) -> str:
+    """Return a name of a table or column in quotes. Raise ParameterError if it is empty or contains NUL."""
+    try:
+        return quote(name)
+    except ValueError as error:
+        raise ParameterError(str(error)) from None
+
+
 def one_line(text: str) -> str:
-    """Give a condition without its comments and line ends, for the line of a magic."""
+    """Return a condition without comments and line breaks, for the line of a magic."""
     return " ".join(
         "".join(" " if token.kind == "comment" else token.text for token in tokens(text)).split("\n")
     ).strip()

@@ -1,104 +1,227 @@
-"""Two tables of one database compared by the server, so that only what differs travels.
+"""Comparison of two tables of one database by the server, so that only differences are sent.
 
-Values are the same if type and value are: 1, 1.0 and '1' are three, text is compared byte by byte whatever the
-column's collation, NULL is NULL. Each side is a subquery with columns of our own names, so that none can clash.
+Two values are equal if type and value are: 1, 1.0 and '1' are three values, text is compared byte by byte regardless of
+the column's collation, NULL equals NULL. Each side is a subquery with column names of our own, which cannot clash.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from pipemagic.explore.infinities import sent
-from pipemagic.explore.sources import Column, Source
+from pipemagic.errors import ParameterError
+from pipemagic.explore.conditions import args_of
+from pipemagic.explore.diff_inputs import ColumnPair, Source
+from pipemagic.explore.diff_result import Row
+from pipemagic.explore.round_trip import run_queries
+from pipemagic.hrana.values import SqlValue, Text, Value, decode
 from pipemagic.sql import quote
 
+if TYPE_CHECKING:
+    from pipemagic.client.database import Database, Statement
+
 WIDEST = 640
-"""Columns that can be compared in one statement: the server takes 2000, and a changed row needs three for each."""
+"""Maximum number of columns: a statement can return 2000, and a changed row needs three for each."""
 
 _ROWS = "_pipemagic_rows"
-"""The name of what several parts of a statement read: a query that is compared would see it before a table."""
+"""The name of a common table expression, which hides tables of the same name from a compared query."""
 
 
-def duplicates(one: Source, names: Sequence[str]) -> str:
-    """Give the statement that counts the keys that are there more than once."""
+@dataclass
+class Differences:
+    """The counts of differences, and the first rows of each kind.
+
+    ``total`` is the number of rows of A, ``by_column`` counts the changes by the index of the column. ``rows_a`` and
+    ``rows_b`` are rows of one side with their number of occurrences, ``changes`` the rows of A and B with the same key.
+    """
+
+    total: int = 0
+    only_a: int = 0
+    only_b: int = 0
+    changed: int = 0
+    by_column: dict[int, int] = field(default_factory=dict)
+    rows_a: list[tuple[int, Row]] = field(default_factory=list)
+    rows_b: list[tuple[int, Row]] = field(default_factory=list)
+    changes: list[tuple[Row, Row]] = field(default_factory=list)
+
+
+def compare(
+    a: Source, b: Source, database: Database, key: Sequence[ColumnPair], rest: Sequence[ColumnPair], limit: int
+) -> tuple[Differences, bool]:
+    """Compare by key, or all columns without one. Return also whether the database changed meanwhile.
+
+    Raise ParameterError if the key is not unique.
+    """
+    return _compare_keys(a, b, database, key, rest, limit) if key else _compare_rows(a, b, database, rest, limit)
+
+
+def _compare_rows(
+    a: Source, b: Source, database: Database, columns: Sequence[ColumnPair], limit: int
+) -> tuple[Differences, bool]:
+    statements = [_count(a), _rows_sql(a, b, columns, limit)]
+    (total, result), inconsistent, _ = run_queries(database, _with_args(statements, a, b))
+    (only_a, only_b, *_), *rows = result.wire.rows
+    listed = [(_integer(decode(row[0])), decode_row(row[1:])) for row in rows]
+    found = Differences(_integer(total.rows[0][0]), _integer(decode(only_a)), _integer(decode(only_b)))
+    found.rows_a = [(times, cells) for times, cells in listed if times > 0]
+    found.rows_b = [(-times, cells) for times, cells in listed if times < 0]
+    return found, inconsistent
+
+
+def _compare_keys(
+    a: Source, b: Source, database: Database, key: Sequence[ColumnPair], rest: Sequence[ColumnPair], limit: int
+) -> tuple[Differences, bool]:
+    by = _ByKey(a, b, key, rest)
+    statements = [
+        _duplicates(a, [column.a for column in key]), _duplicates(b, [column.b for column in key]), _count(a),
+        by.only("a"), by.only("b"), by.changed(), by.only("a", limit), by.only("b", limit), by.changed(limit),
+    ]  # fmt: skip
+    results, inconsistent, _ = run_queries(database, _with_args(statements, a, b))
+    duplicates_a, duplicates_b, total, only_a, only_b, changed = (result.rows[0] for result in results[:6])
+    rows_a, rows_b, changes = (result.wire.rows for result in results[6:])
+    if duplicates_a[0] or duplicates_b[0]:
+        raise not_unique([column.a for column in key])
+    count, *by_column = map(_integer, changed)
+    found = Differences(
+        _integer(total[0]), _integer(only_a[0]), _integer(only_b[0]), count,
+        {len(key) + at: number for at, number in enumerate(by_column) if number},
+        [(1, decode_row(row)) for row in rows_a], [(1, decode_row(row)) for row in rows_b],
+        [_changed_rows(row[: len(rest)], decode_row(row[len(rest) :]), len(key)) for row in changes],
+    )  # fmt: skip
+    return found, inconsistent
+
+
+def _with_args(statements: Sequence[str], a: Source, b: Source) -> list[Statement]:
+    """Return statements, each with the values of its parameters."""
+    args = {**a.args, **b.args}
+    return [(statement, args_of(statement, args) or None) if args else statement for statement in statements]
+
+
+def _changed_rows(flags: Sequence[Value], cells: Row, keys: int) -> tuple[Row, Row]:
+    """Return a changed row of both sides. Where their values are equal, both have the value of A."""
+    key_a, key_b, rest = cells[:keys], cells[keys : 2 * keys], cells[2 * keys :]
+    pairs = list(zip(rest[::2], rest[1::2], strict=True))
+    values_b = (b if decode(flag) else a for flag, (a, b) in zip(flags, pairs, strict=True))
+    return (*key_a, *(a for a, _ in pairs)), (*key_b, *values_b)
+
+
+def _integer(number: SqlValue) -> int:
+    return int(number or 0)
+
+
+def not_unique(key: Sequence[str]) -> ParameterError:
+    """Return the error for a key of several rows."""
+    return ParameterError(
+        f"{', '.join(key)} is not a unique key: several rows have the same value",
+        hint="add columns to --key; without a key whole rows are compared",
+    )
+
+
+def typed(value: SqlValue) -> tuple[str, SqlValue]:
+    """Return a value with its type, so that 1, 1.0 and '1' differ."""
+    return type(value).__name__, value
+
+
+def sent_cells(cells: Sequence[str]) -> str:
+    """Return the expressions that send the cells of a row, and the signs of infinities in a cell of their own.
+
+    JSON has no infinities: some servers send null or invalid JSON for them. So NULL is sent in their place.
+    """
+    finite = (f"CASE WHEN typeof({cell}) = 'real' AND abs({cell}) = 9e999 THEN NULL ELSE {cell} END" for cell in cells)
+    # The type comes first, because in a text column 'Inf' = 9e999.
+    signs = [
+        f"CASE WHEN typeof({cell}) <> 'real' THEN '.' "
+        f"WHEN {cell} = 9e999 THEN '+' WHEN {cell} = -9e999 THEN '-' ELSE '.' END"
+        for cell in cells
+    ]
+    return ", ".join([*finite, _join(signs, "||")])
+
+
+def decode_row(row: Sequence[Value]) -> Row:
+    """Return the values of a row sent by `sent_cells`."""
+    *cells, last = row
+    signs = last.value if isinstance(last, Text) else ""
+    return tuple(decode(cell) if sign == "." else float(f"{sign}inf") for cell, sign in zip(cells, signs, strict=True))
+
+
+def _duplicates(source: Source, names: Sequence[str]) -> str:
+    """Return the statement that counts the duplicate keys."""
     key = ", ".join(f"+t.{quote(name)} COLLATE BINARY" for name in names)
-    return f"SELECT count(*) FROM (SELECT 1 FROM {one.rows} AS t GROUP BY {key} HAVING count(*) > 1)"
+    return f"SELECT count(*) FROM (SELECT 1 FROM {source.rows} AS t GROUP BY {key} HAVING count(*) > 1)"
 
 
-def total(one: Source) -> str:
-    """Give the statement that counts the rows."""
-    return f"SELECT count(*) FROM {one.rows} AS t"
+def _count(source: Source) -> str:
+    """Return the statement that counts the rows."""
+    return f"SELECT count(*) FROM {source.rows} AS t"
 
 
-class ByKey:
+class _ByKey:
     """The statements of a comparison by key."""
 
-    def __init__(self, a: Source, b: Source, key: Sequence[Column], rest: Sequence[Column]) -> None:
+    def __init__(self, a: Source, b: Source, key: Sequence[ColumnPair], rest: Sequence[ColumnPair]) -> None:
         self._key, self._rest = key, rest
         by_primary = tuple(column.a for column in key) == a.primary_key and a.indexed and b.indexed
-        raw = by_primary and all(column.alike for column in key)
+        raw = by_primary and all(column.same_affinity for column in key)
         self._a = self._side(a, [column.a for column in key], [column.a for column in rest], raw=raw) + " AS a"
         self._b = self._side(b, [column.b for column in key], [column.b for column in rest], raw=raw) + " AS b"
 
-    def _side(self, one: Source, key: Sequence[str], rest: Sequence[str], *, raw: bool) -> str:
-        """Give the rows with our names. Unless their own index will do, SQLite is made to build one for the comparison.
+    def _side(self, source: Source, key: Sequence[str], rest: Sequence[str], *, raw: bool) -> str:
+        """Return the subquery of one side. Unless its own index can be used, make SQLite build one for the comparison.
 
-        That is what LIMIT is for: without it the subquery becomes a part of the statement, which, where a value has to
-        be converted or the index has another collation, would walk through one table for each row of the other.
+        LIMIT prevents SQLite from merging the subquery into the statement. If a value had to be converted or the index
+        had another collation, it would then scan one table for each row of the other.
         """
         plus, apart = ("", "") if raw else ("+", " LIMIT -1")
-        keys = [f"{plus}t.{quote(name)} AS k{place}" for place, name in enumerate(key)]
-        others = [f"+t.{quote(name)} AS c{place}" for place, name in enumerate(rest)]
-        return f"(SELECT 1 AS here, {', '.join([*keys, *others])} FROM {one.rows} AS t{apart})"
+        keys = [f"{plus}t.{quote(name)} AS k{at}" for at, name in enumerate(key)]
+        others = [f"+t.{quote(name)} AS c{at}" for at, name in enumerate(rest)]
+        return f"(SELECT 1 AS here, {', '.join([*keys, *others])} FROM {source.rows} AS t{apart})"
 
     def _match(self, one: str, other: str) -> str:
-        return " AND ".join(f"{one}.k{place} IS {other}.k{place} COLLATE BINARY" for place in range(len(self._key)))
+        return " AND ".join(f"{one}.k{at} IS {other}.k{at} COLLATE BINARY" for at in range(len(self._key)))
 
     def only(self, side: str, limit: int | None = None) -> str:
-        """Give the statement for the rows of one side ('a' or 'b') whose key the other does not have."""
+        """Return the statement for the rows of one side ('a' or 'b') whose key the other does not have."""
         other = "b" if side == "a" else "a"
         own, others = (self._a, self._b) if side == "a" else (self._b, self._a)
-        columns = [
-            *(f"k{place}" for place in range(len(self._key))),
-            *(f"c{place}" for place in range(len(self._rest))),
-        ]
-        shown = "count(*)" if limit is None else sent([f"{side}.{name}" for name in columns])
+        cells = [f"{side}.k{at}" for at in range(len(self._key))] + [f"{side}.c{at}" for at in range(len(self._rest))]
+        shown = "count(*)" if limit is None else sent_cells(cells)
         return (
             f"SELECT {shown} FROM {own} LEFT JOIN {others} ON {self._match(other, side)} "
             f"WHERE {other}.here IS NULL{_first(side, len(self._key), limit)}"
         )
 
     def changed(self, limit: int | None = None) -> str:
-        """Give the statement for the rows that both have by their key, and that differ.
+        """Return the statement for the rows with the same key that differ.
 
-        It counts them and, for each column, how many differ there; or tells for each column whether it differs, and
-        gives both keys (1 and 1.0 match), both values of each column, and the signs of infinities.
+        Without ``limit`` it counts them, and the differences in each column. With ``limit`` it returns for each column
+        whether it differs, both keys (1 and 1.0 match), both values of each column, and the signs of infinities.
         """
-        differs = [_differs(f"a.c{place}", f"b.c{place}") for place in range(len(self._rest))]
-        keys = [_differs(f"a.k{place}", f"b.k{place}") for place in range(len(self._key))]
+        differs = [_differs(f"a.c{at}", f"b.c{at}") for at in range(len(self._rest))]
+        keys = [_differs(f"a.k{at}", f"b.k{at}") for at in range(len(self._key))]
         if limit is None:
             shown = ["count(*)", *(f"sum({one})" for one in differs)]
         else:
-            cells = [f"{side}.k{place}" for side in ("a", "b") for place in range(len(self._key))]
-            cells += [f"{side}.c{place}" for place in range(len(self._rest)) for side in ("a", "b")]
-            shown = [*differs, sent(cells)]
+            cells = [f"{side}.k{at}" for side in ("a", "b") for at in range(len(self._key))]
+            cells += [f"{side}.c{at}" for at in range(len(self._rest)) for side in ("a", "b")]
+            shown = [*differs, sent_cells(cells)]
         return (
             f"SELECT {', '.join(shown)} FROM {self._a} JOIN {self._b} ON {self._match('b', 'a')} "
-            f"WHERE {_any([*differs, *keys])}{_first('a', len(self._key), limit)}"
+            f"WHERE {_join([*differs, *keys], 'OR')}{_first('a', len(self._key), limit)}"
         )
 
 
-def by_row(a: Source, b: Source, columns: Sequence[Column], limit: int) -> str:
-    """Give the statement of a comparison without a key: how often each row is there, more often in A or in B.
+def _rows_sql(a: Source, b: Source, columns: Sequence[ColumnPair], limit: int) -> str:
+    """Return the statement of a comparison without a key, which counts the occurrences of each row.
 
-    Its first row holds how many rows are only in A and only in B; then come the first rows of each, with how often
-    (less than zero: in B) before and the signs of infinities behind.
+    Its first row has the numbers of rows only in A and only in B. The first rows of each follow, after the number of
+    occurrences (negative for B) and before the signs of infinities.
     """
-    cells = [f"c{place}" for place in range(len(columns))]
+    cells = [f"c{at}" for at in range(len(columns))]
     left = ", ".join(f"+t.{quote(column.a)} AS {cell}" for column, cell in zip(columns, cells, strict=True))
     right = ", ".join(f"+t.{quote(column.b)}" for column in columns)
     group = ", ".join(f"typeof({cell}), {cell} COLLATE BINARY" for cell in cells)
-    listed, shown, nothing = ", ".join(cells), sent(cells), ", NULL" * len(cells)
+    listed, shown, nothing = ", ".join(cells), sent_cells(cells), ", NULL" * len(cells)
     return f"""
         WITH {_ROWS} AS MATERIALIZED (
             SELECT sum(side) AS times, {listed} FROM (
@@ -115,15 +238,15 @@ def _differs(one: str, other: str) -> str:
     return f"(typeof({one}) <> typeof({other}) OR +{one} IS NOT +{other} COLLATE BINARY)"
 
 
-def _any(conditions: Sequence[str]) -> str:
-    """Join by OR as a balanced tree: SQLite takes expressions 1000 deep."""
-    if len(conditions) == 1:
-        return conditions[0]
-    middle = len(conditions) // 2
-    return f"({_any(conditions[:middle])} OR {_any(conditions[middle:])})"
+def _join(parts: Sequence[str], operator: str) -> str:
+    """Join expressions as a balanced tree, because SQLite limits the depth of expressions to 1000."""
+    if len(parts) == 1:
+        return parts[0]
+    middle = len(parts) // 2
+    return f"({_join(parts[:middle], operator)} {operator} {_join(parts[middle:], operator)})"
 
 
 def _first(side: str, keys: int, limit: int | None) -> str:
     if limit is None:
         return ""
-    return " ORDER BY " + ", ".join(f"{side}.k{place} COLLATE BINARY" for place in range(keys)) + f" LIMIT {limit}"
+    return " ORDER BY " + ", ".join(f"{side}.k{at} COLLATE BINARY" for at in range(keys)) + f" LIMIT {limit}"

@@ -1,6 +1,6 @@
-"""What to write on SQLite in place of functions and syntax that other databases have.
+"""SQLite idioms for functions and syntax of other databases.
 
-Each idiom is an expression, or a statement, over a table ``t`` with the columns ``x`` and ``y`` (text), ``n`` (a
+Each idiom is an expression or a statement over a table ``t`` with the columns ``x`` and ``y`` (text), ``n`` (a
 number), ``d`` and ``e`` (dates). The tests run every one of them.
 """
 
@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from pipemagic.sql import Token, significant
+from pipemagic.explore.query import cursor_at
+from pipemagic.sql import significant
 
 _MEDIAN = (
     "SELECT avg(n) FROM (SELECT n FROM t WHERE n IS NOT NULL ORDER BY n "
@@ -22,7 +23,7 @@ _VARIANCE_OF_ALL = f"avg({_SQUARES})"
 _SERIES = "WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r WHERE i < 10) SELECT i FROM r"
 _YEAR = "CAST(strftime('%Y', d) AS INTEGER)"
 
-# The names that call for the same idioms, and these.
+# Names of functions, and their idioms.
 _IDIOMS: dict[str, tuple[str, ...]] = {
     "regexp regexp_like regexp_matches regexp_contains rlike similar_to": ("x GLOB '[A-Z]*'", "x LIKE 'a%'"),
     "regexp_replace": ("replace(x, 'a', 'b')",),
@@ -94,7 +95,7 @@ _IDIOMS: dict[str, tuple[str, ...]] = {
 }
 
 IDIOMS: dict[str, tuple[str, ...]] = {name: idioms for names, idioms in _IDIOMS.items() for name in names.split()}
-"""The idioms by the name of the function, in lower case; () where SQLite has none."""
+"""The idioms by the name of the function in lower case; () if SQLite has none."""
 
 _STATEMENTS = {"SHOW": "%pipedb tables", "DESCRIBE": "%pipedb columns TABLE", "DESC": "%pipedb columns TABLE",
                "TRUNCATE": "write DELETE FROM t"}  # fmt: skip
@@ -103,7 +104,7 @@ _WINDOW = "write SELECT * FROM (SELECT n, row_number() OVER (ORDER BY n) AS r FR
 
 
 def of_function(name: str) -> str | None:
-    """Return what to write instead of a function; '' if SQLite has nothing like it, None if it is not known."""
+    """Return a hint on what to write instead of a function; '' if SQLite has no idiom, None if it is unknown."""
     idioms = IDIOMS.get(name.lower())
     if idioms is None:
         return None
@@ -113,45 +114,41 @@ def of_function(name: str) -> str | None:
 
 
 def of_table(name: str) -> str:
-    """Return what to write instead of a function that gives rows; '' for any other unknown table."""
+    """Return a hint on what to write instead of a table function; '' for any other unknown table."""
     return write(IDIOMS[name.lower()]) if name.lower() in ("generate_series", "unnest", "string_split") else ""
 
 
 def write(idioms: Sequence[str]) -> str:
-    """Return the line that says to write one of the idioms; '' for none."""
+    """Return a hint with some idioms; '' for none."""
     return f"write {' or '.join(idioms)}" if idioms else ""
 
 
 def of_syntax(text: str, offset: int) -> str:
-    """Return what to write instead of syntax that another database has; '' for any other error.
+    """Return a hint on what to write instead of syntax of another database; '' for any other error.
 
-    ``offset`` (in characters) is the place of the error.
+    ``offset`` (in characters) is the position of the error.
     """
-    words = significant(text)
-    number = next((at for at, token in enumerate(words) if token.start == offset), None)
-    if number is None:
-        return ""
-    word, before, after = (_word(words, number + step) for step in (0, -1, 1))
-    if number == 0:
+    group, at = cursor_at(text, offset)
+    word, before = group.word(at), group.word(at - 1)
+    if group.parent is None and at == 0:
         return _STATEMENTS.get(word, "")
-    if before == "TOP" and words[number].kind == "number":
+    if before == "TOP" and word.isdecimal():
         return _LIMIT
     if word in ("FETCH", "FIRST", "NEXT") and "FETCH" in (word, before):
         return _LIMIT
     if "QUALIFY" in (word, before):
         return _WINDOW
-    if word == "ISNULL" and after == "(":
+    if word == "ISNULL" and group.group(at + 1) is not None:
         return write(IDIOMS["isnull"])
     for operator in ("ILIKE", "RLIKE"):
-        if operator in (word, before):  # after an expression SQLite takes it for an alias
+        if operator in (word, before):  # after an expression SQLite reads it as an alias
             return write(IDIOMS[operator.lower()])
-    if word == "FROM" and (function := _function_around(words, number)) in ("EXTRACT", "SUBSTRING"):
-        return write((_YEAR,) if function == "EXTRACT" else IDIOMS["mid"])
-    return ""
+    function = group.parent.word(group.index - 1) if group.parent is not None and word == "FROM" else ""
+    return write({"EXTRACT": (_YEAR,), "SUBSTRING": IDIOMS["mid"]}.get(function, ()))
 
 
 def of_column(text: str, offset: int | None) -> str:
-    """Return what to write instead of DATE '2024-01-01' and INTERVAL '1 day'; '' for any other unknown column."""
+    """Return a hint on DATE '2024-01-01' and INTERVAL '1 day'; '' for any other unknown column."""
     words = significant(text)
     for one, following in pairwise(words):
         if one.start == offset and following.kind == "string":
@@ -159,18 +156,4 @@ def of_column(text: str, offset: int | None) -> str:
                 return write(IDIOMS["interval"])
             if one.text.upper() in ("DATE", "TIME", "TIMESTAMP"):
                 return f"dates are text: write {following.text}"
-    return ""
-
-
-def _word(words: Sequence[Token], number: int) -> str:
-    return words[number].text.upper() if 0 <= number < len(words) and words[number].kind in ("word", "op") else ""
-
-
-def _function_around(words: Sequence[Token], number: int) -> str:
-    """Return the name before the parenthesis that a word stands in."""
-    depth = 0
-    for at in range(number - 1, 0, -1):
-        depth += {")": 1, "(": -1}.get(_word(words, at), 0)
-        if depth < 0:
-            return _word(words, at - 1)
     return ""

@@ -1,13 +1,16 @@
-"""Lists of what there is: the tables and views of a database, the columns of one of them."""
+"""Lists of tables and of columns as DataFrames, and the CREATE statements of a database."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from pipemagic.client.batch_runner import result_of
-from pipemagic.explore.schema import LISTED, Column, ForeignKey, Relation, folded, read_relation, same
+from pipemagic.explore.ddl import create_statements
+from pipemagic.explore.schema import Column, ForeignKey, Relation, folded, same
+from pipemagic.explore.schema_reader import LISTED, read_relation, read_schema
 from pipemagic.hrana.messages import Close, ErrorEntry, Execute, Stmt
 from pipemagic.hrana.values import decode
 from pipemagic.sql import quote
@@ -21,10 +24,10 @@ _NAMES = f"SELECT l.name, l.type FROM pragma_table_list AS l WHERE {LISTED} AND 
 
 
 def tables(database: Database, pattern: str = "", *, rows: bool = False) -> DataFrame:
-    """Give the tables and views as a DataFrame (table, type), sorted by name.
+    """Return the tables and views as a DataFrame (table, type), sorted by name.
 
-    ``pattern`` is a part of the name, or with ``*`` and ``?`` the whole of it; case does not matter. ``rows`` counts
-    the rows, too, for which the server has to walk through all of them; a view that cannot be read has none (NA).
+    ``pattern`` is a part of the name, or with ``*`` and ``?`` a pattern for the whole name; case is ignored. ``rows``
+    adds the number of rows, for which the server reads all of them; it is NA for a view that cannot be read.
     """
     from pandas import DataFrame, array
 
@@ -43,7 +46,7 @@ def _fits(name: str, pattern: str) -> bool:
 
 
 def _counts(database: Database, names: Sequence[str]) -> list[int | None]:
-    """Count in one round trip, each table by itself: a view that cannot be read takes nothing from the others."""
+    """Count the rows in one round trip, with a statement for each table: a broken view does not affect the others."""
     requests = [Execute(Stmt(f"SELECT count(*) FROM {quote(name)}")) for name in names]
     if not requests:
         return []
@@ -54,18 +57,18 @@ def _counts(database: Database, names: Sequence[str]) -> list[int | None]:
 
 
 def columns(database: Database, table: str) -> DataFrame:
-    """Give the columns of a table or view as a DataFrame; UnknownName if there is no such table.
+    """Return the columns of a table or view as a DataFrame. UnknownName if it does not exist.
 
-    Which columns are generated, and what they refer to, is in it where there is any of that.
+    The columns ``generated`` and ``references`` are left out if they would be empty.
     """
     relation = read_relation(database, table)
     if relation.broken:
-        relation.column("")  # says why nothing is known of them
+        relation.column("")  # raises the error
     return frame_of(relation)
 
 
 def frame_of(relation: Relation) -> DataFrame:
-    """Give the columns of a table or view as a DataFrame."""
+    """Return the columns of a table or view as a DataFrame."""
     from pandas import DataFrame
 
     frame = DataFrame(
@@ -88,7 +91,33 @@ def _has(key: ForeignKey, column: str) -> bool:
 
 
 def _target(key: ForeignKey, column: str) -> str:
-    """Give what a column of a foreign key refers to, ``city.id``; without the column where none is named."""
+    """Return the column that a column of a foreign key refers to, ``city.id``, or only the table."""
     named = {folded(own): other for own, other in zip(key.columns, key.references, strict=False)}
     other = named.get(folded(column))
     return key.table if other is None else f"{key.table}.{other}"
+
+
+@dataclass(frozen=True)
+class Script:
+    """SQL text, displayed without quotes."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return self.text or "-- there are no tables and views"
+
+
+def ddl(database: Database, table: str | None = None) -> Script:
+    """Return the CREATE statements of a table or view with its indexes and triggers, or of the whole database.
+
+    They create the same schema in an empty database. UnknownName if there is no such table.
+    """
+    if table is not None:
+        return Script("\n".join(create_statements(read_relation(database, table))))
+    # A virtual table creates its shadow tables itself.
+    relations = [relation for relation in read_schema(database).relations if relation.kind != "shadow"]
+    ordered = sorted(relations, key=lambda one: one.kind == "view")
+    return Script("\n\n".join("\n".join(create_statements(relation)) for relation in ordered))

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import keyword
+import os
 from collections.abc import Callable, Container, Iterator, Sequence
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal
 
-from pipemagic.counts import plural
 from pipemagic.errors import SessionError
 from pipemagic.explore.page_query import Page, rows_sql, statement
 from pipemagic.frames import arrow_polars, files, to_frame
 from pipemagic.frames.columnar import RowsBuilder
 from pipemagic.hrana.messages import StmtResult
+from pipemagic.text import plural
 
 if TYPE_CHECKING:
     from pipemagic.client.cursor import Cursor
@@ -34,14 +35,14 @@ def check_target(kind: Kind, target: str, variables: Container[str], *, replace:
     else:
         if not target:
             raise SessionError("the file needs a name")
-        path = Path(target).expanduser()
+        path = Path(os.path.expanduser(target))
         files.check_path(path)
         if kind == "parquet":
             arrow_polars.check_type("arrow")
         exists = path.exists()
     if exists and not replace:
         what = "variable" if kind == "variable" else "file"
-        raise SessionError(f"the {what} {target} exists already", hint="tick Replace, or choose another name")
+        raise SessionError(f"the {what} {target} already exists", hint="tick Replace, or choose another name")
 
 
 def export_rows(
@@ -54,7 +55,7 @@ def export_rows(
     with database.cursor(sql, args) as cursor:
         batches = _report_batches(cursor, report)
         if kind == "csv":
-            count = files.write_csv(Path(target).expanduser(), cursor.cols, batches, note=notes.append)
+            count = files.write_csv(Path(os.path.expanduser(target)), cursor.cols, batches, note=notes.append)
         else:
             rows = RowsBuilder(cursor.cols)
             for batch in batches:
@@ -62,7 +63,7 @@ def export_rows(
             result = StmtResult(list(cursor.cols), rows.build())
             count = len(result.rows)
             if kind == "parquet":
-                files.write_parquet(Path(target).expanduser(), result, note=notes.append)
+                files.write_parquet(Path(os.path.expanduser(target)), result, note=notes.append)
             else:
                 frame = to_frame(result, note=notes.append)
     rows_ = plural(count, "row")

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from pipemagic.client.stream import Dialect
 from pipemagic.errors import ParameterError
-from pipemagic.explore import conditions as sql_conditions
-from pipemagic.explore import names
+from pipemagic.explore.conditions import literal
+from pipemagic.explore.conditions import one_line as condition_on_one_line
 from pipemagic.explore.page_values import (
     BLOB,
     BLOB_BYTES,
@@ -27,16 +27,18 @@ from pipemagic.explore.page_values import (
     full_value,
     row_cells,
 )
-from pipemagic.explore.schema import Column, Relation, Schema, folded, read_schema
-from pipemagic.explore.sending import LETTER, NotText, received, sent, size
-from pipemagic.explore.values import one_line
-from pipemagic.explore.words import KEYWORDS
+from pipemagic.explore.previews import LETTER, InvalidText, byte_length, decode_preview, preview_sql
+from pipemagic.explore.schema import Column, Relation, Schema, folded
+from pipemagic.explore.schema_reader import read_schema
+from pipemagic.explore.sqlite_reference import KEYWORDS
 from pipemagic.hrana.values import SqlValue
 from pipemagic.sql import tokens
 from pipemagic.sql.type_affinity import affinity
+from pipemagic.text import escape_controls
 
 if TYPE_CHECKING:
-    from pipemagic.client.database import Database, Result
+    from pipemagic.client.database import Database
+    from pipemagic.client.result import Result
 
 COLUMNS = 40
 """Maximum number of columns on one page."""
@@ -62,7 +64,7 @@ class Filter:
     value: str = ""
 
     def __str__(self) -> str:
-        return one_line(f"{self.column} {self.operator} {self.value}").rstrip()
+        return escape_controls(f"{self.column} {self.operator} {self.value}").rstrip()
 
 
 @dataclass(frozen=True)
@@ -151,20 +153,6 @@ class BoundValues:
         return "?"
 
 
-def literal(value: SqlValue) -> str:
-    """Return a value as an SQL literal. Raise ParameterError for text with NUL, which has no literal."""
-    match value:
-        case None:
-            return "NULL"
-        case bytes():
-            return f"x'{value.hex()}'"
-        case str() if "\0" in value:
-            raise ParameterError("text with a NUL character cannot be compared here")
-        case str():
-            return names.text(value)
-    return repr(value)
-
-
 def identifier(given: str) -> str:
     """Return an identifier, in backticks if needed: SQLite reads an unknown double-quoted name as a string."""
     if "\0" in given:
@@ -201,7 +189,7 @@ def count_sql(query: PageQuery, relation: Relation, write: WriteValue = literal)
 
 def filter_sql(query: PageQuery, relation: Relation) -> str:
     """Return the filter condition on one line; '' if there is none."""
-    typed = [f"({sql_conditions.one_line(query.where)})"] if query.where else []
+    typed = [f"({condition_on_one_line(query.where)})"] if query.where else []
     return " AND ".join([*(_comparison(one, relation, literal) for one in query.filters), *typed])
 
 
@@ -215,11 +203,9 @@ def _from(query: PageQuery, relation: Relation, write: WriteValue) -> list[str]:
 
 
 def _order(query: PageQuery, relation: Relation) -> list[str]:
-    by = (
-        []
-        if query.sort is None
-        else [identifier(relation.column(query.sort).name) + (" DESC" if query.descending else "")]
-    )
+    by = []
+    if query.sort is not None:
+        by.append(identifier(relation.column(query.sort).name) + (" DESC" if query.descending else ""))
     by += [one for one in map(identifier, row_order(relation)) if one not in by]
     return [f"ORDER BY {', '.join(by)}"] if by else []
 
@@ -296,7 +282,7 @@ def read_page(database: Database, query: PageQuery, relation: Relation) -> Page:
     return Page(query, relation, columns, rows, len(result.rows) > query.size)
 
 
-def read_page_anew(database: Database, query: PageQuery) -> tuple[Schema, Page]:
+def refresh_page(database: Database, query: PageQuery) -> tuple[Schema, Page]:
     """Read the schema and a page, ignoring sorting and filters by columns that no longer exist."""
     schema = read_schema(database)
     relation = schema.relation(query.table)
@@ -318,7 +304,7 @@ def read_value(database: Database, page: Page, row: int, place: int) -> FullValu
     query, relation, column = page.query, page.relation, page.columns[place]
     at = replace(query, size=1, offset=query.offset + row)
     written, longest = _inside(column), 4 * FULL_LENGTH
-    values = f"{sent(written, text=longest, blob=longest)}, length({written}), {LETTER},\n{_sent([column])}"
+    values = f"{preview_sql(written, text=longest, blob=longest)}, length({written}), {LETTER},\n{_sent([column])}"
     result = _execute(database, lambda write: _of_rows(values, rows_sql(at, relation, write), relation))
     if not result.rows:
         raise ParameterError("the row no longer exists", hint="press Refresh")
@@ -326,8 +312,8 @@ def read_value(database: Database, page: Page, row: int, place: int) -> FullValu
     if row_cells([letter, *shown], [column])[0] != page.rows[row][place]:
         raise ParameterError("another row is at this position now", hint="press Refresh")
     stored = int(shown[-1] or 0)
-    text, complete = received("text", given, letter, longest), stored <= longest
-    return full_value(text, None if complete else stored if isinstance(text, NotText) else int(characters or 0))
+    text, complete = decode_preview("text", given, letter, longest), stored <= longest
+    return full_value(text, None if complete else stored if isinstance(text, InvalidText) else int(characters or 0))
 
 
 def statement(database: Database, write_sql: Callable[[WriteValue], str]) -> tuple[str, Any]:
@@ -366,7 +352,7 @@ def _sent(columns: Iterable[Column]) -> str:
     for column in columns:
         value = _inside(column)
         parts.append(
-            f"typeof({value}), {sent(value, text=TEXT_BYTES, blob=BLOB_BYTES)}, "
-            f"CASE WHEN typeof({value}) IN ('text', 'blob') THEN {size(value)} END"
+            f"typeof({value}), {preview_sql(value, text=TEXT_BYTES, blob=BLOB_BYTES)}, "
+            f"CASE WHEN typeof({value}) IN ('text', 'blob') THEN {byte_length(value)} END"
         )
     return ",\n".join(parts)

@@ -8,12 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from pipemagic.counts import plural
+from pipemagic.explore.previews import InvalidText, decode_preview
 from pipemagic.explore.schema import Column
-from pipemagic.explore.sending import NotText, received
-from pipemagic.explore.values import one_line
 from pipemagic.hrana.values import SqlValue
 from pipemagic.sql.type_affinity import affinity
+from pipemagic.text import escape_controls, plural
 
 TEXT_BYTES = 400
 """Maximum bytes of a text that are sent with a page: at least `CELL_LENGTH` characters."""
@@ -57,7 +56,7 @@ def row_cells(row: Sequence[SqlValue], columns: Sequence[Column]) -> tuple[Cell,
     letter, *rest = row
     parts = zip(rest[::3], rest[1::3], rest[2::3], columns, strict=True)
     return tuple(
-        _cell(received(kind, given, letter, TEXT_BYTES), int(stored or 0), column)
+        _cell(decode_preview(kind, given, letter, TEXT_BYTES), int(stored or 0), column)
         for kind, given, stored, column in parts
     )
 
@@ -67,7 +66,7 @@ def _cell(value: SqlValue, size: int, column: Column) -> Cell:
     match value:
         case None:
             return Cell("NULL", "null")
-        case NotText():
+        case InvalidText():
             cut = size > BLOB_BYTES
             full = full_value(value) if cut and size <= TEXT_BYTES else None
             return Cell(_bytes(value, size, " of text, not UTF-8"), "blob", cut, full)
@@ -88,15 +87,15 @@ def _bytes(value: bytes, size: int, about: str = "") -> str:
 def _text(value: str, column: Column, *, cut: bool) -> Cell:
     """Return the cell for a text, quoted if it looks like NULL or a number or has surrounding whitespace."""
     if cut or len(value) > CELL_LENGTH:
-        return Cell(one_line(value[:CELL_LENGTH]) + "…", "text", True, None if cut else full_value(value))
+        return Cell(escape_controls(value[:CELL_LENGTH]) + "…", "text", True, None if cut else full_value(value))
     is_ambiguous = affinity(column.type) != "TEXT" and (NUMBER.fullmatch(value) or BLOB.match(value))
     quotes = not value.strip() or value != value.strip() or value.upper() == "NULL" or value[0] == "'"
-    return Cell(f"'{one_line(value)}'" if quotes or is_ambiguous else one_line(value), "text")
+    return Cell(f"'{escape_controls(value)}'" if quotes or is_ambiguous else escape_controls(value), "text")
 
 
 def full_value(given: SqlValue, size: int | None = None) -> FullValue:
     """Return a full value; ``size`` is its length in characters or bytes if ``given`` is truncated."""
-    if isinstance(given, NotText):
+    if isinstance(given, InvalidText):
         shown = given[: FULL_LENGTH // 2]  # two hexadecimal digits per byte
         return FullValue(f"x'{shown.hex()}'", _size(size or len(given), len(shown), "byte") + " of text, not UTF-8")
     text = str(given)

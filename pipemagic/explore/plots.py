@@ -1,8 +1,8 @@
-"""Summaries of data for plots, computed by the server: only what is drawn travels, however many rows there are.
+"""Summaries of data for plots, computed by the server: only the values to draw are sent, for any number of rows.
 
-Each function takes a database, a table or view (or `Rows` for any SELECT), and names of columns, and gives a `Summary`
-whose frame holds what `pipemagic.explore.drawing` draws. What could not be taken (NULLs, text among numbers,
-infinities) is left out and counted in its notes.
+Each function takes a database, a table or view (or `Rows` for any SELECT), and names of columns. It returns a
+`Summary`, which `pipemagic.explore.drawing` draws. Values that cannot be plotted (NULLs, text among numbers,
+infinities) are skipped and counted in its notes.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from pipemagic.errors import PlotError
-from pipemagic.explore.plotted import Data, Groups, Label, Rows, Summary, Values, frame_of, timestamps
+from pipemagic.explore.plot_query import Groups, Label, PlotQuery, Rows, Summary
 
 if TYPE_CHECKING:
     from pipemagic.client.database import Database
 
 BARS = 20
 POINTS = 400
-"""Points of a line at most; where there are more values of x, each point is the mean of an interval."""
+"""Maximum number of points of a line; with more values of x, each point is the mean of an interval."""
 
 SCATTERED = 3000
-"""Points of a scatter plot that are drawn one by one; of more, those in one cell of a grid become one."""
+"""Maximum number of points that a scatter plot draws singly; of more, those in one cell of a grid become one."""
 
 GRID = (80, 60)
 
 OUTLIERS = 50
-"""Outliers of a box that are drawn at most."""
+"""Maximum number of outliers drawn for a box."""
 
 
 def histogram(
@@ -34,106 +34,92 @@ def histogram(
 ) -> Summary:
     """Count the values of x in ``bins`` intervals of equal width, as numpy.histogram does: [from, to), the last closed.
 
-    Without ``bins`` there are about 30; whole numbers get intervals whose limits lie between them. Dates as text count
-    as dates. The frame has ``from``, ``to``, ``count``, and ``group`` in front if one is asked for. PlotError for text.
+    The default is about 30 intervals; for integers their edges are between integers. Text columns of dates are
+    treated as dates. The frame has ``from``, ``to``, ``count``, and first ``group`` if requested. Raise PlotError for
+    text.
     """
-    data = Data(database, rows)
-    value = data.values(x)
+    query = PlotQuery(database, rows)
+    value = query.inspect(x)
     if value.kind == "text":
-        raise PlotError(f"{x} holds text, which has no intervals", hint=f"plot bar --x {x} counts its values")
-    edges = data.edges(value, bins)
-    groups = data.groups(group, value)
-    cases = " ".join(f"WHEN v < {data.bind(edge)} THEN {place}" for place, edge in enumerate(edges[1:-1]))
-    place = f"CASE {cases} ELSE {len(edges) - 2} END" if cases else "0"
-    counted = data.ask(
-        f"SELECT g, {place} AS b, count(*) FROM (SELECT {value.sql} AS v, {groups.sql} AS g FROM {data} "
-        f"WHERE {value.usable}) GROUP BY g, b"
-    )
-    found = {(int(number), int(bin_)): count for number, bin_, count in counted}
+        raise PlotError(f"{x} is text and has no intervals", hint=f"plot bar --x {x} counts its values")
+    edges, (values, groups) = value.edges(bins), query.select(value, None, group)
+    cases = " ".join(f"WHEN x < {query.bind(edge)} THEN {at}" for at, edge in enumerate(edges[1:-1]))
+    interval = f"CASE {cases} ELSE {len(edges) - 2} END" if cases else "0"
+    found = query.execute(f"SELECT g, {interval} AS b, count(*) FROM {values} GROUP BY g, b")
+    counts = {(int(at), int(b)): count for at, b, count in found}
     lines = [
-        (name, edges[bin_], edges[bin_ + 1], found.get((number, bin_), 0))
-        for number, name in groups.numbered(int(row[0]) for row in counted)
-        for bin_ in range(len(edges) - 1)
+        (name, edges[b], edges[b + 1], counts.get((at, b), 0))
+        for at, name in groups.named(row[0] for row in found)
+        for b in range(len(edges) - 1)
     ]
-    frame = frame_of(lines, ["group", "from", "to", "count"], group)
-    if value.kind == "date":
-        frame["from"], frame["to"] = timestamps(frame["from"]), timestamps(frame["to"])
-    return data.summary("histogram", frame, Label(x, "rows", group), [value], groups, dates=value.kind == "date")
+    dates = ["from", "to"] if value.kind == "date" else []
+    return query.summary("histogram", Label(x, "rows", group), ["from", "to", "count"], lines, dates)
 
 
 def box(database: Database, rows: str | Rows, x: str, *, group: str | None = None) -> Summary:
-    """Give quartiles (interpolated, as numpy does), whiskers and outliers of x, for each value of ``group``.
+    """Compute quartiles (interpolated, as numpy does), whiskers and outliers of x for each value of ``group``.
 
-    Whiskers end at the last value within 1.5 times the distance of the quartiles. The frame has a row for each box:
-    ``count``, ``mean``, ``low``, ``q1``, ``median``, ``q3``, ``high``, ``outliers`` (how many) and ``shown``: these in
-    order, or 50 of them at equal distances in the order, the first and the last included. A note counts what is left
-    out.
+    Whiskers end at the last value within 1.5 times the interquartile range. The frame has a row for each box:
+    ``count``, ``mean``, ``low``, ``q1``, ``median``, ``q3``, ``high``, ``outliers`` (their number) and ``shown``: the
+    outliers in order, or 50 evenly spaced ones including the first and the last. A note counts the omitted ones.
     """
-    data = Data(database, rows)
-    value = data.values(x)
+    query = PlotQuery(database, rows)
+    value = query.inspect(x)
     if value.kind != "number":
-        raise PlotError(f"{x} holds no numbers", hint=f"plot histogram --x {x} takes dates, plot bar --x {x} text")
-    groups = data.groups(group, value)
-    ranked = (
-        f"SELECT g, v, count(*) OVER (PARTITION BY g) AS n, row_number() OVER (PARTITION BY g ORDER BY v) - 1 AS i "
-        f"FROM (SELECT {value.sql} AS v, {groups.sql} AS g FROM {data} WHERE {value.usable})"
-    )
+        raise PlotError(f"{x} has no numbers", hint=f"plot histogram --x {x} takes dates, plot bar --x {x} text")
+    values, groups = query.select(value, None, group)
     picks = ", ".join(
-        f"max(CASE WHEN i = min(n - 1, (n - 1) * {quarter} / 4 + {step}) THEN v END)"
+        f"max(CASE WHEN i = min(n - 1, (n - 1) * {quarter} / 4 + {step}) THEN x END)"
         for quarter in (1, 2, 3)
         for step in (0, 1)
     )
-    boxes = {
-        int(number): (count, mean, *(_between(count, quarter, *parts[2 * quarter - 2 : 2 * quarter])
-                                     for quarter in (1, 2, 3)))
-        for number, count, mean, *parts in data.ask(
-            f"SELECT g, max(n), avg(v), {picks} FROM ({ranked}) GROUP BY g"
-        )
-    }  # fmt: skip
-    fences = {number: (q1 - 1.5 * (q3 - q1), q3 + 1.5 * (q3 - q1)) for number, (_, _, q1, _, q3) in boxes.items()}
-    whiskers, outliers = _beyond(data, value, groups, fences)
+    boxes = {}
+    for at, count, mean, *parts in query.execute(
+        f"SELECT g, max(n), avg(x), {picks} FROM (SELECT g, x, count(*) OVER (PARTITION BY g) AS n, "
+        f"row_number() OVER (PARTITION BY g ORDER BY x) - 1 AS i FROM {values}) GROUP BY g"
+    ):
+        quartiles = [_interpolate(count, quarter, *parts[2 * quarter - 2 : 2 * quarter]) for quarter in (1, 2, 3)]
+        boxes[int(at)] = count, mean, *quartiles
+    fences = {at: (q1 - 1.5 * (q3 - q1), q3 + 1.5 * (q3 - q1)) for at, (_, _, q1, _, q3) in boxes.items()}
+    whiskers, outliers = _whiskers(query, values, fences)
     lines = []
-    for number, name in groups.numbered(boxes):
-        count, mean, q1, median, q3 = boxes[number]
-        low, high, beyond = whiskers[number]
-        lines.append((name, count, mean, low, q1, median, q3, high, beyond, tuple(sorted(outliers.get(number, ())))))
-    columns = ["group", "count", "mean", "low", "q1", "median", "q3", "high", "outliers", "shown"]
+    for at, name in groups.named(boxes):
+        count, mean, q1, median, q3 = boxes[at]
+        low, high, beyond = whiskers[at]
+        lines.append((name, count, mean, low, q1, median, q3, high, beyond, tuple(sorted(outliers.get(at, ())))))
     drawn, total = sum(map(len, outliers.values())), sum(beyond for _, _, beyond in whiskers.values())
-    notes = [f"{drawn:,} of {total:,} outliers drawn."] if drawn < total else []
-    return data.summary("box", frame_of(lines, columns, group), Label(group or "", x, group), [value], groups, notes)
+    if drawn < total:
+        query.notes.append(f"{drawn:,} of {total:,} outliers drawn.")
+    columns = ["count", "mean", "low", "q1", "median", "q3", "high", "outliers", "shown"]
+    return query.summary("box", Label(group or "", x, group), columns, lines)
 
 
-def _between(count: int, quarter: int, low: float, high: float) -> float:
-    """Interpolate between two neighbours in the order, step by step as numpy does it."""
+def _interpolate(count: int, quarter: int, low: float, high: float) -> float:
+    """Return the quartile between two neighbours in the order, rounded as by numpy."""
     rest, difference = (count - 1) * quarter % 4 / 4, float(high) - float(low)
     return float(high) - difference * (1 - rest) if rest >= 0.5 else float(low) + difference * rest
 
 
-def _beyond(
-    data: Data, value: Values, groups: Groups, fences: Mapping[int, tuple[float, float]]
+def _whiskers(
+    query: PlotQuery, values: str, fences: Mapping[int, tuple[float, float]]
 ) -> tuple[dict[int, tuple[float, float, int]], dict[int, list[float]]]:
-    """Return for each group where its whiskers end, how many values are beyond them, and which of these are drawn."""
-    if not fences:
-        return {}, {}
-    listed = ", ".join(f"({number}, {data.bind(low)}, {data.bind(high)})" for number, (low, high) in fences.items())
-    inside = (
-        f"WITH f(g, lower, upper) AS (VALUES {listed}), d AS (SELECT {value.sql} AS v, {groups.sql} AS g FROM {data} "
-        f"WHERE {value.usable})"
+    """Return the ends of the whiskers and the number of outliers of each group, and the outliers to draw."""
+    listed = ", ".join(f"({at}, {query.bind(low)}, {query.bind(high)})" for at, (low, high) in fences.items())
+    inside = f"WITH f(g, lower, upper) AS (VALUES {listed}), d AS (SELECT * FROM {values} JOIN f USING (g))"
+    whiskers = query.execute(
+        f"{inside} SELECT g, min(CASE WHEN x >= lower THEN x END), max(CASE WHEN x <= upper THEN x END), "
+        f"sum(x < lower OR x > upper) FROM d GROUP BY g"
     )
-    whiskers = data.ask(
-        f"{inside} SELECT g, min(CASE WHEN v >= lower THEN v END), max(CASE WHEN v <= upper THEN v END), "
-        f"sum(v < lower OR v > upper) FROM d JOIN f USING (g) GROUP BY g"
-    )
-    shown = data.ask(
-        f"{inside}, o AS (SELECT g, v, count(*) OVER (PARTITION BY g) - 1 AS last, "
-        f"row_number() OVER (PARTITION BY g ORDER BY v) - 1 AS i FROM d JOIN f USING (g) WHERE v < lower OR v > upper) "
-        f"SELECT g, v FROM o WHERE last < {OUTLIERS} OR i = 0 "
+    shown = query.execute(
+        f"{inside}, o AS (SELECT g, x, count(*) OVER (PARTITION BY g) - 1 AS last, "
+        f"row_number() OVER (PARTITION BY g ORDER BY x) - 1 AS i FROM d WHERE x < lower OR x > upper) "
+        f"SELECT g, x FROM o WHERE last < {OUTLIERS} OR i = 0 "
         f"OR i * {OUTLIERS - 1} / last > (i - 1) * {OUTLIERS - 1} / last"
     )
     outliers: dict[int, list[float]] = {}
-    for number, outlier in shown:
-        outliers.setdefault(int(number), []).append(outlier)
-    return {int(number): (low, high, int(beyond)) for number, low, high, beyond in whiskers}, outliers
+    for at, outlier in shown:
+        outliers.setdefault(int(at), []).append(outlier)
+    return {int(at): (low, high, int(beyond)) for at, low, high, beyond in whiskers}, outliers
 
 
 def bar(
@@ -145,117 +131,79 @@ def bar(
     bars: int | None = None,
     group: str | None = None,
 ) -> Summary:
-    """Count the rows of each value of x, or sum y over them; beyond the ``bars`` highest (20), all others are one.
+    """Count the rows of each value of x, or sum y over them; values after the ``bars`` highest (20) are combined.
 
-    The frame has ``x``, ``value``, and ``group`` in front if one is asked for.
+    The frame has ``x``, ``value``, and first ``group`` if requested.
     """
-    from pandas import Series
-
-    data, limit = Data(database, rows), bars or BARS
-    category = data.values(x)
-    amount = data.values(y) if y is not None else None
-    usable = f"{category.there} AND {amount.usable}" if amount is not None else category.there
-    sum_of = f"sum({amount.sql})" if amount is not None else "count(*)"
-    ranked = data.ask(
-        f"SELECT {category.column}, {sum_of} AS amount FROM {data} WHERE {usable} GROUP BY 1 "
-        f"ORDER BY abs(amount + 0.0) DESC, 1 LIMIT {limit + 1}"
+    query, limit = PlotQuery(database, rows), bars or BARS
+    category = query.inspect(x, any_kind=True)
+    values, groups = query.select(category, query.inspect(y) if y is not None else None, group)
+    ranked = query.execute(
+        f"SELECT x, sum(y) AS amount FROM {values} GROUP BY x ORDER BY abs(amount + 0.0) DESC, 1 LIMIT {limit}"
     )
-    top = [name for name, _ in ranked[:limit]]
-    kept = Groups(category.column, tuple(top), more=len(ranked) > limit, data=data)
-    groups = data.groups(group, category)
-    found = {
-        (int(number), int(place)): value
-        for number, place, value in data.ask(
-            f"SELECT {groups.sql}, {kept.sql}, {sum_of} FROM {data} WHERE {usable} GROUP BY 1, 2"
-        )
-    }
+    names = Groups("x", tuple(name for name, _ in ranked), query)
+    found = query.execute(f"SELECT g, {names.sql}, sum(y) FROM {values} GROUP BY 1, 2")
+    sums = {(int(at), int(bar)): value for at, bar, value in found}
     lines = [
-        (name, "other" if place < 0 else bar_of, found.get((number, place), 0))
-        for number, name in groups.numbered(number for number, _ in found)
-        for place, bar_of in kept.numbered(place for _, place in found)
+        (name, bar_name, sums.get((at, bar), 0))
+        for at, name in groups.named(row[0] for row in found)
+        for bar, bar_name in names.named(row[1] for row in found)
     ]
-    frame = frame_of(lines, ["group", "x", "value"], group)
-    frame["x"] = Series([one[1] for one in lines], dtype=object)
-    label = Label(x, "rows" if y is None else f"sum of {y}", group)
-    used = [category] if amount is None else [category, amount]
-    return data.summary("bar", frame, label, used, groups, text_too=True)
+    return query.summary("bar", Label(x, "rows" if y is None else f"sum of {y}", group), ["x", "value"], lines)
 
 
 def line(
     database: Database, rows: str | Rows, x: str, y: str | None = None, *, group: str | None = None
 ) -> Summary:  # fmt: skip
-    """Give the mean of y (without one, the number of rows) at each x, in order: at most 400 points for each group.
+    """Compute the mean of y (by default the number of rows) at each x, in order: at most 400 points for each group.
 
-    Where x has more values, numbers and dates are taken together in intervals of equal width. The frame has ``x``,
-    ``value``, ``count``, and ``group`` in front if one is asked for.
+    If x has more values, numbers and dates are combined in intervals of equal width. The frame has ``x``, ``value``,
+    ``count``, and first ``group`` if requested.
     """
-    data = Data(database, rows)
-    at = data.values(x)
-    amount = data.values(y) if y is not None else None
-    usable = f"{at.usable} AND {amount.usable}" if amount is not None else at.usable
-    groups, mean = data.groups(group, at), f"avg({amount.sql})" if amount is not None else "count(*)"
-    ((many,),) = data.ask(
-        f"SELECT count(*) FROM (SELECT DISTINCT {at.sql} FROM {data} WHERE {usable} LIMIT {POINTS + 1})"
-    )
-    notes, step = [], at.sql
-    if many > POINTS and at.kind == "text":
-        raise PlotError(
-            f"{x} has more than {POINTS} different texts", hint=f"plot bar --x {x} shows the most frequent ones"
-        )
+    query = PlotQuery(database, rows)
+    at, amount = query.inspect(x), query.inspect(y) if y is not None else None
+    values, groups = query.select(at, amount, group)
+    ((many,),) = query.execute(f"SELECT count(*) FROM (SELECT DISTINCT x FROM {values} LIMIT {POINTS + 1})")
+    step = "x"
     if many > POINTS:
-        width = (at.high - at.low) / POINTS
-        step = f"min({POINTS - 1}, CAST(({at.sql} - {data.bind(at.low)}) / {data.bind(width)} AS INTEGER))"
-        notes.append(f"Each point stands for one of {POINTS} intervals of {x}.")
-    where = "avg({0})" if at.kind != "text" else "min({0})"
-    points = data.ask(
-        f"SELECT {groups.sql}, {where.format(at.sql)}, {mean}, count(*), {step} AS s FROM {data} WHERE {usable} "
-        f"GROUP BY 1, s ORDER BY 1, s"
+        if at.kind == "text":
+            hint = f"plot bar --x {x} shows the most frequent ones"
+            raise PlotError(f"{x} has more than {POINTS} different text values", hint=hint)
+        step = query.bins("x", at, POINTS)
+        query.notes.append(f"Each point is one of {POINTS} intervals of {x}.")
+    x_value, y_value = "min" if at.kind == "text" else "avg", "avg(y)" if amount is not None else "count(*)"
+    found = query.execute(
+        f"SELECT g, {x_value}(x), {y_value}, count(*), {step} AS s FROM {values} GROUP BY g, s ORDER BY g, s"
     )
-    if not notes and amount is not None and any(count > 1 for _, _, _, count, _ in points):
-        notes.append(f"Where there are several rows for one {x}, their mean is shown.")
-    by_group: dict[int, list[tuple[object, ...]]] = {}
-    for number, place, value, count, _ in points:
-        by_group.setdefault(int(number), []).append((place, value, count))
-    lines = [(name, *point) for number, name in groups.numbered(by_group) for point in by_group[number]]
-    frame = frame_of(lines, ["group", "x", "value", "count"], group)
-    if at.kind == "date":
-        frame["x"] = timestamps(frame["x"])
-    label = Label(x, "rows" if y is None else y, group)
-    used = [at] if amount is None else [at, amount]
-    return data.summary("line", frame, label, used, groups, notes, dates=at.kind == "date", text_too=at.kind == "text")
+    if many <= POINTS and amount is not None and any(count > 1 for *_, count, _ in found):
+        query.notes.append(f"Each point is the mean of the rows with the same {x}.")
+    names = dict(groups.named(row[0] for row in found))
+    lines = [(names[int(row[0])], *row[1:4]) for row in found]
+    label, dates = Label(x, "rows" if y is None else y, group), ["x"] if at.kind == "date" else []
+    return query.summary("line", label, ["x", "value", "count"], lines, dates)
 
 
 def scatter(database: Database, rows: str | Rows, x: str, y: str, *, group: str | None = None) -> Summary:
-    """Give the points (x, y); of more than 3000, those within one cell of a grid become one at their mean.
+    """Return the points (x, y); of more than 3000, those within one cell of a grid become one at their mean.
 
-    The frame has ``x``, ``y``, ``count``, and ``group`` in front if one is asked for. The same data give the same
-    points.
+    The frame has ``x``, ``y``, ``count``, and first ``group`` if requested. The same data give the same points.
     """
-    data = Data(database, rows)
-    across, up = data.values(x), data.values(y)
-    for value, name in ((across, x), (up, y)):
-        if value.kind == "text":
-            raise PlotError(f"{name} holds text, which has no place on an axis", hint="plot bar counts texts")
-    groups, usable = data.groups(group, across), f"{across.usable} AND {up.usable}"
-    ((many,),) = data.ask(f"SELECT count(*) FROM {data} WHERE {usable}")
-    notes = []
+    query = PlotQuery(database, rows)
+    across, up = query.inspect(x), query.inspect(y)
+    for column in (across, up):
+        if column.kind == "text":
+            raise PlotError(f"{column.name} is text, not numbers or dates", hint="plot bar counts text values")
+    values, groups = query.select(across, up, group)
+    ((many,),) = query.execute(f"SELECT count(*) FROM {values}")
     if many <= SCATTERED:
-        points = data.ask(f"SELECT {groups.sql}, {across.sql}, {up.sql}, 1 FROM {data} WHERE {usable} ORDER BY 1, 2, 3")
+        points = query.execute(f"SELECT g, x, y, 1 FROM {values} ORDER BY g, x, y")
     else:
-        cells = [
-            f"min({count - 1}, CAST(({value.sql} - {data.bind(value.low)}) / {data.bind(width)} AS INTEGER))"
-            for value, count in ((across, GRID[0]), (up, GRID[1]))
-            if (width := (value.high - value.low) / count or 1.0)
-        ]
-        points = data.ask(
-            f"SELECT {groups.sql}, avg({across.sql}), avg({up.sql}), count(*) FROM {data} WHERE {usable} "
-            f"GROUP BY 1, {cells[0]}, {cells[1]} ORDER BY 1, 2, 3"
+        cell = f"{query.bins('x', across, GRID[0])}, {query.bins('y', up, GRID[1])}"
+        points = query.execute(
+            f"SELECT g, avg(x), avg(y), count(*) FROM {values} GROUP BY g, {cell} ORDER BY g, avg(x), avg(y)"
         )
-        notes.append(f"{many:,} rows are drawn as {len(points):,} points, larger where they stand for more.")
-    names = dict(groups.numbered(int(point[0]) for point in points))
-    frame = frame_of([(names[int(number)], *rest) for number, *rest in points], ["group", "x", "y", "count"], group)
-    for value, column in ((across, "x"), (up, "y")):
-        if value.kind == "date":
-            frame[column] = timestamps(frame[column])
-    dates = across.kind == "date"
-    return data.summary("scatter", frame, Label(x, y, group), [across, up], groups, notes, dates=dates)
+        query.notes.append(f"{many:,} rows drawn as {len(points):,} points, larger for more rows.")
+    names = dict(groups.named(row[0] for row in points))
+    lines = [(names[int(at)], *rest) for at, *rest in points]
+    dates = [name for name, column in (("x", across), ("y", up)) if column.kind == "date"]
+    return query.summary("scatter", Label(x, y, group), ["x", "y", "count"], lines, dates)

@@ -1,126 +1,32 @@
-"""What the columns of a table hold: counts, NULLs, distinct values, quartiles, the most frequent values.
+"""Profiles of tables: counts, NULLs, distinct values, quartiles and the most frequent values of each column.
 
-All of it is computed by the server, a statement for each column, in one round trip; only the summary travels. So it
-does not matter how many rows or columns there are, but a column of a million different values takes the server some
-seconds, since it has to sort them.
+The server computes them, with one statement for each column, in one round trip; only the summary is sent. The number
+of rows and columns does not matter much, but a column of a million different values takes some seconds to sort.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from pipemagic.errors import AnswerTimeout, StatementError, UnknownName
-from pipemagic.explore import conditions
-from pipemagic.explore.asking import ask_at
+from pipemagic.explore import conditions, previews
 from pipemagic.explore.conditions import Condition
-from pipemagic.explore.profile_sql import BINS, LONGEST, column_sql
-from pipemagic.explore.schema import Column, Relation, Schema, read_relation
-from pipemagic.explore.sending import received
+from pipemagic.explore.profile_result import ColumnProfile, Kind, Profile, ValueCount
+from pipemagic.explore.round_trip import run_queries
+from pipemagic.explore.schema import Column, Relation, Schema
+from pipemagic.explore.schema_reader import read_relation
 from pipemagic.hrana.values import SqlValue
+from pipemagic.sql import quote
 
 if TYPE_CHECKING:
-    from pandas import DataFrame
-
     from pipemagic.client.database import Database
 
-Kind = Literal["number", "date", "text", "blob", "empty"]
+BINS = 12
 
-
-@dataclass(frozen=True)
-class Common:
-    """A frequent value and how often it is there; ``whole`` tells that it was not too long to send."""
-
-    value: SqlValue
-    count: int
-    whole: bool = True
-
-
-@dataclass(frozen=True)
-class ColumnProfile:
-    """What one column holds. ``kind`` is what quartiles and bins are of; all else is of every value.
-
-    ``stored`` counts the values by storage class ('integer', 'real', 'text', 'blob'). ``distinct`` is SQL's
-    ``count(DISTINCT ...)``: NULL is not counted, 1 and 1.0 are one. ``minimum`` and ``maximum`` are SQL's, too: numbers
-    are before text, text before blobs. ``quartiles`` are interpolated for numbers, as pandas does; of two dates they
-    are the earlier one. ``bins`` are counts between the smallest and the largest finite number or date.
-    """
-
-    name: str
-    type: str
-    kind: Kind
-    rows: int
-    nulls: int
-    distinct: int
-    stored: Mapping[str, int]
-    minimum: SqlValue = None
-    maximum: SqlValue = None
-    mean: float | None = None
-    quartiles: tuple[SqlValue, SqlValue, SqlValue] = (None, None, None)
-    common: tuple[Common, ...] = ()
-    bins: tuple[int, ...] = ()
-
-    @property
-    def count(self) -> int:
-        """How many values there are, NULLs aside."""
-        return self.rows - self.nulls
-
-
-@dataclass(frozen=True)
-class Profile:
-    """What a table holds, column by column; with ``where`` only the rows for which that SQL holds.
-
-    ``moved`` tells that it was written to while it was looked at.
-    """
-
-    table: str
-    rows: int
-    columns: tuple[ColumnProfile, ...]
-    moved: bool = False
-    where: str = ""
-
-    def __getitem__(self, name: str) -> ColumnProfile:
-        """Give the profile of one column; KeyError if it was not looked at."""
-        for column in self.columns:
-            if column.name == name:
-                return column
-        raise KeyError(name)
-
-    @cached_property
-    def frame(self) -> DataFrame:
-        """The figures as a DataFrame, one row for each column; what a column does not have is None."""
-        from pandas import DataFrame
-
-        rows = [_row(column) for column in self.columns]
-        names = (
-            "column", "type", "stored as", "count", "nulls", "distinct",
-            "min", "25%", "50%", "75%", "max", "mean", "top", "top count",
-        )  # fmt: skip
-        frame = DataFrame(rows, columns=list(names), dtype=object)
-        whole = dict.fromkeys(("count", "nulls", "distinct", "top count"), "int64")
-        return frame.astype(whole)
-
-    def __repr__(self) -> str:
-        from pipemagic.explore.profile_view import as_text
-
-        return as_text(self)
-
-    def _repr_html_(self) -> str:
-        from pipemagic.explore.profile_view import as_html
-
-        return as_html(self)
-
-
-def _row(column: ColumnProfile) -> tuple[Any, ...]:
-    first = column.common[0] if column.common else Common(None, 0)
-    low, middle, high = column.quartiles
-    return (
-        column.name, column.type, ", ".join(column.stored), column.count, column.nulls, column.distinct,
-        column.minimum, low, middle, high, column.maximum, column.mean, first.value, first.count,
-    )  # fmt: skip
+_TEXT_BYTES, _BLOB_BYTES = 200, 20
+"""Maximum bytes of a value that are sent."""
 
 
 def profile(
@@ -133,34 +39,33 @@ def profile(
     where: str = "",
     params: Mapping[str, SqlValue] | None = None,
 ) -> Profile:
-    """Look at a table or view, or only at some of its ``columns``; UnknownName for a wrong name.
+    """Profile a table or view, or some of its ``columns``. Raise UnknownName for a wrong name.
 
-    ``where`` is an SQL expression: only rows for which it holds are looked at. ParameterError if it is not one.
-    ``params`` has the values of its parameters.
+    ``where`` is an SQL expression that selects rows, and ``params`` has the values of its parameters. Raise
+    ParameterError if it is invalid. ``top`` is the number of frequent values. The server truncates values of more than
+    200 bytes.
 
-    One round trip, after one that looks the columns up. That is not needed if ``table`` is a Relation, or if it is in
-    ``known``, a schema that was read earlier: whether it still holds is asked in the same round trip. ``top`` is how
-    many frequent values to give. Values longer than 200 bytes are cut by the server.
+    This takes one round trip to read the columns and one for the profile. The first is omitted if ``table`` is a
+    Relation, or if it is in ``known``, a schema read earlier; the second then verifies the version of the schema.
     """
-    wanted = None if columns is None else tuple(columns)
+    names = None if columns is None else tuple(columns)
     if where:
         conditions.check(where, parameters=params is not None)
-    condition = Condition(where, conditions.used(where, params) if params else {})
+    condition = Condition(where, conditions.args_of(where, params) if params else {})
     if known is not None and isinstance(table, str):
-        found = _if_it_still_holds(database, known, table, wanted, top, condition)
+        found = _profile_known(database, known, table, names, top, condition)
         if found is not None:
             return found
     relation = read_relation(database, table) if isinstance(table, str) else table
-    return _ask(database, relation, _chosen(relation, wanted), top, condition)[0]
+    return _profile(database, relation, names, top, condition)[0]
 
 
-def _if_it_still_holds(
-    database: Database, known: Schema, table: str, columns: Sequence[str] | None, top: int, where: Condition
+def _profile_known(
+    database: Database, known: Schema, table: str, names: Sequence[str] | None, top: int, where: Condition
 ) -> Profile | None:
-    """Go by a schema of earlier; None if it does not know the names, or is not that of the database any more."""
+    """Profile a table of a schema read earlier. Return None if the schema has changed or lacks a name."""
     try:
-        relation = known.relation(table)
-        found, version = _ask(database, relation, _chosen(relation, columns), top, where)
+        found, version = _profile(database, known.relation(table), names, top, where)
     except UnknownName:
         return None
     except StatementError as error:
@@ -170,33 +75,29 @@ def _if_it_still_holds(
     return found if version == known.version else None
 
 
-def _chosen(relation: Relation, columns: Sequence[str] | None) -> Sequence[Column]:
-    chosen = relation.visible if columns is None else tuple(relation.column(name) for name in columns)
-    if not chosen:
-        relation.column("")  # says why nothing is known of the columns
-    return chosen
-
-
-def _ask(
-    database: Database, relation: Relation, columns: Sequence[Column], top: int, where: Condition
+def _profile(
+    database: Database, relation: Relation, names: Sequence[str] | None, top: int, where: Condition
 ) -> tuple[Profile, int]:
-    """Give the profile and the version of the schema that it was taken under."""
+    """Return the profile and the version of the schema."""
+    columns = relation.visible if names is None else tuple(relation.column(name) for name in names)
+    if not columns:
+        relation.column("")  # raises the reason why the columns are unknown
     args = where.args or None
-    statements = [(column_sql(relation.name, column.name, top=top, where=where.sql), args) for column in columns]
+    statements = [(_column_sql(relation.name, column.name, top, where.sql), args) for column in columns]
     try:
-        results, moved, version = ask_at(database, statements)
+        results, inconsistent, version = run_queries(database, statements)
     except AnswerTimeout as error:
-        hint = "look at fewer columns at once with --columns, or wait longer with timeout=... of connect()"
+        hint = "profile fewer columns at once with --columns, or use a longer timeout=... of connect()"
         raise error.replace(hint=hint) from None
-    found = tuple(_read(column, result.rows) for column, result in zip(columns, results, strict=True))
-    return Profile(relation.name, found[0].rows, found, moved, where.sql), version
+    found = tuple(_read_column(column, result.rows) for column, result in zip(columns, results, strict=True))
+    return Profile(relation.name, found[0].rows, found, inconsistent, where.sql), version
 
 
-def _read(column: Column, rows: Sequence[tuple[SqlValue, ...]]) -> ColumnProfile:
-    """Put together what the statement of one column gave."""
+def _read_column(column: Column, rows: Sequence[tuple[SqlValue, ...]]) -> ColumnProfile:
+    """Return the profile of a column from the rows of its statement."""
     parts: dict[SqlValue, list[tuple[Any, ...]]] = {}
-    for what, *rest in rows:
-        parts.setdefault(what, []).append(tuple(rest))
+    for part, *rest in rows:
+        parts.setdefault(part, []).append(tuple(rest))
     total, nulls, distinct, integers, numbers, texts, blobs, dates = parts["counts"][0]
     stored = {"integer": integers, "real": numbers - integers, "text": texts, "blob": blobs}
     kind: Kind = (
@@ -207,50 +108,117 @@ def _read(column: Column, rows: Sequence[tuple[SqlValue, ...]]) -> ColumnProfile
     letter = ends[6]
 
     def value(form: SqlValue, given: SqlValue) -> Any:
-        return received(form, given, letter, LONGEST)
+        return previews.decode_preview(form, given, letter, _TEXT_BYTES)
 
     least, most, mean = map(value, ends[0:6:2], ends[1:6:2])
-    tops = parts.get("top", [])
-    size = numbers if kind == "number" else texts
-    ranks = [(first, last, value(form, given)) for first, last, form, given, *_ in parts.get("rank", [])]
+    ranks = [(first, end, value(form, given)) for first, end, form, given, *_ in parts.get("rank", [])]
+    bins = {number or 0: count for number, count, *_ in parts.get("bin", [])}  # NULL: all values are equal
     return ColumnProfile(
         column.name, column.type, kind, total, nulls, distinct,
         {name: count for name, count in stored.items() if count},
-        least, most, None if mean is None else float(mean), _quartiles(ranks, size, kind),
-        tuple(Common(value(form, given), number, bool(whole)) for number, form, given, whole, *_ in tops),
-        _bins(parts.get("bin", [])),
+        least, most, None if mean is None else float(mean),
+        _quartiles(ranks, numbers if kind == "number" else texts, kind),
+        tuple(ValueCount(value(form, given), n, bool(whole)) for n, form, given, whole, *_ in parts.get("top", [])),
+        tuple(bins.get(number, 0) for number in range(BINS)) if bins else (),
     )  # fmt: skip
 
 
-def _bins(rows: Sequence[tuple[Any, ...]]) -> tuple[int, ...]:
-    """Give the count of each bin; where all numbers are the same one there is no width, and all are in the first."""
-    counts = {number or 0: count for number, count, *_ in rows}
-    return tuple(counts.get(number, 0) for number in range(BINS)) if counts else ()
-
-
 def _quartiles(ranks: Sequence[tuple[int, int, Any]], size: int, kind: Kind) -> tuple[Any, Any, Any]:
-    """Find the values at a quarter, a half, three quarters of the way from the first to the last."""
+    """Return the quartiles of ``size`` values, from values with their first rank and the rank after their last one."""
 
     def at(rank: int) -> Any:
-        return next((given for first, last, given in ranks if first <= rank < last), None)
+        return next((value for first, end, value in ranks if first <= rank < end), None)
 
-    def between(quarter: int) -> Any:
+    def quartile(quarter: int) -> Any:
         rank, rest = divmod((size - 1) * quarter, 4)
         low, high = at(rank), at(rank + (rest > 0))
         if kind != "number" or low == high or low is None or high is None:
             return low
         if isinstance(low, int) and isinstance(high, int):
-            return (low * (4 - rest) + high * rest) / 4  # exact up to the one division
-        return _between(float(low), float(high), rest / 4)
+            return (low * (4 - rest) + high * rest) / 4  # exact except for the division
+        return _interpolate(float(low), float(high), rest / 4)
 
-    return (None, None, None) if not ranks else (between(1), between(2), between(3))
+    return (quartile(1), quartile(2), quartile(3)) if ranks else (None, None, None)
 
 
-def _between(low: float, high: float, share: float) -> float | None:
-    """Give what is a share of the way from one number to another; None from -inf to inf, where nothing is."""
+def _interpolate(low: float, high: float, share: float) -> float | None:
+    """Return the number at a share of the way between two numbers; None between -inf and inf."""
     if math.isinf(low) and math.isinf(high):
         return None
     distance = high - low
     if math.isinf(distance) and math.isfinite(low) and math.isfinite(high):
         return low * (1 - share) + high * share
     return low + distance * share if math.isfinite(low) else low
+
+
+def _column_sql(table: str, column: str, top: int, where: str) -> str:
+    """Return the statement for a column. Each row begins with its part: counts, ends, rank, bin or top."""
+    rows, value = f"main.{quote(table)}", f"t.{quote(column)}"
+    if where:  # renamed, because in a subquery columns named true or false cannot be resolved
+        rows = f"(SELECT {quote(table)}.{quote(column)} AS v_ FROM {rows} WHERE {where}\n)"
+        value = "t.v_"
+    return _SQL.format(column=value, rows=rows, bins=BINS, last=BINS - 1, top=int(top))
+
+
+def _sent(value: str) -> str:
+    return previews.preview_sql(value, text=_TEXT_BYTES, blob=_BLOB_BYTES)
+
+
+_RANKS = " OR ".join(
+    f"(upto - n <= {rank} AND upto > {rank})"
+    for quarter in (1, 2, 3)
+    for rank in (f"last * {quarter} / 4", f"(last * {quarter} + 3) / 4")
+)
+"""The condition for the values at the quartiles, or next to them."""
+
+# The values are grouped once (SQLite sorts them), and all figures come from the groups. The running total of their
+# sizes is the rank of each value, so quartiles are exact without a percentile function, which only some servers have.
+# The names end in _ because a condition may query a table named g.
+# In a group of equal values only 1 and 1.0 can differ in type: `i` counts the integers among them.
+# `kind` decides what is ranked: the numbers, or text if all of it is dates.
+# Bins are computed from halves, since the difference of two large doubles would be infinite.
+_SQL = f"""
+WITH g_(v, n, i, k) AS MATERIALIZED (
+    SELECT {{column}}, count(*), sum(typeof({{column}}) = 'integer'), typeof({{column}})
+    FROM {{rows}} AS t GROUP BY {{column}}
+), s_ AS MATERIALIZED (
+    SELECT ifnull(sum(n), 0) AS total, ifnull(sum(iif(k = 'null', n, 0)), 0) AS nulls,
+        ifnull(sum(k <> 'null'), 0) AS different, ifnull(sum(i), 0) AS integers,
+        ifnull(sum(iif(k IN ('integer', 'real'), n, 0)), 0) AS numbers,
+        ifnull(sum(iif(k = 'text', n, 0)), 0) AS texts, ifnull(sum(iif(k = 'blob', n, 0)), 0) AS blobs,
+        ifnull(sum(iif(k = 'text' AND v GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]*'
+            AND julianday(v) IS NOT NULL, n, 0)), 0) AS dates,
+        total(iif(k IN ('integer', 'real'), 1.0 * v * n, NULL)) AS amount, min(v) AS least, max(v) AS most,
+        min(iif(k IN ('integer', 'real') AND abs(1.0 * v) < 9e999, 1.0 * v, NULL)) AS low,
+        max(iif(k IN ('integer', 'real') AND abs(1.0 * v) < 9e999, 1.0 * v, NULL)) AS high,
+        min(iif(k = 'text', v, NULL)) AS first, max(iif(k = 'text', v, NULL)) AS final
+    FROM g_
+), m_ AS MATERIALIZED (
+    SELECT CASE WHEN numbers > 0 THEN 1 WHEN texts > 0 AND texts = dates THEN 2 ELSE 0 END AS kind,
+        iif(numbers > 0, numbers, texts) - 1 AS last,
+        0.5 * iif(numbers > 0, low, julianday(first)) AS low, 0.5 * iif(numbers > 0, high, julianday(final)) AS high,
+        iif(numbers > 0, amount / numbers, NULL) AS mean
+    FROM s_
+), o_ AS (
+    SELECT v, n, sum(n) OVER (ORDER BY v ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS upto FROM g_, m_
+    WHERE (m_.kind = 1 AND k IN ('integer', 'real')) OR (m_.kind = 2 AND k = 'text')
+)
+SELECT 'counts', total, nulls, different, integers, numbers, texts, blobs, dates FROM s_
+UNION ALL SELECT 'ends', typeof(least), {_sent("least")}, typeof(most), {_sent("most")},
+    typeof(mean), {_sent("mean")}, {previews.LETTER}, NULL FROM s_, m_
+UNION ALL SELECT 'rank', upto - n, upto, typeof(v), {_sent("v")}, NULL, NULL, NULL, NULL FROM o_, m_
+    WHERE {_RANKS}
+UNION ALL SELECT 'bin', b, c, NULL, NULL, NULL, NULL, NULL, NULL FROM (
+    SELECT sum(n) AS c,
+        CAST(min({{last}}, (0.5 * iif(m_.kind = 2, julianday(v), v) - low) / (high - low) * {{bins}}) AS INTEGER) AS b
+    FROM g_, m_
+    WHERE (m_.kind = 1 AND k IN ('integer', 'real') AND abs(1.0 * v) < 9e999) OR (m_.kind = 2 AND k = 'text') GROUP BY b
+)
+UNION ALL SELECT 'top', n, k, {_sent("v")}, complete, NULL, NULL, NULL, NULL FROM (
+    SELECT v, n, k,
+        CASE k WHEN 'text' THEN {previews.byte_length("v")} <= {_TEXT_BYTES}
+            WHEN 'blob' THEN length(v) <= {_BLOB_BYTES} ELSE 1 END AS complete
+    FROM g_ WHERE v IS NOT NULL
+    ORDER BY n DESC, v LIMIT {{top}}
+)
+"""

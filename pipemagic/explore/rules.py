@@ -1,160 +1,129 @@
-"""Rules for the rows of a table, each as a condition that finds the rows that break it.
+"""Rules for the rows of a table. Each rule is SQL that finds the rows that fail.
 
-Columns are written with the table's name before them: SQLite takes a quoted name that stands alone and is not a column
-for a text, and a check of it would find nothing.
+Columns are written with the name of the table: SQLite reads an unknown quoted name as a string, and a check of it would
+find no rows.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pipemagic.errors import ParameterError
-from pipemagic.explore.names import quoted, text
+from pipemagic.explore import conditions
+from pipemagic.explore.conditions import literal, quote_name
 from pipemagic.hrana.values import SqlValue
-from pipemagic.sql import tokens
+from pipemagic.text import plural
 
 Bound = int | float | str | None
 
-REFERRED = " referred to"  # the alias of another table is the table's name and this
-
-_LARGEST = 2**63
-
-
-@dataclass(frozen=True)
-class Found:
-    """How the rows that break a rule are described: ``SUBJECT: 8,255 NOUNs REST``."""
-
-    subject: str
-    noun: str
-    rest: str = ", none allowed"
+REFERENCED = " referenced"
+"""The alias of a referenced table is the name of the checked table and this."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """``told`` names it for people. ``broken`` is the FROM part that gives the rows that break it, or groups of rows.
+    """A rule with its description. ``failing`` is the FROM part that selects the failing rows, or duplicate values.
 
-    ``args`` are the values of its parameters, ``found`` describes the rows. ``other`` is another table that it looks
-    at; ``declared`` marks the one for all foreign keys that the table declares.
+    ``args`` are the values of its parameters. ``other`` is the referenced table. ``declared`` is True for the rule of
+    all foreign keys that the table declares, ``duplicates`` if ``failing`` selects groups of rows.
     """
 
-    told: str
-    broken: str
-    found: Found
+    description: str
+    failing: str
     other: str = ""
     declared: bool = False
+    duplicates: bool = False
     args: Mapping[str, SqlValue] = field(default_factory=dict)
 
     @property
-    def counting(self) -> tuple[str, Mapping[str, SqlValue] | None]:
-        """The statement that counts them, with its arguments."""
-        return f"SELECT count(*) FROM {self.broken}", self.args or None
+    def count(self) -> tuple[str, Mapping[str, SqlValue] | None]:
+        """The statement that counts the failing rows, with its arguments."""
+        return f"SELECT count(*) FROM {self.failing}", self.args or None
 
     def first(self, limit: int) -> tuple[str, Mapping[str, SqlValue] | None]:
-        """Return the statement that selects the first of them, with its arguments."""
-        return f"SELECT * FROM {self.broken} LIMIT {limit}", self.args or None
+        """Return the statement that selects the first failing rows, with its arguments."""
+        return f"SELECT * FROM {self.failing} LIMIT {limit}", self.args or None
+
+    def message(self, count: int) -> str:
+        """Return the message for a number of failing rows."""
+        failed = plural(count, "duplicate value") if self.duplicates else plural(count, "row")
+        verb = "" if self.duplicates else " fails" if count == 1 else " fail"
+        return f"{self.description}: {failed}{verb}"
 
 
-def column(table: str, name: str) -> str:
-    """Return a column of the table that is checked."""
-    return f"{quoted(table)}.{quoted(name)}"
+def _column(table: str, name: str) -> str:
+    return f"{quote_name(table)}.{quote_name(name)}"
 
 
-def where(table: str, condition: str) -> str:
-    """Return the FROM part for the rows that fulfil a condition."""
-    return f"main.{quoted(table)} AS {quoted(table)} WHERE {condition}"
+def _rows(table: str, condition: str) -> str:
+    return f"main.{quote_name(table)} AS {quote_name(table)} WHERE {condition}"
+
+
+def _all_present(table: str, names: Sequence[str]) -> str:
+    return " AND ".join(f"{_column(table, name)} IS NOT NULL" for name in names)
 
 
 def not_null(table: str, name: str) -> Rule:
-    """No row has NULL there."""
-    return Rule(f"{name} is not null", where(table, f"{column(table, name)} IS NULL"), Found(name, "NULL"))
+    """Return the rule that a column has no NULLs."""
+    return Rule(f"{name} is not null", _rows(table, f"{_column(table, name)} IS NULL"))
 
 
 def unique(table: str, names: Sequence[str]) -> Rule:
-    """No two rows have the same values there; as for SQLite's own UNIQUE, NULL is never the same."""
+    """Return the rule that no two rows have the same values; as in SQLite's UNIQUE, NULLs are distinct."""
     if not names:
-        raise ParameterError("nothing can be unique without a column")
-    columns = ", ".join(column(table, name) for name in names)
-    full = " AND ".join(f"{column(table, name)} IS NOT NULL" for name in names)
-    groups = f'(SELECT {columns}, count(*) AS "times" FROM {where(table, full)} GROUP BY {columns} HAVING count(*) > 1)'
-    listed = ", ".join(names)
-    return Rule(f"{listed} is unique", groups, Found(listed, "duplicate value"))
+        raise ParameterError("a unique rule needs at least one column")
+    columns = ", ".join(_column(table, name) for name in names)
+    rows = _rows(table, _all_present(table, names))
+    groups = f'(SELECT {columns}, count(*) AS "times" FROM {rows} GROUP BY {columns} HAVING count(*) > 1)'
+    return Rule(f"{', '.join(names)} is unique", groups, duplicates=True)
 
 
-def within(table: str, name: str, low: Bound, high: Bound) -> Rule:
-    """No value is below or above; NULL is let through. A number is never within bounds of text, nor text of numbers."""
-    given = [bound for bound in (low, high) if bound is not None]
-    if not given or len({isinstance(bound, str) for bound in given}) > 1:
-        raise ParameterError(f"the range of {name} needs a lower or an upper bound, both numbers or both text")
-    types = "'text'" if isinstance(given[0], str) else "'integer', 'real'"
-    wrong = [f"typeof({column(table, name)}) NOT IN ({types})"]
-    wrong += [f"{column(table, name)} < {literal(low)}"] if low is not None else []
-    wrong += [f"{column(table, name)} > {literal(high)}"] if high is not None else []
+def in_range(table: str, name: str, low: Bound, high: Bound) -> Rule:
+    """Return the rule that values are within bounds. NULL passes; numbers fail for text bounds, text for numbers."""
+    bounds = [bound for bound in (low, high) if bound is not None]
+    if not bounds or len({isinstance(bound, str) for bound in bounds}) > 1:
+        raise ParameterError(f"the range of {name} needs one or two bounds, of numbers or of text")
+    column = _column(table, name)
+    types = "'text'" if isinstance(bounds[0], str) else "'integer', 'real'"
+    wrong = [f"typeof({column}) NOT IN ({types})"]
+    wrong += [f"{column} < {conditions.literal(low)}"] if low is not None else []
+    wrong += [f"{column} > {conditions.literal(high)}"] if high is not None else []
     span = f"{'' if low is None else low}..{'' if high is None else high}"
-    found = Found(name, "value", f" outside the allowed range {span}")
-    condition = f"{column(table, name)} IS NOT NULL AND ({' OR '.join(wrong)})"
-    return Rule(f"{name} is in {span}", where(table, condition), found)
+    return Rule(f"{name} is in {span}", _rows(table, f"{column} IS NOT NULL AND ({' OR '.join(wrong)})"))
 
 
 def references(table: str, names: Sequence[str], other: str, targets: Sequence[str]) -> Rule:
-    """Each value is there in the columns of another table; a row with a NULL is let through, as by a foreign key."""
+    """Return the rule that values exist in another table; rows with NULL pass, as for a foreign key."""
     if len(names) != len(targets):
-        raise ParameterError(f"{', '.join(names)} cannot refer to {', '.join(targets)}: they are not equally many")
-    full = " AND ".join(f"{column(table, name)} IS NOT NULL" for name in names)
-    pairs = zip(names, targets, strict=True)
-    inner = quoted(table + REFERRED)
-    # The other table first: its type and collation decide, as for a foreign key.
-    match = " AND ".join(f"{inner}.{quoted(target)} = {column(table, name)}" for name, target in pairs)
-    missing = f"NOT EXISTS (SELECT 1 FROM main.{quoted(other)} AS {inner} WHERE {match})"
-    listed, referred = ", ".join(names), f"{other} ({', '.join(targets)})"
-    found = Found(listed, "row", f" without a match in {referred}, none allowed")
-    return Rule(f"{listed} is in {referred}", where(table, f"{full} AND {missing}"), found, other=other)
+        listed = f"{', '.join(names)} and {', '.join(targets)}"
+        raise ParameterError(f"a reference needs the same number of columns on both sides, not {listed}")
+    inner = quote_name(table + REFERENCED)
+    # The other table comes first: its type and collation are used, as for a foreign key.
+    match = " AND ".join(
+        f"{inner}.{quote_name(target)} = {_column(table, name)}" for name, target in zip(names, targets, strict=True)
+    )
+    missing = f"NOT EXISTS (SELECT 1 FROM main.{quote_name(other)} AS {inner} WHERE {match})"
+    description = f"{', '.join(names)} is in {other} ({', '.join(targets)})"
+    return Rule(description, _rows(table, f"{_all_present(table, names)} AND {missing}"), other=other)
 
 
 def foreign_keys(table: str) -> Rule:
-    """All foreign keys of the table find their row, as ``PRAGMA foreign_key_check`` sees it."""
-    found = Found("foreign keys", "row", " without a match, none allowed")
-    return Rule("the foreign keys find their rows", f"pragma_foreign_key_check({text(table)})", found, declared=True)
+    """Return the rule of all foreign keys of the table, checked by ``PRAGMA foreign_key_check``."""
+    return Rule("foreign keys have matching rows", f"pragma_foreign_key_check({literal(table)})", declared=True)
 
 
-def filled(table: str, names: Sequence[str], other: str) -> Rule:
-    """All columns of a foreign key to a table that is not there are NULL somewhere."""
-    full = " AND ".join(f"{column(table, name)} IS NOT NULL" for name in names)
-    listed = ", ".join(names)
-    found = Found(listed, "row", f" with a value, but there is no table {other}; only NULL allowed")
-    return Rule(f"{listed} is in {other}, which is not there", where(table, full), found)
+def missing_table(table: str, names: Sequence[str], other: str) -> Rule:
+    """Return the rule of a foreign key to a missing table: only rows with a NULL pass."""
+    return Rule(f"{', '.join(names)} is in {other} (missing table)", _rows(table, _all_present(table, names)))
 
 
-def holds(
-    table: str, expression: str, args: Mapping[str, SqlValue] | None = None, description: str | None = None
+def expression(
+    table: str, sql: str, args: Mapping[str, SqlValue] | None = None, description: str | None = None
 ) -> Rule:
-    """Take an SQL expression that is true or NULL for each row, as for a CHECK; ParameterError if it is not one.
+    """Return the rule that an SQL expression is true or NULL, as in CHECK. Raise ParameterError if it is invalid.
 
-    ``args`` are the values of its parameters. ``description`` names the rule, by default the expression does.
+    ``args`` are the values of its parameters. The description is the expression by default.
     """
-    depth = 0
-    for token in tokens(expression):
-        depth += {"(": 1, ")": -1}.get(token.text, 0)
-        if token.kind == "semi" or depth < 0:
-            raise ParameterError(f"{expression!r} is not one SQL expression")
-    if depth or not expression.strip():
-        raise ParameterError(f"{expression!r} is not one SQL expression")
-    told = " ".join((description or expression).split())
-    found = Found(told, "failing row")
-    return Rule(told, where(table, f"NOT ({expression}\n)"), found, args=args or {})
-
-
-def literal(value: Bound) -> str:
-    """Write a number or text as SQL; ParameterError for NaN and for text with NUL."""
-    if isinstance(value, str):
-        if "\0" in value:
-            raise ParameterError("a bound cannot hold NUL")
-        return text(value)
-    if isinstance(value, float):
-        if math.isnan(value):
-            raise ParameterError("NaN is no bound")
-        return repr(value).replace("inf", "9e999")
-    if value is None or not -_LARGEST <= value < _LARGEST:
-        raise ParameterError(f"{value} is no bound: it does not fit 64 bits")
-    return f"({value})" if value != -_LARGEST else f"(-{_LARGEST - 1} - 1)"
+    conditions.check(sql, parameters=True)
+    return Rule(" ".join((description or sql).split()), _rows(table, f"NOT ({sql}\n)"), args=args or {})

@@ -1,12 +1,12 @@
-"""Results <-> DataFrames. Functions import pandas, modules do not, except `from_pandas`.
+"""Convert results to DataFrames and back. Functions import pandas, modules do not, except `from_pandas`.
 
 | input                               | module | output |
 |-------------------------------------|--------|--------|
-| the body of a response              | `typed_json`: large results by columns | rows of the wire, or `ColumnarRows` |
-| columns of our own service          | `columns` | chunks of columns |
+| the body of a response              | `typed_json`: large results by columns | wire rows, or `ColumnarRows` |
+| columns of a pipemagic service      | `columns` | chunks of columns |
 | rows that arrive one by one         | `columnar` | `ColumnarRows` |
-| either of them                      | `logical_types` (`dates`) | columns, each of one type |
-| these                               | `to_pandas`, `arrow_polars`, `files` | DataFrame, Arrow, Polars, CSV, Parquet |
+| rows or columns                     | `logical_types` (`dates`) | columns, each of one type |
+| typed columns                       | `to_pandas`, `arrow_polars`, `files` | DataFrame, Arrow, Polars, CSV, Parquet |
 
 To write a frame, `from_pandas` converts its columns to chunks, and `encoder` converts these to the arguments of a
 statement.

@@ -1,7 +1,7 @@
-"""A result -> a table of Polars or Arrow. Each package is imported when its type is wanted.
+"""Convert results to Polars or Arrow tables. Each package is imported when it is needed.
 
-Arrow and Polars take the logical types of `pipemagic.frames.logical_types`; what is mixed becomes text, or binary where
-a BLOB is among it, and a note. Numbers that become text are written with all their digits.
+Arrow and Polars support the logical types of `pipemagic.frames.logical_types`; a mixed column becomes text, or binary
+if it has a BLOB, with a note. Numbers that become text are written with all their digits.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ _PACKAGES = {"polars": "polars", "arrow": "pyarrow"}
 
 
 def check_type(kind: str) -> None:
-    """Raise UnsupportedError if tables of this kind cannot be made here: before anything is sent to a server."""
+    """Raise UnsupportedError, before anything is sent, if the package for tables of this kind is missing."""
     package = _PACKAGES.get(kind)
     if package is not None and find_spec(package) is None:
         raise UnsupportedError(f"{package} is not installed", hint=f"%pip install {package}, then run the cell again")
 
 
 def import_package(kind: str) -> None:
-    """Import what makes tables of this kind, if it is installed, so that the first one does not wait for that."""
+    """Import the package for tables of this kind, if it is installed, before the first table needs it."""
     package = _PACKAGES.get(kind, "pandas")
     if find_spec(package) is not None:
         import_module(package)
 
 
 def converter(kind: str) -> Callable[..., Any]:
-    """Return `to_polars` or `to_arrow`; UnsupportedError without the package."""
+    """Return `to_polars` or `to_arrow`; raise UnsupportedError without the package."""
     check_type(kind)
     return to_polars if kind == "polars" else to_arrow
 
 
 def to_arrow(result: StmtResult, *, note: Note | None = None, unique: bool = False) -> pyarrow.Table:
-    """Turn a result into an Arrow table; duplicate names are kept, or with ``unique`` get a number."""
+    """Convert a result to an Arrow table; duplicate names are kept, or with ``unique`` get a number."""
     import pyarrow as pa
 
     types: dict[str, Any] = {
@@ -64,9 +64,9 @@ def to_arrow(result: StmtResult, *, note: Note | None = None, unique: bool = Fal
 
 
 def to_polars(result: StmtResult, *, note: Note | None = None) -> polars.DataFrame:
-    """Turn a result into a Polars frame, which takes no two columns of one name: later ones get a number, and a note.
+    """Convert a result to a Polars frame; duplicate column names, which Polars rejects, get a number and a note.
 
-    Arrow is not needed for it.
+    It does not need Arrow.
     """
     import polars as pl
 
@@ -90,13 +90,13 @@ def _columns(result: StmtResult, note: Note | None) -> list[LogicalColumn]:
 
 
 def _without_pandas(column: LogicalColumn, note: Note) -> LogicalColumn:
-    """Return a column without pandas' arrays, and with one type for values of several."""
+    """Return a column without pandas arrays, and with a common type for mixed values."""
     if column.type == "instant":
         return column._replace(values=column.values.tz_localize(None).to_numpy())
     if column.type != "mixed":
         return column
     binary = "BLOB" in column.mixes
-    cast = f"CAST({column.shown} AS ...) gives it a type of your choice"
+    cast = f"CAST({column.shown} AS ...) sets its type"
     note(f"column {column.shown} mixes {column.mixes} values and becomes {'binary' if binary else 'text'}; {cast}")
     texts = [one if one is None or isinstance(one, bytes) else as_text(one) for one in column.values]
     values = [one.encode() if binary and isinstance(one, str) else one for one in texts]
@@ -112,7 +112,7 @@ def _arrow_array(column: LogicalColumn, kind: Any) -> Any:
 
 
 def _unique(columns: Sequence[LogicalColumn], note: Note | None) -> list[str]:
-    """Return a name of its own for each column."""
+    """Return a unique name for each column."""
     names = dict.fromkeys(column.name for column in columns)
     unique: dict[str, None] = {}
     for column in columns:
@@ -127,7 +127,7 @@ def _unique(columns: Sequence[LogicalColumn], note: Note | None) -> list[str]:
 
 
 def as_text(value: int | float | str) -> str:
-    """Write a value as text that says all of it: 17 digits of a float where they are needed."""
+    """Convert a value to exact text, with 17 digits of a float if necessary."""
     if isinstance(value, float):
         return "NaN" if math.isnan(value) else repr(value)
     return str(value)

@@ -1,8 +1,8 @@
-"""The rows of a large result, stored by columns: about as large as the DataFrame that they become.
+"""The rows of a large result, stored by columns: about as large as their DataFrame.
 
 They replace the list of rows in a result and support ``len``, iteration and slices. `RowsBuilder` collects them as they
-arrive, by rows or by columns. The type of a column is known only at the end, so each chunk has the form that fits its
-own values, and no value changes.
+arrive, by rows or by columns. The type of a column is known only at the end, so each chunk has the form of its
+values, and no value changes.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
     import pandas as pd
 
 CELLS_AT_ONCE = 200_000
-"""Cells that come by rows are put into columns when there are so many."""
+"""The number of cells in rows that are collected before they are converted to columns."""
 
 ROWS_AT_ONCE = 10_000
 
 
 class ColumnarRows(Sequence[list[Value]]):
-    """Rows by columns; ProtocolError for another number of columns than ``cols``. A slice copies nothing."""
+    """Rows by columns; ProtocolError unless there is a column for each of ``cols``. Slices are not copied."""
 
     def __init__(self, cols: Sequence[Col], columns: Sequence[Sequence[ColumnChunk]], count: int) -> None:
         if len(columns) != len(cols):
             raise not_as_wide()
         self.cols = tuple(cols)
         self.columns = [list(chunks) for chunks in columns]
-        """The values of each column; more than one chunk where there are several kinds."""
+        """The values of each column, in several chunks if there are several kinds."""
         self._count = count
         self.frames: list[pd.DataFrame] = []
         """Frames that share the memory of the numbers (see `to_pandas`); slices have the same list."""
@@ -74,7 +74,7 @@ class ColumnarRows(Sequence[list[Value]]):
 
 
 class RowsBuilder:
-    """Collect rows as they arrive and return `ColumnarRows` at the end."""
+    """Collects rows as they arrive and returns `ColumnarRows` at the end."""
 
     def __init__(self, cols: Sequence[Col]) -> None:
         self.cols = tuple(cols)
@@ -86,7 +86,7 @@ class RowsBuilder:
         return self._count
 
     def add(self, rows: Sequence[list[Value]]) -> None:
-        """Add rows; ProtocolError, maybe later, for rows of another width and invalid values."""
+        """Add rows; raise ProtocolError, possibly later, for rows of another width and invalid values."""
         self._count += len(rows)
         if isinstance(rows, ColumnarRows):
             if len(rows.columns) != len(self.cols):
@@ -100,7 +100,7 @@ class RowsBuilder:
             self._store()
 
     def build(self) -> ColumnarRows:
-        """Return all of them and start again; a column of one kind becomes one chunk."""
+        """Return all rows and start again; a column of one kind becomes one chunk."""
         self._store()
         columns, count = self._columns, self._count
         self._columns, self._count = [[] for _ in self.cols], 0
@@ -121,7 +121,7 @@ def _add(column: list[ColumnBuilder], chunks: Iterable[ColumnChunk]) -> None:
 
 
 def columnar(cols: Sequence[Col], batches: Iterable[Sequence[list[Value]]]) -> ColumnarRows:
-    """Put all rows of some batches into columns."""
+    """Convert all rows of batches to columns."""
     rows = RowsBuilder(cols)
     for batch in batches:
         rows.add(batch)

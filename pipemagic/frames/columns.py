@@ -1,7 +1,7 @@
-"""Values of a column in the form that takes the least memory: an array of numbers, texts one after another, or a list.
+"""Values of a column in compact form: an array of numbers, concatenated texts, or a list.
 
-Columns of our own service (`pipemagic.hrana.columns`) become these as they are, and so do columns of a DataFrame that
-is written.
+Columns of a pipemagic service (`pipemagic.hrana.columns`) are converted directly, and so are columns of a DataFrame
+that is written.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ _KINDS: dict[type, type] = {int: Integer, float: Float, str: Text, bytes: Blob}
 
 
 class Texts(NamedTuple):
-    """Texts one after another in UTF-8, which is valid; number ``n`` goes from ``offsets[n]`` to ``offsets[n + 1]``.
+    """Concatenated texts in valid UTF-8; text ``n`` is from ``offsets[n]`` to ``offsets[n + 1]``.
 
-    Both are NumPy arrays: of bytes, and of 64-bit integers, one more than there are texts.
+    Both are NumPy arrays: of bytes, and of 64-bit integers, one more than the number of texts.
     """
 
     data: Any
@@ -51,11 +51,11 @@ class Texts(NamedTuple):
 
 
 class ColumnChunk(NamedTuple):
-    """Values of a column that follow each other.
+    """Consecutive values of a column.
 
     ``kinds`` are the wire types of the values, NULL aside. ``values`` is, if that is one kind, a NumPy array of
-    numbers, `Texts` or a list of bytes; else a list of values; None where all is NULL. ``missing`` is an array that is
-    True for NULL, None if there is none or ``values`` is a list, which holds None for it. Numbers are 0 or NaN there.
+    numbers, `Texts` or a list of bytes; otherwise a list of values; None if all are NULL. ``missing`` is an array that
+    is True for NULL, None without NULLs or if ``values`` is a list, where NULL is None. Numbers are 0 or NaN for NULL.
     """
 
     size: int
@@ -74,7 +74,7 @@ class ColumnChunk(NamedTuple):
         return bool(nan.any() if self.missing is None else (nan & ~self.missing).any())
 
     def items(self) -> list[SqlValue]:
-        """Return the values as Python has them."""
+        """Return the values as Python objects."""
         if not self.kinds:
             return [None] * self.size
         if isinstance(self.values, list):
@@ -84,19 +84,19 @@ class ColumnChunk(NamedTuple):
         )
 
     def each(self) -> Iterator[SqlValue]:
-        """Yield the values as Python has them, not all of them in memory at the same time."""
+        """Yield the values as Python objects, which are not all in memory at the same time."""
         for start in range(0, self.size, _AT_ONCE):
             yield from self.cut(start, start + _AT_ONCE).items()
 
     def wire(self) -> list[Value]:
-        """Return the values of the wire."""
-        # SQLite has no NaN: one is an infinity without a sign.
+        """Return the wire values."""
+        # SQLite has no NaN: here it is an infinity without a sign.
         return (
             [encode(item) if item == item else _INFINITE for item in self.items()] if self.kinds else [NULL] * self.size
         )
 
     def cut(self, start: int, stop: int) -> ColumnChunk:
-        """Return the values from ``start`` to before ``stop``; of arrays nothing is copied."""
+        """Return the values from ``start`` to before ``stop``; arrays are not copied."""
         size = min(stop, self.size) - start
         if not self.kinds or size == self.size:
             return self._replace(size=size)
@@ -110,7 +110,7 @@ class ColumnChunk(NamedTuple):
         return of_kind(kind, values, None if self.missing is None else self.missing[start:stop])
 
     def take(self, rows: Any) -> ColumnChunk:
-        """Return the values of these rows, an array of integers; NULL for row -1."""
+        """Return the values at an array of row numbers; NULL for row -1."""
         import numpy as np
 
         if not self.kinds or isinstance(self.values, list):
@@ -130,7 +130,7 @@ class ColumnChunk(NamedTuple):
 
 
 def of_kind(kind: type, values: Any, missing: Any = None) -> ColumnChunk:
-    """Return an array or `Texts` as a chunk; ``missing`` may be all True or all False."""
+    """Convert an array or `Texts` to a chunk; ``missing`` may be all True or all False."""
     size = len(values.offsets) - 1 if isinstance(values, Texts) else len(values)
     if missing is not None and missing.all():
         return ColumnChunk(size, frozenset())
@@ -138,7 +138,7 @@ def of_kind(kind: type, values: Any, missing: Any = None) -> ColumnChunk:
 
 
 def chunk_of_items(items: Sequence[SqlValue]) -> ColumnChunk:
-    """Return Python values as a chunk."""
+    """Convert Python values to a chunk."""
     import numpy as np
 
     size, kinds = len(items), frozenset(_KINDS[kind] for kind in set(map(type, items)) - {type(None)})
@@ -153,7 +153,7 @@ def chunk_of_items(items: Sequence[SqlValue]) -> ColumnChunk:
 
 
 def chunk_of(values: Sequence[Value]) -> ColumnChunk:
-    """Return values of the wire as a chunk; ProtocolError for an invalid one."""
+    """Convert wire values to a chunk; raise ProtocolError for an invalid one."""
     import numpy as np
 
     size, found = len(values), frozenset(map(type, values))
@@ -178,14 +178,14 @@ def _integers(values: Sequence[Value], *, nulls: bool) -> Any:
     texts = [value.value if type(value) is Integer else "0" for value in values] if nulls else list(map(_value, values))
     try:
         if "".join(texts).encode().translate(None, b"+-0123456789"):
-            raise ValueError  # Python reads blanks, underscores and digits of other scripts as well
+            raise ValueError  # Python also accepts blanks, underscores and digits of other scripts
         return np.fromiter(map(int, texts), np.int64, len(texts))
     except (ValueError, OverflowError):
         raise ProtocolError("the server sent an invalid integer, or one beyond 64 bits") from None
 
 
 def chunks_of(rows: Sequence[list[Value]], width: int) -> list[ColumnChunk]:
-    """Return the columns of rows of this width; ProtocolError for others."""
+    """Convert rows of this width to columns; raise ProtocolError for others."""
     if set(map(len, rows)) - {width}:
         raise not_as_wide()
     cells = list(chain.from_iterable(rows))
@@ -193,12 +193,12 @@ def chunks_of(rows: Sequence[list[Value]], width: int) -> list[ColumnChunk]:
 
 
 def not_as_wide() -> ProtocolError:
-    """Return the error for rows that have another number of values than there are columns."""
-    return ProtocolError("the server sent rows that are not as wide as their columns")
+    """Return the error for rows whose number of values is not the number of columns."""
+    return ProtocolError("the server sent rows with a wrong number of values")
 
 
 class ColumnBuilder:
-    """Join chunks of the same kind of values as they arrive.
+    """Joins chunks of the same kind of values as they arrive.
 
     The values are in a `bytearray`, which grows in place: joining arrays at the end would need the memory twice.
     """
@@ -210,11 +210,11 @@ class ColumnBuilder:
         self._missing: bytearray | None = None
 
     def takes(self, chunk: ColumnChunk) -> bool:
-        """Return True if all values are of the same kinds with those of ``chunk``, NULL aside."""
+        """Return True if the kinds of values, apart from NULL, are the same with those of ``chunk``."""
         return not chunk.kinds or not self._kinds or chunk.kinds == self._kinds
 
     def add(self, chunk: ColumnChunk) -> None:
-        """Add the values of a chunk that the builder takes."""
+        """Add the values of a chunk for which `takes` returns True."""
         if chunk.kinds and not self._kinds:
             self._kinds, size, self._size = chunk.kinds, self._size, 0
             self._store(nulls(self._kinds, size))
@@ -226,7 +226,7 @@ class ColumnBuilder:
         elif isinstance(chunk.values, Texts):
             data, offsets = chunk.values
             first, last = int(offsets[0]), int(offsets[-1])
-            self._ends.extend(offsets[1:] + (len(self._data) - first))  # of arrays it takes the bytes
+            self._ends.extend(offsets[1:] + (len(self._data) - first))  # the bytes of arrays
             self._data.extend(data[first:last])
         elif chunk.values is not None:
             self._data.extend(chunk.values)
@@ -237,7 +237,7 @@ class ColumnBuilder:
         self._size += chunk.size
 
     def build(self) -> ColumnChunk:
-        """Return all values; the builder cannot be used any more."""
+        """Return all values; the builder cannot be used afterwards."""
         import numpy as np
 
         values: Any = self._items
@@ -250,7 +250,7 @@ class ColumnBuilder:
 
 
 def nulls(kinds: frozenset[type], size: int) -> ColumnChunk:
-    """Return NULLs in the form that values of these kinds have."""
+    """Return NULLs in the form of values of these kinds."""
     import numpy as np
 
     if not kinds:
@@ -265,7 +265,7 @@ def nulls(kinds: frozenset[type], size: int) -> ColumnChunk:
 
 
 def concat(chunks: Sequence[ColumnChunk]) -> ColumnChunk:
-    """Join chunks; the arrays of a single one are not copied."""
+    """Join chunks; a single one is not copied."""
     if len(chunks) == 1:
         return chunks[0]
     kinds = frozenset(chain.from_iterable(chunk.kinds for chunk in chunks))
@@ -278,7 +278,7 @@ def concat(chunks: Sequence[ColumnChunk]) -> ColumnChunk:
 
 
 def are_same(one: ColumnChunk, other: ColumnChunk) -> bool:
-    """Return True if two chunks hold the same values of the same types; False also where that is not certain."""
+    """Return True if two chunks certainly have the same values of the same types."""
     import numpy as np
 
     if (one.size, one.kinds) != (other.size, other.kinds) or len(one.kinds) > 1 or one.lacks_sign or other.lacks_sign:
@@ -296,7 +296,7 @@ def are_same(one: ColumnChunk, other: ColumnChunk) -> bool:
 
 
 def with_nulls(items: list[Any], missing: Any, null: Any = None) -> list[Any]:
-    """Put ``null`` in the place of the missing ones and return the list."""
+    """Replace the missing values by ``null`` and return the list."""
     for row in [] if missing is None else missing.nonzero()[0].tolist():
         items[row] = null
     return items
@@ -310,7 +310,7 @@ def _strings(data: Any, offsets: Any) -> Iterable[str]:
 
     start, stop = int(offsets[0]), int(offsets[-1])
     text, places = data[start:stop].tobytes().decode(), offsets - start
-    if len(text) < stop - start:  # count characters in the place of bytes
+    if len(text) < stop - start:  # count characters instead of bytes
         characters = np.zeros(stop - start + 1, np.int64)
         np.cumsum((data[start:stop] & 0xC0) != 0x80, out=characters[1:])
         places = characters[places]
@@ -336,7 +336,7 @@ def is_utf8(texts: Texts) -> bool:
 
 
 def texts_of(strings: Sequence[str]) -> Texts:
-    """Put texts one after another."""
+    """Concatenate texts."""
     import numpy as np
 
     joined = "".join(strings)
@@ -348,7 +348,7 @@ def texts_of(strings: Sequence[str]) -> Texts:
 
 
 def gather(data: Any, starts: Any, lengths: Any) -> Texts:
-    """Copy pieces of an array of bytes one after another: where each begins, and how long it is."""
+    """Concatenate pieces of an array of bytes, given by their starts and lengths."""
     import numpy as np
 
     offsets = np.zeros(len(starts) + 1, np.int64)
@@ -358,11 +358,11 @@ def gather(data: Any, starts: Any, lengths: Any) -> Texts:
     return Texts(data.take(places), offsets)
 
 
-# -- columns of our own service
+# -- columns of a pipemagic service
 
 
 def read_columns(part: wire.Part) -> list[ColumnChunk]:
-    """Return the columns of some rows; ProtocolError for inconsistent ones."""
+    """Convert the columns of a part; raise ProtocolError for inconsistent ones."""
     _check(0 <= part.size <= wire.MOST_ROWS)
     return [_read(column, part.size) for column in part.columns]
 

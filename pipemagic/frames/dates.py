@@ -1,4 +1,4 @@
-"""ISO texts -> datetime64[us], all or nothing."""
+"""Convert columns of ISO texts to datetime64[us]."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _DIGITS = bytes.maketrans(b"123456789", b"000000000")
 
 
 def parse_dates(texts: ColumnChunk) -> Any | None:
-    """Read a column of dates: ``YYYY-MM-DD``, with a time of up to six decimals, with or without an offset.
+    """Parse a column of dates: ``YYYY-MM-DD``, with a time of up to six decimals, with or without an offset.
 
-    At least one text is not NULL. Return an array of ``datetime64[us]``, NaT for NULL; where every value has an offset,
-    of ``datetime64[us, UTC]``. None if any value is not of this form, does not exist (30 February), or only some have
-    an offset.
+    At least one text is not NULL. Return an array of ``datetime64[us]``, NaT for NULL; if every value has an offset, of
+    ``datetime64[us, UTC]``. Return None if any value has another format, does not exist (30 February), or only some
+    have an offset.
     """
     import numpy as np
     import pandas as pd
@@ -32,14 +32,14 @@ def parse_dates(texts: ColumnChunk) -> Any | None:
         return None
     zoned, moments = found
     if (moments < np.datetime64("0001-01-01")).any() or (moments >= np.datetime64("10000-01-01")).any():
-        return None  # SQLite has years that Python has not
+        return None  # SQLite supports more years than Python
     dates = np.full(texts.size, "NaT", "datetime64[us]")
     dates[present] = moments
     return pd.DatetimeIndex(dates).tz_localize("UTC").array if zoned else dates
 
 
 def _parse_alike(texts: ColumnChunk, present: Any) -> tuple[bool, Any] | None:
-    """Return whether dates have an offset, and the dates, in UTC then; None if not all have the form of the first."""
+    """Return whether dates have an offset, and the dates, then in UTC; None if not all have the form of the first."""
     import numpy as np
 
     data, offsets = texts.values
@@ -59,11 +59,11 @@ def _parse_alike(texts: ColumnChunk, present: Any) -> tuple[bool, Any] | None:
         return None
     try:
         texts_alone = np.ascontiguousarray(letters[:, : width - zone]).view(f"S{width - zone}").ravel()
-        # As characters: of bytes that are no date NumPy 1.26 ends the process.
+        # As characters: bytes that are not a date crash NumPy 1.26.
         moments = texts_alone.astype(f"U{width - zone}").astype("datetime64[us]")
         offset = datetime.fromisoformat(match[0]).utcoffset() if zone else None
     except ValueError:
-        return None  # a date or a time that the calendar does not have
+        return None  # an invalid date or time
     return zone > 0, moments if offset is None else moments - np.timedelta64(offset)
 
 
@@ -81,6 +81,6 @@ def _parse_each(texts: Iterable[Any]) -> tuple[bool, Any] | None:
                 (bool(match["zone"]), moment.astimezone(UTC).replace(tzinfo=None) if match["zone"] else moment)
             )
         except (ValueError, OverflowError):
-            return None  # a date or a time that the calendar does not have
+            return None  # an invalid date or time
     zones = {zone for zone, _ in found}
     return (zones.pop(), np.array([moment for _, moment in found], "datetime64[us]")) if len(zones) == 1 else None

@@ -1,13 +1,13 @@
-"""Rows as records of fixed length in one argument of a statement, which reads them with ``substr`` and ``CAST``.
+"""Encode rows as fixed-length records in one argument of a statement, which reads them with ``substr`` and ``CAST``.
 
-Numbers are digits, padded to the width of the largest. Texts and bytes are one after another in an argument of their
-own (a heap); the record holds the start and the length of each. A cell costs the server one ``substr`` of bytes, whose
-time does not depend on the position, and one ``CAST``. Reading the same from JSON takes twice as long, and JSON has no
-bytes and no infinities.
+Numbers are digits, padded to the width of the largest. Texts and bytes are concatenated in another argument (a heap);
+the record has the start and the length of each. A cell costs the server one ``substr`` of bytes, whose time does not
+depend on the position, and one ``CAST``. Reading the same from JSON takes twice as long, and JSON has no bytes and no
+infinities.
 
 A double is an integer that is multiplied by a power of two, which is exact, or divided by a power of ten, which rounds
-once and correctly. Decimals are not exact: the shortest ones that tell it from its neighbours
-(17 digits) may lie close to the middle between two doubles, where the rounding of the reader decides.
+once and correctly. Decimals are not exact: the shortest ones that distinguish it from its neighbours
+(17 digits) may be close to the middle between two doubles, where the result depends on the rounding of the reader.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _SMALLEST = -1074
 
 _LARGEST = 1.7976931348623157e308
 _SHORT = 40
-"""Bytes up to which texts of one length are in the record itself."""
+"""The most bytes of texts of one length that are stored in the record."""
 
 
 class Records:
-    """Rows of one statement: the fields of their records, and the heaps."""
+    """The rows of one statement: the fields of their records, and the heaps."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -65,13 +65,13 @@ class Records:
     @property
     def args(self) -> list[SqlValue]:
         """The arguments of the query: the records, then the heaps."""
-        if not self._fields:  # all is NULL
+        if not self._fields:  # all values are NULL
             return []
         return [np.concatenate(self._fields, axis=1).tobytes().decode(), *self._heaps]
 
     def query(self, columns: list[str]) -> str:
         """Return the SQL that reads the records, with an expression for each column."""
-        # Two short sequences joined take half the time of a long one. The limit is there for its side effect:
+        # A join of two short sequences takes half the time of a long one. The LIMIT is there for its side effect:
         # without it SQLite would compute the sum again for every use of p.
         step = math.isqrt(self.count) + 1
         return (
@@ -84,7 +84,7 @@ class Records:
     def _field(self, chars: Array, missing: Array | None = None) -> str:
         """Add a field, an array of as many bytes for each row; return the SQL of its bytes, NULL where missing.
 
-        It may not be blank in other rows.
+        It must not be blank in other rows.
         """
         width = chars.shape[1]
         sql = f"substr(CAST(?1 AS BLOB), p + {self._width}, {width})"
@@ -98,7 +98,7 @@ class Records:
 
     def _number(self, numbers: Array, missing: Array | None = None) -> str:
         """Add a field of signed integers; return the SQL of each."""
-        # The largest negative number has no positive one in 64 bits, but its bits are right without the sign.
+        # The most negative number has no absolute value in 64 bits, but its bits are right without the sign.
         digits = _digits(np.abs(numbers).view(np.uint64), numbers < 0)
         return f"CAST({self._field(digits, missing)} AS INTEGER)"
 
@@ -134,7 +134,7 @@ class Records:
         return f"CAST({self._sliced(heap, texts.offsets[:-1] - first, lengths, missing)} AS TEXT)"
 
     def _mixed(self, cells: Sequence[SqlValue]) -> str:
-        """Add values of several kinds: each to a heap, its kind to the record."""
+        """Add values of several types: each to a heap, its type to the record."""
         written = [_written(cell) for cell in cells]
         lengths = _lengths([text for _, text in written])
         kinds = np.frombuffer(b"".join(kind for kind, _ in written), np.uint8).reshape(len(cells), 1)
@@ -147,24 +147,24 @@ class Records:
         )
 
     def _heap(self, data: bytes, *, text: bool = False) -> str:
-        """Add texts or blobs one after another; return the SQL of all the bytes."""
+        """Add concatenated texts or blobs; return the SQL of all bytes."""
         data = data or b" "  # substr of no bytes at all is NULL
         self._heaps.append(data.decode() if text else data)
         self.size += len(data)
         return f"CAST(?{len(self._heaps) + 1} AS BLOB)"
 
     def _sliced(self, heap: str, starts: Array, lengths: Array, missing: Array | None) -> str:
-        """Add the place of each piece of a heap to the record; return the SQL of the piece."""
+        """Add the position of each piece of a heap to the record; return the SQL of the piece."""
         return f"substr({heap}, {self._number(starts + 1)}, {self._number(lengths, missing)})"
 
 
 def has_signed_zero(numbers: Array) -> bool:
-    """Return True if there is a -0.0 among them."""
+    """Return True if one of the numbers is -0.0."""
     return bool((np.signbit(numbers) & (numbers == 0)).any())
 
 
 def as_decimal(number: float) -> str:
-    """Write a double so that SQLite reads it back exactly: 19 digits lie within a hundredth of its place."""
+    """Convert a double to text with 19 digits, which SQLite reads exactly."""
     if math.isinf(number):
         return "9e999" if number > 0 else "-9e999"
     # 19 digits of the largest double are too large for a reader.
@@ -172,7 +172,7 @@ def as_decimal(number: float) -> str:
 
 
 def _digits(absolute: Array, negative: Array) -> Array:
-    """Write numbers in as many digits as the largest has, and with a place for the sign if there is a negative one."""
+    """Return numbers as digits with the width of the largest, and a column for the sign if one is negative."""
     width = len(str(absolute.max(initial=0)))
     groups = -(-width // 4)
     quads = np.empty((len(absolute), groups), dtype=np.uint32)
@@ -206,7 +206,7 @@ def _decimal_places(numbers: Array) -> int | None:
 
 
 def _in_binary(numbers: Array) -> tuple[Array, Array]:
-    """Return integers below 2**53, as doubles with the sign of each number, and the powers of two that go with them."""
+    """Return integers below 2**53, as doubles with the sign of each number, and their powers of two."""
     fraction, power = np.frexp(numbers)
     power = power.astype(np.int64) - 53
     deeper = np.maximum(0, _SMALLEST - power)  # such small numbers end in zeros

@@ -1,8 +1,8 @@
-"""A result -> a CSV or Parquet file, which appears whole or not at all; an earlier file of the name is replaced.
+"""Write results to CSV or Parquet files, atomically and replacing existing files.
 
-CSV holds the values as the database does: integers with all digits also beside NULLs, floats with as many as they need,
-dates as their text, truth values as 0 and 1. NULL is an empty field, an empty text ``""``. Lines end with a line feed,
-the encoding is UTF-8. Bytes have no form in it and are refused.
+CSV contains the values of the database: integers with all digits also beside NULLs, floats with as many as they need,
+dates as their text, booleans as 0 and 1. NULL is an empty field, an empty text ``""``. Lines end with a line feed,
+the encoding is UTF-8. Bytes are refused.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ if TYPE_CHECKING:
 _SPECIAL = re.compile('[",\r\n]')
 
 EMPTY = '""'
-"""The field of an empty text, and of NULL where it would be an empty line."""
+"""The field of an empty text, and of a NULL that would be an empty line."""
 
 
 def check_path(path: Path) -> None:
-    """SessionError if a file cannot be made there."""
+    """Raise SessionError if a file cannot be created there."""
     if path.is_dir():
         raise SessionError(f"{path} is a folder", hint="name a file in it")
     if not path.parent.is_dir():
-        raise SessionError(f"there is no folder {path.parent}", hint="make it first")
+        raise SessionError(f"there is no folder {path.parent}", hint="create it first")
 
 
 @contextmanager
 def new_file(path: Path, *, overwrite: bool = True) -> Iterator[Path]:
-    """Yield the path of a draft, which becomes ``path`` if the block succeeds and is removed if it fails.
+    """Yield the path of a temporary file, which becomes ``path`` if the block succeeds and is removed if it fails.
 
     Without ``overwrite``, raise `SessionError` if ``path`` exists, also if another program creates it meanwhile.
     """
     check_path(path)
-    exists = SessionError(f"{path} exists already", hint="choose another name, or overwrite the file with --force")
+    exists = SessionError(f"{path} already exists", hint="choose another name, or overwrite the file with --force")
     if path.exists() and not overwrite:
         raise exists
     try:
@@ -68,7 +68,7 @@ def new_file(path: Path, *, overwrite: bool = True) -> Iterator[Path]:
 
 
 def _publish(draft: Path, path: Path) -> None:
-    """Rename a draft; raise `FileExistsError` for an existing file."""
+    """Rename the temporary file; raise `FileExistsError` for an existing file."""
     try:
         path.hardlink_to(draft)
     except FileExistsError:
@@ -85,10 +85,10 @@ def _publish(draft: Path, path: Path) -> None:
 def write_csv(
     path: Path, cols: Sequence[Col], batches: Iterable[Sequence[list[Value]]], *, note: Note | None = None
 ) -> int:
-    """Write batches of rows, as they arrive, below a line with the names of the columns; return the number of rows.
+    """Write batches of rows as they arrive, below a line with the column names; return the number of rows.
 
-    ``note`` is called with a line for each column that holds infinities, whose sign the server does not send: they are
-    NaN in the file. UnsupportedError for bytes, SessionError for a file that cannot be written; no file
+    ``note`` is called with a line for each column with infinities whose sign the server does not send: they are
+    NaN in the file. Raise UnsupportedError for bytes, SessionError for a file that cannot be written; no file
     is left then.
     """
     infinite: set[int] = set()
@@ -113,9 +113,9 @@ def write_csv(
 def write_parquet(path: Path, result: StmtResult, *, note: Note | None = None) -> int:
     """Write the rows of a result as Parquet, with the types of an Arrow table; return their number.
 
-    All rows are in memory, by columns, because the last value of a column may decide its type, and a file cannot be
+    All rows are in memory, by columns, because the last value of a column may change its type, and a file cannot be
     changed.
-    UnsupportedError without pyarrow, SessionError for a file that cannot be written.
+    Raise UnsupportedError without pyarrow, SessionError for a file that cannot be written.
     """
     from pyarrow import parquet
 
@@ -132,7 +132,7 @@ def _lines(columns: Sequence[Sequence[str]], count: int) -> Iterable[str]:
 
 
 def _fields(chunk: ColumnChunk, col: Col) -> list[str]:
-    """Return the fields of some values of a column, '' for NULL."""
+    """Return the fields of values of a column, '' for NULL."""
     if chunk.kinds == {Integer} or chunk.kinds == {Float}:
         fields = list(map(repr, chunk.values.tolist()))
         if chunk.lacks_sign:
@@ -147,12 +147,12 @@ def _fields(chunk: ColumnChunk, col: Col) -> list[str]:
 
 
 def _field(item: SqlValue, col: Col) -> str:
-    """Return the field of a value of a column that holds several kinds of them."""
+    """Return the field of a value in a column of several types."""
     if item is None:
         return ""
     if isinstance(item, bytes):
         raise UnsupportedError(
-            f"column {col.name} holds bytes, which CSV has no form for; no file was written",
+            f"column {col.name} contains bytes, which CSV cannot represent; no file was written",
             hint="write hex(column) in the query, or use --to-parquet",
         )
     return _quoted(item) if isinstance(item, str) else as_text(item)

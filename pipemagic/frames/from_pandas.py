@@ -1,4 +1,4 @@
-"""A DataFrame -> columns for SQLite: a declared type for each, and its values.
+"""Convert a DataFrame to columns for SQLite, each with a declared type.
 
 | column | declared | stored |
 |---|---|---|
@@ -41,7 +41,7 @@ _AT_ONCE = 50_000
 
 @dataclass(frozen=True)
 class Column:
-    """A column to be written: its declared type ('' for none), its values, and the type that its dtype suggests."""
+    """A column to write: its declared type ('' for none), its values, and the type suggested by its dtype."""
 
     name: str
     declared: str
@@ -50,10 +50,10 @@ class Column:
 
 
 def from_frame(frame: pd.DataFrame) -> list[Column]:
-    """Plan how to write every column; LoadError for what has no exact form, naming the column and the row.
+    """Convert every column; raise LoadError with column and row for values without an exact form.
 
-    An index that has a name is written as the first columns; one without a name is left out. All values are checked
-    here, so that none is refused after some rows were sent.
+    A named index is written as the first columns; an unnamed one is omitted. All values are checked
+    here, before any row is sent.
     """
     if not isinstance(frame, pd.DataFrame):
         raise LoadError(f"a {type(frame).__name__} is not a DataFrame", hint="a Series becomes one with .to_frame()")
@@ -68,7 +68,7 @@ def _index_columns(index: pd.Index) -> list[tuple[Hashable, pd.Series]]:
     if any(name is None for name in index.names):
         raise LoadError(
             "one level of the frame's index has a name, another has not",
-            hint="name all levels, or leave the index out with .reset_index(drop=True)",
+            hint="name all levels, or drop the index with .reset_index(drop=True)",
         )
     return [
         (name, pd.Series(index.get_level_values(level), index=range(len(index))))
@@ -77,7 +77,7 @@ def _index_columns(index: pd.Index) -> list[tuple[Hashable, pd.Series]]:
 
 
 def _names(names: Sequence[Hashable]) -> list[str]:
-    """Return the names of the columns in SQL, which must differ by more than case."""
+    """Return the names of the columns in SQL, which must be different ignoring case."""
     texts = [name if isinstance(name, str) else str(name) for name in names]
     if not texts:
         raise LoadError("the frame has no columns, and a table needs one")
@@ -85,12 +85,12 @@ def _names(names: Sequence[Hashable]) -> list[str]:
         if isinstance(name, tuple):
             raise LoadError("the frame has several levels of column names", hint="join them into one name each first")
         if not text or "\0" in text or _is_broken(text):
-            raise LoadError(f"column {number} has no name that SQL can hold: {text!r}")
-    counts = Counter(text.encode().lower() for text in texts)  # of ASCII letters alone, as in SQLite
+            raise LoadError(f"column {number} has no valid name for SQL: {text!r}")
+    counts = Counter(text.encode().lower() for text in texts)  # of ASCII letters only, as in SQLite
     twice = sorted({text for text in texts if counts[text.encode().lower()] > 1})
     if twice:
         raise LoadError(
-            f"several columns have the same name in SQL, which knows no case: {', '.join(twice)}",
+            f"several columns have the same name in SQL, which ignores case: {', '.join(twice)}",
             hint="rename them first",
         )
     return texts
@@ -108,7 +108,7 @@ def _column(name: str, series: pd.Series) -> Column:
 
 
 def _suggested(dtype: Any) -> str:
-    """Return the declared type that a dtype suggests."""
+    """Return the declared type for a dtype."""
     if isinstance(dtype, pd.CategoricalDtype):
         return _suggested(dtype.categories.dtype)
     if isinstance(dtype, pd.DatetimeTZDtype):
@@ -118,7 +118,7 @@ def _suggested(dtype: Any) -> str:
 
 
 def _plan(name: str, series: pd.Series) -> Column:
-    """Choose by the dtype; for objects, by the values."""
+    """Convert a column by its dtype, or by its values if it has objects."""
     dtype: Any = series.dtype
     if isinstance(dtype, pd.CategoricalDtype):
         return _categories(name, series)
@@ -133,7 +133,7 @@ def _plan(name: str, series: pd.Series) -> Column:
             return Column(name, "INTEGER", _integers(series))
         case "f":
             return _floats(name, series)
-        case "M" if not str(dtype).startswith(("date32", "date64")):  # Arrow's dates, which have no time
+        case "M" if not str(dtype).startswith(("date32", "date64")):  # Arrow's dates, without a time
             aware = getattr(series.dt, "tz", None) is not None
             return Column(name, "TIMESTAMP" if aware else "DATETIME", _moments(series))
         case "m":
@@ -166,16 +166,16 @@ def _floats(name: str, series: pd.Series) -> Column:
 
 
 def _moments(series: pd.Series) -> ColumnChunk:
-    """Write ``datetime64`` values as ISO text, with a zone in UTC; ProtocolError outside years 1 to 9999."""
+    """Convert ``datetime64`` values to ISO text, with a zone in UTC; raise ProtocolError outside years 1 to 9999."""
     zone = ""
     if getattr(series.dt, "tz", None) is not None:
         series, zone = series.dt.tz_convert("UTC").dt.tz_localize(None), "+00:00"
     when: Any = series.to_numpy() if isinstance(series.dtype, np.dtype) else pd.to_datetime(series).to_numpy()
     missing = np.isnat(when)
     present = when[~missing]
-    seconds = present.astype("M8[s]")  # nanoseconds do not reach that far
+    seconds = present.astype("M8[s]")  # outside the range of nanoseconds
     if (seconds < np.datetime64("0001-01-01", "s")).any() or (seconds >= np.datetime64("10000-01-01", "s")).any():
-        raise ProtocolError("a date lies outside the years 1 to 9999, which is all that ISO text has")
+        raise ProtocolError("a date is outside the years 1 to 9999, the range of ISO text")
     unit = next((unit for unit in ("s", "ms", "us") if (present == present.astype(f"M8[{unit}]")).all()), "ns")
     letters = [_iso_letters(present[at : at + _AT_ONCE], unit, zone) for at in range(0, len(present), _AT_ONCE)]
     if not letters:
@@ -188,21 +188,21 @@ def _moments(series: pd.Series) -> ColumnChunk:
 def _iso_letters(when: Any, unit: Any, zone: str) -> Any:
     """Return dates as rows of ASCII letters, with the digits of a unit (s, ms, us, ns)."""
     texts = np.datetime_as_string(when, unit=unit)
-    width = len(texts[0])  # the type has room for more
+    width = len(texts[0])  # the type is wider
     letters = texts.astype(f"S{width}").view(np.uint8).reshape(len(texts), width)
-    letters[:, 10] = ord(" ")  # as SQLite itself writes it, in place of the T
+    letters[:, 10] = ord(" ")  # as SQLite writes it, instead of the T
     suffix = np.frombuffer(zone.encode(), dtype=np.uint8)
     return np.hstack([letters, np.broadcast_to(suffix, (len(texts), len(suffix)))])
 
 
 def _categories(name: str, series: pd.Series) -> Column:
-    """Plan the categories, which are few, and look them up by their codes."""
+    """Convert the categories and look them up by their codes."""
     inner = _plan(name, pd.Series(series.cat.categories.to_numpy(), dtype=series.cat.categories.dtype))
     return replace(inner, values=inner.values.take(series.cat.codes.to_numpy()))  # the code of a missing value is -1
 
 
 def _values(name: str, series: pd.Series) -> Column:
-    """Plan a column of Python objects by their types."""
+    """Convert a column of Python objects by their types."""
     if isinstance(series.dtype, pd.StringDtype) and series.dtype.storage == "pyarrow":
         return Column(name, "TEXT", _arrow_texts(series))
     missing = pd.isna(series).to_numpy(dtype=bool)
@@ -225,7 +225,7 @@ def _values(name: str, series: pd.Series) -> Column:
 
 
 def _arrow_texts(series: pd.Series) -> ColumnChunk:
-    """Return texts as Arrow has them, without a Python object for each."""
+    """Return texts as an Arrow array, without a Python object for each."""
     import pyarrow as pa
 
     array: Any = pa.array(series.array)
@@ -238,14 +238,14 @@ def _arrow_texts(series: pd.Series) -> ColumnChunk:
 
 
 def _declared_type(kinds: Iterable[type]) -> str:
-    """Return the type to declare for a column that holds these Python types; '' if they do not go together."""
+    """Return the type to declare for a column with these Python types; '' if they have none in common."""
     found = {_declared(kind) for kind in kinds}
     return found.pop() if len(found) == 1 else ""
 
 
 def _declared(kind: type) -> str:
     """Return the type to declare for one Python type; '' if `to_sql` decides."""
-    if issubclass(kind, np.timedelta64):  # which numpy counts among the integers
+    if issubclass(kind, np.timedelta64):  # a subclass of the integers in numpy
         return ""
     for declared, types in (
         ("BOOLEAN", (bool, np.bool_)),
@@ -262,12 +262,12 @@ def _declared(kind: type) -> str:
 
 
 def _zones(values: Iterable[Any]) -> set[bool]:
-    """Return whether dates and times have a zone: {True}, {False}, or both. NULL does not count."""
+    """Return whether dates and times have a zone: {True}, {False}, or both, ignoring NULL."""
     return {getattr(value, "tzinfo", None) is not None for value in values if value is not None}
 
 
 def _plain(values: Sequence[Any]) -> list[SqlValue]:
-    """Return the SQL values of Python values; ProtocolError, naming the row, for one that has none."""
+    """Convert Python values to SQL values; raise ProtocolError with the row of a value that has none."""
     stored = []
     for row, value in enumerate(values, start=1):
         try:

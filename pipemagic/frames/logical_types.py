@@ -1,4 +1,4 @@
-"""The logical type of each column of a result, decided by its values and its declared type.
+"""Determine the logical type of each column of a result from its values and its declared type.
 
 | values of the column (NULL aside)            | type |
 |----------------------------------------------|------|
@@ -27,7 +27,7 @@ from pipemagic.hrana.values import Blob, Float, Integer, Text
 from pipemagic.sql.type_affinity import affinity, is_boolean, is_date
 
 Note: TypeAlias = Callable[[str], None]
-"""Called with a line of text where a column could not get a type of its own."""
+"""Called with a line of text for a column that could not be converted to its type."""
 
 Type: TypeAlias = Literal[
     "integer", "float", "text", "binary", "boolean", "moment", "instant", "mixed", "nothing"
@@ -39,11 +39,11 @@ _DECLARED: dict[str, type] = {"INTEGER": Integer, "REAL": Float, "NUMERIC": Floa
 
 
 class LogicalColumn(NamedTuple):
-    """A column: its name ('' for none), its name for messages, its logical type, its size, and its values.
+    """A column: its name ('' for none), its name in messages, its logical type, its size, and its values.
 
     Values are a NumPy array (NaN for NULL in floats; moments are ``datetime64[us]``), a pandas array of instants,
     `Texts`, or a list with None for NULL. ``missing`` is True for NULL, None if there is none or the values show it.
-    ``mixes`` names what is mixed.
+    ``mixes`` names the types of a mixed column.
     """
 
     name: str
@@ -58,8 +58,8 @@ class LogicalColumn(NamedTuple):
 def logical_columns(result: StmtResult, note: Note) -> Iterator[LogicalColumn]:
     """Yield the columns of a result.
 
-    ``note`` is called with a line for each that holds infinities whose sign the server does not send. ProtocolError for
-    rows that are not as wide as ``cols``, and for invalid values.
+    ``note`` is called with a line for each with infinities whose sign the server does not send. Raise ProtocolError for
+    rows with another number of values than ``cols``, and for invalid values.
     """
     if isinstance(result.rows, ColumnarRows):
         columns: Sequence[Sequence[ColumnChunk]] = result.rows.columns

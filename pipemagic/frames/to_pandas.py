@@ -1,4 +1,4 @@
-"""A result -> a DataFrame, by the logical types of its columns (`pipemagic.frames.logical_types`).
+"""Convert results to DataFrames, by the logical types of their columns (`pipemagic.frames.logical_types`).
 
 | logical type | without NULL | with NULL |
 |--------------|--------------|-----------|
@@ -12,7 +12,7 @@
 | mixed        | object, and a note | the same |
 | nothing      | object       | object    |
 
-``str`` is what pandas itself takes for text: ``object`` before pandas 3, its ``str`` type since. The types are the same
+``str`` is the default type of pandas for text: ``object`` before pandas 3, ``str`` since. The types are the same
 with and without pyarrow. Duplicate and empty column names are kept.
 """
 
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
 
 def to_frame(result: StmtResult, *, note: Note | None = None) -> pd.DataFrame:
-    """Turn a result into a DataFrame: one column for each of ``cols``, one row for each of ``rows``.
+    """Convert a result to a DataFrame: a column for each of ``cols``, a row for each of ``rows``.
 
-    ``note`` is called with a line of text, at most once a column, where a column could not get a type of its own.
-    Raises ProtocolError for rows that are not as wide as ``cols`` and for invalid values.
+    ``note`` is called with a line of text for each column that could not be converted to its type.
+    Raise ProtocolError for rows with another number of values than ``cols`` and for invalid values.
     """
     say, rows = note or (lambda _: None), result.rows
     shares = isinstance(rows, ColumnarRows)
@@ -49,9 +49,9 @@ def to_frame(result: StmtResult, *, note: Note | None = None) -> pd.DataFrame:
 
 
 def _sharing(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a frame that makes pandas copy the numbers of ``frame`` before they are changed in place.
+    """Return a frame that shares the numbers of ``frame``; pandas copies them before a change in place.
 
-    Copy-on-write does so because one frame was derived from the other. Only plain numbers share the memory of the rows;
+    Copy-on-write does so because one frame is derived from the other. Only plain numbers share the memory of the rows;
     the other columns would stay in memory as long as the rows do.
     """
     return frame.select_dtypes(["int64", "float64"])
@@ -64,7 +64,7 @@ def _frame_of(names: Sequence[str], arrays: Sequence[Any], count: int) -> pd.Dat
     labels = _labels(tuple(names)).view()
     if len(arrays) == 1 and arrays[0].dtype in (np.int64, np.float64):  # as of a count(*): a quarter of the time
         return pd.DataFrame(arrays[0].reshape(count, 1), columns=labels, copy=False)
-    # By number first: a dict would lose duplicate names.
+    # First by number: a dict would drop duplicate names.
     frame = pd.DataFrame(dict(enumerate(arrays)), index=pd.RangeIndex(count), copy=False)
     frame.columns = labels
     return frame
@@ -72,9 +72,9 @@ def _frame_of(names: Sequence[str], arrays: Sequence[Any], count: int) -> pd.Dat
 
 @lru_cache(maxsize=64)
 def _labels(names: tuple[str, ...]) -> pd.Index[Any]:
-    """Make the labels of columns. They never change, but their own name may: each frame needs a view of its own.
+    """Return the labels of columns. Each frame needs its own view, since the name of an Index can be changed.
 
-    Making them takes a tenth of the time of a cell with a small result.
+    They are cached, since they take a tenth of the time of a cell with a small result.
     """
     import pandas as pd
 
@@ -82,13 +82,13 @@ def _labels(names: tuple[str, ...]) -> pd.Index[Any]:
 
 
 def _array(column: LogicalColumn, note: Note, *, shares: bool) -> Any:
-    """Return the array of one column; with ``shares`` its values stay in use elsewhere."""
+    """Return the array of one column; with ``shares`` its values are also used elsewhere."""
     import numpy as np
     import pandas as pd
 
     size, values, missing = column.size, column.values, column.missing
     match column.type:
-        case "integer" if missing is not None:  # an array with a mask may be written to behind pandas' back
+        case "integer" if missing is not None:  # an array with a mask may be changed without pandas
             return pd.arrays.IntegerArray(*((values.copy(), missing.copy()) if shares else (values, missing)))
         case "integer" | "float":
             unsafe = shares and not (_pandas_version() >= 3 and values.flags.writeable)
@@ -106,7 +106,7 @@ def _array(column: LogicalColumn, note: Note, *, shares: bool) -> Any:
 
 
 def _strings(texts: Texts, missing: Any) -> Any:
-    """Return the array that pandas takes for text; with pyarrow the bytes become it without an object for each."""
+    """Return the array of pandas for text; with pyarrow it is created without a Python object for each."""
     import numpy as np
     import pandas as pd
 
@@ -118,12 +118,12 @@ def _strings(texts: Texts, missing: Any) -> Any:
         return make(pa.chunked_array([arrow_texts(texts, missing)]), dtype=dtype)
     strings = with_nulls(texts.strings(), missing)
     objects = np.array(strings, dtype=object)
-    # By its full name: "str" is numpy's type, which has no missing values, where pandas is told not to infer its own.
+    # By its full name: with pandas' string inference off, "str" is numpy's type, which has no missing values.
     return objects if _pandas_version() < 3 else pd.array(objects, dtype=pd.StringDtype(na_value=math.nan))
 
 
 def arrow_texts(texts: Texts, missing: Any) -> pyarrow.Array:
-    """Return texts as Arrow has them, with 64-bit offsets; the memory is shared. ``missing`` is True for NULL."""
+    """Return texts as an Arrow array with 64-bit offsets, which shares the memory. ``missing`` is True for NULL."""
     import numpy as np
     import pyarrow as pa
 

@@ -1,9 +1,9 @@
-"""The body of a pipeline response, with the rows of large results by columns, without a Python object for each cell.
+"""Decode pipeline responses, with large results by columns and without a Python object for each cell.
 
-Our own service sends columns to clients that ask for them (`pipemagic.hrana.columns`). Other servers always write a
-cell in the same way: ``{"type":"integer","value":"5"}``. So NumPy finds where the cells begin, checks that everything
-around the values has the very bytes that belong there, and cuts the values of each column out, to be read at once. If
-anything differs, the JSON is read in the usual way (`pipemagic.hrana.messages`), which is the reference for all of it.
+A pipemagic service sends columns to clients that request them (`pipemagic.hrana.columns`). Other servers always write a
+cell in the same way: ``{"type":"integer","value":"5"}``. So NumPy finds the start of each cell, checks that everything
+around the values has exactly the expected bytes, and extracts the values of each column. If
+anything differs, the JSON is decoded in the usual way (`pipemagic.hrana.messages`), which is the reference.
 
 Cells begin with ``{"t``, and nothing else does: in a JSON string a quote has a backslash in front of it, and the quote
 that ends a string is not followed by a letter.
@@ -34,12 +34,12 @@ from pipemagic.hrana.messages import (
 from pipemagic.hrana.values import Float, Integer, Text, Value
 
 LARGE = 2**16
-"""Bytes of a response, and of the rows in it, from which on they are read by columns."""
+"""The smallest number of bytes of a response, and of the rows in it, that are read by columns."""
 
 _BEGIN, _END, _BETWEEN = b'"rows":[[{"t', re.compile(rb'\}\]\],"[a-z]'), b"],["
 
 PIECE = 2**19
-"""Bytes that are read at a time: they fit the caches of a processor."""
+"""Bytes that are read at a time, which fit the cache of the processor."""
 
 _SHORTEST = len('{"type":"null"}')
 _DIGITS = b"0123456789-,[]"
@@ -49,14 +49,14 @@ _VALUES = msgspec.json.Decoder(list[Value])
 
 
 class _Cut(NamedTuple):
-    """Where some rows are: from the first bracket to behind the last one."""
+    """The position of rows: from the first bracket to after the last one."""
 
     start: int
     stop: int
 
 
 def read_response(body: bytes) -> PipelineResponse:
-    """Decode the body of a pipeline response; ProtocolError says where it is wrong."""
+    """Decode the body of a pipeline response; raise ProtocolError with the position of an error."""
     cuts = list(_large_rows(body)) if len(body) >= LARGE else []
     response = _read_apart(body, cuts) if cuts else None
     if response is None:
@@ -72,12 +72,12 @@ def _set_rows(result: StmtResult, rows: ColumnarRows) -> None:
 
 
 def read_part(part: Part, cols: Sequence[Col]) -> ColumnarRows:
-    """Return some rows of our own service; ProtocolError if their columns are inconsistent."""
+    """Return rows of a pipemagic service; raise ProtocolError if their columns are inconsistent."""
     return ColumnarRows(cols, [[chunk] for chunk in read_columns(part)], part.size)
 
 
 def _large_rows(body: bytes) -> Iterator[_Cut]:
-    """Yield the places of the rows of large results; those of invalid JSON cannot be read as rows later."""
+    """Yield the positions of the rows of large results; those in invalid JSON fail later."""
     at = 0
     while (begin := body.find(_BEGIN, at)) != -1:
         start = begin + _BEGIN.index(b"[")
@@ -90,10 +90,10 @@ def _large_rows(body: bytes) -> Iterator[_Cut]:
 
 
 def _read_apart(body: bytes, cuts: Sequence[_Cut]) -> PipelineResponse | None:
-    """Read the rows by columns and the rest as JSON; None if the parts do not fit together.
+    """Decode the rows by columns and the rest as JSON; return None if the parts do not match.
 
-    A mark replaces the rows of each result. If the rest is JSON, the marks are rows of results in it, and each cut is a
-    list of rows, then the response is the same as with the rows in their places.
+    A mark replaces the rows of each result. If the rest is JSON, with the marks as rows of results, and each cut is a
+    list of rows, then the response is the same as with the rows in place.
     """
     places = [0, *(place for cut in cuts for place in cut), len(body)]
     kept = [body[start:stop] for start, stop in zip(places[::2], places[1::2], strict=True)]
@@ -101,7 +101,7 @@ def _read_apart(body: bytes, cuts: Sequence[_Cut]) -> PipelineResponse | None:
     try:
         response = decode_response(b"".join(chain(*zip(kept, marks, strict=False), kept[-1:])))
     except ProtocolError:
-        return None  # the usual reader raises a better error
+        return None  # the usual decoder raises a better error
     marked = [result for result in _results(response) if _mark(result)]
     if sorted(map(_mark, marked)) != sorted(f"rows {number}" for number in range(len(cuts))):
         return None
@@ -144,10 +144,10 @@ class _Unusual(Exception):
 
 
 def read_rows(body: bytes, start: int, stop: int, *, cols: Sequence[Col], between: bytes) -> list[ColumnarRows] | None:
-    """Read the rows of ``body`` from their first cell at ``start`` to behind their last one.
+    """Decode the rows of ``body`` from their first cell at ``start`` to after their last one.
 
-    They are as wide as ``cols``, and ``between`` separates two of them. Return them in pieces, or None if the bytes do
-    not have the expected form.
+    They have a value for each of ``cols``, and ``between`` separates them. Return them in pieces, or None if the bytes
+    do not have the expected form.
     """
     pieces = _pieces(body, start, stop, between)
     try:
@@ -157,7 +157,7 @@ def read_rows(body: bytes, start: int, stop: int, *, cols: Sequence[Col], betwee
 
 
 def _pieces(body: bytes, start: int, stop: int, between: bytes) -> Iterator[tuple[int, int]]:
-    """Cut rows into pieces of whole rows."""
+    """Split the body into pieces of whole rows."""
     seam = between + b'{"type":"'
     while stop - start > PIECE and (end := body.find(seam, start + PIECE, stop)) != -1:
         yield start, end
@@ -166,7 +166,7 @@ def _pieces(body: bytes, start: int, stop: int, between: bytes) -> Iterator[tupl
 
 
 class _Piece:
-    """Some whole rows: where each cell begins and ends, row by row."""
+    """Whole rows, with the start and end of each cell, row by row."""
 
     def __init__(self, body: bytes, start: int, stop: int, width: int, between: bytes) -> None:
         import numpy as np
@@ -174,7 +174,7 @@ class _Piece:
         if stop - start < _SHORTEST or not width:
             raise _Unusual
         self._size = stop - start
-        self._bytes = np.frombuffer(body, np.uint8, self._size + 1, start)  # and the bracket behind them
+        self._bytes = np.frombuffer(body, np.uint8, self._size + 1, start)  # and the bracket after them
         # Every eight bytes as one number: constant text is compared eight bytes at a time.
         self._words = np.ndarray((self._size - 7,), "<u8", body, start, (1,))
         self._starts = self._cells(width, between)
@@ -186,7 +186,7 @@ class _Piece:
         text = self._bytes
         starts = np.flatnonzero(text[: self._size - 2] == ord("{"))
         starts = starts[(text[starts + 1] == ord('"')) & (text[starts + 2] == ord("t"))]
-        marked = b'{"t' in between  # the beginning of the next row looks like a cell; the first row has none
+        marked = b'{"t' in between  # the start of the next row looks like a cell, except for the first row
         if marked:
             starts, width = np.concatenate([[-1], starts]), width + 1
         if not starts.size or starts.size % width:
@@ -194,7 +194,7 @@ class _Piece:
         return starts.reshape(-1, width)[:, marked:]
 
     def _checked_ends(self, between: bytes) -> Any:
-        """Return where each cell ends; check that nothing else is between the cells."""
+        """Return the end of each cell; check that nothing else is between the cells."""
         import numpy as np
 
         ends = np.empty_like(self._starts)
@@ -210,7 +210,7 @@ class _Piece:
         return ends
 
     def _expect(self, text: bytes, places: Any) -> None:
-        """Check that a text is at all these places."""
+        """Check that a text is at all these positions."""
         step = 8 if len(text) >= 8 else 1
         there = self._words if step == 8 else self._bytes
         for at in [*range(0, len(text) - step, step), len(text) - step]:
@@ -263,7 +263,7 @@ class _Piece:
         return None if special.any() or not is_utf8(texts) else of_kind(Text, texts)
 
     def _values(self, starts: Any, ends: Any) -> ColumnChunk:
-        """Read cells of several types, with escapes, infinities or bytes, as JSON."""
+        """Decode cells of several types, with escapes, infinities or bytes, as JSON."""
         joined = self._joined(starts, ends)
         try:
             values = _VALUES.decode(joined)
@@ -274,14 +274,14 @@ class _Piece:
             raise _Unusual from None
 
     def _expect_cells(self, before: bytes, after: bytes, starts: Any, ends: Any) -> None:
-        """Check the text around the values in cells of one type."""
+        """Check the text around the values of cells of one type."""
         if (ends - starts).min() < 8 + len(before) + len(after):
             raise _Unusual
         self._expect(before, starts + 8)
         self._expect(after, ends - len(after))
 
     def _joined(self, starts: Any, ends: Any) -> bytes:
-        """Return the text at these places as a JSON array."""
+        """Return the text at these positions as a JSON array."""
         data, offsets = gather(self._bytes, starts, ends - starts + 1)
         data[offsets[1:] - 1] = ord(",")
         data[-1] = ord("]")

@@ -1,1 +1,1 @@
-"""The protocol (Hrana over HTTP) as data and pure functions, for both sides of the wire."""
+"""The protocol (Hrana over HTTP) as data and pure functions, for client and server."""

@@ -20,7 +20,7 @@ from pipemagic.hrana.messages import (
 )
 
 DEEPEST_CONDITION = 64
-"""How deeply conditions may be nested; clients in use need three levels."""
+"""The most levels of nested conditions; known clients need three."""
 
 
 class StepState(Enum):
@@ -32,10 +32,10 @@ class StepState(Enum):
 
 
 def chain(stmts: Sequence[Stmt], *, rollback: bool = False) -> Batch:
-    """Build a batch that stops at the first error: each step runs only if the one before it did.
+    """Return a batch that stops at the first error: each step runs only if the previous one succeeded.
 
-    With ``rollback`` one more step rolls back what the batch left open when it failed (version 3 only:
-    it asks ``is_autocommit``); its entry comes after those of the statements.
+    With ``rollback`` another step rolls back an open transaction after an error (version 3 only:
+    it uses ``is_autocommit``); its entry follows those of the statements.
     """
     steps = [Step(stmt, OkCond(number - 1) if number else None) for number, stmt in enumerate(stmts)]
     if rollback and steps:
@@ -45,9 +45,9 @@ def chain(stmts: Sequence[Stmt], *, rollback: bool = False) -> Batch:
 
 
 def transactional(stmts: Sequence[Stmt], *, mode: str = "IMMEDIATE") -> Batch:
-    """Build a batch that applies all statements or none; works on version 2 and 3.
+    """Return a batch that applies all statements or none, for version 2 and 3.
 
-    Step 0 is BEGIN, the last two are COMMIT and ROLLBACK, the statements stand between.
+    Step 0 is BEGIN, the last two are COMMIT and ROLLBACK.
     """
     steps = [Step(Stmt(f"BEGIN {mode}", want_rows=False))]
     steps += [Step(stmt, OkCond(number)) for number, stmt in enumerate(stmts)]
@@ -60,15 +60,15 @@ def transactional(stmts: Sequence[Stmt], *, mode: str = "IMMEDIATE") -> Batch:
 
 
 def probe(stmts: Sequence[Stmt]) -> list[Batch]:
-    """Build one-step batches that a server parses but never runs: each fails exactly if it cannot be parsed."""
+    """Return one-step batches that a server parses but never runs: each fails only if it cannot be parsed."""
     never = OrCond([])
     return [Batch([Step(stmt, never)]) for stmt in stmts]
 
 
 def check_references(batch: Batch) -> None:
-    """Raise ProtocolError unless every condition points to an earlier step and is not nested too deeply.
+    """Raise ProtocolError unless every condition refers to an earlier step and is not nested too deeply.
 
-    It does not recurse: conditions that it accepts are safe for `holds`, however deep the caller's stack is.
+    It is not recursive; conditions that it accepts are safe for the recursion of `holds`.
     """
     for number, step in enumerate(batch.steps):
         for cond, depth in _parts(step.condition):
@@ -92,9 +92,9 @@ def _parts(cond: Cond | None) -> Iterator[tuple[Cond, int]]:
 
 
 def holds(cond: Cond | None, states: Sequence[StepState], *, autocommit: bool) -> bool:
-    """Return True if a step with this condition runs, given the outcomes of the steps before it.
+    """Evaluate the condition of a step with the outcomes of the steps before it.
 
-    The condition is one that `check_references` accepts.
+    The condition must be one that `check_references` accepts.
     """
     match cond:
         case None:
@@ -102,7 +102,7 @@ def holds(cond: Cond | None, states: Sequence[StepState], *, autocommit: bool) -
         case OkCond(step):
             return states[step] is StepState.OK
         case ErrorCond(step):
-            return states[step] is StepState.ERROR  # a skipped step is neither
+            return states[step] is StepState.ERROR  # a skipped step has neither
         case NotCond(inner):
             return not holds(inner, states, autocommit=autocommit)
         case AndCond(inners):
@@ -114,5 +114,5 @@ def holds(cond: Cond | None, states: Sequence[StepState], *, autocommit: bool) -
 
 
 def uses_autocommit(batch: Batch) -> bool:
-    """Return True if a condition asks ``is_autocommit``, which version 2 does not have."""
+    """Return True if a condition uses ``is_autocommit``, which version 2 does not have."""
     return any(isinstance(part, AutocommitCond) for step in batch.steps for part, _ in _parts(step.condition))

@@ -1,10 +1,10 @@
-"""Rows by columns: how the service writes large results for a client that asks for it.
+"""Rows by columns: the format of large results for clients that request it.
 
-A request with the header `HEADER: VALUE` says that the client reads this. The ``rows`` of a result may then be one
-`Columns` in place of the list of rows, and a cursor may send `Rows` entries in place of ``row`` entries. A float of a
-row that is infinite has a ``sign``. Everything else of a response is as always; without the
-header, so are the rows. Numbers are little-endian and of 64 bits; bytes stand in JSON as base64. It costs both sides a
-few steps for a column of thousands of values in place of some for every cell.
+A client requests it with the header `HEADER: VALUE`. The ``rows`` of a result may then be one
+`Columns` instead of a list of rows, and a cursor may send `Rows` entries instead of ``row`` entries. An infinite float
+in a row has a ``sign``. The rest of a response is unchanged; without the
+header the rows are, too. Numbers are little-endian with 64 bits; bytes are base64 in JSON. Both sides need a
+few steps for a column of thousands of values, instead of some for every cell.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from pipemagic.hrana.values import Value
 HEADER, VALUE = "Pipemagic-Rows", "columns"
 
 MOST_ROWS = 2**16
-"""Rows of a part at most: where all is NULL only its size says how many they are, which nobody should take on trust."""
+"""The most rows of a part: the size of a part with only NULLs cannot be checked otherwise."""
 
 
 class Nulls(msgspec.Struct, frozen=True, tag_field="type", tag="null"):
-    """Nothing but NULL."""
+    """Only NULLs."""
 
 
 class Integers(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type", tag="integer"):
@@ -33,14 +33,14 @@ class Integers(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type"
 
 
 class Floats(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type", tag="float"):
-    """Doubles, infinities as they are; 0.0 for NULL."""
+    """Doubles, including infinities; 0.0 for NULL."""
 
     values: bytes
     missing: bytes | None = None
 
 
 class Texts(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type", tag="text"):
-    """Texts one after another in UTF-8, and where each ends (in bytes from the beginning); '' for NULL."""
+    """Concatenated texts in UTF-8, and the end of each (in bytes from the start); '' for NULL."""
 
     values: bytes
     ends: bytes
@@ -48,7 +48,7 @@ class Texts(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type", t
 
 
 class Blobs(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type", tag="blob"):
-    """Blobs one after another, and where each ends; empty for NULL."""
+    """Concatenated blobs, and the end of each; empty for NULL."""
 
     values: bytes
     ends: bytes
@@ -56,7 +56,7 @@ class Blobs(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type", t
 
 
 class Mixed(msgspec.Struct, frozen=True, tag_field="type", tag="mixed"):
-    """Values of several kinds, as they stand in rows."""
+    """Values of several types, as in rows."""
 
     values: list[Value]
 
@@ -65,7 +65,7 @@ Column: TypeAlias = Nulls | Integers | Floats | Texts | Blobs | Mixed
 
 
 class Part(msgspec.Struct, frozen=True):
-    """Some rows that follow each other: how many, and their values column by column."""
+    """Consecutive rows: their number, and their values column by column."""
 
     size: int
     columns: list[Column]
@@ -78,6 +78,6 @@ class Columns(msgspec.Struct, frozen=True):
 
 
 class Rows(msgspec.Struct, frozen=True, tag_field="type", tag="rows"):
-    """An entry of a cursor: some rows of the step that began last."""
+    """An entry of a cursor: rows of the current step."""
 
     part: Part

@@ -1,7 +1,7 @@
-"""A cursor: a batch whose rows come as they are read. Request and entries as typed messages, for both sides.
+"""Messages of cursors: a batch whose rows are sent as they are read.
 
-The response is lines of JSON: first `Head`, then entries. Of a step: `StepBegin`, its rows, then `StepEnd` or
-`StepError`; a skipped step leaves none. `Failure`, always the last one, says that the batch as a whole failed.
+The response is lines of JSON: `Head`, then entries. For a step these are `StepBegin`, its rows, then `StepEnd` or
+`StepError`; a skipped step has none. `Failure`, always the last one, means that the whole batch failed.
 Source: the public Hrana 3 over HTTP specification.
 """
 
@@ -26,21 +26,21 @@ class CursorRequest(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Head(msgspec.Struct, frozen=True):
-    """The first line: the baton is good for the stream once the cursor is over."""
+    """The first line: the baton is valid after the end of the cursor."""
 
     baton: str | None = None
     base_url: str | None = None
 
 
 class StepBegin(msgspec.Struct, frozen=True, tag_field="type", tag="step_begin"):
-    """A step runs; its rows follow."""
+    """A step begins; its rows follow."""
 
     step: int
     cols: list[Col]
 
 
 class Row(msgspec.Struct, frozen=True, tag_field="type", tag="row"):
-    """One row of the step that began last."""
+    """One row of the current step."""
 
     row: list[Value]
 
@@ -53,14 +53,14 @@ class StepEnd(msgspec.Struct, frozen=True, tag_field="type", tag="step_end"):
 
 
 class StepError(msgspec.Struct, frozen=True, tag_field="type", tag="step_error"):
-    """The step failed, before its first row or after some; later steps go by their conditions."""
+    """The step failed, before its first row or after some; later steps run by their conditions."""
 
     step: int
     error: Error
 
 
 class Failure(msgspec.Struct, frozen=True, tag_field="type", tag="error"):
-    """The batch failed as a whole: nothing follows."""
+    """The whole batch failed: nothing follows."""
 
     error: Error
 
@@ -81,19 +81,19 @@ _KIND = msgspec.json.Decoder(_Kind)
 
 
 def decode_request(data: bytes) -> CursorRequest:
-    """Decode the body of a cursor request; ProtocolError says where it is wrong."""
+    """Decode the body of a cursor request; raise ProtocolError with the position of an error."""
     return decode_with(_REQUEST, data, "the cursor request")
 
 
 def decode_head(line: bytes) -> Head:
-    """Decode the first line of a response; ProtocolError if it is none."""
+    """Decode the first line of a response; raise ProtocolError if it is malformed."""
     return decode_with(_HEAD, line, "the first line of the cursor")
 
 
 def decode_entries(lines: Iterable[bytes]) -> Iterator[Entry]:
-    """Decode the lines after the first, each when it comes; entries of unknown types are skipped.
+    """Decode the lines after the first, one by one; skip entries of unknown types.
 
-    Raises ProtocolError for a line that is no entry. Whether the response was cut, the transport knows.
+    Raise ProtocolError for a malformed line. The transport detects incomplete responses.
     """
     for line in lines:
         if line.strip() and (entry := _entry(line)) is not None:
@@ -106,7 +106,7 @@ def _entry(line: bytes) -> Entry | None:
     except ProtocolError:
         if decode_with(_KIND, line, "an entry of the cursor").type in _KNOWN:
             raise
-        return None  # servers add entries of their own
+        return None  # servers add their own entries
     return entry
 
 

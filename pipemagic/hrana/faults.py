@@ -1,4 +1,4 @@
-"""Errors on the wire: the codes that both sides know, and the body of a refused request."""
+"""Error codes of the protocol, and the body of a refused request."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ BATON_INVALID = "Received an invalid baton"
 
 
 def read_fault(body: bytes, content_type: str = "") -> Error:
-    """Decode the body of an HTTP error, in any of the shapes that servers send.
+    """Decode the body of an HTTP error, in any of the formats of servers.
 
-    ``{"message", "code"}``, ``{"error": text}``, a line of plain text; of anything else (HTML, a proxy's page)
+    ``{"message", "code"}``, ``{"error": text}``, a line of plain text; for anything else (HTML, a proxy's page)
     only the first line of text is kept, at most 300 characters.
     """
     try:
@@ -58,11 +58,11 @@ def _inner(inner: dict[str, Any]) -> Error:
 
 def _first_line(body: bytes, content_type: str) -> str:
     if "html" in content_type.lower() or body.lstrip()[:1] == b"<":
-        return "an HTML page came back instead of a response of the database"
+        return "received an HTML page instead of a response of the database"
     lines = body.decode("utf-8", "replace").strip().splitlines()
     return lines[0][:300] if lines else "the response has no text"
 
 
 def is_baton_fault(error: Error) -> bool:
-    """Return True if a request was refused for its baton, so that nothing of it ran."""
+    """Return True if a request was refused because of its baton, so nothing of it ran."""
     return error.code == STREAM_EXPIRED or error.message in {BATON_USED, BATON_INVALID}

@@ -1,6 +1,6 @@
-"""The messages of a pipeline: frozen structs <-> JSON.
+"""The messages of pipelines: frozen structs and their JSON.
 
-Source: the public Hrana 2/3 over HTTP specification. A null stands for an absent field everywhere and unknown
+Source: the public Hrana 2/3 over HTTP specification. A null means an absent field everywhere and unknown
 keys are ignored, since published clients send both.
 """
 
@@ -65,13 +65,13 @@ class NotCond(msgspec.Struct, frozen=True, tag_field="type", tag="not"):
 
 
 class AndCond(msgspec.Struct, frozen=True, tag_field="type", tag="and"):
-    """True if all are; an empty one is true."""
+    """True if all conditions are; an empty list is true."""
 
     conds: list[Cond]
 
 
 class OrCond(msgspec.Struct, frozen=True, tag_field="type", tag="or"):
-    """True if any is; an empty one is false."""
+    """True if any condition is; an empty list is false."""
 
     conds: list[Cond]
 
@@ -91,7 +91,7 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Batch(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Steps that run in order in one round trip. Not a transaction by itself."""
+    """Steps that run in order in one round trip, not in a transaction."""
 
     steps: list[Step]
     replication_index: str | int | None = None
@@ -117,7 +117,7 @@ class RunBatch(msgspec.Struct, frozen=True, tag_field="type", tag="batch"):
 
 
 class Sequence(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type", tag="sequence"):
-    """Run the statements of a script, dropping rows, until the first failure."""
+    """Run the statements of a script up to the first error, without returning rows."""
 
     sql: str | None = None
     sql_id: int | None = None
@@ -133,14 +133,14 @@ class Describe(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type"
 
 
 class StoreSql(msgspec.Struct, frozen=True, tag_field="type", tag="store_sql"):
-    """Keep a text on the stream under an id."""
+    """Store a text on the stream under an id."""
 
     sql_id: int
     sql: str
 
 
 class CloseSql(msgspec.Struct, frozen=True, tag_field="type", tag="close_sql"):
-    """Forget a stored text; an unknown id is fine."""
+    """Delete a stored text; an unknown id is ignored."""
 
     sql_id: int
 
@@ -171,7 +171,7 @@ class BatchBody(msgspec.Struct, frozen=True, omit_defaults=True):
     batch: Batch
 
 
-# Responses. Their keys are always written, also when null: some published clients insist.
+# Responses. Their keys are always written, even if null: some published clients require them.
 
 
 class Col(msgspec.Struct, frozen=True):
@@ -185,7 +185,7 @@ if TYPE_CHECKING:
     Rows: TypeAlias = Many[list[Value]]
 else:
     Rows = list[list[Value]] | Columns
-"""The rows of a result. `Columns` are read where responses are (`pipemagic.frames.typed_json`)."""
+"""The rows of a result. `Columns` are read by `pipemagic.frames.typed_json`."""
 
 
 class StmtResult(msgspec.Struct, frozen=True):
@@ -202,7 +202,7 @@ class StmtResult(msgspec.Struct, frozen=True):
 
 
 class BatchResult(msgspec.Struct, frozen=True):
-    """One entry a step in both lists; a skipped step is null in both."""
+    """One entry for each step in both lists; null for a skipped step."""
 
     step_results: list[StmtResult | None]
     step_errors: list[Error | None]
@@ -277,7 +277,7 @@ Response: TypeAlias = (
 
 
 class OkEntry(msgspec.Struct, frozen=True, tag_field="type", tag="ok"):
-    """A request that was carried out."""
+    """A request that succeeded."""
 
     response: Response
 
@@ -307,7 +307,7 @@ _ENCODER = msgspec.json.Encoder()
 
 
 def decode_with(decoder: msgspec.json.Decoder[T], data: bytes, what: str) -> T:
-    """Decode JSON; ProtocolError says that ``what`` cannot be read, and where it is wrong."""
+    """Decode JSON; raise ProtocolError about ``what`` with the position of an error."""
     try:
         return decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -315,31 +315,31 @@ def decode_with(decoder: msgspec.json.Decoder[T], data: bytes, what: str) -> T:
 
 
 def decode_request(data: bytes) -> PipelineRequest:
-    """Decode the body of a pipeline request; ProtocolError says where it is wrong."""
+    """Decode the body of a pipeline request; raise ProtocolError with the position of an error."""
     return decode_with(_REQUEST, data, "the pipeline request")
 
 
 def decode_execute(data: bytes) -> Execute:
-    """Decode the body of ``/v1/execute``; ProtocolError says where it is wrong."""
+    """Decode the body of ``/v1/execute``; raise ProtocolError with the position of an error."""
     body: ExecuteBody = decode_with(_EXECUTE, data, "the request")
     return Execute(body.stmt)
 
 
 def decode_batch(data: bytes) -> RunBatch:
-    """Decode the body of ``/v1/batch``; ProtocolError says where it is wrong."""
+    """Decode the body of ``/v1/batch``; raise ProtocolError with the position of an error."""
     body: BatchBody = decode_with(_BATCH, data, "the request")
     return RunBatch(body.batch)
 
 
 def decode_response(data: bytes) -> PipelineResponse:
-    """Decode the body of a pipeline response; ProtocolError says where it is wrong."""
+    """Decode the body of a pipeline response; raise ProtocolError with the position of an error."""
     return decode_with(_RESPONSE, data, "the server's response")
 
 
 def encode(message: Any) -> bytes:
     """Encode a message as JSON (UTF-8, no spaces, ``/`` not escaped).
 
-    Raises ProtocolError for text that is not Unicode (half of a surrogate pair).
+    Raise ProtocolError for text that is not valid Unicode (half of a surrogate pair).
     """
     try:
         return _ENCODER.encode(message)

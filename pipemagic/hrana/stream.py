@@ -1,4 +1,4 @@
-"""The states of a stream and of its transaction, for both sides of the wire.
+"""The states of a stream and of its transaction, for client and server.
 
 Sources: the states of the requirement (none, open, closed; 10 s idle, 5 s for a transaction), and the rule of the
 specification that a stream takes one request at a time and every response brings a new baton.
@@ -16,17 +16,17 @@ TRANSACTION_LIMIT = 5.0
 
 
 LIMITS_HEADER, STRICT = b"pipemagic-limits", "strict"
-"""The header with which a service says, where it names its protocols, that it ends each transaction at its limit."""
+"""The header, in responses on protocol versions, of a service that ends each transaction at its limit."""
 
 
 class Phase(Enum):
     """The state of a stream."""
 
-    IDLE = "idle"  # the baton is good for one more request
-    IN_USE = "in use"  # a request is under way; the old baton is spent
+    IDLE = "idle"  # the baton is valid for one more request
+    IN_USE = "in use"  # a request is pending; the old baton is used up
     CLOSED = "closed"  # ended on purpose
     EXPIRED = "expired"  # idle for too long
-    LOST = "lost"  # no response came, so what ran is not known
+    LOST = "lost"  # no response: the outcome is unknown
 
 
 class Tx(Enum):
@@ -34,4 +34,4 @@ class Tx(Enum):
 
     NONE = "none"  # autocommit
     OPEN = "open"  # BEGIN or a first SAVEPOINT ran
-    LOST = "lost"  # the server rolled it back, and the client has not accepted that yet
+    LOST = "lost"  # the server rolled it back, and the client has not acknowledged that yet

@@ -1,6 +1,6 @@
-"""Python values -> SQL values <-> values of the wire.
+"""Convert Python values to SQL values, and these to and from wire values.
 
-Source: the public Hrana 2/3 specification, "Values". Integers and blobs are text on the wire: 64 bits do not
+Source: the public Hrana 2/3 specification, "Values". Integers and blobs are text in JSON: 64 bits do not
 fit a JSON number, and JSON has no bytes. Neither numpy nor pandas is imported for their values.
 """
 
@@ -24,7 +24,7 @@ import msgspec
 from pipemagic.errors import ProtocolError
 
 SqlValue: TypeAlias = int | float | str | bytes | None
-"""What SQLite stores: NULL, INTEGER (64 bit), REAL, TEXT, BLOB."""
+"""A value of SQLite: NULL, INTEGER (64 bit), REAL, TEXT, BLOB."""
 
 MIN_INTEGER, MAX_INTEGER = -(2**63), 2**63 - 1
 _DIGITS = re.compile(r"[+-]?[0-9]{1,40}\Z")
@@ -65,10 +65,10 @@ NULL = Null()
 
 
 def encode(value: SqlValue) -> Value:
-    """Return the wire value of a SQL value; ProtocolError for an integer beyond 64 bits and for any other type.
+    """Convert a SQL value to a wire value; raise ProtocolError for integers beyond 64 bits and for other types.
 
-    Blobs are written without padding, like the servers in use do. A NaN becomes NULL, as in SQLite; an infinity has
-    no value but a sign.
+    Blobs are written without padding, as by known servers. A NaN becomes NULL, as in SQLite; an infinity has
+    a sign instead of a value.
     """
     match value:
         case None:
@@ -85,19 +85,19 @@ def encode(value: SqlValue) -> Value:
 
 
 def encode_float(number: float) -> Float:
-    """Return the wire value of a double that is not NaN."""
+    """Convert a double other than NaN to a wire value."""
     return Float(number) if math.isfinite(number) else Float(None, 1 if number > 0 else -1)
 
 
 def decode_float(value: Float) -> float:
-    """Return the double; NaN for an infinity without a sign: nothing else is NaN, as SQLite has none."""
+    """Return the double; NaN for an infinity without a sign, since SQLite has no NaN."""
     if value.value is not None:
         return value.value
     return math.copysign(math.inf, value.sign) if value.sign else math.nan
 
 
 def decode(value: Value) -> SqlValue:
-    """Return the Python value that one wire value stands for; see `decode_float` for infinities."""
+    """Convert a wire value to a Python value; see `decode_float` for infinities."""
     match value:
         case Null():
             return None
@@ -109,11 +109,11 @@ def decode(value: Value) -> SqlValue:
             return text
         case Blob(data):
             return decode_blob(data)
-    raise ProtocolError(f"unknown value {value!r}", hint="is the server newer than pipemagic?")
+    raise ProtocolError(f"unknown value {value!r}", hint="the server may be newer than pipemagic")
 
 
 def is_integer(given: SqlValue) -> bool:
-    """Return True if SQLite accepts a value for an INTEGER PRIMARY KEY: an integer, or what equals one."""
+    """Return True if SQLite accepts a value for an INTEGER PRIMARY KEY: an integer, or a value equal to one."""
     if given is None or isinstance(given, int):
         return True
     if isinstance(given, bytes):
@@ -126,7 +126,7 @@ def is_integer(given: SqlValue) -> bool:
 
 
 def decode_integer(digits: str) -> int:
-    """Read decimal text as a signed 64-bit integer; ProtocolError if it is anything else."""
+    """Convert decimal text to a signed 64-bit integer; raise ProtocolError for anything else."""
     if _DIGITS.match(digits):
         number = int(digits)
         if MIN_INTEGER <= number <= MAX_INTEGER:
@@ -135,7 +135,7 @@ def decode_integer(digits: str) -> int:
 
 
 def decode_blob(data: str) -> bytes:
-    """Read standard base64, padded or not; ProtocolError if it is anything else."""
+    """Decode standard base64, padded or not; raise ProtocolError for anything else."""
     text = data.rstrip("=")
     try:
         return binascii.a2b_base64(text + "=" * (-len(text) % 4), strict_mode=True)
@@ -147,10 +147,10 @@ def decode_blob(data: str) -> bytes:
 
 
 def to_sql(value: Any) -> SqlValue:
-    """Return what SQLite stores for a Python value; ProtocolError if it has no exact form.
+    """Convert a Python value to the value that SQLite stores; raise ProtocolError if there is no exact one.
 
     Booleans become 0 and 1, dates and times ISO text (as SQLite's date functions read it), Decimal, UUID and Path
-    text, NaN, NaT and ``pandas.NA`` NULL. Numpy scalars and enum members count as the value they hold.
+    text, NaN, NaT and ``pandas.NA`` NULL. Numpy scalars and enum members are converted by their value.
     """
     match value:
         case None:
@@ -164,7 +164,7 @@ def to_sql(value: Any) -> SqlValue:
         case bytes() | bytearray() | memoryview():
             return bytes(value)
         case datetime.datetime():
-            return None if value != value else value.isoformat(sep=" ")  # NaT is a datetime that differs from itself
+            return None if value != value else value.isoformat(sep=" ")  # NaT is a datetime that is not equal to itself
         case datetime.date() | datetime.time():
             return value.isoformat()
         case decimal.Decimal():
@@ -192,7 +192,7 @@ def _decimal(number: decimal.Decimal) -> str | None:
     if number.is_nan():
         return None
     if number.is_infinite():
-        raise ProtocolError("an infinite Decimal has no text that SQL reads", hint="write 9e999 or -9e999 in the SQL")
+        raise ProtocolError("an infinite Decimal has no text form in SQL", hint="write 9e999 or -9e999 in the SQL")
     return str(number)
 
 
@@ -208,13 +208,13 @@ def _unicode(text: str) -> str:
 
 
 def _foreign(value: Any) -> SqlValue:
-    """Convert values of numpy and pandas: who passes one has imported it."""
+    """Convert values of numpy and pandas, which are imported if there is such a value."""
     pandas, numpy = sys.modules.get("pandas"), sys.modules.get("numpy")
     if pandas is not None and value is pandas.NA:
         return None
     if numpy is not None and isinstance(value, numpy.datetime64):
         return None if numpy.isnat(value) else _moment(value)
-    if numpy is not None and isinstance(value, numpy.timedelta64):  # which numpy counts among the integers
+    if numpy is not None and isinstance(value, numpy.timedelta64):  # a subclass of the integers in numpy
         return None if numpy.isnat(value) else to_sql(datetime.timedelta())
     if numpy is not None and isinstance(value, numpy.bool_ | numpy.integer):
         return _checked(int(value))
@@ -230,7 +230,7 @@ def _foreign(value: Any) -> SqlValue:
 
 
 _FINER = {"Y": "D", "M": "D", "W": "D", "h": "s", "m": "s"}
-"""Units of numpy whose texts are no dates or times of SQLite, and the next one whose texts are."""
+"""Units of numpy whose texts are not dates or times of SQLite, and the next unit whose texts are."""
 
 
 def _moment(value: Any) -> str:
@@ -238,35 +238,35 @@ def _moment(value: Any) -> str:
     unit = numpy.datetime_data(value.dtype)[0]
     text = str(numpy.datetime_as_string(value, unit=_FINER.get(unit, unit))).replace("T", " ")
     if text[4:5] != "-" or not "0001" <= text[:4] <= "9999":
-        raise ProtocolError("a date lies outside the years 1 to 9999, which is all that ISO text has")
+        raise ProtocolError("a date is outside the years 1 to 9999, the range of ISO text")
     return text
 
 
-# -- doubles that careless JSON readers read exactly, too
+# -- doubles that inexact JSON readers read exactly, too
 #
 # The JSON reader of sqld takes the digits as a 64-bit integer, rounds that to a double and multiplies or divides by a
-# power of ten, so the shortest form of a double (0.1234567890123456) arrives off by one unit in the last place about
-# once in ten times. Digits that both ways of reading turn into the double are sent in its place.
+# power of ten, so the shortest form of a double (0.1234567890123456) is wrong by one unit in the last place about
+# once in ten times. Instead, digits are sent from which both ways of reading get the double.
 
 _EXACT = 2**53
 _LARGEST = 1.8e19  # the digits must fit an unsigned 64-bit integer
 
 
 def encode_exact(number: float) -> Value:
-    """Return the wire value of a finite double, with digits that a careless JSON reader reads exactly."""
+    """Convert a finite double to a wire value with digits that an inexact JSON reader reads exactly."""
     text = literal(number)
     return Float(number if text is None else msgspec.Raw(text.encode()))  # type: ignore[arg-type]
 
 
 def decode_argument(value: Value) -> SqlValue:
-    """Return the Python value of an argument, be it one of `encode_exact`."""
+    """Convert an argument, possibly one of `encode_exact`, to a Python value."""
     if isinstance(value, Float) and isinstance(value.value, msgspec.Raw):
         return msgspec.json.decode(value.value, type=float)
     return decode(value)
 
 
 def literal(number: float) -> str | None:
-    """Return a JSON number for a finite double; None where the shortest form is as good as any."""
+    """Return a JSON number for a finite double; None if no form is better than the shortest one."""
     size = abs(number)
     text, _, power = repr(size).partition("e")
     whole, _, fraction = text.removesuffix(".0").partition(".")
@@ -280,7 +280,7 @@ def literal(number: float) -> str | None:
 
 
 def _digits(size: float) -> Iterator[tuple[int, int]]:
-    """Yield digits and exponents that stand for a number: exact ones, and some that are near where none are."""
+    """Yield digits and exponents of a number: exact ones, and close ones if there are none."""
     for places in range(22, -1, -1):
         if size * 10.0**places < _LARGEST:
             yield int(size * 10.0**places), -places

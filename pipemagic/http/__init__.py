@@ -1,4 +1,4 @@
-"""HTTP/1.1 over sockets, as a transport of httpx. This module does not import httpx, which takes long."""
+"""HTTP/1.1 over sockets, as a transport of httpx. This module does not import httpx, whose import is slow."""
 
 CONNECT_TIMEOUT = 10.0
 """Seconds to wait for a connection."""

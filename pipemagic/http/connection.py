@@ -1,4 +1,4 @@
-"""One connection: a socket, with or without TLS, its timeouts, and whether it can still be used."""
+"""Connections, which are sockets with or without TLS, and the pool of idle ones."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ import select
 import socket
 import ssl
 import sys
+import threading
+import time
+from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from typing import NamedTuple
@@ -16,19 +19,25 @@ import httpx
 from pipemagic.errors import ConnectError
 
 RECEIVE_SIZE = 256 * 1024
-"""Bytes of the receive buffer: what stays in the cache of the processor."""
+"""Bytes of the receive buffer, which fit the cache of the processor."""
 
 FIRST_RECEIVE_SIZE = 16 * 1024
-"""Bytes of the buffer until a response fills it: most connections carry small responses only, and are kept."""
+"""Bytes of the buffer until a response fills it: most connections are kept and get only small responses."""
 
 KEEP_ALIVE = {
     "TCP_KEEPIDLE": 15, "TCP_KEEPALIVE": 15, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 6, "TCP_USER_TIMEOUT": 60_000,
 }  # fmt: skip
-"""Options of TCP, where the platform has them: a peer that is gone without a word is noticed within a minute."""
+"""TCP options, on platforms that have them, to notice a vanished peer within a minute."""
+
+IDLE_LIMIT = 60.0
+"""Seconds an idle connection is kept: less than the 75 s of the servers, so that ours closes first."""
+
+MAX_IDLE = 20
+"""Idle connections that are kept; there is no limit for those in use."""
 
 
 class Origin(NamedTuple):
-    """Where a connection leads; ``server_name`` is the name that its certificate must have, None without TLS."""
+    """The peer of a connection; ``server_name`` is the name that its certificate must have, None without TLS."""
 
     host: str
     port: int
@@ -36,7 +45,7 @@ class Origin(NamedTuple):
 
 
 class Connection:
-    """An open socket. After an error of `send` or `receive` it can only be closed."""
+    """An open socket. After an error of `send` or `receive` it must be closed."""
 
     def __init__(self, sock: socket.socket, origin: Origin) -> None:
         self.origin = origin
@@ -46,9 +55,9 @@ class Connection:
         self._buffer = memoryview(bytearray(FIRST_RECEIVE_SIZE))
 
     def send(self, data: bytes, timeout: float | None) -> bool:
-        """Send all of it; return False if the server closed its end: it may have sent a response before.
+        """Send all data; return False if the server closed its end, possibly after a response.
 
-        ``timeout`` is for each part that the server takes. `socket.sendall` would limit the time for the whole.
+        ``timeout`` is for each part. `socket.sendall` would limit the total time.
         """
         unsent = memoryview(data)
         try:
@@ -56,19 +65,19 @@ class Connection:
             while unsent:
                 unsent = unsent[self._socket.send(unsent) :]
         except TimeoutError:
-            raise httpx.WriteTimeout("the server does not take what is sent") from None
+            raise httpx.WriteTimeout("the server does not accept more data") from None
         except OSError:
             return False
         return True
 
     def receive(self, timeout: float | None) -> memoryview:
-        """Return what has arrived, at least one byte, empty at the end; the next call overwrites it."""
+        """Return received data, at least one byte, or empty at the end; the next call overwrites the buffer."""
         if self._socket.gettimeout() != timeout:
             self._socket.settimeout(timeout)
         try:
             data = self._buffer[: self._socket.recv_into(self._buffer)]
         except TimeoutError:
-            raise httpx.ReadTimeout("the server does not answer") from None
+            raise httpx.ReadTimeout("the server does not respond") from None
         except OSError as error:
             raise httpx.ReadError(str(error)) from None
         if len(data) == len(self._buffer) == FIRST_RECEIVE_SIZE:
@@ -76,38 +85,87 @@ class Connection:
         return data
 
     def is_stale(self) -> bool:
-        """Return True if something arrived although nothing was requested: as a rule, that the server closed its end.
+        """Return True if data arrived without a request: usually the end, since the server closed the connection.
 
-        In a forked process the connections of the parent are stale, too: each would get the responses of the other.
+        In a forked process the connections of the parent are stale, too: both would read the same responses.
         """
         if self._process != os.getpid():
             return True
-        if sys.platform == "win32":  # it has no poll; its select has no limit on the number of a socket
+        if sys.platform == "win32":  # without poll; select has no limit on the number of a socket
             return bool(select.select([self._socket], [], [], 0)[0])
         poll = select.poll()
         poll.register(self._socket, select.POLLIN)
         return bool(poll.poll(0))
 
     def close(self) -> None:
-        """Close the socket; the server notices."""
+        """Close the socket."""
         self._socket.close()
 
     def abort(self) -> None:
-        """End both directions, which wakes up the thread that waits here. That thread closes the socket."""
-        with suppress(OSError):  # it is not connected any more
-            # Not the method of an SSLSocket: that forgets TLS first, and the other thread would send plain text.
+        """Shut down both directions, which wakes the waiting thread. That thread closes the socket."""
+        with suppress(OSError):  # it is no longer connected
+            # Not the method of SSLSocket: it ends TLS first, and the other thread would send plain text.
             socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
 
 
+class Pool:
+    """Keep idle connections. The one that was used last is taken first, so that the others expire."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.is_closed = False
+        self._clock = clock
+        self._idle: list[Connection] = []  # the oldest first
+        # While the lock is held the garbage collector may find a response that was not read to its end, whose
+        # connection comes here: in the same thread.
+        self._lock = threading.RLock()
+
+    def __len__(self) -> int:
+        return len(self._idle)
+
+    def take(self, origin: Origin) -> Connection | None:
+        """Return a connection that can still be used, None if there is none."""
+        limit = self._clock() - IDLE_LIMIT
+        unusable = []
+        with self._lock:
+            while self._idle and self._idle[0].idle_since < limit:
+                unusable.append(self._idle.pop(0))
+            while (found := next((one for one in reversed(self._idle) if one.origin == origin), None)) is not None:
+                self._idle.remove(found)
+                if not found.is_stale():
+                    break
+                unusable.append(found)
+        for one in unusable:
+            one.close()
+        return found
+
+    def put(self, connection: Connection) -> None:
+        """Keep a connection whose response ended."""
+        connection.idle_since = self._clock()
+        surplus = []
+        with self._lock:
+            self._idle.append(connection)
+            while self._idle and (self.is_closed or len(self._idle) > MAX_IDLE):
+                surplus.append(self._idle.pop(0))
+        for one in surplus:
+            one.close()
+
+    def close(self) -> None:
+        """Close the idle connections; those in use are closed when they are put back."""
+        with self._lock:
+            idle, self._idle, self.is_closed = self._idle, [], True
+        for one in idle:
+            one.close()
+
+
 def connect(origin: Origin, timeout: float | None) -> Connection:
-    """Open a connection, within ``timeout`` seconds for each address of the host, and for the handshake of TLS."""
+    """Open a connection; ``timeout`` is the seconds for each address of the host, and for the TLS handshake."""
     context = tls_context() if origin.server_name is not None else None
     try:
         sock = socket.create_connection((origin.host, origin.port), timeout)
         try:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             for option in keep_alive_options():
-                with suppress(OSError):  # an option that this system does not know
+                with suppress(OSError):  # an option unknown to this system
                     sock.setsockopt(*option)
             if context is not None:
                 sock = context.wrap_socket(sock, server_hostname=origin.server_name)
@@ -115,7 +173,7 @@ def connect(origin: Origin, timeout: float | None) -> Connection:
             sock.close()
             raise
     except UnicodeError as error:
-        raise httpx.InvalidURL(f"no network can name this host: {error}") from None
+        raise httpx.InvalidURL(f"invalid host name: {error}") from None
     except TimeoutError as error:
         raise httpx.ConnectTimeout(str(error)) from error
     except OSError as error:
@@ -124,13 +182,13 @@ def connect(origin: Origin, timeout: float | None) -> Connection:
 
 
 def tls_context() -> ssl.SSLContext:
-    """Return what TLS trusts: SSL_CERT_FILE or SSL_CERT_DIR, else the authorities of certifi."""
+    """Return the TLS context with the authorities of SSL_CERT_FILE or SSL_CERT_DIR, or those of certifi."""
     return _tls_context(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
 
 
 @cache
 def _tls_context(file: str | None, folder: str | None) -> ssl.SSLContext:
-    """Return one context for all connections of the process: making one takes some 20 ms."""
+    """Return one context for all connections of the process, since its creation takes 20 ms."""
     if not file and not folder:
         import certifi
 
@@ -140,14 +198,14 @@ def _tls_context(file: str | None, folder: str | None) -> ssl.SSLContext:
     except OSError as error:
         raise ConnectError(
             f"the certificates to trust, {file or folder}, cannot be read: {error}",
-            hint="SSL_CERT_FILE and SSL_CERT_DIR say where they are; unset, those of certifi count",
+            hint="check SSL_CERT_FILE and SSL_CERT_DIR; if unset, the certificates of certifi are used",
         ) from None
     context.set_alpn_protocols(["http/1.1"])
     return context
 
 
 def keep_alive_options() -> list[tuple[int, int, int]]:
-    """Return the options for a socket whose peer may be gone without a word, as `socket.setsockopt` takes them."""
+    """Return the keep-alive options for `socket.setsockopt`."""
     known = ((getattr(socket, name, None), value) for name, value in KEEP_ALIVE.items())
     options = [(socket.IPPROTO_TCP, option, value) for option, value in known if option is not None]
     return [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1), *options]

@@ -1,4 +1,4 @@
-"""A response as its bytes arrive: the head, then the body, until it is complete."""
+"""Incremental parsing of a response: head, then body."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import httpx
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 MAX_WITHOUT_BODY = 100 * 1024
-"""Bytes that may arrive without a byte of the body among them: heads and trailers have an end."""
+"""The most bytes that may arrive without a byte of the body: a limit for heads and trailers."""
 
 
 class ResponseParser:
-    """Parse one response. Call `release` at the end: the parser of httptools and this one refer to each other."""
+    """Parses one response. Call `release` at the end: this parser and that of httptools refer to each other."""
 
     def __init__(self) -> None:
         self.status = 0
         self.headers: list[tuple[bytes, bytes]] = []
-        """Without those behind the body."""
+        """Without trailers."""
         self.head_begun = False
         self.head_is_complete = False
         self.is_complete = False
         self.keeps_alive = False
-        """Whether the connection can be used for the next request, once the response is complete."""
+        """Whether the connection can be reused once the response is complete."""
         self._fields: list[tuple[bytes, bytes]] = []
         self._without_body = 0
         self._chunks: list[bytes] = []
@@ -28,9 +28,9 @@ class ResponseParser:
         self._parser: HttpResponseParser | None = HttpResponseParser(self)
 
     def feed(self, data: bytes | memoryview) -> None:
-        """Parse what arrived, empty at the end of the connection.
+        """Parse received data, empty at the end of the connection.
 
-        Raise httpx.RemoteProtocolError if it is not HTTP, or if something is missing at the end.
+        Raise httpx.RemoteProtocolError if it is not HTTP, or incomplete at the end.
         """
         if self._parser is None:
             return
@@ -41,19 +41,19 @@ class ResponseParser:
         try:
             self._parser.feed_data(data)
         except (HttpParserError, HttpParserUpgrade) as error:
-            if isinstance(error.__context__, KeyboardInterrupt):  # httptools wraps what its callbacks raise
+            if isinstance(error.__context__, KeyboardInterrupt):  # httptools wraps exceptions of its callbacks
                 self.keeps_alive = False
                 raise error.__context__ from None
             if not self.is_complete:
                 what = "malformed response" if self._parser.get_status_code() else "illegal status line"
                 raise httpx.RemoteProtocolError(f"{what}: {error}") from None
-            self.keeps_alive = False  # something that was not requested came behind it
+            self.keeps_alive = False  # unrequested data follow the response
         self._without_body = self._without_body + len(data) if len(self._chunks) == before else 0
         if self._without_body > MAX_WITHOUT_BODY:
             raise httpx.RemoteProtocolError("the head of the response has no end")
 
     def take_body(self) -> bytes:
-        """Return what arrived of the body since the last call."""
+        """Return the part of the body that arrived since the last call."""
         body = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
         self._chunks.clear()
         return body
@@ -66,7 +66,7 @@ class ResponseParser:
         names = {name.lower(): value for name, value in self.headers}
         if not self.head_is_complete or b"transfer-encoding" in names or b"content-length" in names:
             raise httpx.RemoteProtocolError("the connection ended in the middle of a response")
-        self.is_complete, self.keeps_alive = True, False  # without a length the body goes on until then
+        self.is_complete, self.keeps_alive = True, False  # without a length the body ends with the connection
 
     # -- called by httptools
 
@@ -81,17 +81,17 @@ class ResponseParser:
         self._fields.append((name, value))
 
     def on_headers_complete(self) -> None:
-        """Read the status; below 200 the response only says to wait, as ``100 Continue`` does."""
+        """Read the status; below 200 the response is informational, such as ``100 Continue``."""
         assert self._parser is not None
         self.status, self.keeps_alive = self._parser.get_status_code(), self._parser.should_keep_alive()
         self.headers, self._fields = self._fields, []
         self.head_is_complete = self.status >= 200
 
     def on_message_complete(self) -> None:
-        """Note the end; after a response that only says to wait the other one is still to come."""
+        """Record the end, unless the response is informational and the final one follows."""
         self.is_complete, self.head_begun = self.head_is_complete, False
         if self.status == 204 and any(
             name.lower() == b"transfer-encoding" or (name.lower() == b"content-length" and value != b"0")
             for name, value in self.headers
         ):
-            self.keeps_alive = False  # it has no body: one that is announced, and may come, is not the next response
+            self.keeps_alive = False  # it has no body: an announced one, which may follow, is not the next response

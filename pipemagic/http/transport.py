@@ -1,4 +1,4 @@
-"""HTTP/1.1 over sockets of our own: a tenth of the processor time of a general HTTP client."""
+"""The transport of httpx over sockets, with a tenth of the processor time of its default transport."""
 
 from __future__ import annotations
 
@@ -9,19 +9,18 @@ from math import inf
 
 import httpx
 
-from pipemagic.http.connection import Connection, Origin, connect
+from pipemagic.http.connection import Connection, Origin, Pool, connect
 from pipemagic.http.parser import ResponseParser
-from pipemagic.http.pool import Pool
 
 HEAD_TIMEOUT = 30.0
-"""Seconds within which the head of a response must be complete, once its first byte came."""
+"""Seconds from the first byte of a response until its head must be complete."""
 
 _ONE_PACKET = 64 * 1024
-"""Bytes of a body that is copied behind the head, so that both leave in one packet, or few."""
+"""The most bytes of a body that is sent together with the head, in few packets."""
 
 
 class SecretBytes(bytes):
-    """Bytes that are used like any other, but whose repr hides them."""
+    """Bytes with a repr that hides them."""
 
     __slots__ = ()
 
@@ -30,23 +29,23 @@ class SecretBytes(bytes):
 
 
 class HttpTransport(httpx.BaseTransport):
-    """Send requests from several threads, over connections that are kept for the next request of any thread.
+    """A thread-safe transport with a pool of connections.
 
-    Follow no redirect, and send nothing twice. The extension ``timeout`` is that of httpx: ``connect`` and, for the
-    next part, ``read`` and ``write``. ``deadline`` is when, by `time.monotonic`, the whole response must be there.
-    ``sni_hostname`` is the name that the certificate must have, where it is not the host of the URL. The body of a
-    response is raw: still compressed, if it was.
+    It follows no redirects and sends nothing twice. The extension ``timeout`` is that of httpx: ``connect`` and, for
+    the next part, ``read`` and ``write``. ``deadline`` is the time of `time.monotonic` for the end of the response.
+    ``sni_hostname`` is the name that the certificate must have, if it is not the host of the URL. The body of a
+    response is raw: possibly compressed.
     """
 
     def __init__(self) -> None:
         self.pool = Pool()
-        # Held here, they are never garbage together with a response that is not read to its end: the collector might
+        # Referenced here, they are never garbage together with an incomplete response: the garbage collector might
         # close the socket of one that is put back at the same moment.
-        self._in_use: dict[Connection, object] = {}  # with what uses them
+        self._in_use: dict[Connection, object] = {}  # and their users
         self._aborted = False
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """Send a request and wait for the head of its response."""
+        """Send a request and return the response after its head."""
         if self.pool.is_closed:
             raise httpx.ConnectError("it was closed here")
         extensions, url = request.extensions, request.url
@@ -70,19 +69,19 @@ class HttpTransport(httpx.BaseTransport):
         return httpx.Response(parser.status, headers=parser.headers, stream=stream)
 
     def close(self) -> None:
-        """Close the connections that are idle; those in use when their response ends."""
+        """Close idle connections, and those in use when their response ends."""
         self.pool.close()
 
     def abort(self) -> None:
-        """End what is under way, and whatever is begun later: it raises httpx.ReadError or RemoteProtocolError."""
+        """Abort pending and later requests: they raise httpx.ReadError or RemoteProtocolError."""
         self._aborted = True
         for connection in tuple(self._in_use):
             connection.abort()
 
     def _release(self, connection: Connection, use: object, *, reusable: bool) -> None:
-        """Take back a connection that is not in use any more."""
+        """Put back a connection that is no longer in use."""
         if self._in_use.get(connection) is not use:
-            return  # it was taken back before an interrupt; another request may use it now
+            return  # it was put back before an interrupt; another request may use it now
         del self._in_use[connection]
         if reusable:
             self.pool.put(connection)
@@ -91,9 +90,9 @@ class HttpTransport(httpx.BaseTransport):
 
 
 class ResponseStream(httpx.SyncByteStream):
-    """The body of a response, one chunk for each time that something arrived.
+    """The body of a response in chunks as they arrive.
 
-    ``release`` takes the connection back at the end; ``was_sent`` is False if it did not take the whole request.
+    ``release`` puts the connection back at the end; ``was_sent`` is False if the request was not sent completely.
     """
 
     _connection: Connection | None = None
@@ -108,7 +107,7 @@ class ResponseStream(httpx.SyncByteStream):
         self._connection = connection
 
     def read_head(self) -> ResponseParser:
-        """Read as far as the end of the head."""
+        """Read the head."""
         end = inf
         while not self._parser.head_is_complete:
             self._receive(min(self._deadline, end))
@@ -130,7 +129,7 @@ class ResponseStream(httpx.SyncByteStream):
             self.close()
 
     def close(self) -> None:
-        """Close the connection, unless all of the response came and another request can follow."""
+        """Close the connection, unless the response is complete and the connection can be reused."""
         if self._connection is not None:
             parser = self._parser
             parser.release()
@@ -147,17 +146,17 @@ class ResponseStream(httpx.SyncByteStream):
 
 
 def remaining(timeout: float | None, deadline: float) -> float | None:
-    """Return how long to wait for the next part; httpx.ReadTimeout if the deadline has passed."""
+    """Return the timeout for the next part; raise httpx.ReadTimeout after the deadline."""
     if deadline != inf:
         left = deadline - time.monotonic()
         if left <= 0:
             raise httpx.ReadTimeout("the response did not end in time")
         timeout = left if timeout is None else min(left, timeout)
-    return None if timeout is None else max(timeout, 0.001)  # 0 would mean not to wait for what is there in a moment
+    return None if timeout is None else max(timeout, 0.001)  # 0 would not wait at all
 
 
 def _send(connection: Connection, request: httpx.Request, timeout: float | None) -> bool:
-    """Send a request; return False if the server did not take all of it, as when it refuses after the head."""
+    """Send a request; return False if the server did not accept all of it, for instance after the head."""
     lines = [b"%s %s HTTP/1.1" % (request.method.encode("ascii"), request.url.raw_path)]
     lines += [b"%s: %s" % field for field in request.headers.raw]  # with the token
     head = SecretBytes(b"\r\n".join(lines) + b"\r\n\r\n")

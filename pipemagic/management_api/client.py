@@ -1,4 +1,4 @@
-"""The client of the management API: accounts, organizations, groups, databases and tokens, a method an endpoint."""
+"""The client of the management API: a method for each endpoint."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ _ERRORS: dict[int, tuple[type[ServerError], str]] = {
 
 @dataclass(frozen=True)
 class Refusal:
-    """A request that the server refused: what the hint of its error depends on.
+    """A refused request, as far as its hint depends on it.
 
     ``names`` holds the names in the request by kind: group, database, location.
     """
@@ -87,32 +87,32 @@ class Refusal:
 
     @property
     def name_is_taken(self) -> bool:
-        """Whether a name exists already. Requests other than POST create nothing."""
+        """Whether a name already exists. Requests other than POST create nothing."""
         text = self.message.lower()
         taken = "already exist" in text or (self.status == 422 and "available" in text)
         return self.method == "POST" and (self.status == 409 or (self.status in (400, 422) and taken))
 
     @property
     def unknown_kind(self) -> str:
-        """The kind of name that is unknown: group, database, organization or location; else ''."""
+        """The kind of the unknown name: group, database, organization or location; '' for other errors."""
         unknown = _UNKNOWN.search(self.message) if self.status in (400, 404) else None
         return next(filter(None, unknown.groups())).lower() if unknown else ""
 
 
 def hint_for(refusal: Refusal) -> str:
-    """Return what to do about a refusal, for any Python program."""
+    """Return the hint for a refusal, for any Python program."""
     later = f"; try again {refusal.retry}" if refusal.retry else ""
     if refusal.name_is_taken:
-        return "choose another name, or go on with what is there"
+        return "choose another name, or use the existing one"
     match refusal.status:
         case 401:
-            return "give another token; the database token and the platform token are different ones"
+            return "use another token; the database token and the platform token are different"
         case 402:
             return "the organization's plan does not include this"
         case 404:
-            return "is the name right? names of groups and databases belong to one organization"
+            return "check the name; groups and databases belong to one organization"
         case 429:
-            return f"nothing of this ran; close connections that are not needed{later or ', or try again later'}"
+            return f"nothing was run; close connections that are not needed{later or ', or try again later'}"
         case status if status >= 500 and refusal.method == "GET":
             return f"nothing was changed{later or '; try again later'}"
         case status if status >= 500:
@@ -140,11 +140,11 @@ def management(
 
 
 class Management:
-    """One organization, or personal account, behind a management API.
+    """One organization, or personal account, of a management API.
 
     Methods raise AuthError (401, 403), NotFound (404), AlreadyExists (409, or 400 with that text), ServerError
-    for other refusals, UnsupportedError for what the server does not have, ProtocolError for a response that
-    is none, ConnectError and UnknownOutcome as a database does. ``hint_for`` returns the hints of the refusals.
+    for other refusals, UnsupportedError for a missing endpoint, ProtocolError for a malformed
+    response, and ConnectError and UnknownOutcome like a database. ``hint_for`` returns the hints of refusals.
     """
 
     def __init__(
@@ -163,19 +163,19 @@ class Management:
         self.transport = Transport(endpoint, token, timeout=timeout, connect_timeout=connect_timeout, http=http)
         self.hint_for = hint_for
         self.known_slug = organization or ""
-        """The organization's slug as far as it is known without asking the server, else ''."""
+        """The organization's slug if it is known without a request, otherwise ''."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.endpoint.address!r}, organization={self.known_slug or None!r})"
 
     @property
     def url(self) -> str:
-        """The address, as it was named."""
+        """The address as named by the user."""
         return self.endpoint.address
 
     @property
     def slug(self) -> str:
-        """The organization's slug; asked from the server if none was given and there is only one to choose."""
+        """The organization's slug; requested if none was given and the server has only one."""
         if not self.known_slug:
             try:
                 mine = self.organizations()
@@ -205,11 +205,11 @@ class Management:
     # -- the account
 
     def signup(self, username: str, password: str) -> Login:
-        """Make an account and log in."""
+        """Create an account and log in."""
         return self._login("signup", username, password)
 
     def login(self, username: str, password: str) -> Login:
-        """Return a token for an account; it lasts some days."""
+        """Return a token for an account, which is valid for some days."""
         return self._login("login", username, password)
 
     def invalidate_logins(self) -> None:
@@ -223,7 +223,7 @@ class Management:
         )
 
     def validate(self) -> float | None:
-        """Return the second (Unix time) at which the platform token expires, None if never; AuthError if it is bad."""
+        """Return the Unix time at which the platform token expires, None if never; raise AuthError if it is invalid."""
         expires = member(self._call("GET", "/v1/auth/validate"), "exp")
         return float(expires) if isinstance(expires, int | float) and expires >= 0 else None
 
@@ -232,7 +232,7 @@ class Management:
         return [ApiToken.read(one) for one in self._list("/v1/auth/api-tokens", "tokens")]
 
     def create_api_token(self, name: str) -> Secret:
-        """Make a platform token; its value is shown only now."""
+        """Create a platform token; only this response contains its value."""
         response = self._call("POST", _path("/v1/auth/api-tokens", name), optional="tokens")
         return _secret(member(unwrapped(response, "token"), "token", "value"))
 
@@ -251,7 +251,7 @@ class Management:
         return Location.read_all(self._call("GET", "/v1/locations"))
 
     def closest(self) -> str:
-        """Return the code of the location that is best for a new group; '' if the server does not know."""
+        """Return the code of the closest location for a new group; '' if the server does not know it."""
         return text_of(self._call("GET", "/v1/closest", optional="the closest location"), "server")
 
     def organization(self) -> Organization:
@@ -260,28 +260,28 @@ class Management:
         return Organization.read(response, slug=self.slug)
 
     def create_organization(self, name: str) -> Organization:
-        """Make an organization; the server makes the slug from its name."""
+        """Create an organization; the server derives the slug from its name."""
         response = self._call("POST", "/v1/organizations", {"name": name}, optional="more organizations")
         return Organization.read(unwrapped(unwrapped(response, "organization"), "org"), slug=name)
 
     def update_organization(self, *, overages: bool) -> Organization:
-        """Set whether the organization may go past its quotas."""
+        """Set whether the organization may exceed its quotas."""
         response = self._call("PATCH", self._path(), {"overages": overages})
         return Organization.read(response, slug=self.slug, overages=overages)
 
     def members(self) -> list[Member]:
-        """List who belongs to the organization."""
+        """List the members of the organization."""
         return [Member.read(one) for one in self._list(self._path("members"), "members")]
 
     def add_member(self, username: str, role: str = "member") -> Member:
-        """Let an account into the organization."""
+        """Add an account to the organization."""
         body = {"member": username, "username": username, "role": role}
         return Member.read(
             self._call("POST", self._path("members"), body, optional="members"), username=username, role=role
         )
 
     def remove_member(self, username: str) -> None:
-        """Take an account out of the organization."""
+        """Remove an account from the organization."""
         self._call("DELETE", self._path("members", username), optional="members")
 
     def subscription(self) -> Subscription:
@@ -293,7 +293,7 @@ class Management:
         return [Plan.read(one) for one in self._list(self._path("plans"), "plans")]
 
     def usage(self) -> Usage:
-        """Return what the organization used in this calendar month."""
+        """Return the organization's usage in this calendar month."""
         return Usage.read(self._call("GET", self._path("usage"), optional="figures of use"))
 
     # -- groups
@@ -316,32 +316,32 @@ class Management:
         self._call("DELETE", self._path("groups", name), optional="deleting groups")
 
     def add_location(self, group: str, location: str) -> Group:
-        """Replicate a group's databases to one more location."""
+        """Replicate a group's databases to another location."""
         return self._change_location("POST", group, location)
 
     def remove_location(self, group: str, location: str) -> Group:
-        """Remove the replicas of a group's databases at a location; not the primary one."""
+        """Remove the replicas of a group's databases at a location other than the primary."""
         return self._change_location("DELETE", group, location, optional="removing locations")
 
     def wait_for_location(self, group: str, location: str) -> None:
-        """Return when every replica of the group at the location has caught up, as far as the server waits."""
+        """Wait until every replica of the group at the location has caught up, for the server's time limit."""
         path = self._path("groups", group, "locations", location, "wait")
         self._call("GET", path, optional="waiting for a location")
 
     def pause_location(self, group: str, location: str) -> Group:
-        """Take a location down; the others continue."""
+        """Pause a location; the others continue."""
         return self._change_location("POST", group, location, "pause", optional="to pause locations")
 
     def resume_location(self, group: str, location: str) -> Group:
-        """Take a location up again; its replicas catch up."""
+        """Resume a location; its replicas catch up."""
         return self._change_location("POST", group, location, "resume", optional="to resume locations")
 
     def create_group_token(self, group: str, *, expiration: str = "never", read_only: bool = False) -> Secret:
-        """Make a token for all databases of a group; see `create_token`."""
+        """Create a token for all databases of a group; see `create_token`."""
         return self._create_token("tokens for groups", ("groups", group), expiration, read_only)
 
     def invalidate_group_tokens(self, group: str) -> None:
-        """Make all tokens of a group and of its databases invalid, at once."""
+        """Invalidate all tokens of a group and of its databases immediately."""
         self._call("POST", self._path("groups", group, "auth", "rotate"), optional="invalidating tokens")
 
     # -- databases
@@ -363,8 +363,8 @@ class Management:
     ) -> DatabaseInfo:  # fmt: skip
         """Create a database in an existing group.
 
-        ``copy_of`` names a database whose present state it starts with; with ``awaits_upload`` it is of no use
-        until a file is sent to it (`pipemagic.client.transfer.upload`). ``size_limit`` is like ``256mb``.
+        ``copy_of`` names a database whose current content it gets; with ``awaits_upload`` it cannot be used
+        until a file is uploaded (`pipemagic.client.transfer.upload`). ``size_limit`` is like ``256mb``.
         """
         body: dict[str, object] = {"name": name, "group": group}
         if copy_of is not None:
@@ -387,14 +387,14 @@ class Management:
         return sorted(found, key=lambda one: (one.type != "primary", one.name))
 
     def create_token(self, database: str, *, expiration: str = "never", read_only: bool = False) -> Secret:
-        """Make a token for a database; ``expiration`` is like ``7d``, ``1w2d6h`` or ``never``."""
+        """Create a token for a database; ``expiration`` is like ``7d``, ``1w2d6h`` or ``never``."""
         return self._create_token("tokens", ("databases", database), expiration, read_only)
 
     def invalidate_tokens(self, database: str) -> None:
-        """Make all tokens of a database invalid, at once; with some services those of its whole group."""
+        """Invalidate all tokens of a database immediately; with some services those of its whole group."""
         self._call("POST", self._path("databases", database, "auth", "rotate"), optional="invalidating tokens")
 
-    # -- inside
+    # -- requests
 
     def _login(self, how: str, username: str, password: str) -> Login:
         body = {"username": username, "password": password}
@@ -415,7 +415,7 @@ class Management:
         return _path("/v1/organizations", self.slug, *names)
 
     def _list(self, path: str, what: str, **params: str) -> list[Any]:
-        """GET a list, also where it comes in pages: ``pagination.next`` leads to the next one."""
+        """GET a list, including all pages: ``pagination.next`` refers to the next one."""
         found, seen = list[Any](), set[str]()
         while True:
             response = self._call("GET", path, params=params, optional=what, is_list=True)
@@ -436,9 +436,9 @@ class Management:
         optional: str = "",
         is_list: bool = False,
     ) -> Any:
-        """Send a request and return the parsed JSON of the response, None where it has no body.
+        """Send a request and return the parsed JSON of the response, None without a body.
 
-        ``optional`` names what only some services have: UnsupportedError says so where the endpoint is missing.
+        ``optional`` names a feature of some services: UnsupportedError is raised if the endpoint is missing.
         """
         content = None if body is None else msgspec.json.encode(body)
         response = self.transport.request(method, path, content, params=params)
@@ -451,13 +451,13 @@ class Management:
             return msgspec.json.decode(response.body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise ProtocolError(
-                f"what came back from {self.url} is not JSON", hint="is this the address of a management API?"
+                f"what came back from {self.url} is not JSON", hint="check that this is the address of a management API"
             ) from None
 
     def _error(
         self, method: str, path: str, body: Mapping[str, object], response: HttpResponse, missing: str
     ) -> PipemagicError:
-        """Return the error for a response that is not 2xx; no token shows in it."""
+        """Return the error for a response that is not 2xx, without tokens."""
         fault, status = read_fault(response.body, response.content_type), response.status
         text, code = self.transport.token.redact(fault.message), fault.code or ""
         if status in (405, 501):
@@ -471,7 +471,7 @@ class Management:
         hint = self.hint_for(refusal)
         if refusal.name_is_taken:
             return AlreadyExists(text, status=status, hint=hint)
-        if status == 403 and code == "BLOCKED":  # by a quota or a setting, whatever the token
+        if status == 403 and code == "BLOCKED":  # by a quota or a setting, with any token
             return ServerError(text, status=status, code=code)
         if status in _ERRORS:
             kind, says = _ERRORS[status]
@@ -489,7 +489,7 @@ def _path(start: str, *names: str) -> str:
 
 
 def _names(path: str, body: Mapping[str, object]) -> dict[str, str]:
-    """Return the names in a request by kind: ``groups/edge/locations/ams``, or members of its body."""
+    """Return the names in a request by kind, from its path (``groups/edge/locations/ams``) and body."""
     parts = [unquote(part) for part in path.split("/")[4:]]
     in_path = {kind.removesuffix("s"): name for kind, name in zip(parts[::2], parts[1::2], strict=False)}
     return in_path | {kind: str(body[kind]) for kind in ("group", "location") if kind in body}

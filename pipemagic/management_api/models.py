@@ -1,6 +1,6 @@
-"""What the management API returns: one Struct for each kind of object.
+"""The objects of the management API.
 
-Servers differ: objects may be wrapped, member names come in any spelling, and members may be missing.
+Servers differ: objects may be wrapped, spellings of member names vary, and members may be missing.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SPELLINGS = {
     "created": ("created_at", "created"),
     "lag": ("lag_seconds",),
 }
-"""The names that servers give to a member, in the order of precedence, where it is not the name here.
+"""Other names of members in responses, in order of precedence.
 
 The spelling (``created_at``, ``createdAt``) does not matter.
 """
@@ -34,7 +34,7 @@ _CAMEL_CASE = re.compile(r"(?<=[a-z])([A-Z])")
 
 
 class Model(msgspec.Struct, frozen=True):
-    """Base of the objects. ``wrapper`` is the name under which a server may wrap one."""
+    """Base class of the objects. ``wrapper`` is the name under which a server may wrap one."""
 
     wrapper: ClassVar[str] = ""
 
@@ -43,7 +43,7 @@ class Model(msgspec.Struct, frozen=True):
         """Convert an object of a response.
 
         A member that is missing, empty or of another type has the value ``given``, known from the request, or its
-        default. Raises ProtocolError if a required member has neither.
+        default. Raise ProtocolError if a required member has neither.
         """
         response = unwrapped(response, cls.wrapper)
         for field in msgspec.structs.fields(cls):
@@ -69,7 +69,7 @@ class Location(msgspec.Struct, frozen=True):
 
     @classmethod
     def read_all(cls, response: Any) -> list[Location]:
-        """Convert a map from code to name, one more level deep or not, or a list of objects or codes."""
+        """Convert a map from code to name, possibly nested by platform, or a list of objects or codes."""
         return [cls(code, name) for code, name in sorted(dict(_locations(unwrapped(response, "locations"))).items())]
 
 
@@ -81,20 +81,20 @@ class Organization(Model, frozen=True):
     name: str = ""
     type: str = ""
     overages: bool | None = None
-    """None where the server does not say."""
+    """None if the server does not report it."""
     blocked_reads: bool = False
     blocked_writes: bool = False
-    """Whether a quota is used up, so that nothing can be read, or written."""
+    """Whether reading or writing is blocked because a quota is exhausted."""
 
     @classmethod
     def read(cls, response: Any, **given: Any) -> Self:
-        """Convert one; without a name it has that of its slug."""
+        """Convert one; the default of its name is the slug."""
         found = super().read(response, **given)
         return found if found.name else msgspec.structs.replace(found, name=found.slug)
 
 
 class Login(msgspec.Struct, frozen=True):
-    """What a login returns: the token, the account, and the slug of its organization ('' if unknown)."""
+    """The result of a login: the token, the account, and the slug of its organization ('' if unknown)."""
 
     token: Secret
     username: str
@@ -102,7 +102,7 @@ class Login(msgspec.Struct, frozen=True):
 
 
 class ApiToken(Model, frozen=True):
-    """A platform token as it is listed, without its value; ``created`` is a date as the server writes it."""
+    """A platform token in a list, without its value; ``created`` is a date in the server's format."""
 
     name: str = ""
     id: str = ""
@@ -118,9 +118,9 @@ class Member(Model, frozen=True):
 
 
 class Usage(msgspec.Struct, frozen=True):
-    """What was used since the month began: ``figures`` by name (``rows_read``, ``storage_bytes``, ...).
+    """The usage since the start of the month: ``figures`` by name (``rows_read``, ``storage_bytes``, ...).
 
-    ``databases`` holds the figures of each database, by its name, or by its id where the server sends only that.
+    ``databases`` are the figures of each database, by name, or by id if the server sends only that.
     """
 
     figures: Mapping[str, int]
@@ -128,7 +128,7 @@ class Usage(msgspec.Struct, frozen=True):
 
     @classmethod
     def read(cls, response: Any) -> Usage:
-        """Convert the figures of an organization; what is not a number is left out."""
+        """Convert the figures of an organization; values other than numbers are omitted."""
         response = unwrapped(response, "organization")
         named = (
             (text_of(one, "name") or text_of(one, "uuid", "id"), one) for one in _list(member(response, "databases"))
@@ -137,7 +137,7 @@ class Usage(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """A plan and its quotas, by the names that `Usage` has; 0 means unlimited."""
+    """A plan and its quotas, by the names in `Usage`; 0 means unlimited."""
 
     name: str
     quotas: Mapping[str, int]
@@ -149,7 +149,7 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 class Subscription(Model, frozen=True):
-    """Which plan an organization has, and whether it may go past its quotas (None where the server does not say)."""
+    """An organization's plan, and whether it may exceed its quotas (None if the server does not report it)."""
 
     wrapper = "subscription"
     plan: str = ""
@@ -157,9 +157,9 @@ class Subscription(Model, frozen=True):
 
 
 class Group(Model, frozen=True):
-    """A group of databases; ``locations`` holds the primary one too, first.
+    """A group of databases; ``locations`` includes the primary one, first.
 
-    ``status`` is the state of its locations by code (``ok``, ``paused``, ...), where the server sends it.
+    ``status`` is the state of its locations by code (``ok``, ``paused``, ...), if the server sends it.
     """
 
     wrapper = "group"
@@ -172,7 +172,7 @@ class Group(Model, frozen=True):
 
     @classmethod
     def read(cls, response: Any, **given: Any) -> Self:
-        """Convert one; the first location is the primary one where the server names none."""
+        """Convert one; the default of the primary location is the first one."""
         found = super().read(response, **given)
         primary = found.primary or "".join(found.locations[:1])
         states = _list(member(member(unwrapped(response, cls.wrapper), "status"), "locations"))
@@ -185,9 +185,9 @@ class Group(Model, frozen=True):
 
 
 class DatabaseInfo(Model, frozen=True):
-    """A database: ``url`` is the address to connect to, ``hostname`` its name as the server sends it.
+    """A database: ``url`` is its address, ``hostname`` its host name as sent by the server.
 
-    ``created`` is in Unix seconds, None where the server does not say.
+    ``created`` is in Unix seconds, None if the server does not report it.
     """
 
     wrapper = "database"
@@ -212,9 +212,9 @@ class DatabaseInfo(Model, frozen=True):
 
 
 class Instance(Model, frozen=True):
-    """A database at one location. ``type`` is primary or replica, ``state`` what the server says of it, or ''.
+    """A database at one location. ``type`` is primary or replica, ``state`` the reported state, or ''.
 
-    ``lag`` is by how many seconds a replica is behind its primary, None where the server does not say.
+    ``lag`` is the replica lag in seconds, None if the server does not report it.
     """
 
     name: str = ""
@@ -233,7 +233,7 @@ class Instance(Model, frozen=True):
 
 
 def member(response: Any, *names: str) -> Any:
-    """Return the first of the named members that is there, in any spelling; None if none is."""
+    """Return the first existing one of the named members, in any spelling; None if there is none."""
     if isinstance(response, dict):
         for name in names:
             for key, value in response.items():
@@ -243,19 +243,19 @@ def member(response: Any, *names: str) -> Any:
 
 
 def text_of(response: Any, *names: str) -> str:
-    """Return the first of the named members that is there, if it is text; else ''."""
+    """Return the first existing one of the named members if it is text; otherwise ''."""
     value = member(response, *names)
     return value if isinstance(value, str) else ""
 
 
 def unwrapped(response: Any, wrapper: str) -> Any:
-    """Return the object under ``wrapper``, or the response itself where it is not wrapped."""
+    """Return the object under ``wrapper``, or the response itself if it is not wrapped."""
     inner = member(response, wrapper)
     return inner if isinstance(inner, dict | list) else response
 
 
 def listed(response: Any, wrapper: str) -> list[Any]:
-    """Return the list under ``wrapper``, or the response itself where it is one; ProtocolError if it is neither."""
+    """Return the list under ``wrapper``, or the response itself if it is a list; otherwise raise ProtocolError."""
     found = unwrapped(response, wrapper) or []
     if not isinstance(found, list):
         raise ProtocolError(f"the server's response holds no list of {wrapper}")
@@ -267,7 +267,7 @@ def _list(value: Any) -> list[Any]:
 
 
 def _convert(value: Any, kind: Any) -> Any:
-    """Convert a member; None if it is of another type. Lists hold text only."""
+    """Convert a member; None if it has another type. Lists contain only text."""
     try:
         return msgspec.convert(
             [one for one in value if isinstance(one, str)] if isinstance(value, list) else value, kind
@@ -290,13 +290,13 @@ def _locations(response: Any) -> Iterator[tuple[str, str]]:
 
 
 def _used(response: Any) -> dict[str, int]:
-    """Return figures of use: under ``usage`` in some documents, under ``total`` in others, or bare."""
+    """Return the figures of a document: under ``usage``, under ``total``, or at the top."""
     inner = member(response, "usage", "total")
     return _numbers(inner if isinstance(inner, dict) else response)
 
 
 def _numbers(response: Any) -> dict[str, int]:
-    """Return the members that are numbers, under one name each: ``rows_read`` and not ``rowsRead``."""
+    """Return the members that are numbers, with names in snake case: ``rows_read`` for ``rowsRead``."""
     if not isinstance(response, dict):
         return {}
     named = {
@@ -307,7 +307,7 @@ def _numbers(response: Any) -> dict[str, int]:
 
 
 def _timestamp(text: str) -> float | None:
-    """Return the Unix seconds of a time as RFC 3339 writes it; None if it is none."""
+    """Convert a time in the format of RFC 3339 to Unix seconds; None for anything else."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -316,10 +316,10 @@ def _timestamp(text: str) -> float | None:
 
 
 def _address(hostname: str, url: str, endpoint: Endpoint, *, local: bool) -> str:
-    """Return the address of a database: the one that the server sent, if it is at this host name; '' without a name.
+    """Return the address of a database: the one that the server sent, if it has this host name; '' without a name.
 
-    The host name alone has no scheme. It is https, except for a service on this machine, whose port is that of the API,
-    and for names below the API's own, which are at its scheme and port.
+    The default scheme of a host name is https, except for a service on this machine, whose port is that of the API,
+    and for names below the API's, which have its scheme and port.
     """
     try:
         if url and parse_address(url).named_host == hostname:

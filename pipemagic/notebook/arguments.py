@@ -1,135 +1,199 @@
-"""What stands on the line of a magic: words, options, and the SQL after them.
+"""Parse the line of a magic: words, options, positional arguments, and the SQL after them.
 
-Quotes make one word of several, a doubled quote inside stands for one, as in SQL: a table named ``we"ird`` is
-written ``"we""ird"``. A quoted word is never an option.
+Quotes make one word of several, and a doubled quote inside them is a literal quote, as in SQL: a table named
+``we"ird`` is written ``"we""ird"``. A word in quotes is never an option. Running, completion and help use this parser.
 """
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from IPython.core.error import UsageError
 
 from pipemagic import sql
+from pipemagic.errors import SessionError
 
-_WORD = re.compile(r"""\s*((?:"(?:[^"]|"")*"|'(?:[^']|'')*'|[^\s"'])+)""")
-_PIECE = re.compile(r""""((?:[^"]|"")*)"|'((?:[^']|'')*)'|([^"']+)""")
+_WORD = re.compile(r"""\s*((?:"(?:[^"]|"")*(?:"|\Z)|'(?:[^']|'')*(?:'|\Z)|[^\s"'])+)""")
+_PIECE = re.compile(r""""((?:[^"]|"")*)("|\Z)|'((?:[^']|'')*)('|\Z)|[^"']+""")
 _ITEM = re.compile(r""""(?:[^"]|"")*"|`(?:[^`]|``)*`|\[[^\]]*\]|\([^()]*\)|.""", re.DOTALL)
-# A column may be named jwt or auth_token: only in an address, or before what is long enough for a token, it is one.
+# Columns may be named jwt or auth_token: these are secrets only in an address, or before a value as long as a token.
 _SECRET = re.compile(
     r"pm[pl]_[\w-]{8}|eyJ[\w-]{8,}\.|bearer\s+\S{16}"
     r"|[?&;](?:auth_?token|jwt)=|(?:auth_?token|jwt)\s*=\s*['\"]*[\w.~+/-]{16}",
     re.IGNORECASE,
 )
-
 _USER = re.compile(r"[A-Za-z][\w+.-]*://(?:[^\s/?#]*|\S*:\S*)@|[^\s:/@\\]{2,}:\S*@[\w\[]\S*\Z")
-"""A word that is an address with a user, and perhaps a password; SQL in quotes has blanks."""
+"""A word that is an address with a user, and perhaps a password; SQL in quotes contains blanks."""
 
 NO_PASSWORD_HERE = (
-    "the address carries a token or a password, which would be saved with the notebook\n"
-    "leave it out and name the variable that holds the token with --token-env"
+    "the address contains a token or a password, which would be saved with the notebook\n"
+    "remove it and name the variable that contains the token with --token-env"
+)
+NO_TOKEN_HERE = (
+    "tokens are not accepted on the line of a magic, because they would be saved in the notebook and the history: "
+    "put the token into an environment variable and name the variable with --token-env"
 )
 
-NO_TOKEN_HERE = (
-    "a token does not go on the line of a magic, where the notebook and the history keep it: "
-    "put it into an environment variable and name that with --token-env"
-)
+Parser = Callable[[str, str], Any]
+"""Converts the text of an argument; the second parameter is the name of the argument, for the UsageError."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Argument:
+    choices: tuple[str, ...] = ()
+    """The allowed values; case is ignored."""
+    type: Parser | None = None
+    """Converts the text; without it the value is a str."""
+    completes: str = ""
+    """What the value names, for completion, if it does not follow from the name (see ``magic_line.kind_of``)."""
+    many: bool = False
+    """A positional takes all remaining words, an option may be given several times."""
+    code: bool = False
+    """The value is SQL, JSON or an address, which may contain what looks like a password."""
 
 
 @dataclass(frozen=True)
-class Positional:
-    """A word that means something by its place; ``name`` in capitals, as the usage line shows it."""
+class Positional(_Argument):
+    """An argument that is recognized by its position; ``name`` is in capitals, as in the usage line."""
 
     name: str
     help: str
     optional: bool = False
-    choices: tuple[str, ...] = ()
-    completes: str = ""
-    """What it is the name of, for completion, where the name does not tell (see completion/lines.py)."""
-    address: bool = False
-    """It may be an address, of which errors repeat no password."""
-    repeated: bool = False
-    """It takes all words that are left: the last one."""
+
+    @property
+    def required(self) -> bool:
+        """Whether it must be given."""
+        return not self.optional
+
+    @property
+    def metavar(self) -> str:
+        """The argument in the usage line."""
+        return "|".join(self.choices) or self.name
+
+    label = metavar
 
 
 @dataclass(frozen=True)
-class Option:
-    """A word that begins with a dash; with ``value`` it takes the next word, without it is a switch."""
+class Option(_Argument):
+    """An argument that begins with a dash; with ``value`` it takes the next word, without it is a switch."""
 
     flag: str
     help: str
     value: str = ""
     short: str = ""
     required: bool = False
-    choices: tuple[str, ...] = ()
-    completes: str = ""
-    """As that of Positional."""
-    many: bool = False
-    code: bool = False
-    """It is SQL or JSON, whose strings may look like an address with a password."""
+
+    @property
+    def name(self) -> str:
+        """The flag."""
+        return self.flag
+
+    @property
+    def metavar(self) -> str:
+        """The value in the usage line."""
+        return "|".join(self.choices) or self.value
+
+    @property
+    def label(self) -> str:
+        """The option and its value in a list of arguments: ``-o, --out NAME``."""
+        return f"{f'{self.short}, ' if self.short else ''}{self.flag} {self.metavar}".rstrip()
 
 
 @dataclass
 class Arguments:
-    """What was given, by positional name (``TABLE``) and flag (``--as``)."""
+    """The values by positional name (``TABLE``) and flag (``--as``), the switches, and the values of repeated ones."""
 
-    values: dict[str, str] = field(default_factory=dict)
+    values: dict[str, Any] = field(default_factory=dict)
     switches: set[str] = field(default_factory=set)
-    lists: dict[str, list[str]] = field(default_factory=dict)
+    lists: dict[str, list[Any]] = field(default_factory=dict)
 
-    def __getitem__(self, name: str) -> str:
+    def __getitem__(self, name: str) -> Any:
         return self.values[name]
 
-    def get(self, name: str) -> str | None:
-        """Give the value, None if it was not given."""
+    def get(self, name: str) -> Any:
+        """Return a value, None if it was not given."""
         return self.values.get(name)
 
-    def all(self, name: str) -> list[str]:
-        """Give the words of a positional that takes several, the values of an option given several times."""
+    def all(self, name: str) -> list[Any]:
+        """Return all values of an argument that may have several."""
         return self.lists.get(name, [])
 
     def on(self, flag: str) -> bool:
-        """Tell whether the switch was given."""
+        """Return True if the switch was given."""
         return flag in self.switches
+
+    def one_of(self, *names: str) -> str | None:
+        """Return which of these arguments was given, None for none; raise UsageError for two of them."""
+        given = [name for name in names if name in self.switches or self.get(name) is not None]
+        if len(given) > 1:
+            raise UsageError(f"{given[0]} and {given[1]} cannot be used together")
+        return given[0] if given else None
+
+
+# -- words
 
 
 @dataclass(frozen=True)
 class Word:
-    """A word of the line without its quotes; ``end`` is the offset after it."""
+    """A word of a line: its text without quotes, as it is written, its offsets, and the quote that is not closed."""
 
     text: str
-    quoted: bool
+    raw: str
+    start: int
     end: int
+    unclosed: str = ""
+
+    @property
+    def quoted(self) -> bool:
+        """Whether the word begins with a quote."""
+        return self.raw[:1] in ("'", '"')
+
+    @property
+    def is_option(self) -> bool:
+        """Whether the word is the name of an option; ``-`` alone is not."""
+        return not self.quoted and self.text.startswith("-") and self.text != "-"
 
 
-def words(line: str, start: int = 0) -> Iterator[Word]:
-    """Split a line from ``start`` on; UsageError for a quote without its partner."""
-    while line[start:].strip():
-        match = _WORD.match(line, start)
-        if not match or line[match.end() : match.end() + 1] in ("'", '"'):
-            shown = "" if "@" in line else f": {line[start:].strip()[:40]}"  # it may hold a password
-            raise UsageError(f"a quote is not closed{shown}")
-        start = match.end()
-        yield Word(_joined(match[1]), match[1][0] in "'\"", start)
+def split(line: str) -> Iterator[Word]:
+    """Split a line into words; in the last one a quote may be open."""
+    at = 0
+    while match := _WORD.match(line, at):
+        pieces = list(_PIECE.finditer(match[1]))
+        last, at = pieces[-1], match.end()
+        unclosed = next((quote for quote, end in (('"', last[2]), ("'", last[4])) if end == ""), "")
+        yield Word("".join(map(_unquote, pieces)), match[1], match.start(1), at, unclosed)
 
 
-def _joined(text: str) -> str:
-    return "".join(_plain(match) for match in _PIECE.finditer(text))
-
-
-def _plain(piece: re.Match[str]) -> str:
+def _unquote(piece: re.Match[str]) -> str:
     if piece[1] is not None:
         return piece[1].replace('""', '"')
-    return piece[3] if piece[2] is None else piece[2].replace("''", "'")
+    return piece[0] if piece[3] is None else piece[3].replace("''", "'")
 
 
-def items(text: str, flag: str) -> list[str]:
-    """Split a list at its commas; those inside quotes, brackets and parentheses belong to an item.
+def words(line: str) -> Iterator[Word]:
+    """Split a line into words; raise UsageError for a quote that is not closed."""
+    for word in split(line):
+        _check_closed(word, line)
+        yield word
 
-    ``flag`` names the option in the UsageError for a list with an empty item, or with none.
+
+def _check_closed(word: Word, line: str) -> None:
+    if word.unclosed:
+        shown = "" if "@" in line else f": {line[word.start :].strip()[:40]}"  # it may contain a password
+        raise UsageError(f"a quote is not closed{shown}")
+
+
+# -- types of arguments
+
+
+def items(text: str, name: str) -> list[str]:
+    """Split a list at its commas, except those inside quotes, brackets and parentheses.
+
+    Raise UsageError for an empty item and for an empty list; ``name`` is the option in the message.
     """
     found = [""]
     for piece in _ITEM.findall(text):
@@ -142,17 +206,41 @@ def items(text: str, flag: str) -> list[str]:
         return stripped
     named = ",".join(filter(None, stripped))
     if not named:
-        raise UsageError(f"{flag} needs at least one name")
-    raise UsageError(f"{flag} {text.strip()[:60]}: the list has an empty item; write {flag} {named[:60]}")
+        raise UsageError(f"{name} requires at least one name")
+    raise UsageError(f"{name} {text.strip()[:60]}: the list has an empty item; write {name} {named[:60]}")
 
 
-def names(text: str, flag: str) -> list[str]:
+def names(text: str, name: str) -> list[str]:
     """Return the names in a list, without the quotes of SQL around them; UsageError as `items` raises it."""
-    return [sql.unquote(item) for item in items(text, flag)]
+    return [sql.unquote(item) for item in items(text, name)]
+
+
+def at_least(minimum: int) -> Parser:
+    """Return a parser of whole numbers that are not less than ``minimum``."""
+
+    def parse_number(text: str, name: str) -> int:
+        if not re.fullmatch(r"\d{1,12}", text, re.ASCII) or int(text) < minimum:
+            raise UsageError(f"{name} must be a whole number of at least {minimum}, not {text!r}")
+        return int(text)
+
+    return parse_number
+
+
+def duration(text: str, name: str) -> float:
+    """Return the seconds of ``90s``, ``10m`` or ``1h``."""
+    from pipemagic.session.keep_alive import parse_duration
+
+    try:
+        return parse_duration(text)
+    except SessionError as error:
+        raise UsageError(f"{name}: {error.message}; {error.hint}") from None
+
+
+# -- secrets
 
 
 def refuse_secrets(line: str) -> None:
-    """UsageError if the line holds something that looks like a token; the message does not repeat it."""
+    """Raise UsageError if the line contains what looks like a token; the message does not repeat it."""
     if _SECRET.search(line):
         raise UsageError(NO_TOKEN_HERE)
 
@@ -163,107 +251,164 @@ def refuse_password(text: str) -> None:
         raise UsageError(NO_PASSWORD_HERE)
 
 
-def asks_for_help(line: str) -> bool:
-    """Return True if ``--help`` or ``-h`` is a word of the line, outside of quotes."""
-    return not {"--help", "-h"}.isdisjoint(_WORD.findall(line))
+# -- arguments
 
 
-def parse(line: str, positionals: Sequence[Positional], options: Sequence[Option], usage: str) -> Arguments:
-    """Read a whole line; UsageError says what is wrong and shows ``usage``."""
-    refuse_secrets(line)
-    found, rest = _options_anywhere(list(words(line)), options, usage)
-    for positional in positionals:
-        if rest and positional.repeated:
-            found.lists[positional.name], rest = [word.text for word in rest], []
-            for text in found.lists[positional.name]:
-                refuse_password(text)
-        elif rest:
-            if not positional.address:
-                refuse_password(rest[0].text)
-            found.values[positional.name] = _choice(rest.pop(0).text, positional.name, positional.choices)
-        elif not positional.optional:
-            raise UsageError(f"{positional.name} is missing\nusage: {usage}")
-    if rest:
-        raise UsageError(f"there are too many words\nusage: {usage}")
-    for option in options:
-        if option.required and option.flag not in found.values:
-            raise UsageError(f"{option.flag} {option.value} is missing\nusage: {usage}")
-    return found
+@dataclass(frozen=True)
+class Assigned:
+    """A word and the argument it belongs to: None for an unknown option and for a positional too many.
+
+    ``flag`` is the option's name as written, '' if the word is a value. ``value`` is None for an option without ``=``.
+    """
+
+    word: Word
+    argument: Option | Positional | None
+    flag: str
+    value: str | None
 
 
-def _options_anywhere(given: list[Word], options: Sequence[Option], usage: str) -> tuple[Arguments, list[Word]]:
-    found, rest, following = Arguments(), [], iter(given)
-    for word in following:
-        if word.quoted or not word.text.startswith("-") or word.text == "-":
-            rest.append(word)
+def find_option(name: str, options: Sequence[Option]) -> Option | None:
+    """Return the option with that long or short name, None if there is none."""
+    return next((option for option in options if name in (option.flag, option.short)), None)
+
+
+def assign(given: Iterable[Word], positionals: Sequence[Positional], options: Sequence[Option]) -> Iterator[Assigned]:
+    """Assign words to arguments, without any check."""
+    remaining = iter(positionals)
+    place: Positional | None = None
+    waiting: Option | None = None
+    for word in given:
+        if waiting is not None:
+            yield Assigned(word, waiting, "", word.text)
+            waiting = None
+        elif word.is_option:
+            flag, equals, value = word.text.partition("=")
+            option = find_option(flag, options)
+            yield Assigned(word, option, flag, value if equals else None)
+            waiting = option if option is not None and option.value and not equals else None
         else:
-            _store(found, word, following, options, usage)
-    return found, rest
+            place = place if place is not None and place.many else next(remaining, None)
+            yield Assigned(word, place, "", word.text)
+
+
+def argument_at(
+    line: str, at: int, positionals: Sequence[Positional], options: Sequence[Option]
+) -> tuple[Assigned, list[Assigned]]:
+    """Return the word at an offset with its argument, and the words before it; between words it is an empty one."""
+    found = list(split(line))
+    current = next((word for word in found if word.start <= at <= word.end), Word("", "", at, at))
+    *before, here = assign([*(word for word in found if word.end < at), current], positionals, options)
+    return here, before
+
+
+def given_values(assigned: Iterable[Assigned]) -> Arguments:
+    """Return the values of the options on a line that may be incomplete or wrong; nothing is checked or converted."""
+    pairs = ((one.argument.name, one.value) for one in assigned if isinstance(one.argument, Option))
+    return Arguments({name: value for name, value in pairs if value})
+
+
+def waiting_option(assigned: Sequence[Assigned]) -> Option | None:
+    """Return the option at the end that has no value yet, None if there is none."""
+    last = assigned[-1] if assigned else None
+    if last is None or not last.flag or last.value is not None or not isinstance(last.argument, Option):
+        return None
+    return last.argument if last.argument.value else None
+
+
+def leading_options(line: str, options: Sequence[Option]) -> tuple[list[Assigned], str]:
+    """Return the options at the beginning of a line, and the rest of the line.
+
+    A ``--`` that stands alone begins a comment of SQL.
+    """
+    found: list[Assigned] = []
+    for one in assign(split(line), (), options):
+        if one.word.raw == "--" or (one.argument is None and not one.flag):
+            return found, line[one.word.start :]
+        found.append(one)
+    return found, ""
 
 
 def leading(line: str, options: Sequence[Option], usage: str) -> tuple[Arguments, str]:
-    """Read the options at the beginning of a line; give them and the rest of the line as it stands.
-
-    A ``--`` that stands alone is no option: it begins a comment of SQL.
-    """
-    found, end = Arguments(), 0
-    following = words(line) if line.lstrip().startswith("-") else iter(())
-    while re.match(r"\s*-(?!-?(\s|$))", line[end:]):
-        end = _store(found, next(following), following, options, usage)
-    return found, line[end:].lstrip()
-
-
-def _store(found: Arguments, word: Word, following: Iterator[Word], options: Sequence[Option], usage: str) -> int:
-    """Take in an option and its value, which may be the next word; give the offset after it."""
-    option, inline = _find(word.text, options, usage)
-    if option.flag in found.values and not option.many:
-        raise UsageError(f"{option.flag} stands there twice")
-    if not option.value:
-        if inline is not None:
-            raise UsageError(f"{option.flag} takes no value")
-        found.switches.add(option.flag)
-        return word.end
-    if inline is None:
-        value = next(following, None)
-        if value is None:
-            raise UsageError(f"{option.flag} needs a value: {option.flag} {option.value}")
-        inline, word = value.text, value
-    if not option.code:
-        refuse_password(inline)
-    found.values[option.flag] = _choice(inline, option.flag, option.choices)
-    if option.many:
-        found.lists.setdefault(option.flag, []).append(found.values[option.flag])
-    return word.end
+    """Parse the options at the beginning of a line; return them and the rest of the line."""
+    text = line.lstrip()
+    if not text.startswith("-"):
+        return Arguments(), text
+    found, rest = leading_options(line, options)
+    for one in found:
+        _check_closed(one.word, line)
+    return _collect(found, options, usage), rest
 
 
-def _find(word: str, options: Sequence[Option], usage: str) -> tuple[Option, str | None]:
-    name, equals, value = word.partition("=")
-    for option in options:
-        if name in (option.flag, option.short):
-            return option, value if equals else None
-    if ("token" in name.lower() and "env" not in name.lower()) or name.lower() == "--jwt":
-        raise UsageError(NO_TOKEN_HERE)
-    flags = [option.flag for option in options]
-    near = difflib.get_close_matches(name, flags, n=1, cutoff=0.5)
+def parse(line: str, positionals: Sequence[Positional], options: Sequence[Option], usage: str) -> Arguments:
+    """Parse a whole line; raise UsageError, which shows ``usage``, if it does not match the arguments."""
+    refuse_secrets(line)
+    found = _collect(assign(list(words(line)), positionals, options), options, usage)
+    required: list[Positional | Option] = [*positionals, *options]
+    for argument in required:
+        if argument.required and argument.name not in found.values:
+            shown = f"{argument.flag} {argument.value}" if isinstance(argument, Option) else argument.name
+            raise UsageError(f"{shown} is missing\nusage: {usage}")
+    return found
+
+
+def _collect(assigned: Iterable[Assigned], options: Sequence[Option], usage: str) -> Arguments:
+    """Convert the values of a line; raise UsageError for those that do not match their arguments."""
+    found, given = Arguments(), list(assigned)
+    for one in given:
+        argument = one.argument
+        if argument is None and one.flag:
+            raise _unknown_option(one.flag, options, usage)
+        if argument is None:
+            raise UsageError(f"too many arguments\nusage: {usage}")
+        if isinstance(argument, Option) and one.flag:
+            if argument.flag in found.values and not argument.many:
+                raise UsageError(f"{argument.flag} can be used only once")
+            if not argument.value:
+                if one.value is not None:
+                    raise UsageError(f"{argument.flag} takes no value")
+                found.switches.add(argument.flag)
+        if one.value is not None:
+            value = found.values[argument.name] = _convert(argument, one.value)
+            if argument.many:
+                found.lists.setdefault(argument.name, []).append(value)
+    if (waiting := waiting_option(given)) is not None:
+        raise UsageError(f"{waiting.flag} requires a value: {waiting.flag} {waiting.value}")
+    return found
+
+
+def _convert(argument: Option | Positional, text: str) -> Any:
+    if not argument.code:
+        refuse_password(text)
+    if argument.choices:
+        choice = next((one for one in argument.choices if one.lower() == text.lower()), None)
+        if choice is None:
+            raise UsageError(f"{argument.name} must be one of {', '.join(argument.choices)}, not {text!r}")
+        return choice
+    return text if argument.type is None else argument.type(text, argument.name)
+
+
+def _unknown_option(flag: str, options: Sequence[Option], usage: str) -> UsageError:
+    name = flag.lower()
+    if ("token" in name and "env" not in name) or name == "--jwt":
+        return UsageError(NO_TOKEN_HERE)
+    near = difflib.get_close_matches(flag, [option.flag for option in options], n=1, cutoff=0.5)
     hint = f", did you mean {near[0]}?" if near else ""
-    raise UsageError(f"unknown option {name}{hint}\nusage: {usage}")
+    return UsageError(f"unknown option {flag}{hint}\nusage: {usage}")
 
 
-def _choice(value: str, name: str, choices: tuple[str, ...]) -> str:
-    if choices and value not in choices:
-        raise UsageError(f"{name} is one of {', '.join(choices)}; not {value!r}")
-    return value
+def asks_for_help(line: str) -> bool:
+    """Return True if ``--help`` or ``-h`` is a word of the line, outside of quotes."""
+    return any(word.raw in ("--help", "-h") for word in split(line))
 
 
 def usage_of(head: str, positionals: Sequence[Positional], options: Sequence[Option]) -> str:
-    """Give the usage line: ``head`` and what can stand after it, the optional in brackets."""
+    """Return the usage line: ``head`` and the arguments, optional ones in brackets."""
     parts = [head]
     for positional in positionals:
-        shown = "|".join(positional.choices) or positional.name + ("..." if positional.repeated else "")
-        parts.append(f"[{shown}]" if positional.optional else shown)
+        shown = positional.metavar + ("..." if positional.many and not positional.choices else "")
+        parts.append(shown if positional.required else f"[{shown}]")
     for option in options:
-        value = "|".join(option.choices) or option.value
         flag = f"{option.short}|{option.flag}" if option.short else option.flag
-        shown = f"{flag} {value}".rstrip()
+        shown = f"{flag} {option.metavar}".rstrip()
         parts.append((shown if option.required else f"[{shown}]") + ("..." if option.many else ""))
     return " ".join(parts)

@@ -1,12 +1,13 @@
-"""Putting the magics into a shell, and taking them out again so that nothing of them is left.
+"""Load the magics into a shell, and unload them completely.
 
-Loading must be quick and write nothing: whatever is slow to import waits until the first command needs it.
+Loading must be quick and write nothing: slow imports wait for the first command that needs them.
 """
 
 from __future__ import annotations
 
 import atexit
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -17,61 +18,104 @@ from IPython.core.interactiveshell import InteractiveShell
 from pipemagic.errors import SessionError
 from pipemagic.notebook.completion.matcher import Matcher, matcher_of
 from pipemagic.notebook.display import warn
-from pipemagic.notebook.kernel import KernelInspection
-from pipemagic.notebook.limits import restore
 from pipemagic.notebook.magics import PipeMagics
 
 Magic = Callable[..., Any]
 
+_log = logging.getLogger(__name__)
+
+
+class KernelInspection:
+    """Shift+Tab in the text of the magics: a replacement of `do_inspect` of one kernel.
+
+    A front end sends an inspect request with the whole cell. IPython's kernel reads it as Python and looks up the name
+    at the cursor among the variables. It has no hook for other languages, so the attribute of the kernel object hides
+    the method of its class. Cells without a magic at the cursor go to the kernel as before.
+    """
+
+    def __init__(self, kernel: object, magics: PipeMagics) -> None:
+        self._kernel = kernel
+        self._magics = magics
+        self._installed = True
+        self._replaced: Magic | None = vars(kernel).get("do_inspect")  # of another extension
+        self._inspect: Magic = kernel.do_inspect  # type: ignore[attr-defined]
+        kernel.do_inspect = self  # type: ignore[attr-defined]
+
+    def __call__(self, code: str, cursor_pos: int, detail_level: int = 0, *args: Any, **options: Any) -> Any:
+        """Answer an inspect request, as `ipykernel.kernelbase.Kernel.do_inspect` does."""
+        data = self._data(code, cursor_pos, detail_level) if self._installed else None
+        if data is None:
+            return self._inspect(code, cursor_pos, detail_level, *args, **options)
+        return {"status": "ok", "found": bool(data), "data": data, "metadata": {}}
+
+    def _data(self, code: str, cursor_pos: int, detail_level: int) -> dict[str, str] | None:
+        from pipemagic.notebook.completion.inspection import inspect_cell
+
+        try:
+            return inspect_cell(self._magics, code, cursor_pos, full=detail_level > 0)
+        except Exception:  # noqa: BLE001 - an error would leave the request without a reply
+            _log.warning("inspection failed", exc_info=True)
+            return None
+
+    def remove(self) -> None:
+        """Restore the kernel; if another extension has replaced this in turn, only pass requests on."""
+        self._installed = False
+        if vars(self._kernel).get("do_inspect") is not self:
+            return
+        if self._replaced is None:
+            del self._kernel.do_inspect
+        else:
+            self._kernel.do_inspect = self._replaced
+
 
 @dataclass
 class _Loaded:
-    """What was put into a shell, and the magics of others that had their places before."""
+    """The additions to a shell, and the magics of other extensions that they replaced."""
 
     magics: PipeMagics
+    functions: dict[tuple[str, str], Magic]  # by kind and name
+    replaced: dict[tuple[str, str], Magic]
     matcher: Matcher
-    replaced: dict[tuple[str, str], Magic]  # (kind, name) -> the other extension's function
-    hints: dict[str, Magic]  # line magics of JupySQL, which say what to type
-    inspection: KernelInspection | None  # None in a terminal, where there is no kernel
+    inspection: KernelInspection | None  # None in a terminal, which has no kernel
 
 
 _loaded: WeakKeyDictionary[InteractiveShell, _Loaded] = WeakKeyDictionary()
 
 
 def load(shell: InteractiveShell) -> None:
-    """Register %pipedb, %sql and %%sql; what is there of the same name is given back by unload().
+    """Register %pipedb, %sql and %%sql; unload() restores the magics that they replace.
 
-    %sqlcmd and %sqlplot are registered where no other extension has them.
+    %sqlcmd and %sqlplot are registered unless another extension has them.
     """
     if shell in _loaded:
         return
     magics = PipeMagics(shell)
     table = shell.magics_manager.magics
-    replaced = {
-        (kind, name): table[kind][name]
-        for kind, functions in magics.magics.items()
-        for name in functions
-        if name in table[kind]
+    before = {(kind, name): function for kind, of_kind in table.items() for name, function in of_kind.items()}
+    functions = {
+        (kind, name): function for kind, of_kind in magics.magics.items() for name, function in of_kind.items()
     }
+    replaced = {key: before[key] for key in functions if key in before}
     shell.register_magics(magics)
-    hints = _hints(magics, table["line"])
-    for name, function in hints.items():
-        shell.magics_manager.register_function(function, "line", name)
-    _configurables(shell).append(magics.preferences)  # for %config
+    for name, function in (("sqlcmd", magics.sqlcmd), ("sqlplot", magics.sqlplot)):  # which only show what to type
+        if ("line", name) not in before:
+            shell.magics_manager.register_function(function, "line", name)
+            functions["line", name] = function
+    _configurables(shell).append(magics.settings)  # for %config
     matcher = matcher_of(magics)
     shell.Completer.custom_matchers.append(matcher)
     kernel = getattr(shell, "kernel", None)
     inspection = KernelInspection(kernel, magics) if hasattr(kernel, "do_inspect") else None
-    _loaded[shell] = _Loaded(magics, matcher, replaced, hints, inspection)
+    _loaded[shell] = _Loaded(magics, functions, replaced, matcher, inspection)
     atexit.register(magics.shut_down)
     if replaced:
         names = " and ".join(sorted({f"{'%%' if kind == 'cell' else '%'}{name}" for kind, name in replaced}))
         owners = ", ".join(sorted({_owner(function) for function in replaced.values()}))
-        warn(f"pipemagic now answers to {names}, which {owners} did; %unload_ext pipemagic gives them back.")
+        warn(f"pipemagic replaces {names} of {owners}; %unload_ext pipemagic restores them.")
 
 
 def loaded_magics() -> PipeMagics:
-    """Give the magics of the shell that runs; SessionError if there are none."""
+    """Return the magics of the running shell; raise SessionError if they are not loaded."""
     shell = get_ipython()
     loaded = None if shell is None else _loaded.get(shell)
     if loaded is None:
@@ -80,7 +124,7 @@ def loaded_magics() -> PipeMagics:
 
 
 def unload(shell: InteractiveShell) -> None:
-    """Close the connections and leave the shell as load() found it."""
+    """Close the connections and restore the shell."""
     loaded = _loaded.pop(shell, None)
     if loaded is None:
         return
@@ -90,33 +134,21 @@ def unload(shell: InteractiveShell) -> None:
     if loaded.inspection is not None:
         loaded.inspection.remove()
     table = shell.magics_manager.magics
-    for kind, functions in loaded.magics.magics.items():
-        for name, function in functions.items():
-            if table[kind].get(name) != function:
-                continue  # yet another extension has taken the name since
-            if (kind, name) in loaded.replaced:
-                table[kind][name] = loaded.replaced[kind, name]
-            else:
-                del table[kind][name]
-    for name, function in loaded.hints.items():
-        if table["line"].get(name) == function:
-            del table["line"][name]
+    for (kind, name), function in loaded.functions.items():
+        if table[kind].get(name) != function:
+            continue  # another extension has registered the name since
+        if (kind, name) in loaded.replaced:
+            table[kind][name] = loaded.replaced[kind, name]
+        else:
+            del table[kind][name]
     shell.magics_manager.registry.pop(type(loaded.magics).__name__, None)
-    for ours in (loaded.magics, loaded.magics.preferences):  # IPython itself adds the magics
-        kept = [one for one in _configurables(shell) if one is not ours]
-        _configurables(shell)[:] = kept
-    restore()
+    ours = (loaded.magics, loaded.magics.settings)  # IPython itself adds the magics
+    _configurables(shell)[:] = [one for one in _configurables(shell) if not any(one is mine for mine in ours)]
     loaded.magics.shut_down()
 
 
-def _hints(magics: PipeMagics, taken: Mapping[str, Magic]) -> dict[str, Magic]:
-    """Return the magics of JupySQL that only say what to type here, but for those that another extension has."""
-    hints: dict[str, Magic] = {"sqlcmd": magics.sqlcmd, "sqlplot": magics.sqlplot}
-    return {name: function for name, function in hints.items() if name not in taken}
-
-
 def _configurables(shell: InteractiveShell) -> list[Any]:
-    """Give what %config sets: a list of whatever is configurable, which IPython declares too narrowly."""
+    """Return the objects that %config sets; IPython declares the list too narrowly."""
     found: list[Any] = shell.configurables
     return found
 

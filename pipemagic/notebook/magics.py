@@ -1,12 +1,18 @@
-"""%pipedb, %sql and %%sql: arguments in, one call of the session, the value out."""
+"""The magics %pipedb, %sql and %%sql: parse the line, call the session, return the value."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from functools import cached_property, partial
+import re
+from collections import ChainMap
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from IPython.core.error import UsageError
+from IPython.core.formatters import DisplayFormatter
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import (
     Magics,
@@ -17,32 +23,38 @@ from IPython.core.magic import (
     no_var_expand,
 )
 
-from pipemagic.errors import PipemagicError
-from pipemagic.notebook import asking, inquiring, saving
-from pipemagic.notebook.delivering import deliver
-from pipemagic.notebook.display import say, short_traceback, show
-from pipemagic.notebook.missing_tables import with_frame
+from pipemagic import sql
+from pipemagic.errors import PipemagicError, StatementError
+from pipemagic.notebook import sql_options
+from pipemagic.notebook.display import KEPT, RowLimit, say, show
+from pipemagic.notebook.load_hint import add_load_hint
 from pipemagic.notebook.notes import FOUND_IN, Notes, notes_on
-from pipemagic.notebook.preferences import PipeMagic
-from pipemagic.notebook.progress import shown
+from pipemagic.notebook.progress import show_progress
+from pipemagic.notebook.results import Results
+from pipemagic.notebook.settings import PipeMagic
+from pipemagic.text import escape_controls, mask_passwords
 
 if TYPE_CHECKING:
-    from pipemagic.notebook.arguments import Arguments
-    from pipemagic.session import CellResult, Session
+    from pipemagic.notebook.sql_options import SqlOptions
+    from pipemagic.session import Session
     from pipemagic.session.cell import Cell
+    from pipemagic.session.snippets import Snippet, Snippets
 
 _log = logging.getLogger(__name__)
+
+_MAYBE_JUPYSQL = re.compile(r"-|\S+\s*\Z|.*://|\w+\s*=\s*<<")
+"""Matches every first line with syntax of JupySQL: options, a connection, an address, ``name = <<``."""
 
 
 @magics_class
 class PipeMagics(Magics):
-    """The magics of one shell and the session behind them, which is made by their first use."""
+    """The magics of one shell; their session is created at the first use."""
 
     shell: InteractiveShell
 
     def __init__(self, shell: InteractiveShell) -> None:
         super().__init__(shell)
-        self._notes: list[str] = []  # on the SQL of the cell that runs
+        self._notes: list[str] = []  # on the SQL of the running cell
 
     @property
     def user_ns(self) -> dict[str, Any]:
@@ -51,75 +63,80 @@ class PipeMagics(Magics):
         return variables
 
     @cached_property
-    def preferences(self) -> PipeMagic:
-        """What the user prefers, as ``%config`` sets it."""
+    def settings(self) -> PipeMagic:
+        """The settings that ``%config`` shows."""
         return PipeMagic.of_shell(self.shell)
 
     @cached_property
     def session(self) -> Session:
         """The session of this shell."""
         from pipemagic.frames.arrow_polars import import_package
-        from pipemagic.notebook.prompts import ask_token
+        from pipemagic.notebook.display import ask_token
         from pipemagic.session import Session
 
         self.shell.events.register("post_run_cell", self._after_cell)
-        wanted = self.preferences
+        settings = self.settings
         return Session(
             ask_token=ask_token,
-            tell=say,
-            default=lambda: wanted.connection,
-            default_of_project=lambda: wanted.connection_of_project,
-            reads_ahead=lambda: wanted.read_ahead,
-            while_starting=lambda: import_package(wanted.type),
+            notify=say,
+            default=lambda: settings.connection,
+            default_of_project=lambda: settings.connection_of_project,
+            reads_ahead=lambda: settings.read_ahead,
+            while_starting=lambda: import_package(settings.type),
         )
+
+    @cached_property
+    def _row_limit(self) -> RowLimit:
+        return RowLimit(self.shell.display_formatter or DisplayFormatter())
 
     @no_var_expand
     @needs_local_scope
     @line_cell_magic
     def sql(self, line: str, cell: str | None = None, local_ns: Mapping[str, Any] | None = None) -> Any:
-        """Run SQL on the current connection; the value is the DataFrame of the last statement with columns.
+        """Run SQL on the current connection and return the DataFrame of the last statement with columns.
 
-        One statement, or several with ; between them::
+        One statement, or several separated by semicolons::
 
             %%sql
             SELECT origin, count(*) AS n FROM flights GROUP BY origin
 
-        The values of the notebook's variables, and the result under a name of its own::
+        With the values of variables; the result is stored in a variable::
 
             %%sql -o late --limit 1000
             SELECT * FROM flights WHERE dep_delay > :minutes AND origin IN :airports
 
-        All or nothing; another connection; a plan; a value in Python::
+        All or nothing on another connection; a query plan; a value in Python::
 
             %%sql --atomic --on flights
             %sql --explain SELECT * FROM flights WHERE origin = 'JFK'
             n = %sql SELECT count(*) FROM flights
 
-        %pipedb help sql lists every option; %pipedb help parameters, transactions, results and limits tell more.
+        %pipedb help sql lists all options; see also %pipedb help parameters, transactions, results and limits.
         """
-        from pipemagic.notebook import jupysql
-
         variables: dict[str, Any] = self.shell.user_ns
         with short_traceback():
-            jupysql.refuse_sql(line, cell, self.session, variables)
-            args, text = asking.read(line, cell)
+            if _MAYBE_JUPYSQL.match((line.strip() or (cell or "").lstrip()).partition("\n")[0]):
+                from pipemagic.notebook import jupysql
+
+                jupysql.refuse_sql(line, cell, self.session, variables)
+            options, text = sql_options.parse(line, cell)
             self.session.wire.begin()
             try:
-                return self._sql(asking.question(args, text, local_ns, variables), args, variables)
+                return self._sql(options, text, sql_options.parameter_values(options, local_ns, variables))
             except PipemagicError as error:
-                raise with_frame(error, variables, args) from None
+                raise add_load_hint(error, variables, options.on) from None
 
     @no_var_expand
     @line_magic
     def pipedb(self, line: str) -> Any:
-        """Connect to databases and look after them.
+        """Connect to databases and manage them.
 
-        A database of the service that comes along, or one at an address::
+        Connect to a database of the embedded service, or to one by its address::
 
             %pipedb connect
             %pipedb connect libsql://flights-acme.example.com --token-env FLIGHTS_TOKEN
 
-        What is there, a DataFrame into a table, what is open::
+        List the tables, load a DataFrame into a table, show the state of the connection::
 
             %pipedb tables
             %pipedb load frame --table flights
@@ -131,11 +148,11 @@ class PipeMagics(Magics):
 
         self.session.wire.begin()
         with short_traceback():
-            return run(line, Context(self.session, self.user_ns, self.preferences))
+            return run(line, Context(self.session, self.user_ns, self.settings))
 
     @no_var_expand
     def sqlcmd(self, line: str) -> None:
-        """Show the line of %pipedb that does what this line does in JupySQL."""
+        """Raise UsageError with the %pipedb line that replaces this line of JupySQL."""
         from pipemagic.notebook import jupysql
 
         with short_traceback():
@@ -143,52 +160,117 @@ class PipeMagics(Magics):
 
     @no_var_expand
     def sqlplot(self, line: str) -> None:
-        """Show the line of %pipedb that draws what this line draws in JupySQL."""
+        """Raise UsageError with the %pipedb line that replaces this line of JupySQL."""
         from pipemagic.notebook import jupysql
 
         with short_traceback():
             jupysql.refuse_sqlplot(line, self.session, self.user_ns)
 
-    def _sql(self, asked: asking.Question, args: Arguments, variables: dict[str, Any]) -> Any:
+    def _sql(self, options: SqlOptions, text: str, values: Mapping[str, Any]) -> Any:
         """Run, explain or save the SQL of a cell; return its value."""
-        if args.on("--explain") or args.on("--dry-run"):
-            return inquiring.answer(self.session, asked, args, variables)
-        name, value = args.get("--save"), None
-        snippet = None if name is None else saving.wished(name, asked, self.session.snippets)
-        if not args.on("--no-execute"):
-            ready = self.session.read(asked.text, asked.values, source=asked.source, using=asked.using)
-            asking.check_cell(ready, args, self.preferences)
-            value = deliver(partial(self._run, ready, args), args, variables, self.preferences)
+        source, bound, value = options.file or "", False, None
+        if options.jinja:
+            from pipemagic.session import templates
+
+            rendered = templates.render(text, values, source=source)
+            source = f"{source} as rendered" if source else templates.RENDERED
+            text, values, bound = rendered.text, ChainMap(rendered.bound, dict(values)), bool(rendered.bound)
+        snippets = self.session.snippets
+        snippet = None if options.save is None else _snippet(options, text, snippets, bound=bound)
+        if not options.no_execute:
+            cell = self.session.read(text, values, source=source, using=options.with_)
+            explains = options.explain or options.dry_run
+            value = self._explain(cell, options) if explains else self._run(cell, options)
         if snippet is not None:
-            saving.keep(snippet, self.session.snippets, args, self.preferences)
+            snippets.save(snippet)
+            if not (options.quiet or self.settings.quiet):
+                say(f"Saved {snippet.name}.")
         return value
 
-    def _run(self, cell: Cell, args: Arguments) -> CellResult:
-        """Run a cell, with progress while a large result comes."""
-        with shown("rows received", self.preferences) as progress:
-            result = self.session.run_cell(cell, on=args.get("--on"), options=asking.run_options(args, progress))
-        if FOUND_IN.search(cell.text) and self.preferences.notes and not (self.preferences.quiet or args.on("--quiet")):
-            try:
-                schema = self.session.connection(args.get("--on")).schema
-                self._notes += [line for line in notes_on(cell, schema) if line not in self._notes]
-            except Exception:  # noqa: BLE001 - the statements have run: their result matters more
-                _log.exception("no notes on a cell")
-        return result
+    def _run(self, cell: Cell, options: SqlOptions) -> Any:
+        """Run a cell, deliver its results, and return its value."""
+        settings = self.settings
+        if taken := set(options.out) & set(cell.names):
+            name = min(taken)
+            raise UsageError(f"--out {name} and `-- name: {name}` name the same variable")
+        if not (options.confirm or settings.confirm or all(one.only_reads for one in cell.statements)):
+            from pipemagic.session.guards import check_where
+
+            check_where(cell)
+        results = Results(options, settings, self.shell.user_ns, self._row_limit)
+        started = perf_counter()
+        try:
+            with show_progress("rows received", settings) as progress:
+                result = self.session.run_cell(cell, on=options.on, options=options.run_options(progress))
+        except StatementError as error:
+            results.deliver_failed(error.cell, perf_counter() - started)
+            raise
+        seconds = perf_counter() - started
+        if settings.notes and not results.quiet and FOUND_IN.search(cell.text):
+            self._note(cell, options.on)
+        return results.deliver(result, seconds)
+
+    def _note(self, cell: Cell, on: str | None) -> None:
+        """Collect notes on the SQL of a cell, which are shown below it."""
+        try:
+            schema = self.session.connection(on).schema
+            self._notes += [line for line in notes_on(cell, schema) if line not in self._notes]
+        except Exception:  # noqa: BLE001 - the statements have run: their result matters more
+            _log.exception("no notes on a cell")
+
+    def _explain(self, cell: Cell, options: SqlOptions) -> Any:
+        """Return the query plans, or the descriptions of the statements; with ``--out`` store them in a variable."""
+        if len(options.out) > 1:
+            flag = "--explain" if options.explain else "--dry-run"
+            raise UsageError(f"{flag} returns one value; --out must name one variable")
+        explain = self.session.explain if options.explain else self.session.describe
+        value = explain(cell, on=options.on)
+        if not options.out:
+            return value
+        self.user_ns[options.out[0]] = value
+        return None
 
     def shut_down(self) -> None:
-        """Close what the session holds, if there is one."""
+        """Close the session, if there is one."""
+        self._row_limit.clear()
         if "session" in self.__dict__:
             self.shell.events.unregister("post_run_cell", self._after_cell)
             self.session.shut_down()
             del self.__dict__["session"]
 
     def _after_cell(self, result: object = None) -> None:  # noqa: ARG002
-        """Show below a cell the notes on its SQL, and what it said on the wire, if that is wanted."""
+        """Show the notes on the SQL of a cell below it, and its requests if that is switched on."""
+        self._row_limit.clear()
         notes, self._notes = self._notes, []
         if notes:
             show(Notes(tuple(notes)))
         wire = self.session.wire
         if wire.end() and wire.on:
-            from IPython.display import display
+            show(wire.last)
 
-            display(wire.last)  # type: ignore[no-untyped-call]
+
+def _snippet(options: SqlOptions, text: str, snippets: Snippets, *, bound: bool) -> Snippet:
+    """Return the snippet to save, checked; ``bound`` is True if a template bound values in the text."""
+    from pipemagic.session.snippets import Snippet
+
+    if bound:
+        raise UsageError("--save cannot store the values of | bind; write :name instead")
+    statements = sql.split(text)
+    snippet = Snippet(str(options.save), statements[0].text if len(statements) == 1 else text, tuple(options.with_))
+    snippets.check(snippet)
+    return snippet
+
+
+@contextmanager
+def short_traceback() -> Iterator[None]:
+    """Show errors of pipemagic without a traceback, and bugs with one. Both stop Run All."""
+    try:
+        yield
+    except PipemagicError as error:
+        # computed here: `error` is unbound after this block
+        lines = escape_controls(mask_passwords(f"{error.code}: {error}"), keep=KEPT).split("\n")
+        error._render_traceback_ = lambda: lines  # type: ignore[attr-defined]
+        raise
+    except UsageError as error:  # IPython prints its text without escaping
+        error.args = (escape_controls(mask_passwords(str(error)), keep=KEPT),)
+        raise

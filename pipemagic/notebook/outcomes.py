@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from pipemagic.counts import duration, plural
 from pipemagic.errors import TransactionLost
 from pipemagic.hrana.stream import Tx
+from pipemagic.text import format_duration, plural
 
 if TYPE_CHECKING:
     from pipemagic.management_api.models import DatabaseInfo, Group
@@ -47,7 +47,7 @@ def keep_alive(connection: Connection, seconds: float | None) -> str:
     connection.keep_alive(seconds)
     if seconds is None:
         return f"{connection.name} is no longer kept alive between cells."
-    return f"{connection.name} is kept alive for {duration(seconds)} after each cell."
+    return f"{connection.name} is kept alive for {format_duration(seconds)} after each cell."
 
 
 def commit(connection: Connection) -> str:
@@ -68,7 +68,7 @@ def rollback(connection: Connection) -> str:
                 raise
             case Tx.LOST:  # it ended with its service
                 connection.rollback()
-        return "The server had already rolled it back."
+        return "The server had already rolled the transaction back."
 
 
 def retry(connection: Connection) -> str:

@@ -1,7 +1,8 @@
-"""The result of ``%pipedb plot``: one picture in a notebook, a line in a terminal, and a file on request."""
+"""The result of ``%pipedb plot``: a picture in a notebook, a line of text in a terminal, or a file."""
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -16,16 +17,16 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from pipemagic.explore.plotted import Summary
+    from pipemagic.explore.plot_query import Summary
 
 
 @dataclass(frozen=True, repr=False)
 class Plot:
-    """A drawn summary: its ``axes``. A notebook shows the figure, a terminal a line that says how to save it."""
+    """A plot on ``axes``, displayed as a picture in a notebook and as a line of text in a terminal."""
 
     axes: Axes
     shown: bool
-    """Whether a window or a widget shows the figure already."""
+    """Whether a window or a widget already shows the figure."""
 
     @property
     def figure(self) -> Figure:
@@ -33,12 +34,13 @@ class Plot:
         return cast("Figure", self.axes.figure)
 
     def save(self, file: str | Path) -> None:
-        """Write the figure to a file; its suffix says in which form: ``.png``, ``.svg``, ``.pdf``."""
-        path = Path(file).expanduser()
+        """Write the figure to a file in the format of its suffix: ``.png``, ``.svg``, ``.pdf``."""
+        path = Path(os.path.expanduser(file))
         try:
             self.figure.savefig(path)
         except ValueError as error:
-            raise PlotError(f"{path.name} cannot be written: {error}", hint="name it .png, .svg or .pdf") from None
+            hint = "use a name that ends in .png, .svg or .pdf"
+            raise PlotError(f"{path.name} cannot be written: {error}", hint=hint) from None
         except OSError as error:
             raise PlotError(f"{path} cannot be written: {error.strerror or error}") from None
 
@@ -51,11 +53,11 @@ class Plot:
             return bundle
         formatter = getattr(get_ipython(), "display_formatter", None)
         formats = formatter.format(self.figure)[0] if formatter is not None else {}
-        images = {mime: data for mime, data in formats.items() if mime.startswith("image/")}  # as %config says
+        images = {mime: data for mime, data in formats.items() if mime.startswith("image/")}
         return bundle | (images or {"image/png": print_figure(self.figure, base64=True)})  # type: ignore[no-untyped-call]
 
 
 def plot(summary: Summary) -> Plot:
-    """Draw a summary on a figure of its own; UnsupportedError without matplotlib."""
+    """Draw a summary on a new figure. Raise UnsupportedError without matplotlib."""
     axes = drawing.draw(summary)
     return Plot(axes, drawing.is_shown(axes))

@@ -1,7 +1,7 @@
 """The service as a child process: ``python -m pipemagic.service``. See `pipemagic.launcher`.
 
-The first line on standard output is one JSON object: url, organization and pid, or error, hint and code. After it the
-process is independent of its parent, apart from what the options ask for.
+The first line on standard output is one JSON object: url, organization and pid, or error, hint and code. After
+that, the process does not depend on its parent, unless an option requires it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pipemagic.service.settings import IDLE_TIMEOUT, Settings  # noqa: E402
 def _announce(line: dict[str, Any]) -> None:
     sys.stdout.write(json.dumps(line) + "\n")
     sys.stdout.flush()
-    os.dup2(2, 1)  # the starter's pipe is no longer needed: what is printed now goes to the log
+    os.dup2(2, 1)  # the starter's pipe is no longer needed: later output goes to the log
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -33,7 +33,7 @@ PREFLIGHT_AGE = 7200
 LONGEST_HOST = 300
 """Bytes of a Host header that count: a domain name has at most 253."""
 CLIENT_CLOSED = 499
-"""The status, in metrics and logs, of a request whose client hung up before the response. nginx uses the same."""
+"""The status, in metrics and logs, of a request whose client disconnected before the response. nginx uses the same."""
 OLD_HTTP_LIMIT = 128 * MB
 """Largest response, in bytes, to a client of HTTP/1.0, which has no chunks: its length must be known first."""
 
@@ -126,7 +126,7 @@ class Errors:
             else:
                 await self._app(scope, receive, send)
         except Disconnected:
-            _log.debug("%s %s: the client hung up", scope["method"], scope["path"])
+            _log.debug("%s %s: the client disconnected", scope["method"], scope["path"])
         except Exception as error:
             if isinstance(error, Refused):
                 refused = error

@@ -52,7 +52,7 @@ class Leases:
         return self._ended.is_set()
 
     async def hold(self, receive: Receive) -> None:
-        """Hold one lease until its client hangs up or the service stops."""
+        """Hold one lease until its client disconnects or the service stops."""
         self.open += 1
         if self._timer is not None:
             self._timer.cancel()

@@ -1,7 +1,7 @@
 """ASGI endpoints whose work is done by the executor.
 
 An endpoint checks the token before it reads more than a small body, reads the body within its limits, runs a handler in
-a worker, and sends the response. Meanwhile it watches for a client that hangs up.
+a worker, and sends the response. Meanwhile it watches for a client that disconnects.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ CLOSE = {"connection": "close"}
 """The header of a response after which the connection cannot be used: the rest of a body is not read."""
 
 _WATCH_AFTER = 0.01
-"""Seconds after which hang-ups of a client are watched for: most requests have ended by then."""
+"""Seconds after which a disconnect of the client is watched for: most requests have ended by then."""
 
 
 class Disconnected(Exception):
-    """The client hung up, so no response is sent."""
+    """The client disconnected, so no response is sent."""
 
 
 class CancelToken:
-    """Cancellation of one request, from any thread: its client hung up, or the service is stopping."""
+    """Cancellation of one request, from any thread: its client disconnected, or the service is stopping."""
 
     def __init__(self) -> None:
         self.cancelled = False
         self.watch: asyncio.Task[None] | None = None
-        """Waits for the client to hang up; None for requests that began a moment ago."""
+        """Waits for the client to disconnect; None for requests that began a moment ago."""
         self._lock = threading.Lock()
         self._callbacks: list[Callable[[], None]] = []
 
@@ -100,7 +100,7 @@ class Runtime:
             token.cancel()
 
     def begin(self, receive: Receive) -> CancelToken:
-        """Register a request whose body was read; return its token, which is cancelled when the client hangs up."""
+        """Register a request whose body was read; return its token, which is cancelled when the client disconnects."""
         token = CancelToken()
         self._running[token] = receive
         if self._timer is None:
@@ -117,7 +117,7 @@ class Runtime:
             token.watch = None  # the task refers to the token: a reference cycle
 
     def _watch(self) -> None:
-        """Start a task for each running request that waits for its client to hang up; most requests need none."""
+        """Start a task for each running request that waits for its client to disconnect; most requests need none."""
         self._timer = None
         for token, receive in self._running.items():
             if token.watch is None:
@@ -259,19 +259,19 @@ class Endpoint:
 
 
 async def disconnected(receive: Receive) -> None:
-    """Wait until the client hangs up."""
+    """Wait until the client disconnects."""
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
 async def _cancel_when_disconnected(receive: Receive, cancel: CancelToken) -> None:
-    """Cancel a request when its client hangs up."""
+    """Cancel a request when its client disconnects."""
     await disconnected(receive)
     cancel.cancel()
 
 
 async def _delay(seconds: float, cancel: CancelToken) -> None:
-    """Wait before a response is sent, as if the network were slower; return early if the client hangs up."""
+    """Wait before a response is sent, as if the network were slower; return early if the client disconnects."""
     cancelled = asyncio.Event()
     cancel.add_callback(cancelled.set)
     with suppress(TimeoutError):

@@ -1,13 +1,13 @@
 """The worker threads of the service: all SQL runs here, none in the event loop.
 
 There is one queue and one worker thread. When that worker runs one job for longer than `HELD_UP` and others are queued,
-a timer in the event loop starts another worker; the one that was held up exits when its job ends. More threads would
-only pass the interpreter lock to and fro (measured: benchmarks/NOTES.md).
+a timer in the event loop starts another worker; the first one exits when its job ends. More threads would only compete
+for the interpreter lock (measured: benchmarks/NOTES.md).
 
 A job is a generator. It may yield a `Waiter`, and holds no thread until that is done.
 
 Long-running statements share the cores (`pause`): few of them run at a time, in slices, in turn by account and then by
-database. Short statements therefore stay quick beside any number of long ones.
+database. Short statements therefore remain fast, however many long ones run.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ class Executor:
         self._running: set[Job] = set()
         """The jobs of all workers, without those that wait for a slice."""
         self._front: Job | None = None
-        """The job of the worker that is not held up."""
+        """The job of the worker that takes jobs; a worker that was replaced has another one."""
         self._taken = 0
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False

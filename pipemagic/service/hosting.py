@@ -49,7 +49,7 @@ class Hosting:
             raise _refused("--ssl-keyfile needs --ssl-certfile", "name the certificate with --ssl-certfile")
         if not self.on_loopback and self.domain == LOCAL_DOMAIN:
             raise _refused(
-                f"--host {self.host} lets other machines in, which need a domain name for this one",
+                f"--host {self.host} accepts other machines, which need a domain name for this one",
                 "add --domain, for example --domain db.example.org; requests for other names are refused",
             )
         if not self.on_loopback and self.certfile is None and not self.insecure_http:

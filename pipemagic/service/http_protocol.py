@@ -191,7 +191,7 @@ class HttpProtocol(HttpToolsProtocol):
             self._refuse(408, "Request Timeout")
 
     def _limit_pipeline(self) -> None:
-        """Read on, unless the pipeline is full: uvicorn would not notice that the client hung up."""
+        """Read on, unless the pipeline is full: uvicorn would not notice that the client disconnected."""
         self.flow.resume_reading()
         if self._pipeline_is_full():
             # Unknown to `flow`, which resumes whenever the running request reads more.

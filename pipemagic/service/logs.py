@@ -2,7 +2,7 @@
 
 The access log has one line for each request. Fields, separated by blanks: time (UTC), address of the client, method,
 host, path, status, bytes of the response body, milliseconds. It has no query, header or body. Status 499 means that the
-client hung up before the response.
+client disconnected before the response.
 """
 
 from __future__ import annotations

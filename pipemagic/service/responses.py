@@ -74,7 +74,7 @@ class StreamedResponse(StreamingResponse):
         super().__init__((), 200, {**(headers or {}), "content-type": content_type})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
-        """Send the body; the endpoint itself watches for a client that hangs up."""
+        """Send the body; the endpoint itself watches for a client that disconnects."""
         await self.stream_response(send)
 
 
@@ -195,7 +195,7 @@ _DAMAGED = 503, "FILE_DAMAGED", (
 )  # fmt: skip
 _UNREADABLE = 503, "DISK_ERROR", "the disk of the service failed to read or write; see service.log"
 _HANDLES = 503, "TOO_MANY_FILES", "the service is out of file handles: close streams that are not needed, try again"
-_NO_MEMORY = 503, "OUT_OF_MEMORY", "the service is out of memory for a moment: try again; nothing is lost"
+_NO_MEMORY = 503, "OUT_OF_MEMORY", "the service is temporarily out of memory: try again; no data was lost"
 
 _BY_TYPE = {
     MemoryError: _NO_MEMORY, apsw.NoMemError: _NO_MEMORY, apsw.FullError: _FULL, apsw.ReadOnlyError: _READ_ONLY,

@@ -26,7 +26,7 @@ class Settings:
     ``port``: None takes the one of the last start if it is free, else any; 0 takes any; for a shared service None is
     `Hosting.default_port`. ``idle_timeout``: seconds without a lease after which the service ends; None if it stays.
     ``temporary``: it ends when its standard input does, and removes its folder, which must be new. ``signup``: whether
-    anybody who can connect may create an account. ``connections``: how many may be open at once, None for any number.
+    anyone who can connect may create an account. ``connections``: how many may be open at once, None for any number.
     ``memory``: bytes that SQLite may use. ``access_log``: a file, ``-`` for standard output, None for no access log.
     ``cors``: the origins whose pages may use the service in a browser. ``here``: the code of the location of the
     service, from which requests go to the nearest instance; ``simulate_latency``: delay responses as the distance to

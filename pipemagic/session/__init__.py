@@ -1,4 +1,4 @@
-"""Named databases, the current one, and what is open there: the engine below the magics, without IPython."""
+"""Connections, cells and organizations: the engine below the magics, without IPython."""
 
 from pipemagic.session.connection import Connection
 from pipemagic.session.profiles import Profile, Profiles

@@ -1,4 +1,4 @@
-"""Errors of statements in terms of their tables and values: an ambiguous column, a value that is not an integer."""
+"""Explain errors of statements by their tables and values: an ambiguous column, a value that is not an integer."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from string import ascii_lowercase
 
 from pipemagic.client.arguments import values_of
 from pipemagic.errors import StatementError
-from pipemagic.explore.scope import QUERY, Source, scope_at, select_items
-from pipemagic.explore.shapes import Shape
-from pipemagic.explore.token_tree import Group, group_at, tree_of
-from pipemagic.explore.values import value as shown
-from pipemagic.explore.words import written
+from pipemagic.explore.previews import preview_text
+from pipemagic.explore.query import QUERY, Group, Source, cursor_at, nest, queries_of, query_at
+from pipemagic.explore.schema import Relation
+from pipemagic.explore.sqlite_reference import quote_if_needed
 from pipemagic.hrana.messages import Stmt
 from pipemagic.hrana.values import SqlValue, is_integer
 from pipemagic.session.schema_cache import SchemaCache
@@ -42,32 +41,32 @@ def _cause(error: StatementError, stmt: Stmt, schema: SchemaCache) -> str:
         for word, given in _limits(text, values):
             if given is None or (given is not _UNKNOWN and not is_integer(given)):  # type: ignore[arg-type]
                 return f"{word} takes an integer, not {_shown(given)}"
-        return _rowid(text, values, schema.tables_soon(typed=True))
+        return _rowid(text, values, schema.tables_soon(complete=True))
     return ""
 
 
 def _places(name: str, text: str, owner: str | None) -> list[int]:
-    """Return where the name stands, with or without an owner, for servers that do not say where the error is."""
+    """Return the position of the name, with or without an owner, for servers that do not report it."""
     words = parse(text).tokens
     alike = [at for at, token in enumerate(words) if normalize(token.text) == name.lower()]
     return [words[at].start for at in alike if at > 0 and (words[at - 1].text == ".") == (owner is not None)]
 
 
-def _choice(name: str, owner: str | None, text: str, at: int, tables: Sequence[Shape]) -> str:
-    """Return which tables that can be named at a place have the column, and what to write; '' if not certain."""
-    scope = scope_at(group_at(text, at), tables)
-    found = [one for one in scope.sources if name.lower() in (column.lower() for column in one.columns)]
-    if len(scope.sources) == 2 and all(one in found or not one.columns for one in scope.sources):
-        found = list(scope.sources)  # one may be a table that the same cell made: the column is in both all the same
+def _choice(name: str, owner: str | None, text: str, at: int, tables: Sequence[Relation]) -> str:
+    """Return the message that lists the visible tables with the column, and the names to write; '' if not certain."""
+    sources = query_at(cursor_at(text, at), {table.name.lower(): table for table in tables}).nearest
+    found = [one for one in sources if name.lower() in map(str.lower, one.names)]
+    if len(sources) == 2 and all(one in found or not one.columns for one in sources):
+        found = list(sources)  # one may be a table that the same cell made: the column is in both all the same
     for one in found:
         if owner is None or one.label.lower() == owner.lower():
             count = sum(_is_same_table(one, other) for other in found)
             if count > 1:
-                return _joined_to_itself(written(one.label), count)
-    labels = list(dict.fromkeys(written(one.label) for one in found))
+                return _joined_to_itself(quote_if_needed(one.label), count)
+    labels = list(dict.fromkeys(quote_if_needed(one.label) for one in found))
     if owner is not None or len(labels) < 2 or len(labels) < len(found):
         return ""
-    column = written(name)
+    column = quote_if_needed(name)
     return (
         f"{column} is in {'both ' if len(labels) == 2 else ''}{_listed(labels, 'and')}; "
         f"write {_listed([f'{label}.{column}' for label in labels], 'or')}"
@@ -76,8 +75,8 @@ def _choice(name: str, owner: str | None, text: str, at: int, tables: Sequence[S
 
 def _is_same_table(one: Source, other: Source) -> bool:
     """Return True if both are one table without an alias."""
-    is_named = one.shape is None or one.shape.name.lower() == one.label.lower()
-    return is_named and one.shape is other.shape and not one.derived and one.label.lower() == other.label.lower()
+    is_named = one.table is None or one.table.name.lower() == one.label.lower()
+    return is_named and one.table is other.table and one.label.lower() == other.label.lower()
 
 
 def _joined_to_itself(table: str, count: int) -> str:
@@ -89,7 +88,7 @@ def _listed(names: Sequence[str], word: str) -> str:
     return f"{', '.join(names[:-1])} {word} {names[-1]}"
 
 
-# -- datatype mismatch: LIMIT, OFFSET and INTEGER PRIMARY KEY take nothing but integers
+# -- datatype mismatch: LIMIT, OFFSET and INTEGER PRIMARY KEY take only integers
 
 
 def _limits(text: str, values: Mapping[str, SqlValue]) -> Iterator[tuple[str, object]]:
@@ -102,45 +101,44 @@ def _limits(text: str, values: Mapping[str, SqlValue]) -> Iterator[tuple[str, ob
             yield token.word, _value(words[number + 1 : number + 2], values) if ends else _UNKNOWN
 
 
-def _rowid(text: str, values: Mapping[str, SqlValue], tables: Sequence[Shape]) -> str:
+def _rowid(text: str, values: Mapping[str, SqlValue], tables: Sequence[Relation]) -> str:
     """Return the message on an INTEGER PRIMARY KEY that gets another value; '' if that is not certain."""
     statement = parse(text)
     if not statement.changed_table:
         return ""
     name = normalize(parse(statement.changed_table).tokens[-1].text)  # after the schema
-    shape = next((one for one in tables if one.name.lower() == name), None)
-    key = None if shape is None else rowid_column(shape)
-    if shape is None or shape.relation is None or key is None:
+    relation = next((one for one in tables if one.name.lower() == name), None)
+    key = None if relation is None else rowid_column(relation)
+    if relation is None or key is None:
         return ""
-    top = tree_of(statement.body)
-    written_values = _set(top, key) if statement.verb == "UPDATE" else _inserted(top, shape.columns, key)
+    top = nest(statement.body).top
+    written_values = _set(top, key) if statement.verb == "UPDATE" else _inserted(top, relation.column_names, key)
     given = [_value(items, values) for items in written_values]
-    column = f"{written(shape.name)}.{written(key)} is an INTEGER PRIMARY KEY and"
+    column = f"{quote_if_needed(relation.name)}.{quote_if_needed(key)} is an INTEGER PRIMARY KEY and"
     for row, value in enumerate(given, start=1):
         if value is not _UNKNOWN and not is_integer(value):  # type: ignore[arg-type]
             return f"{f'row {row}: ' if len(given) > 1 else ''}{column} cannot hold {_shown(value)}"
-    certain = not shape.relation.triggers and all(limit is not _UNKNOWN for _, limit in _limits(text, values))
+    certain = not relation.triggers and all(limit is not _UNKNOWN for _, limit in _limits(text, values))
     if certain and _UNKNOWN in given:
         return f"{column} holds only integers"
     return ""
 
 
-def rowid_column(shape: Shape) -> str | None:
+def rowid_column(relation: Relation) -> str | None:
     """Return the column that is an INTEGER PRIMARY KEY; None if the table has none, or it is not known."""
-    relation = shape.relation
-    if relation is None or any(index.origin == "primary key" for index in relation.indexes):
+    if relation.parsed or any(index.origin == "primary key" for index in relation.indexes):
         return None  # every other primary key has an index of its own
     return next(iter(relation.primary_key), None)
 
 
 def _inserted(top: Group, columns: Sequence[str], key: str) -> list[list[Token | Group]]:
     """Return the value of a column in each row of an INSERT; one value without tokens where a query selects it."""
-    words = [top.word(at) for at in range(len(top.items))]
+    words = top.words()
     start = next((at for at, word in enumerate(words) if word in QUERY), None)
     if start is None:
         return []
     listed = next((item for item in top.items[:start] if isinstance(item, Group)), None)
-    names = list(columns) if listed is None else [item.name(0) for item in select_items(listed, 0) if item.is_name(0)]
+    names = list(columns) if listed is None else [item.name(0) for item in listed.split() if item.is_name(0)]
     place = next((at for at, name in enumerate(names) if name.lower() == key.lower()), None)
     if place is None:
         return []
@@ -149,7 +147,7 @@ def _inserted(top: Group, columns: Sequence[str], key: str) -> list[list[Token |
     found = []
     for item in top.items[start + 1 :]:
         if isinstance(item, Group):
-            found += [one.items for one in select_items(item, 0)[place : place + 1]]
+            found += [one.items for one in item.split()[place : place + 1]]
         elif item.text != ",":
             break
     return found
@@ -157,8 +155,8 @@ def _inserted(top: Group, columns: Sequence[str], key: str) -> list[list[Token |
 
 def _set(top: Group, key: str) -> list[list[Token | Group]]:
     """Return the values that an UPDATE sets a column to."""
-    start = next((at for at in range(len(top.items)) if top.word(at) == "SET"), len(top.items))
-    items = [item for item in select_items(top, start + 1) if item.is_name(0) and item.word(1) == "="]
+    assigned = queries_of(top, {})[0].clause("SET").split()
+    items = [item for item in assigned if item.is_name(0) and item.word(1) == "="]
     return [item.items[2:] for item in items if item.name(0).lower() == key.lower()]
 
 
@@ -189,4 +187,4 @@ def _value(words: Sequence[Token | Group], values: Mapping[str, SqlValue]) -> ob
 
 
 def _shown(given: object) -> str:
-    return shown(given, 40, quotes=True)  # type: ignore[arg-type]
+    return preview_text(given, 40, quotes=True)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""From the text of a cell to statements with their arguments: nothing is sent here."""
+"""Parse the text of a cell into statements with their arguments; nothing is sent."""
 
 from __future__ import annotations
 
@@ -18,17 +18,16 @@ from pipemagic.session.source_map import Edit, Segment, Source, SourceMap, Sourc
 from pipemagic.sql import ParsedStatement, Token
 
 _NAME = re.compile(r"--\s*name\s*:(.*)", re.IGNORECASE)
-_NAME_POSITION = "write `-- name: x` on a line of its own, directly before the statement whose rows x is to hold"
+_NAME_POSITION = "write `-- name: x` on a line of its own, directly before the statement whose rows it names"
 
 
 @dataclass(frozen=True)
 class Cell:
-    """The text as written, its statements, and the same statements with arguments, ready to be sent.
+    """The text of a cell, its statements, and the same statements with arguments, ready to be sent.
 
-    ``stmts`` are what is sent; where that differs from what was written there are ``source_maps``, and `position` finds
-    the way back. ``before`` counts the statements that stand before these in the text and are dealt with already.
-    ``source`` says what the text is if it is not the cell's own, such as a file. ``names`` holds what ``-- name: x``
-    calls each of them, '' for nothing.
+    ``stmts`` are sent; where they differ from the written text, ``source_maps`` and `position` map offsets back.
+    ``before`` is the number of earlier statements of the text, which have run. ``source`` describes a text that is not
+    the cell's own, such as a file. ``names`` are the names of the statements (``-- name: x``), '' for none.
     """
 
     text: str
@@ -47,7 +46,7 @@ class Cell:
         )  # fmt: skip
 
     def limited(self, rows: int) -> Cell:
-        """Return the cell with queries that stop one row after ``rows``, which tells whether there are more."""
+        """Return the cell with queries limited to ``rows`` rows and one more, which shows whether there are more."""
         stmts = list(self.stmts)
         source_maps = list(self.source_maps or _as_written(self.statements, Source(self.text, self.source)))
         for at in range(len(self.statements)):
@@ -60,12 +59,12 @@ class Cell:
 
     @property
     def total(self) -> int:
-        """How many statements the text has."""
+        """The number of statements in the text."""
         return self.before + len(self.statements)
 
     @property
     def begin_mode(self) -> str:
-        """How the transaction of an atomic cell begins: a cell that only reads waits for no writer."""
+        """The mode of an atomic cell's transaction: a cell that only reads does not wait for writers."""
         return "DEFERRED" if all(statement.only_reads for statement in self.statements) else "IMMEDIATE"
 
     def sent(self, index: int) -> str:
@@ -78,7 +77,7 @@ class Cell:
         return statement if text == statement.text else sql.parse(text)
 
     def position(self, index: int, offset: int) -> SourcePosition:
-        """Return where in what was written a character of a statement, as it is sent, comes from."""
+        """Return the position in the written text of a character of a statement as it is sent."""
         if self.source_maps:
             return self.source_maps[index].position(offset)
         return SourcePosition(Source(self.text, self.source), self.statements[index].start + offset)
@@ -100,7 +99,7 @@ def parse_cell(
     """
     statements = sql.split(text)
     if not statements:
-        raise SessionError("there is no SQL to run", hint="write a statement below %%sql, or after %sql")
+        raise SessionError("no SQL to run", hint="write a statement below %%sql, or after %sql")
     names = _names(text, statements) if "--" in text else ("",) * len(statements)
     if not using and not HAS_PARAMETERS.search(text):
         return Cell(text, statements, tuple([Stmt(one.text) for one in statements]), source=source, names=names)
@@ -122,18 +121,18 @@ def _as_written(statements: Sequence[ParsedStatement], source: Source) -> list[S
 def _names(script: str, statements: Sequence[ParsedStatement]) -> tuple[str, ...]:
     """Return the name of each statement, '' for none.
 
-    A name stands in a comment on a line of its own, directly before the statement. Raise SessionError for one that
-    stands elsewhere between statements, that no variable can have, or that is given twice.
+    A name is in a comment on a line of its own, directly before the statement. Raise SessionError for a name that
+    is elsewhere between statements, is not a valid variable name, or is used twice.
     """
     found, end = [], 0
     for statement in statements:
         found.append(_name_between(script, end, statement.start))
         end = statement.start + len(statement.text)
     if left := _name_between(script, end, len(script)):
-        raise SessionError(f"`-- name: {left}` stands after the last statement and names nothing", hint=_NAME_POSITION)
+        raise SessionError(f"`-- name: {left}` follows the last statement", hint=_NAME_POSITION)
     twice = next((name for name in found if name and found.count(name) > 1), None)
     if twice is not None:
-        raise SessionError(f"two statements have the name {twice}", hint="give each result a name of its own")
+        raise SessionError(f"two statements have the name {twice}", hint="use a different name for each result")
     return tuple(found)
 
 
@@ -142,7 +141,7 @@ def _name_between(script: str, start: int, end: int) -> str:
     name = ""
     for token in sql.tokens(script[start:end]):
         if token.kind == "semi" and name:
-            raise SessionError(f"`-- name: {name}` stands before an empty statement", hint=_NAME_POSITION)
+            raise SessionError(f"`-- name: {name}` precedes an empty statement", hint=_NAME_POSITION)
         match = _NAME.fullmatch(token.text.rstrip()) if token.kind == "comment" else None
         if match is None:
             continue
@@ -151,9 +150,9 @@ def _name_between(script: str, start: int, end: int) -> str:
         name = match[1].strip()
         line, column = sql.position(script, start + token.start)
         if script[start + token.start - column : start + token.start].strip():
-            raise SessionError(f"line {line}: `-- name: {name}` stands behind other text", hint=_NAME_POSITION)
+            raise SessionError(f"line {line}: `-- name: {name}` must be on a line of its own", hint=_NAME_POSITION)
         if not name.isidentifier() or keyword.iskeyword(name):
-            raise SessionError(f"line {line}: {name!r} is not a name that a variable can have", hint=_NAME_POSITION)
+            raise SessionError(f"line {line}: {name!r} is not a valid variable name", hint=_NAME_POSITION)
     return name
 
 
@@ -161,10 +160,10 @@ def _name_between(script: str, start: int, end: int) -> str:
 
 
 def _limit(query: ParsedStatement, rows: int) -> Edit | None:
-    """Return the edit that has a query stop after ``rows`` rows, or earlier if it says so itself.
+    """Return the edit that limits a query to ``rows`` rows, or to fewer if its own LIMIT is lower.
 
-    Only a LIMIT is added or changed: names, declared types and order stay. None for a query that ends in VALUES, which
-    takes no LIMIT and has no more rows than the user wrote.
+    Only a LIMIT is added or changed: names, declared types and order stay. None for a query that ends with VALUES,
+    which takes no LIMIT and has no more rows than the user wrote.
     """
     outer, end = tuple(query.outer_tokens), len(query.text)
     words = [token.word for token in outer]
@@ -182,7 +181,7 @@ def _limit(query: ParsedStatement, rows: int) -> Edit | None:
 
 
 def _limit_and_offset(text: str, clause: Sequence[Token]) -> tuple[str, str]:
-    """Return the two expressions behind LIMIT, the second '' if there is none."""
+    """Return the two expressions after LIMIT, the second '' if there is none."""
     for token in clause:
         before, after = text[: token.start - clause[0].start], text[token.end - clause[0].start :]
         if token.word == "OFFSET":

@@ -1,4 +1,4 @@
-"""Open connections: at an address with its token, or to a database of an organization; each is checked at once."""
+"""Open and check connections: to an address with its token, or to a database of an organization."""
 
 from __future__ import annotations
 
@@ -26,17 +26,14 @@ class ConnectionFactory:
     """
 
     def __init__(
-        self,
-        environment: tokens.Environment,
-        recorder: RequestRecorder,
-        ask_token: Callable[[str], str] | None,
+        self, environment: tokens.Environment, recorder: RequestRecorder, ask_token: Callable[[str], str] | None
     ) -> None:
         self._environment = environment
         self._recorder = recorder
         self._ask_token = ask_token
 
     def at_address(self, profile: Profile, token: str | None, *, remember: bool) -> Connection:
-        """Connect to the address of a profile; the user is asked for a token if the server wants one and none is known.
+        """Connect to the address of a profile; ask the user for a token if the server requires one and none is known.
 
         With ``remember`` the keyring stores the token that the user entered.
         """
@@ -65,7 +62,7 @@ class ConnectionFactory:
         return Connection(name, database, host, profile=profile)
 
     def in_organization(self, platform: Platform, profile: Profile, similar: Sequence[str] = ()) -> Connection:
-        """Connect to the database of a profile in an organization, which creates the token.
+        """Connect to the database of a profile in an organization, with a token that is created for it.
 
         ``similar`` are names that the user may have meant if there is no such database.
         """
@@ -83,7 +80,7 @@ class ConnectionFactory:
 
 
 def _check(database: Database) -> None:
-    """Check address and token, and find out what the server can do."""
+    """Check address and token, and detect the features of the server."""
     _ = database.dialect
     database.execute("SELECT 1")
 

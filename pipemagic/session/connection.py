@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from time import monotonic
 from typing import TypeVar
 
 from pipemagic.client.batch_runner import Run, run
@@ -30,7 +31,7 @@ from pipemagic.hrana.stream import Phase, Tx
 from pipemagic.session import guards, interrupts, messages, recovery
 from pipemagic.session.cell import Cell, parse_cell
 from pipemagic.session.interrupts import InterruptOutcome
-from pipemagic.session.keep_alive import Clocks, KeepAlive
+from pipemagic.session.keep_alive import KeepAlive, RemainingTime
 from pipemagic.session.organization import Platform
 from pipemagic.session.profiles import Profile
 from pipemagic.session.results import CellResult, fetch_large, may_have_written, outcomes
@@ -43,10 +44,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How to run a cell.
+    """Options for running a cell.
 
-    ``close`` ends the stream afterwards. ``tables`` is how many statements have to return columns. With ``atomic`` all
-    of the cell is applied, or nothing. With ``clock`` the line about an open transaction names the seconds left.
+    ``close`` ends the stream afterwards. ``tables`` is how many statements must return columns. With ``atomic`` all
+    of the cell is applied, or nothing. With ``clock`` the line about an open transaction shows the seconds left.
     ``limit`` is the maximum number of rows of a query, ``timeout`` how many seconds to wait for the response.
     ``progress`` is called with the number of rows of a large result received so far.
     """
@@ -65,10 +66,10 @@ DEFAULTS = RunOptions()
 
 @dataclass(eq=False)
 class Connection:
-    """A database under a name. The stream is opened by the first cell and kept until it is closed.
+    """A named database. The first cell opens its stream, which stays open until it is closed.
 
-    ``where`` says for people what it is a database of; ``platform`` is the organization it was found in, if it
-    was, under the name ``listed_as``. ``find_again`` gives the database anew when nothing listens at its address any
+    ``where`` describes where the database is; ``platform`` is the organization in which it was found, if any,
+    under the name ``listed_as``. ``find_again`` returns the database again when no server listens at its address any
     more (the embedded service may come back on another port).
     """
 
@@ -77,56 +78,63 @@ class Connection:
     where: str
     platform: Platform | None = field(default=None, repr=False)
     find_again: Callable[[], Database] | None = field(default=None, repr=False)
-    profile: Profile | None = field(default=None, repr=False)  # what would lead here again
+    profile: Profile | None = field(default=None, repr=False)  # to connect here again
     listed_as: str = field(default="", repr=False)
-    refused: bool = field(default=False, repr=False)  # the server no longer takes the token
-    keeping: KeepAlive | None = field(default=None, repr=False)
-    written: Signal[Connection] = field(default_factory=Signal, repr=False)  # tells of it when it was written to
+    refused: bool = field(default=False, repr=False)  # the server no longer accepts the token
+    keep_alive_thread: KeepAlive | None = field(default=None, repr=False)
+    written: Signal[Connection] = field(default_factory=Signal, repr=False)  # sent after it was written to
     others: Callable[[], Mapping[str, Connection]] = field(default=dict, repr=False)  # of its session, for hints
     schema: SchemaCache = field(init=False, repr=False)
     stream: ClientStream | None = field(default=None, repr=False)  # of the cells; None before the first one
     _gone: bool = field(default=False, repr=False)
     _transaction: Transaction = field(default_factory=Transaction, repr=False)
     _settings: Settings = field(default_factory=Settings, repr=False)
-    _lock: threading.RLock = field(default_factory=threading.RLock, repr=False)  # a panel may close it meanwhile
+    _lock: threading.RLock = field(default_factory=threading.RLock, repr=False)  # a panel may close it at the same time
 
     def __post_init__(self) -> None:
-        self.schema = cache_of(self)
+        self.schema = cache_of(lambda: self.database)
 
     @property
     def greeting(self) -> str:
-        """The line that says what the connection leads to."""
+        """The line that reports a new connection."""
         parts = ["" if self.where == self.name else self.where, "read-only" if self.read_only else ""]
         where = ", ".join(filter(None, parts))
         return f"Connected to {self.name}{f' ({where})' if where else ''}."
 
     @property
     def read_only(self) -> bool:
-        """Whether it only reads: statements that may write are refused before anything is sent."""
+        """Whether statements that may write are refused before anything is sent."""
         return self.database.read_only
 
     @property
     def description(self) -> str:
-        """What it is a database of, and whether it only reads, for people."""
+        """Where the database is, and whether the connection is read-only, for people."""
         return f"{self.where}, read-only" if self.read_only else self.where
+
+    def database_in(self, organization: str, where: str) -> str | None:
+        """Return the name of the database, None if it is not in this organization and service."""
+        if self.platform is None or self.where != where:
+            return None
+        profile = self.profile  # None for a temporary service, which has one organization
+        return self.listed_as if profile is None or profile.organization == organization else None
 
     @property
     def transaction(self) -> Tx:
-        """Whether the cells have a transaction open, or lost one."""
-        return self._look().state
+        """The state of the cells' transaction: none, open or lost."""
+        return self._checked_transaction().state
 
-    def _look(self) -> Transaction:
-        """Return the transaction, lost if its time is certainly over. Never waits for a cell, and asks no server."""
+    def _checked_transaction(self) -> Transaction:
+        """Return the transaction, marked as lost if its time is certainly over. Never wait for a cell or a server."""
         with self.between_cells() as free:
             if free and self.stream is not None:
                 self.stream.expire_transaction()
         return self._transaction
 
     def run(self, cell: Cell, options: RunOptions = DEFAULTS) -> CellResult:
-        """Run a cell on the stream, stopping at the first error.
+        """Run a cell on the stream; stop at the first error.
 
-        With ``options.close`` close() comes next, so that nothing is reported as open which then no longer is.
-        Raises StatementError, TransactionLost, and what ClientStream.send raises.
+        With ``options.close`` close() follows, so a transaction that it ends is not reported as open.
+        Raise StatementError, TransactionLost, and the errors of ClientStream.send.
         """
         before = self._transaction.state
         try:
@@ -136,34 +144,34 @@ class Connection:
                     return self._run(cell, options)
                 finally:
                     self._restart_keep_alive()
-        finally:  # also of a cell that failed
+        finally:  # also after a cell that failed
             ended = before is not Tx.NONE and not self._transaction.open
             if self.written.receivers and (ended or not all(one.only_reads for one in cell.statements)):
                 self.written.send(self)
 
     def keep_alive(self, seconds: float | None) -> None:
-        """Keep the server-side connection alive for so long after each cell; None for as long as the server does."""
+        """Keep the server-side connection alive for ``seconds`` after each cell; None for the server's own limit."""
         with self._lock:
-            if self.keeping is not None:
-                self.keeping.close()
-            self.keeping = None if seconds is None else KeepAlive(lambda: self.stream, seconds, self._lock)
+            if self.keep_alive_thread is not None:
+                self.keep_alive_thread.close()
+            self.keep_alive_thread = None if seconds is None else KeepAlive(lambda: self.stream, seconds, self._lock)
             self._restart_keep_alive()
 
     def _restart_keep_alive(self) -> None:
-        if self.keeping is not None and self.stream is not None:
-            self.keeping.restart()
+        if self.keep_alive_thread is not None and self.stream is not None:
+            self.keep_alive_thread.restart()
 
     def _run(self, cell: Cell, options: RunOptions) -> CellResult:
         if self.database.read_only:
             guards.check_reads(cell, self.name)
         if options.atomic:
             guards.check_atomic(cell)
-        lost, first = self._look().lost, cell.statements[0]
-        done, cell = recovery.settle(self._transaction, lost, cell) if lost is not None else ([], cell)
+        lost, first = self._checked_transaction().lost, cell.statements[0]
+        done, cell = recovery.resume_after_loss(self._transaction, lost, cell) if lost is not None else ([], cell)
         if not cell.statements:
             return CellResult(tuple(done))
         try:
-            if options.atomic and self._still_open():
+            if options.atomic and self._check_still_open():
                 raise guards.transaction_open(self.name)
             cell = cell if options.limit is None else cell.limited(options.limit)
             before = self._transaction.copy()
@@ -178,7 +186,7 @@ class Connection:
             if isinstance(error, InterruptedRequest) and not error.nothing_ran:
                 raise
             if not (error.ran or self._transaction.lost or first.rolls_back):
-                self._transaction.lost = lost  # nothing ran: as if it was not typed
+                self._transaction.lost = lost  # nothing ran: the cell has no effect
             raise
         done += outcomes(cell, ran.results, options.limit)
         self._note_ran(cell, before, len(ran.results), atomic=options.atomic)
@@ -187,35 +195,38 @@ class Connection:
             self._transaction.incomplete |= self._transaction.open and may_have_written(cell, ran)
             refused, count = ran.error, self._transaction.count if is_open else None
             if 0 <= refused.index < len(cell.stmts):
-                from pipemagic.session.causes import with_cause  # reads schemas and syntax, which few cells need
+                from pipemagic.session.causes import with_cause  # imported here, since few cells need it
 
                 refused = with_cause(refused, cell.stmts[refused.index], self.schema)
-            failure = messages.Failure(cell, refused, len(ran.results), before, count, atomic=options.atomic)
-            raise messages.statement_error(recovery.ended_by(failure, self._transaction), self, done, notes)
+            others = {name: one.schema for name, one in self.others().items() if one is not self}
+            failure = messages.Failure(
+                cell, refused, len(ran.results), before, self.schema, others, count, atomic=options.atomic
+            )
+            raise messages.statement_error(recovery.ended_by(failure, self._transaction), done, notes)
         if not is_open:
             return CellResult(tuple(done), tuple(notes))
-        left = Clocks.of(self.stream)
+        left = RemainingTime.of(self.stream)
         clock = f"Transaction: {left.transaction_left}; connection: {left.idle_left}." if options.clock else ""
         return CellResult(tuple(done), tuple(notes), messages.open_line(self._transaction.count, clock))
 
     @property
     def statements_open(self) -> int:
-        """How many statements the open transaction holds."""
-        return self._look().count
+        """The number of statements in the open transaction."""
+        return self._checked_transaction().count
 
     @property
     def held(self) -> Sequence[Held]:
-        """The statements of the open transaction, oldest first, with those that begin and name it."""
-        return self._look().held
+        """The statements of the open transaction, oldest first, with BEGIN and SAVEPOINT."""
+        return self._checked_transaction().held
 
     @property
     def loss(self) -> LostTransaction | None:
-        """The transaction that was lost, until a cell has run after it; None if none was."""
-        return self._look().lost
+        """The transaction that was lost, until a cell has run after it; None if none was lost."""
+        return self._checked_transaction().lost
 
     @contextmanager
     def between_cells(self) -> Iterator[bool]:
-        """Keep cells from running for a moment; yield False, at once, while one is running."""
+        """Prevent cells from running inside the block; yield False immediately if one is running."""
         free = self._lock.acquire(blocking=False)
         try:
             yield free
@@ -224,25 +235,25 @@ class Connection:
                 self._lock.release()
 
     @property
-    def clocks(self) -> Clocks:
-        """What is left of the two time limits, without asking the server."""
-        self._look()
-        return Clocks.of(self.stream)
+    def remaining_time(self) -> RemainingTime:
+        """The remaining time of both limits, without a request."""
+        self._checked_transaction()
+        return RemainingTime.of(self.stream)
 
     def begin(self, mode: str = "DEFERRED") -> CellResult:
         """Begin a transaction on the stream of the cells; StatementError if one is open."""
         return self.run(parse_cell(f"BEGIN {mode}"))
 
     def commit(self) -> int:
-        """Commit the open transaction; return the number of its statements. StatementError if none is open."""
+        """Commit the open transaction and return the number of its statements; raise StatementError if none is open."""
         return self._end("COMMIT")
 
     def rollback(self) -> int:
-        """Roll the open transaction back, or accept that it was lost; return the number of its statements."""
+        """Roll back the open transaction, or acknowledge its loss; return the number of its statements."""
         return self._end("ROLLBACK")
 
-    def give_up(self) -> None:
-        """Leave no transaction open and none that was lost unaccepted, for code that goes on with another error."""
+    def abandon_transaction(self) -> None:
+        """Roll back an open transaction or acknowledge a lost one, in code that handles another error."""
         with self._lock:
             if self.transaction is Tx.NONE:
                 return
@@ -250,7 +261,7 @@ class Connection:
                 self.rollback()
             except PipemagicError:
                 self.close()  # the server rolls back what is not committed when the stream ends
-            self._transaction.settle()
+            self._transaction.clear_loss()
 
     def _end(self, how: str) -> int:
         with self._lock:
@@ -259,29 +270,26 @@ class Connection:
             return count
 
     def to_retry(self) -> Cell:
-        """Return what retry() would run; SessionError with the reason if there is nothing, or must not be anything."""
+        """Return the cell that retry() would run; raise SessionError with the reason if it cannot run."""
         with self._lock:
             if (lost := self.loss) is None:
-                raise SessionError(
-                    f"there is nothing to run again on {self.name}",
-                    hint="it is for the cell after which a transaction was lost",
-                )
+                raise SessionError(f"nothing to rerun on {self.name}", hint="%pipedb retry reruns a lost transaction")
             return recovery.retry_cell(lost)
 
     @property
     def left_over(self) -> tuple[str, ...]:
-        """The statements of the cell that met a lost transaction: they did not run, and retry() does not run them."""
+        """The statements that did not run because the transaction was lost; retry() does not run them."""
         return () if (lost := self.loss) is None else lost.left
 
     def retry(self) -> CellResult:
-        """Run the statements of the transaction that was rolled back again, as one atomic batch.
+        """Rerun the statements of the transaction that was rolled back, as one atomic batch.
 
-        They get the values that their parameters had then. If one fails nothing is changed, and retry() can be called
-        again. Raises what to_retry() and run() raise.
+        Parameters keep their earlier values. If a statement fails nothing is changed, and retry() can be called
+        again. Raise the errors of to_retry() and run().
         """
         with self._lock:
             cell, lost = self.to_retry(), self._transaction.lost
-            self._transaction.settle()
+            self._transaction.clear_loss()
             try:
                 return self.run(cell, RunOptions(atomic=True))
             except PipemagicError:
@@ -291,9 +299,9 @@ class Connection:
                 raise
 
     def once(self, ask: Callable[[Database], T]) -> T:
-        """Ask the database something beside the stream, which keeps its clock and its transaction.
+        """Call ``ask`` with the database, outside the stream, whose timeout and transaction do not change.
 
-        The message of a StatementError is the same as for a statement of a cell, without its place.
+        The message of a StatementError is the same as for a statement of a cell, without the position.
         """
         try:
             return self._once(ask)
@@ -307,18 +315,18 @@ class Connection:
             return ask(database)
         except ConnectError:
             with self._lock:
-                self._check_not_gone()  # meanwhile: nobody would close what is found again
-                if self.database is database:  # else another thread has found it
+                self._check_not_gone()  # closed meanwhile: the database would stay open
+                if self.database is database:  # otherwise another thread has reconnected
                     if self.find_again is None or self._transaction.open:
-                        raise  # with a transaction open the next cell has to tell that it is gone
+                        raise  # with an open transaction the next cell has to report its loss
                     self.stream = None
                     self._use(self.find_again())
             return ask(self.database)
 
     def ask(self, requests: Sequence[Request]) -> list[Entry]:
-        """Ask about statements without running one; return an entry for each request, errors included.
+        """Send requests that run no statement; return an entry for each, errors included.
 
-        The stream of the cells is asked if it may know more than others: in a transaction, and with temporary tables.
+        The stream of the cells is used if it may see more than others: in a transaction, and with temporary tables.
         """
         with self._lock:
             stream, state = self.stream, self.transaction
@@ -327,16 +335,16 @@ class Connection:
             return self._send(stream, requests)
 
     def renew(self, other: Connection) -> None:
-        """Go on with the token of another connection to the same database, which is closed."""
+        """Use the token of another connection to the same database, which is closed."""
         with self._lock:
             self.database.renew_token(other.database.transport.token)
             self.refused = False
-        other.forget()
+        other.dispose()
 
-    def close(self, *, tell: bool = True) -> bool:
+    def close(self, *, notify: bool = True) -> bool:
         """End the stream; return True if that rolled a transaction back. The next cell opens a new one.
 
-        Without ``tell`` listeners are not notified: the database cannot be asked any more.
+        Without ``notify`` listeners are not notified, since the database no longer responds.
         """
         with self._lock:
             was_open, lost = self.transaction is Tx.OPEN, self._transaction.lost
@@ -346,21 +354,21 @@ class Connection:
             stream.close()
             self._transaction.lost = lost
             self.schema.forget_temporary()
-        if was_open and tell:
+        if was_open and notify:
             self.written.send(self)
         return was_open
 
-    def leave(self) -> None:
-        """End the stream if no cell runs on it and nothing is open in it; never waits for a cell."""
+    def close_if_idle(self) -> None:
+        """End the stream if no cell is running and no transaction is open; never wait for a cell."""
         with self.between_cells() as free:
-            if free and self.transaction is Tx.NONE:  # else the stream ends by itself when nobody uses it any more
+            if free and self.transaction is Tx.NONE:  # otherwise the stream expires by itself
                 self.close()
 
-    def forget(self) -> bool:
-        """Close the stream and the HTTP connections for good; return what close() returns."""
+    def dispose(self) -> bool:
+        """Close the stream and the HTTP connections permanently; return what close() returns."""
         with self._lock:
             self._gone = True
-            was_open = self.close(tell=False)
+            was_open = self.close(notify=False)
         self.keep_alive(None)
         self.schema.close()
         self.database.close()
@@ -370,15 +378,15 @@ class Connection:
         if self._gone:
             raise SessionError(f"the connection {self.name} was closed", hint=f"%pipedb connect {self.name}")
 
-    def _still_open(self) -> bool:
-        """Ask the server whether the transaction that was open still is; TransactionLost if it is not."""
+    def _check_still_open(self) -> bool:
+        """Return True if a transaction is open; raise TransactionLost if the server has ended it."""
         if self.stream is None or not self._transaction.open:
             return False
         self._send(self.stream, [Execute(Stmt("SELECT 1"))], confirm=self.stream.dialect is not Dialect.V3)
         return True
 
     def _send(self, stream: ClientStream, requests: Sequence[Request], *, confirm: bool = False) -> list[Entry]:
-        """Send requests that belong to no cell; ``confirm`` that the transaction is still open after them."""
+        """Send requests outside of cells; with ``confirm`` check that the transaction is still open after them."""
         before = self._transaction.copy()
         try:
             entries = stream.send(requests)
@@ -390,16 +398,16 @@ class Connection:
         return entries
 
     def _attempt(self, cell: Cell, before: Transaction, options: RunOptions) -> tuple[Run, list[str]]:
-        """Send the cell; return also the lines to show if the stream replaces an earlier one."""
+        """Send the cell; return its run, and the lines to show if the stream replaces an earlier one."""
         stream, notes = (self.stream, []) if self.stream is not None else self._open()
-        reopened, known = stream.reopened, self.database.state
+        reopened, known = stream.reopened, self.database.replication.reliable_index
         own = not before.open and any(one.opens_transaction for one in cell.statements)
         mode = cell.begin_mode if options.atomic else "DEFERRED"
         if not options.atomic:
             sent = (stmt.sql or "" for stmt in cell.stmts)
             self._transaction.sources = dict(zip(sent, (one.text for one in cell.statements), strict=True))
         try:
-            with nullcontext() if options.timeout is None else stream.within(options.timeout):
+            with nullcontext() if options.timeout is None else stream.deadline(options.timeout):
                 ran = run(stream, cell.stmts, atomic=options.atomic, undo=own and not options.atomic, mode=mode)
                 if ran.error is not None and ran.error.code == RESPONSE_TOO_LARGE and len(cell.stmts) == 1:
                     ran = ran if options.atomic else fetch_large(stream, cell, ran.error, options.progress)
@@ -419,7 +427,7 @@ class Connection:
             self._transaction.sources = {}
         if ran.error is not None and self._transaction.open:
             began = before.began_at(cell.statements[: len(ran.results)])
-            if began is not None:  # after the cell had ended the transaction of an earlier cell
+            if began is not None:  # after the cell ended the transaction of an earlier cell
                 self._roll_back(stream)
         if stream.reopened > reopened:
             notes += self._reopened(stream.replayed)
@@ -428,11 +436,11 @@ class Connection:
     def _refused(
         self, error: PipemagicError, stream: ClientStream, cell: Cell, before: Transaction, *, undo: bool, atomic: bool
     ) -> PipemagicError:
-        """Return the error of a cell of which a request was refused; ``undo`` a transaction that it began."""
+        """Return the error of a cell with a refused request; ``undo`` a transaction that the cell began."""
         hint = error.hint
         if isinstance(error, AuthError) and error.status == 401:
-            self.refused = True  # nothing of the request ran; stream and transaction are as before
-            hint = messages.refused_token_hint(self)
+            self.refused = True  # nothing of the request ran; the stream and its transaction are unchanged
+            hint = messages.refused_token_hint(self.name, self.profile, in_organization=self.platform is not None)
         still_open = self._transaction.open
         if still_open and undo:
             self._roll_back(stream)
@@ -442,11 +450,11 @@ class Connection:
         if not error.ran:
             return error.replace(hint=hint)
         fate = messages.half_way(error, cell, before, still_open=still_open, atomic=atomic)
-        hint = "" if isinstance(error, BusyError) else hint  # it says that nothing ran
+        hint = "" if isinstance(error, BusyError) else hint  # its message says that nothing ran
         return error.replace(message=f"{error.message}\n{fate}", hint=hint)
 
     def _roll_back(self, stream: ClientStream) -> None:
-        """Leave no transaction open on the stream, whatever the server says."""
+        """End the transaction on the stream, even if ROLLBACK fails."""
         try:
             stream.send([Execute(Stmt("ROLLBACK"))])
         except PipemagicError:
@@ -456,14 +464,14 @@ class Connection:
     def _open(self) -> tuple[ClientStream, list[str]]:
         stream, replay = self.database.open_stream(self._replay, self._transaction), self._replay()
         replayed = stream.send(replay) if replay else []
-        self.stream = stream  # not before the settings are there
+        self.stream = stream  # only after the settings are restored
         return stream, self._reopened(replayed)
 
     def _replay(self) -> Sequence[Request]:
         return [Execute(Stmt(pragma)) for pragma in self._settings.pragmas.values()]
 
     def _reopened(self, replayed: Sequence[Entry]) -> list[str]:
-        """Return the lines for a stream that replaces an earlier one, if anything was lost with that."""
+        """Return the lines for a stream that replaces an earlier one, if settings or temporary tables were lost."""
         note = self._settings.note()
         self.schema.forget_temporary()
         self._settings.temporary = False
@@ -471,7 +479,7 @@ class Connection:
         return [line for line in (note, *(f"Not set again: {text}" for text in failed)) if line]
 
     def _move(self, error: ConnectError) -> None:
-        """Find the database at another address, or raise; a transaction that was open is lost with the old stream."""
+        """Reconnect to the database at another address, or raise; an open transaction is lost with the old stream."""
         if self.find_again is None:
             raise error
         self._use(self.find_again())
@@ -485,12 +493,15 @@ class Connection:
         self.database = database
 
     def _note_ran(self, cell: Cell, before: Transaction, count: int, *, atomic: bool) -> None:
-        """Note the effects of the first ``count`` statements of a cell, which ran without an error."""
+        """Record the effects of the first ``count`` statements of a cell, which ran without an error."""
         for index, statement in enumerate(cell.statements[:count]):
             if statement.keyword in ("PRAGMA", "CREATE"):
                 inside = atomic or before.ahead(cell.statements[:index]).open
-                self._settings.follow(cell.as_sent(index), inside=inside)
-        self.schema.follow(cell.statements[:count], self._transaction.state)
+                self._settings.update(cell.as_sent(index), inside=inside)
+        ran = cell.statements[:count]
+        in_transaction = before.open or self._transaction.open
+        if in_transaction or any(one.changes_schema for one in ran) or monotonic() >= self.schema.check_at:
+            self.schema.update(ran, self._transaction.state)
 
 
 def _asked_once(database: Database, requests: Sequence[Request]) -> list[Entry]:

@@ -1,6 +1,6 @@
-"""EXPLAIN and dry runs: the plans of a cell's statements, and what they would do. None of them is run.
+"""Query plans (``--explain``) and descriptions (``--dry-run``) of a cell's statements, which are not run.
 
-A PRAGMA is not explained: some take effect when they are only prepared.
+A PRAGMA is not sent: some take effect when they are prepared.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pipemagic.client.batch_runner import result_of
 from pipemagic.client.statement_errors import statement_error
 from pipemagic.client.stream import Dialect
 from pipemagic.errors import StatementError
-from pipemagic.explore.dry_run import SCHEMA, Described, DryRun, Touched, touched
+from pipemagic.explore.dry_run import Described, DryRun
 from pipemagic.explore.plans import Plan, StatementPlan, plan_of
 from pipemagic.hrana.messages import Describe, DescribeResponse, Entry, ErrorEntry, Execute, Request, Stmt
 from pipemagic.hrana.values import Blob, Float, Integer, Null, Text, decode
@@ -21,12 +21,12 @@ from pipemagic.session.messages import span
 from pipemagic.sql import ParsedStatement
 
 _NOT_EXPLAINED = {
-    "PRAGMA": "a PRAGMA is not asked about: some take effect when they are only looked at",
-    "EXPLAIN": "it explains another statement itself",
+    "PRAGMA": "not sent: some PRAGMAs take effect when they are prepared",
+    "EXPLAIN": "an EXPLAIN is not explained",
 }
-_PLAN, _PROGRAM = "EXPLAIN QUERY PLAN ", "EXPLAIN "
+_PLAN = "EXPLAIN QUERY PLAN "
 _FRESH = Execute(Stmt("SELECT 1 FROM sqlite_master LIMIT 0"))
-"""Sent ahead: only a statement that runs has SQLite notice that others changed the schema meanwhile."""
+"""Sent ahead: SQLite notices that another connection changed the schema only when a statement runs."""
 
 _TYPES = {Null: "NULL", Integer: "INTEGER", Float: "REAL", Text: "TEXT", Blob: "BLOB"}
 
@@ -38,16 +38,16 @@ def explain(connection: Connection, cell: Cell) -> Plan:
 
 
 def describe(connection: Connection, cell: Cell) -> DryRun:
-    """Return what each statement takes, returns, reads and writes."""
-    indexes = _indexes(cell)
-    requests: list[Request] = [_explained(cell, at, _PROGRAM) for at in indexes]
-    if connection.database.dialect is not Dialect.SEED:
-        requests += [Describe(cell.sent(at)) for at in indexes]
-    entries = _ask(connection, [Execute(Stmt(SCHEMA)), *requests] if requests else [])
-    tables = {row[0]: str(row[1]) for row in _rows(entries[0], SCHEMA)} if entries else {}
-    programs, descriptions = iter(entries[1 : 1 + len(indexes)]), iter(entries[1 + len(indexes) :])
-    statements = range(len(cell.statements))
-    return DryRun(tuple(_described(cell, at, programs, descriptions, tables) for at in statements))
+    """Return the parameters, columns and effect of each statement.
+
+    A server without ``describe`` still reports errors, by EXPLAIN.
+    """
+    has_describe = connection.database.dialect is not Dialect.SEED
+    requests: list[Request] = [
+        Describe(cell.sent(at)) if has_describe else _explained(cell, at, "EXPLAIN ") for at in _indexes(cell)
+    ]
+    entries = iter(_ask(connection, requests))
+    return DryRun(tuple(_described(cell, at, entries) for at in range(len(cell.statements))))
 
 
 def _indexes(cell: Cell) -> list[int]:
@@ -77,43 +77,37 @@ def _plan(cell: Cell, at: int, plans: Iterator[Entry]) -> StatementPlan:
         return StatementPlan(statement.text, problem=_problem(cell, at, error))
 
 
-def _described(
-    cell: Cell, at: int, programs: Iterator[Entry], descriptions: Iterator[Entry], tables: dict[object, str]
-) -> Described:
+def _described(cell: Cell, at: int, entries: Iterator[Entry]) -> Described:
     statement = cell.statements[at]
     arguments = tuple((one.name, _TYPES[type(one.value)]) for one in cell.stmts[at].named_args or ())
     if statement.keyword in _NOT_EXPLAINED:
         return Described(statement.text, arguments, problem=_NOT_EXPLAINED[statement.keyword])
-    program, description, sent = next(programs), next(descriptions, None), cell.sent(at)
-    try:
-        found, columns = touched(_rows(program, _PROGRAM + sent), tables), _columns(description, sent)
-    except StatementError as error:
-        return Described(statement.text, arguments, problem=_problem(cell, at, error))
-    return Described(statement.text, arguments, columns, found.reads, found.writes, _does(statement, found))
+    entry = next(entries)
+    if isinstance(entry, ErrorEntry):
+        problem = _problem(cell, at, statement_error(entry.error, cell.sent(at)))
+        return Described(statement.text, arguments, problem=problem)
+    if not isinstance(entry.response, DescribeResponse):
+        return Described(statement.text, arguments, None, _effect(statement, reads_only=statement.only_reads))
+    found = entry.response.result
+    columns = tuple((col.name or "", col.decltype or "") for col in found.cols)
+    return Described(statement.text, arguments, columns, _effect(statement, reads_only=found.is_readonly))
 
 
-def _columns(description: Entry | None, sql: str) -> tuple[tuple[str, str], ...] | None:
-    """Return the columns with their declared types; None if the server does not describe statements."""
-    if isinstance(description, ErrorEntry):
-        raise statement_error(description.error, sql)
-    if description is None or not isinstance(description.response, DescribeResponse):
-        return None
-    return tuple((col.name or "", col.decltype or "") for col in description.response.result.cols)
-
-
-def _does(statement: ParsedStatement, found: Touched) -> str:
+def _effect(statement: ParsedStatement, *, reads_only: bool) -> str:
     if statement.controls_transaction:
         return "begins or ends a transaction"
     if statement.keyword in ("ATTACH", "DETACH"):
         return f"{statement.keyword.lower()}es a database file"
-    if found.schema:
+    if statement.changes_schema:
         return "changes the schema"
-    return "writes" if found.writes else "only reads"
+    if reads_only:
+        return "read-only"
+    return f"writes to {statement.changed_table}" if statement.changed_table else "writes"
 
 
 def _problem(cell: Cell, at: int, error: StatementError) -> str:
-    """Return the problem of a statement; it may need what an earlier one of the cell would have made."""
+    """Return the error of a statement, with a hint if an earlier statement of the cell changes the schema."""
     makers = [number for number in range(at) if cell.statements[number].changes_schema]
     if not makers:
         return error.message
-    return f"{error.message}; it may need what {span(cell, makers[0], makers[-1] + 1)} would make, which was not run"
+    return f"{error.message}; it may depend on {span(cell, makers[0], makers[-1] + 1)}, which did not run"

@@ -1,10 +1,11 @@
-"""Addresses as SQLAlchemy has them (``sqlite:///x.db``), and what to type to reach the same data.
+"""Addresses in the form of SQLAlchemy (``sqlite:///x.db``), and the commands that reach the same data.
 
-No message repeats the part of an address that may hold a password.
+No message repeats a part of an address that may contain a password.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ from pipemagic.errors import AddressError
 from pipemagic.session.profiles import word
 
 if TYPE_CHECKING:
-    from pipemagic.session.session import Session
+    from pipemagic.session.organization import Platform
 
 _ADDRESS = re.compile(r"([A-Za-z][\w+.-]*)://(.*)", re.DOTALL)
 _HOST = re.compile(r"[\w.-]+(?::\d+)?(?:/[\w./-]*)?\Z|\[[\da-fA-F:]+\](?::\d+)?\Z")
@@ -29,29 +30,32 @@ _PRODUCTS = {
 
 @dataclass(frozen=True)
 class Replacement:
-    """What an address means here: a sentence, and the lines to type."""
+    """What replaces an address: a sentence, and the lines to type."""
 
     message: str
     lines: tuple[str, ...]
 
 
 def scheme_of(text: str) -> str:
-    """Return the scheme of an address in small letters, '' for other text."""
+    """Return the scheme of an address in lower case, '' for other text."""
     match = _ADDRESS.match(text)
     return match[1].lower() if match else ""
 
 
-def check(address: str, session: Session) -> None:
-    """Raise AddressError, with the lines to type, for an address that no libSQL server has."""
+def check(address: str, *, connected: bool, platform: Platform | None) -> None:
+    """Raise AddressError, with the lines to type, for an address that is not of a libSQL server."""
     scheme = scheme_of(address)
     if scheme and scheme not in SCHEMES:
-        found = replacement(address, session)
+        found = replacement(address, connected=connected, platform=platform)
         hint = "\n".join((found.message, *found.lines))
         raise AddressError(f"{scheme}:// is not an address of a database server", hint=hint)
 
 
-def replacement(address: str, session: Session, alias: str | None = None) -> Replacement:
-    """Return the lines that connect to what an address names, or to a database that its tables can be loaded into."""
+def replacement(address: str, alias: str = "", *, connected: bool, platform: Platform | None) -> Replacement:
+    """Return the lines that connect to the database of an address, or to one into which its tables can be loaded.
+
+    ``connected`` is whether the session has a connection, ``platform`` the organization in use, if any.
+    """
     match = _ADDRESS.match(address)
     scheme, rest = (match[1].lower(), match[2]) if match else ("", "")
     product, _, driver = scheme.partition("+")
@@ -61,12 +65,12 @@ def replacement(address: str, session: Session, alias: str | None = None) -> Rep
         return _server(product if scheme in SCHEMES else "libsql", place or "", rest, named)
     if product == "sqlite":
         path = "FILE" if place is None else place.removeprefix("/").removeprefix("file:")
-        return _in_memory(named) if path in ("", ":memory:") else _file(path, session, named)
+        return _in_memory(named) if path in ("", ":memory:") else _file(path, platform, named)
     if product == "duckdb" and place is not None and place.strip("/") in ("", ":memory:"):
         return _in_memory(named)
     known = _PRODUCTS.get(product, f"{product}://")
     message = f"pipemagic connects to SQLite databases on libSQL servers, not to {known}."
-    if session.connections:
+    if connected:
         return Replacement(f"{message} Read a table with pandas.read_sql and load it:", ("%pipedb help load",))
     return Replacement(
         f"{message} Connect, then read tables with pandas.read_sql and write them with %pipedb load:",
@@ -86,31 +90,33 @@ def _server(scheme: str, place: str, rest: str, named: str) -> Replacement:
     host = place.rstrip("/")
     line = f"%pipedb connect {scheme}://{host if _HOST.match(host) else 'HOST'}"
     if "@" in rest or "?" in rest:
-        return Replacement("Put the token into the environment variable PIPEMAGIC_TOKEN and connect:", (line + named,))
+        return Replacement("Set the environment variable PIPEMAGIC_TOKEN to the token and connect:", (line + named,))
     return Replacement("Connect with:", (line + named,))
 
 
 def _in_memory(named: str) -> Replacement:
     line = f"%pipedb connect --temporary{named}"
-    return Replacement("A database in memory is one that ends with the notebook:", (line,))
+    return Replacement(
+        "Use a temporary database in place of one in memory; it is deleted when the notebook ends:", (line,)
+    )
 
 
-def _file(path: str, session: Session, named: str) -> Replacement:
-    groups = session.names("group")
+def _file(path: str, platform: Platform | None, named: str) -> Replacement:
+    groups, databases = ([], []) if platform is None else (platform.names("group"), platform.names("database"))
     group = "default" if "default" in groups or not groups else groups[0]
-    name = _free_name(Path(path.replace("\\", "/")).stem, {*session.names("database"), "main"})
-    first = () if session.organization_in_use is not None else ("%pipedb connect",)
-    file = Path(path).expanduser()
+    name = _free_name(Path(path.replace("\\", "/")).stem, {*databases, "main"})
+    first = ("%pipedb connect",) if platform is None else ()
+    file = Path(os.path.expanduser(path))
     has_content = file.is_file() and file.stat().st_size > 0
     source = f" --from-file {word(path)}" if has_content else ""
     lines = (*first, f"%pipedb create-database {name} --group {group}{source}", f"%pipedb connect {name}{named}")
     if has_content:
-        return Replacement("Copy the SQLite file into a database of the service and connect to that:", lines)
+        return Replacement("Copy the SQLite file into a database of the service and connect to it:", lines)
     return Replacement("There is no such file; create a database and connect to it:", lines)
 
 
 def _free_name(stem: str, taken: set[str]) -> str:
-    """Return a name that a new database can have, as near to that of its file as possible."""
+    """Return a valid name for a new database, as close to that of its file as possible."""
     plain = re.sub(r"[^a-z0-9-]+", "-", stem.lower()).strip("-")[:30].strip("-")
     plain = "copy" if names.problem("database", plain) else plain
     number, name = 1, plain

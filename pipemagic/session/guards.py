@@ -1,7 +1,7 @@
-"""Cells that are refused before anything is sent.
+"""Checks that refuse cells before anything is sent.
 
-On a read-only connection whatever may write; UPDATE and DELETE without WHERE, unless that is confirmed; and in atomic
-cells what a transaction of their own cannot hold.
+Refused are statements that may write on a read-only connection, UPDATE and DELETE without WHERE unless confirmed, and
+statements that an atomic cell cannot contain.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pipemagic.session.source_map import Source
 
 
 def check_reads(cell: Cell, connection: str) -> None:
-    """Raise ReadOnlyError if a statement of the cell is not known to read; ``connection`` is a name for people."""
+    """Raise ReadOnlyError if a statement of the cell is not known to read; ``connection`` is the name to show."""
     for index in range(len(cell.statements)):
         if write := find_write(cell.sent(index)):
             raise ReadOnlyError(
@@ -27,37 +27,37 @@ def check_where(cell: Cell) -> None:
     for index, written in enumerate(cell.statements):
         if written.keyword not in ("UPDATE", "DELETE", "WITH"):
             continue
-        statement = cell.as_sent(index)  # a name in braces is no word of it
+        statement = cell.as_sent(index)  # a name in braces is not one of its words
         if statement.changes_every_row:
             does = "changes" if statement.verb == "UPDATE" else "deletes"
             raise ConfirmError(
                 f"{_place(cell, index)}: this {statement.verb} has no WHERE and {does} all rows of "
                 f"{statement.changed_table or 'a table'}; nothing was sent",
-                hint="write --confirm behind %%sql or %sql if that is what you want, or add a WHERE",
+                hint="add --confirm after %%sql or %sql to run it anyway, or add a WHERE",
             )
 
 
 def check_atomic(cell: Cell) -> None:
-    """Raise SessionError for what would end the transaction of an atomic cell, or begin another one."""
+    """Raise SessionError for statements that would end the transaction of an atomic cell or begin another."""
     for number, statement in enumerate(cell.statements):
         where = f"statement {cell.before + number + 1}, line {statement.line}"
         if statement.begin_mode or statement.commits or statement.rolls_back:
             raise SessionError(
-                f"{where}: {statement.keyword} has no place in an atomic cell, which begins and commits by itself; "
+                f"{where}: {statement.keyword} is not allowed in an atomic cell, which begins and commits by itself; "
                 "nothing was run",
-                hint="leave BEGIN and COMMIT out, or run the cell without --atomic; SAVEPOINT may stay",
+                hint="remove BEGIN and COMMIT, or run the cell without --atomic; SAVEPOINT is allowed",
             )
         if statement.is_ignored_in_transaction:
             raise SessionError(
-                f"{where}: this PRAGMA does nothing inside a transaction, so not in an atomic cell; nothing was run",
-                hint="put it into a cell of its own, before this one",
+                f"{where}: this PRAGMA has no effect inside a transaction, as in an atomic cell; nothing was run",
+                hint="run it in its own cell, before this one",
             )
 
 
 def transaction_open(name: str) -> SessionError:
-    """Return the error for an atomic cell in the middle of a transaction, which could still be rolled back."""
+    """Return the error for an atomic cell inside an open transaction, which could still be rolled back."""
     return SessionError(
-        f"a transaction is open on {name}, and an atomic cell commits by itself; nothing was run",
+        f"a transaction is open on {name}, and an atomic cell commits a transaction of its own; nothing was run",
         hint="COMMIT or ROLLBACK first; or run the cell without --atomic, as a part of the open transaction",
     )
 

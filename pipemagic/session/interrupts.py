@@ -1,10 +1,10 @@
-"""What is known about a cell whose response never came, and how to find out the rest.
+"""Determine the outcome of a cell whose response did not arrive.
 
-The proof that nothing was applied rests on two facts. Every commit increases the number of the database's state, which
-each response brings (``replication_index``). And there is one writer at a time: whoever is granted BEGIN IMMEDIATE
-knows that a write which began before is over, one way or the other. So if the number is the same then, and the lost
-cell would have held the write lock from its first moment on, nothing of it was applied and nothing of it is to come.
-All else stays open.
+The proof that nothing was applied rests on two facts. Every commit increases the replication index, which
+each response contains. And there is one writer at a time: a successful BEGIN IMMEDIATE
+means that every earlier write has ended, committed or not. So if the index is the same then, and the lost
+cell would have held the write lock from its start, nothing of it was or will be applied.
+Otherwise the outcome is unknown.
 """
 
 from __future__ import annotations
@@ -24,38 +24,38 @@ from pipemagic.hrana.messages import Close, Execute, ExecuteResponse, OkEntry, R
 from pipemagic.session.cell import Cell
 
 PATIENCE = 0.45
-"""Seconds for the question: the cell has to end within a second of the interrupt."""
+"""Timeout of the check in seconds: the cell has to end within a second of the interrupt."""
 
 UNDER_WAY = 0.2
-"""Seconds that a request must have been under way for the server to have begun with it for certain."""
+"""Seconds after which the server has certainly begun with a request."""
 
 
 class InterruptOutcome(Enum):
-    """What is known of a cell without a response, in words."""
+    """The known outcomes of a cell without a response, as messages."""
 
     ONLY_READS = "The cell only reads: nothing was changed."
-    ROLLED_BACK = "Nothing of the transaction is applied."
-    NOTHING = "Nothing of it was applied: no commit came since the last response, and no write is under way."
-    NOT_YET = "Nothing had been applied when the server was asked right after it; what came later is not known."
-    CHANGED = "Something was committed since the last response: by this cell, wholly or in part, or by somebody else."
-    BUSY = "The server did not respond at once: it may still run it, and what of it stays is not known."
-    OPEN = "What was sent may have run, wholly or in part."
+    ROLLED_BACK = "No part of the transaction was applied."
+    NOTHING = "No part of it was applied: nothing was committed since the last response, and no write is in progress."
+    NOT_YET = "Nothing had been applied when the server was checked right after it; later changes are unknown."
+    CHANGED = "A commit was made since the last response: by this cell, in full or in part, or by another client."
+    BUSY = "The server did not respond in time: the cell may still be running, and its outcome is unknown."
+    OPEN = "The cell may have run, in full or in part."
 
 
 _UNCHANGED = (InterruptOutcome.ONLY_READS, InterruptOutcome.ROLLED_BACK, InterruptOutcome.NOTHING)
 
 
 def is_about(error: PipemagicError) -> bool:
-    """Return True if an error leaves open what ran, and the server can be asked."""
+    """Return True if an error leaves the outcome unknown and the server can be asked."""
     if isinstance(error, InterruptedRequest):
         return not (error.answered or error.nothing_ran)
     return isinstance(error, AnswerTimeout)
 
 
-def find_out(
+def determine_outcome(
     cell: Cell, before: Transaction, *, atomic: bool, ask: Callable[[], InterruptOutcome | None]
 ) -> InterruptOutcome:
-    """Return what became of a cell without a response; ask only if its text does not settle it."""
+    """Return the outcome of a cell without a response; ask the server only if the text does not decide it."""
     work = [one for one in cell.statements if not one.controls_transaction]
     if before.open and next(before.ends(cell.statements), None) is None:
         return InterruptOutcome.ROLLED_BACK
@@ -64,7 +64,7 @@ def find_out(
     outcome = ask()
     if outcome is not None:
         return outcome
-    if before.open:  # whether the cell holds the write lock from its first moment on, and never again after that
+    if before.open:  # whether the cell takes the write lock at its start, and only once
         at_once = any(map(_writes_at_once, before.statements)) and before.ahead(cell.statements[:-1]).open
     else:
         at_once = len(cell.statements) == len(work) == 1
@@ -79,7 +79,7 @@ def _writes_at_once(text: str) -> bool:
 
 
 def ask(database: Database, known: int) -> InterruptOutcome | None:
-    """Ask the server, in a request of its own and not for longer than PATIENCE; None if its state is the known one."""
+    """Ask the server in a separate request, for at most PATIENCE; None if the state of the database is unchanged."""
     outcomes: list[InterruptOutcome | None] = []
     beside = database.sibling(timeout=PATIENCE)
     beside.transport.observer = database.transport.observer
@@ -92,8 +92,8 @@ def ask(database: Database, known: int) -> InterruptOutcome | None:
         in_time = bool(outcomes)
     finally:  # also when the user interrupts again
         if not in_time:
-            beside.transport.abort()  # else it could still take the write lock, long after the user was told
-    if not in_time:  # what the abort makes of it is no outcome
+            beside.transport.abort()  # otherwise it could still take the write lock, long after the message
+    if not in_time:  # an error caused by the abort says nothing
         return InterruptOutcome.BUSY
     beside.close()
     return outcomes[0]
@@ -119,9 +119,9 @@ def _ask(database: Database, known: int) -> InterruptOutcome | None:
 def with_outcome(
     error: PipemagicError, cell: Cell, outcome: InterruptOutcome, detail: Sequence[str], hint: str
 ) -> PipemagicError:
-    """Return the error with what is known, and with what to do about the rest as its hint."""
+    """Return the error with the outcome as part of its message, and the next step as its hint."""
     code, known = error.code, outcome.value
-    first = "interrupted while a request was under way" if isinstance(error, InterruptedRequest) else error.message
+    first = "interrupted while a request was pending" if isinstance(error, InterruptedRequest) else error.message
     ran = f"{error.ran} of {len(cell.statements)} statements ran before it." if error.ran else ""
     if isinstance(error, AnswerTimeout) and outcome in _UNCHANGED:
         code = AnswerTimeout.unchanged
@@ -134,13 +134,13 @@ def with_outcome(
     if outcome in (InterruptOutcome.ONLY_READS, InterruptOutcome.NOTHING):
         hint = hint if detail else ""
     elif outcome is not InterruptOutcome.ROLLED_BACK:
-        query = where_to_look(cell.statements)
-        hint = f"look before you run it again{f': {query}' if query else ''}"
+        query = verification_query(cell.statements)
+        hint = f"check the data before you run it again{f': {query}' if query else ''}"
     return error.replace(message="\n".join(filter(None, [first, ran, known, *detail])), hint=hint, code=code)
 
 
-def where_to_look(statements: Sequence[sql.ParsedStatement]) -> str:
-    """Return a query that shows what became of the first write among the statements; '' if there is none."""
+def verification_query(statements: Sequence[sql.ParsedStatement]) -> str:
+    """Return a query that shows the effect of the first write among the statements; '' if there is none."""
     for statement in statements:
         if not statement.only_reads and not statement.controls_transaction:
             table = statement.changed_table

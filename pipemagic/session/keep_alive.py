@@ -1,7 +1,8 @@
-"""The time limits of a server-side connection: how much is left of them, and renewing the idle time between cells.
+"""The time limits of a server-side connection, and requests that renew its idle time between cells.
 
-Only the idle time is renewed. While a transaction is open nothing is sent: it has its own 5 s, and a server that counts
-them loosely must not hold its locks for longer because of us. A stream that is gone is never opened again from here.
+Only the idle time is renewed. While a transaction is open nothing is sent: it has its own 5 s, and a server that
+applies the limit loosely must not hold locks for longer because of these requests. A closed stream is never reopened
+here.
 """
 
 from __future__ import annotations
@@ -18,16 +19,16 @@ from pipemagic.errors import PipemagicError, SessionError
 from pipemagic.hrana.stream import IDLE_LIMIT, TRANSACTION_LIMIT, Phase, Tx
 
 RENEW_AFTER = 0.6 * IDLE_LIMIT
-"""Seconds of idle time after which it is renewed."""
+"""Seconds of idle time after which a request renews it."""
 
 CHECK_EVERY = 1.0
-"""Seconds between two checks of the clock; they send nothing by themselves."""
+"""Seconds between two checks of the time."""
 
 ORIGIN = RequestOrigin("keep-alive")
-"""What a trace lists its requests under."""
+"""The name of its requests in a trace."""
 
 LONGEST = 10**9
-"""Seconds; a longer duration is a mistake, and no socket takes it."""
+"""Seconds; a longer duration is a mistake, and sockets do not accept it."""
 
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -35,15 +36,15 @@ THREAD_NAME = "pipemagic: keeping a connection"
 
 
 @dataclass(frozen=True)
-class Clocks:
+class RemainingTime:
     """Seconds left. ``idle`` is None without a server-side connection, ``transaction`` without a transaction."""
 
     idle: float | None = None
     transaction: float | None = None
 
     @classmethod
-    def of(cls, stream: ClientStream | None) -> Clocks:
-        """Read the clocks of a stream, without asking its server."""
+    def of(cls, stream: ClientStream | None) -> RemainingTime:
+        """Return the remaining times of a stream, without a request."""
         if stream is None or not stream.is_open:
             return cls()
         idle, age = stream.idle_for(), stream.transaction_age()
@@ -54,26 +55,26 @@ class Clocks:
 
     @property
     def transaction_left(self) -> str:
-        """The rest of the transaction's time, in words; '' without a transaction."""
+        """The remaining time of the transaction as text; '' without a transaction."""
         return _left(self.transaction, TRANSACTION_LIMIT)
 
     @property
     def idle_left(self) -> str:
-        """The rest of the idle time, in words; '' without a server-side connection."""
+        """The remaining idle time as text; '' without a server-side connection."""
         return _left(self.idle, IDLE_LIMIT)
 
 
 def _left(seconds: float | None, limit: float) -> str:
     if seconds is None:
         return ""
-    return f"{seconds:.1f} of {limit:.0f} s left" if seconds else f"its {limit:.0f} s are over"
+    return f"{seconds:.1f} of {limit:.0f} s left" if seconds else f"its {limit:.0f} s have expired"
 
 
 class KeepAlive:
     """Renews the idle time of a stream between cells, for at most ``seconds`` after the last one.
 
-    A cell holds ``lock`` while it runs: nothing is sent then. ``ended`` says why it stopped, '' if it did not. A thread
-    runs only while a stream is kept; each cell starts it again.
+    A cell holds ``lock`` while it runs; nothing is sent then. ``ended`` is the reason for its end, '' while it runs. A
+    thread runs only while a stream is kept; each cell starts it again.
     """
 
     def __init__(
@@ -94,11 +95,11 @@ class KeepAlive:
 
     @property
     def left(self) -> float:
-        """Seconds for which it goes on without a cell; 0.0 if it has stopped."""
+        """Seconds for which it continues without a cell; 0.0 if it has stopped."""
         return 0.0 if self.ended else max(0.0, self._since + self.seconds - self._clock())
 
     def restart(self) -> None:
-        """Begin anew, since a cell has run."""
+        """Start the time again, after a cell."""
         self._since, self.ended = self._clock(), ""
         if self._thread is None or not self._thread.is_alive():
             self._stop = threading.Event()
@@ -110,7 +111,7 @@ class KeepAlive:
         self._stop.set()
 
     def check(self) -> bool:
-        """Renew the idle time if it is time for that; return True if a later check may have to."""
+        """Renew the idle time if it is due; return True if later checks are needed."""
         if not self._lock.acquire(blocking=False):
             return True  # a cell is running, which renews it
         try:
@@ -118,20 +119,20 @@ class KeepAlive:
         finally:
             self._lock.release()
         if why:
-            self.ended, self._thread = why, None  # a cell that comes while this one ends starts another
+            self.ended, self._thread = why, None  # a cell that runs while this thread ends starts another
         return not why
 
     def _renew(self) -> str:
-        """Renew the idle time if it is time for that; say why that ends, '' if it goes on."""
+        """Renew the idle time if it is due; return the reason to stop, '' to continue."""
         stream = self._stream()
         if stream is None or not stream.is_open:
             return "there is no server-side connection"
         if not self.left:
-            return "the time is over"
+            return "the time has expired"
         if stream.phase is Phase.IN_USE or stream.idle_for() < RENEW_AFTER:
             return ""
         if stream.transaction.state is not Tx.NONE:
-            return "" if stream.idle_for() <= IDLE_LIMIT else "a transaction was open, which it does not keep"
+            return "" if stream.idle_for() <= IDLE_LIMIT else "a transaction was open, which is not kept alive"
         try:
             return "" if stream.renew() else "the server has closed the connection"
         except PipemagicError as error:
@@ -144,11 +145,11 @@ class KeepAlive:
 
 
 def parse_duration(text: str) -> float:
-    """Return the seconds of ``90``, ``90s``, ``1.5m`` or ``2h``; raise SessionError for anything else, also for 0."""
+    """Convert ``90``, ``90s``, ``1.5m`` or ``2h`` to seconds; raise SessionError for anything else, also for 0."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", text.strip(), re.ASCII)
     seconds = float(match[1]) * _UNITS[match[2]] if match else 0.0
     if not 0 < seconds <= LONGEST:
         raise SessionError(
-            f"{text!r} is not a length of time", hint="write 90s, 10m or 1h; without a unit it is seconds"
+            f"{text!r} is not a duration", hint="write 90s, 10m or 1h; a number without a unit is in seconds"
         )
     return seconds

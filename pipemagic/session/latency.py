@@ -19,12 +19,12 @@ TIMEOUT = 5.0
 """Seconds to wait for a response."""
 
 PATHS = ("/health", "/v2")
-"""Paths to request, without a token: the first one that a server has."""
+"""Paths to request without a token, in order of preference."""
 
 
 @dataclass(frozen=True)
 class Latency:
-    """The result at a location: ``seconds``, or the ``trouble`` that kept it from being measured."""
+    """The result for a location: ``seconds``, or the ``trouble`` that prevented the measurement."""
 
     code: str
     seconds: float | None
@@ -39,7 +39,7 @@ class Latency:
 def addresses(platform: Platform) -> dict[str, str]:
     """Return the address of one database instance at each location where the organization has one, by code.
 
-    Where the service does not list instances, use only databases whose group has one location.
+    If the service does not list instances, only databases whose group has one location are used.
     """
     groups = {group.name: group.locations for group in platform.groups().items}
     found: dict[str, str] = {}
@@ -56,7 +56,7 @@ def addresses(platform: Platform) -> dict[str, str]:
 
 
 def latencies(places: Mapping[str, str], clock: Callable[[], float] = time.perf_counter) -> Iterator[Latency]:
-    """Measure each of the `addresses`, one after the other: together they would delay each other."""
+    """Measure each of the `addresses` in turn: parallel requests would delay each other."""
     for code, address in places.items():
         try:
             yield _measure(code, address, clock)
@@ -69,7 +69,7 @@ def _measure(code: str, address: str, clock: Callable[[], float]) -> Latency:
     with Transport(parse_address(address), timeout=TIMEOUT, connect_timeout=TIMEOUT) as transport:
         for path in PATHS:
             status = transport.get(path).status
-            if status < 400 or status >= 500:  # a server that is not well has the path all the same
+            if status < 400 or status >= 500:  # an unhealthy server has the path, too
                 break
         if status >= 400:
             return Latency(code, None, f"not ready: HTTP {status}")

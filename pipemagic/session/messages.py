@@ -1,67 +1,69 @@
-"""The errors of cells: which statement failed and where, what of the cell is applied, and what to type next."""
+"""The messages of failed cells: which statement failed and where, what is applied, and what to do next."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pipemagic.client.transaction import LostTransaction, Transaction
-from pipemagic.counts import plural
 from pipemagic.errors import PipemagicError, StatementError, TransactionLost
 from pipemagic.explore import idioms
-from pipemagic.explore.names import nearest
+from pipemagic.explore.sqlite_reference import FUNCTIONS, quote_if_needed
 from pipemagic.explore.syntax_errors import LocatedMessage, cause, ends_early, unterminated_comment
-from pipemagic.explore.words import FUNCTIONS, written
 from pipemagic.hrana import faults
 from pipemagic.hrana.stream import Tx
 from pipemagic.session.cell import Cell
 from pipemagic.session.results import CellResult, Outcome
 from pipemagic.session.source_map import Source, SourcePosition
 from pipemagic.sql import caret, character_offset, normalize, significant, tokens
-from pipemagic.terminals import without_passwords
+from pipemagic.text import mask_passwords, nearest, plural, shorten
 
 if TYPE_CHECKING:
-    from pipemagic.session.connection import Connection
+    from pipemagic.session.profiles import Profile
+    from pipemagic.session.schema_cache import SchemaCache
     from pipemagic.session.tokens import TokenSource
 
 SHOWN = 5
-"""The number of statements of a lost transaction that are listed; the rest are counted."""
+"""The number of statements of a lost transaction to list; the rest are counted."""
 
-END_IT = "COMMIT keeps what ran in it, ROLLBACK undoes it"
+END_IT = "COMMIT keeps its changes, ROLLBACK undoes them"
 
 ROLLED_BACK = "The open transaction was rolled back."
-"""The line for whatever closes a connection in the middle of a transaction."""
+"""The line to show when a connection with an open transaction is closed."""
 
-AGAIN = "Run the cells again from BEGIN on, or put the whole transaction into one cell."
+AGAIN = "Rerun the cells from BEGIN, or put the whole transaction into one cell."
 
-AFTER_LOSS = f"{AGAIN}\nUntil BEGIN or ROLLBACK nothing more runs here, so that no part of it is applied alone."
+AFTER_LOSS = f"{AGAIN}\nUntil BEGIN or ROLLBACK no other statement runs here, so that no part of it is applied alone."
 
-RETRY = "%pipedb retry runs what was undone again, all or nothing."
+RETRY = "%pipedb retry reruns the undone statements, all or nothing."
 
 _NEAR = re.compile(r'\Anear "(.+)": ', re.DOTALL)
 _NAMED = re.compile(
     r"no such (?:table|column|function|view|index|trigger|collation sequence|savepoint): (?:main\.)?(.+)$"
 )
 
-IN_ONE_CELL = "Split what takes so long into several transactions, or make it faster, and run the cell again."
+IN_ONE_CELL = "Split the transaction or make it faster, and run the cell again."
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A statement of a cell was refused: all that its error needs.
+    """A failed statement of a cell, with everything that its error needs.
 
     ``error`` comes from the client: its ``index`` counts from 0 within the cell. ``ran`` statements ran before
     it; none if the server parsed the whole cell first. ``before`` is the transaction as it was when the cell began;
     ``open_after`` is how many statements the transaction holds that is open now, None if none is. ``lost`` is the
-    transaction of earlier cells that the database ended.
+    transaction of earlier cells that the database ended. ``schema`` and ``others``, the schemas of the session's other
+    connections by name, are for hints.
     """
 
     cell: Cell
     error: StatementError
     ran: int
     before: Transaction
+    schema: SchemaCache
+    others: Mapping[str, SchemaCache]
     open_after: int | None = None
     lost: LostTransaction | None = None
     atomic: bool = False
@@ -70,14 +72,14 @@ class Failure:
 def open_line(count: int, clock: str = "") -> str:
     """Return the line below a cell that leaves a transaction open, with ``count`` statements in it.
 
-    It holds no times, so that saved notebooks stay as they are; ``clock`` is for those who ask for them.
+    It contains no times, so that saved notebooks do not change; with ``clock`` it does.
     """
     line = f"{describe_transaction(Tx.OPEN, count)}: {END_IT}."
     return f"{line} {clock}" if clock else line
 
 
 def describe_transaction(state: Tx, count: int = 0, loss: LostTransaction | None = None) -> str:
-    """Return what a transaction is, in words that hold no times.
+    """Return the state of a transaction as text without times.
 
     ``count`` is how many statements it holds if it is open, ``loss`` what was lost if it is lost.
     """
@@ -86,33 +88,31 @@ def describe_transaction(state: Tx, count: int = 0, loss: LostTransaction | None
 
 
 def so_far(count: int) -> str:
-    """Return how many statements a transaction holds, in words."""
-    return "no statement so far" if not count else f"{plural(count, 'statement')} so far"
+    """Return the number of statements in a transaction as text."""
+    return "no statements so far" if not count else f"{plural(count, 'statement')} so far"
 
 
 # -- a statement that failed
 
 
-def statement_error(
-    failure: Failure, connection: Connection, done: Sequence[Outcome], notes: Sequence[str] = ()
-) -> StatementError:
+def statement_error(failure: Failure, done: Sequence[Outcome], notes: Sequence[str] = ()) -> StatementError:
     """Return the error that a failed cell raises.
 
-    ``done`` are the outcomes of what ran, ``notes`` the lines that the cell would have shown.
+    ``done`` are the outcomes of the statements that ran, ``notes`` the lines that the cell would have shown.
     """
     error, cell = failure.error, failure.cell
     if failure.atomic and (outside := _outside(failure)):
-        return _error(failure, connection, done, LocatedMessage(error.message), [outside], [error.hint, *notes])
+        return _error(failure, done, LocatedMessage(error.message), [outside], [error.hint, *notes])
     if error.code == faults.RESPONSE_TOO_LARGE and len(cell.statements) > 1 and failure.ran == error.index == 0:
         undone = "; a transaction that they had left open was rolled back" if not failure.before.open else ""
         lines = [f"The results of the cell are too large. Its statements may have run{undone}."]
-        hint = "ask for fewer rows with LIMIT, or for one result in each cell"
-        return _error(failure, connection, done, LocatedMessage(error.message), lines, [hint])
+        hint = "ask for fewer rows with LIMIT, or run each query in a cell of its own"
+        return _error(failure, done, LocatedMessage(error.message), lines, [hint])
     sent = cell.sent(error.index)
     fault = locate(error, sent)
     place = None if fault.offset is None else cell.position(error.index, fault.offset)
     comment = unterminated_comment(cell.text) if ends_early(error.message) else None
-    if comment is not None and error.index == len(cell.statements) - 1:  # it is no part of what was sent
+    if comment is not None and error.index == len(cell.statements) - 1:  # it was not sent
         fault = LocatedMessage("unterminated comment", fault.offset, of_line=True)
         place = SourcePosition(Source(cell.text, cell.source), comment)
     still = failure.open_after
@@ -121,17 +121,17 @@ def statement_error(
     if fault.of_line and place is not None:
         fault = LocatedMessage(f"{place.where}: {fault.message}", fault.offset, of_line=True)
     lines = [*_where(failure, place, named=fault.of_line), *_fate(failure)]
-    return _error(failure, connection, done, fault, lines, hints, cell.before + error.index, sent)
+    return _error(failure, done, fault, lines, hints, cell.before + error.index, sent)
 
 
 def locate(error: StatementError, sql: str) -> LocatedMessage:
-    """Return what is wrong with a statement: the cause if its text proves one, else the server's message."""
+    """Return the error of a statement: the cause if its text proves one, otherwise the server's message."""
     offset = _only_place(error.message, sql) if error.offset is None else character_offset(sql, error.offset)
     return cause(error.message, sql, offset) or LocatedMessage(error.message, offset)
 
 
 def _only_place(message: str, sql: str) -> int | None:
-    """Return the offset of the name that the message quotes, if it stands in the statement exactly once."""
+    """Return the offset of the name that the message quotes, if it occurs in the statement exactly once."""
     match = _NEAR.match(message) or _NAMED.search(message)
     if match is None:
         return None
@@ -141,20 +141,20 @@ def _only_place(message: str, sql: str) -> int | None:
 
 
 def excerpt(text: str, offset: int) -> str:
-    """Return the line that holds a character offset, with a caret below the place and without passwords.
+    """Return the line that contains a character offset, with a caret below the position and without passwords.
 
-    Passwords are masked first: afterwards the caret would be in another place, and a cut line might hold half of one.
+    Passwords are masked first: later the caret would move, and a shortened line might contain half of one.
     """
-    return caret(without_passwords(text), len(without_passwords(text[:offset])))
+    return caret(mask_passwords(text), len(mask_passwords(text[:offset])))
 
 
 def _error(
-    failure: Failure, connection: Connection, done: Sequence[Outcome], fault: LocatedMessage, lines: Sequence[str],
-    hints: Iterable[str], index: int = 0, sent: str = "",
+    failure: Failure, done: Sequence[Outcome], fault: LocatedMessage, lines: Sequence[str], hints: Iterable[str],
+    index: int = 0, sent: str = "",
 ) -> StatementError:  # fmt: skip
     message, hint = "\n".join([fault.message, *lines]), "\n".join(filter(None, hints))
     first = fault.message.split("\n")[0]
-    more = name_hint(first, sent, fault.offset, connection) or limit_hint(failure.error.code, first, hint)
+    more = _name_hint(first, sent, fault.offset, failure) or limit_hint(failure.error.code, first, hint)
     if more and more not in f"{message}\n{hint}":
         hint = f"{more}\n{hint}".rstrip("\n")
     offset = None if fault.offset is None else len(sent[: fault.offset].encode())
@@ -165,9 +165,9 @@ def _error(
 
 
 def _cell_result(failure: Failure, done: Sequence[Outcome], fault: str) -> CellResult:
-    """Return what the cell did; the outcomes that were rolled back with the failure are marked."""
+    """Return the result of the cell; the outcomes that were rolled back with the failure are marked."""
     statements, index, ran = failure.cell.statements, failure.error.index, failure.cell.statements[: failure.ran]
-    earlier = len(done) - failure.ran  # statements that were dealt with before
+    earlier = len(done) - failure.ran  # statements that ran before
     undone: int | None = 0
     if not failure.atomic:
         kept = failure.open_after is not None or not failure.before.ahead(ran).open
@@ -180,7 +180,7 @@ def _cell_result(failure: Failure, done: Sequence[Outcome], fault: str) -> CellR
 
 
 def _outside(failure: Failure) -> str:
-    """Return what failed of an atomic cell beside its statements, in words; '' if it was one of them."""
+    """Return which other part of an atomic cell failed, as text; '' if a statement failed."""
     error = failure.error
     if error.sql.startswith("BEGIN") or error.index < 0:
         return "nothing was changed; the transaction could not begin"
@@ -192,7 +192,7 @@ def _outside(failure: Failure) -> str:
 
 
 def _where(failure: Failure, place: SourcePosition | None, *, named: bool) -> list[str]:
-    """Name the statement and its line, unless it is the only one and the line is ``named``, and draw the place."""
+    """Return the statement and its line, unless it is the only one and the line is ``named``, and an excerpt."""
     cell, index = failure.cell, failure.error.index
     statement, total = cell.statements[index], cell.total
     shown = place or SourcePosition(Source(cell.text, cell.source), statement.start)
@@ -206,14 +206,14 @@ def _where(failure: Failure, place: SourcePosition | None, *, named: bool) -> li
         head = [f"{shown.where}:"] if several and not named else []
     if place is not None:
         return head + [f"  {text}" for text in excerpt(place.source.text, place.offset).split("\n")]
-    return [*head, f"  {shorten(without_passwords(statement.text), 76)}"] if head else []
+    return [*head, f"  {shorten_statement(mask_passwords(statement.text), 76)}"] if head else []
 
 
-# -- what became of the other statements
+# -- the outcome of the other statements
 
 
 def _fate(failure: Failure) -> list[str]:
-    """Say what became of the statements before the failed one, and that those after it never ran."""
+    """Return the outcome of the statements before the failed one, and that those after it did not run."""
     cell, index = failure.cell, failure.error.index
     if failure.atomic:
         return []
@@ -225,7 +225,7 @@ def _fate(failure: Failure) -> list[str]:
 
 
 def half_way(error: PipemagicError, cell: Cell, before: Transaction, *, still_open: bool, atomic: bool) -> str:
-    """Say what became of a cell of which only some statements ran before a request was refused."""
+    """Return the outcome of a cell of which only some statements ran before a request was refused."""
     if atomic:
         return "nothing was changed"
     parts = _fates(cell, before, error.ran, still_open=still_open)
@@ -233,7 +233,7 @@ def half_way(error: PipemagicError, cell: Cell, before: Transaction, *, still_op
 
 
 def _fates(cell: Cell, before: Transaction, ran: int, *, still_open: bool) -> list[str]:
-    """Say what became of the first ``ran`` statements of a cell."""
+    """Return the outcome of the first ``ran`` statements of a cell."""
     began = before.began_at(cell.statements[:ran])
     inside = "{} part of the open transaction" if still_open else "{} rolled back"
     if not before.ahead(cell.statements[:ran]).open:
@@ -242,7 +242,7 @@ def _fates(cell: Cell, before: Transaction, ran: int, *, still_open: bool) -> li
         return [_were(cell, 0, began, "{} applied"), _were(cell, began, ran, inside)]
     if still_open:
         return [_were(cell, 0, ran, inside)]
-    return ["the database rolled back the whole transaction, with what earlier cells did in it"]
+    return ["the database rolled back the whole transaction, including the statements of earlier cells"]
 
 
 def _were(cell: Cell, first: int, end: int, fate: str) -> str:
@@ -256,7 +256,7 @@ def _sentence(parts: Iterable[str]) -> list[str]:
 
 
 def span(cell: Cell, first: int, end: int) -> str:
-    """Name the statements from index ``first`` up to, not including, ``end``; '' for none."""
+    """Return the numbers of the statements from index ``first`` up to, not including, ``end``; '' for none."""
     if end <= first:
         return ""
     last = cell.before + end
@@ -267,14 +267,14 @@ def span(cell: Cell, first: int, end: int) -> str:
 
 
 def undone(lost: LostTransaction) -> list[str]:
-    """Return the lines with the statements that a rollback undid; none if that is not certain."""
+    """Return the lines with the statements that a rollback undid; no lines if that is not certain."""
     if not lost.held or lost.doubt:
         return []
     return ["Undone, or not run:" if lost.partly else "Undone:", listing(lost.statements)]
 
 
 def after_loss(lost: LostTransaction) -> str:
-    """Say how to go on: what runs again, and whether anything else does before that."""
+    """Return how to continue after a loss."""
     lines = AFTER_LOSS.split("\n") if lost.refusing else [IN_ONE_CELL if lost.partly else AGAIN]
     if lost.held and not lost.doubt and not lost.incomplete:
         lines.insert(1, RETRY)
@@ -282,26 +282,25 @@ def after_loss(lost: LostTransaction) -> str:
 
 
 def refused(cell: Cell) -> TransactionLost:
-    """Return the error for a cell that would go on with a transaction which is gone."""
+    """Return the error for a cell that would continue a lost transaction."""
     return TransactionLost(
-        f"not run, for the transaction before it was rolled back: {shorten(cell.statements[0].text, 60)}",
-        hint="Run the cells again from BEGIN on, or type ROLLBACK to go on without it.",
+        f"not run, because the transaction before it was rolled back: {shorten_statement(cell.statements[0].text, 60)}",
+        hint="Rerun the cells from BEGIN, or run ROLLBACK to continue without it.",
     )
 
 
 def listing(statements: Sequence[str], *, most: int = SHOWN) -> str:
-    """List statements one a line, indented and shortened; at most ``most`` of them."""
+    """Return statements as indented, shortened lines, at most ``most`` of them."""
     shown = statements if len(statements) <= most + 1 else statements[:most]
-    lines = [f"  {shorten(text, 72)}" for text in shown]
+    lines = [f"  {shorten_statement(text, 72)}" for text in shown]
     if len(shown) < len(statements):
         lines.append(f"  and {len(statements) - len(shown)} more")
     return "\n".join(lines)
 
 
-def shorten(text: str, width: int) -> str:
+def shorten_statement(text: str, width: int) -> str:
     """Return a statement as one line of at most ``width`` characters."""
-    line = " ".join(text.split())
-    return line if len(line) <= width else line[: width - 3] + "..."
+    return shorten(" ".join(text.split()), width)
 
 
 # -- unknown names
@@ -309,19 +308,19 @@ def shorten(text: str, width: int) -> str:
 _NO_TABLE = re.compile(r"no such (?:table|view): (?:main\.)?(.+)")
 _NO_COLUMN = re.compile(r"no such column: (.+?)(?: - should this be .*)?$|has no column named (.+)")
 _NO_FUNCTION = re.compile(r"no such function: (.+)")
-_ALIKE = 0.75  # of two names of functions: `regexp` is not meant as `exp`
+_ALIKE = 0.75  # of two function names: `regexp` is not a misspelt `exp`
 
 
-def name_hint(message: str, text: str, place: int | None, connection: Connection) -> str:
-    """Return a hint with the table, column or function that was meant; '' if nothing is near or nothing was unknown.
+def _name_hint(message: str, text: str, place: int | None, failure: Failure) -> str:
+    """Return a hint with the closest table, column or function; '' if none is close or the error is another one.
 
-    ``place`` is where in the ``text`` of the statement the error is, if that is known.
+    ``place`` is the position of the error in the ``text`` of the statement, if known.
     """
     if match := _NO_TABLE.search(message):
         name = _bare(match[1])
-        return idioms.of_table(name) or _table(name, connection)
+        return idioms.of_table(name) or _table(name, failure)
     if match := _NO_COLUMN.search(message):
-        return idioms.of_column(text, place) or _column(_bare(match[1] or match[2]), text, connection)
+        return idioms.of_column(text, place) or _column(_bare(match[1] or match[2]), text, failure.schema)
     if match := _NO_FUNCTION.search(message):
         instead = idioms.of_function(match[1])
         return _near(match[1], FUNCTIONS, cutoff=_ALIKE) if instead is None else instead
@@ -329,58 +328,58 @@ def name_hint(message: str, text: str, place: int | None, connection: Connection
 
 
 def _bare(name: str) -> str:
-    """Return the last part of a name as a message has it, which has no quotes as a rule: of `a.b` the column."""
+    """Return the last part of a name in a message, which usually has no quotes: the column of `a.b`."""
     return name.rsplit(".", 1)[-1].strip('"')
 
 
-def _table(name: str, connection: Connection) -> str:
-    shapes = connection.schema.tables_soon()
-    if hint := _near(name, (shape.name for shape in shapes)):
+def _table(name: str, failure: Failure) -> str:
+    relations = failure.schema.tables_soon()
+    if hint := _near(name, (relation.name for relation in relations)):
         return hint
-    for other in connection.others().values():
-        if other is not connection and name.lower() in (shape.name.lower() for shape in other.schema.tables):
-            return f"{written(name)} is a table of the connection {other.name}: --on {other.name}"
-    return "%pipedb tables lists what there is" if shapes else ""
+    for other, schema in failure.others.items():
+        if name.lower() in (relation.name.lower() for relation in schema.tables):
+            return f"{quote_if_needed(name)} is a table of the connection {other}: --on {other}"
+    return "%pipedb tables lists the tables" if relations else ""
 
 
-def _column(name: str, text: str, connection: Connection) -> str:
-    shapes = connection.schema.tables_soon()
+def _column(name: str, text: str, schema: SchemaCache) -> str:
+    relations = schema.tables_soon()
     named = {normalize(token.text) for token in tokens(text) if token.kind in ("word", "quoted")}
-    inside = [shape for shape in shapes if shape.name.lower() in named]
-    if hint := _near(name, (column for shape in inside for column in shape.columns)):
+    inside = [relation for relation in relations if relation.name.lower() in named]
+    if hint := _near(name, (column for relation in inside for column in relation.column_names)):
         return hint
-    for shape in shapes:
-        if name.lower() in (column.lower() for column in shape.columns) and shape not in inside:
-            return f"{written(name)} is a column of {written(shape.name)}"
-    if len(inside) == 1 and 0 < len(inside[0].columns) <= 12:
-        return f"{written(inside[0].name)} has {', '.join(map(written, inside[0].columns))}"
+    for relation in relations:
+        if name.lower() in (column.lower() for column in relation.column_names) and relation not in inside:
+            return f"{quote_if_needed(name)} is a column of {quote_if_needed(relation.name)}"
+    if len(inside) == 1 and 0 < len(inside[0].column_names) <= 12:
+        return f"{quote_if_needed(inside[0].name)} has {', '.join(map(quote_if_needed, inside[0].column_names))}"
     return ""
 
 
 def _near(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
     found = nearest(name, (one for one in known if one.lower() != name.lower()), cutoff=cutoff)
-    return f"did you mean {written(found)}?" if found else ""
+    return f"did you mean {quote_if_needed(found)}?" if found else ""
 
 
 # -- limits
 
 _LIMITS_BY_CODE = {
-    faults.TRANSACTION_TIMEOUT: "a transaction has 5 s: put BEGIN to COMMIT into one cell, or write --atomic",
+    faults.TRANSACTION_TIMEOUT: "a transaction may last 5 s: put BEGIN to COMMIT into one cell, or use --atomic",
     faults.STREAM_EXPIRED: "a server-side connection may be idle for 10 s; run the cell again",
-    faults.STATEMENT_TIMEOUT: "ask for less, or help it with an index: EXPLAIN QUERY PLAN shows what it reads",
+    faults.STATEMENT_TIMEOUT: "read fewer rows, or add an index: EXPLAIN QUERY PLAN shows how tables are read",
     faults.RESPONSE_TOO_LARGE: "ask for fewer rows with LIMIT, or for fewer columns",
 }
 _LIMITS_BY_TEXT = {
-    "too many SQL variables": "a statement takes 32766 values: load more into a table and join it",
-    "string or blob too big": "one value or statement is larger than the server takes: store it in parts",
-    "database or disk is full": "the database has reached its size limit: delete rows, or ask for more room",
-    "database is locked": "another connection is writing: run it again; BEGIN IMMEDIATE takes the turn at once",
-    "unsupported statement": "this server does not have that statement",
+    "too many SQL variables": "a statement can have 32766 parameters: load more values into a table and join it",
+    "string or blob too big": "a value or statement is larger than the server accepts: store it in parts",
+    "database or disk is full": "the database has reached its size limit: delete rows, or raise the limit",
+    "database is locked": "another connection is writing: run the cell again; BEGIN IMMEDIATE locks immediately",
+    "unsupported statement": "this server does not support the statement",
 }
 
 
 def limit_hint(code: str, message: str, hint: str = "") -> str:
-    """Return what to do about a limit of the server; '' if the error is none, or has a ``hint`` for that code."""
+    """Return how to stay below a limit of the server; '' for other errors, or if there is a ``hint`` for that code."""
     if code in _LIMITS_BY_CODE:
         return "" if hint else _LIMITS_BY_CODE[code]
     return next((advice for text, advice in _LIMITS_BY_TEXT.items() if text in message), "")
@@ -389,28 +388,27 @@ def limit_hint(code: str, message: str, hint: str = "") -> str:
 # -- tokens that the server no longer accepts
 
 
-def refused_token_hint(connection: Connection) -> str:
-    """Return how to renew a token that the server no longer accepts, by where it came from."""
-    ends = "an open transaction goes on, unless a rotation ended it"
-    if connection.platform is not None:
-        return f"%pipedb connect {connection.name} makes a new one: {ends}"
-    profile = connection.profile
+def refused_token_hint(name: str, profile: Profile | None, *, in_organization: bool) -> str:
+    """Return how to renew the token of a connection that the server no longer accepts, by where it came from."""
+    ends = "an open transaction stays open, unless the tokens were invalidated"
+    if in_organization:
+        return f"%pipedb connect {name} creates a new one: {ends}"
     if profile is None or profile.address is None:
-        return f"renew the token and connect again as before: {ends}"
+        return f"renew the token and connect again: {ends}"
     again = f"%pipedb connect {profile.address}"
-    if connection.name != profile.address:
-        again += f" --as {connection.name}"
+    if name != profile.address:
+        again += f" --as {name}"
     source = profile.token_source
     put, option = token_renewal(source, profile.address)
     return f"{put}, then connect again: {ends}\n{again}{option}"
 
 
 def token_renewal(source: TokenSource, address: str) -> tuple[str, str]:
-    """Return where a new token has to go, and the option that names the place."""
+    """Return where to put a new token, and the option that names this source."""
     if source.env is not None:
         return f"put a new token into the variable {source.env}", f" --token-env {source.env}"
     if source.file is not None:
         return f"put a new token into the file {source.file}", f' --token-file "{source.file}"'
     if source.keyring is not None:
         return f"put a new token into the keyring (in a terminal: pipemagic auth store {address})", " --keyring"
-    return "put a new token into PIPEMAGIC_TOKEN, or take the variable away to be asked for it", ""
+    return "put a new token into PIPEMAGIC_TOKEN, or unset the variable to be asked for it", ""

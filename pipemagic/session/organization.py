@@ -1,4 +1,4 @@
-"""An organization of a management API, as the session uses it, also where that API has few endpoints."""
+"""An organization of a management API, also of one with few endpoints."""
 
 from __future__ import annotations
 
@@ -28,17 +28,13 @@ from pipemagic.errors import (
     UnknownOutcome,
     UnsupportedError,
 )
-from pipemagic.explore.names import near
-from pipemagic.hrana.stream import Tx
 from pipemagic.http import READ_TIMEOUT
 from pipemagic.management_api.models import DatabaseInfo, Group, Instance, Location, Organization, Usage
 from pipemagic.session import tokens
-from pipemagic.session.profiles import Profile
+from pipemagic.text import did_you_mean
 
 if TYPE_CHECKING:
     from pipemagic.management_api.client import Management, Refusal  # imports httpx, which takes long
-    from pipemagic.session.connection import Connection
-    from pipemagic.session.session import Session
 
 T = TypeVar("T")
 N = TypeVar("N", Group, DatabaseInfo)
@@ -48,7 +44,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Listing(Generic[T]):
-    """What exists; where the API cannot list it (``complete`` is False), what this session created."""
+    """The existing items; if the API cannot list them (``complete`` is False), those that this session created."""
 
     items: Sequence[T]
     complete: bool = True
@@ -57,9 +53,9 @@ class Listing(Generic[T]):
 class Platform:
     """One organization. ``where`` names its service for people; see Management for the errors of the methods.
 
-    The smallest API has five endpoints and no list of groups or databases: then the platform remembers what it created
-    itself. ``find_again`` returns the API anew when nothing listens at its address any more, or when it no longer
-    accepts the token; ``moves`` is True if there is such a way. The token came from ``token_variable``. Threads may
+    The smallest API has five endpoints and cannot list groups or databases: then the platform remembers those that it
+    created. ``find_again`` returns the API again when no server listens at its address any more, or when it no longer
+    accepts the token; ``moves`` is True if it is given. The token came from ``token_variable``. Threads may
     share it.
     """
 
@@ -73,16 +69,16 @@ class Platform:
     ) -> None:
         self.where = where
         self.on_change: Callable[[Sequence[str]], None] = lambda _: None
-        """Called after every change that is made in the organization here, with the names of deleted databases."""
+        """Called after every change to the organization, with the names of deleted databases."""
         self.moves = find_again is not None
         self._api = api
         self._api.hint_for = self._hint_for
         self._token_variable = token_variable
         self._find_again = find_again
-        self._siblings = [self]  # the organizations of the service that are in use, shared by all of them
+        self._siblings = [self]  # the organizations of the service in use, shared by all of them
         self._closed = False
         self._finding = threading.Lock()
-        self._known: dict[str, dict[str, Any]] = {}  # groups, databases, locations by name: as listed last, or created
+        self._known: dict[str, dict[str, Any]] = {}  # groups, databases and locations by name, as last seen
 
     @property
     def organization(self) -> str:
@@ -91,22 +87,22 @@ class Platform:
 
     @property
     def address(self) -> str | None:
-        """The address of the API; None for the embedded service, whose address is another after each start."""
+        """The address of the API; None for the embedded service, whose address changes with each start."""
         return None if self.moves else self._api.endpoint.address
 
     def check(self) -> None:
-        """Check address, token and organization; SessionError if there is no such organization."""
+        """Check address, token and organization; raise SessionError if there is no such organization."""
         self.locations()
         try:
             self.groups()  # an API without this list accepts any name
         except NotFound:
             raise SessionError(
                 f"there is no organization {self.organization!r} ({self.where})",
-                hint="%pipedb organization without a name shows the one in use",
+                hint="%pipedb organization without a name shows the current one",
             ) from None
 
     def sibling(self, slug: str) -> Platform:
-        """Return another organization of the same service, with the same token: the one in use, else a new one."""
+        """Return another organization of the same service, with the same token."""
         for one in self._siblings:
             if one._api.known_slug == slug:
                 return one
@@ -124,7 +120,7 @@ class Platform:
         return found
 
     def is_same(self, other: Platform) -> bool:
-        """Return True if another one is the same organization, also with another token; nothing is sent."""
+        """Return True if both are the same organization, also with different tokens; nothing is sent."""
         return (self._api.known_slug, self.where) == (other._api.known_slug, other.where)
 
     def names(self, kind: str) -> list[str]:
@@ -146,11 +142,11 @@ class Platform:
         return self._list("database", lambda api: api.databases())
 
     def states(self) -> dict[str, Mapping[str, str]]:
-        """Return the states of the locations of each group, by name and code; this starts no service."""
+        """Return the states of the locations of each group, by name and code, without starting the service."""
         return {one.name: one.status for one in self._api.groups()}
 
     def cache_names(self) -> None:
-        """List everything once in the background, for completion, if that was not done yet."""
+        """List everything in the background, for completion, unless it was done before."""
 
         def work() -> None:
             try:
@@ -160,7 +156,7 @@ class Platform:
                 _log.debug("the names for completion could not be listed", exc_info=True)
 
         if "location" not in self._known:
-            # No executor: the interpreter would wait at its exit for a server that does not respond.
+            # No executor: at its exit the interpreter would wait for a server that does not respond.
             threading.Thread(target=work, name="pipemagic-names", daemon=True).start()
 
     def organizations(self) -> list[Organization]:
@@ -172,13 +168,13 @@ class Platform:
         return self._ask(lambda api: api.organization())
 
     def usage(self) -> Usage:
-        """Return what was used in this calendar month, that of each database by its name."""
+        """Return the usage of this calendar month, in total and by database."""
         used = self._ask(lambda api: api.usage())
         named = {one.id: one.name for one in self.databases().items if one.id}
         return Usage(used.figures, {named.get(key, key): figures for key, figures in used.databases.items()})
 
     def quotas(self) -> tuple[str, Mapping[str, int]]:
-        """Return the plan's name and its quotas, by the names of `Usage.figures`; a missing one, or 0, is no limit."""
+        """Return the plan's name and its quotas, by the names of `Usage.figures`; a missing quota or 0 is no limit."""
         plan = self._ask(lambda api: api.subscription()).plan
         try:
             plans = {one.name.lower(): one.quotas for one in self._ask(lambda api: api.plans())}
@@ -188,26 +184,26 @@ class Platform:
         return plan, plans.get(name) or plans.get(name.removesuffix("_overages"), {})
 
     def closest(self) -> str | None:
-        """Return the code of the closest location, None where the service does not know."""
+        """Return the code of the closest location, None if the service does not know it."""
         try:
             return self._ask(lambda api: api.closest()) or None
         except ConnectError:
             raise
-        except PipemagicError:  # nothing depends on it
+        except PipemagicError:  # it is only a default
             return None
 
     def name_problem(self, kind: Kind, name: str) -> str:
-        """Return what is wrong with a new name, '' if nothing is; nothing is sent, so the name may be taken."""
+        """Return why a new name is invalid, '' if it is valid; nothing is sent, so the name may be taken."""
         return problem(kind, name, self._api.known_slug)
 
     def create_group(self, name: str, location: str, *, if_not_exists: bool = False) -> Group:
-        """Create a group; with ``if_not_exists`` an existing one is returned as it is."""
+        """Create a group; with ``if_not_exists`` return an existing one unchanged."""
         existing = (lambda api: api.group(name)) if if_not_exists else None
         fallback = self._remembered(Group(name, location, (location,)))
         return self._create(lambda api: api.create_group(name, location), existing, fallback)
 
     def delete_group(self, name: str) -> list[str]:
-        """Delete a group with all its databases; returns the names of these, as far as they are known."""
+        """Delete a group with all its databases, and return their names, as far as known."""
         with self._changing() as deleted:
             inside = [one.name for one in self.databases().items if one.group == name]
             self._ask(lambda api: api.delete_group(name))
@@ -216,7 +212,7 @@ class Platform:
         return inside
 
     def add_location(self, name: str, location: str, *, if_not_exists: bool = False) -> Group:
-        """Replicate a group to one more location."""
+        """Replicate a group to another location."""
         known = self._remembered(Group(name))
         extended = replace(known, locations=tuple(dict.fromkeys([*known.locations, location])))
 
@@ -227,26 +223,26 @@ class Platform:
         return self._create(add, (lambda api: api.group(name)) if if_not_exists else None, extended)
 
     def remove_location(self, name: str, location: str) -> Group:
-        """Remove a location, not the primary one, from a group; its replicas there are deleted."""
+        """Remove a location other than the primary from a group; its replicas there are deleted."""
         with self._changing():
             group = self._ask(lambda api: api.remove_location(name, location))
             known = self._known.setdefault("group", {})
-            if not group.locations:  # the response does not say
+            if not group.locations:  # the response does not contain them
                 group = known.get(name, group)
                 group = replace(group, locations=tuple(code for code in group.locations if code != location))
             known[name] = group
         return group
 
     def wait_for_location(self, group: str, location: str) -> None:
-        """Return when the group's replicas at the location have caught up; ServerError (503) if that takes too long."""
+        """Wait until the group's replicas at the location have caught up; ServerError (503) if that takes too long."""
         self._ask(lambda api: api.wait_for_location(group, location))
 
     def create_database(
         self, name: str, group: str, *, if_not_exists: bool = False, file: Path | None = None
     ) -> DatabaseInfo:
-        """Create a database; with ``if_not_exists`` an existing one is returned as it is.
+        """Create a database; with ``if_not_exists`` return an existing one unchanged.
 
-        It begins with the content of the SQLite ``file``, if there is one. TransferError if it is not a SQLite file.
+        Its initial content is that of the SQLite ``file``, if given. Raise TransferError if it is not a SQLite file.
         """
         existing = (lambda api: api.database(name)) if if_not_exists else None
         fallback = self._remembered(DatabaseInfo(name, group))
@@ -258,7 +254,7 @@ class Platform:
         except ServerError as error:
             if '"seed"' not in error.message:
                 raise
-            hint = (  # for a service that accepts no files
+            hint = (  # for a service without uploads
                 f"sqlite3 {file} .dump > COPY.sql, then pipemagic db create {name} --group {group}, then "
                 f"pipemagic db shell {name} < COPY.sql"
             )
@@ -275,15 +271,15 @@ class Platform:
         return self._ask(lambda api: api.instances(database))
 
     def create_token(self, database: str, *, expiration: str = "never", read_only: bool = False) -> Secret:
-        """Make a token for a database; ``expiration`` is like ``7d``, ``1w2d6h`` or ``never``."""
+        """Create a token for a database; ``expiration`` is like ``7d``, ``1w2d6h`` or ``never``."""
         return self._ask(lambda api: api.create_token(database, expiration=expiration, read_only=read_only))
 
     def invalidate_tokens(self, database: str) -> None:
-        """Make all tokens of a database invalid, at once; with some services those of its whole group."""
+        """Invalidate all tokens of a database immediately; with some services those of its whole group."""
         self._ask(lambda api: api.invalidate_tokens(database))
 
     def set_overages(self, *, on: bool) -> bool:
-        """Set whether the organization may go past its quotas; returns the setting after that."""
+        """Set whether the organization may exceed its quotas; return the new setting."""
         with self._changing():
             overages = self._ask(lambda api: api.update_organization(overages=on)).overages
         return on if overages is None else overages
@@ -291,27 +287,27 @@ class Platform:
     def open(
         self, name: str, timeout: float | None = READ_TIMEOUT, *, read_only: bool = False, similar: Sequence[str] = ()
     ) -> Database:
-        """Return a database, with a token made for this session; ``timeout`` is in seconds.
+        """Return a database, with a token created for this session; ``timeout`` is in seconds.
 
-        With ``read_only`` neither the token nor the Database lets anything write. If there is no such database the
-        error names the nearest one, or the nearest of the ``similar`` names.
+        With ``read_only`` neither the token nor the Database allows writing. If there is no such database the
+        error names the closest one, or the closest of the ``similar`` names.
         """
         info = self._find(name, similar)
         if not info.url:
             raise SessionError(
-                f"the service does not say at which address {name} is",
+                f"the service does not report the address of {name}",
                 hint="%pipedb connect ADDRESS --token-env VARIABLE",
             )
         try:
             token = self._ask(lambda api: api.create_token(name, read_only=read_only))
         except (NotFound, UnsupportedError):
             raise SessionError(
-                f"the service makes no tokens for {name}", hint=f"%pipedb connect {info.url} --token-env VARIABLE"
+                f"the service creates no tokens for {name}", hint=f"%pipedb connect {info.url} --token-env VARIABLE"
             ) from None
         return Database(info.url, token, timeout=timeout, read_only=read_only)
 
     def close(self) -> None:
-        """Close the connections to the API for good: later requests raise ConnectError."""
+        """Close the connections to the API permanently: later requests raise ConnectError."""
         with self._finding:
             self._closed = True
             self._siblings[:] = [one for one in self._siblings if one is not self]
@@ -319,9 +315,9 @@ class Platform:
 
     @contextmanager
     def _changing(self) -> Iterator[list[str]]:
-        """Report a change when it is made, and where the refusal shows that somebody else made one.
+        """Report a change, and an error that shows a change by another client.
 
-        The list is for the names of databases that it deletes.
+        The block adds the names of databases that it deletes to the list.
         """
         deleted: list[str] = []
         try:
@@ -342,12 +338,12 @@ class Platform:
         listed = {one.name: one for one in self.databases().items}
         if name in listed:  # an API without that endpoint
             return listed[name]
-        hint = near(name, listed) or near(name, similar)
-        if not hint and re.fullmatch(r"[a-z0-9-]+", name):  # no service makes others
-            hint = f"%pipedb create-database {name} --group GROUP makes it"
+        hint = did_you_mean(name, listed) or did_you_mean(name, similar)
+        if not hint and re.fullmatch(r"[a-z0-9-]+", name):  # no service creates others
+            hint = f"%pipedb create-database {name} --group GROUP creates it"
         raise SessionError(
             f"there is no database {name!r} in organization {self.organization}",
-            hint=hint or "%pipedb databases lists what there is",
+            hint=hint or "%pipedb databases lists the existing ones",
         )
 
     def _list(self, kind: str, ask: Callable[[Management], list[N]]) -> Listing[N]:
@@ -359,12 +355,12 @@ class Platform:
         return Listing(found)
 
     def _remembered(self, new: N) -> N:
-        """Return what is known under the name of something new, else that."""
+        """Return the known item with the name of a new one, otherwise the new one."""
         found: N = self._known.get(new.wrapper, {}).get(new.name, new)
         return found
 
     def _create(self, create: Callable[[Management], N], existing: Callable[[Management], N] | None, fallback: N) -> N:
-        """Create something, or return the ``existing`` one; the ``fallback`` is for an API that cannot return it."""
+        """Create an item, or return the ``existing`` one; ``fallback`` is for an API that cannot return it."""
         with self._changing():
             try:
                 found = self._ask(create)
@@ -380,14 +376,14 @@ class Platform:
             return self._ask(existing)
         except UnsupportedError:
             return fallback
-        except NotFound:  # either an API without this endpoint, or the name belongs to somebody else
+        except NotFound:  # either an API without this endpoint, or the name is taken in another organization
             if not self.groups().complete:
                 return fallback
-        hint = "choose another name, or go on with what is there"
+        hint = "choose another name, or use the existing one"
         raise AlreadyExists(taken.message, status=taken.status, hint=hint) from None
 
     def _ask(self, ask: Callable[[Management], T]) -> T:
-        """Call the API; where it is another one by now, with another address or token, call that one."""
+        """Call the API; if its address or token has changed, reconnect and call it again."""
         api = self._api
         try:
             return ask(api)
@@ -395,42 +391,42 @@ class Platform:
             if self._find_again is None or (isinstance(error, AuthError) and error.status != 401):
                 raise
             with self._finding:
-                if self._closed:  # meanwhile: what is found again would never be closed
+                if self._closed:  # closed meanwhile: the new one would stay open
                     raise
-                if self._api is api:  # else another thread has found it
+                if self._api is api:  # otherwise another thread has reconnected
                     self._api = self._find_again()
                     self._api.hint_for = self._hint_for
                     api.close()
         return ask(self._api)
 
     def _hint_for(self, refusal: Refusal) -> str:
-        """Return what a notebook can do about a refusal: mostly the line to type."""
+        """Return the hint for a refusal, usually the line to type."""
         from pipemagic.management_api.client import hint_for
 
         hint, kind = hint_for(refusal), refusal.unknown_kind
         if refusal.name_is_taken:
-            return "choose another name, or take what is there with --if-not-exists"
+            return "choose another name, or use the existing one with --if-not-exists"
         if kind:
-            return self._nearest_name(kind, refusal) or f"%pipedb {kind}s lists what there is"
+            return self._nearest_name(kind, refusal) or f"%pipedb {kind}s lists the existing ones"
         match refusal.status:
             case 400 | 404 if "expiration" in refusal.message.lower():
                 return "write it as 7d, 1w2d6h or never"
             case 401 if self.moves:
-                return "%pipedb stop, then %pipedb connect, starts the service anew"
+                return "%pipedb stop, then %pipedb connect, restarts the service"
             case 401:
                 slug = f" {self._api.known_slug}" if self._api.known_slug else ""
                 line = f"%pipedb organization{slug} --at {self.address} --token-env {self._token_variable}"
                 return f"put a valid platform token into the variable {self._token_variable}, then {line}"
             case 402:
-                return f"{hint}; %pipedb usage shows what it does"
+                return f"{hint}; %pipedb usage shows the usage"
             case 403:
-                return "it takes another role in the organization, or a token that may do more"
+                return "this requires another role in the organization, or a token with more permissions"
             case status if status >= 500 and refusal.method != "GET":
-                return f"{hint}; %pipedb groups and %pipedb databases show what there is"
+                return f"{hint}; %pipedb groups and %pipedb databases list the existing ones"
         return hint
 
     def _nearest_name(self, kind: str, refusal: Refusal) -> str:
-        """Return the hint with the nearest name for an unknown one in a request that changes something."""
+        """Return the hint with the closest name to an unknown one in a request that changes something."""
         name = refusal.names.get(kind)
         if name is None or refusal.method == "GET":
             return ""
@@ -439,7 +435,7 @@ class Platform:
                 {"group": self.groups, "database": self.databases, "location": self.locations}[kind]()
             except PipemagicError:
                 _log.debug("no names for a hint", exc_info=True)
-        return near(name, set(self.names(kind)) - {name})
+        return did_you_mean(name, set(self.names(kind)) - {name})
 
 
 # -- SQLite files
@@ -447,9 +443,9 @@ class Platform:
 
 @contextmanager
 def prepared_upload(source: Path) -> Iterator[Path]:
-    """Copy a SQLite file, which other programs may be using, into the form that services accept.
+    """Yield a copy of a SQLite file, which other programs may be using, in the form that services accept.
 
-    The copy is removed at the end. Raises TransferError if it is not a SQLite file.
+    The copy is removed at the end. Raise TransferError if it is not a SQLite file.
     """
     # A session that sends no file does not load the SQLite library.
     from pipemagic.service.transfer.upload import prepare_upload
@@ -469,9 +465,9 @@ def create_from_file(
     size_limit: str | None = None,
     warn: Callable[[str], None] = lambda _: None,
 ) -> DatabaseInfo:
-    """Create a database and send its file, as `prepared_upload` yields it; if that fails there is no database.
+    """Create a database and upload a file from `prepared_upload`; delete the database if that fails.
 
-    ``warn`` is called if the empty database could not be deleted.
+    ``warn`` is called if it could not be deleted.
     """
     from pipemagic.client import transfer
 
@@ -487,49 +483,3 @@ def create_from_file(
             warn(f"Warning: the database {name} is empty and could not be deleted: {error.message}")
         raise
     return info
-
-
-# -- connections
-
-
-def database_of(connection: Connection, organization: str, where: str) -> str | None:
-    """Return the name of a connection's database, None if it is not one of this organization and service."""
-    if connection.platform is None or connection.where != where:
-        return None
-    profile = connection.profile  # None for a temporary service, which has one organization
-    return connection.listed_as if profile is None or profile.organization == organization else None
-
-
-def connections_of(session: Session, database: str, organization: str, where: str) -> list[Connection]:
-    """Return the connections to a database of an organization, the current one first."""
-    found = [one for one in list(session.connections.values()) if database_of(one, organization, where) == database]
-    return sorted(found, key=lambda one: one.name != session.current)
-
-
-def invalidate_tokens(session: Session, database: str, platform: Platform | None = None) -> list[str]:
-    """Make all tokens of a database invalid, and return lines that report it; by default in the current organization.
-
-    Some services do that to the whole group, so the connections of this session to any database of the group get new
-    tokens. Raises what `Platform.invalidate_tokens` does.
-    """
-    platform = platform or session.platform
-    group = {one.name: one.group for one in platform.databases().items}
-    platform.invalidate_tokens(database)
-    lines = [f"All tokens of {database} are invalid."]
-    for connection in list(session.connections.values()):
-        name = database_of(connection, platform.organization, platform.where)
-        if name is not None and (name == database or (group.get(name) and group.get(name) == group.get(database))):
-            lines.append(_renew_token(session, connection, name, platform))
-    return lines
-
-
-def _renew_token(session: Session, connection: Connection, database: str, platform: Platform) -> str:
-    was_open = connection.transaction is Tx.OPEN
-    timeout = None if connection.profile is None else connection.profile.timeout
-    try:
-        profile = Profile(connection.name, database=database, timeout=timeout, read_only=connection.read_only)
-        connection.renew(session.open(profile, platform))
-    except PipemagicError as error:
-        return f"{connection.name} has no new token ({error.message}): %pipedb connect {connection.name} makes one."
-    ended = " Its open transaction may be rolled back." if was_open else ""
-    return f"{connection.name} goes on with a new token.{ended}"

@@ -1,12 +1,12 @@
-"""Values and names from the notebook in a statement: ``:name``, ``@name`` and ``$name``, and ``{name}``.
+"""Bind values (``:name``, ``@name``, ``$name``) and insert names (``{name}``) from the notebook in a statement.
 
-Values are bound by the server and never become text of the statement. A list goes after IN: each element is bound as a
-parameter of its own. SQLite takes 32766 parameters, and servers look each name up in the list of all of them; so a long
-list of integers and texts goes as one JSON text, which is exact.
+Values are bound by the server and never become SQL text. A list is allowed after IN: each element is bound as a
+separate parameter. SQLite takes 32766 parameters, and servers search the list of all of them for each name; so a long
+list of integers and texts is sent as one JSON text, which is exact.
 
-``{name}`` takes the name of a table or column from a variable, checked and quoted. No statement of SQLite has a brace
+``{name}`` inserts the name of a table or column from a variable, checked and quoted. No SQLite statement has a brace
 outside of strings, comments and quoted names. The quotes are backticks: in double quotes SQLite takes a name that does
-not exist for a string, and a misspelt column would become a column of the same word in each row.
+not exist for a string, and a misspelt column would return its own name in each row.
 """
 
 from __future__ import annotations
@@ -19,42 +19,42 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipemagic.client import arguments
-from pipemagic.counts import plural
 from pipemagic.errors import ParameterError, ProtocolError
 from pipemagic.hrana.messages import NamedArg, Stmt
 from pipemagic.hrana.values import to_sql
 from pipemagic.session.source_map import Edit, SourceMap
 from pipemagic.sql import HIGHEST_PARAMETER, Token, parse, quote
+from pipemagic.text import plural
 
 Values = Mapping[str, object]
 
 HAS_PARAMETERS = re.compile(r"[:@$?#{]")
-"""What a text with a parameter or a name has."""
+"""A character that every text with a parameter or a name contains."""
 
 JSON_FROM = 1000
-"""A list of more values than these goes as JSON, if it can."""
+"""A list of more values is sent as JSON, if possible."""
 
 _NOWHERE = Token("space", "", -1)
 _GLUE = ("word", "number", "string", "blob", "quoted", "param")
-_LISTS = "a list goes after IN: x IN {0}; as one value it needs a form in SQL, such as json.dumps gives"
-_BRACES = "write {table}, with the name in a variable table; braces in text go into '...'"
-_ALONE = "put the whole name into the variable, or a blank between them"
+_LISTS = "use a list after IN: x IN {0}; to pass it as one value, convert it to text, for example with json.dumps"
+_BRACES = "write {table}, with the name in a variable table; put text with braces in quotes: '...'"
+_ALONE = "put the whole name into the variable, or a space between them"
 
 
 @dataclass(frozen=True)
 class ParameterRef:
-    """A place in SQL that takes a value by its ``name``: ``text`` is what is written there, ``where`` its line."""
+    """A reference in SQL to a value by its ``name``: ``text`` as it is written, ``where`` its line."""
 
     name: str
     text: str
     where: str
 
     def error(self, what: str, hint: str) -> ParameterError:
-        """Return the error that says what is wrong with it."""
+        """Return the error for this reference."""
         return ParameterError(": ".join(filter(None, [self.where, f"{self.text} {what}"])), hint=hint)
 
     def look_up(self, values: Values | None) -> Any:
-        """Return its value; raise ParameterError with the names that are close if there is none."""
+        """Return its value; raise ParameterError with similar names if it has none."""
         if values is None:
             raise self.error("has no value", "pass params={...}")
         if self.name in values:
@@ -68,16 +68,16 @@ class ParameterRef:
 
 
 def close_names(name: str, values: Values) -> list[str]:
-    """Return the public names among the values that are close to a wrong one."""
+    """Return the public names of values that are similar to an unknown one."""
     known = [key for key in values if isinstance(key, str) and not key.startswith("_")]
     return difflib.get_close_matches(name, known, n=3)
 
 
 def bind(source_map: SourceMap, values: Values | None) -> tuple[SourceMap, Stmt]:
-    """Return the statement as it is sent, with its arguments.
+    """Return the statement to send, with its arguments.
 
-    Raise ParameterError for a ``?``, a name without a value, a list that is not after IN, a value that SQL cannot hold,
-    and for a brace that does not hold the name of a table or column.
+    Raise ParameterError for a ``?``, a name without a value, a list that is not after IN, a value that SQL cannot
+    store, and a brace that does not contain the name of a table or column.
     """
     binder = _Binder(source_map, parse(source_map.text).tokens, values)
     source_map = source_map.edited(binder.edits) if binder.edits else source_map
@@ -85,13 +85,13 @@ def bind(source_map: SourceMap, values: Values | None) -> tuple[SourceMap, Stmt]
 
 
 class _Binder:
-    """The arguments of one statement, and the edits that expand its lists and put its names in, in order."""
+    """The arguments of one statement, and the edits that expand its lists and insert its names, in order."""
 
     def __init__(self, source_map: SourceMap, found: Sequence[Token], values: Values | None) -> None:
         self.edits: list[Edit] = []
         self._source_map, self._tokens, self._values = source_map, found, values
         self._args: dict[str, NamedArg] = {}
-        self._lists: dict[str, str] = {}  # what a list's parameter becomes, without the parentheses
+        self._lists: dict[str, str] = {}  # the replacement of a list's parameter, without the parentheses
         self._longest = (0, "")
         for at, token in enumerate(found):
             if token.kind == "param":
@@ -101,12 +101,12 @@ class _Binder:
 
     @property
     def named_args(self) -> list[NamedArg]:
-        """The arguments; ParameterError if they are more than SQLite takes."""
+        """The arguments; raise ParameterError if there are more than SQLite takes."""
         if len(self._args) > HIGHEST_PARAMETER:
             count, name = self._longest
             raise ParameterError(
-                f"{name} has {count} values, and a statement takes {HIGHEST_PARAMETER}",
-                hint="load them into a table (%pipedb load) and write IN (SELECT ...), or give integers or texts",
+                f"{name} has {count} values, and a statement can have {HIGHEST_PARAMETER} parameters",
+                hint="load them into a table (%pipedb load) and write IN (SELECT ...), or pass integers or texts",
             )
         return list(self._args.values())
 
@@ -121,7 +121,7 @@ class _Binder:
     def _add_value(self, at: int) -> None:
         token, before = self._token(at), self._token(at - 1)
         where = self._where(token)
-        if before.text == ":" and before.end == token.start:  # SQLite has no such cast, and it is no parameter
+        if before.text == ":" and before.end == token.start:  # a cast of PostgreSQL, not a parameter
             raise ParameterError(f"{where}: SQLite has no :{token.text}", hint=f"write CAST(... AS {token.text[1:]})")
         if token.text.startswith("?"):
             raise ParameterError(
@@ -133,21 +133,21 @@ class _Binder:
         elements, after_in = as_list(value), before.word == "IN"
         if elements is None:
             if after_in:
-                what = f"is one value ({type(value).__name__}), and IN wants a list"
+                what = f"is one value ({type(value).__name__}), and IN requires a list"
                 raise ref.error(what, _one_value_hint(value, token.text))
             self._bind(token.text, value, ref)
             return
         alone = before.text == "(" and self._token(at - 2).word == "IN" and self._token(at + 1).text == ")"
         if not after_in and not alone:
             many = f"{plural(len(elements), 'value')} ({type(value).__name__})"
-            raise ref.error(f"holds {many}", _LISTS.format(token.text))
+            raise ref.error(f"contains {many}", _LISTS.format(token.text))
         if token.text not in self._lists:
             self._lists[token.text] = self._bind_list(token.text, elements, ref)
         expanded = self._lists[token.text]
         self.edits.append(Edit(token.start, token.end, f"({expanded})" if after_in else expanded))
 
     def _bind_list(self, name: str, elements: list[Any], ref: ParameterRef) -> str:
-        """Bind the elements of a list; return what stands for them in the statement."""
+        """Bind the elements of a list; return the SQL text that replaces the parameter."""
         text = _json(elements) if len(elements) > JSON_FROM else None
         if text is not None:
             self._bind(name, text, ref)
@@ -175,16 +175,16 @@ class _Binder:
         name = self._source_map.text[start.end : end.start].strip()
         if end.text != "}" or not name.isidentifier():
             doubled = " (templates need --jinja)" if self._token(at + 1).text in ("{", "%") else ""
-            raise ParameterError(f"{where}: this brace does not begin a name{doubled}", hint=_BRACES)
+            raise ParameterError(f"{where}: this brace does not enclose a name{doubled}", hint=_BRACES)
         ref = ParameterRef(name, f"{{{name}}}", where)
         before, after = self._token(at - 1), self._token(at + 3)
         joined = before.end == start.start and (before.kind in _GLUE or before.text == "}")
         if joined or (end.end == after.start and (after.kind in _GLUE or after.text == "{")):
-            raise ref.error("is joined to what stands beside it", _ALONE)
+            raise ref.error("must be separated by spaces", _ALONE)
         value = ref.look_up(self._values)
         text = quote_names(value, ref)
         if "." in (before.text, after.text) and len(as_list(value) or ()) > 1:
-            raise ref.error("holds several names, and a dot goes with one", "write the names with their tables")
+            raise ref.error("contains several names, and a dot requires one", "write the names with their tables")
         self.edits.append(Edit(start.start, end.end, text))
 
 
@@ -192,19 +192,19 @@ def as_list(value: Any) -> list[Any] | None:
     """Return the elements of a list, tuple, set, range, array, Series, Index or the like; None for anything else."""
     if isinstance(value, str | bytes | bytearray | memoryview | Mapping):
         return None
-    if getattr(value, "ndim", 1) != 1:  # a frame or matrix is no list of values, and a numpy scalar is one value
+    if getattr(value, "ndim", 1) != 1:  # a frame or matrix is not a list of values, and a numpy scalar is one value
         return None
     if isinstance(value, Collection):
-        return list(value)  # not tolist(): numpy makes integers of dates there
+        return list(value)  # not tolist(): it converts dates to integers
     return list(value.to_pylist()) if hasattr(value, "to_pylist") else None
 
 
 def quote_names(value: Any, ref: ParameterRef) -> str:
-    """Return a name quoted, or a list of them with commas between; raise ParameterError for anything else."""
+    """Return a quoted name, or a list of names separated by commas; raise ParameterError for anything else."""
     names = [value] if isinstance(value, str) else as_list(value)
     if names is None:
-        what = f"is of type {type(value).__name__}, and no name"
-        raise ref.error(what, "a name is text, or a list of texts for several columns")
+        what = f"must be a name, not {type(value).__name__}"
+        raise ref.error(what, "use a str, or a list of them for several columns")
     if not names:
         raise ref.error("is an empty list", "name at least one column")
     return ", ".join(_quote_name(name, ref) for name in names)
@@ -212,29 +212,29 @@ def quote_names(value: Any, ref: ParameterRef) -> str:
 
 def _quote_name(name: Any, ref: ParameterRef) -> str:
     if not isinstance(name, str):
-        raise ref.error(f"holds something of type {type(name).__name__} where a name belongs", "a name is text")
-    text = str.__str__(name)  # also of a str that shows itself otherwise
+        raise ref.error(f"must contain names, not {type(name).__name__}", "use a list of str")
+    text = str.__str__(name)  # also of a subclass of str with another __str__
     if not text or "\0" in text:
-        raise ref.error(f"is {text!r}, which cannot be a name in SQL", "a name has a letter and no NUL")
+        raise ref.error(f"is {text!r}, which cannot be a name in SQL", "a name must not be empty or contain NUL")
     if any("\ud800" <= char <= "\udfff" for char in text):
-        raise ref.error(f"is {text!r}, which is not valid Unicode", "a name has a UTF-8 form")
+        raise ref.error(f"is {text!r}, which is not valid Unicode", "a name must be encodable as UTF-8")
     return quote(text, "`")
 
 
 def _one_value_hint(value: Any, name: str) -> str:
-    """Return what to write instead of IN with what is no list."""
+    """Return the hint for a value after IN that is not a list."""
     try:
         arguments.wire(value, name)
     except ParameterError:
-        return "a list, tuple, set, array or Series goes there; of a frame, one column: ids = frame['id']"
+        return "use a list, tuple, set, array or Series; of a DataFrame, one column: ids = frame['id']"
     return f"write = {name}, or IN ({name})"
 
 
 def _json(elements: Sequence[Any]) -> str | None:
-    """Return a list as JSON text; None if that could change a value (floats and bytes), or if SQL cannot hold one."""
+    """Return a list as JSON text; None if that could change a value (floats and bytes), or if SQL cannot store one."""
     try:
         plain = [to_sql(element) for element in elements]
-    except ProtocolError:  # raised again, with the number of the element, when each is bound
+    except ProtocolError:  # raised again when each is bound, with the number of the element
         return None
     if any(isinstance(value, float | bytes) for value in plain):
         return None

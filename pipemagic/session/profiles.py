@@ -1,7 +1,7 @@
-"""Profiles: named connections, in files without secrets: the user's connections.toml, a project's pyproject.toml.
+"""Profiles: named connections in files without secrets, the user's connections.toml and a project's pyproject.toml.
 
-The file of a project may be a stranger's, but the token that is sent is the user's. So nothing is sent to a host that
-only a project names until the user trusts that route: the address together with the source of the token. Addresses on
+A project's file may come from another author, but the token is the user's. So nothing is sent to a host that
+only a project names until the user trusts the route: the address together with the source of the token. Addresses on
 this machine need no trust.
 """
 
@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, Any
 from pipemagic.client.address import parse_address
 from pipemagic.config import config_folder, make_config_folder, project_settings, read_toml, write_private
 from pipemagic.errors import PipemagicError, SessionError
-from pipemagic.explore.names import near
 from pipemagic.session.keep_alive import LONGEST, parse_duration
 from pipemagic.session.tokens import KEYRING_SERVICE, TokenSource, expand_home
-from pipemagic.terminals import without_passwords
+from pipemagic.text import did_you_mean, mask_passwords, shorten
 
 if TYPE_CHECKING:
     from tomlkit import TOMLDocument
@@ -32,7 +31,7 @@ LISTED = "%pipedb profiles lists them"
 LOCK_TIMEOUT = 10.0
 """Seconds to wait for another process that saves a profile."""
 
-_LONGEST_SHOWN = 100  # characters of what a stranger wrote, in a message
+_LONGEST_SHOWN = 100  # characters of a project's text in a message
 _NOT_WRITTEN = ("name", "path", "of_project")
 _PLAIN = re.compile(r"[\w./~][\w./~-]*")
 _PLAIN_COLUMN = re.compile(r"\w[\w -]*")
@@ -41,24 +40,24 @@ _TOKEN_KEYS = re.compile(r"(auth[_-]?|api[_-]?|access[_-]?)?(token|jwt|key)|pass
 
 @dataclass(frozen=True)
 class Route:
-    """An address, and the source of the token that is sent there; '' stands for the usual variables."""
+    """An address, and the source of the token that is sent there; '' means the default variables."""
 
     address: str
     token: str = ""
 
     def __str__(self) -> str:
         token = self.token or "PIPEMAGIC_TOKEN or TURSO_AUTH_TOKEN"
-        return f"{_printable(self.address)} (token: {_printable(token)})"
+        return f"{_in_ascii(self.address)} (token: {_in_ascii(token)})"
 
 
 @dataclass(frozen=True)
 class Profile:
     """How to connect to a database: by its ``address``, or as a ``database`` of an organization.
 
-    ``organization`` and ``at`` (the address of the management API) choose another organization than the current
+    ``organization`` and ``at`` (the address of the management API) select another organization than the current
     one; ``api_token_env`` is the variable with its token. ``keyring`` is True, or a service in the keyring. With
-    ``read_only`` nothing is sent that may write; ``keep_alive`` is a length of time. ``path`` is the file it stands in;
-    ``of_project`` tells that this is the file of a project, which others may have written.
+    ``read_only`` statements that may write are refused; ``keep_alive`` is a length of time. ``path`` is its file;
+    ``of_project`` is True for the file of a project, which may come from another author.
     """
 
     name: str
@@ -78,7 +77,7 @@ class Profile:
 
     @property
     def token_source(self) -> TokenSource:
-        """Where the token of the address is; a relative file starts at the folder of the profile's file."""
+        """The source of the address's token; a relative file starts at the folder of the profile's file."""
         file = self.token_file
         if file is not None and self.path is not None:
             file = str(self.path.parent / expand_home(file))
@@ -86,11 +85,11 @@ class Profile:
 
     @property
     def portable(self) -> Profile:
-        """The profile as it can be saved in any file, without the time that its connections are kept alive."""
+        """The profile in a form that can be saved in any file, without ``keep_alive``."""
         return replace(self, keep_alive=None, path=None, of_project=False)
 
     def with_options(self, name: str | None, source: TokenSource, timeout: float | None, *, read_only: bool) -> Profile:
-        """Return the profile with the options that were given in the place of its own."""
+        """Return the profile with the given options in place of its own."""
         found = replace(
             self, name=name or self.name, timeout=timeout or self.timeout, read_only=read_only or self.read_only or None
         )
@@ -101,26 +100,26 @@ class Profile:
 
     @property
     def kept_for(self) -> float | None:
-        """For how many seconds the server-side connection is kept alive."""
+        """The seconds for which the server-side connection is kept alive."""
         return None if self.keep_alive is None else parse_duration(str(self.keep_alive))
 
     @property
     def token_from(self) -> str:
-        """Where the token is, '' for the usual variables and the prompt."""
+        """The source of the token as text, '' for the default variables and the prompt."""
         if self.token_env or self.token_file:
             return f"variable {self.token_env}" if self.token_env else f"file {self.token_file}"
         return "keyring" if self.keyring else ""
 
     @property
     def where(self) -> str:
-        """What it leads to, for people."""
+        """The address or database, for people."""
         if self.address is not None:
             return self.address
         return f"{self.database} of {self.organization}" if self.organization else str(self.database)
 
     @property
     def route(self) -> Route | None:
-        """Where a token is sent; None on this machine or to the current organization. AddressError if malformed."""
+        """Where a token is sent; None for this machine and the current organization; AddressError if malformed."""
         if self.address is not None:
             source = self.token_source
             named = (("variable", source.env), ("file", source.absolute_file), ("keyring", source.keyring))
@@ -135,7 +134,7 @@ class Profile:
         return None if endpoint.loopback else Route(endpoint.address, token)
 
     def settings(self) -> dict[str, Any]:
-        """Return the keys and values as a file has them."""
+        """Return the keys and values as in a file."""
         found = {
             one.name.replace("_", "-"): getattr(self, one.name) for one in fields(self) if one.name not in _NOT_WRITTEN
         }
@@ -150,13 +149,13 @@ _TYPES: Mapping[str, tuple[tuple[type, ...], str]] = {
     "keyring": ((bool, str), "true, false or a service of the keyring"),
     "timeout": ((int, float), "a number of seconds"),
     "read_only": ((bool,), "true or false"),
-    "keep_alive": ((str, int, float), 'a length of time, such as "10m" or 90'),
+    "keep_alive": ((str, int, float), 'a duration, such as "10m" or 90'),
 }
 _TOKEN_SOURCES = ("token_env", "token_file", "keyring")
 
 
 def parse(name: str, table: object, path: Path, *, of_project: bool = False) -> Profile:
-    """Return the profile in a table; raise SessionError if it is malformed or has a token."""
+    """Convert a TOML table to a profile; raise SessionError if it is malformed or contains a token."""
     at = f"profile {name} in {path.name}"
     if not isinstance(table, dict):
         import tomlkit
@@ -173,14 +172,14 @@ def parse(name: str, table: object, path: Path, *, of_project: bool = False) -> 
         given[field_name] = checked
     if ("address" in given) == ("database" in given):
         raise SessionError(f"{at} says {'both ' if 'address' in given else 'neither '}address and database",
-                           hint="it has one of the two")  # fmt: skip
+                           hint="a profile has one of the two")  # fmt: skip
     sources = [key for key in _TOKEN_SOURCES if given.get(key)]
     if len(sources) > 1:
-        raise SessionError(f"{at} has {' and '.join(sources)}", hint="a token is in one place")
+        raise SessionError(f"{at} has {' and '.join(sources)}", hint="name one source of the token")
     if "address" in given and (wrong := {"organization", "at", "api_token_env"} & given.keys()):
         raise SessionError(f"{at} has {' and '.join(sorted(wrong))}", hint="an address belongs to no organization")
     if "database" in given and sources:
-        raise SessionError(f"{at} has {sources[0]}", hint="the token of a database of an organization is made by us")
+        raise SessionError(f"{at} has {sources[0]}", hint="pipemagic creates the token of an organization's database")
     return Profile(name, **given, path=path, of_project=of_project)
 
 
@@ -191,12 +190,12 @@ def _refuse_token(at: str, key: str, value: object) -> None:
         _TOKEN_KEYS.fullmatch(key)
         or holds_secret(value)
         or is_secret_entry(key, value)
-        or without_passwords(value) != value
+        or mask_passwords(value) != value
     )
     if literal or holds_secret(key):
         raise SessionError(
-            f"{at} holds a token, and that file is no place for one",
-            hint='take it out and say where it lies: token-env = "VARIABLE", token-file = "PATH" or keyring = true',
+            f"{at} contains a token, which must not be in that file",
+            hint='remove it and name its source: token-env = "VARIABLE", token-file = "PATH" or keyring = true',
         )
 
 
@@ -207,7 +206,7 @@ def _checked(at: str, key: str, value: object) -> object:
         near = difflib.get_close_matches(name, names, n=1)
         known = ", ".join(one.replace("_", "-") for one in names)
         hint = f"did you mean {near[0].replace('_', '-')}?" if near else f"it can have {known}"
-        raise SessionError(f"{at} has {key[:40]!r}, which no profile has", hint=hint)
+        raise SessionError(f"{at} has {key[:40]!r}, which is not a key of profiles", hint=hint)
     types, expected = _TYPES.get(name, ((str,), "a text"))
     is_switch = isinstance(value, bool)
     if (
@@ -226,9 +225,9 @@ def _checked(at: str, key: str, value: object) -> object:
 
 
 class Profiles:
-    """The profiles of the user, then those of the project; read anew each time, since files are edited.
+    """The profiles of the user, then those of the project; files are read each time, since they are edited.
 
-    ``path`` is the user's file; ``folder`` returns the folder from which a pyproject.toml is searched upward.
+    ``path`` is the user's file; ``folder`` returns the folder where the search for a pyproject.toml begins.
     """
 
     def __init__(self, path: Path | None = None, folder: Callable[[], Path] | None = Path.cwd) -> None:
@@ -237,7 +236,7 @@ class Profiles:
 
     @property
     def path(self) -> Path:
-        """The user's file; there may be none."""
+        """The user's file, which may not exist."""
         return self._path or config_folder() / FILE
 
     def names(self) -> list[str]:
@@ -253,7 +252,7 @@ class Profiles:
 
     @property
     def trust_file(self) -> Path:
-        """The file of the routes that the user trusts, besides those of the user's own profiles."""
+        """The file of trusted routes, besides those of the user's own profiles."""
         return self.path.with_name(TRUST_FILE)
 
     def check_trusted(self, profile: Profile) -> None:
@@ -265,7 +264,7 @@ class Profiles:
         raise SessionError(
             f"{profile.path.name if profile.path else 'the project'} of this project leads to {route}, which you "
             "did not name yourself; nothing was sent",
-            hint=f"if that is right, say so once: %pipedb profiles --trust {name}",
+            hint=f"if that is right, trust it once: %pipedb profiles --trust {name}",
         )
 
     def trust(self, name: str) -> Route:
@@ -275,10 +274,10 @@ class Profiles:
         """
         profile = Profile(name, address=name, of_project=True) if "://" in name else self.get(name)
         if profile is None:
-            raise SessionError(f"there is no profile {name!r}", hint=near(name, self.names()) or LISTED)
+            raise SessionError(f"there is no profile {name!r}", hint=did_you_mean(name, self.names()) or LISTED)
         route = profile.route if profile.of_project else None
         if route is None:
-            raise SessionError(f"{name} needs no word of trust: it is yours, or on this machine")
+            raise SessionError(f"{name} needs no trust: it is yours, or on this machine")
         with self._edited(self.trust_file) as document:
             document["trusted"] = [asdict(one) for one in dict.fromkeys([*self._trusted(), route])]
         return route
@@ -304,14 +303,14 @@ class Profiles:
                     f"there is a profile {profile.name!r} already",
                     hint=f"%pipedb profiles --delete {word(profile.name)}",
                 )
-            parse(profile.name, profile.settings(), self.path)  # nothing is written that could not be read
+            parse(profile.name, profile.settings(), self.path)  # an invalid profile is not written
             document[profile.name] = profile.settings()
 
     def delete(self, name: str) -> None:
         """Remove a profile from the user's file; raise SessionError if it is not there."""
         with self._edited(self.path) as document:
             if name not in document:
-                hint = near(name, document) or LISTED
+                hint = did_you_mean(name, document) or LISTED
                 raise SessionError(f"there is no profile {name!r} in {self.path.name}", hint=hint)
             del document[name]
 
@@ -325,24 +324,24 @@ class Profiles:
 
     @contextmanager
     def _edited(self, path: Path) -> Iterator[TOMLDocument]:
-        """Lock a file, yield what it holds, and write that back unless the block raises; its comments stay."""
+        """Lock a file, yield its content, and write it back unless the block raises; comments are kept."""
         import tomlkit
         from filelock import FileLock, Timeout
 
         make_config_folder(path.parent)
         try:
             with FileLock(self.path.with_suffix(".lock"), timeout=LOCK_TIMEOUT):
-                read_toml(path)  # raises the error for one that is malformed
-                text = path.read_bytes().decode("utf-8-sig") if path.exists() else ""  # its line ends stay
+                read_toml(path)  # raises the error for a malformed file
+                text = path.read_bytes().decode("utf-8-sig") if path.exists() else ""  # keeps its line ends
                 document = tomlkit.parse(text)
                 yield document
                 write_private(path, tomlkit.dumps(document).encode())
         except Timeout:
-            raise SessionError(f"another process keeps {self.path} locked", hint="try again") from None
+            raise SessionError(f"another process has {self.path} locked", hint="try again") from None
 
 
 def word(name: str) -> str:
-    """Write a name, or another word, as the line of a magic takes it: in quotes if it needs them."""
+    """Return a word as an argument of a magic line, in quotes if necessary."""
     if _PLAIN.fullmatch(name):
         return name
     mark = "'" if '"' in name else '"'
@@ -350,11 +349,10 @@ def word(name: str) -> str:
 
 
 def column_list(names: Iterable[str]) -> str:
-    """Write names of columns as one word of the line of a magic, separated by commas."""
+    """Return column names as one argument of a magic line, separated by commas."""
     return word(",".join(one if _PLAIN_COLUMN.fullmatch(one) else '"' + one.replace('"', '""') + '"' for one in names))
 
 
-def _printable(text: str) -> str:
-    """Return what a stranger wrote without control characters, and with letters that look like others escaped."""
-    plain = text if text.isascii() and text.isprintable() else ascii(text)
-    return plain if len(plain) <= _LONGEST_SHOWN else f"{plain[:_LONGEST_SHOWN]}..."
+def _in_ascii(text: str) -> str:
+    """Return text of another author in ASCII, since other letters may look alike."""
+    return shorten(text if text.isascii() and text.isprintable() else ascii(text), _LONGEST_SHOWN)

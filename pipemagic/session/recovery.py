@@ -1,4 +1,4 @@
-"""What a failed cell costs: the transaction that is lost with it, what can run again, and the error to raise."""
+"""Lost transactions and failed cells: what was lost, what can be rerun, and the error to raise."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from pipemagic.session.cell import Cell
 from pipemagic.session.interrupts import InterruptOutcome
 from pipemagic.session.results import Outcome
 
-UNKNOWN = "it is not known whether it was applied: no response came"
-COMMIT_UNKNOWN = "it is not known whether it was committed: no response came to what would have ended it"
+UNKNOWN = "it is not known whether it was applied: no response arrived"
+COMMIT_UNKNOWN = "it is not known whether it was committed: the statement that would have ended it got no response"
 INCOMPLETE = "a statement whose result was too large for one response may have been part of it"
 
 _NEVER_INSIDE = frozenset({"BEGIN", "ATTACH", "DETACH", "VACUUM"})
@@ -26,10 +26,10 @@ _NEVER_INSIDE = frozenset({"BEGIN", "ATTACH", "DETACH", "VACUUM"})
 # -- after a loss
 
 
-def settle(transaction: Transaction, lost: LostTransaction, cell: Cell) -> tuple[list[Outcome], Cell]:
-    """Let only BEGIN and ROLLBACK through after a transaction was lost; ROLLBACK has nothing left to do.
+def resume_after_loss(transaction: Transaction, lost: LostTransaction, cell: Cell) -> tuple[list[Outcome], Cell]:
+    """Allow only BEGIN and ROLLBACK after a transaction was lost; ROLLBACK has no effect.
 
-    Returns the outcomes of what is dealt with by that, and the rest of the cell.
+    Return the outcomes of the statements that this handles, and the rest of the cell.
     """
     first = cell.statements[0]
     if lost.refusing and not first.rolls_back and not (lost.reported and first.keyword == "BEGIN"):
@@ -39,11 +39,11 @@ def settle(transaction: Transaction, lost: LostTransaction, cell: Cell) -> tuple
 
 
 def retry_cell(lost: LostTransaction) -> Cell:
-    """Return a cell that does the same as the transaction; SessionError says why that cannot be, or must not."""
+    """Return a cell that reruns the transaction; raise SessionError with the reason if it cannot be rerun."""
     if lost.doubt:
-        raise SessionError(f"not run again, since {lost.doubt}", hint="look before you run it again")
+        raise SessionError(f"not rerun, because {lost.doubt}", hint="check the data before you run it again")
     if lost.incomplete:
-        raise SessionError(f"not run again, since {INCOMPLETE}", hint="run the cells again from BEGIN on")
+        raise SessionError(f"not rerun, because {INCOMPLETE}", hint="rerun the cells from BEGIN")
     work = [(sql.parse(one.text), one) for one in lost.held]
     if work and work[0][0].keyword == "BEGIN":
         work = work[1:]
@@ -53,13 +53,13 @@ def retry_cell(lost: LostTransaction) -> Cell:
     for statement, _ in work:
         if statement.commits or statement.rolls_back or statement.keyword in _NEVER_INSIDE:
             raise SessionError(
-                f"not run again, since {statement.keyword} cannot run inside one transaction with the rest",
-                hint="run the cells again from BEGIN on",
+                f"not rerun, because {statement.keyword} cannot run inside one transaction with the rest",
+                hint="rerun the cells from BEGIN",
             )
     if all(statement.controls_transaction for statement, _ in work):
         raise SessionError(
-            "the transaction that was rolled back held no statement that changes anything",
-            hint="type ROLLBACK to go on",
+            "the transaction that was rolled back contains no statement that changes data",
+            hint="run ROLLBACK to continue",
         )
     text = ";\n".join(one.stmt.sql or one.text for _, one in work)
     return Cell(text, sql.split(text), tuple(one.stmt for _, one in work))
@@ -69,15 +69,15 @@ def retry_cell(lost: LostTransaction) -> Cell:
 
 
 def stopped(transaction: Transaction) -> TransactionLost:
-    """Return the error for a transaction that ended with the service, and note the loss."""
+    """Record the loss of a transaction that ended with the service, and return the error."""
     reason = "the service was stopped while the transaction was open, and rolled it back"
     transaction.lose(reason)
     return _lost_error(transaction.lost or LostTransaction())
 
 
 def _met(transaction: Transaction, lost: LostTransaction, cell: Cell) -> TransactionLost:
-    """Return the error for the first cell after a loss that was noted between cells."""
-    refusing = Transaction(begun=True).ahead(cell.statements).open  # else the cell was the end of the transaction
+    """Return the error for the first cell after a loss that was recorded between cells."""
+    refusing = Transaction(begun=True).ahead(cell.statements).open  # otherwise the cell was the end of the transaction
     transaction.lost = replace(lost, left=_left_over(cell.statements), refusing=refusing, reported=True)
     return _lost_error(transaction.lost)
 
@@ -87,7 +87,7 @@ def _lost_error(lost: LostTransaction) -> TransactionLost:
 
 
 def ended_by(failure: messages.Failure, transaction: Transaction) -> messages.Failure:
-    """Note that the database ended a transaction of earlier cells because of a statement that failed."""
+    """Record that the database ended a transaction of earlier cells because a statement failed."""
     statements = failure.cell.statements[: failure.ran]
     at = failure.before.ahead(statements, failure.cell.stmts)
     if transaction.state is not Tx.NONE or not at.open or failure.before.began_at(statements) is not None:
@@ -102,10 +102,10 @@ def failed(
     error: PipemagicError, stream: ClientStream, cell: Cell, before: Transaction, *, atomic: bool = False,
     ask: Callable[[], InterruptOutcome | None] | None = None,
 ) -> PipemagicError:  # fmt: skip
-    """Return the error of a cell whose request failed, and note what was lost with it.
+    """Record what a failed request lost, and return the error of the cell.
 
-    ``before`` is the transaction as it was when the cell began. ``ask`` asks the server beside the stream, if what
-    became of the cell is not known; it returns None for a state of the database that is as it was.
+    ``before`` is the transaction when the cell began. ``ask`` asks the server outside the stream, if the outcome
+    of the cell is not known; it returns None if the state of the database is unchanged.
     """
     transaction = stream.transaction
     if transaction.open:
@@ -130,8 +130,8 @@ def failed(
             detail, hint = messages.undone(lost), messages.after_loss(lost)
     outcome = None
     if ask is not None and interrupts.is_about(error):
-        with suppress(KeyboardInterrupt):  # pressed again: whoever does not want to wait learns no more
-            outcome = interrupts.find_out(cell, before, atomic=atomic, ask=ask)
+        with suppress(KeyboardInterrupt):  # interrupted again: do not ask any longer
+            outcome = interrupts.determine_outcome(cell, before, atomic=atomic, ask=ask)
     if outcome is None:
         return error.replace(message="\n".join([error.message, *detail]), hint=hint)
     doubtful = transaction.lost
@@ -145,7 +145,7 @@ def failed(
 
 
 def _lost_with(error: PipemagicError, cell: Cell, before: Transaction) -> LostTransaction:
-    """Return what an error took away: the transaction that was open before the cell, or one of the cell's."""
+    """Return the transaction that an error ended: the one open before the cell, or one of the cell."""
     ran, rest = cell.statements[: error.ran], cell.statements[error.ran :]
     at, began = before.ahead(ran, cell.stmts), before.began_at(ran)
     certain = isinstance(error, TransactionLost)
@@ -170,10 +170,10 @@ def _lost_with(error: PipemagicError, cell: Cell, before: Transaction) -> LostTr
 
 
 def _left_over(statements: Sequence[sql.ParsedStatement]) -> tuple[str, ...]:
-    """Return the statements that still have work to do: not those that only end a transaction."""
+    """Return the statements that still have an effect, without those that only end a transaction."""
     return tuple(one.text for one in statements if not one.controls_transaction)
 
 
 def _may_commit(before: Transaction, statements: Sequence[sql.ParsedStatement]) -> bool:
-    """Return True if one of the statements could have ended the transaction and kept it."""
+    """Return True if one of the statements could have committed the transaction."""
     return any(not statements[number].rolls_back for number in before.ends(statements))

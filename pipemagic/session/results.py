@@ -1,11 +1,12 @@
-"""The results of a cell: one outcome for each statement, and the frame that the cell returns.
+"""The results of a cell: an outcome for each statement, and the frame that the cell returns.
 
-A result that is too large for one response is fetched by a cursor, if its statement only reads. The cursor runs on the
-stream of the cells, so it sees what an open transaction has not committed yet.
+A result that is too large for one response is fetched with a cursor, if its statement only reads. The cursor runs on
+the stream of the cells, so it sees uncommitted changes of an open transaction.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +26,7 @@ from pipemagic.hrana.stream import Phase
 from pipemagic.session import interrupts
 from pipemagic.session.cell import Cell
 from pipemagic.sql import ParsedStatement
+from pipemagic.text import plural
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -34,10 +36,10 @@ NAMES_FOR_TABLES = "-o takes one name for the last result, or one for each: -o a
 
 @dataclass(eq=False)
 class Outcome:
-    """A statement that ran, and its result as it came.
+    """A statement that ran, and its result.
 
     ``name`` is that of its ``-- name:`` comment. ``undone`` marks one that was rolled back. ``more`` is True if there
-    are more rows than were asked for.
+    are more rows than requested.
     """
 
     statement: ParsedStatement
@@ -49,18 +51,18 @@ class Outcome:
 
     @property
     def has_columns(self) -> bool:
-        """Whether the statement returns rows, be it none of them."""
+        """Whether the statement returns columns, even without rows."""
         return bool(self.result.cols)
 
     @property
     def affected_row_count(self) -> int:
-        """How many rows the statement inserted, updated or deleted."""
+        """The number of rows that the statement inserted, updated or deleted."""
         return self.result.affected_row_count or 0
 
     def frame(self, note: Note | None = None) -> DataFrame:
-        """Return the rows as a DataFrame, the same one each time.
+        """Return the rows as a DataFrame, the same object each time.
 
-        ``note`` is called, the first time, with a line for each column that could not get a type of its own.
+        The first time, ``note`` is called with a line for each column that could not be converted to its type.
         """
         frame: DataFrame = self.table("pandas", note)
         return frame
@@ -68,7 +70,7 @@ class Outcome:
     def table(self, kind: str, note: Note | None = None) -> Any:
         """Return the rows as a table of one of `frames.arrow_polars.TYPES`: a DataFrame, or one of Polars or Arrow.
 
-        UnsupportedError if the package for it is not installed.
+        Raise UnsupportedError if the package for it is not installed.
         """
         if kind not in self._tables:
             convert = to_frame if kind == "pandas" else arrow_polars.converter(kind)
@@ -76,8 +78,8 @@ class Outcome:
         return self._tables[kind]
 
     def write(self, path: str | Path, form: str, note: Note | None = None) -> int:
-        """Write the rows into a file, as ``csv`` or ``parquet``; return how many (see `pipemagic.frames.files`)."""
-        path = Path(path).expanduser()
+        """Write the rows to a file, as ``csv`` or ``parquet``; return their number (see `pipemagic.frames.files`)."""
+        path = Path(os.path.expanduser(path))
         if form == "parquet":
             return files.write_parquet(path, self.result, note=note)
         return files.write_csv(path, self.result.cols, [self.result.rows], note=note)
@@ -85,12 +87,12 @@ class Outcome:
 
 @dataclass(eq=False)
 class CellResult:
-    """What a cell returned, statement by statement.
+    """The results of a cell.
 
-    ``notes`` are lines to show before it; ``open_line`` says that a transaction is open, '' if none is. Of a cell that
-    failed, ``rest`` holds the statements that did not run, ``failed`` the one among them which was refused, ``fault``
-    why, in a line. ``total`` is how many statements the cell has, ``tables`` the outcomes that have columns, in order,
-    ``returned`` the last of these, whose frame is the cell's value, and ``named`` the outcomes by the names of their
+    ``notes`` are lines to show first; ``open_line`` reports an open transaction, '' without one. For a cell that
+    failed, ``rest`` contains the statements that did not run, ``failed`` the refused one among them, ``fault``
+    the reason in one line. ``total`` is the number of statements, ``tables`` the outcomes with columns, in order,
+    ``returned`` the last of these, whose frame is the cell's value, and ``named`` the outcomes by their
     ``-- name:`` comments.
     """
 
@@ -109,11 +111,11 @@ class CellResult:
 
     @property
     def frame(self) -> DataFrame | None:
-        """The cell's value; None if no statement returns columns."""
+        """The value of the cell; None if no statement returns columns."""
         return None if self.returned is None else self.returned.frame()
 
     def check_tables(self, wanted: int) -> None:
-        """Raise SessionError if another number of statements returned columns."""
+        """Raise SessionError if the number of statements that returned columns is not ``wanted``."""
         if wanted != len(self.tables):
             raise SessionError(
                 f"{_tables(len(self.tables))}, not {wanted}; the cell ran, and nothing was stored",
@@ -122,7 +124,7 @@ class CellResult:
 
 
 def outcomes(cell: Cell, results: Sequence[StmtResult], limit: int | None = None) -> list[Outcome]:
-    """Return the outcomes of the statements of a cell that ran; queries with at most ``limit`` rows."""
+    """Return the outcomes of the statements of a cell that ran, queries with at most ``limit`` rows."""
     names = cell.names or ("",) * len(cell.statements)
     done = [Outcome(*one) for one in zip(cell.statements, results, names, strict=False)]
     for outcome in done if limit is not None else ():
@@ -134,24 +136,24 @@ def outcomes(cell: Cell, results: Sequence[StmtResult], limit: int | None = None
 
 
 def check_tables(cell: Cell, wanted: int) -> None:
-    """Raise SessionError if it is clear that another number of the cell's statements than is wanted returns columns."""
+    """Raise SessionError if the number of statements that will return columns is certainly not ``wanted``."""
     known = [statement.returns_rows for statement in cell.statements]
     if not known.count(True) <= wanted <= len(known) - known.count(False):
         raise SessionError(f"{_tables(known.count(True))}, not {wanted}; nothing was run", hint=NAMES_FOR_TABLES)
 
 
 def _tables(count: int) -> str:
-    return f"{count or 'no'} statement{'' if count == 1 else 's'} of the cell return{'s' if count == 1 else ''} columns"
+    return f"{plural(count, 'statement')} of the cell return{'s' if count == 1 else ''} columns"
 
 
 # -- results that are too large for one response
 
 
 def fetch_large(stream: ClientStream, cell: Cell, error: StatementError, progress: Callable[[int], None] | None) -> Run:
-    """Run a query whose rows one response could not hold by a cursor; the run of a cell with that one statement.
+    """Run a query with a cursor, since its rows are too large for one response; return the run of its cell.
 
-    A statement that may have written, by its text or by what the server says of it, is never sent again, and its error
-    says so. Raises what a request raises, with the stream and its transaction lost if the request lost them.
+    A statement that may have written, by its text or according to the server, is never sent again, and its error
+    says so. Raise the errors of a request, which may lose the stream and its transaction.
     """
     stmt = cell.stmts[0]
     if stream.dialect is not Dialect.V3:
@@ -159,7 +161,7 @@ def fetch_large(stream: ClientStream, cell: Cell, error: StatementError, progres
         return Run([], error.replace(hint=hint))
     if not cell.statements[0].only_reads or not described(stream, stmt).is_readonly:
         message = "the rows that the statement returns are too large for one response"
-        hint = "it ran, and what it changed may be applied; it was not sent again: look before you run it again"
+        hint = "it ran, and its changes may be applied; it was not sent again: check the data before you run it again"
         return Run([], error.replace(message=message, hint=hint))
     unchanged = interrupts.InterruptOutcome.ONLY_READS.value
     try:
@@ -167,12 +169,12 @@ def fetch_large(stream: ClientStream, cell: Cell, error: StatementError, progres
     except StatementError as refused:
         return Run([], refused)
     except KeyboardInterrupt:  # between two chunks
-        message = "interrupted while the rows came"
-        if stream.phase is Phase.IDLE:  # all had come: the connection goes on
+        message = "interrupted while rows were received"
+        if stream.phase is Phase.IDLE:  # all rows were received: the stream stays open
             raise InterruptedRequest(f"{message}\n{unchanged}", answered=True) from None
         raise InterruptedRequest(message) from None
     except UnknownOutcome as lost:
-        if interrupts.is_about(lost):  # the connection finds out what is known
+        if interrupts.is_about(lost):  # the caller determines the outcome
             raise
         raise lost.replace(message=f"{lost.message}\n{unchanged}", hint=lost.hint or "run it again") from None
 

@@ -1,139 +1,135 @@
-"""What is known of a database's tables, read in the background.
+"""A cache of a database's schema, read in the background.
 
-The cache is filled after connecting. It is read again after DDL of the session itself, and when the database's schema
-version, which is compared after a cell that ran and at most every CHECK_EVERY seconds, is another one.
+The schema is read after connecting, after DDL of the session, and when the schema version has changed. The version is
+checked after a cell, at most every CHECK_EVERY seconds. Until the next read, and for temporary tables and those of an
+open transaction, DDL of the session is applied from its text.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from pipemagic.explore.shapes import Reference, Shape, declared
+from pipemagic.explore.ddl import parse_ddl
+from pipemagic.explore.schema import Relation, Schema
+from pipemagic.explore.schema_reader import read_schema, schema_version
 from pipemagic.hrana.stream import Tx
 from pipemagic.sql import ParsedStatement
 
 if TYPE_CHECKING:
     from pipemagic.client.database import Database
-    from pipemagic.explore.schema import Relation, Schema
-    from pipemagic.session.connection import Connection
 
 CHECK_EVERY = 10.0
 """Seconds between two checks of the schema version."""
 
-PATIENCE = 0.3
-"""Seconds that an error waits for the tables, where they are not known yet."""
+WAIT = 0.3
+"""Seconds that an error message waits for a schema that is not read yet."""
 
 _log = logging.getLogger(__name__)
 
-Tables = tuple[int, Sequence[Shape]]
-"""A schema version and the tables and views that it has."""
-
 
 class SchemaCache:
-    """The tables of one connection. Safe from any thread; only its own thread asks the server.
+    """The tables and views of one connection. Thread-safe; only its own thread sends requests.
 
-    ``read`` returns the tables, or None if the schema version is still the one that it is given.
+    ``read`` returns the schema, or None if its version is still the one passed.
     """
 
     def __init__(
-        self, read: Callable[[int | None], Tables | None], clock: Callable[[], float] = time.monotonic
+        self, read: Callable[[int | None], Schema | None], clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._read, self._clock, self._lock = read, clock, threading.Lock()
-        self._known: dict[str, Shape] = {}
-        self._version: int | None = None  # of what is known; None if it is not as the server sent it
-        self._checked_at = 0.0
+        self._known: dict[str, Relation] = {}
+        self._version: int | None = None  # None once DDL was applied to the tables that were read
+        self.check_at = math.inf
+        """When the version is to be checked after a cell; infinite before the first read."""
         self._started = self._closed = self._stale = self._changed = False
-        self._temporary: dict[str, Shape] = {}
-        self._uncommitted: dict[str, Shape | None] = {}  # by DDL of the open transaction; None for what it dropped
+        self._temporary: dict[str, Relation] = {}
+        self._uncommitted: dict[str, Relation | None] = {}  # changes of the open transaction; None: dropped
         self.ready = threading.Event()
-        """Set while nothing is being read."""
+        """Set unless the schema is being read."""
         self.ready.set()
 
     @property
-    def tables(self) -> list[Shape]:
-        """What is known by now, with what only this session sees; empty before the first response."""
+    def tables(self) -> list[Relation]:
+        """The tables and views known so far, with temporary and uncommitted ones; empty before the first response."""
         with self._lock:
-            known = {**self._known, **self._uncommitted, **self._temporary}
-        return [shape for shape in known.values() if shape is not None]
+            return list(self._visible().values())
 
-    def tables_soon(self, *, typed: bool = False) -> list[Shape]:
-        """Return the tables; if none is known, or with ``typed`` if a type is not, wait a moment for the server."""
+    def tables_soon(self, *, complete: bool = False) -> list[Relation]:
+        """Return the tables; wait up to WAIT seconds if none is known, or with ``complete`` if one is only parsed."""
         known = self.tables
-        if known and self._started and not (typed and any(shape.relation is None for shape in known)):
+        if known and self._started and not (complete and any(relation.parsed for relation in known)):
             return known
         self._read_soon()
-        self.ready.wait(PATIENCE)
+        self.ready.wait(WAIT)
         return self.tables
 
     def of(self, name: str) -> Schema | None:
-        """Return what the server sent of one table or view, with its version; None if it is not known by now."""
-        from pipemagic.explore.schema import Schema
-
+        """Return one table or view as it was read from the server, with the schema version; None if unknown."""
         with self._lock:
-            shape, version = self._known.get(name.lower()), self._version
-        if shape is None or shape.relation is None or version is None:
-            return None
-        return Schema(version, (shape.relation,))
+            relation, version = self._known.get(name.lower()), self._version
+        return None if relation is None or version is None else Schema(version, (relation,))
 
-    def unseen(self, name: str) -> bool:
-        """Return True if only the cells' own connection has a table of that name: temporary, or not committed."""
+    def is_private(self, name: str) -> bool:
+        """Return True if only the session's own stream sees that table: it is temporary or not committed."""
         with self._lock:
             return (self._temporary.get(name.lower()) or self._uncommitted.get(name.lower())) is not None
 
     def start(self) -> None:
-        """Begin to read ahead; until then only `tables_soon` asks the server."""
+        """Read the schema now and after changes; until then only `tables_soon` reads it."""
         self._started = True
         self.refresh()
 
     def refresh(self) -> None:
-        """Bring what is known up to date, in the background."""
+        """Read the schema again in the background if its version has changed."""
         if self._started:
             self._read_soon()
 
-    def follow(self, statements: Sequence[ParsedStatement], transaction: Tx) -> None:
-        """Update from the statements of a cell that ran, and whether a transaction is open after them."""
+    def update(self, statements: Sequence[ParsedStatement], transaction: Tx) -> None:
+        """Apply the DDL of a cell that ran, and check the version if due; ``transaction`` is the state after it."""
         with self._lock:
             for statement in statements:
-                if statement.keyword == "ROLLBACK":  # also one to a savepoint: the next read corrects that
+                if statement.keyword == "ROLLBACK":  # also ROLLBACK TO, which the next read corrects
                     self._uncommitted.clear()
                 elif statement.changes_schema:
                     self._apply(statement.text)
             committed = self._changed and transaction is not Tx.OPEN
-            if committed:  # known until the response of the server; after a rollback that corrects it
+            if committed:  # until the next read, which also corrects it after a rollback
                 known = {**self._known, **self._uncommitted}
-                self._known = {name: shape for name, shape in known.items() if shape is not None}
+                self._known = {name: relation for name, relation in known.items() if relation is not None}
                 self._uncommitted.clear()
                 self._changed, self._version = False, None
-        if committed or self._clock() - self._checked_at >= CHECK_EVERY:
+        if committed or self._clock() >= self.check_at:
             self.refresh()
 
     def forget_temporary(self) -> None:
-        """Forget what only a stream had that has ended: temporary tables, and what was not committed."""
+        """Forget temporary tables and uncommitted changes, because their stream has ended."""
         with self._lock:
             self._temporary.clear()
             self._uncommitted.clear()
 
     def close(self) -> None:
-        """Read nothing more, and drop responses that still come."""
+        """Stop reading and ignore pending responses."""
         with self._lock:
             self._closed = True
 
     def _apply(self, ddl: str) -> None:
         self._changed = True
-        change = declared(ddl)
-        if change is None:
-            return
-        name = change.name.lower()
-        if change.shape is None and name in self._temporary:
-            del self._temporary[name]
-        elif change.shape is not None and change.temporary:
-            self._temporary[name] = change.shape
-        else:
-            self._uncommitted[name] = change.shape
+        for name, relation in parse_ddl(ddl, self._visible()).items():
+            if relation is not None and relation.temporary:
+                self._temporary[name] = relation
+            elif relation is not None or name not in self._temporary:
+                self._uncommitted[name] = relation
+            else:
+                del self._temporary[name]
+
+    def _visible(self) -> dict[str, Relation]:
+        known = {**self._known, **self._uncommitted, **self._temporary}
+        return {name: relation for name, relation in known.items() if relation is not None}
 
     def _read_soon(self) -> None:
         with self._lock:
@@ -141,7 +137,7 @@ class SchemaCache:
                 return
             self._stale = True
             if not self.ready.is_set():
-                return  # the thread reads once more
+                return  # the running thread reads once more
             self.ready.clear()
         threading.Thread(target=self._read_all, name="pipemagic-schema", daemon=True).start()
 
@@ -151,52 +147,35 @@ class SchemaCache:
                 if self._closed or not self._stale:
                     self.ready.set()
                     return
-                self._stale, self._checked_at, version = False, self._clock(), self._version
+                self._stale, self.check_at, version = False, self._clock() + CHECK_EVERY, self._version
             try:
                 found = self._read(version)
             except Exception:  # noqa: BLE001
-                # Whatever it is (no server, no right, a client that is closed meanwhile), what is known stays.
-                _log.debug("the schema could not be read", exc_info=True)
+                # No server, no permission, a closed client: the cache keeps what it has.
+                _log.debug("cannot read the schema", exc_info=True)
                 continue
             with self._lock:
                 if found is not None and not (self._closed or self._stale):  # else it may be older than the last DDL
-                    self._version, self._known = found[0], {shape.name.lower(): shape for shape in found[1]}
+                    self._version = found.version
+                    listed = (relation for relation in found.relations if relation.kind != "shadow")
+                    self._known = {relation.name.lower(): relation for relation in listed}
 
 
-def cache_of(connection: Connection) -> SchemaCache:
-    """Return a cache for a connection.
+def cache_of(current: Callable[[], Database]) -> SchemaCache:
+    """Return a cache for a connection, given a function that returns its current database.
 
-    It asks beside the stream, on HTTP connections that nobody counts, and never starts a service that has ended.
+    It uses its own HTTP connections, which are not traced, and never starts a service that has ended.
     """
 
-    def ask(version: int | None) -> Tables | None:
-        with connection.database.sibling() as database:
+    def read_from_server(version: int | None) -> Schema | None:
+        with current().sibling() as database:
             return read(database, version)
 
-    return SchemaCache(ask)
+    return SchemaCache(read_from_server)
 
 
-def read(database: Database, known: int | None = None) -> Tables | None:
-    """Read the tables in one round trip; None if the schema version is still ``known``."""
-    from pipemagic.explore.schema import read_schema, schema_version
-
-    if known is not None and schema_version(database) == known:
+def read(database: Database, version: int | None = None) -> Schema | None:
+    """Read the schema in one round trip; None if its version is still ``version``."""
+    if version is not None and schema_version(database) == version:
         return None
-    schema = read_schema(database)
-    keys = {relation.name.lower(): relation.primary_key for relation in schema.relations}
-    return schema.version, [_shape(relation, keys) for relation in schema.relations if relation.kind != "shadow"]
-
-
-def _shape(relation: Relation, keys: Mapping[str, tuple[str, ...]]) -> Shape:
-    references = [
-        Reference(key.columns, key.table, key.references or keys.get(key.table.lower(), ()))
-        for key in relation.foreign_keys
-    ]
-    return Shape(
-        relation.name,
-        "view" if relation.kind == "view" else "table",
-        tuple(column.name for column in relation.columns if not column.hidden),
-        tuple(one for one in references if len(one.columns) == len(one.to)),
-        relation,
-        tuple(column.type for column in relation.columns if not column.hidden),
-    )
+    return read_schema(database)

@@ -1,4 +1,4 @@
-"""The current organization, and the embedded services that this session holds by a lease."""
+"""The current organization, and the embedded services that this session has leased."""
 
 from __future__ import annotations
 
@@ -17,62 +17,62 @@ if TYPE_CHECKING:
     from pipemagic.management_api.client import Management
 
 SHUT_DOWN = "the session was shut down"
-BEGIN_ANEW = "%load_ext pipemagic begins another, whose panels are opened anew"
+RESTART_HINT = "%load_ext pipemagic starts another; open its panels again"
 
 FIRST_GROUP = "default"
 FIRST_DATABASE = "main"
-"""What `connect` without a target creates where there is nothing yet."""
+"""The database and group that `connect` without a target creates if there are none."""
 
 
 class Embedded:
     """A lease on the shared service of a data folder, or on a temporary one of this process alone.
 
-    ``meanwhile`` is called while it starts. It is found again after a restart.
+    ``while_starting`` is called while it starts. After a restart it is found at its new address.
     """
 
     def __init__(
-        self, folder: Path | None = None, *, temporary: bool = False, meanwhile: Callable[[], None] = lambda: None
+        self, folder: Path | None = None, *, temporary: bool = False, while_starting: Callable[[], None] = lambda: None
     ) -> None:
         self.temporary = temporary
         self.where = "temporary service" if temporary else "embedded service"
-        self._meanwhile = meanwhile
+        self._while_starting = while_starting
         self._folder = folder
         self._lease: launcher.Lease | None = None
         self._finding = threading.Lock()
         self.platform = Platform(self.management(), self.where, self.management)
 
     def management(self) -> Management:
-        """Return the management API at the service's present address; the service is started if necessary."""
-        service = self._service()  # while it starts, that is imported
+        """Return the management API at the current address of the service, which is started if necessary."""
+        service = self._service()  # imported while the service starts
         from pipemagic.management_api.client import Management
 
         return Management(service.url, service.platform_token(), organization=service.organization)
 
     def _service(self) -> launcher.LocalService:
-        from pipemagic import launcher  # a session with addresses only never needs it
+        from pipemagic import launcher  # not needed by a session with addresses only
 
         with self._finding:
             if self._lease is not None and self._lease.alive:
                 return self._lease.service
             if self._lease is not None and self.temporary:
                 raise ServiceError(
-                    "the temporary service has ended, and its databases with it",
+                    "the temporary service has ended, and its databases were deleted",
                     hint="%pipedb connect --temporary starts a new one",
                 )
             if self._lease is not None:
                 self._lease.close()
             start = launcher.temporary if self.temporary else partial(launcher.ensure, self._folder)
-            self._lease = start(meanwhile=self._import_meanwhile)
+            self._lease = start(while_starting=self._import_while_starting)
             return self._lease.service
 
-    def _import_meanwhile(self) -> None:
+    def _import_while_starting(self) -> None:
         """Import what the first request needs, while the service starts."""
         import pipemagic.management_api.client  # noqa: F401 - with httpx, which takes long
 
-        self._meanwhile()
+        self._while_starting()
 
     def prepare(self) -> str:
-        """Create the first group and the first database if they do not exist; returns the database's name."""
+        """Create the first group and the first database if they do not exist; return the database's name."""
         platform = self.platform
         if FIRST_DATABASE not in {database.name for database in platform.databases().items}:
             if FIRST_GROUP not in {group.name for group in platform.groups().items}:
@@ -81,7 +81,7 @@ class Embedded:
         return FIRST_DATABASE
 
     def stop(self) -> bool:
-        """Stop the service, whoever else uses it; False if none was running."""
+        """Stop the service, even if others use it; return False if none was running."""
         from pipemagic import launcher
 
         if not self.temporary:
@@ -98,32 +98,32 @@ class Embedded:
 
 
 class Services:
-    """The current organization, and the leases on embedded services: at most a shared one and a temporary one.
+    """The current organization, and leases on at most a shared and a temporary embedded service.
 
-    ``meanwhile`` is called while one of them starts, ``changed`` when another organization is the current one or
-    something in it changed, with the names of databases that were deleted. For several threads: while one starts a
-    service, others wait for it. Once closed they stay closed: later leases would never be returned.
+    ``while_starting`` is called while one of them starts, ``changed`` after a change of the organization, or in it,
+    with the names of databases that were deleted. Thread-safe: while one thread starts a
+    service, others wait for it. It cannot be used after close(): later leases would never be returned.
     """
 
     def __init__(
         self,
         environment: tokens.Environment,
-        meanwhile: Callable[[], None] = lambda: None,
+        while_starting: Callable[[], None] = lambda: None,
         changed: Callable[[Platform, Sequence[str]], None] = lambda _platform, _deleted: None,
     ) -> None:
         self.chosen: Platform | None = None
-        """The organization in use, None before the first use of one."""
+        """The organization in use, None before the first use."""
         self._environment = environment
-        self._meanwhile = meanwhile
+        self._while_starting = while_starting
         self._changed = changed
         self._lock = threading.RLock()
-        self._used: list[Platform] = []  # connections, and what panels began there, may need the earlier ones still
-        self._embedded: dict[bool, Embedded] = {}  # by whether they are temporary
+        self._used: list[Platform] = []  # connections and running work of panels may still need the earlier ones
+        self._embedded: dict[bool, Embedded] = {}  # key: whether it is temporary
         self._closed = False
 
     @property
     def current(self) -> Platform:
-        """The organization that was chosen; else that of PIPEMAGIC_API_URL, else that of the embedded service."""
+        """The organization that was chosen, that of PIPEMAGIC_API_URL, or that of the embedded service."""
         with self._lock:
             if self.chosen is not None:
                 return self.chosen
@@ -134,7 +134,7 @@ class Services:
     def choose(
         self, slug: str | None, at: str | None, token_env: str | None, beside: Platform | None = None
     ) -> Platform:
-        """Choose the organization, of the service of ``beside`` or of the current one; without arguments that stays."""
+        """Choose the organization, by default of the service of ``beside`` or of the current one."""
         if at is None and token_env is None:
             if slug is None:
                 return self.current
@@ -152,7 +152,7 @@ class Services:
             raise
 
     def prepare(self, *, temporary: bool) -> str:
-        """Make the embedded service's organization the current one; returns the name of a database in it."""
+        """Make the embedded service's organization the current one; return the name of a database in it."""
         with self._lock:
             embedded = self._service(temporary=temporary)
             if self.chosen is not embedded.platform:
@@ -160,15 +160,15 @@ class Services:
         return embedded.prepare()
 
     def to_stop(self) -> Embedded | None:
-        """Return the service of this session that `stop` would end: a temporary one goes first."""
+        """Return the service of this session that `stop` would end: a temporary one first."""
         return self._embedded.get(True) or self._embedded.get(False)
 
     def stop(self) -> bool:
-        """Stop an embedded service; False if none was running."""
+        """Stop an embedded service; return False if none was running."""
         with self._lock:
             embedded = self._embedded.pop(True, None)
             if embedded is not None and self.chosen is embedded.platform:
-                self.chosen = None  # it does not come back
+                self.chosen = None  # it cannot be started again
             embedded = embedded or self._embedded.get(False)
         if embedded is not None:
             return embedded.stop()
@@ -177,7 +177,7 @@ class Services:
         return launcher.stop()
 
     def close(self) -> None:
-        """Return the leases; later requests for a service raise SessionError."""
+        """End the leases; later requests for a service raise SessionError."""
         with self._lock:
             self._closed, self.chosen = True, None
             closing: list[Platform | Embedded] = [*self._used, *self._embedded.values()]
@@ -190,16 +190,16 @@ class Services:
         with self._lock:
             self._check_not_closed()
             if temporary not in self._embedded:
-                self._embedded[temporary] = Embedded(temporary=temporary, meanwhile=self._meanwhile)
+                self._embedded[temporary] = Embedded(temporary=temporary, while_starting=self._while_starting)
             return self._embedded[temporary]
 
     def _check_not_closed(self) -> None:
         if self._closed:
-            raise SessionError(SHUT_DOWN, hint=BEGIN_ANEW)
+            raise SessionError(SHUT_DOWN, hint=RESTART_HINT)
 
     def _take(self, platform: Platform) -> Platform:
         for one in self._used:
-            if one is not platform and one.is_same(platform):  # it had another token
+            if one is not platform and one.is_same(platform):  # with another token
                 one.close()
         self._used = [*(one for one in self._used if not one.is_same(platform)), platform]
         self.chosen = platform
@@ -208,13 +208,13 @@ class Services:
         return platform
 
     def _remote(self, at: str | None, slug: str | None, token_env: str | None) -> Platform:
-        """Return an organization behind the API at an address, or at that of PIPEMAGIC_API_URL.
+        """Return an organization of the API at an address, by default that of PIPEMAGIC_API_URL.
 
-        Its token is in the variable ``token_env``, else in the usual ones; SessionError if there is none.
+        Its token is in the variable ``token_env``, or in the default ones. Raise SessionError if there is none.
         """
         at = at or self._environment.get(tokens.API_URL)
         if at is None:
-            raise SessionError("for which service is the token?", hint="name it with --at URL")
+            raise SessionError("the token needs the address of its service", hint="name it with --at URL")
         token = self._environment.token(token_env, tokens.PLATFORM_TOKENS)
         if not token:
             hint = "put it into PIPEMAGIC_API_TOKEN, or into a variable named with --token-env"
@@ -222,5 +222,5 @@ class Services:
         from pipemagic.management_api.client import Management
 
         api = Management(at, token, organization=slug)
-        where = f"{api.endpoint.named_host}{api.endpoint.port_suffix}"  # two services may be on one machine
+        where = f"{api.endpoint.named_host}{api.endpoint.port_suffix}"  # there may be two services on one machine
         return Platform(api, where, token_variable=self._environment.token_variable(token_env, tokens.PLATFORM_TOKENS))

@@ -1,4 +1,4 @@
-"""Named databases, the current one, and the organization they are made in."""
+"""The session: named connections, the current one, and the current organization."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from typing import TYPE_CHECKING
 from pipemagic.client.address import refuse_user
 from pipemagic.config import config_folder
 from pipemagic.errors import PipemagicError, SessionError
-from pipemagic.explore.names import near, nearest
+from pipemagic.hrana.stream import Tx
 from pipemagic.session import foreign_addresses, tokens
 from pipemagic.session.cell import Cell, parse_cell
 from pipemagic.session.connect import ConnectionFactory
 from pipemagic.session.connection import DEFAULTS, Connection, RunOptions
 from pipemagic.session.messages import ROLLED_BACK
-from pipemagic.session.organization import Platform, connections_of
+from pipemagic.session.organization import Platform
 from pipemagic.session.profiles import FILE, Profile, Profiles, word
 from pipemagic.session.results import CellResult, check_tables
-from pipemagic.session.services import BEGIN_ANEW, SHUT_DOWN, Services
+from pipemagic.session.services import RESTART_HINT, SHUT_DOWN, Services
 from pipemagic.session.signals import Signal, Subject
 from pipemagic.session.snippets import Snippets
 from pipemagic.session.trace import RequestRecorder
-from pipemagic.terminals import without_passwords
+from pipemagic.text import did_you_mean, mask_passwords, nearest
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -37,29 +37,29 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-NOT_CONNECTED = "%pipedb connect starts a database on this machine, %pipedb connect ADDRESS takes another"
+NOT_CONNECTED = "%pipedb connect starts a database on this machine, %pipedb connect ADDRESS connects to another"
 
 
 class Session:
-    """The databases that one notebook or script works with.
+    """The connections of one notebook or script.
 
-    ``ask_token`` asks the user for a token, given what it is for. ``tell`` is called with lines about what happens
-    on the side, such as a transaction that is rolled back because its connection is replaced. ``profiles`` are the
-    connections that files name, by default those of the user and of the project. ``default`` returns the target to
-    connect to if none is named, '' for none; ``default_of_project`` returns True if a project's file sets it, which is
-    used only if trusted. While ``reads_ahead`` returns True, the schemas of new connections and the names in the
-    organization are read in the background, for completion. ``while_starting`` is called while an embedded service
-    starts, to do what would take time later. ``written`` is the signal for a connection whose rows may have changed:
-    after statements that may have written, and at the end of a transaction.
+    ``ask_token`` asks the user for a token, given its purpose. ``notify`` is called with lines about side effects, such
+    as a transaction that is rolled back because its connection is replaced. ``profiles`` are the connections in files,
+    by default those of the user and of the project. ``default`` returns the target to connect to if none is named, ''
+    for none; ``default_of_project`` returns True if it is from a project's file, which is used only if trusted. While
+    ``reads_ahead`` returns True, the schemas of new connections and the names in the organization are read in the
+    background, for completion. ``while_starting`` is called while an embedded service starts, for work that would take
+    time later. ``written`` is the signal for a connection whose rows may have changed: it is sent after statements that
+    may have written, and at the end of a transaction.
 
-    For one thread; only the platform, and `connect` and `Connection.once`, may be used from others at the same time.
+    Not thread-safe, except for the platform, `connect` and `Connection.once`.
     """
 
     def __init__(
         self,
         *,
         ask_token: Callable[[str], str] | None = None,
-        tell: Callable[[str], None] | None = None,
+        notify: Callable[[str], None] | None = None,
         environ: Mapping[str, str] = os.environ,
         profiles: Profiles | None = None,
         default: Callable[[], str] = str,
@@ -67,18 +67,18 @@ class Session:
         reads_ahead: Callable[[], bool] = bool,
         while_starting: Callable[[], None] = lambda: None,
     ) -> None:
-        self.connections: Mapping[str, Connection] = {}  # another one after each change, so that any thread can read it
+        self.connections: Mapping[str, Connection] = {}  # replaced with each change, so that any thread can read it
         self.current: str | None = None
         self.wire = RequestRecorder()
         self.changes: Signal[Subject] = Signal()
         self.written: Signal[Connection] = Signal()
-        self._tell = tell or (lambda _: None)
+        self._notify = notify or (lambda _: None)
         self.snippets = Snippets()
         self._environment = tokens.Environment(environ)
         self._factory = ConnectionFactory(self._environment, self.wire, ask_token)
         self.profiles = profiles or Profiles(config_folder(environ) / FILE)
         self._default, self._default_of_project = default, default_of_project
-        self._lock = threading.RLock()  # of the connections and which one is current; held for moments only
+        self._lock = threading.RLock()  # of the connections and the current one; never held for long
         self._services = Services(self._environment, while_starting, self._organization_changed)
         self._reads_ahead = reads_ahead
         self._is_shut_down = False
@@ -94,7 +94,7 @@ class Session:
     # -- cells
 
     def run(self, sql: str, params: Mapping[str, object] | None = None, *, on: str | None = None) -> DataFrame | None:
-        """Run SQL on the current connection, or on another; return the last result that has columns.
+        """Run SQL on the current connection, or on another; return the last result with columns.
 
         ``params`` holds the values of ``:name`` parameters. Raise StatementError for a statement that fails (those
         after it do not run), TransactionLost, ParameterError, and SessionError without a connection.
@@ -102,14 +102,9 @@ class Session:
         return self.run_cell(sql, params, on=on).frame
 
     def read(
-        self,
-        sql: str,
-        params: Mapping[str, object] | None = None,
-        *,
-        source: str = "",
-        using: Sequence[str] = (),
+        self, sql: str, params: Mapping[str, object] | None = None, *, source: str = "", using: Sequence[str] = ()
     ) -> Cell:
-        """Read SQL as `run_cell` takes it: split, with its values, and with the saved SELECTs named in ``using``.
+        """Parse SQL for `run_cell`: split it, and add its values and the saved SELECTs named in ``using``.
 
         ``source`` names the text in messages. Raises SessionError and ParameterError; nothing is sent.
         """
@@ -125,7 +120,7 @@ class Session:
     ) -> CellResult:
         """Run SQL as `run` does, with ``options``; return the result of every statement.
 
-        A Cell that was read before has its values already.
+        A Cell has its values already.
         """
         connection = self.connection(on)
         with self.wire.cell():
@@ -136,19 +131,19 @@ class Session:
                 return connection.run(cell, options)
             finally:
                 if options.close and connection.close():
-                    self._tell(ROLLED_BACK)
+                    self._notify(ROLLED_BACK)
 
     def explain(self, sql: str | Cell, params: Mapping[str, object] | None = None, *, on: str | None = None) -> Plan:
         """Return the plan of each statement (EXPLAIN QUERY PLAN), with its values; run nothing.
 
-        A statement without a plan says why. ``str()`` of it is a tree, notebooks show a picture.
+        A statement without a plan has the reason. ``str()`` returns a tree; notebooks display HTML.
         """
         from pipemagic.session import explain
 
         return explain.explain(self.connection(on), sql if isinstance(sql, Cell) else parse_cell(sql, params))
 
     def describe(self, sql: str | Cell, params: Mapping[str, object] | None = None, *, on: str | None = None) -> DryRun:
-        """Return the parameters, columns, reads and writes of each statement; run nothing."""
+        """Return the parameters, columns and effect of each statement; run nothing."""
         from pipemagic.session import explain
 
         return explain.describe(self.connection(on), sql if isinstance(sql, Cell) else parse_cell(sql, params))
@@ -157,27 +152,27 @@ class Session:
     def transaction(self, mode: str | None = None, *, on: str | None = None) -> Iterator[Connection]:
         """Open a transaction on the stream of the cells: committed when the block ends, rolled back when it raises.
 
-        It begins IMMEDIATE, on a read-only connection DEFERRED, unless ``mode`` says otherwise. Everything that `run`
-        does inside is part of it. It has to be over within 5 s, the server's limit:
-        TransactionLost tells that it was not, and what is undone.
+        The default ``mode`` is IMMEDIATE, on a read-only connection DEFERRED. Everything that `run`
+        does inside is part of it. It must end within 5 s, the server's limit:
+        otherwise TransactionLost is raised, with the undone statements.
         """
         connection = self.connection(on)
         connection.begin(mode or ("DEFERRED" if connection.read_only else "IMMEDIATE"))
         try:
             yield connection
         except BaseException:
-            connection.give_up()
+            connection.abandon_transaction()
             raise
         try:
             connection.commit()
         except BaseException:
-            connection.give_up()
+            connection.abandon_transaction()
             raise
 
     # -- connections
 
     def connection(self, name: str | None = None) -> Connection:
-        """Return a connection by name, by default the current one; if none is, connect to the default target.
+        """Return a connection by name, by default the current one; without one connect to the default target.
 
         Raise SessionError if there is none.
         """
@@ -189,19 +184,19 @@ class Session:
         if name is None:
             if not names and self._default():
                 connection = self.connect()
-                self._tell(connection.greeting)
+                self._notify(connection.greeting)
                 return connection
             hint = f"%pipedb use {names[0]}" if names else NOT_CONNECTED
             raise SessionError("no database is connected", hint=hint)
-        hint = near(name, names) or self._how_to_connect(name)
-        raise SessionError(f"there is no connection {without_passwords(name)!r}", hint=hint)
+        hint = did_you_mean(name, names) or self._how_to_connect(name)
+        raise SessionError(f"there is no connection {mask_passwords(name)!r}", hint=hint)
 
     def _how_to_connect(self, name: str) -> str:
-        """Return the line that connects to what a name means, or to what is nearest to it."""
+        """Return the line that connects to a name, or to the closest one."""
         known = {*self._profile_names(), *self.names("database")}
         meant = nearest(name, known)
         if name in known or not meant:
-            return f"%pipedb connect {word(without_passwords(name))}"
+            return f"%pipedb connect {word(mask_passwords(name))}"
         return f"did you mean {meant}?\n%pipedb connect {word(meant)}"
 
     def _profile_names(self) -> list[str]:
@@ -228,14 +223,14 @@ class Session:
     ) -> Connection:
         """Connect to a database and make it the current one.
 
-        ``target`` is nothing: the default, or else the embedded service, with a first group and database if it has
-        none; an address with ``://``; the name of a connection; that of a profile; that of a database of the
-        organization ``platform``, by default the current one. ``token`` is for addresses; by default it comes from a
-        variable ``token_env``, a ``token_file`` that only its owner may read, the ``keyring`` (True, or a service in
-        it), from PIPEMAGIC_TOKEN or TURSO_AUTH_TOKEN, or is asked for; with ``remember`` the keyring then keeps it.
-        ``temporary`` uses a service of this process alone, whose data end with it. ``timeout`` is how many seconds to
-        wait for a response, 60 by default. With ``read_only`` nothing is sent that is not known to read, and the token
-        that is made for a database of an organization cannot write either.
+        ``target`` is empty: the default, or the embedded service, with a first group and database if it has none; an
+        address with ``://``; the name of a connection; that of a profile; that of a database of the organization
+        ``platform``, by default the current one. ``token`` is for addresses; by default it comes from a variable
+        ``token_env``, a ``token_file`` that only its owner may read, the ``keyring`` (True, or a service in it), from
+        PIPEMAGIC_TOKEN or TURSO_AUTH_TOKEN, or from a prompt; with ``remember`` it is then stored in the keyring.
+        ``temporary`` uses a service of this process alone, whose data are deleted at its end. ``timeout`` is how many
+        seconds to wait for a response, 60 by default. With ``read_only`` statements that may write are refused, and the
+        token that is created for a database of an organization cannot write either.
         """
         source = tokens.TokenSource.of(token_env, token_file, keyring, remember=remember)
         if target is None and not temporary:
@@ -243,7 +238,7 @@ class Session:
         if target is not None and "://" in target:
             if temporary:
                 raise SessionError("--temporary is for the embedded service, not for an address")
-            foreign_addresses.check(target, self)
+            foreign_addresses.check(target, connected=bool(self.connections), platform=self.organization_in_use)
             profile = Profile("", address=target)
         else:
             refuse_user(target or "")
@@ -257,7 +252,7 @@ class Session:
             connection = self._factory.at_address(profile, token, remember=remember)
         elif token is not None or source:
             raise SessionError(
-                "a token belongs to an address; for a database of an organization pipemagic makes one itself",
+                "a token is for an address; for a database of an organization pipemagic creates one itself",
                 hint="%pipedb connect ADDRESS --token-env VARIABLE",
             )
         else:
@@ -268,14 +263,14 @@ class Session:
         return connection
 
     def _default_target(self) -> str | None:
-        """Return the configured target, None if there is none; SessionError if a project's is not trusted."""
+        """Return the configured target, None if there is none; raise SessionError if a project's is not trusted."""
         target = self._default() or None
         if target is not None and "://" in target and self._default_of_project():
             self.profiles.check_trusted(Profile(target, address=target, of_project=True))
         return target
 
     def _has(self, name: str, *, read_only: bool) -> bool:
-        """Return True if a connection of that name can be used; SessionError if it may write and must not."""
+        """Return True if a connection of that name can be used; raise SessionError if it may write and must not."""
         known = self.connections.get(name)
         if known is None:
             return False
@@ -295,19 +290,19 @@ class Session:
             self.organization(profile.organization, at=profile.at, token_env=profile.api_token_env)
         connection = self.open(profile, platform)
         if temporary:
-            connection.profile = None  # nothing leads to it again
+            connection.profile = None  # it would stay open
         return connection
 
     def open(self, profile: Profile, platform: Platform | None = None) -> Connection:
         """Return a connection to the database of a profile in an organization, by default the current one.
 
-        The session does not keep it.
+        It is not added to the session.
         """
         similar = [*self._profile_names(), *self.connections]
         return self._factory.in_organization(platform or self.platform, profile, similar)
 
     def adopt(self, connection: Connection) -> Connection:
-        """Keep a connection under its name and make it the current one; close an earlier one of that name.
+        """Add a connection under its name and make it the current one; close an earlier one of that name.
 
         If the server refused the earlier one's token and the database is the same, the earlier one gets the new token.
         """
@@ -319,8 +314,8 @@ class Session:
             if not goes_on and not too_late:
                 self.connections = {**self.connections, connection.name: connection}
         if too_late:
-            connection.forget()
-            raise SessionError(SHUT_DOWN, hint=BEGIN_ANEW)
+            connection.dispose()
+            raise SessionError(SHUT_DOWN, hint=RESTART_HINT)
         if earlier is not None and goes_on:
             earlier.renew(connection)
             return self.use(connection.name)
@@ -333,18 +328,18 @@ class Session:
         return self.use(connection.name)
 
     def use(self, name: str) -> Connection:
-        """Make another connection the current one; the stream of the last one ends if nothing is open in it."""
+        """Make another connection the current one; the stream of the previous one ends unless a transaction is open."""
         with self._lock:
             connection = self.connection(name)
             last = self.connections.get(self.current or "")
             self.current = name
         if last is not None and last is not connection:
-            last.leave()
+            last.close_if_idle()
         self.changes.send("connections")
         return connection
 
     def close(self, name: str | None = None) -> str:
-        """Close a connection, the current one by default, and forget it; return its name."""
+        """Close and remove a connection, by default the current one; return its name."""
         connection = self.connection(name)
         self._forget(connection)
         return connection.name
@@ -358,23 +353,23 @@ class Session:
 
     @property
     def organization_in_use(self) -> Platform | None:
-        """The organization that was chosen or used by now; unlike `platform` it never waits, nor starts a service."""
+        """The organization that was chosen or used so far; unlike `platform` it never waits or starts a service."""
         return self._services.chosen
 
     @property
     def in_organization(self) -> bool:
-        """Whether an organization is in use, or named by PIPEMAGIC_API_URL: if not, `platform` starts the service."""
+        """Whether an organization is in use, or PIPEMAGIC_API_URL is set; otherwise `platform` starts the service."""
         return self._services.chosen is not None or bool(self._environment.get(tokens.API_URL))
 
     def organization(
         self, slug: str | None = None, *, at: str | None = None, token_env: str | None = None,
         beside: Platform | None = None,
     ) -> Platform:  # fmt: skip
-        """Choose the organization in which databases are looked for and made; without arguments the current one.
+        """Choose the organization for databases; without arguments return the current one.
 
         ``at`` is the address of its management API; the platform token is in the variable ``token_env``, or in
-        PIPEMAGIC_API_TOKEN or TURSO_API_TOKEN. Without ``at`` it is one of the service of ``beside``, by default of the
-        current organization's.
+        PIPEMAGIC_API_TOKEN or TURSO_API_TOKEN. Without ``at`` it belongs to the service of ``beside``, by default of
+        the current organization's.
         """
         chosen = self._services.choose(slug, at, token_env, beside)
         if self._reads_ahead():
@@ -386,10 +381,42 @@ class Session:
         platform = self._services.chosen
         return platform.names(kind) if platform is not None else []
 
-    def stop(self) -> bool:
-        """Stop the embedded service, whoever else uses it; False if none was running.
+    def connections_to(self, database: str, organization: str, where: str) -> list[Connection]:
+        """Return the connections to a database of an organization, the current one first; ``where`` is its service."""
+        found = [one for one in self.connections.values() if one.database_in(organization, where) == database]
+        return sorted(found, key=lambda one: one.name != self.current)
 
-        Its databases stay, and the next cell starts it again; those of a temporary one end with it.
+    def invalidate_tokens(self, database: str, platform: Platform | None = None) -> list[str]:
+        """Invalidate all tokens of a database, by default in the current organization; return lines that report it.
+
+        Some services do that for the whole group, so the connections of this session to any database of the group get
+        new tokens. Raise the errors of `Platform.invalidate_tokens`.
+        """
+        platform = platform or self.platform
+        group = {one.name: one.group for one in platform.databases().items}
+        platform.invalidate_tokens(database)
+        lines = [f"All tokens of {database} are invalid."]
+        for connection in self.connections.values():
+            name = connection.database_in(platform.organization, platform.where)
+            if name is not None and (name == database or (group.get(name) and group.get(name) == group.get(database))):
+                lines.append(self._renew_token(connection, name, platform))
+        return lines
+
+    def _renew_token(self, connection: Connection, database: str, platform: Platform) -> str:
+        was_open = connection.transaction is Tx.OPEN
+        timeout = None if connection.profile is None else connection.profile.timeout
+        try:
+            profile = Profile(connection.name, database=database, timeout=timeout, read_only=connection.read_only)
+            connection.renew(self.open(profile, platform))
+        except PipemagicError as error:
+            return f"{connection.name} has no new token ({error.message}): %pipedb connect {connection.name} makes one."
+        ended = " Its open transaction may be rolled back." if was_open else ""
+        return f"{connection.name} continues with a new token.{ended}"
+
+    def stop(self) -> bool:
+        """Stop the embedded service, even if others use it; return False if none was running.
+
+        Its databases are kept, and the next cell starts it again; those of a temporary service are deleted.
         """
         service = self._services.to_stop()
         for connection in self.connections.values():
@@ -397,12 +424,12 @@ class Session:
                 continue
             if service.temporary:
                 self._forget(connection)
-            elif connection.close(tell=False):
-                self._tell(ROLLED_BACK)
+            elif connection.close(notify=False):
+                self._notify(ROLLED_BACK)
         return self._services.stop()
 
     def shut_down(self) -> None:
-        """Close everything, for good: streams, HTTP connections, leases; also what other threads still open."""
+        """Close streams, HTTP connections and leases permanently, also those that other threads still open."""
         with self._lock:
             self._is_shut_down = True
         for connection in self.connections.values():
@@ -414,7 +441,7 @@ class Session:
     def _forget(self, connection: Connection) -> None:
         with self._lock:
             if self.connections.get(connection.name) is not connection:
-                return  # another thread was faster
+                return  # another thread removed it
             self.connections = {name: one for name, one in self.connections.items() if one is not connection}
             if self.current == connection.name:
                 self.current = None
@@ -422,15 +449,15 @@ class Session:
         self.changes.send("connections")
 
     def _organization_changed(self, platform: Platform, deleted: Sequence[str]) -> None:
-        """Close the connections to databases of an organization that were deleted."""
+        """Close the connections to deleted databases of an organization."""
         for name in deleted:
-            for one in connections_of(self, name, platform.organization, platform.where):
+            for one in self.connections_to(name, platform.organization, platform.where):
                 self._forget(one)
         self.changes.send("organization")
 
     def _end(self, connection: Connection) -> None:
-        if connection.forget():
-            self._tell(ROLLED_BACK)
+        if connection.dispose():
+            self._notify(ROLLED_BACK)
 
 
 def _same_database(one: Connection, other: Connection) -> bool:

@@ -1,6 +1,6 @@
-"""Saved SELECTs that a later cell puts in front of its statement as tables of a WITH.
+"""Saved SELECTs that later cells prepend to a statement as tables of a WITH.
 
-The snippets that a snippet was saved with stand in a WITH of its own, inside its parentheses: a cell sees only the
+The snippets that a snippet uses are in its own WITH, inside its parentheses: a cell sees only the
 tables that it names. In SQLite each table of a WITH sees all the others, so a name that would hide a table from another
 one is refused.
 """
@@ -21,7 +21,7 @@ _TAKES_WITH = QUERIES | ROW_CHANGES
 
 @dataclass(frozen=True)
 class Snippet:
-    """One saved SELECT: ``text`` as it was written, ``uses`` the snippets that it needs itself."""
+    """One saved SELECT: ``text`` as it was written, ``uses`` the snippets that it needs."""
 
     name: str
     text: str
@@ -29,13 +29,13 @@ class Snippet:
 
     @property
     def source(self) -> Source:
-        """The text for errors that point into it."""
-        return Source(self.text, f"the saved {self.name}")
+        """The text, for errors with a position in it."""
+        return Source(self.text, f"the saved SELECT {self.name}")
 
 
 @dataclass
 class Snippets:
-    """The snippets of a session, by name; as in SQL, capitals do not count."""
+    """The snippets of a session, by case-insensitive name."""
 
     _saved: dict[str, Snippet] = field(default_factory=dict)
 
@@ -48,25 +48,26 @@ class Snippets:
             return found
         near = difflib.get_close_matches(name, [one.name for one in self], n=1)
         hint = f"did you mean {near[0]}?" if near else "%%sql --save NAME saves the SELECT of a cell"
-        raise SessionError(f"there is no saved {name!r}", hint=hint)
+        raise SessionError(f"there is no saved SELECT {name!r}", hint=hint)
 
     def check(self, snippet: Snippet) -> None:
-        """Raise SessionError if the snippet cannot be saved: no plain name, no SELECT, or it would read from itself."""
+        """Raise SessionError if the snippet cannot be saved: no plain name, not one SELECT, or it reads from itself."""
         name = snippet.name
         if not name.isidentifier():
-            raise SessionError(f"{name!r} is no name for a table", hint="letters, digits and _ make one")
+            raise SessionError(f"{name!r} is not a valid name for a table", hint="use letters, digits and _")
         statements = sql.split(snippet.text)
         if len(statements) != 1 or not statements[0].is_query:
-            raise SessionError(f"--save {name}: a cell with one SELECT is saved, and nothing else")
+            raise SessionError(f"--save {name}: the cell must consist of one SELECT")
         if name.lower() in statements[0].tables and name.lower() not in map(str.lower, snippet.uses):
             raise SessionError(
-                f"--save {name}: it reads a table of that name, and would read itself", hint="choose another name"
+                f"--save {name}: the SELECT reads a table of that name, and would refer to itself",
+                hint="choose another name",
             )
         if path := self._path(name.lower(), snippet.uses):
-            raise SessionError(f"--save {name}: it would stand on itself ({' on '.join([name, *path])})")
+            raise SessionError(f"--save {name}: it would use itself ({' on '.join([name, *path])})")
 
     def save(self, snippet: Snippet) -> None:
-        """Save a snippet in the place of one of the same name."""
+        """Save a snippet, replacing one of the same name."""
         self.check(snippet)
         self._saved[snippet.name.lower()] = snippet
 
@@ -78,9 +79,9 @@ class Snippets:
         return self._saved.pop(name.lower())
 
     def put_in_front(self, statements: Sequence[SourceMap], names: Sequence[str]) -> list[SourceMap]:
-        """Put each of the named snippets in front of the statements that read from it.
+        """Prepend each of the named snippets to the statements that read from it.
 
-        Raise SessionError for a snippet from which none of them reads.
+        Raise SessionError for a snippet that none of them reads from.
         """
         done, used = [], set[str]()
         for statement in statements:
@@ -116,27 +117,27 @@ class Snippets:
             yield Segment(f"){after}" if one is used[-1] else ")", one.source, len(one.text), copied=False)
 
     def _refuse_hidden(self, used: Sequence[Snippet], own: frozenset[str]) -> None:
-        """Raise SessionError if a name in the WITH would take the place of a table that a snippet reads."""
+        """Raise SessionError if a name in the WITH would hide a table that a snippet reads."""
         names = {one.name.lower() for one in used}
         if taken := names & own:
             name = min(taken)
-            raise SessionError(f"the WITH of the statement has a {name} of its own, beside the saved {name}")
+            raise SessionError(f"the WITH of the statement defines {name}, which is also the name of a saved SELECT")
         for one in used:
             if hidden := self._reads(one) & (names | own) - {one.name.lower()}:
                 name = min(hidden)
                 raise SessionError(
-                    f"the saved {one.name} reads a table {name}, and would read what the WITH calls so",
-                    hint=f"save or name it as something else, or save {one.name} --with {name} if that is meant",
+                    f"the saved SELECT {one.name} reads a table {name}, which the WITH would replace",
+                    hint=f"rename one of the two, or save {one.name} --with {name} to use the other one",
                 )
 
     def _reads(self, snippet: Snippet) -> frozenset[str]:
-        """Return the tables that a snippet reads, with those of the snippets inside it."""
+        """Return the tables that a snippet reads, including those of the snippets inside it."""
         inside = [self.get(name) for name in snippet.uses]
         own = sql.parse(snippet.text).tables - {one.name.lower() for one in inside}
         return own.union(*map(self._reads, inside))
 
     def _path(self, name: str, uses: Iterable[str]) -> list[str]:
-        """Return the path from these snippets to one of that name; nothing if there is none."""
+        """Return the path from these snippets to one of that name; empty if there is none."""
         for one in map(self.get, uses):
             if one.name.lower() == name:
                 return [one.name]
@@ -146,7 +147,7 @@ class Snippets:
 
 
 def _insertion(text: str) -> tuple[int, int] | None:
-    """Return where the statement's WITH begins, or would, and where tables are added to it; None if it has none."""
+    """Return where a WITH begins or would begin, and where tables are added to it; None without a WITH."""
     found = sql.parse(text).tokens
     words = [token.word for token in found]
     at = 0

@@ -1,7 +1,7 @@
-"""A statement as it is sent, with the position in what was written of each of its characters.
+"""Source maps: for each character of a statement as it is sent, its position in the written text.
 
-What is sent may differ from what was written: lists are expanded, names quoted, saved statements put in front. The
-server's errors point into what was sent; messages show the position in what was written.
+The two may differ: lists are expanded, names quoted, saved statements prepended. The
+server's errors have positions in the sent text; messages show the position in the written text.
 """
 
 from __future__ import annotations
@@ -15,31 +15,31 @@ from pipemagic import sql
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A text that a user wrote: ``name`` says which one, '' for the cell itself."""
+    """A text that a user wrote, with its ``name``, '' for the cell itself."""
 
     text: str
     name: str = ""
 
     def where(self, offset: int) -> str:
-        """Return the line of an offset, in words."""
+        """Return the line of an offset as text."""
         line = f"line {sql.position(self.text, offset)[0]}"
         return f"{self.name}, {line}" if self.name else line
 
 
 class SourcePosition(NamedTuple):
-    """An offset in characters in a text that a user wrote."""
+    """An offset in characters in a text of the user."""
 
     source: Source
     offset: int
 
     @property
     def where(self) -> str:
-        """Its line, in words."""
+        """Its line as text."""
         return self.source.where(self.offset)
 
 
 class Segment(NamedTuple):
-    """Some text and where it comes from; ``copied`` says that it stands there just so."""
+    """A text and its origin; ``copied`` is True if it is identical there."""
 
     text: str
     source: Source
@@ -47,13 +47,13 @@ class Segment(NamedTuple):
     copied: bool = True
 
     def part(self, start: int, end: int) -> Segment:
-        """Return the text between two of its offsets, which may lie outside of it."""
+        """Return the segment between two of its offsets, which may lie outside of it."""
         start = max(start, 0)
         return self._replace(text=self.text[start : max(end, 0)], start=self.start + start * self.copied)
 
 
 class Edit(NamedTuple):
-    """A replacement of what stands from ``start`` to ``end``: by a text, or by segments of other sources."""
+    """A replacement of the text from ``start`` to ``end``: by a text, or by segments of other sources."""
 
     start: int
     end: int
@@ -62,7 +62,7 @@ class Edit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SourceMap:
-    """A text made of segments."""
+    """A text that consists of segments."""
 
     segments: tuple[Segment, ...]
 
@@ -72,7 +72,7 @@ class SourceMap:
         return "".join(segment.text for segment in self.segments)
 
     def position(self, offset: int) -> SourcePosition:
-        """Return where a character of the text was written; of one that was not, what it stands for."""
+        """Return where a character of the text was written, or where the text that it replaces was written."""
         for segment in self.segments:
             if offset < len(segment.text):
                 break
@@ -82,7 +82,7 @@ class SourceMap:
         return SourcePosition(segment.source, segment.start + offset * segment.copied)
 
     def edited(self, edits: Iterable[Edit]) -> SourceMap:
-        """Return the text with the edits made, which are in order and do not overlap."""
+        """Return the text with edits applied, which are in order and do not overlap."""
         segments: list[Segment] = []
         end = 0
         for edit in edits:

@@ -1,4 +1,4 @@
-"""The life of a stream: its requests, its transactions, and how it ended."""
+"""The history of a stream: its requests, its transactions, and its end."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from pipemagic.hrana.stream import IDLE_LIMIT, TRANSACTION_LIMIT
 _ENDS = {
     "open": f"open; expires {IDLE_LIMIT:.0f} s after the last response",
     "closed": "closed in the last request",
-    "expired": f"expired: nothing was asked for {IDLE_LIMIT:.0f} s",
-    "lost": "lost: no whole response came, or the server refused the request",
+    "expired": f"expired: no request for {IDLE_LIMIT:.0f} s",
+    "lost": "lost: the response was incomplete, or the server refused the request",
 }
 
 
 class TraceEvent(NamedTuple):
-    """A request with the batons that were sent and received, and its number in the cell that is shown."""
+    """A request with the batons that were sent and received, and its number in the displayed cell."""
 
     request: TracedRequest
     sent: str
@@ -28,7 +28,7 @@ class TraceEvent(NamedTuple):
 
 @dataclass
 class StreamTimeline:
-    """One stream: the requests on it, and how it ended: ``open``, ``closed``, ``expired`` or ``lost``."""
+    """The requests of one stream, and its state: ``open``, ``closed``, ``expired`` or ``lost``."""
 
     connection: str
     from_the_start: bool = True
@@ -37,22 +37,22 @@ class StreamTimeline:
 
     @property
     def started(self) -> float:
-        """When its first known request was sent."""
+        """The time of its first known request."""
         return self.events[0].request.started
 
     @property
     def answered(self) -> float:
-        """When its last response came."""
+        """The time of its last response."""
         return self.events[-1].request.ended
 
     @property
     def ended(self) -> float:
-        """When it ended, or will without a further request."""
+        """The time when it ended, or will end without another request."""
         return self.answered + IDLE_LIMIT if self.end in ("open", "expired") else self.answered
 
     @property
     def transactions(self) -> list[tuple[int, int | None]]:
-        """The indexes of the requests that began and ended each transaction; None if none ended it."""
+        """The indexes of the requests that began and ended each transaction; None for the end of an open one."""
         found: list[tuple[int, int | None]] = []
         opened: int | None = None
         for index, event in enumerate(self.events):
@@ -68,13 +68,13 @@ class StreamTimeline:
         """Add the next request."""
         status = event.request.status
         if status == 400 and event.sent and self.events:
-            self.end = "expired"  # the server no longer knows the baton, nothing of the request ran
+            self.end = "expired"  # the server no longer knows the baton; nothing of the request ran
             return
         self.events.append(event)
         self.end = "lost" if status != 200 else "open" if event.received else "closed"
 
     def lines(self, *, stable: bool = False) -> list[str]:
-        """Return a line for each event; ``stable`` leaves the times out."""
+        """Return a line for each event, with ``stable`` without times."""
         begun, over = ({one[side] for one in self.transactions} for side in (0, 1))
         lines, indent, answered = [f"The stream of {self.connection}:"], "" if stable else " " * 11, self.started
         for index, (request, _, _, number) in enumerate(self.events):
@@ -86,14 +86,14 @@ class StreamTimeline:
                 f"request {number}" if number else "a request of an earlier cell",
                 " opens the stream" if not index and self.from_the_start else "",
                 f"; a transaction is open, for at most {TRANSACTION_LIMIT:.0f} s" if index in begun else "",
-                "; the transaction is over" if index in over else "",
+                "; the transaction has ended" if index in over else "",
             ]
             lines.append(f"  {time}{''.join(notes)}")
         return [*lines, f"  {indent}{_ENDS[self.end]}"]
 
 
 def timelines(events: Sequence[TraceEvent], now: float) -> list[StreamTimeline]:
-    """Sort requests into streams, by the batons that lead from one to the next."""
+    """Group requests into streams, by the batons that connect them."""
     found: list[StreamTimeline] = []
     by_baton: dict[tuple[str, str], StreamTimeline] = {}
     for event in events:

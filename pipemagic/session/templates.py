@@ -1,7 +1,7 @@
-"""``--jinja``: the text of a cell as a Jinja template, in a sandbox, where an undefined name is an error.
+"""Render cells as Jinja templates (``--jinja``), in a sandbox; an undefined name is an error.
 
-What a template writes is text of the statement, for which the user stands: ``{{ value | bind }}`` makes it a parameter
-instead, and ``{{ table | name }}`` a quoted name.
+The output of a template is SQL text that is not escaped. ``{{ value | bind }}`` makes a value a parameter
+instead, and ``{{ table | name }}`` inserts a quoted name.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from jinja2.sandbox import SandboxedEnvironment
 
 RENDERED = "the rendered template"
-"""What messages call the text that a template gave."""
+"""The name of a template's output in messages."""
 
-_FILE = "<template>"  # what Jinja calls a template that has no file, in tracebacks
+_FILE = "<template>"  # the name of a template without a file in Jinja's tracebacks
 _UNDEFINED = re.compile(r"'(\w+)' is undefined\Z")
 
 
 @dataclass
 class Rendered:
-    """The text that a template gave, and the values of the parameters that ``| bind`` made in it."""
+    """The output of a template, and the values of the parameters that ``| bind`` created."""
 
     text: str
     bound: dict[str, object] = field(default_factory=dict)
@@ -36,7 +36,7 @@ class Rendered:
 def render(text: str, values: Values, *, source: str = "") -> Rendered:
     """Render a template; ``source`` names it in messages, if it is not the cell's own text.
 
-    Raise TemplateError with the line for a syntax error, an undefined name, and whatever an expression raises;
+    Raise TemplateError with the line for a syntax error, an undefined name, and any error of an expression;
     UnsupportedError without the package jinja2.
     """
     if find_spec("jinja2") is None:
@@ -53,7 +53,7 @@ def render(text: str, values: Values, *, source: str = "") -> Rendered:
     except UndefinedError as error:
         hint = _near(str(error.message), values)
         raise TemplateError(f"{_where(source, _line(error))}: {error.message}", hint=hint) from None
-    except PipemagicError as error:  # a filter of ours
+    except PipemagicError as error:  # one of the filters below
         raise TemplateError(f"{_where(source, _line(error))}: {error.message}", hint=error.hint) from None
     except Exception as error:
         raise TemplateError(f"{_where(source, _line(error))}: {type(error).__name__}: {error}") from error
@@ -72,7 +72,7 @@ def _environment(rendered: Rendered, prefix: str) -> SandboxedEnvironment:
         return f":{name}"
 
     def name(value: object) -> str:
-        return quote_names(value, ParameterRef("name", "what goes into | name", ""))
+        return quote_names(value, ParameterRef("name", "the value of | name", ""))
 
     environment = ImmutableSandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False)
     environment.filters.update(bind=bind, name=name)
@@ -80,7 +80,7 @@ def _environment(rendered: Rendered, prefix: str) -> SandboxedEnvironment:
 
 
 def _free_prefix(text: str, values: Values) -> str:
-    """Return a prefix for the names of bound parameters that no other name has."""
+    """Return an unused prefix for the names of bound parameters."""
     prefix = "bound_"
     while prefix in text or any(isinstance(key, str) and key.startswith(prefix) for key in values):
         prefix = f"_{prefix}"
@@ -92,7 +92,7 @@ def _where(source: str, line: int) -> str:
 
 
 def _line(error: BaseException) -> int:
-    """Find the line of the template that an error came from: Jinja puts it into the traceback."""
+    """Return the template line of an error, which Jinja adds to the traceback."""
     frames = traceback.extract_tb(error.__traceback__)
     return next((frame.lineno or 1 for frame in reversed(frames) if frame.filename == _FILE), 1)
 

@@ -1,6 +1,6 @@
 """Sources of tokens (variables, files, the system's keyring) and targets of new tokens.
 
-No token is part of a cell, an output or the history.
+Tokens never appear in a cell, an output or the history.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ PLATFORM_TOKENS = ("PIPEMAGIC_API_TOKEN", "TURSO_API_TOKEN")
 API_URL = "PIPEMAGIC_API_URL"
 """Variable with the address of a management API other than the embedded service's."""
 
-MOST_BYTES = 64 * 1024  # of a file with a token: what is longer is another file
+MOST_BYTES = 64 * 1024  # a longer file is not a token file
 
 
 @dataclass(frozen=True)
 class TokenSource:
-    """Where a database token is, as the user named it: at most one of these.
+    """The source of a database token, as named by the user: at most one of these.
 
-    ``env`` is an environment variable; ``file`` holds the token alone; ``keyring`` is a service in the keyring, in
-    which the entry has the name of the address. ``remember`` puts a token that was asked for into the keyring.
+    ``env`` is an environment variable; ``file`` contains only the token; ``keyring`` is a service in the keyring, in
+    which the entry has the name of the address. ``remember`` stores a token from the prompt in the keyring.
     """
 
     env: str | None = None
@@ -47,14 +47,14 @@ class TokenSource:
 
     @classmethod
     def of(cls, env: str | None, file: str | None, keyring: str | bool, *, remember: bool) -> TokenSource:
-        """Return the source of options; ``keyring`` True is the default service, as is ``remember`` alone."""
+        """Return the source for options; ``keyring`` True is the default service, as is ``remember`` alone."""
         service = KEYRING_SERVICE if keyring is True or (remember and not keyring) else keyring or None
         return cls(env, file, service, remember)
 
     def __post_init__(self) -> None:
         if sum(place is not None for place in (self.env, self.file, self.keyring)) > 1:
             raise SessionError(
-                "the token can lie in one place only", hint="take one of --token-env, --token-file, --keyring"
+                "the token has more than one source", hint="use one of --token-env, --token-file, --keyring"
             )
 
     @property
@@ -67,7 +67,7 @@ class TokenSource:
 
 
 class Environment:
-    """The environment variables; the repr shows none of them, since some are tokens."""
+    """The environment variables; the repr does not show them, since some are tokens."""
 
     __slots__ = ("_variables",)
 
@@ -92,7 +92,7 @@ class Environment:
         if named is None:
             return next((Secret(found) for name in usual if (found := self.get(name))), None)
         if not named.isidentifier():
-            # Not repeated: what is no name may be the token itself.
+            # Not repeated: text that is not a name may be the token itself.
             raise SessionError(
                 "--token-env takes the name of an environment variable, not the token",
                 hint="put the token into a variable, for example MY_TOKEN, and write --token-env MY_TOKEN",
@@ -103,9 +103,9 @@ class Environment:
         return Secret(found)
 
     def database_token(self, source: TokenSource, entry: str) -> Secret | None:
-        """Return the token for an address from its source, by default from the usual variables.
+        """Return the token for an address from its source, by default from the default variables.
 
-        Return None if no source is named and no variable is set, or if the keyring is to remember it and has none yet.
+        Return None if no source is named and no variable is set, or if the keyring is to store it and has none yet.
         """
         if source.file is not None:
             return read_token_file(Path(source.file))
@@ -120,9 +120,9 @@ def expand_home(path: str | Path) -> Path:
 
 
 def read_token_file(path: Path) -> Secret:
-    """Return the token in a file; raise SessionError if others may read the file or it has anything else.
+    """Return the token in a file; raise SessionError if others may read the file or it contains anything else.
 
-    A link is followed (mounted secrets are links); what counts is the file that is opened, and the link's owner.
+    A link is followed (mounted secrets are links); the opened file and the link's owner are checked.
     """
     path = expand_home(path)
     try:
@@ -132,27 +132,27 @@ def read_token_file(path: Path) -> Secret:
             data = file.read(MOST_BYTES + 1)
     except OSError as error:
         raise SessionError(
-            f"the token file {path} cannot be read: {error.strerror}", hint="the file holds the token and nothing else"
+            f"the token file {path} cannot be read: {error.strerror}", hint="the file must contain only the token"
         ) from None
     except ValueError:
-        raise SessionError("no file has such a name", hint="name a file that holds the token alone") from None
+        raise SessionError("that is not a valid file name", hint="name a file that contains only the token") from None
     return Secret(_only_token(path, data))
 
 
 def _refuse_foreign(path: Path, about: os.stat_result) -> None:
     if sys.platform != "win32" and about.st_uid not in (os.getuid(), 0):
         raise SessionError(
-            f"the token file {path} belongs to somebody else, who can put another token there",
+            f"the token file {path} belongs to another user, who can replace the token",
             hint=f"copy it: install -m 600 {path} ~/token",
         )
 
 
 def _refuse_open_to_others(path: Path, about: os.stat_result) -> None:
     if not stat.S_ISREG(about.st_mode):
-        raise SessionError(f"the token file {path} is no file", hint="name a file that holds the token alone")
+        raise SessionError(f"the token file {path} is not a file", hint="name a file that contains only the token")
     _refuse_foreign(path, about)
     if sys.platform != "win32" and about.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise SessionError(f"the token file {path} is open to others", hint=f"chmod 600 {path}")
+        raise SessionError(f"the token file {path} is accessible to other users", hint=f"chmod 600 {path}")
 
 
 def _only_token(path: Path, data: bytes) -> str:
@@ -161,7 +161,7 @@ def _only_token(path: Path, data: bytes) -> str:
         raise SessionError(f"the token file {path} is empty", hint="put the token into it, on one line")
     if len(words) > 1 or len(data) > MOST_BYTES or not words[0].isascii():
         raise SessionError(
-            f"the token file {path} holds more than a token", hint="put the token alone into it, on one line"
+            f"the token file {path} contains more than a token", hint="put only the token into it, on one line"
         )
     return words[0].decode("ascii")
 
@@ -188,13 +188,13 @@ def keyring_get(service: str, entry: str, *, missing_ok: bool = False) -> Secret
     if missing_ok:
         return None
     raise SessionError(
-        f"the keyring holds no token for {entry}",
+        f"the keyring contains no token for {entry}",
         hint=f"in a terminal: pipemagic auth store libsql://{entry}; here: --remember, which asks for it once",
     )
 
 
 def keyring_put(service: str, entry: str, token: str) -> None:
-    """Store a token in the keyring; raise SessionError if that is not possible."""
+    """Store a token in the keyring; raise SessionError if that fails."""
     with _keyring_errors():
         _keyring().set_password(service, entry, str(token))
 
@@ -245,11 +245,11 @@ def _keyring_error(error: Exception) -> SessionError:
 
 # -- targets of new tokens
 
-REPLACE = "--replace puts the new token in its place"
+REPLACE = "--replace overwrites it"
 
 
 class VariableTarget:
-    """A variable of this process's environment, inherited by the processes that it starts later."""
+    """A variable of this process's environment, which later child processes inherit."""
 
     def __init__(self, name: str, *, replace: bool = False, into: MutableMapping[str, str] = os.environ) -> None:
         self._name = name
@@ -260,11 +260,13 @@ class VariableTarget:
         return f"the variable {self._name}"
 
     def check(self) -> None:
-        """Raise SessionError if the name is invalid or the variable is set already."""
+        """Raise SessionError if the name is invalid or the variable is already set."""
         if not (self._name.isascii() and self._name.isidentifier()):
-            raise SessionError("that is no name of an environment variable", hint="take one like FLIGHTS_TOKEN")
+            raise SessionError(
+                "that is not a valid name of an environment variable", hint="use a name such as FLIGHTS_TOKEN"
+            )
         if self._name in self._into and not self._replace:
-            raise SessionError(f"the variable {self._name} is set already", hint=REPLACE)
+            raise SessionError(f"the variable {self._name} is already set", hint=REPLACE)
 
     def store(self, token: Secret) -> None:
         """Set the variable."""
@@ -272,7 +274,7 @@ class VariableTarget:
 
 
 class FileTarget:
-    """A file with nothing but the token, readable only by its owner."""
+    """A file that contains only the token and is readable only by its owner."""
 
     def __init__(self, path: str | Path, *, replace: bool = False) -> None:
         self._path = expand_home(path)
@@ -282,19 +284,19 @@ class FileTarget:
         return f"the file {self._path}"
 
     def check(self) -> None:
-        """Raise SessionError if the file exists already or its folder does not."""
+        """Raise SessionError if the file already exists or its folder does not."""
         try:
             there, folder = os.path.lexists(self._path), self._path.parent.is_dir()
         except ValueError:
-            raise SessionError("no file has such a name") from None
+            raise SessionError("that is not a valid file name") from None
         if there and not (self._replace and self._path.is_file()):
             hint = REPLACE if self._path.is_file() else "name a file in it"
-            raise SessionError(f"{self._path} is there already", hint=hint)
+            raise SessionError(f"{self._path} already exists", hint=hint)
         if not folder:
-            raise SessionError(f"there is no folder {self._path.parent}", hint="make it, or name another file")
+            raise SessionError(f"there is no folder {self._path.parent}", hint="create it, or name another file")
 
     def store(self, token: Secret) -> None:
-        """Write the whole file, or nothing."""
+        """Write the file atomically."""
         data = f"{token}\n".encode()
         try:
             if self._replace:

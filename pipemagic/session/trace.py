@@ -1,4 +1,4 @@
-"""The requests of a session: the newest ones, those of each cell, and totals for each connection."""
+"""Recorded requests of a session, traces of cells, and totals for each connection."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from operator import add
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from pipemagic.client.trace_format import Json, baton_of, format_json, format_size, outline, parse_body, redact
+from pipemagic.client.trace_format import Json, baton_of, format_json, outline, parse_body, redact
 from pipemagic.client.tracing import RequestOrigin, Tally, Timing, TracedRequest, current_origin
-from pipemagic.counts import plural
 from pipemagic.session.stream_timeline import StreamTimeline, TraceEvent, timelines
+from pipemagic.text import format_size, plural
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
     from pipemagic.client.transport import Transport
 
 KEPT = 200
-"""How many requests are kept; with bodies of at most 16 KB each way that is some MB at the very most."""
+"""The number of requests that are kept; with bodies of at most 16 kB each way they take a few MB."""
 
 TOTALS = (
     "round trips", "bytes sent", "bytes received", "statements", "errors", "rows read", "rows written", "retries",
     "streams reopened", "seconds",
 )  # fmt: skip
-"""What is summed up for each connection. Bytes are those of bodies, compressed where they were."""
+"""The totals of each connection. Bytes are those of bodies as sent, compressed or not."""
 
 
 class RequestRecorder:
     """Records the requests of all connections of a session.
 
-    ``on`` is whether a notebook shows the requests of each cell below it, ``only`` of which connection; ``stable``
-    leaves out what differs between two runs. At most `KEPT` requests are kept, and of large bodies only an outline.
+    ``on`` is whether a notebook shows the requests of each cell below it, ``only`` for which connection; ``stable``
+    omits everything that differs between runs. At most `KEPT` requests are kept, with an outline of large bodies.
     """
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class RequestRecorder:
         self._lock = threading.Lock()
 
     def watch(self, name: str, transport: Transport) -> None:
-        """Record the requests of a transport, under the name of its connection."""
+        """Record the requests of a transport under the name of its connection."""
         transport.observer = _ConnectionRecorder(self, name, transport)
 
     @property
@@ -59,7 +59,7 @@ class RequestRecorder:
         return self.trace(only=self.only, stable=self.stable)
 
     def trace(self, *, only: str | None = None, stable: bool = False) -> Trace:
-        """Return what the last cell did, on all connections or on one; ``stable`` without what differs between runs."""
+        """Return the trace of the last cell, on all connections or one; ``stable`` omits what differs between runs."""
         with self._lock:
             kept = [request for request, _ in self._kept]
         cell = next((one.origin for one in reversed(kept) if one.origin is not None and one.origin.owner is self), None)
@@ -71,19 +71,19 @@ class RequestRecorder:
             return [request for request, _ in islice(reversed(self._kept), count)]
 
     def redactor(self) -> Callable[[str], str]:
-        """Return a function that replaces the tokens of the kept requests, and what looks like a token, in a text."""
+        """Return a function that masks the tokens of the kept requests, and text that looks like a token."""
         with self._lock:
             tokens = {token for _, token in self._kept}
         return lambda text: redact(reduce(lambda shown, token: token.redact(shown), tokens, text))
 
     def begin(self) -> None:
-        """Begin a cell, unless one is running: the requests of this context are its own until `end`."""
+        """Begin a cell, unless one is running: the requests of this context are part of it until `end`."""
         if self._cell is None:
             self._cell = RequestOrigin(owner=self, started=perf_counter())
         current_origin.set(self._cell)
 
     def end(self) -> bool:
-        """End the cell; return whether it made requests."""
+        """End the cell; return True if it made requests."""
         cell, self._cell = self._cell, None
         if cell is None:
             return False
@@ -93,7 +93,7 @@ class RequestRecorder:
 
     @contextmanager
     def cell(self) -> Iterator[None]:
-        """Take what happens inside as one cell, if it is not part of one already."""
+        """Record the requests inside the block as one cell, unless a cell is running."""
         running = current_origin.get()
         if running is not None and running.owner is self and running.seconds is None:
             yield
@@ -107,9 +107,9 @@ class RequestRecorder:
             cell.seconds = perf_counter() - cell.started
 
     def stats(self, *, seconds: bool = False) -> DataFrame:
-        """Return the totals as a frame: a row for each connection, in the order of their first requests, and the sum.
+        """Return the totals as a frame: a row for each connection, in the order of their first requests, and the sums.
 
-        ``seconds`` adds how long was waited.
+        With ``seconds`` it has a column with the waiting time.
         """
         from pandas import DataFrame
 
@@ -134,7 +134,9 @@ class _ConnectionRecorder:
         request.connection = self._name
         if request.origin is not None and request.origin.seconds is not None:
             request.origin = None
-        cursor = request.status == 200 and request.path.endswith("/cursor")  # one statement, which has no tally
+        cursor = request.status == 200 and request.path.endswith(
+            "/cursor"
+        )  # one statement, which the server does not count
         amounts = (
             request.attempts, request.sent_size * request.attempts, request.received_size, tally.statements + cursor,
             tally.errors + bool(request.error), tally.rows_read, tally.rows_written, request.attempts - 1,
@@ -147,10 +149,10 @@ class _ConnectionRecorder:
 
 
 class Trace:
-    """The requests of one cell, in order: readable, without tokens.
+    """The requests of one cell, in order and without tokens.
 
-    ``kept`` are the newest requests, those of ``cell`` among them; earlier ones are the past of its streams.
-    ``redact`` removes tokens from a text. ``stable`` leaves out what differs between two runs: times, sizes, and the
+    ``kept`` are the newest requests, including those of ``cell``; earlier ones show the history of its streams.
+    ``redact`` masks tokens in a text. ``stable`` omits what differs between runs: times, sizes, and the
     text of batons.
     """
 
@@ -171,7 +173,7 @@ class Trace:
 
     @cached_property
     def batons(self) -> dict[str, str]:
-        """The names of the batons, in the order in which they came: B1, B2."""
+        """The names of the batons, in order of appearance: B1, B2."""
         bodies = (body for request in self.exchanges for body in (request.sent, request.received))
         found = dict.fromkeys(filter(None, map(baton_of, bodies)))
         return {
@@ -180,8 +182,8 @@ class Trace:
         }
 
     @cached_property
-    def lives(self) -> list[StreamTimeline]:
-        """The streams that the cell used, from their beginning if that is still known."""
+    def timelines(self) -> list[StreamTimeline]:
+        """The streams that the cell used, from their start if it is still known."""
         numbers = {id(request): number for number, request in enumerate(self.exchanges, 1)}
         events = [
             TraceEvent(one, baton_of(one.sent), baton_of(one.received), numbers.get(id(one))) for one in self._kept
@@ -190,15 +192,15 @@ class Trace:
         return [stream for stream in timelines(events, now) if any(event.number for event in stream.events)]
 
     @cached_property
-    def legs(self) -> Timing:
-        """Where the time of the whole cell went; what was not waiting is the client's."""
+    def timing(self) -> Timing:
+        """The time of the whole cell by network, server and client; the rest is the client's."""
         timings = [request.timing for request in self.exchanges]
         network, server = sum(one.network for one in timings), sum(one.server for one in timings)
         cell = (self._cell and self._cell.seconds) or 0.0
         return Timing(max(cell - network - server, sum(one.client for one in timings)), network, server)
 
     def body(self, body: bytes | Json) -> Json:
-        """Return the body of a request or a response in short; None if there is none to show."""
+        """Return the outline of the body of a request or a response; None if there is none to show."""
         return self._named(outline(parse_body(body)) if isinstance(body, bytes) else body)
 
     def headline(self, number: int) -> str:
@@ -212,9 +214,9 @@ class Trace:
     def summary(self) -> str:
         """Return a line on the whole cell."""
         if not self.exchanges:
-            return "No cell has sent anything yet."
+            return "No cell has sent a request yet."
         line = plural(len(self.exchanges), "request")
-        return f"{line}." if self.stable else f"{line}, {_sizes(self.exchanges)}; {self.legs}."
+        return f"{line}." if self.stable else f"{line}, {_sizes(self.exchanges)}; {self.timing}."
 
     def __str__(self) -> str:
         lines = [self.summary()]
@@ -223,7 +225,7 @@ class Trace:
             lines += self._body_lines("→", request.sent, request.sent_size)
             lines += self._body_lines("←", request.received, request.received_size)
             lines += [f"✗ {request.error}"] if request.error else []
-        for stream in self.lives:
+        for stream in self.timelines:
             lines += ["", *stream.lines(stable=self.stable)]
         return "\n".join(lines)
 
@@ -232,7 +234,16 @@ class Trace:
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:  # noqa: ARG002
         from pipemagic.session import trace_html
 
-        return {"text/plain": str(self), "text/html": trace_html.page(self)}
+        sections = [
+            trace_html.Section(
+                self.headline(number), self.body(request.sent), request.sent_size,
+                self.body(request.received), request.received_size, request.error,
+            )
+            for number, request in enumerate(self.exchanges, 1)
+        ]  # fmt: skip
+        timing = self.timing if self.exchanges and not self.stable else None
+        page = trace_html.page(self.summary(), timing, sections, self.timelines, stable=self.stable)
+        return {"text/plain": str(self), "text/html": page}
 
     def _body_lines(self, mark: str, body: bytes | Json, size: int) -> list[str]:
         shown = self.body(body)
@@ -241,7 +252,7 @@ class Trace:
         return f"{mark} {format_json(shown)}".replace("\n", "\n  ").split("\n")
 
     def _named(self, value: Json) -> Json:
-        """Name the batons and remove tokens; of durations keep only that they are there, if all is to be stable."""
+        """Replace batons by names and mask tokens; for a stable trace replace durations, too."""
         if isinstance(value, dict):
             return {
                 key: self.batons.get(str(inner), "…") if key == "baton" and inner

@@ -1,25 +1,27 @@
-"""A trace as HTML: one fold for each request, the time as a bar, the streams as pictures. Everything is escaped."""
+"""A trace as HTML: a collapsible section for each request, the time as a bar, the streams as pictures."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
 from pipemagic import svg
-from pipemagic.client.trace_format import format_json, format_seconds, format_size
+from pipemagic.client.trace_format import Json, format_json, format_seconds
 from pipemagic.hrana.stream import TRANSACTION_LIMIT
+from pipemagic.text import format_size
 
 if TYPE_CHECKING:
     from pipemagic.client.tracing import Timing
     from pipemagic.session.stream_timeline import StreamTimeline
-    from pipemagic.session.trace import Trace
 
 UNFOLDED = 4
-"""With at most so many requests their JSON shows without a click."""
+"""With at most this many requests their sections are open."""
 
 WIDTH, LEFT, RIGHT = 760.0, 92.0, 64.0
 SHOWN = 40.0
-"""Seconds of a stream that are drawn: its last ones."""
+"""The last seconds of a stream are drawn."""
 
 _PRE = (
     "margin: 2px 0 6px 0; padding: 4px 8px; max-height: 24em; overflow: auto; text-align: left; white-space: pre;"
@@ -30,25 +32,38 @@ _BAR = 320.0
 _COLOURS = {"client": "#7e57c2", "network": "#90a4ae", "server": "#26a69a"}
 
 
-def page(trace: Trace) -> str:
-    """Return the whole trace."""
-    parts = [f"<div><strong>On the wire:</strong> {svg.escaped(trace.summary())}</div>"]
-    if trace.exchanges and not trace.stable:
-        parts.append(_timing_bar(trace.legs))
-    unfolded = " open" if len(trace.exchanges) <= UNFOLDED else ""
-    for number, request in enumerate(trace.exchanges, 1):
-        head = svg.escaped(trace.headline(number))
+@dataclass(frozen=True)
+class Section:
+    """A request: its headline, and the outlines and sizes of the bodies of request and response."""
+
+    headline: str
+    sent: Json
+    sent_size: int
+    received: Json
+    received_size: int
+    error: str
+
+
+def page(
+    summary: str, timing: Timing | None, sections: Sequence[Section], streams: Sequence[StreamTimeline], *, stable: bool
+) -> str:
+    """Return a trace as HTML; without ``timing`` it has no bar of the time, if ``stable`` pictures are not to scale."""
+    parts = [f"<div><strong>On the wire:</strong> {svg.escaped(summary)}</div>"]
+    if timing is not None:
+        parts.append(_timing_bar(timing))
+    unfolded = " open" if len(sections) <= UNFOLDED else ""
+    for request in sections:
         parts += [
-            f'<details{unfolded}><summary style="cursor: pointer">{head}</summary>',
-            _body("→", trace.body(request.sent), request.sent_size),
-            _body("←", trace.body(request.received), request.received_size),
+            f'<details{unfolded}><summary style="cursor: pointer">{svg.escaped(request.headline)}</summary>',
+            _body("→", request.sent, request.sent_size),
+            _body("←", request.received, request.received_size),
         ]
         if request.error:
             parts.append(f'<div style="color: var(--jp-error-color1, #d32f2f)">{svg.escaped(request.error)}</div>')
         parts.append("</details>")
-    for stream in trace.lives:
+    for stream in streams:
         title = f'<div style="{_FAINT}">The stream of {svg.escaped(stream.connection)}</div>'
-        parts += [title, StreamPicture(stream, stable=trace.stable).svg()]
+        parts += [title, StreamPicture(stream, stable=stable).svg()]
     return f'<div style="line-height: 1.4">{"".join(parts)}</div>'
 
 
@@ -59,7 +74,7 @@ def _body(mark: str, body: object, size: int) -> str:
 
 
 def _timing_bar(timing: Timing) -> str:
-    """Draw where the time went, as one bar in three parts."""
+    """Return the time as a bar in three parts."""
     whole = timing.client + timing.network + timing.server or 1.0
     drawn, x, label_x = [], 0.0, 0.0
     for name, color in _COLOURS.items():
@@ -75,9 +90,9 @@ def _timing_bar(timing: Timing) -> str:
 
 
 class StreamPicture:
-    """The picture of a stream: three lanes (the stream, its transactions, the clock) from left to right.
+    """The picture of a stream in three lanes: the stream, its transactions and the time.
 
-    A ``stable`` one is not to scale: each request takes the same space.
+    If ``stable``, it is not to scale: each request takes the same space.
     """
 
     def __init__(self, stream: StreamTimeline, *, stable: bool = False) -> None:
@@ -101,7 +116,7 @@ class StreamPicture:
         return LEFT + max(0.0, time - self.first) * (WIDTH - LEFT - RIGHT) / self.span
 
     def _bars(self) -> list[tuple[float, float]]:
-        """Return left and right of each request: at least some pixels wide, none on top of another."""
+        """Return left and right of each request, at least a few pixels wide and without overlap."""
         events, bars = self.stream.events, []
         if self.stable:
             step = (WIDTH - LEFT - RIGHT) / (len(events) + 1.5)

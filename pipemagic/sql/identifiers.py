@@ -1,4 +1,4 @@
-"""Names of tables and columns in SQL: with quotes, without them, and as they are compared."""
+"""Quote, unquote and normalize names of tables and columns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def quote(name: str, mark: str = '"') -> str:
 
 
 def unquote(name: str) -> str:
-    """Return the name that a word of SQL stands for, without its quotes; the closing one may still be missing."""
+    """Return a name without its quotes; the closing one may be missing."""
     end = _CLOSING_QUOTES.get(name[:1])
     if end is None:
         return name
@@ -22,5 +22,5 @@ def unquote(name: str) -> str:
 
 
 def normalize(name: str) -> str:
-    """Return a name of SQL as it is compared: without its quotes, in small letters."""
+    """Return a name in its form for comparison: without quotes, in lower case."""
     return unquote(name).lower()

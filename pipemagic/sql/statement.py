@@ -1,4 +1,4 @@
-"""Statements: where each one of a script ends, and what it does as far as its text tells."""
+"""Split scripts into statements, and determine from their text what they do."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ READ_PRAGMAS = frozenset({
     "locking_mode", "mmap_size", "module_list", "page_count", "page_size", "pragma_list", "quick_check",
     "schema_version", "stats", "table_info", "table_list", "table_xinfo", "threads", "wal_autocheckpoint",
 })  # fmt: skip
-"""Pragmas that only read, some of them only without a value: those that a read-only token may use."""
+"""Pragmas that only read, some of them only without a value: those allowed with a read-only token."""
 
 _IN_WITH = frozenset({"(", ")", ",", "AS", "NOT", "MATERIALIZED"})
 _TABLES_FOLLOW = frozenset({"FROM", "JOIN", "INTO", "UPDATE"})
@@ -40,16 +40,16 @@ _CONNECTION_SETTINGS = frozenset({
     "temp_store", "threads", "trusted_schema",
 })  # fmt: skip
 _HEAD = 8  # tokens: INSERT OR REPLACE INTO main . t, EXPLAIN QUERY PLAN CREATE TEMP TRIGGER
-_SHORT = 4096  # characters of a script whose statements are kept, and of a statement that keeps its tokens
+_SHORT = 4096  # the most characters of a script whose statements are cached, and of a statement whose tokens are kept
 
 
 @dataclass(frozen=True)
 class ParsedStatement:
-    """One statement of a script. What it does is read from its tokens when it is first asked for.
+    """One statement of a script. Its properties are computed from its tokens on first use.
 
     ``text`` has no leading blanks, comments or trailing ``;``. ``start`` is the offset of its first character in
     the script; ``line`` counts from 1. ``head`` are its first tokens without blanks and comments, with their offsets in
-    the script. ``parameters`` holds what SQLite would number from 1: the name with its prefix, or None for ``?``.
+    the script. ``parameters`` are those that SQLite numbers from 1: the name with its prefix, or None for ``?``.
     """
 
     text: str
@@ -60,7 +60,7 @@ class ParsedStatement:
 
     @property
     def tokens(self) -> Sequence[Token]:
-        """Its tokens without blanks and comments. A long statement does not keep them, which take a lot of memory."""
+        """Its tokens without blanks and comments. They are not cached for a long statement, to save memory."""
         return self._kept_tokens if len(self.text) <= _SHORT else significant(self.text)
 
     @cached_property
@@ -69,19 +69,19 @@ class ParsedStatement:
 
     @cached_property
     def keyword(self) -> str:
-        """Its first word in capitals (``WITH``, ``BEGIN``, ...), '' if it begins with something else."""
+        """Its first word in capitals (``WITH``, ``BEGIN``, ...), '' if it begins with another token."""
         return self.head[0].word if self.head else ""
 
     # -- queries and changes
 
     @cached_property
     def verb(self) -> str:
-        """The word that says what is done: the keyword, or the one behind the tables of a WITH."""
+        """The keyword, or the one after the tables of a WITH."""
         return _word(self.outer_tokens, 0) if self.keyword == "WITH" else self.keyword
 
     @property
     def outer_tokens(self) -> Sequence[Token]:
-        """The tokens from the verb on that stand in no parentheses, with the outermost parentheses themselves."""
+        """The tokens from the verb on that are outside of parentheses, and the outermost parentheses."""
         return self._names_and_rest[1]
 
     @property
@@ -92,12 +92,12 @@ class ParsedStatement:
 
     @cached_property
     def common_tables(self) -> frozenset[str]:
-        """The names that its own WITH gives, normalized."""
+        """The names defined by its WITH, normalized."""
         return frozenset(map(normalize, self._names_and_rest[0]))
 
     @property
     def _names_and_rest(self) -> tuple[Sequence[str], Sequence[Token]]:
-        """The names in WITH name [(columns)] AS [[NOT] MATERIALIZED] (...), ..., and the outer tokens behind it."""
+        """The names in WITH name [(columns)] AS [[NOT] MATERIALIZED] (...), ..., and the outer tokens after it."""
         outer = list(_outside(self.tokens))
         if self.keyword != "WITH":
             return [], outer
@@ -112,7 +112,7 @@ class ParsedStatement:
 
     @cached_property
     def outer_words(self) -> frozenset[str]:
-        """The words that stand in no parentheses and no quotes, in capitals."""
+        """The words outside of parentheses and quotes, in capitals."""
         return frozenset(token.word for token in self.outer_tokens)
 
     @cached_property
@@ -122,7 +122,7 @@ class ParsedStatement:
 
     @cached_property
     def only_reads(self) -> bool:
-        """Whether it cannot change anything, as far as its text tells; a PRAGMA may."""
+        """Whether it certainly changes nothing, which is False for a PRAGMA."""
         return self.is_query or self.keyword == "EXPLAIN"
 
     @cached_property
@@ -132,7 +132,7 @@ class ParsedStatement:
 
     @cached_property
     def changed_table(self) -> str:
-        """The table whose rows it changes, as it is written, with its schema; '' if it changes none."""
+        """The table whose rows it changes, as written and with its schema; '' if it changes none."""
         if not self.changes_rows:
             return ""
         found = self.outer_tokens if self.keyword == "WITH" else self.head
@@ -149,7 +149,7 @@ class ParsedStatement:
 
     @cached_property
     def returns_rows(self) -> bool | None:
-        """Whether it returns rows, even if there are none; None if that depends on more than the text."""
+        """Whether it returns columns, even without rows; None if the text does not decide it."""
         if self.only_reads:
             return True
         if self.changes_rows:
@@ -158,9 +158,9 @@ class ParsedStatement:
 
     @cached_property
     def tables(self) -> frozenset[str]:
-        """The names behind FROM, JOIN, INTO and UPDATE, normalized; not those with a schema."""
+        """The names after FROM, JOIN, INTO and UPDATE without a schema, normalized."""
         found = set()
-        listed = [False]  # for each open parenthesis: whether what it holds is a list of tables
+        listed = [False]  # for each open parenthesis: whether it contains a list of tables
         expected = False
         words = self.tokens
         for token, after in zip_longest(words, words[1:]):
@@ -185,7 +185,7 @@ class ParsedStatement:
 
     @cached_property
     def controls_transaction(self) -> bool:
-        """Whether it only begins, names or ends transactions."""
+        """Whether it only begins or ends transactions or savepoints."""
         return self.keyword in _TRANSACTION
 
     @cached_property
@@ -195,7 +195,7 @@ class ParsedStatement:
 
     @cached_property
     def begin_mode(self) -> str:
-        """How a BEGIN locks the database: DEFERRED, IMMEDIATE or EXCLUSIVE; '' for other statements."""
+        """The mode of a BEGIN: DEFERRED, IMMEDIATE or EXCLUSIVE; '' for other statements."""
         if self.keyword != "BEGIN":
             return ""
         mode = _word(self.head, 1)
@@ -213,7 +213,7 @@ class ParsedStatement:
 
     @cached_property
     def rollback_to(self) -> str | None:
-        """The savepoint that a ROLLBACK TO goes back to, normalized; None for other statements."""
+        """The savepoint of a ROLLBACK TO, normalized; None for other statements."""
         words = [token.word for token in self.head[:4]]  # ROLLBACK TRANSACTION name TO
         if self.keyword != "ROLLBACK" or "TO" not in words:
             return None
@@ -243,7 +243,7 @@ class ParsedStatement:
 
     @cached_property
     def pragma(self) -> tuple[str, str]:
-        """The name of a PRAGMA, normalized and without its schema, and the token behind it, also of one explained."""
+        """The name of a PRAGMA, also after EXPLAIN, normalized and without its schema, and the token after it."""
         found = self.head[_behind_explain(self.head) :]
         if _word(found, 0) != "PRAGMA":
             return "", ""
@@ -253,9 +253,9 @@ class ParsedStatement:
 
     @cached_property
     def connection_setting(self) -> str:
-        """The setting of the connection that it changes; '' for a question, and what changes the database file.
+        """The connection setting that it changes; '' if it only reads one, or changes the database file.
 
-        To repeat ``user_version = 3`` on another connection could undo somebody's work.
+        Repeating ``user_version = 3`` on another connection could undo a change of another client.
         """
         name, sign = self.pragma if self.keyword == "PRAGMA" else ("", "")
         return name if sign in ("=", "(") and name in _CONNECTION_SETTINGS else ""
@@ -276,14 +276,14 @@ def _savepoint(found: Sequence[Token]) -> str:
 
 
 def _behind_explain(found: Sequence[Token]) -> int:
-    """Return the index of the first token behind EXPLAIN and EXPLAIN QUERY PLAN, 0 without."""
+    """Return the index of the first token after EXPLAIN and EXPLAIN QUERY PLAN, otherwise 0."""
     if _word(found, 0) != "EXPLAIN":
         return 0
     return 3 if _word(found, 1) == "QUERY" and _word(found, 2) == "PLAN" else 1
 
 
 def _outside(found: Iterable[Token]) -> Iterator[Token]:
-    """Yield the tokens that stand in no parentheses, with the outermost parentheses themselves."""
+    """Yield the tokens outside of parentheses, and the outermost parentheses."""
     depth = 0
     for token in found:
         depth -= depth > 0 and token.text == ")"
@@ -292,16 +292,16 @@ def _outside(found: Iterable[Token]) -> Iterator[Token]:
         depth += token.text == "("
 
 
-# -- from a script to its statements
+# -- splitting scripts
 
 
 def parse(text: str) -> ParsedStatement:
-    """Return the first statement of a text, an empty one if there is none."""
+    """Return the first statement of a text, or an empty one."""
     return next(iter(split(text)), _NOTHING)
 
 
 def split(script: str) -> tuple[ParsedStatement, ...]:
-    """Split a script into its statements; comments and empty statements between them are left out."""
+    """Split a script into its statements, without comments and empty statements between them."""
     return _split_short(script) if len(script) <= _SHORT else tuple(_split(script))
 
 
@@ -311,7 +311,7 @@ def _split_short(script: str) -> tuple[ParsedStatement, ...]:
 
 
 def is_complete(script: str) -> bool:
-    """Return True if the text ends where a statement does, so that what comes next is another one; or is empty."""
+    """Return True if the text is empty or ends at the end of a statement."""
     draft, last = None, None
     for last, draft in _drafts(tokens(script)):  # noqa: B007 - the last ones are looked at
         pass
@@ -320,7 +320,7 @@ def is_complete(script: str) -> bool:
 
 
 def statements_of(chunks: Iterable[str]) -> Iterator[str]:
-    """Yield the text of each statement of a script that comes in chunks, without having all of it in memory."""
+    """Yield the text of each statement of a script in chunks, which is never in memory as a whole."""
     held: list[str] = []
     for token, draft in _drafts(tokens_of_chunks(chunks)):
         if draft is not None:
@@ -352,9 +352,9 @@ def _finished(script: str) -> Iterator[_Draft]:
 
 
 def _drafts(found: Iterable[Token]) -> Iterator[tuple[Token, _Draft | None]]:
-    """Yield every token with the statement that it belongs to so far, None between two statements.
+    """Yield every token with its unfinished statement, None between two statements.
 
-    The end of a trigger is that of ``sqlite3_complete``.
+    A trigger ends by the rule of ``sqlite3_complete``.
     """
     draft: _Draft | None = None
     for token in found:
@@ -369,7 +369,7 @@ def _drafts(found: Iterable[Token]) -> Iterator[tuple[Token, _Draft | None]]:
 
 
 class _Draft:
-    """What is kept of a statement while it is read: not all its tokens, which take far more room than its text."""
+    """The state of a statement while it is read, without all its tokens, which need more memory than its text."""
 
     def __init__(self, first: Token) -> None:
         self.head: list[Token] = []
@@ -379,7 +379,7 @@ class _Draft:
         self.add(first)
 
     def add(self, token: Token) -> None:
-        """Take in the next token that is neither blank nor comment."""
+        """Add the next token that is neither blank nor comment."""
         if len(self.head) < _HEAD:
             self.head.append(token)
         self.before_last, self.last = self.last, token
@@ -388,7 +388,7 @@ class _Draft:
 
     @property
     def is_trigger(self) -> bool:
-        """Whether it creates a trigger, so that a ``;`` is not its end."""
+        """Whether it creates a trigger, which a ``;`` does not end."""
         words = [token.text.upper() for token in self.head[_behind_explain(self.head) :][:3]]
         if words[1:2] in (["TEMP"], ["TEMPORARY"]):
             del words[1]
@@ -396,18 +396,18 @@ class _Draft:
 
     @property
     def ends_trigger(self) -> bool:
-        """Whether a trigger's text is whole: its last word is an END right after a ``;``."""
+        """Whether a trigger is complete: its last word is an END right after a ``;``."""
         return self.last.text.upper() == "END" and self.before_last.kind == "semi"
 
     def _number(self, text: str) -> None:
-        """Add a parameter under SQLite's number: ``?`` takes the next one, ``?N`` its own, a name one each."""
+        """Add a parameter under SQLite's number: ``?`` gets the next one, ``?N`` its own, each name one."""
         names = self.parameters
         if text == "?":
             names.append(None)
         elif text[0] == "?":
             digits = text[1:].lstrip("0")
             number = int(digits) if 0 < len(digits) <= 5 else 0
-            if 0 < number <= HIGHEST_PARAMETER:  # SQLite refuses the others, with a better message
+            if 0 < number <= HIGHEST_PARAMETER:  # SQLite refuses others with a better message
                 names.extend([None] * (number - len(names)))
                 names[number - 1] = names[number - 1] or text
         elif "(" not in text or text.endswith(")"):

@@ -1,4 +1,4 @@
-"""The tokens of SQLite text.
+"""Split SQLite text into tokens.
 
 The rules are those of SQLite's own tokenizer (https://www.sqlite.org/lang.html and ``tokenize.c``).
 """
@@ -16,8 +16,8 @@ from typing import NamedTuple
 FIRST_LETTER = r"[^\x00-@\[-^`{-\x7f]"
 LETTER = r"[^\x00-\#%-/:-@\[-^`{-\x7f]"
 
-# Blanks are ASCII, or a byte order mark. Every alternative runs on to its natural end without trying again (``*+``),
-# which keeps the time linear whatever the text is.
+# Blanks are ASCII, or a byte order mark. All repetitions are possessive (``*+``),
+# so that the time is linear for any text.
 _TOKEN = re.compile(
     rf"""
     (?P<space>[ \t\n\f\r]\s*+|\ufeff)
@@ -35,14 +35,14 @@ _TOKEN = re.compile(
 )
 
 BLANK = ("space", "comment")
-"""The kinds of tokens that mean nothing to SQLite."""
+"""The kinds of tokens that SQLite ignores."""
 
-_UNFINISHED = 3  # tokens at the end of a text that may be others when it goes on (`/*`, `1e+`)
-_SHORT = 512  # characters of a text whose tokens are kept: lint, completion and hints ask for the same ones
+_UNFINISHED = 3  # tokens at the end of a chunk that may change with the next one (`/*`, `1e+`)
+_SHORT = 512  # the most characters of a text whose tokens are cached, for lint, completion and hints
 
 
 class Token(NamedTuple):
-    """A piece of the text: its kind (a group name of the pattern), the text and where it starts."""
+    """A token: its kind (a group name of the pattern), its text and its offset."""
 
     kind: str
     text: str
@@ -50,22 +50,22 @@ class Token(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The offset behind it."""
+        """The offset after it."""
         return self.start + len(self.text)
 
     @property
     def word(self) -> str:
-        """The word in capitals; '' for what is quoted and for everything else."""
+        """The word in capitals; '' for other tokens, including quoted names."""
         return self.text.upper() if self.kind == "word" else ""
 
 
 def tokens(text: str) -> Iterable[Token]:
-    """Return every token of the text, blanks and comments included; joined they are the text again."""
+    """Return every token of the text, including blanks and comments; joined they are the text."""
     return _tokens_of_short(text) if len(text) <= _SHORT else _tokens(text)
 
 
 def significant(text: str) -> list[Token]:
-    """Return the tokens of the text that are neither blanks nor comments."""
+    """Return the tokens of the text without blanks and comments."""
     return [token for token in tokens(text) if token.kind not in BLANK]
 
 
@@ -80,10 +80,10 @@ def _tokens(text: str) -> Iterator[Token]:
 
 
 def tokens_of_chunks(chunks: Iterable[str]) -> Iterator[Token]:
-    """Yield the tokens of a text that comes in chunks; ``start`` is of no use there.
+    """Yield the tokens of a text in chunks; their ``start`` is not meaningful.
 
-    The last tokens of a chunk may go on in the next one. If that is one long token, the text doubles before each new
-    look at it, so that the time stays linear.
+    The last tokens of a chunk may continue in the next one. For one long token, the text doubles before each new
+    attempt, so that the time is linear.
     """
     rest, waiting, size = "", [], 0
     for chunk in chunks:

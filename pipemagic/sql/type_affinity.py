@@ -1,4 +1,4 @@
-"""What a declared type says about the values of its column."""
+"""The affinity of declared types."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ def affinity(decltype: str) -> str:
 
 
 def is_boolean(decltype: str) -> bool:
-    """Return True if a column is declared to hold truth values."""
+    """Return True if a declared type is boolean."""
     return _word(decltype) in ("BOOLEAN", "BOOL")
 
 
 def is_date(decltype: str) -> bool:
-    """Return True if a column is declared to hold dates, with or without a time."""
+    """Return True if a declared type is a date, with or without a time."""
     return _word(decltype) in ("DATE", "DATETIME", "TIMESTAMP", "TIMESTAMPTZ")
 
 

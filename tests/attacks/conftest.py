@@ -14,14 +14,14 @@ from served import Served, serve
 
 @pytest.fixture(scope="session")
 def measuring(tmp_path_factory) -> FileLock:
-    """The lock of those who measure latencies, also where several workers of xdist run tests."""
+    """The lock for measurements of latencies, shared by the workers of xdist."""
     folder = tmp_path_factory.getbasetemp()
     return FileLock((folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "attacks.lock")
 
 
 @pytest.fixture
 def alone(measuring) -> Iterator[None]:
-    """Let no other attack run meanwhile."""
+    """Prevent other attacks during a test."""
     with measuring:
         yield
 
@@ -40,7 +40,7 @@ class Scene(NamedTuple):
 
     @property
     def probes(self) -> dict[str, Probe]:
-        """Short requests of everybody but the attacker."""
+        """Short requests of all users but the attacker."""
         return {
             "/health": HEALTH,
             "SELECT 1 of another account": sql_probe(self.other, "SELECT 1"),

@@ -1,4 +1,4 @@
-"""A baton belongs to the rights of the token that its stream was opened with."""
+"""A baton is valid only with the rights of the token that opened its stream."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_read_only_token_cannot_continue_a_transaction_of_full_access(clients,
     baton = full.run("BEGIN", "INSERT INTO t VALUES (1)", close=False)["baton"]
     answer = read_only.post(statement, baton=baton)
     assert is_invalid(answer), answer.text
-    # The stream and its baton stay as they were.
+    # The stream and its baton are unchanged.
     assert full.run("SELECT a FROM t", "ROLLBACK", baton=baton)["results"][0]["type"] == "ok"
     assert full.rows("SELECT count(*) FROM t") == [("0",)]
 

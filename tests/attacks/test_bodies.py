@@ -1,4 +1,4 @@
-"""Large bodies: they take long to decode, and the decoder holds the interpreter lock."""
+"""Large bodies take long to decode, and the decoder holds the interpreter lock."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MANAGEMENT_LIMIT = 64 * 1024  # bytes
 
 
 def repeated(head: bytes, part: bytes, tail: bytes, size: int = SIZE) -> bytes:
-    """Return ``part`` again and again, without its last comma, between ``head`` and ``tail``."""
+    """Return ``part`` repeatedly, without its last comma, between ``head`` and ``tail``."""
     return head + (part * (size // len(part)))[:-1] + tail
 
 
@@ -34,7 +34,7 @@ CURSOR = repeated(b'{"batch":{"steps":[', STEP, b"]}}")
 def attack(scene, before, data: bytes) -> list[int]:
     """Send a request while others are probed; return the statuses of its responses.
 
-    Other programs may slow the machine since ``before`` was measured: then both are measured once more, in turn.
+    If other programs have slowed the machine since ``before`` was measured, both are measured again, in turn.
     """
     during, answered = probed(scene, data)
     if not meets_p99(before, during):
@@ -64,20 +64,20 @@ def before(scene, measuring):
 
 @pytest.mark.parametrize("path", ["/v1/auth/login", "/v1/auth/signup"])
 @pytest.mark.usefixtures("alone")
-def test_lists_of_120_mb_without_a_token_leave_other_users_quick(scene, before, path):
+def test_lists_of_120_mb_without_a_token_do_not_slow_other_users(scene, before, path):
     assert attack(scene, before, request("POST", path, JSON, "Connection: close", body=LISTS)) in ([], [413])
 
 
 @pytest.mark.parametrize("body", PIPELINES.values(), ids=PIPELINES)
 @pytest.mark.usefixtures("alone")
-def test_a_pipeline_of_60_mb_leaves_other_users_quick(scene, before, body):
+def test_a_pipeline_of_60_mb_does_not_slow_other_users(scene, before, body):
     authorization = f"Authorization: Bearer {scene.attacker}"
     answered = attack(scene, before, request("POST", "/v2/pipeline", authorization, "Connection: close", body=body))
     assert not set(answered) & {500, 503}
 
 
 @pytest.mark.usefixtures("alone")
-def test_a_cursor_of_60_mb_leaves_other_users_quick(scene, before):
+def test_a_cursor_of_60_mb_does_not_slow_other_users(scene, before):
     authorization = f"Authorization: Bearer {scene.attacker}"
     answered = attack(scene, before, request("POST", "/v3/cursor", authorization, "Connection: close", body=CURSOR))
     assert not set(answered) & {500, 503}

@@ -1,6 +1,6 @@
-"""A class of 200: everybody has a database of one account and runs the cells of a notebook, with time to think.
+"""A class of 200: each student has a database of one account and runs the cells of a notebook, with pauses.
 
-Some students do what makes a service slow; nobody else sees a failure, or waits much longer.
+Some students slow the service down; the others see no failure and do not wait much longer.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from served import Database, Served, serve
 
 STUDENTS = 200
 THINK = (0.1, 1.1)
-"""Seconds between two cells, from and to; they make 330 requests a second, ten times those of a real class."""
+"""Minimum and maximum seconds between two cells; they result in 330 requests per second, ten times a real class."""
 ROWS = 500_000
 MEDIAN, SLOWEST = 8.0, 10.0
 """Factors by which p50 and p99 may exceed those of the class without an attack."""
 UNNOTICED = 0.25
-"""Seconds that are not noticed in a notebook, whatever the factor: a disk that is written to delays commits so long."""
+"""Seconds that users of a notebook do not notice: a busy disk delays commits by as much."""
 ATTEMPTS = 2
 """Other programs on the machine may slow one of them."""
 
@@ -68,7 +68,7 @@ def students(tmp_path_factory):
 
 
 async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, token: str, body: bytes) -> str | None:
-    """Run the statements of a pipeline, which have to succeed; return the baton."""
+    """Run the statements of a pipeline, which must succeed; return the baton."""
     head = f"POST /v2/pipeline HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {token}\r\n"
     writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
     lines = (await reader.readuntil(b"\r\n\r\n")).lower().split(b"\r\n")
@@ -101,7 +101,7 @@ async def study(port: int, token: str, number: int, latencies: Latencies, pace: 
 
 
 def lesson(students: Class, *, without: int = 0, pace: float = 1.0) -> Latencies:
-    """Let all students but the first ones run their cells at the same time; ``pace`` divides their time to think."""
+    """Let all students but the first ones run their cells at the same time; ``pace`` divides their pauses."""
     latencies = Latencies()
 
     async def everybody() -> None:
@@ -130,7 +130,7 @@ def test_a_class_of_200_sees_no_failure(undisturbed):
 
 @contextmanager
 def endless(students: Class, count: int):
-    """So many students run a query that does not end."""
+    """Some students run an endless query."""
     with connections(students.service, count) as opened:
         for connection, token in zip(opened, students.tokens, strict=False):
             connection.sendall(post_sql(token, ENDLESS))
@@ -173,7 +173,7 @@ ATTACKS = {
 
 @pytest.mark.parametrize(("attackers", "attack"), ATTACKS.values(), ids=ATTACKS)
 @pytest.mark.usefixtures("alone")
-def test_a_class_goes_on_beside_some_students(students, undisturbed, attackers, attack):
+def test_a_class_works_while_some_students_slow_the_service_down(students, undisturbed, attackers, attack):
     for _ in range(ATTEMPTS):
         with attack(students):
             during = lesson(students, without=attackers)

@@ -1,4 +1,4 @@
-"""Endless statements of one token, which spells its Authorization header in several ways."""
+"""Endless statements of one token, with several spellings of the Authorization header."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SECONDS = 2.0
 
 @pytest.mark.parametrize("schemes", SPELLINGS.values(), ids=SPELLINGS)
 @pytest.mark.usefixtures("alone")
-def test_endless_statements_of_one_token_leave_other_users_quick(fresh_scene, schemes):
+def test_endless_statements_of_one_token_do_not_slow_other_users(fresh_scene, schemes):
     service = fresh_scene.service
     before = undisturbed(service, fresh_scene.probes)
     with connections(service, STATEMENTS) as attackers:

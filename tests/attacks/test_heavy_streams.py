@@ -1,4 +1,4 @@
-"""Streams of one token that read many rows again and again."""
+"""Streams of one token that read many rows repeatedly."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ COUNT = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i 
 FILL = "INSERT INTO t " + COUNT + " SELECT i, 'row number ' || i FROM n"
 HEAVY = "SELECT count(*), sum(length(b)), max(b) FROM t"
 READ = COUNT.format(rows=80_000) + " SELECT max(i) FROM n"
-"""Some 30 ms without a neighbour."""
+"""Takes some 30 ms on an idle machine."""
 WRITE = "INSERT INTO t " + COUNT.format(rows=40_000) + " SELECT NULL, 'row number ' || i FROM n"
 """About as long."""
 SECONDS = 6.0
@@ -32,7 +32,7 @@ def test_sixteen_heavy_streams_slow_others_by_a_factor_of_three_at_most(scene):
 
 
 def is_slowed_little(scene, probes) -> bool:
-    """Measure the probes without and beside the streams; return True if none is slowed by more than the factor."""
+    """Measure the probes without and with the streams; return True if none is slowed by more than the factor."""
     before = undisturbed(scene.service, probes, every=None)
     with repeating(scene.service, scene.attacker, HEAVY, streams=STREAMS) as streams:
         pause(0.5)

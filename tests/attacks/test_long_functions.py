@@ -1,4 +1,4 @@
-"""A statement that spends long in SQL functions, after it was short several times."""
+"""A statement that spends much time in SQL functions, after several short runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def trims(text: int, characters: int) -> dict[str, object]:
 
 @contextmanager
 def busy_process() -> Iterator[None]:
-    """Keep one core busy outside of the service, as the attack does inside of it."""
+    """Keep one core busy outside of the service, as the attack does inside."""
     with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as process:
         try:
             yield
@@ -33,12 +33,12 @@ def busy_process() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("alone")
-def test_trims_of_a_read_only_token_leave_other_users_quick(scene):
+def test_trims_of_a_read_only_token_do_not_slow_other_users(scene):
     token = scene.mallory.issue("work", authorization="read-only")
     for _ in range(10):
         assert b'"type":"ok"' in exchange(scene.service, post_sql(token, trims(10, 10), keep=False))
-    # The statement needs a core for itself, and other tests may need all others. What it takes from the probes by that
-    # is no fault of the service, so the same load runs while the first figure is measured.
+    # The statement needs a core, and other tests may need the others. That delay of the probes is not caused by the
+    # service, so the same load runs during the first measurement.
     for _ in range(3):
         with busy_process():
             before = undisturbed(scene.service, scene.probes)

@@ -1,4 +1,4 @@
-"""Bodies that never end and responses that nobody reads: the memory of the service stays bounded."""
+"""Endless bodies and responses that are not read: the memory of the service stays bounded."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MB = 1024 * 1024
 BODIES, BODY, UNFINISHED = 12, 130 * 1000 * 1000, 125 * 1000 * 1000
 PIECE = b" " * MB
 EARLY = 16 * MB
-"""Bytes that may be on the way, in the buffers of both sides, when the service refuses a body after 64 kB."""
+"""Bytes that may be in the buffers of both sides when the service refuses a body after 64 kB."""
 WITHOUT_TOKEN, BUDGET = 100 * MB, 700 * MB
 """Growth of the memory that all bodies, or all responses, may cause."""
 SECONDS = 6.0
@@ -34,7 +34,7 @@ RESPONSES = 20
 
 
 class Growth:
-    """How much the resident memory of a process grows at most, from now on."""
+    """Measures the maximum growth of a process's resident memory."""
 
     def __init__(self, pid: int) -> None:
         self._process = psutil.Process(pid)
@@ -48,7 +48,7 @@ class Growth:
 def send_until_answered(connection: socket.socket, data: bytes, *, size: int, growth: Growth) -> tuple[int, bytes]:
     """Send a head and up to ``size`` bytes of a body; return how many were sent before a response, and that.
 
-    A service that stops reading is given up on after a second.
+    The sender gives up if the service does not read for a second.
     """
     connection.sendall(data)
     sent = 0
@@ -135,7 +135,7 @@ def query(token: str, rows: int, column: str, encoding: str) -> bytes:
 @pytest.mark.parametrize("result", RESULTS.values(), ids=RESULTS)
 @pytest.mark.parametrize("accounts", [1, 4])
 @pytest.mark.usefixtures("alone")  # beside other tests, more of the responses are produced at the same time
-def test_responses_that_nobody_reads_have_one_budget(fresh_scene, accounts, result):
+def test_responses_that_are_not_read_have_one_budget(fresh_scene, accounts, result):
     service = fresh_scene.service
     tokens = [fresh_scene.attacker]
     tokens += [Account.sign_up(service, f"friend{number}").database("work") for number in range(accounts - 1)]
@@ -149,7 +149,7 @@ def test_responses_that_nobody_reads_have_one_budget(fresh_scene, accounts, resu
             pause(0.05)
     print(f"\n{RESPONSES} responses of 110 MB: {growth.most / MB:.0f} MB")
     assert growth.most < BUDGET
-    for token in tokens:  # the clients hung up, so there is memory for all again
+    for token in tokens:  # the clients disconnected, so their memory is free again
         until(lambda token=token: is_result(service, query(token, *RESULTS["large rows"])))
 
 

@@ -106,7 +106,7 @@ def test_a_large_head_behind_other_requests_is_431(scene, lines):
 
 
 @pytest.mark.parametrize("lines", LARGE.values(), ids=LARGE)
-def test_a_large_head_behind_a_request_that_still_runs_is_431(scene, lines):
+def test_a_large_head_behind_a_running_request_is_431(scene, lines):
     body = pipeline(SLOW)
     first = request("POST", "/v2/pipeline", f"Authorization: Bearer {scene.attacker}", body=body)
     assert statuses(exchange(scene.service, first + large_head(scene, lines))) == [200, 431]

@@ -55,7 +55,7 @@ def look_at_colours(notebook: Notebook, page: Page) -> None:
 
 
 def turn_into_sql_and_back(notebook: Notebook, page: Page) -> None:
-    """A cell that is typed over follows its first line; Ctrl+/ comments as its language does."""
+    """The language of a cell follows its first line; Ctrl+/ uses the comments of that language."""
     cell = notebook.cells.nth(2).locator(".cm-content")
     cell.click()
     page.keyboard.press("Control+a")
@@ -73,7 +73,7 @@ def turn_into_sql_and_back(notebook: Notebook, page: Page) -> None:
 
 
 def complete(notebook: Notebook, page: Page, picture: Path) -> None:
-    """Tab offers the columns of a table that a cell has made, and Enter takes one."""
+    """Tab offers the columns of a table that a cell has created, and Enter accepts one."""
     notebook.run(0)
     notebook.run(1)
     cell = notebook.cells.nth(2).locator(".cm-content")

@@ -17,7 +17,7 @@ from pipemagic.notebook.panels.components import LOADER, Events
 SOURCES = [base64.b64encode(one.encode()).decode("ascii") for one in (Events._esm, LOADER)]
 STYLE = Events._css
 
-# Models as anywidget gives them: one for each component, with the traits that Python would have set.
+# Models as anywidget provides them: one for each component, with the traits that Python would set.
 HARNESS = """async ([sources, style]) => {
   const modules = await Promise.all(sources.map((one) => import(`data:text/javascript;base64,${one}`)));
   const { render } = modules.at(-1).default;

@@ -1,4 +1,4 @@
-"""Ctrl+/ and Shift+Tab in %%sql cells, what Tab shows beside its entries, and the colours of %sql and %pipedb lines.
+"""Ctrl+/ and Shift+Tab in %%sql cells, the descriptions in Tab's list, and the colours of %sql and %pipedb lines.
 
 Arguments: the path of chromium, a folder to work in. Leaves ``light.png``, ``dark.png``, ``tooltip.png``, ``types.png``
 and ``options.png`` there.
@@ -41,7 +41,7 @@ COLOURS = """cell => [...cell.querySelectorAll('.cm-line')].map(line => {
 })"""
 
 MODEL = "window.jupyterapp.shell.currentWidget.content.widgets[number].model.sharedModel"
-# A change of the shared model comes to the editor as one from another user does.
+# A change of the shared model reaches the editor like one by another user.
 INSERT = f"([number, text]) => {{ {MODEL}.updateSource(0, 0, text); return {MODEL}.getSource(); }}"
 DELETE = f"([number, length]) => {MODEL}.updateSource(0, length)"
 
@@ -59,7 +59,7 @@ def main(chromium: str, folder: Path) -> None:
 
 
 def check_colours(notebook: Notebook, page: Page, picture: Path) -> None:
-    """The parts of a line have the colours that they have in a cell of SQL; what has no meaning there has none."""
+    """The parts of a line have the same colours as in a SQL cell; other text has none."""
     python, sql, cell = (notebook.cells.nth(number).locator(".cm-content") for number in range(3))
     expect(sql).to_have_attribute("data-language", "sql")
     expect(cell.locator(".pipemagic-sql-plain").first).to_be_visible()
@@ -82,7 +82,7 @@ def check_colours(notebook: Notebook, page: Page, picture: Path) -> None:
 
 
 def toggle_comments(notebook: Notebook, page: Page) -> None:
-    """Ctrl+/ never changes the line of the magic, and comments the rest as it would without that line."""
+    """Ctrl+/ never changes the line of the magic, and comments the other lines as without it."""
     cell = notebook.cells.nth(1).locator(".cm-content")
     press = page.keyboard.press
     cell.click()
@@ -90,10 +90,10 @@ def toggle_comments(notebook: Notebook, page: Page) -> None:
     press("Control+a")
     press("Control+/")
     expect_body(cell, ["-- -- all of them", "-- SELECT origin", "", "--   FROM flight"])
-    press("Control+/")
+    press("Control+z")  # before other changes: an editor undoes those of half a second together
     expect_body(cell, BODY)
     press("Control+/")
-    press("Control+z")
+    press("Control+/")
     expect_body(cell, BODY)
 
     press("Control+Home")  # from the middle of the magic line to the middle of the third
@@ -125,13 +125,13 @@ def toggle_comments(notebook: Notebook, page: Page) -> None:
     press("Alt+a")
     expect_body(cell, BODY)
 
-    press("Control+Home")  # what is typed is typed
+    press("Control+Home")  # typed text is not changed
     page.keyboard.type("-- ")
     expect(cell.locator(".cm-line").first).to_have_text("-- %%sql -o flights")
 
 
 def insert_into_model(notebook: Notebook, page: Page) -> None:
-    """What others insert into a shared document stays, also a comment sign in the line of the magic."""
+    """Text that others insert into a shared document stays, also a comment sign in the line of the magic."""
     cell = notebook.cells.nth(1).locator(".cm-content")
     for sign in ("-- ", "/* "):
         expect(cell.locator(".cm-line").first).to_have_text("%%sql -o flights")
@@ -142,7 +142,7 @@ def insert_into_model(notebook: Notebook, page: Page) -> None:
 
 
 def show_help(notebook: Notebook, page: Page, folder: Path) -> None:
-    """Shift+Tab shows what SQL means by a name; Tab's list shows types and descriptions, each in one line."""
+    """Shift+Tab shows the meaning of a name in SQL; Tab's list shows types and descriptions, each in one line."""
     notebook.run(0)
     press, kind = page.keyboard.press, page.keyboard.type
     sql, python = (notebook.cells.nth(number).locator(".cm-content") for number in (1, 2))
@@ -169,7 +169,7 @@ def show_help(notebook: Notebook, page: Page, folder: Path) -> None:
 
     for text, picture, shown in (
         ("%%sql\nSELECT * FROM flight f WHERE f.", "types.png", ["column text", "column real"]),
-        ("%pipedb connect --re", "options.png", ["option: send nothing that may write"]),
+        ("%pipedb connect --re", "options.png", ["option: refuse statements that may write"]),
     ):
         press("Control+a")
         kind(text)

@@ -108,7 +108,7 @@ CANCELED = "Canceled future for "
 def open_forms(panel: Locator) -> None:
     """Open parts that are usually hidden: a field error, details, a token, a form that deletes."""
     panel.get_by_label("Database name").fill("main")
-    expect(panel.get_by_text("main exists already")).to_be_visible()
+    expect(panel.get_by_text("main already exists")).to_be_visible()
     if panel.get_by_role("button", name="Close details").is_visible():
         return
     panel.get_by_role("button", name="Details of main").click()

@@ -1,4 +1,4 @@
-"""A page of another site uses the service by `fetch`, in a browser that enforces what it may.
+"""A page of another site uses the service by `fetch`; the browser enforces the origin rules.
 
 Arguments: the path of chromium, the address of the service, a token of a database, and ``let-in`` or ``kept-out``.
 """
@@ -26,7 +26,7 @@ ROWS = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n <
 
 
 class EmptyPage(http.server.BaseHTTPRequestHandler):
-    """Answers with a page that holds nothing."""
+    """Responds with an empty page."""
 
     def do_GET(self) -> None:
         self.send_response(200)
@@ -35,7 +35,7 @@ class EmptyPage(http.server.BaseHTTPRequestHandler):
         self.wfile.write(b"<!doctype html><title>another site</title>")
 
     def log_message(self, *_: Any) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ from served import serve
     ("options", "expected"),
     [([], "kept-out"), (["--cors", "*"], "let-in"), (["--cors", "https://app.example.org"], "kept-out")],
 )
-def test_a_page_of_another_site_is_let_in_only_if_its_origin_is(run, tmp_path, options, expected):
+def test_a_page_of_another_site_can_use_the_service_only_if_its_origin_is_allowed(run, tmp_path, options, expected):
     with serve(tmp_path / "data", "--port", "0", *options) as service:
         service.create("flights")
         run("page_of_another_site.py", service.url, service.token("flights"), expected)

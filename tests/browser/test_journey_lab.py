@@ -6,5 +6,5 @@ import pytest
 
 
 @pytest.mark.parametrize(("how", "look"), [("keyboard", "light"), ("mouse", "dark")])
-def test_a_visitors_whole_way_in_jupyterlab(run, tmp_path, how, look):
+def test_the_journey_in_jupyterlab(run, tmp_path, how, look):
     run("journey.py", tmp_path, "lab", how, look)

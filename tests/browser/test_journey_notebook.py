@@ -6,5 +6,5 @@ import pytest
 
 
 @pytest.mark.parametrize(("how", "look"), [("keyboard", "light"), ("mouse", "narrow")])
-def test_a_visitors_whole_way_in_notebook(run, tmp_path, how, look):
+def test_the_journey_in_notebook(run, tmp_path, how, look):
     run("journey.py", tmp_path, "notebook", how, look)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from pipemagic.explore.profile import ColumnProfile, Common, Profile
+from pipemagic.explore.profile_result import ColumnProfile, Profile, ValueCount
 
 ROWS = 336_776
 NULLS = 8_255
@@ -20,7 +20,7 @@ def number(name: str, largest: int) -> ColumnProfile:
 
 
 def text(name: str, value: str) -> ColumnProfile:
-    common = tuple(Common(value, 58_665 - n) for n in range(5))
+    common = tuple(ValueCount(value, 58_665 - n) for n in range(5))
     return ColumnProfile(name, "TEXT", "text", ROWS, 0, 4_043, {"text": ROWS}, "9E", value, common=common)
 
 

@@ -3,5 +3,5 @@
 from __future__ import annotations
 
 
-def test_a_token_that_people_look_at_is_saved_nowhere(run, tmp_path):
+def test_a_displayed_token_is_not_saved(run, tmp_path):
     run("shown_token.py", tmp_path)

@@ -191,6 +191,6 @@ def test_the_token_of_a_database_in_the_keyring(monkeypatch, capsys, tmp_path):
         assert ring.get_password("pipemagic", "db.example.io") is None
         capsys.readouterr()
         assert cli.main(["auth", "forget", "https://db.example.io"]) == 0
-        assert "holds no token" in capsys.readouterr().err
+        assert "contains no token" in capsys.readouterr().err
     finally:
         keyring.set_keyring(before)

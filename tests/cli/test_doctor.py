@@ -112,7 +112,7 @@ def test_a_service_of_another_version(examine, folder):
     assert "pipemagic stop" in found["service"]["hint"]
 
 
-def test_a_service_that_does_not_answer(examine, folder):
+def test_a_service_that_does_not_respond(examine, folder):
     about = json.loads((folder / RUNTIME_FILE).read_bytes())
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))

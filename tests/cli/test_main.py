@@ -95,7 +95,7 @@ def test_commands_use_a_service_that_serve_started_and_a_second_serve_is_refused
 
 
 def test_the_quick_start_of_the_documentation(folder, run):
-    """The commands of the seed's quick start in their order; the output of each is used as it is."""
+    """The commands of the seed's quick start in order; the output of each is used unchanged."""
     assert run("org", "list") == (0, SLUGS, "")
     code, platform, _ = run("auth", "token")
     assert code == 0

@@ -59,13 +59,13 @@ def test_import_and_export_of_a_file(run, edge, original, tmp_path):
     assert run("db", "export", "copy", str(out)) == (0, f"{out}\n", "")
     assert contents(out) == contents(original)
     code, _, err = run("db", "export", "copy", str(out))
-    assert (code, err.splitlines()[0]) == (1, f"Error: {out} exists already")
+    assert (code, err.splitlines()[0]) == (1, f"Error: {out} already exists")
     assert run("db", "export", "copy", str(out), "--force")[0] == 0
     for options in ([], ["--force"]):
         code, _, err = run("db", "export", "copy", str(tmp_path), *options)
         assert (code, err) == (1, f"Error: {tmp_path} is a folder\nHint: name a file in it\n")
     code, _, err = run("db", "export", "copy", str(tmp_path / "missing" / "out"))
-    assert (code, err) == (1, f"Error: there is no folder {tmp_path / 'missing'}\nHint: make it first\n")
+    assert (code, err) == (1, f"Error: there is no folder {tmp_path / 'missing'}\nHint: create it first\n")
     assert left_behind(tmp_path) == []
 
 

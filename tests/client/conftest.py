@@ -23,7 +23,7 @@ Script = Answer | Callable[[Call], Answer]
 
 
 class Clock:
-    """Seconds that pass only when a test says so."""
+    """Seconds that pass only when a test advances them."""
 
     def __init__(self) -> None:
         self.time = 1000.0
@@ -71,7 +71,7 @@ def seed(tmp_path: Path, clock: Clock) -> Iterator[SeedServer]:
 
 @pytest.fixture
 def stream_to(clock: Clock, pauses: list[float]) -> Iterator[Callable[..., ClientStream]]:
-    """Give a stream to a server, on the test's clock."""
+    """Return a stream to a server, on the test's clock."""
     transports: list[Transport] = []
 
     def make(server: ScriptedServer, dialect: Dialect = Dialect.V3, token: str = "a-secret-token") -> ClientStream:

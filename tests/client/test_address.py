@@ -1,6 +1,6 @@
 import pytest
 
-from pipemagic.client.address import Endpoint, follow, parse_address
+from pipemagic.client.address import Endpoint, check_base_url, parse_address
 from pipemagic.errors import AddressError
 
 
@@ -39,7 +39,7 @@ def test_addresses(target: str, url: str, host: str | None) -> None:
     ],
 )
 def test_an_address_with_a_secret_is_refused_without_repeating_it(target: str) -> None:
-    with pytest.raises(AddressError, match="carries a token or a password") as caught:
+    with pytest.raises(AddressError, match="contains a token or a password") as caught:
         parse_address(target)
     assert "s3cret" not in str(caught.value)
 
@@ -75,7 +75,7 @@ def test_other_addresses_are_refused(target: str) -> None:
     ],
 )
 def test_a_base_url_that_is_followed(named: str, base_url: str) -> None:
-    assert follow(parse_address(named), base_url) == parse_address(base_url)
+    assert check_base_url(parse_address(named), base_url) == parse_address(base_url)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_a_base_url_that_is_followed(named: str, base_url: str) -> None:
 )
 def test_a_base_url_that_is_refused(named: str, base_url: str) -> None:
     with pytest.raises(AddressError, match="the token was not sent there"):
-        follow(parse_address(named), base_url)
+        check_base_url(parse_address(named), base_url)
 
 
 def test_names_for_people() -> None:

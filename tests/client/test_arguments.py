@@ -71,7 +71,7 @@ def test_floats_are_written_so_that_they_read_back(value) -> None:
     [
         (2**63, "does not fit 64 bits"),
         (np.uint64(2**63), "does not fit 64 bits"),
-        (math.inf, "JSON cannot carry"),
+        (math.inf, "JSON cannot represent"),
         ("a\ud800", "not valid Unicode"),
         (datetime.timedelta(1), "no type for a length of time"),
         (pd.Timedelta("1s"), "no type for a length of time"),

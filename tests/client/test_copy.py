@@ -40,7 +40,7 @@ def schema(database) -> list[tuple[str, str, str]]:
 
 
 def kept(database, table: str = "t") -> list[tuple]:
-    """Give all cells of a table with their types, and doubles bit for bit."""
+    """Return all cells of a table with their types, and doubles bit for bit."""
     names = [name for (name,) in database.execute("SELECT name FROM pragma_table_xinfo(?)", [table]).rows]
     quoted = ['"' + name.replace('"', '""') + '"' for name in names]
     shown = ", ".join(f"typeof({name}), {name}, {name} > 0" for name in quoted)
@@ -222,7 +222,7 @@ def test_an_interrupt_leaves_nothing(pair) -> None:
     def interrupt(_):
         raise KeyboardInterrupt
 
-    with pytest.raises(errors.InterruptedRequest, match="interrupted while the rows came; nothing was changed"):
+    with pytest.raises(errors.InterruptedRequest, match="interrupted while rows were received; nothing was changed"):
         source.copy("t", target, progress=interrupt)
     assert schema(target) == []
 

@@ -22,7 +22,7 @@ BROKEN = f"SELECT CASE WHEN n < 3 THEN n ELSE abs(-9223372036854775808) END FROM
 
 @pytest.fixture(scope="module")
 def service_of_its_own():
-    """The embedded service in a process of its own: in process an answer would come as a whole."""
+    """The embedded service in another process: in process a response arrives as a whole."""
     with launcher.temporary() as lease:
         yield lease.service
 
@@ -90,7 +90,7 @@ def test_no_rows_still_have_columns(database) -> None:
         assert list(cursor) == []
 
 
-def test_what_returns_no_rows(full) -> None:
+def test_statements_without_rows(full) -> None:
     with full.cursor("CREATE TABLE t(a)") as cursor:
         assert (cursor.columns, list(cursor), cursor.finished) == ((), [], True)
     with full.cursor("INSERT INTO t VALUES (1), (2)") as cursor:
@@ -106,7 +106,7 @@ def test_arguments(full) -> None:
 
 
 @pytest.mark.parametrize("sql", ["SELEC", "SELECT nope", "SELECT * FROM nope", "SELECT 1; SELECT 2"])
-def test_what_cannot_be_run_is_the_error_of_the_statement(database, sql) -> None:
+def test_a_statement_that_cannot_run_is_an_error_of_the_statement(database, sql) -> None:
     with pytest.raises(errors.StatementError), database.cursor(sql):
         pass
 

@@ -71,7 +71,7 @@ def test_a_long_query_at_our_own_replicas_is_not_cut(database: Database) -> None
     """They limit the wait themselves, so the client has no reason to."""
     database.execute("INSERT INTO t VALUES (1)")
     database.execute("SELECT 1")
-    assert not database._seen.unbounded
+    assert not database.replication.unbounded
 
 
 def test_a_replica_that_is_too_far_behind_is_an_error_once(database: Database, service: Service) -> None:

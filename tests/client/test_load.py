@@ -255,7 +255,7 @@ def test_a_value_that_an_integer_primary_key_cannot_hold_is_named(full, if_exist
     assert full.execute("SELECT count(*) FROM t").rows == [(0,)]
 
 
-def test_what_only_looks_like_an_integer_primary_key_holds_anything(full) -> None:
+def test_a_column_that_looks_like_an_integer_primary_key_stores_any_value(full) -> None:
     frame = pd.DataFrame({"id": [7, 1.5], "n": [1, 2]})
     for table in (
         "t(id INTEGER PRIMARY KEY, n) WITHOUT ROWID",
@@ -364,7 +364,7 @@ def test_invalid_options(full, if_exists) -> None:
 
 
 class Flaky(httpx.BaseTransport):
-    """Passes requests on to a service until told to fail."""
+    """Passes requests to a service until it is set to fail."""
 
     def __init__(self, service) -> None:
         self._inner = ServiceTransport(service)
@@ -607,7 +607,7 @@ def test_without_parameters_loading_is_refused(tmp_path) -> None:
     server = SeedServer(tmp_path, with_args=False)
     try:
         with Database(server.url) as database:
-            with pytest.raises(errors.UnsupportedError, match="does not take parameters"):
+            with pytest.raises(errors.UnsupportedError, match="does not support parameters"):
                 database.load(SMALL, "t")
             assert tables_without_parameters(database) == []
     finally:

@@ -1,4 +1,4 @@
-"""What becomes of the table that a frame is written into: replaced with what belongs to it, changed by keys."""
+"""Plans of loads: a table replaced with its indexes, triggers and views, or changed by keys."""
 
 from __future__ import annotations
 
@@ -226,7 +226,7 @@ def test_keys_have_to_be_there_and_differ(full) -> None:
 
 @pytest.mark.parametrize("wish", [{"if_exists": "upsert"}, {"if_exists": "append", "keys": ["a"]}])
 def test_keys_and_upsert_go_together(full, wish) -> None:
-    with pytest.raises(errors.LoadError, match="goes with if_exists='upsert'"):
+    with pytest.raises(errors.LoadError, match="requires if_exists='upsert'"):
         full.load(SMALL, "t", **wish)
 
 

@@ -1,4 +1,4 @@
-"""What is said of a name before it is sent; it has to be what the service says."""
+"""The client's checks of names agree with those of the service."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_names_of_tokens_and_organizations():
         ),
     ],
 )
-def test_what_is_wrong_is_said(name, words):
+def test_messages_of_errors(name, words):
     assert names.problem("database", name, "local") == words
 
 

@@ -1,4 +1,4 @@
-"""What a read-only connection lets through: held against what the servers themselves say of each statement."""
+"""Statements that a read-only connection sends, compared with the servers' own description of each statement."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from pipemagic.hrana.messages import Batch, Execute, RunBatch, Sequence, Step, S
 
 
 @pytest.mark.parametrize("text", READS)
-def test_what_reads_is_let_through(text):
+def test_statements_that_read_are_sent(text):
     assert find_write(text) is None
 
 
 @pytest.mark.parametrize(("text", "what"), WRITES.items())
-def test_what_writes_or_might_is_named(text, what):
+def test_statements_that_may_write_are_found(text, what):
     assert find_write(text).what.startswith(what)
 
 
-def test_what_only_might_is_said_so():
+def test_statements_that_may_write_are_named_as_such():
     assert find_write("DELETE FROM t").what == "DELETE writes"
     assert find_write("PRAGMA foreign_keys").what == "PRAGMA foreign_keys may write"
 

@@ -134,7 +134,7 @@ def test_in_a_transaction_nothing_is_named(database) -> None:
     assert indexes(server)[:3] == [[None]] * 3
 
 
-def test_a_server_that_knows_only_the_seed_is_sent_nothing_that_it_does_not_know(database) -> None:
+def test_a_seed_server_gets_only_requests_of_the_seed(database) -> None:
     db, server = database(at(7, wrote=True))
     server.pages.clear()
     db.execute("INSERT INTO t VALUES (1)")
@@ -199,7 +199,7 @@ def test_a_refusal_is_no_crash(database) -> None:
     assert indexes(server) == [[None], ["7"], ["7"]]
 
 
-def test_a_write_that_makes_a_lower_state_tells_that_the_server_counts_anew(database) -> None:
+def test_a_lower_index_after_a_write_resets_the_known_state(database) -> None:
     db, server = database(at(36, wrote=True), at(4, wrote=True), at(4))
     for text in ("INSERT INTO t VALUES (1)", "INSERT INTO t VALUES (2)", "SELECT 1"):
         db.execute(text)
@@ -213,7 +213,7 @@ def test_a_read_at_a_replica_that_is_behind_forgets_nothing(database) -> None:
     assert indexes(server) == [[None], ["36"], ["36"]]
 
 
-def test_the_error_of_a_replica_that_is_behind_says_what_to_do(database) -> None:
+def test_the_error_of_a_lagging_replica_has_a_hint(database) -> None:
     behind = error_entry("the replica is behind", "REPLICA_BEHIND")
     ok = {"type": "ok", "response": {"type": "close"}}
     db, _ = database(at(7, wrote=True), as_json({"baton": None, "base_url": None, "results": [behind, ok]}))
@@ -300,7 +300,7 @@ def test_every_read_at_a_replica_of_sqld_sees_the_own_writes(at_replica: Databas
     for number in range(1, 51):
         at_replica.execute("INSERT INTO t VALUES (?)", [number])
         assert at_replica.execute("SELECT count(*) FROM t").rows == [(number,)]
-    assert at_replica._seen.unbounded
+    assert at_replica.replication.unbounded
 
 
 def test_a_stream_at_a_replica_of_sqld_sees_its_writes_and_those_of_others(at_replica: Database) -> None:
@@ -326,10 +326,10 @@ def test_cells_at_a_replica_of_sqld_see_what_earlier_cells_wrote(replica_databas
 def test_a_replica_of_sqld_is_not_waited_for_without_end(at_replica: Database, monkeypatch) -> None:
     monkeypatch.setattr(replication, "WAIT_LIMIT", 1.0)
     at_replica.execute("INSERT INTO t VALUES (1)")
-    at_replica._seen.index = 10**6  # as after a crash of the primary, which then counts from a lower number
+    at_replica.replication.index = 10**6  # as after a crash of the primary, which then counts from a lower number
     with pytest.raises(errors.UnknownOutcome, match="did not show your last write within 1 s") as caught:
         at_replica.execute("SELECT count(*) FROM t")
-    assert caught.value.hint == "run it again; it will not wait for that write any more"
+    assert caught.value.hint == "run it again; it will no longer wait for that write"
     assert at_replica.execute("SELECT count(*) FROM t").rows in ([(0,)], [(1,)])
 
 

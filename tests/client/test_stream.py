@@ -169,12 +169,12 @@ def test_a_transaction_that_timed_out_is_lost_and_the_stream_kept(scripted, stre
     with pytest.raises(errors.TransactionLost, match="nothing was run outside it"):
         stream.send([sql("COMMIT")])
     assert len(server.posts) == 2  # the COMMIT was not sent
-    stream.transaction.settle()
+    stream.transaction.clear_loss()
     stream.send([sql("SELECT 1")])
     assert server.posts[2].baton == "next"
 
 
-def test_what_ran_outside_a_lost_transaction_is_said(scripted, stream_to) -> None:
+def test_statements_that_ran_outside_a_lost_transaction_are_reported(scripted, stream_to) -> None:
     ran = entry({"type": "execute"})
     failed = error_entry("cannot commit - no transaction is active", "SQLITE_UNKNOWN")
     server = scripted(
@@ -187,7 +187,7 @@ def test_what_ran_outside_a_lost_transaction_is_said(scripted, stream_to) -> Non
     assert stream.transaction.state is Tx.NONE  # the request held its own COMMIT: nothing of it is to come
 
 
-def test_a_whole_batch_that_timed_out_leaves_nothing_to_settle(scripted, stream_to) -> None:
+def test_a_whole_batch_that_timed_out_leaves_no_loss(scripted, stream_to) -> None:
     late = {"message": "Transaction timed out", "code": "TRANSACTION_TIMEOUT"}
     answer = {"type": "batch", "result": {"step_results": [None] * 4, "step_errors": [late] * 4}}
     server = scripted(results({"type": "ok", "response": answer}, AUTOCOMMIT))
@@ -230,7 +230,7 @@ def test_a_200_that_is_no_answer_drops_the_stream(scripted, stream_to, answer) -
 
 def test_a_web_page_is_named_as_what_it_is(scripted, stream_to) -> None:
     page = Answer(body=b"<!doctype html><h1>It works!</h1>", content_type="text/html; charset=utf-8")
-    with pytest.raises(errors.ProtocolError, match="an HTML page came back instead of a response of the database"):
+    with pytest.raises(errors.ProtocolError, match="received an HTML page instead of a response of the database"):
         stream_to(scripted(page)).send([sql("SELECT 1")])
 
 
@@ -275,7 +275,7 @@ def test_known_to_be_expired_the_old_baton_is_not_tried(scripted, stream_to, clo
     assert stream.reopened == 1
 
 
-def test_idle_with_a_transaction_says_that_5_s_came_first(scripted, stream_to, clock) -> None:
+def test_idle_with_a_transaction_reports_the_limit_of_5_s(scripted, stream_to, clock) -> None:
     server = scripted(opened, good)
     stream = stream_to(server)
     open_transaction(stream)
@@ -283,7 +283,7 @@ def test_idle_with_a_transaction_says_that_5_s_came_first(scripted, stream_to, c
     with pytest.raises(errors.TransactionLost, match="it must be committed within 5 s and was open for longer"):
         stream.send([sql("INSERT INTO t VALUES (1)")])
     assert len(server.posts) == 1
-    stream.transaction.settle()
+    stream.transaction.clear_loss()
     stream.send([sql("BEGIN")])
     assert server.posts[1].baton is None
 
@@ -400,7 +400,7 @@ def test_an_interrupt_in_the_pause_after_a_429_leaves_the_transaction(scripted, 
     monkeypatch.setattr(stream._transport, "_sleep", interrupted)
     with pytest.raises(errors.InterruptedRequest) as caught:
         stream.stream(Stmt("SELECT 1")) if rows else stream.send([sql("INSERT INTO t VALUES (1)")])
-    assert (caught.value.message, caught.value.hint) == ("interrupted while the server was busy", "nothing of this ran")
+    assert (caught.value.message, caught.value.hint) == ("interrupted while the server was busy", "nothing was run")
     assert (stream.phase, stream.transaction.state) == (Phase.IDLE, Tx.OPEN)
     stream.send([sql("COMMIT")])
     assert [call.baton for call in server.posts] == [None, *["in-transaction"] * 2]
@@ -412,7 +412,7 @@ def test_no_pause_after_a_429_goes_beyond_the_limit_of_time(scripted, stream_to,
     server = scripted(opened, as_json({"error": "Too many concurrent requests"}, 429), good)
     stream = stream_to(server)
     open_transaction(stream)
-    with stream.within(0.05), pytest.raises(errors.BusyError):
+    with stream.deadline(0.05), pytest.raises(errors.BusyError):
         stream.send([sql("INSERT INTO t VALUES (1)")])
     assert (pauses, stream.phase, stream.transaction.state) == ([], Phase.IDLE, Tx.OPEN)
 
@@ -456,7 +456,7 @@ def test_a_lost_or_cut_answer_is_an_unknown_outcome_and_never_sent_again(scripte
     server = scripted(good, answer, good)
     stream = stream_to(server)
     stream.send([sql("SELECT 1")])
-    with pytest.raises(errors.UnknownOutcome, match="what was sent may have run"):
+    with pytest.raises(errors.UnknownOutcome, match="the request may have run"):
         stream.send([sql("INSERT INTO t VALUES (1)")])
     assert stream.phase is Phase.LOST
     assert stream.transaction.state is Tx.NONE
@@ -491,13 +491,13 @@ def test_a_time_out_is_an_unknown_outcome(scripted, clock) -> None:
     with (
         _SilentServer() as server,
         Transport(parse_address(server.url), timeout=0.1) as transport,
-        pytest.raises(errors.UnknownOutcome, match="did not answer in time"),
+        pytest.raises(errors.UnknownOutcome, match="did not respond in time"),
     ):
         ClientStream(transport, clock=clock).send([sql("SELECT 1")])
 
 
 class _SilentServer:
-    """Takes connections and never says anything."""
+    """Accepts connections and never sends anything."""
 
     def __init__(self) -> None:
         import socket
@@ -528,7 +528,7 @@ def test_a_refused_connection_keeps_the_stream(scripted, stream_to) -> None:
     assert stream.transaction.state is Tx.OPEN
 
 
-def test_what_cannot_be_written_is_not_sent_and_keeps_the_stream(scripted, stream_to) -> None:
+def test_values_that_cannot_be_encoded_are_not_sent_and_keep_the_stream(scripted, stream_to) -> None:
     server = scripted(opened, good)
     stream = stream_to(server)
     open_transaction(stream)
@@ -573,7 +573,7 @@ def test_an_interrupt_while_the_server_is_busy_leaves_all_as_it_was(scripted, st
     assert stream.transaction.state is Tx.OPEN
 
 
-def test_a_lost_request_that_ends_with_close_leaves_nothing_to_settle(scripted, stream_to) -> None:
+def test_a_lost_request_that_ends_with_close_leaves_no_loss(scripted, stream_to) -> None:
     stream = stream_to(scripted(Answer(vanish=True)))
     with pytest.raises(errors.UnknownOutcome):
         stream.send([sql("BEGIN"), sql("INSERT INTO t VALUES (1)"), Close()])
@@ -606,7 +606,7 @@ def test_a_base_url_of_the_same_place_is_followed_for_this_stream(scripted, stre
     assert [call.headers["host"].partition(".")[0] for call in server.posts] == ["here", "ams-here", "here"]
 
 
-def test_a_stream_tells_which_instance_answers(scripted, stream_to) -> None:
+def test_a_stream_has_the_name_of_the_instance_that_responds(scripted, stream_to) -> None:
     server = scripted(lambda call: good(call, base_url=f"http://ams-here.localhost:{server.port}"), good)
     server.url = f"http://here.localhost:{server.port}"
     stream = stream_to(server)
@@ -632,7 +632,7 @@ def test_a_redirect_is_not_followed(scripted, stream_to, status) -> None:
 # -- transactions without get_autocommit
 
 
-def test_without_get_autocommit_the_text_tells(scripted, stream_to) -> None:
+def test_without_get_autocommit_the_text_decides(scripted, stream_to) -> None:
     server = scripted(good)
     stream = stream_to(server, Dialect.V2)
     for text, state in [
@@ -644,7 +644,7 @@ def test_without_get_autocommit_the_text_tells(scripted, stream_to) -> None:
         assert stream.transaction.state is state, text
 
 
-def test_without_get_autocommit_a_lone_begin_tells_after_an_error(scripted, stream_to) -> None:
+def test_without_get_autocommit_a_begin_after_an_error_shows_the_state(scripted, stream_to) -> None:
     conflict = error_entry("UNIQUE constraint failed: t.a", "SQLITE_CONSTRAINT")
     within = error_entry("cannot start a transaction within a transaction", "SQLITE_UNKNOWN")
     server = scripted(good, results(conflict), results(within), results(conflict), good, good)

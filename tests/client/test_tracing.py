@@ -1,4 +1,4 @@
-"""What the observer of a transport receives: each request once, with sizes, times and errors; never a token."""
+"""The observer of a transport receives each request once, with sizes, times and errors, without tokens."""
 
 import json
 import tracemalloc
@@ -153,7 +153,7 @@ def test_a_failed_request_is_recorded(given, status, error):
     assert recorded.tallies == [None]
 
 
-def test_what_is_sent_again_counts():
+def test_repeated_requests_count():
     recorded = Recorded()
     db = database(recorded, reply({}, 429), reply({}, 429), reply(answered(rows_of(1), CLOSED)))
     db.transport._sleep = lambda _: None
@@ -190,7 +190,7 @@ def test_a_transaction_shows():
         ("", 0.002),
     ],
 )
-def test_the_server_says_how_long_it_took(timing, seconds):
+def test_the_server_reports_the_duration(timing, seconds):
     request = TracedRequest("POST", "/", parse_address("http://h"), 0.0, 10.0, server_timing=timing, encoding=0.5)
     request.tally = Tally(server_ms=2.0)
     assert request.timing.client == 0.5
@@ -204,6 +204,7 @@ def test_the_server_says_how_long_it_took(timing, seconds):
         (f"ATTACH '{TOKEN}'", "ATTACH '***'"),
         ("https://h/?authToken=abc123&x=1", "https://h/?authToken=***&x=1"),
         ("libsql://me:secret@host/", "libsql://***@host/"),
+        ("http://me:p@s/s@host/", "http://***@host/"),
         ("Authorization: Bearer abcdefgh", "Authorization: Bearer ***"),
         ("pmp_abcdefgh12345678", "***"),
         ("pml_abcdefgh12345678", "***"),
@@ -233,7 +234,7 @@ def test_rows_that_came_by_columns_are_shown_as_rows(count):
     assert outline(json.loads(encode({"type": "rows", "part": part}))) == {"type": "rows", "part": shown}
 
 
-def test_what_only_looks_like_rows_by_columns_is_shown_as_it_is():
+def test_json_that_looks_like_rows_by_columns_is_shown_unchanged():
     for odd in ({"parts": 1}, {"parts": [{"size": 2, "columns": [{"type": "integer", "values": "AAAA"}]}]}, {}):
         assert outline({"rows": odd}) == {"rows": odd}
 

@@ -53,7 +53,7 @@ def test_the_statements_of_the_open_transaction(script, held):
         ("BEGIN", "COMMIT; SAVEPOINT x", 1),
     ],
 )
-def test_where_in_a_cell_the_open_transaction_began(before, script, index):
+def test_the_start_of_the_open_transaction_in_a_cell(before, script, index):
     assert after(before).began_at(split(script)) == index
 
 
@@ -96,7 +96,7 @@ def test_a_lost_transaction_keeps_its_statements_until_the_user_accepts_the_loss
         transaction.expired(11.0, 14.0)
     assert (transaction.state, transaction.held) == (Tx.LOST, [])
     assert transaction.lost.statements == earlier.statements == ["BEGIN", "DELETE FROM t"]
-    transaction.settle()
+    transaction.clear_loss()
     assert transaction.state is Tx.NONE
     assert transaction.lost.statements == ["BEGIN", "DELETE FROM t"]
 
@@ -128,5 +128,5 @@ def test_the_age_of_a_transaction_that_follows_another_one_in_a_request():
 def test_rolling_back_to_a_savepoint_that_is_not_known_keeps_what_is_held():
     transaction = Transaction()
     for text in ("BEGIN", "SAVEPOINT a", "INSERT INTO t VALUES (1)", "ROLLBACK TO other"):
-        transaction.follow(parse(text), Stmt(text))
+        transaction.apply(parse(text), Stmt(text))
     assert transaction.statements == ["BEGIN", "SAVEPOINT a", "INSERT INTO t VALUES (1)"]

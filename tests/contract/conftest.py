@@ -1,4 +1,4 @@
-"""Run every test of this folder against every server, and hold each difference to its line in `differences`."""
+"""Run every test of this folder against every server; a difference must be listed in `differences`."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "server" not in metafunc.fixturenames:
         return
-    # Minutes of waiting would be needed where the clock is real: one test for each window does it there.
+    # With a real clock these tests would take minutes; one test for each window waits there.
     servers = SERVERS[:1] if metafunc.definition.get_closest_marker("fake_clock") else SERVERS
     metafunc.parametrize("server", servers, indirect=True, scope="session")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Expect a failure for every listed difference; a test that passes all the same fails for it (strict)."""
+    """Expect a failure for every listed difference; such a test that passes is reported as a failure (strict)."""
     for item in items:
         callspec = getattr(item, "callspec", None)
         server = callspec.params.get("server") if callspec else None
@@ -48,7 +48,7 @@ def server_on_port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]
     made = OnPort(tmp_path_factory.mktemp("on-port"))
     with closing(made) as server:
         yield server
-    # After everything that this suite sends: no token, and no bug that only the log knows of.
+    # After the whole suite the log must contain no token and no traceback.
     assert not re.search(r"pmp_\w{8}|eyJ\w+\.", made.log)
     assert "Traceback" not in made.log
 
@@ -67,13 +67,13 @@ def server_on_sqld_engine(sqld_engine: SqldEngineProcess) -> Iterator[Server]:
 
 @pytest.fixture(scope="session")
 def server(request: pytest.FixtureRequest) -> Server:
-    """Each server in turn; it is kept to the end, as scenarios of other tests may be under way there."""
+    """Return each server in turn, running until the end: scenarios of other tests may still use it."""
     return request.getfixturevalue(f"server_{request.param}")
 
 
 @pytest.fixture
 def db(server: Server) -> Iterator[Database]:
-    """A fresh database."""
+    """Return a new database."""
     yield server.database()
     if isinstance(server, InProcess):
         server.expire()
@@ -81,12 +81,12 @@ def db(server: Server) -> Iterator[Database]:
 
 @pytest.fixture
 def other(server: Server) -> Database:
-    """Another fresh database of the same server."""
+    """Return another new database of the same server."""
     return server.database()
 
 
 @pytest.fixture
 def fact(server: Server):
-    """Look up what this server does where servers may differ."""
+    """Return a function that looks up the behaviour of this server where servers may differ."""
     name_of_facts = "sqld" if server.name == "on_sqld_engine" else server.name
     return lambda name: FACTS[name].get(name_of_facts, FACTS[name]["service"])

@@ -1,4 +1,4 @@
-"""The servers that one suite of tests runs against, each behind the same few methods."""
+"""The servers under test, with a common interface."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ class Server(Protocol):
         """Delete the database and create one of the same name."""
 
     def pass_time(self, seconds: float) -> None:
-        """Let the server's clock go on."""
+        """Advance the server's clock."""
 
-    def hang_up(self, database: Database, body: bytes, running: float) -> None:
-        """Send a pipeline and go away while it runs."""
+    def disconnect(self, database: Database, body: bytes, running: float) -> None:
+        """Send a pipeline and disconnect while it runs."""
 
 
 class Database:
@@ -62,7 +62,7 @@ class Database:
         return self.host.partition(".")[0]
 
     def mint(self, **claims: Any) -> str:
-        """Make a token for this database; ``a="ro"`` reads only, None drops a claim."""
+        """Return a token for this database; ``a="ro"`` is read-only, None omits a claim."""
         merged = {**self._claims, "iat": int(time.time()), **claims}
         return jwt.encode({name: one for name, one in merged.items() if one is not None}, self._key, "EdDSA")
 
@@ -70,7 +70,7 @@ class Database:
         return {"host": self.host, "authorization": f"Bearer {token or self.token}", **more}
 
     def send(self, method: str, path: str, *, headers: dict[str, str] | None = None, content: Any = None) -> Answer:
-        """Send anything; without ``headers`` there is no token."""
+        """Send a request; without ``headers`` it has no token."""
         return Answer(self.http.request(method, path, headers={"host": self.host, **(headers or {})}, content=content))
 
     def send_body(self, body: bytes, *, version: int = 2, token: str | None = None) -> Answer:
@@ -98,7 +98,7 @@ class Database:
 
 
 class Stream:
-    """A stream: sends the newest baton and keeps the one that comes back."""
+    """A stream: sends the newest baton and stores the one in the response."""
 
     def __init__(self, database: Database, version: int) -> None:
         self.database, self.version, self.baton = database, version, None
@@ -126,7 +126,7 @@ class Stream:
 
 
 class Embedded:
-    """What both embedded servers share: databases are made through the management API."""
+    """Base class of both embedded servers: databases are created through the management API."""
 
     http: httpx.Client
     folder: Path
@@ -150,7 +150,7 @@ class Embedded:
 
     @property
     def platform_token(self) -> str:
-        """The token for the management API that lies in the data folder."""
+        """The token for the management API in the data folder."""
         return (self.folder / "platform-token").read_text().strip()
 
     def _manage(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
@@ -169,7 +169,7 @@ class FakeClock:
 
 
 class ServiceTransport(httpx.BaseTransport):
-    """Carries requests to a service by calls."""
+    """Send requests to a service by calling it."""
 
     def __init__(self, service: Service) -> None:
         self.service = service
@@ -183,13 +183,13 @@ class ServiceTransport(httpx.BaseTransport):
             query=dict(request.url.params), connection=connection,
         )  # fmt: skip
         content = reply.read()
-        if request.method == "HEAD":  # a port does not send it either
+        if request.method == "HEAD":  # nor does a server on a port
             content = b""
         return httpx.Response(reply.status, headers=reply.headers, content=content)
 
 
 class InProcess(Embedded):
-    """The service by calls, on a clock that tests move."""
+    """The service in process, with a clock that tests advance."""
 
     name = "in_process"
 
@@ -201,19 +201,19 @@ class InProcess(Embedded):
         self.make_group()
 
     def expire(self) -> None:
-        """Let all streams expire, and close the files of their databases, as this server lives for many modules."""
+        """Let all streams expire, and close the files of their databases: this server is used by many modules."""
         self.clock.time += IDLE_LIMIT + 1
         self.service.engine.sweep()
 
     def pass_time(self, seconds: float) -> None:
-        """Move the clock in small steps, as a sweeper would see it."""
+        """Advance the clock in small steps, with a sweep after each."""
         end = self.clock.time + seconds
         while self.clock.time < end:
             self.clock.time = min(end, self.clock.time + 0.25)
             self.service.engine.sweep()
 
     def until_one_writes(self, database: Database) -> None:
-        """Wait until a stream holds the write lock (the clock goes on a little, as its age is looked at)."""
+        """Wait until a stream holds the write lock (which advances the clock a little)."""
         lock = self._write_lock(database)
         until(lambda: self.pass_time(0.001) or lock.holder_age() > 0)
 
@@ -231,7 +231,7 @@ class InProcess(Embedded):
         assert record is not None
         return self.service.engine.databases.open(record).write_lock
 
-    def hang_up(self, database: Database, body: bytes, running: float) -> None:
+    def disconnect(self, database: Database, body: bytes, running: float) -> None:
         connection = Disconnect()
         request = self.http.build_request("POST", "/v2/pipeline", headers=database.headers(), content=body)
         sending = threading.Thread(target=self._transport.send, args=(request, connection))
@@ -247,14 +247,14 @@ class InProcess(Embedded):
 
 
 class RealTime:
-    """What both servers on a port share."""
+    """Base class of both servers on a port."""
 
     address: str
 
     def pass_time(self, seconds: float) -> None:
         time.sleep(seconds)
 
-    def hang_up(self, database: Database, body: bytes, running: float) -> None:
+    def disconnect(self, database: Database, body: bytes, running: float) -> None:
         host, _, port = self.address.removeprefix("http://").partition(":")
         head = [
             "POST /v2/pipeline HTTP/1.1",
@@ -297,7 +297,7 @@ class OnPort(RealTime, Embedded):
 
     @property
     def log(self) -> str:
-        """What it has logged."""
+        """Return the log of the process."""
         return (self.folder / "service.log").read_text("utf-8")
 
 
@@ -308,7 +308,7 @@ class OnSqld(RealTime):
 
     def __init__(self, sqld: Sqld) -> None:
         self._sqld, self.address = sqld, sqld.address
-        # A connection a request: sqld refuses a token before it has read the body, and then may close.
+        # One connection for each request: sqld may close it after refusing a token, before it has read the body.
         fresh = httpx.Limits(max_keepalive_connections=0)
         self.http = httpx.Client(base_url=sqld.address, trust_env=False, timeout=30, limits=fresh)
 
@@ -325,7 +325,7 @@ class OnSqld(RealTime):
 
 
 class OnSqldEngine(RealTime):
-    """The libSQL servers that ``pipemagic serve --engine sqld`` keeps; databases are made by its management API."""
+    """The libSQL servers of ``pipemagic serve --engine sqld``; its management API creates the databases."""
 
     name = "on_sqld_engine"
 

@@ -1,4 +1,4 @@
-"""Requests as plain JSON data and answers as plain text: nothing of pipemagic is used to test it."""
+"""Requests and responses as plain JSON, without code of pipemagic."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def value(python: Any) -> dict[str, Any]:
 
 
 def python(wire: dict[str, Any]) -> Any:
-    """Read a value of an answer, insisting on the form that the specification gives it."""
+    """Convert a value of a response to Python; assert that it has the form of the specification."""
     match wire:
         case {"type": "null", **rest} if not rest:
             return None
@@ -65,7 +65,7 @@ def named(sql: str, **values: Any) -> dict[str, Any]:
 
 
 def batch(*steps: str | tuple[str, dict[str, Any] | None] | dict[str, Any]) -> dict[str, Any]:
-    """Make a batch request of texts, (text, condition) or whole steps."""
+    """Return a batch request of texts, (text, condition) or complete steps."""
     made = []
     for step in steps:
         if isinstance(step, str):
@@ -90,7 +90,7 @@ def not_(cond: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass
 class Answer:
-    """An HTTP answer, and its parts if it is that of a pipeline."""
+    """An HTTP response, and the parts of the response to a pipeline."""
 
     http: httpx.Response
     body: Any = field(init=False)
@@ -108,7 +108,7 @@ class Answer:
 
     @property
     def fault(self) -> str:
-        """The text of an HTTP error, whatever its shape."""
+        """The text of an HTTP error, in any of its forms."""
         if isinstance(self.body, dict):
             return self.body.get("message") or self.body.get("error") or ""
         return self.body

@@ -1,4 +1,4 @@
-"""Tokens: who may do what, and what a refusal does to the stream (section 2)."""
+"""Tokens: their permissions, and the effect of a refusal on the stream (section 2)."""
 
 import time
 
@@ -66,34 +66,34 @@ def test_a_bad_header_is_401_with_its_cause(db, header, cause):
     assert "www-authenticate" not in answer.http.headers
 
 
-def test_a_refusal_carries_message_and_code_too(db):
+def test_a_refusal_has_message_and_code(db):
     answer = db.send("POST", "/v2/pipeline", content=BODY)
     assert answer.body["message"] == answer.body["error"]
     assert answer.body["code"] == "UNAUTHORIZED"
 
 
-def test_the_token_is_judged_before_the_body_is(db):
+def test_the_token_is_checked_before_the_body(db):
     assert db.send("POST", "/v2/pipeline", content=b"{broken").status == 401
 
 
-def test_a_token_that_has_not_expired_is_good(db):
+def test_a_token_that_has_not_expired_is_accepted(db):
     assert db.send_body(BODY, token=db.mint(exp=int(time.time()) + 100)).status == 200
 
 
-def test_a_token_of_another_database_is_404_and_gives_nothing_away(db, other):
+def test_a_token_of_another_database_is_404_and_reveals_nothing(db, other):
     answer = db.send_body(BODY, token=other.token)
     assert answer.status == 404
     assert "doesn't exist" in answer.body["error"]
     assert other.name not in answer.http.text
 
 
-def test_a_token_made_before_its_database_was_made_again_is_void(server, db):
+def test_a_token_is_invalid_after_its_database_was_recreated(server, db):
     assert db.send_body(BODY).status == 200
     server.recreate(db)
     assert db.send_body(BODY).status in (401, 404)
 
 
-def test_a_deleted_database_starts_empty_when_it_is_made_again(server, db):
+def test_a_recreated_database_is_empty(server, db):
     db.run("CREATE TABLE t(a)")
     stream = db.stream()
     stream.run("BEGIN", "INSERT INTO t VALUES (1)")
@@ -134,7 +134,7 @@ def test_a_read_only_token_describes_a_write(db):
 
 
 @pytest.mark.parametrize("sql", FORBIDDEN_READ_ONLY)
-def test_a_read_only_token_writes_nothing(db, sql):
+def test_a_read_only_token_cannot_write(db, sql):
     db.run("CREATE TABLE t(a)", "CREATE INDEX known ON t(a)")
     before = db.rows("SELECT sql FROM sqlite_master")
     answer = db.post(execute(sql), CLOSE, token=db.mint(a="ro"))
@@ -152,7 +152,7 @@ def test_a_read_only_token_writes_nothing(db, sql):
     ],
     ids=["sequence", "batch"],
 )
-def test_a_read_only_token_writes_nothing_by_other_requests_either(db, request_):
+def test_a_read_only_token_cannot_write_by_other_requests(db, request_):
     db.run("CREATE TABLE t(a)")
     assert db.post(request_, CLOSE, token=db.mint(a="ro")).status == 403
     assert db.rows("SELECT count(*) FROM t") == [[0]]
@@ -168,7 +168,7 @@ def test_a_403_discards_the_stream(db):
     assert db.rows("SELECT a FROM t") == []
 
 
-def test_a_401_does_not_hurt_the_stream(db):
+def test_a_401_keeps_the_stream_open(db):
     stream = db.stream()
     stream.run("BEGIN")
     assert stream.send(execute("SELECT 1"), token="garbage").status == 401
@@ -189,7 +189,7 @@ def test_a_renewed_token_continues_the_stream(db):
     assert stream.autocommit is False
 
 
-def test_a_baton_is_worth_nothing_with_the_token_of_another_subject(db):
+def test_a_baton_is_invalid_with_the_token_of_another_subject(db):
     stream = db.stream()
     stream.run("SELECT 1")
     answer = stream.send(execute("SELECT 1"), token=db.mint(sub="eve"))
@@ -198,7 +198,7 @@ def test_a_baton_is_worth_nothing_with_the_token_of_another_subject(db):
 
 
 @pytest.mark.parametrize("end", ["COMMIT", "ROLLBACK"])
-def test_a_baton_is_worth_nothing_with_a_token_of_other_rights(db, end):
+def test_a_baton_is_invalid_with_a_token_of_other_rights(db, end):
     db.run("CREATE TABLE t(a)")
     stream = db.stream()
     stream.run("BEGIN", "INSERT INTO t VALUES (1)")
@@ -208,7 +208,7 @@ def test_a_baton_is_worth_nothing_with_a_token_of_other_rights(db, end):
     assert stream.rows("SELECT a FROM t") == [[1]]
 
 
-def test_a_baton_is_worth_nothing_at_another_database(db, other):
+def test_a_baton_is_invalid_at_another_database(db, other):
     db.run("CREATE TABLE t(a)")
     stream = db.stream()
     stream.run("SELECT 1")

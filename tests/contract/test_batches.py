@@ -24,7 +24,7 @@ def test_each_step_has_a_result_or_an_error_or_nothing(table, version):
     assert [bool(one) for one in result["step_errors"]] == [False, True, False]
 
 
-def test_an_empty_batch_is_fine(db):
+def test_an_empty_batch_is_accepted(db):
     result = db.post(batch(), CLOSE).result()
     assert (result["step_results"], result["step_errors"]) == ([], [])
 
@@ -54,7 +54,7 @@ CONDITIONS = {
 
 
 @pytest.mark.parametrize(("cond", "runs"), CONDITIONS.values(), ids=CONDITIONS)
-def test_a_condition_decides_over_its_step(table, cond, runs):
+def test_a_condition_controls_its_step(table, cond, runs):
     answer = table.post(batch("SELECT 1", BAD, ("SELECT 2", NEVER), ("SELECT 3", cond)), CLOSE)
     assert answer.steps()[3] == ("ok" if runs else "skipped")
 
@@ -83,7 +83,7 @@ def test_a_condition_may_only_point_to_an_earlier_step(table, cond):
     assert table.rows("SELECT count(*) FROM t") == [[0]]
 
 
-def test_deeply_nested_conditions_are_refused_and_break_nothing(table):
+def test_deeply_nested_conditions_are_refused(table):
     cond = ok(0)
     for _ in range(200):
         cond = {"type": "and", "conds": [cond]}
@@ -96,7 +96,7 @@ def test_an_unparsable_step_is_an_error_of_its_own(table):
     assert answer.steps() == ["ok", "SQL_PARSE_ERROR", "skipped"]
 
 
-def test_arguments_are_judged_step_by_step(table):
+def test_arguments_are_checked_step_by_step(table):
     answer = table.post(batch({"stmt": {"sql": "INSERT INTO t VALUES (?)"}}, INSERT), CLOSE)
     assert answer.steps() == ["ARGS_INVALID", "ok"]
 
@@ -107,7 +107,7 @@ def test_a_batch_is_not_a_transaction(table):
 
 
 def transaction(*texts):
-    """The pattern of published clients: all or nothing."""
+    """Return the batch of published clients, which applies all statements or none."""
     steps = ["BEGIN IMMEDIATE"]
     steps += [(text, ok(number)) for number, text in enumerate(texts)]
     commit = len(steps)

@@ -11,7 +11,7 @@ MANY = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n <
 
 
 class Cursor:
-    """A whole answer, line by line."""
+    """The lines of a complete response."""
 
     def __init__(self, answer):
         assert answer.status == 200, answer.http.text
@@ -20,7 +20,7 @@ class Cursor:
         assert set(head) == {"baton", "base_url"}
         assert head["base_url"] is None
         self.baton, self.entries = head["baton"], entries
-        # The other server adds one that a strict reader does not know; a test of its own is about that.
+        # sqld adds an entry that the specification does not have; another test covers it.
         self.known = [one for one in entries if one["type"] != "replication_index"]
 
     @property
@@ -65,7 +65,7 @@ def test_a_cursor_has_only_the_entries_of_the_specification(db):
     assert [one["type"] for one in read(db, "SELECT 1").entries] == ["step_begin", "row", "step_end"]
 
 
-def test_the_end_of_a_step_tells_what_it_changed(db):
+def test_the_end_of_a_step_has_the_number_of_changed_rows(db):
     cursor = read(db, "CREATE TABLE t(a)", "INSERT INTO t VALUES (1), (2)", "UPDATE t SET a = 3", "SELECT * FROM t")
     assert [one["affected_row_count"] for one in cursor.only("step_end")] == [0, 2, 2, 0]
     assert all(set(one) == {"type", "affected_row_count", "last_insert_rowid"} for one in cursor.only("step_end"))
@@ -76,7 +76,7 @@ def test_the_last_rowid_of_a_step_is_a_string(db):
     assert [one["last_insert_rowid"] for one in cursor.only("step_end")] == [None, "2", None]
 
 
-def test_conditions_decide_over_steps_and_skipped_ones_leave_no_entry(db):
+def test_conditions_control_steps_and_skipped_steps_have_no_entry(db):
     cursor = read(
         db, "SELECT * FROM nope", ("SELECT 1", ok(0)), ("SELECT 2", not_(ok(0))),
         ("SELECT 3", {"type": "is_autocommit"}), ("SELECT 4", not_({"type": "is_autocommit"})),
@@ -105,11 +105,11 @@ def test_the_baton_of_the_first_line_continues_the_stream(db):
     assert post(db, "SELECT 1", baton=first.baton).status == 400
 
 
-def test_many_rows_come_whole(db):
+def test_many_rows_are_complete(db):
     assert len(read(db, MANY.format(30_000)).rows) == 30_000  # more than a megabyte
 
 
-def test_a_syntax_error_is_an_entry_and_leaves_the_transaction_alone(db):
+def test_a_syntax_error_is_an_entry_and_keeps_the_transaction_open(db):
     first = db.post(execute("CREATE TABLE t(a)"), execute("BEGIN"), execute("INSERT INTO t VALUES (1)"))
     cursor = read(db, "SELEC", baton=first.baton)
     assert cursor.only("step_error")[0]["error"]["code"] == "SQL_PARSE_ERROR"
@@ -142,14 +142,14 @@ def test_a_cursor_needs_a_token(db):
 
 
 def compressed(db, path, body):
-    """Ask with and without gzip; gives the raw headers of both and the text."""
+    """Send a request with and without gzip; return the raw headers of both and the text."""
     content = json.dumps(body).encode()
     packed = db.send("POST", path, headers=db.headers(**{"accept-encoding": "gzip"}), content=content)
     plain = db.send("POST", path, headers=db.headers(**{"accept-encoding": "identity"}), content=content)
     return packed.http.headers.get("content-encoding"), plain.http.headers.get("content-encoding"), packed.http.text
 
 
-def test_a_large_answer_is_compressed_for_who_asks(db):
+def test_a_large_response_is_compressed_on_request(db):
     body = {"requests": [execute(MANY.format(1000)), CLOSE]}
     packed, plain, text = compressed(db, "/v2/pipeline", body)
     assert (packed, plain) == ("gzip", None)
@@ -159,17 +159,17 @@ def test_a_large_answer_is_compressed_for_who_asks(db):
     assert text.count('"row ') == 20_000
 
 
-def test_a_small_answer_is_not_compressed(db):
+def test_a_small_response_is_not_compressed(db):
     assert compressed(db, "/v2/pipeline", {"requests": [execute("SELECT 1"), CLOSE]})[0] is None
 
 
-def test_a_compressed_request_is_not_understood(db):
+def test_a_compressed_request_is_400(db):
     content = gzip.compress(json.dumps({"requests": [CLOSE]}).encode())
     headers = db.headers(**{"content-encoding": "gzip"})
     assert db.send("POST", "/v2/pipeline", headers=headers, content=content).status == 400
 
 
-# Rows by columns, which a server may give to who asks for them.
+# Columnar rows, which a server may send on request.
 
 
 def reading_columns(db, path, body):
@@ -181,7 +181,7 @@ def reading_columns(db, path, body):
 
 
 @pytest.mark.parametrize("rows", [0, 3, 5000])
-def test_who_reads_columns_gets_the_same_rows(db, rows):
+def test_rows_by_columns_are_the_same_rows(db, rows):
     text = f"SELECT *, n / 4.0, nullif(n, 3), CAST(t AS BLOB), iif(n % 2, n, t) FROM ({MANY.format(5000)}) LIMIT {rows}"
     wanted = db.rows(text)
     assert len(wanted) == rows

@@ -1,4 +1,4 @@
-"""Errors of statements: codes, messages, places (section 10)."""
+"""Errors of statements: codes, messages, positions (section 10)."""
 
 import pytest
 from contract_wire import CLOSE, execute
@@ -11,7 +11,7 @@ SCHEMA = [
     "INSERT INTO p VALUES (1, 'x', 1)",
 ]
 
-# SQL, code, what the message holds.
+# SQL, code, part of the message.
 FAILURES = [
     ("INSERT INTO p VALUES (2, 'x', 1)", "SQLITE_CONSTRAINT", "UNIQUE constraint failed: p.name"),
     ("INSERT INTO p VALUES (1, 'y', 1)", "SQLITE_CONSTRAINT", "UNIQUE constraint failed: p.id"),
@@ -44,13 +44,13 @@ def schema(server):
 
 
 @pytest.mark.parametrize(("sql", "code", "message"), FAILURES, ids=[sql for sql, _, _ in FAILURES])
-def test_a_failure_has_its_code_and_says_what_it_is(schema, fact, sql, code, message):
+def test_a_failure_has_its_code_and_message(schema, fact, sql, code, message):
     error = schema.post(execute(sql), CLOSE).error()
     assert error["code"] == (code or fact("the code of errors that SQLite calls generic"))
     assert message in error["message"]
 
 
-def test_messages_of_sqlite_carry_a_prefix(schema):
+def test_messages_of_sqlite_have_a_prefix(schema):
     answer = schema.post(execute("SELECT * FROM nope"), execute("SELECT nope"), CLOSE)
     assert answer.error(0)["message"].startswith("SQLite error: ")
     assert answer.error(1)["message"].startswith("SQL input error: ")
@@ -66,7 +66,7 @@ def test_the_offset_counts_bytes_of_the_whole_text(schema, before, bytes_before)
     assert error["message"].endswith(f"(at offset {bytes_before + 7})")
 
 
-def test_the_place_is_told_however_often_it_fails(db):
+def test_each_failure_has_its_position(db):
     answer = db.post(*[execute("CREATE TABLE t(a)")] * 4, CLOSE)
     assert answer.codes == ["ok", *["SQL_INPUT_ERROR"] * 3, "ok"]
     assert {answer.error(number)["message"] for number in (1, 2, 3)} == {

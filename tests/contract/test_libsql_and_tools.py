@@ -1,4 +1,4 @@
-"""What libSQL adds to SQLite's SQL, and the PRAGMAs that tools read."""
+"""Additions of libSQL to SQLite's SQL, and the PRAGMAs that tools read."""
 
 import re
 
@@ -25,7 +25,7 @@ def test_tools_may_read_a_pragma(db, name):
 
 
 @pytest.mark.parametrize("begin", ["BEGIN READONLY", "begin /* no writes */ readonly transaction;"])
-def test_a_transaction_that_only_reads(db, begin):
+def test_a_read_only_transaction(db, begin):
     db.run("CREATE TABLE t(a)")
     answer = db.post(
         execute(begin), execute("SELECT count(*) FROM t"), execute("INSERT INTO t VALUES (1)"),
@@ -74,14 +74,14 @@ def alter(db, sql):
 
 
 @pytest.mark.parametrize(("definition", "sql"), ALTERED)
-def test_a_column_gets_another_definition(db, definition, sql):
+def test_the_definition_of_a_column_is_changed(db, definition, sql):
     db.run("CREATE TABLE t(a INTEGER PRIMARY KEY, b NUMERIC CHECK (b > 0), c)", "INSERT INTO t(b) VALUES (1)")
     alter(db, sql)
     assert db.rows("SELECT sql FROM sqlite_schema") == [[f"CREATE TABLE t(a INTEGER PRIMARY KEY, {definition}, c)"]]
     assert db.rows("SELECT * FROM t") == [[1, 1, None]]
 
 
-def test_the_rest_of_the_table_stays_as_it_is_written(db):
+def test_the_rest_of_the_definition_is_unchanged(db):
     text = (
         'CREATE TABLE t("a, b" TEXT, -- not b\n b %s -- b\n, [c d] ANY DEFAULT (max(1, 2)), UNIQUE (b, [c d])) STRICT'
     )
@@ -91,7 +91,7 @@ def test_the_rest_of_the_table_stays_as_it_is_written(db):
     assert db.rows("SELECT b FROM t INDEXED BY i WHERE b > 1") == [[2]]
 
 
-def test_another_definition_is_for_rows_from_then_on(db):
+def test_a_new_definition_applies_to_later_rows(db):
     db.run("CREATE TABLE t(a, b)", "INSERT INTO t VALUES (1, '5'), (2, NULL)")
     db.run("ALTER TABLE t ALTER COLUMN b TO b INTEGER NOT NULL DEFAULT 7")
     answer = db.post(
@@ -102,7 +102,7 @@ def test_another_definition_is_for_rows_from_then_on(db):
     assert answer.rows(3) == [[1, "5", "text"], [2, None, "null"], [3, 7, "integer"], [4, 8, "integer"]]
 
 
-def test_an_index_follows_a_new_collation(db):
+def test_an_index_uses_a_new_collation(db):
     db.run("CREATE TABLE t(a, b)", "INSERT INTO t VALUES (1, 'B'), (2, 'a'), (3, 'C')", "CREATE INDEX i ON t(b)")
     db.run("ALTER TABLE t ALTER COLUMN b TO b COLLATE NOCASE")
     assert db.rows("SELECT b FROM t INDEXED BY i ORDER BY b") == [["a"], ["B"], ["C"]]
@@ -139,7 +139,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("sql", "message"), REFUSED)
-def test_what_cannot_be_altered(db, sql, message):
+def test_columns_that_cannot_be_altered(db, sql, message):
     db.run("CREATE TABLE t(a INTEGER PRIMARY KEY, b, u UNIQUE, g AS (a + 1))", "CREATE VIEW v AS SELECT * FROM t")
     answer = db.post(execute(sql), execute("SELECT sql FROM sqlite_schema WHERE name = 't'"), CLOSE)
     assert answer.codes[1:] == ["ok", "ok"]
@@ -164,7 +164,7 @@ def test_a_generated_column_that_is_stored_keeps_its_expression(db):
     assert db.rows("SELECT * FROM t") == [[1, 3, 2]]
 
 
-def test_another_definition_is_rolled_back_with_its_transaction(db):
+def test_a_new_definition_is_rolled_back_with_its_transaction(db):
     db.run("CREATE TABLE t(b)")
     answer = db.post(
         execute("BEGIN"), execute("ALTER TABLE t ALTER COLUMN b TO b INTEGER"),
@@ -175,7 +175,7 @@ def test_another_definition_is_rolled_back_with_its_transaction(db):
     assert (answer.rows(2), answer.rows(4)) == ([["integer"]], [["text"]])
 
 
-def test_open_streams_see_another_definition(db):
+def test_open_streams_see_a_new_definition(db):
     db.run("CREATE TABLE t(b)")
     stream = db.post(execute("SELECT * FROM t"))
     db.run("ALTER TABLE t ALTER COLUMN b TO b INTEGER DEFAULT 3")
@@ -183,14 +183,14 @@ def test_open_streams_see_another_definition(db):
     assert answer.rows(1) == [[3]]
 
 
-def test_who_may_only_read_alters_no_column(db):
+def test_a_read_only_token_cannot_alter_a_column(db):
     db.run("CREATE TABLE t(b)")
     sql = "ALTER TABLE t ALTER COLUMN b TO b INTEGER"
     assert db.post(execute(sql), CLOSE, token=db.mint(a="ro")).status == 403
     assert db.rows("SELECT sql FROM sqlite_schema") == [["CREATE TABLE t(b)"]]
 
 
-def test_a_stream_that_only_queries_alters_no_column(db):
+def test_a_query_only_stream_cannot_alter_a_column(db):
     db.run("CREATE TABLE t(b)")
     answer = db.post(
         execute("PRAGMA query_only = 1"), execute("ALTER TABLE t ALTER COLUMN b TO b INTEGER"),

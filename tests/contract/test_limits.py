@@ -1,11 +1,11 @@
-"""Sizes (section 13). The limits differ from server to server; that they are limits does not."""
+"""Limits of sizes (section 13), which differ between servers."""
 
 import json
 
 from contract_wire import CLOSE, execute
 
 
-def test_a_result_of_many_rows_comes_whole(db):
+def test_a_result_of_many_rows_is_complete(db):
     count = 30_000  # more than a megabyte
     numbers = f"WITH RECURSIVE c(n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM c LIMIT {count})"
     answer = db.post(execute(f"{numbers} SELECT n, 'row ' || n FROM c"), CLOSE)
@@ -30,11 +30,11 @@ def test_a_statement_may_have_thirty_thousand_arguments(db):
     )
 
 
-def test_a_value_of_four_megabytes_is_fine(db):
+def test_a_value_of_four_megabytes_is_accepted(db):
     assert db.post(execute("SELECT length(?)", "x" * 4_000_000), CLOSE).rows() == [[4_000_000]]
 
 
-def test_a_result_beyond_the_limit_is_an_error_and_the_pipeline_goes_on(db, fact):
+def test_a_result_beyond_the_limit_is_an_error_and_the_pipeline_continues(db, fact):
     size = fact("bytes that are more than a response may have")
     rows = f"WITH RECURSIVE c(n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM c LIMIT {size // 4_000_000 + 1})"
     answer = db.post(execute(f"{rows} SELECT hex(zeroblob(2000000)) FROM c"), execute("SELECT 1"), CLOSE)
@@ -42,7 +42,7 @@ def test_a_result_beyond_the_limit_is_an_error_and_the_pipeline_goes_on(db, fact
     assert answer.rows(1) == [[1]]
 
 
-def test_what_a_statement_changed_stays_applied_though_its_result_is_too_large(db, fact):
+def test_changes_of_a_statement_with_a_too_large_result_stay_applied(db, fact):
     count = fact("bytes that are more than a response may have") // 4_000_000 + 1
     db.run("CREATE TABLE t(a)")
     numbers = f"WITH RECURSIVE c(n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM c LIMIT {count}) SELECT n FROM c"

@@ -10,7 +10,7 @@ def post(db, body, **options):
     return db.send_body(json.dumps(body).encode(), **options)
 
 
-def test_an_answer_has_its_three_keys(db):
+def test_a_response_has_three_keys(db):
     answer = db.post(execute("SELECT 1"))
     assert answer.body.keys() == {"baton", "base_url", "results"}
     assert isinstance(answer.body["baton"], str)
@@ -39,13 +39,13 @@ def test_a_failed_statement_has_message_and_code(db):
     assert isinstance(entry["error"]["code"], str)
 
 
-def test_the_stream_goes_on_after_a_failed_statement(db):
+def test_the_stream_continues_after_a_failed_statement(db):
     stream = db.stream()
     assert stream.send(execute("SELEC")).codes != ["ok"]
     assert stream.rows("SELECT 1") == [[1]]
 
 
-def test_an_empty_pipeline_opens_a_stream_and_keeps_one(db):
+def test_an_empty_pipeline_opens_a_stream_and_keeps_it_open(db):
     stream = db.stream()
     answer = stream.send()
     assert (answer.results, bool(answer.baton)) == ([], True)
@@ -55,11 +55,11 @@ def test_an_empty_pipeline_opens_a_stream_and_keeps_one(db):
 
 
 @pytest.mark.parametrize("baton", [{}, {"baton": None}])
-def test_a_null_baton_is_an_absent_one(db, baton):
+def test_a_null_baton_is_treated_as_absent(db, baton):
     assert post(db, {**baton, "requests": [execute("SELECT 1")]}).rows() == [[1]]
 
 
-def test_unknown_keys_and_nulls_do_not_matter(db):
+def test_unknown_keys_and_nulls_are_ignored(db):
     answer = post(
         db,
         {
@@ -129,7 +129,7 @@ def test_nothing_of_a_malformed_pipeline_runs(db, unknown):
     assert db.rows("SELECT name FROM sqlite_master") == []
 
 
-def test_a_malformed_body_leaves_the_stream_alone(db):
+def test_a_malformed_body_keeps_the_stream_open(db):
     stream = db.stream()
     stream.run("BEGIN")
     assert post(db, {"baton": stream.baton, "requests": [{"type": "dance"}]}).status == 400

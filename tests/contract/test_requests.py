@@ -1,4 +1,4 @@
-"""The request types beside execute (section 7)."""
+"""The request types other than execute (section 7)."""
 
 import pytest
 from contract_wire import CLOSE, GET_AUTOCOMMIT, batch, execute
@@ -22,7 +22,7 @@ def store(number, sql):
 
 
 @BOTH
-def test_close_alone_and_twice_is_fine(db, version):
+def test_close_alone_and_twice_is_accepted(db, version):
     assert db.post(CLOSE, version=version).codes == ["ok"]
     answer = db.post(CLOSE, CLOSE, version=version)
     assert answer.codes == ["ok", "ok"]
@@ -61,7 +61,7 @@ def test_a_sequence_runs_a_script(db, version):
 
 
 @pytest.mark.parametrize("sql", ["", ";", "-- nothing"])
-def test_an_empty_sequence_is_fine(db, sql):
+def test_an_empty_sequence_is_accepted(db, sql):
     assert db.post(sequence(sql), CLOSE).codes == ["ok", "ok"]
 
 
@@ -87,7 +87,7 @@ def test_a_sequence_with_a_trigger(db):
 
 
 @BOTH
-def test_describe_tells_parameters_and_columns(db, version):
+def test_describe_returns_parameters_and_columns(db, version):
     db.run("CREATE TABLE city(id INTEGER PRIMARY KEY, name VARCHAR(10))")
     answer = db.post(describe("INSERT INTO city(name) VALUES (@n) RETURNING id, name"), CLOSE, version=version)
     assert answer.result() == {
@@ -124,7 +124,7 @@ KINDS = [
 
 
 @pytest.mark.parametrize(("sql", "explain", "readonly"), KINDS, ids=[sql for sql, _, _ in KINDS])
-def test_describe_tells_what_kind_a_statement_is(db, sql, explain, readonly):
+def test_describe_returns_the_kind_of_a_statement(db, sql, explain, readonly):
     result = db.post(describe(sql), CLOSE).result()
     assert (result["is_explain"], result["is_readonly"]) == (explain, readonly)
 
@@ -138,7 +138,7 @@ def test_describe_changes_no_setting(db, pragma):
     assert answer.rows(0) == answer.rows(4)
 
 
-def test_describe_looks_at_the_first_statement_only(db):
+def test_describe_covers_only_the_first_statement(db):
     assert [one["name"] for one in db.post(describe("SELECT 1 AS a; SELECT 2 AS b"), CLOSE).result()["cols"]] == ["a"]
 
 
@@ -157,7 +157,7 @@ def test_describe_fails_as_the_statement_would(db, sql):
 
 
 @BOTH
-def test_a_stored_text_serves_every_request(db, version):
+def test_a_stored_text_can_be_used_by_every_request(db, version):
     answer = db.post(
         store(0, "CREATE TABLE IF NOT EXISTS t(a)"), store(7, "SELECT ? AS x"),
         {"type": "sequence", "sql_id": 0},
@@ -172,7 +172,7 @@ def test_a_stored_text_serves_every_request(db, version):
     assert [answer.response(number)["type"] for number in (0, 1)] == ["store_sql", "store_sql"]
 
 
-def test_stored_texts_live_as_long_as_the_stream(db):
+def test_stored_texts_are_kept_until_the_stream_closes(db):
     stream = db.stream()
     stream.send(store(1, "SELECT 1"))
     assert stream.send({"type": "execute", "stmt": {"sql_id": 1}}).rows() == [[1]]
@@ -219,14 +219,14 @@ def test_get_autocommit_follows_the_transaction(db):
 @pytest.mark.parametrize(
     "request_", [GET_AUTOCOMMIT, batch(("SELECT 1", {"type": "is_autocommit"}))], ids=["request", "condition"]
 )
-def test_version_2_does_not_know_autocommit(db, request_):
+def test_version_2_has_no_get_autocommit(db, request_):
     answer = db.post(execute("CREATE TABLE t(a)"), request_)
     assert (answer.status, answer.content_type) == (400, "text/plain")
     assert "hrana3" in answer.body
     assert db.rows("SELECT name FROM sqlite_master") == []
 
 
-def test_a_version_2_stream_goes_on_in_version_3(db):
+def test_a_version_2_stream_continues_in_version_3(db):
     stream = db.stream()
     stream.run("BEGIN")
     assert stream.autocommit is False

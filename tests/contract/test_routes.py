@@ -9,7 +9,7 @@ BODY = json.dumps({"requests": [execute("SELECT 1"), CLOSE]}).encode()
 
 
 @pytest.mark.parametrize("path", ["/version", "/v2", "/v3"])
-def test_a_greeting_is_one_line_and_needs_no_token(db, path):
+def test_a_version_is_one_line_and_needs_no_token(db, path):
     answer = db.send("GET", path)
     assert answer.status == 200
     assert answer.http.text.strip()
@@ -29,7 +29,7 @@ def test_head_works_where_get_does(db, path):
     assert answer.http.headers.get("content-length", str(length)) == str(length)
 
 
-def test_protobuf_is_not_offered(db):
+def test_protobuf_is_not_supported(db):
     assert db.send("GET", "/v3-protobuf").status == 404
 
 
@@ -61,17 +61,17 @@ def test_a_wrong_method_is_405_and_names_the_right_ones(db, method, path, allow)
 
 @pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.parametrize("content_type", [None, "application/json", "text/plain;charset=UTF-8", "application/xml"])
-def test_the_content_type_of_a_request_is_not_insisted_on(db, version, content_type):
+def test_the_content_type_of_a_request_is_ignored(db, version, content_type):
     more = {"content-type": content_type} if content_type else {}
     answer = db.send("POST", f"/v{version}/pipeline", headers=db.headers(**more), content=BODY)
     assert answer.codes == ["ok", "ok"]
 
 
-def test_a_pipeline_is_answered_as_exactly_json(db):
+def test_the_content_type_of_a_response_is_application_json(db):
     assert db.send_body(BODY).http.headers["content-type"] == "application/json"
 
 
-def test_a_body_may_come_in_chunks(db):
+def test_a_body_may_be_sent_in_chunks(db):
     answer = db.send("POST", "/v2/pipeline", headers=db.headers(), content=iter([BODY[:9], BODY[9:]]))
     assert answer.rows() == [[1]]
 
@@ -81,7 +81,7 @@ def test_header_names_and_the_scheme_are_not_case_sensitive(db):
     assert db.send("POST", "/v2/pipeline", headers=headers, content=BODY).status == 200
 
 
-def test_an_unknown_database_is_404_before_the_token_is_looked_at(db):
+def test_an_unknown_database_is_404_before_the_token_is_checked(db):
     host = "nobody-" + db.host
     for headers in ({"host": host}, db.headers() | {"host": host}):
         answer = db.send("POST", "/v2/pipeline", headers=headers, content=BODY)
@@ -93,7 +93,7 @@ def test_an_unknown_database_is_404_before_the_token_is_looked_at(db):
     "host", ["example.org", "127.0.0.1.example.org", "localhost.example.org:80", "169.254.169.254"]
 )
 def test_a_foreign_host_is_refused(db, host):
-    # A page of another site whose name leads to the loopback address must get nothing, not even a greeting.
+    # A page of another site whose name leads to the loopback address must get nothing, not even the version.
     assert db.send("POST", "/v2/pipeline", headers=db.headers() | {"host": host}, content=BODY).status == 421
     assert db.send("GET", "/version", headers={"host": host}).status == 421
 
@@ -108,7 +108,7 @@ def test_at_the_service_s_own_address_the_token_names_the_database(db, other, ho
         assert answer.rows() == tables
 
 
-def test_a_stream_may_change_between_both_addresses_and_versions(db):
+def test_a_stream_can_switch_between_addresses_and_versions(db):
     answer = db.post(execute("BEGIN"))
     body = json.dumps({"baton": answer.baton, "requests": [{"type": "get_autocommit"}]}).encode()
     answer = db.send("POST", "/v3/pipeline", headers=db.headers() | {"host": "127.0.0.1:1"}, content=body)

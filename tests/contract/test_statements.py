@@ -10,7 +10,7 @@ ONE_STATEMENT = [
 
 
 @pytest.mark.parametrize("sql", ONE_STATEMENT)
-def test_blanks_comments_and_a_semicolon_around_a_statement_are_fine(db, sql):
+def test_blanks_comments_and_a_semicolon_around_a_statement_are_accepted(db, sql):
     assert db.post(execute(sql), CLOSE).rows() == [[1]]
 
 
@@ -20,7 +20,7 @@ def test_a_text_without_a_statement_is_an_error(db, sql):
 
 
 @pytest.mark.parametrize("sql", ["SELECT 1; SELECT 2", "CREATE TABLE t(a); DROP TABLE t", "SELECT 1; SELEC"])
-def test_of_two_statements_nothing_runs(db, sql):
+def test_two_statements_are_refused(db, sql):
     assert db.post(execute(sql), CLOSE).codes == ["SQL_MANY_STATEMENTS", "ok"]
     assert db.rows("SELECT name FROM sqlite_master") == []
 
@@ -75,7 +75,7 @@ def test_arguments_bind_by_name(db, sql, args, row):
     assert db.post(named(sql, **args), CLOSE).rows() == [row]
 
 
-def test_of_a_name_given_twice_the_last_wins(db):
+def test_the_last_of_two_arguments_with_the_same_name_is_used(db):
     twice = [{"name": "a", "value": value(1)}, {"name": "a", "value": value(2)}]
     assert db.post(execute("SELECT :a", named_args=twice), CLOSE).rows() == [[2]]
 
@@ -223,7 +223,7 @@ def test_the_replication_index_is_text_that_grows_with_each_commit(db):
     assert index("COMMIT") > first
 
 
-def test_without_wanted_rows_there_are_none(db):
+def test_rows_that_are_not_wanted_are_omitted(db):
     db.run("CREATE TABLE t(a)")
     answer = db.post(execute("INSERT INTO t VALUES (1) RETURNING a", want_rows=False), CLOSE)
     assert answer.result()["rows"] == []
@@ -306,7 +306,7 @@ REACHES_OUT = [
 
 
 @pytest.mark.parametrize("sql", REACHES_OUT)
-def test_sql_that_reaches_out_of_its_database_is_refused(db, sql):
+def test_access_outside_the_database_is_refused(db, sql):
     db.run("CREATE TABLE t(a)")
     answer = db.post(execute(sql), execute("SELECT count(*) FROM t"), CLOSE)
     assert answer.results[0]["type"] == "error"

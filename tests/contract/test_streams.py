@@ -23,7 +23,7 @@ def expiry(answer):
     return *refusal(answer), answer.body.get("code") if isinstance(answer.body, dict) else None
 
 
-def test_every_answer_brings_a_new_baton(db):
+def test_every_response_has_a_new_baton(db):
     stream = db.stream()
     batons = []
     for _ in range(5):
@@ -46,7 +46,7 @@ def test_the_stream_keeps_its_state(db):
     assert db.rows("PRAGMA foreign_keys") == [[1]]
 
 
-def test_nothing_of_a_closed_stream_is_seen_by_the_next(db):
+def test_the_state_of_a_closed_stream_is_not_visible_to_the_next(db):
     db.run("CREATE TABLE t(a)")
     db.run("PRAGMA foreign_keys = OFF", "INSERT INTO t VALUES (1)")
     for _ in range(3):
@@ -54,7 +54,7 @@ def test_nothing_of_a_closed_stream_is_seen_by_the_next(db):
         assert (answer.rows(0), answer.rows(1)) == ([[1]], [[0, 0]])
 
 
-def test_an_old_baton_is_refused_and_the_newest_stays_good(db):
+def test_an_old_baton_is_refused_and_the_newest_stays_valid(db):
     db.run("CREATE TABLE t(a)")
     stream = db.stream()
     old = stream.run("SELECT 1").baton
@@ -86,14 +86,14 @@ TAMPERED = {
 
 
 @pytest.mark.parametrize("tamper", TAMPERED.values(), ids=TAMPERED)
-def test_a_wrong_baton_is_refused_and_the_right_one_stays_good(db, tamper):
+def test_a_wrong_baton_is_refused_and_the_right_one_stays_valid(db, tamper):
     stream = db.stream()
     stream.run("BEGIN")
     assert refusal(db.post(execute("SELECT 1"), baton=tamper(stream.baton))) == (400, "text/plain", INVALID)
     assert stream.autocommit is False
 
 
-def test_a_baton_is_void_after_close(db):
+def test_a_baton_is_invalid_after_close(db):
     stream = db.stream()
     baton = stream.run("SELECT 1").baton
     stream.send(CLOSE)
@@ -131,14 +131,14 @@ def test_streams_do_not_see_each_other_s_transactions(db):
     assert two.rows("SELECT count(*) FROM t") == [[1]]
 
 
-def test_a_client_that_hangs_up_ends_its_stream_and_its_transaction(server, db):
+def test_a_disconnected_client_ends_its_stream_and_its_transaction(server, db):
     db.run("CREATE TABLE t(a)")
     stream = db.stream()
     stream.run("BEGIN IMMEDIATE", "INSERT INTO t VALUES (1)")
     endless = SLOW.format(rows=10**12)
     body = json.dumps({"baton": stream.baton, "requests": [execute(endless), execute("COMMIT")]}).encode()
-    server.hang_up(db, body, 0.3)
-    # The writer's turn is free again well within the transaction's window.
+    server.disconnect(db, body, 0.3)
+    # The write lock is released well within the transaction's window.
     started = time.monotonic()
     db.run("INSERT INTO t VALUES (2)")
     assert time.monotonic() - started < AT_ONCE
@@ -163,7 +163,7 @@ def test_the_idle_window_is_exact(server, db):
 
 
 @pytest.mark.fake_clock
-def test_the_window_is_judged_when_a_request_comes_even_if_nothing_swept(server, db):
+def test_the_window_is_checked_at_each_request_without_a_sweep(server, db):
     stream = db.stream()
     stream.run("SELECT 1")
     server.clock.time += 10
@@ -182,7 +182,7 @@ def test_an_expired_stream_has_rolled_back(server, db):
 
 
 @pytest.mark.fake_clock
-def test_a_long_time_after_its_expiry_a_baton_is_just_invalid(server, db):
+def test_a_baton_is_invalid_long_after_its_expiry(server, db):
     stream = db.stream()
     stream.run("SELECT 1")
     server.pass_time(10.5)
@@ -193,7 +193,7 @@ def test_a_long_time_after_its_expiry_a_baton_is_just_invalid(server, db):
 
 @pytest.mark.fake_clock
 def test_a_running_request_does_not_expire(server, db):
-    """The clock of a stream starts when its answer is finished."""
+    """The idle window of a stream starts at the end of its response."""
     stream = db.stream()
     stream.run("SELECT 1")
     answers = []

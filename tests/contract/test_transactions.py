@@ -1,6 +1,6 @@
-"""Transactions: the 5 second window, the writers' queue, stale snapshots (section 9).
+"""Transactions: the 5 second window, the queue of writers, stale snapshots (section 9).
 
-The windows of 5 and 10 seconds pass once for all servers with a real clock, beside the other tests of the module.
+The windows of 5 and 10 seconds pass once for all servers with a real clock, during the other tests.
 """
 
 import threading
@@ -31,7 +31,7 @@ def rows(db):
 
 
 class Call(threading.Thread):
-    """A call under way in a thread of its own."""
+    """A pending call in another thread."""
 
     def __init__(self, call):
         super().__init__()
@@ -47,7 +47,7 @@ class Call(threading.Thread):
         return self.answer
 
 
-# Without any waiting.
+# Without waiting.
 
 
 def test_a_transaction_over_three_requests(table):
@@ -61,7 +61,7 @@ def test_a_transaction_over_three_requests(table):
 
 @pytest.mark.parametrize("begin", ["BEGIN", "BEGIN DEFERRED", "BEGIN IMMEDIATE", "BEGIN EXCLUSIVE", "SAVEPOINT s"])
 @pytest.mark.parametrize("end", ["ROLLBACK", "close"])
-def test_what_is_not_committed_is_undone(table, begin, end):
+def test_uncommitted_changes_are_undone(table, begin, end):
     stream = table.stream()
     stream.run(begin, "INSERT INTO t VALUES (1)")
     stream.send(CLOSE if end == "close" else execute(end))
@@ -86,7 +86,7 @@ def test_a_conflict_clause_ends_it(table):
 
 
 @pytest.mark.parametrize("sql", ["COMMIT", "ROLLBACK", "END", "RELEASE s", "ROLLBACK TO s"])
-def test_there_is_nothing_to_end(db, sql):
+def test_ending_without_a_transaction_is_an_error(db, sql):
     answer = db.post(execute(sql), CLOSE)
     assert answer.results[0]["type"] == "error"
 
@@ -113,7 +113,7 @@ def test_savepoints_nest(table):
     assert stream.autocommit is True
 
 
-def test_readers_never_wait_and_see_the_last_commit(table):
+def test_readers_do_not_wait_and_see_the_last_commit(table):
     table.run("INSERT INTO t VALUES (1)")
     writer = table.stream()
     writer.run("BEGIN IMMEDIATE", "INSERT INTO t VALUES (2)")
@@ -172,20 +172,20 @@ def test_a_second_writer_waits_until_the_first_is_done(table, end, begin):
     assert call.wait().codes == ["ok"]
 
 
-def test_waiting_writers_come_in_order_of_arrival(table):
+def test_writers_wait_in_order_of_arrival(table):
     first = table.stream()
     first.run("BEGIN IMMEDIATE")
     calls = []
     for number in range(4):
         calls.append(Call(lambda number=number: table.run(f"INSERT INTO t VALUES ({number})")))
-        pause(0.25)  # there is no sign from outside that it waits
+        pause(0.25)  # a client cannot see that it waits
     first.run("COMMIT")
     for call in calls:
         call.wait()
     assert [row[0] for row in table.rows("SELECT a FROM t ORDER BY rowid")] == [0, 1, 2, 3]
 
 
-def test_a_deferred_writer_waits_for_its_turn_with_its_first_write(table):
+def test_a_deferred_writer_waits_at_its_first_write(table):
     first, second = table.stream(), table.stream()
     first.run("BEGIN IMMEDIATE")
     second.run("BEGIN")
@@ -197,7 +197,7 @@ def test_a_deferred_writer_waits_for_its_turn_with_its_first_write(table):
     assert rows(table) == [2]
 
 
-def test_many_writers_at_once_all_get_their_turn(table):
+def test_many_concurrent_writers_all_succeed(table):
     calls = [
         Call(lambda number=number: [table.run(f"INSERT INTO t VALUES ({number * 100 + each})") for each in range(5)])
         for number in range(8)
@@ -214,7 +214,7 @@ def test_writers_of_two_databases_do_not_wait_for_each_other(table, other):
     assert time.monotonic() - started < AT_ONCE
 
 
-# The windows. These scenarios wait real seconds where the clock is real.
+# The windows. With a real clock these scenarios wait.
 
 
 def let_a_transaction_time_out_before_a_writer(server):
@@ -235,7 +235,7 @@ def let_a_transaction_time_out_before_a_writer(server):
     assert 4 in rows(table)
 
 
-def let_a_transaction_time_out_alone(server):
+def let_a_transaction_time_out(server):
     table = server.database()
     table.run("CREATE TABLE t(a UNIQUE)")
     stream = table.stream()
@@ -262,10 +262,10 @@ def let_streams_idle(server):
 
 @pytest.fixture(scope="session", autouse=True)  # other modules may come between two servers
 def under_way(request):
-    """Start the scenarios of the windows at the servers with a real clock, if their tests are to be run."""
+    """Start the scenarios of the windows on the servers with a real clock, if their tests are selected."""
     scenarios = {
         test_a_transaction_is_rolled_back_after_5_seconds: let_a_transaction_time_out_before_a_writer,
-        test_a_transaction_is_rolled_back_after_5_seconds_though_nobody_else_writes: let_a_transaction_time_out_alone,
+        test_a_transaction_is_rolled_back_after_5_seconds_without_other_writers: let_a_transaction_time_out,
         test_an_idle_stream_expires_after_10_seconds: let_streams_idle,
     }
     with long_waits() as under_way:
@@ -280,8 +280,8 @@ def test_a_transaction_is_rolled_back_after_5_seconds(server, under_way):
     under_way.outcome(let_a_transaction_time_out_before_a_writer, server)
 
 
-def test_a_transaction_is_rolled_back_after_5_seconds_though_nobody_else_writes(server, under_way):
-    under_way.outcome(let_a_transaction_time_out_alone, server)
+def test_a_transaction_is_rolled_back_after_5_seconds_without_other_writers(server, under_way):
+    under_way.outcome(let_a_transaction_time_out, server)
 
 
 def test_an_idle_stream_expires_after_10_seconds(server, under_way):
@@ -314,7 +314,7 @@ def test_requests_do_not_renew_the_window(server, table):
 
 
 @pytest.mark.fake_clock
-def test_the_window_is_judged_when_a_request_comes_even_if_nothing_swept(server, table):
+def test_the_window_is_checked_at_each_request_without_a_sweep(server, table):
     stream = table.stream()
     stream.run("BEGIN", "INSERT INTO t VALUES (1)")
     server.clock.time += 5
@@ -323,7 +323,7 @@ def test_the_window_is_judged_when_a_request_comes_even_if_nothing_swept(server,
 
 
 @pytest.mark.fake_clock
-def test_the_window_starts_anew_with_each_transaction(server, table):
+def test_the_time_limit_restarts_with_each_transaction(server, table):
     stream = table.stream()
     for number in range(3):
         stream.run("BEGIN", f"INSERT INTO t VALUES ({number})")
@@ -334,7 +334,7 @@ def test_the_window_starts_anew_with_each_transaction(server, table):
 
 @pytest.mark.fake_clock
 def test_after_a_timeout_nothing_of_that_pipeline_writes(server, table):
-    """Where only the first request is told, the rest silently runs in autocommit: half a transaction."""
+    """Otherwise the later requests would run in autocommit and apply half of the transaction."""
     stream = table.stream(version=3)
     stream.run("BEGIN", "INSERT INTO t VALUES (1)")
     server.pass_time(5)
@@ -344,12 +344,12 @@ def test_after_a_timeout_nothing_of_that_pipeline_writes(server, table):
     )  # fmt: skip
     assert [answer.error(number) for number in range(7)] == [TIMEOUT] * 7
     assert rows(table) == []
-    stream.run("INSERT INTO t VALUES (5)")  # the next pipeline is a new start
+    stream.run("INSERT INTO t VALUES (5)")  # the next pipeline runs normally
     assert rows(table) == [5]
 
 
 @pytest.mark.fake_clock
-def test_after_a_timeout_every_step_of_a_batch_is_told(server, table):
+def test_after_a_timeout_every_step_of_a_batch_has_an_error(server, table):
     stream = table.stream()
     stream.run("BEGIN", "INSERT INTO t VALUES (1)")
     server.pass_time(5)
@@ -372,7 +372,7 @@ def test_after_a_timeout_other_requests_are_answered_normally(server, table):
     )  # fmt: skip
     assert answer.codes == ["ok"] * 4
     assert answer.response(2)["is_autocommit"] is True
-    # They have not told anybody, so the next statement does.
+    # These requests do not report the loss, so the next statement does.
     assert stream.send(execute("SELECT 1"), CLOSE).codes == ["TRANSACTION_TIMEOUT", "ok"]
 
 
@@ -401,7 +401,7 @@ def test_a_statement_outside_of_a_transaction_has_no_window(server, table):
 
 
 @pytest.mark.fake_clock
-def test_the_turn_of_a_rolled_back_holder_goes_to_the_next(server, table):
+def test_the_next_writer_continues_after_a_timeout(server, table):
     holder = table.stream()
     holder.run("BEGIN IMMEDIATE")
     server.pass_time(2)  # so that the holder's window ends before the other has waited for 5 s
@@ -413,7 +413,7 @@ def test_the_turn_of_a_rolled_back_holder_goes_to_the_next(server, table):
 
 
 @pytest.mark.fake_clock
-def test_a_writer_that_waits_for_5_seconds_is_told_the_holder_s_age(server, table):
+def test_the_error_of_a_writer_that_waited_5_seconds_has_the_age_of_the_holder(server, table):
     """Only a single long write can take that long: every transaction before it in the queue ends earlier."""
     numbers = SLOW.replace("1000000000000", "6000000")
     holder = Call(lambda: table.run(f"INSERT INTO t {numbers}"))
@@ -429,7 +429,7 @@ def test_a_writer_that_waits_for_5_seconds_is_told_the_holder_s_age(server, tabl
 
 
 @pytest.mark.fake_clock
-def test_waiting_counts_for_the_window(server, table):
+def test_waiting_counts_towards_the_window(server, table):
     holder, waiter = table.stream(), table.stream()
     waiter.run("BEGIN")
     server.pass_time(2)

@@ -1,4 +1,4 @@
-"""Values, both ways (section 4)."""
+"""Values in arguments and results (section 4)."""
 
 import base64
 import json
@@ -18,7 +18,7 @@ EXACT = [
 
 
 @pytest.mark.parametrize("python", EXACT, ids=repr)
-def test_a_value_comes_back_exactly(db, python):
+def test_a_value_is_returned_exactly(db, python):
     (row,) = db.post(execute("SELECT ?", python), CLOSE).rows()
     assert (type(row[0]), row[0]) == (type(python), python)
 
@@ -36,7 +36,7 @@ def test_minus_zero_keeps_its_sign(db):
     assert [math.copysign(1, one) for one in row] == [-1, -1]
 
 
-def test_random_doubles_come_back_bit_by_bit(db):
+def test_random_doubles_are_returned_bit_by_bit(db):
     choose = random.Random(1)
     doubles = [struct.unpack("<d", choose.randbytes(8))[0] for _ in range(2000)]
     doubles = [one for one in doubles if math.isfinite(one)]
@@ -45,7 +45,7 @@ def test_random_doubles_come_back_bit_by_bit(db):
 
 
 def test_random_doubles_are_read_bit_by_bit(db):
-    """Written as SQL text with 17 digits, so that only the answer's side is in question."""
+    """The values are SQL text with 17 digits, so that only the response is tested."""
     choose = random.Random(2)
     doubles = [choose.uniform(-1, 1) * 2.0 ** choose.randint(-60, 60) for _ in range(500)]
     terms = []
@@ -120,7 +120,7 @@ NO_VALUES = {
 
 
 @pytest.mark.parametrize("wire", NO_VALUES.values(), ids=NO_VALUES)
-def test_what_is_no_value_is_refused_as_the_malformed_body_that_it_is(db, wire):
+def test_an_invalid_value_is_a_malformed_body(db, wire):
     answer = argument(db, wire)
     assert (answer.status, answer.content_type) == (400, "text/plain")
 
@@ -139,13 +139,13 @@ OUT_OF_FORM = {
 
 
 @pytest.mark.parametrize("wire", OUT_OF_FORM.values(), ids=OUT_OF_FORM)
-def test_a_value_out_of_form_is_refused(db, fact, wire):
+def test_a_value_of_invalid_form_is_refused(db, fact, wire):
     answer = argument(db, wire)
-    assert (answer.status, answer.codes if answer.status == 200 else None) == fact("a value out of form")
+    assert (answer.status, answer.codes if answer.status == 200 else None) == fact("a value of invalid form")
 
 
 @pytest.mark.parametrize("number", [b"1e400", b"Infinity", b"NaN"])
-def test_a_number_that_is_no_double_is_refused(db, number):
+def test_a_number_that_is_not_a_double_is_refused(db, number):
     body = b'{"requests":[{"type":"execute","stmt":{"sql":"SELECT ?","args":[{"type":"float","value":%s}]}}]}' % number
     assert db.send_body(body).status == 400
 
@@ -156,7 +156,7 @@ def test_text_that_is_not_utf8_is_an_error_of_its_statement(db):
     assert answer.rows(1) == [[1]]
 
 
-def test_a_large_blob_comes_back(db):
+def test_a_large_blob_is_returned(db):
     blob = random.Random(3).randbytes(2_000_000)
     answer = db.post(execute("SELECT ?", blob), CLOSE)
     assert answer.rows() == [[blob]]

@@ -1,4 +1,4 @@
-"""The diagram of a schema: every table and key is in it, nothing covers anything, and it says the same as text."""
+"""Diagrams of a schema: complete, without overlaps, the same as SVG, text and Mermaid."""
 
 from itertools import combinations
 from xml.etree import ElementTree
@@ -8,7 +8,7 @@ from waiting import Stopwatch
 
 from pipemagic.errors import UnknownName
 from pipemagic.explore.diagrams import diagram
-from pipemagic.explore.layouts import ranks
+from pipemagic.explore.layouts import LONGEST, arrange, ranks
 from pipemagic.explore.schema import Column, ForeignKey, Relation, Schema
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -16,7 +16,7 @@ HOSTILE = ['we "ird"', "<script>alert(1)</script>", "select", "日本語", "\U00
 
 
 def table(name, columns="id", keys=(), kind="table"):
-    """A table: the first column is its key; ``keys`` are (columns, table) or (columns, table, references)."""
+    """Return a table whose first column is the primary key; ``keys`` are (columns, table[, references])."""
     made = [Column(one, "INTEGER", key=int(not place)) for place, one in enumerate(columns.split())]
     return Relation(name, kind, tuple(made), foreign_keys=tuple(ForeignKey(tuple(k[0].split()), *k[1:]) for k in keys))
 
@@ -48,7 +48,7 @@ def overlap(one, other):
 
 
 def random_schema(count, seed=7):
-    """Tables that refer to earlier ones, by a small generator whose numbers are always the same."""
+    """Return tables that refer to earlier ones, by a generator with a fixed seed."""
     state, found = seed, []
     for number in range(count):
         keys = []
@@ -60,7 +60,7 @@ def random_schema(count, seed=7):
 
 
 @pytest.mark.parametrize("given", [SHOP, random_schema(60), schema(*(table(name) for name in HOSTILE))])
-def test_no_box_covers_another_and_all_are_in_the_picture(given):
+def test_boxes_do_not_overlap(given):
     drawn = diagram(given, columns="all")
     found = boxes_of(drawn)
     assert not [pair for pair in combinations(found, 2) if overlap(*pair)]
@@ -71,7 +71,7 @@ def test_no_box_covers_another_and_all_are_in_the_picture(given):
         assert y + height <= drawn.layout.height + 0.01
 
 
-def test_an_arrow_that_passes_a_layer_goes_round_its_boxes():
+def test_arrows_avoid_the_boxes_of_layers_that_they_cross():
     drawn = diagram(random_schema(60), columns="all")
     assert any(drawn.layout.passes.values())
     for points in drawn.layout.passes.values():
@@ -79,15 +79,15 @@ def test_an_arrow_that_passes_a_layer_goes_round_its_boxes():
             assert not [box for box in boxes_of(drawn) if overlap(box, (x - 0.01, y, 0.02, 0.0))]
 
 
-def test_what_is_referred_to_stands_at_the_left():
+def test_tables_stand_to_the_right_of_those_that_they_refer_to():
     drawn = diagram(SHOP)
     place = {box.name: drawn.layout.corners[number][0] for number, box in enumerate(drawn.boxes)}
     assert place["customers"] < place["orders"] < place["lines"] < place["returns"]
     assert place["ghosts"] < place["returns"]
 
 
-def test_ranks_bear_circles():
-    assert ranks([0, 1, 2], [(0, 1), (1, 2), (2, 0)]) == {2: 0, 1: 1, 0: 2}
+def test_ranks_with_a_cycle():
+    assert ranks([0, 1, 2, 3], [(0, 1), (1, 2), (2, 0)]) == {2: 0, 1: 1, 0: 2, 3: 4}
 
 
 def test_every_key_is_an_arrow_at_its_column():
@@ -110,7 +110,7 @@ def test_views_and_missing_tables_are_dashed():
     assert {"view", "missing", "ghosts", "totals"} <= words
 
 
-def test_as_text_it_is_always_the_same():
+def test_a_diagram_as_text():
     lines = str(diagram(SHOP, ["orders"])).splitlines()
     assert lines == [
         "customers",
@@ -140,6 +140,7 @@ def test_hostile_names_stay_text():
     assert "<script>alert(1)</script>" in {text.text for text in root.iter(f"{SVG}text")}
     assert "\x1b" not in str(drawn)
     assert "a\nb" not in str(drawn)
+    assert len(drawn.mermaid.splitlines()) == 1 + sum(2 + len(box.rows) for box in drawn.boxes)
 
 
 def test_a_thousand_tables_take_less_than_a_second():
@@ -149,24 +150,64 @@ def test_a_thousand_tables_take_less_than_a_second():
     drawn._repr_mimebundle_()
     assert watch.stop() < 1.0 * 4  # four times the aim, for a machine that is busy with other tests
     assert drawn.note == "With so many tables only the columns of keys are shown."
-    assert {column.name for box in drawn.boxes for column in box.columns} == {"id", "r0", "r1"}
+    assert {name for box in drawn.boxes for _, name, _ in box.rows} == {"id", "r0", "r1"}
 
 
-def test_lines_through_hundreds_of_layers_do_not_grow_without_bound():
-    from pipemagic.explore.layouts import MOST_PLACES, arrange
-
-    count = 1000  # each layer has one box, and each box lines to all parts of the picture
+def test_long_arrows_run_straight_so_that_a_layout_stays_small():
+    count = 1000  # one box in each layer, with arrows to boxes all over the diagram
     sizes = dict.fromkeys(range(count), (100.0, 40.0))
     edges = [(node, (node * factor + 5) % count) for node in range(count) for factor in (7, 13)]
     edges += [(node + 1, node) for node in range(count - 1)]
     watch = Stopwatch()
-    laid = arrange(sizes, edges)
+    layout = arrange(sizes, edges)
     assert watch.stop() < 8.0
-    assert sum(map(len, laid.passes.values())) <= 2 * MOST_PLACES
-    assert len(laid.corners) == count
+    assert max(map(len, layout.passes.values())) <= 2 * LONGEST
+    assert len(layout.corners) == count
 
 
-def test_a_limit_keeps_the_most_linked():
+def test_a_diagram_as_mermaid():
+    drawn = diagram(SHOP, ["orders"])
+    assert drawn.mermaid.splitlines() == [
+        "erDiagram",
+        '    "customers" {',
+        "        INTEGER id PK",
+        "        INTEGER name",
+        "    }",
+        '    "lines" {',
+        "        INTEGER order_id PK, FK",
+        "        INTEGER n",
+        "        INTEGER product FK",
+        "    }",
+        '    "orders" {',
+        "        INTEGER id PK",
+        "        INTEGER customer FK",
+        "    }",
+        '    "lines" }o--|| "orders" : "order_id"',
+        '    "orders" }o--|| "customers" : "customer"',
+    ]
+    assert drawn._repr_mimebundle_()["text/vnd.mermaid"] == drawn.mermaid
+
+
+def test_mermaid_replaces_other_characters():
+    odd = Relation('a "b" %', columns=(Column("größe 1"), Column("1st", "DECIMAL(10, 2)"), Column("")))
+    assert diagram(schema(odd)).mermaid.splitlines() == [
+        "erDiagram",
+        '    "a _b_ _" {',
+        "        ANY größe_1",
+        "        DECIMAL(10__2) _1st",
+        "        ANY _",
+        "    }",
+    ]
+
+
+def test_mermaid_reads_no_column_as_a_key():
+    names = ("pk", "Fk", "UK", "pk-1", "pkü", "pk_1", "uk2", "spk")
+    drawn = diagram(schema(Relation("t", columns=tuple(map(Column, names)))))
+    shown = [line.split()[1] for line in drawn.mermaid.splitlines()[2:-1]]
+    assert shown == ["_pk", "_Fk", "_UK", "_pk-1", "_pkü", "pk_1", "uk2", "spk"]
+
+
+def test_a_limit_keeps_the_tables_with_the_most_foreign_keys():
     drawn = diagram(SHOP, limit=3)
     assert [box.name for box in drawn.boxes][:3] == ["lines", "orders", "products"]
     assert drawn.note == "3 of 8 tables are shown, the most linked ones."
@@ -174,29 +215,31 @@ def test_a_limit_keeps_the_most_linked():
 
 
 def test_columns_can_be_left_out():
-    assert all(not box.columns for box in diagram(SHOP, columns="none").boxes)
-    keys = {box.name: [column.name for column in box.columns] for box in diagram(SHOP, columns="keys").boxes}
-    assert keys["customers"] == ["id"]
-    assert keys["lines"] == ["order_id", "product"]
+    assert all(not box.rows for box in diagram(SHOP, columns="none").boxes)
+    names = {box.name: [name for _, name, _ in box.rows] for box in diagram(SHOP, columns="keys").boxes}
+    assert names["customers"] == ["id"]
+    assert names["lines"] == ["order_id", "product"]
 
 
-def test_of_a_wide_table_the_rest_is_counted():
+def test_a_wide_table_shows_its_first_columns():
     drawn = diagram(schema(table("wide", " ".join(f"c{number}" for number in range(100)))))
     assert str(drawn).splitlines()[-1] == "  … 60 more"
 
 
-def test_a_name_that_there_is_not():
+def test_an_unknown_table():
     with pytest.raises(UnknownName, match="order"):
         diagram(SHOP, ["order"])
 
 
-def test_nothing_to_draw():
+def test_an_empty_schema():
     assert str(diagram(schema())) == "There are no tables."
     assert "There are no tables." in diagram(schema())._repr_mimebundle_()["text/html"]
 
 
-def test_a_file_has_a_background_of_its_own(tmp_path):
+def test_files(tmp_path):
     diagram(SHOP).write(tmp_path / "shop.svg")
     root = ElementTree.parse(tmp_path / "shop.svg").getroot()
     assert root.tag == f"{SVG}svg"
     assert root.find(f"{SVG}rect").get("fill") == "#fff"
+    diagram(SHOP).write(tmp_path / "shop.mmd")
+    assert (tmp_path / "shop.mmd").read_text("utf-8") == diagram(SHOP).mermaid + "\n"

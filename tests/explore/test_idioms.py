@@ -1,4 +1,4 @@
-"""Every idiom that a hint names runs, and gives what the function of the other database would."""
+"""Every idiom in a hint runs and returns the result of the function of the other database."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_every_idiom_runs(t, idiom):
         ("generate_series", list(range(1, 11))),
     ],
 )
-def test_an_idiom_gives_what_the_function_gives(t, function, values):
+def test_an_idiom_returns_the_result_of_the_function(t, function, values):
     assert run(t, idioms.IDIOMS[function][0]) == values
 
 
@@ -83,7 +83,7 @@ def test_the_variance_of_large_values(t, function, value):
     assert run(t, idioms.IDIOMS[function][0]) == [pytest.approx(value)]
 
 
-def test_plain_text_is_not_a_regular_expression():
+def test_the_hint_on_regexp_replace_names_its_limit():
     hint = "SQLite has no regexp_replace; replace(x, 'a', 'b') replaces plain text"
     assert idioms.of_function("REGEXP_REPLACE") == hint
 

@@ -1,8 +1,9 @@
-"""What is noted of SQL that SQLite runs silently, and what is not."""
+"""Notes on SQL that SQLite runs without an error, and correct SQL that gets none."""
 
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -11,9 +12,8 @@ from hypothesis import strategies as st
 from pipemagic.client.database import Database
 from pipemagic.explore.lint import LONGEST, lint
 from pipemagic.explore.schema import Column, Relation
-from pipemagic.explore.shapes import Shape
+from pipemagic.explore.schema_reader import read_schema
 from pipemagic.notebook.notes import FOUND_IN
-from pipemagic.session import schema_cache
 
 TABLES = [
     "CREATE TABLE flight (id INTEGER PRIMARY KEY, carrier TEXT, origin TEXT, dest TEXT, dep_time INTEGER, "
@@ -33,20 +33,20 @@ def flights(database: Database) -> Database:
     return database
 
 
-def known(flights: Database) -> dict[str, Shape]:
-    return {shape.name.lower(): shape for shape in schema_cache.read(flights)[1]}
+def known(flights: Database) -> dict[str, Relation]:
+    return {relation.name.lower(): relation for relation in read_schema(flights).relations}
 
 
 @pytest.fixture
 def notes(flights):
-    """Run a statement, which must succeed; return the notes on it."""
+    """Run a statement without an error; return the notes on it."""
     tables = known(flights)
 
     def run(text: str, **args: object) -> list[str]:
         bound = {f":{name}": value for name, value in args.items()}
         flights.execute(text, bound or None)
         found = lint(text, bound, tables)
-        assert not found or FOUND_IN.search(text)  # else a cell would not be read
+        assert not found or FOUND_IN.search(text)  # cells without a match are skipped
         return found
 
     return run
@@ -70,13 +70,13 @@ QUOTED = "use single quotes"
         'SELECT id FROM late WHERE carrier = "AA"',
     ],
 )
-def test_a_name_that_became_a_string(notes, text):
+def test_double_quoted_string(notes, text):
     (note,) = notes(text)
     assert QUOTED in note
     assert '"' in note.partition(" is not a column")[0]
 
 
-def test_the_note_names_the_string(notes):
+def test_the_note_shows_the_string_in_single_quotes(notes):
     assert notes('SELECT id FROM flight WHERE carrier = "it\'s"') == [
         "\"it's\" is not a column; SQLite reads it as the string 'it''s': use single quotes"
     ]
@@ -109,7 +109,7 @@ def test_the_note_names_the_string(notes):
         'SELECT \'"AA"\' -- "AA"',
     ],
 )
-def test_names_in_double_quotes(notes, text):
+def test_no_note_on_names_in_double_quotes(notes, text):
     assert not [note for note in notes(text) if QUOTED in note]
 
 
@@ -126,7 +126,7 @@ def test_names_in_double_quotes(notes, text):
         ("UPDATE flight SET cancelled = carrier = NULL WHERE id = 1", "= NULL is never true: write IS NULL"),
     ],
 )
-def test_a_comparison_with_null(notes, text, note):
+def test_comparison_with_null(notes, text, note):
     assert notes(text) == [note]
 
 
@@ -142,7 +142,7 @@ def test_a_comparison_with_null(notes, text, note):
         "WITH x AS (SELECT NULL AS a) SELECT a FROM x",
     ],
 )
-def test_null_without_a_comparison(notes, text):
+def test_no_note_on_null_without_a_comparison(notes, text):
     assert notes(text) == []
 
 
@@ -163,7 +163,7 @@ def test_null_without_a_comparison(notes, text):
         ("SELECT origin, count(*) FILTER (WHERE dep_delay > 5) FROM flight", "origin"),
     ],
 )
-def test_a_bare_column(notes, text, name):
+def test_bare_column(notes, text, name):
     (note,) = notes(text)
     assert note.startswith(f"{name} is neither aggregated nor grouped: it comes from an arbitrary row")
     assert note.endswith(" of each group") == ("GROUP BY" in text)
@@ -217,12 +217,12 @@ def test_a_bare_column(notes, text, name):
         "INSERT INTO airline (carrier, name) SELECT dest, origin FROM flight WHERE id < 0 GROUP BY dest, origin",
     ],
 )
-def test_columns_beside_an_aggregate_that_are_right(notes, text):
+def test_no_note_on_determined_columns_beside_an_aggregate(notes, text):
     assert notes(text) == []
 
 
 @pytest.mark.parametrize("call", ["median(distance)", "percentile(distance, 90)", "jsonb_group_array(id)"])
-def test_a_function_that_may_be_an_aggregate(flights, call):
+def test_no_note_beside_a_possible_aggregate(flights, call):
     assert lint(f"SELECT carrier, count(*), {call} FROM flight", {}, known(flights)) == []
 
 
@@ -260,7 +260,7 @@ def test_a_function_that_may_be_an_aggregate(flights, call):
         ("SELECT CAST(dep_delay / seats AS REAL) FROM flight", "dep_delay / seats"),
     ],
 )
-def test_a_division_of_integers(notes, text, shown):
+def test_division_of_integers(notes, text, shown):
     (note,) = notes(text)
     assert note.startswith(shown)
     assert "drops the fraction: write 1.0 * " in note
@@ -303,7 +303,7 @@ def test_a_division_of_integers(notes, text, shown):
         "SELECT dep_delay / seats || 'x' FROM (SELECT 1.5 AS dep_delay, 2 AS seats)",
     ],
 )
-def test_divisions_that_are_right_or_not_known(notes, text):
+def test_no_note_on_exact_intended_or_unknown_divisions(notes, text):
     assert notes(text) == []
 
 
@@ -312,12 +312,12 @@ def test_divisions_that_are_right_or_not_known(notes, text):
     ["SELECT dep_delay / 0 FROM flight", "SELECT distance / 0.0 FROM flight", "SELECT seats % 0 FROM flight",
      "SELECT 1 / (0)", "SELECT id FROM flight WHERE 5 / 0 > 1"],
 )  # fmt: skip
-def test_a_division_by_zero(notes, text):
+def test_division_by_zero(notes, text):
     (note,) = notes(text)
     assert note.endswith(" is NULL: SQLite raises no error")
 
 
-def test_a_division_by_a_parameter(flights):
+def test_division_by_a_parameter(flights):
     tables = known(flights)
     text = "SELECT dep_delay / :n FROM flight"
     assert lint(text, {":n": 0}, tables) == ["a division by :n, which is 0, is NULL: SQLite raises no error"]
@@ -335,7 +335,7 @@ def test_one_note_for_each_construct(notes):
     assert [note.split()[0] for note in found] == ['"AA"', "=", "carrier", "a", "5"]
 
 
-def test_nothing_is_noted_of_tables_that_are_not_known():
+def test_no_notes_on_unknown_tables():
     for text in ('SELECT "AA" FROM flight', "SELECT carrier, count(*) FROM flight", "SELECT a / b FROM flight"):
         assert lint(text, {}, {}) == []
 
@@ -348,21 +348,21 @@ PIECES = st.sampled_from(WORDS.split())
 
 
 @given(st.lists(PIECES, max_size=25))
-def test_any_text_is_read(pieces):
+def test_any_text_is_accepted(pieces):
     names = ("carrier", "dep_delay", "seats")
-    relation = Relation("flight", columns=tuple(Column(name, "INTEGER") for name in names))
+    flight = Relation("flight", columns=tuple(Column(name, "INTEGER") for name in names))
     for start in ("", "SELECT ", "SELECT carrier, count(*) FROM flight WHERE "):
-        lint(start + " ".join(pieces), {":n": 0}, {"flight": Shape("flight", "table", names, relation=relation)})
+        lint(start + " ".join(pieces), {":n": 0}, {"flight": flight})
 
 
 NAMES = ("id", "carrier", "day", "n")
 WIDE = Relation("flight", columns=tuple(Column(name, "TEXT" if name == "carrier" else "INTEGER") for name in NAMES))
-MANY = {f"t{number}": Shape(f"t{number}", "table", NAMES, relation=WIDE) for number in range(1_000)}
-MANY["flight"] = Shape("flight", "table", NAMES, relation=WIDE)
+MANY = {f"t{number}": replace(WIDE, name=f"t{number}") for number in range(1_000)}
+MANY["flight"] = WIDE
 
 
 def repeated(start: str, piece: str, between: str, end: str) -> str:
-    """Return a statement of pieces that is as long as `lint` reads."""
+    """Return a statement of repeated pieces with the maximum length that `lint` reads."""
     count = (LONGEST - len(start + end)) // len(piece + between)
     return start + between.join([piece] * count) + end
 
@@ -390,9 +390,9 @@ def test_the_time_is_bounded(text):
     assert len(text) <= LONGEST
     begun = time.process_time()
     lint(text, {}, MANY)
-    assert time.process_time() - begun < 1  # a twentieth of it as a rule; a minute where each piece reads all others
+    assert time.process_time() - begun < 1  # usually 0.05 s; a minute if the time is quadratic
 
 
-def test_a_longer_statement_is_not_read():
+def test_longer_statements_are_skipped():
     assert lint("SELECT 5 / 2", {}, {}) != []
     assert lint("SELECT 5 / 2" + " " * LONGEST, {}, {}) == []

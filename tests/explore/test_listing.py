@@ -1,4 +1,4 @@
-"""Lists of tables and columns, and the SQL that makes them."""
+"""Lists of tables and columns, and CREATE statements."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import pytest
 from waiting import Stopwatch
 
 from pipemagic.errors import UnknownName
-from pipemagic.explore.listing import columns, tables
-from pipemagic.explore.schema import read_schema
-from pipemagic.explore.script import script
+from pipemagic.explore.listing import columns, ddl, tables
+from pipemagic.explore.schema_reader import read_schema
 
 HOSTILE = """sel'ect "<script>alert(1)</script> 😀 é"""
 QUOTED = '"' + HOSTILE.replace('"', '""') + '"'
@@ -50,7 +49,7 @@ def test_a_broken_view_is_listed_and_has_no_count(filled):
     filled.execute("CREATE VIEW gone AS SELECT * FROM nowhere")
     assert tables(filled, rows=True).set_index("table")["rows"].to_dict()["city"] == 2
     assert tables(filled, rows=True).set_index("table")["rows"].isna().to_dict()["gone"]
-    with pytest.raises(UnknownName, match="the columns of gone cannot be told: no such table"):
+    with pytest.raises(UnknownName, match="cannot read the columns of gone: no such table"):
         columns(filled, "gone")
 
 
@@ -67,37 +66,37 @@ def test_the_list_of_columns(filled):
     assert columns(filled, "big city")["type"].tolist() == ["INTEGER", "REAL"]
 
 
-def test_the_sql_of_a_table(filled):
-    assert str(script(filled, "city")) == (
+def test_the_ddl_of_a_table(filled):
+    assert str(ddl(filled, "city")) == (
         "CREATE TABLE city (id INTEGER PRIMARY KEY, name TEXT NOT NULL DEFAULT 'x', area REAL);\n"
         "CREATE TRIGGER t AFTER INSERT ON city BEGIN SELECT 1; END;"
     )
     with pytest.raises(UnknownName, match="did you mean visit"):
-        script(filled, "visits")
+        ddl(filled, "visits")
 
 
-def test_the_sql_of_everything_makes_the_same_schema(filled, request):
+def test_the_ddl_of_everything_creates_the_same_schema(filled, request):
     other = request.getfixturevalue("embedded_too")
-    text = str(script(filled))
-    assert repr(script(filled)) == text
+    text = str(ddl(filled))
+    assert repr(ddl(filled)) == text
     from pipemagic import sql
 
     for statement in sql.split(text):
         other.execute(statement.text)
-    assert str(script(other)) == text
+    assert str(ddl(other)) == text
     assert read_schema(other).relations == read_schema(filled).relations
 
 
-def test_the_sql_of_nothing(embedded):
-    assert repr(script(embedded)) == "-- there are no tables and views"
-    assert str(script(embedded)) == ""
+def test_the_ddl_of_an_empty_database(embedded):
+    assert repr(ddl(embedded)) == "-- there are no tables and views"
+    assert str(ddl(embedded)) == ""
 
 
-def test_a_thousand_tables_are_listed_at_once(embedded, count_requests):
+def test_a_thousand_tables_are_listed_in_one_request(embedded, count_requests):
     embedded.batch([f"CREATE TABLE t{number} (a)" for number in range(1000)])
     sent = count_requests(embedded)
     watch = Stopwatch()
     assert len(tables(embedded)) == 1000
     assert watch.stop() < 0.5  # about 0.01
     assert tables(embedded, rows=True)["rows"].tolist() == [0] * 1000
-    assert len(sent) == 3  # one for the names each time, one for the counts
+    assert len(sent) == 3  # two for the names, one for the counts

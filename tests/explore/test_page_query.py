@@ -1,4 +1,4 @@
-"""Pages of a table against plain Python, on both engines: they have the rows that their statement returns."""
+"""Pages of a table, compared with plain Python on both engines, and with the rows of their statement."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pipemagic.explore.page_query import (
 )
 from pipemagic.explore.page_values import FullValue
 from pipemagic.explore.profile import profile
-from pipemagic.explore.schema import read_schema
+from pipemagic.explore.schema_reader import read_schema
 
 WORDS = ("JFK", "jfk", "", "a'b", "50%", "x_y", "\\", "NULL", "7", " ", "ä")
 
@@ -162,7 +162,7 @@ def test_columns_named_true_and_false(database):
     assert (found.rows, found["true"].maximum, found["FALSE"].distinct) == (1, 1, 1)
 
 
-def test_a_full_value_is_never_that_of_another_row(database):
+def test_a_full_value_of_a_changed_row_is_refused(database):
     database.execute("CREATE TABLE long(id INTEGER PRIMARY KEY, t TEXT)")
     database.execute("INSERT INTO long VALUES (2, printf('%.999c', 'b')), (3, printf('%.999c', 'c'))")
     page = read_page(database, PageQuery("long"), read_schema(database).relation("long"))
@@ -175,7 +175,7 @@ def test_a_full_value_is_never_that_of_another_row(database):
         read_value(database, page, 1, 1)
 
 
-def test_any_of_a_strict_table_is_compared_as_it_is_typed(embedded):
+def test_filters_on_columns_of_type_any(embedded):
     embedded.execute("CREATE TABLE strict(id INTEGER PRIMARY KEY, a ANY) STRICT")
     embedded.execute("INSERT INTO strict VALUES (1, '5'), (2, 5)")
     relation = read_schema(embedded).relation("strict")

@@ -1,4 +1,4 @@
-"""What the columns of a table hold, against pandas and by hand."""
+"""Profiles of tables, compared with pandas and with values computed by hand."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import pandas as pd
 import pytest
 
 from pipemagic.errors import AnswerTimeout, ParameterError, StatementError, UnknownName
-from pipemagic.explore.profile import BINS, Common, profile
-from pipemagic.explore.schema import read_relation, read_schema
+from pipemagic.explore import round_trip
+from pipemagic.explore.profile import BINS, profile
+from pipemagic.explore.profile_result import ValueCount
+from pipemagic.explore.schema_reader import read_relation, read_schema
 
 HOSTILE = """sel'ect "<script>alert(1)</script> 😀 é"""
 QUOTED = '"' + HOSTILE.replace('"', '""') + '"'
@@ -29,7 +31,7 @@ def mixed(database):
     return database
 
 
-def test_numbers_are_those_of_pandas(embedded):
+def test_figures_equal_those_of_pandas(embedded):
     random = np.random.default_rng(1)
     frame = pd.DataFrame({
         "i": random.integers(-50, 50, 137), "f": random.normal(size=137), "one": np.repeat(7, 137),
@@ -37,13 +39,13 @@ def test_numbers_are_those_of_pandas(embedded):
     })  # fmt: skip
     embedded.load(frame, "t")
     found = profile(embedded, "t").frame.set_index("column")
-    told = frame.describe()
+    described = frame.describe()
     for name in frame:
-        assert found.loc[name, "count"] == told.loc["count", name]
+        assert found.loc[name, "count"] == described.loc["count", name]
         assert found.loc[name, "nulls"] == frame[name].isna().sum()
         assert found.loc[name, "distinct"] == frame[name].nunique()
         for figure in ("min", "25%", "50%", "75%", "max", "mean"):
-            assert math.isclose(found.loc[name, figure], told.loc[figure, name], rel_tol=1e-12), (name, figure)
+            assert math.isclose(found.loc[name, figure], described.loc[figure, name], rel_tol=1e-12), (name, figure)
     assert found.loc["i", "top count"] == frame["i"].value_counts().max()
 
 
@@ -54,7 +56,7 @@ def test_quartiles_of_few_numbers(embedded, size):
     assert profile(embedded, "t")["v"].quartiles == tuple(squares.quantile([0.25, 0.5, 0.75]))
 
 
-def test_every_type_by_itself(mixed):
+def test_columns_of_each_type(mixed):
     found = profile(mixed, "m")
     anything = found["any"]
     assert anything.stored == {"integer": 1, "real": 2, "text": 1, "blob": 1}
@@ -68,16 +70,16 @@ def test_every_type_by_itself(mixed):
     assert day.bins == (3, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1)
     text = found["t"]
     assert (text.kind, text.distinct, text.minimum, text.maximum, text.quartiles[1]) == ("text", 3, "", "b", None)
-    assert text.common[1] == Common("b", 2)
+    assert text.common[1] == ValueCount("b", 2)
     void = found["void"]
     assert (void.kind, void.nulls, void.count, void.common, void.bins) == ("empty", 6, 0, (), ())
     assert (void.minimum, void.mean, void.quartiles) == (None, None, (None, None, None))
     blob = found["b"]
     assert (blob.kind, blob.distinct, blob.minimum) == ("blob", 3, b"")
-    assert blob.common == (Common(b"", 2), Common(bytes(20), 1, whole=False), Common(b"\x00\xff", 1))
+    assert blob.common == (ValueCount(b"", 2), ValueCount(bytes(20), 1, complete=False), ValueCount(b"\x00\xff", 1))
 
 
-def test_numbers_at_the_edge(database):
+def test_very_large_and_infinite_numbers(database):
     database.execute("CREATE TABLE t (big INT, wide REAL, infinite REAL, both REAL)")
     database.execute("""INSERT INTO t VALUES (9223372036854775807, 1.7e308, 1, 9e999),
         (9223372036854775806, -1.7e308, 9e999, -9e999), (-9223372036854775807 - 1, 0, 2, 0)""")
@@ -98,17 +100,17 @@ def test_numbers_at_the_edge(database):
         ("(1.7e308), (-1.7e308)", 0.0), ("(1.5), (2)", 1.75), ("(9e999), (9e999)", math.inf),
     ],
 )  # fmt: skip
-def test_the_middle_of_far_numbers(embedded, numbers, middle):
+def test_medians_of_two_numbers(embedded, numbers, middle):
     embedded.execute("CREATE TABLE t (a)")
     embedded.execute(f"INSERT INTO t VALUES {numbers}")
     assert profile(embedded, "t")["a"].quartiles[1] == middle
 
 
-def test_long_values_are_cut(embedded):
+def test_long_values_are_truncated(embedded):
     embedded.execute("CREATE TABLE t (a)")
     embedded.execute("INSERT INTO t VALUES (?)", ["é" * 1_000_000])
     (one,) = profile(embedded, "t")["a"].common
-    assert one == Common("é" * 100, 1, whole=False)
+    assert one == ValueCount("é" * 100, 1, complete=False)
     assert len(str(profile(embedded, "t"))) < 300
 
 
@@ -121,13 +123,13 @@ def test_an_empty_table(database):
 
 
 def test_views_keyed_tables_and_hostile_names(database):
-    # Names that the statement itself uses must not be taken for its own.
+    # Tables may have the names that the statement uses.
     for table, kind in ((HOSTILE, ""), ("g", "WITHOUT ROWID"), ("s", "")):
         name = '"' + table.replace('"', '""') + '"'
         database.execute(f"CREATE TABLE {name} ({QUOTED} TEXT PRIMARY KEY, v, n INT) {kind}")
         database.execute(f"INSERT INTO {name} VALUES ('<b>x</b>', NULL, 4)")
         found = profile(database, table)
-        assert found[HOSTILE].common == (Common("<b>x</b>", 1),)
+        assert found[HOSTILE].common == (ValueCount("<b>x</b>", 1),)
         assert (found["v"].nulls, found["n"].mean) == (1, 4.0)
         html = found._repr_html_()
         assert "<script>" not in html
@@ -137,7 +139,7 @@ def test_views_keyed_tables_and_hostile_names(database):
     assert profile(database, "O")["n"].minimum == 8
 
 
-def test_some_columns_only(mixed):
+def test_selected_columns(mixed):
     assert [column.name for column in profile(mixed, "m", ["T", "id"]).columns] == ["t", "id"]
     with pytest.raises(UnknownName, match="table m has no column 'dai'\ndid you mean day"):
         profile(mixed, "m", ["dai"])
@@ -149,7 +151,7 @@ def test_some_columns_only(mixed):
 
 def test_a_broken_view(embedded):
     embedded.execute("CREATE VIEW v AS SELECT * FROM nowhere")
-    with pytest.raises(UnknownName, match="cannot be told: no such table"):
+    with pytest.raises(UnknownName, match="cannot read the columns of v: no such table"):
         profile(embedded, "v")
 
 
@@ -168,31 +170,29 @@ def test_five_hundred_columns_in_one_round_trip(server, request, count_requests)
     assert len(str(found).splitlines()) == 502
 
 
-def test_a_write_in_between_is_told(embedded, monkeypatch):
+def test_a_write_during_the_profile_is_noted(embedded, monkeypatch):
     embedded.execute("CREATE TABLE t (a)")
-    assert not profile(embedded, "t").moved
-    from pipemagic.explore import asking
-
-    monkeypatch.setattr(asking, "_VERSIONS", "SELECT 1, random()")
+    assert not profile(embedded, "t").inconsistent
+    monkeypatch.setattr(round_trip, "_VERSIONS", "SELECT 1, random()")
     found = profile(embedded, "t")
-    assert found.moved
-    assert str(found).endswith("The database was written to meanwhile: the figures may be of different moments.")
-    assert "written to meanwhile" in found._repr_html_()
+    assert found.inconsistent
+    assert str(found).endswith(round_trip.INCONSISTENT)
+    assert round_trip.INCONSISTENT in found._repr_html_()
 
 
-def test_a_server_that_takes_too_long(embedded, monkeypatch):
+def test_the_hint_after_a_timeout(embedded, monkeypatch):
     embedded.execute("CREATE TABLE t (a)")
     relation = read_relation(embedded, "t")
 
     def too_late(*_args, **_options):
-        raise AnswerTimeout("it did not answer in time", hint="look before you run it again")
+        raise AnswerTimeout("it did not respond in time", hint="check the data before you run it again")
 
     monkeypatch.setattr(embedded.transport, "post", too_late)
-    with pytest.raises(AnswerTimeout, match="look at fewer columns at once with --columns"):
+    with pytest.raises(AnswerTimeout, match="profile fewer columns at once with --columns"):
         profile(embedded, relation)
 
 
-def test_the_text_is_stable_and_told_apart(mixed):
+def test_the_text_form(mixed):
     lines = str(profile(mixed, "m")).splitlines()
     assert lines[0] == "m: 6 rows, 6 columns"
     assert lines[1].split() == ["column", "type", "nulls", "distinct", "min", "25%", "50%", "75%", "max", "mean"]
@@ -203,7 +203,7 @@ def test_the_text_is_stable_and_told_apart(mixed):
     assert str(profile(mixed, "m")) == "\n".join(lines)
 
 
-def test_the_shape_of_many_numbers(embedded):
+def test_histograms(embedded):
     embedded.execute(f"CREATE TABLE t AS SELECT j.value AS v FROM json_each('{list(range(120))}') AS j")
     found = profile(embedded, "t")
     assert found["v"].bins == (10,) * BINS
@@ -218,13 +218,13 @@ def test_large_numbers_have_separators(embedded):
     )
     found = profile(embedded, "t")
     for shown in (str(found), found._repr_html_()):
-        for words in ("20,000 rows", "20,000,000", "10,000,500", "×20,000"):
-            assert words in shown
+        for number in ("20,000 rows", "20,000,000", "10,000,500", "×20,000"):
+            assert number in shown
         assert "2,026" not in shown
     assert "19,500 (97.5 %)" in found._repr_html_()
 
 
-def test_a_schema_that_is_known_saves_the_look_at_the_columns(mixed, count_requests):
+def test_a_known_schema_saves_a_round_trip(mixed, count_requests):
     known = read_schema(mixed)
     sent = count_requests(mixed)
     first = profile(mixed, "M", known=known)
@@ -237,7 +237,7 @@ def test_a_schema_that_is_known_saves_the_look_at_the_columns(mixed, count_reque
     "change",
     ["ADD COLUMN new DEFAULT 7", "DROP COLUMN void", "RENAME COLUMN any TO some"],
 )
-def test_a_schema_that_no_longer_holds_is_found_out(mixed, change):
+def test_an_outdated_schema_is_detected(mixed, change):
     known = read_schema(mixed)
     mixed.execute(f"ALTER TABLE m {change}")
     columns = [column.name for column in read_relation(mixed, "m").columns]
@@ -245,7 +245,7 @@ def test_a_schema_that_no_longer_holds_is_found_out(mixed, change):
     assert profile(mixed, "m", columns[-1:], known=known).columns[0].name == columns[-1]
 
 
-def test_tables_that_came_and_went_since_the_schema_was_read(mixed):
+def test_tables_renamed_since_the_schema_was_read(mixed):
     known = read_schema(mixed)
     mixed.execute("ALTER TABLE m RENAME TO n")
     assert profile(mixed, "n", known=known).rows == 6
@@ -255,7 +255,7 @@ def test_tables_that_came_and_went_since_the_schema_was_read(mixed):
         profile(mixed, "n", ["nope"], known=known)
 
 
-def test_only_some_rows(mixed):
+def test_rows_selected_by_a_condition(mixed):
     found = profile(mixed, "m", where="m.id < 4 AND t <> 'b' -- the first ones")
     assert (found.rows, found["id"].maximum) == (2, 2)
     assert str(found).startswith("m where m.id < 4 AND t <> 'b' -- the first ones: 2 rows, 6 columns\n")
@@ -275,7 +275,7 @@ def test_parameters_of_a_condition(database):
 
 
 @pytest.mark.parametrize("known", [False, True])
-def test_a_wrong_condition(embedded, known):
+def test_an_invalid_condition(embedded, known):
     embedded.execute("CREATE TABLE t (a)")
     schema = read_schema(embedded) if known else None
     with pytest.raises(StatementError, match="no such column: nope"):

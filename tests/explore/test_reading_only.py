@@ -1,4 +1,4 @@
-"""All questions with a token that only reads, which makes sure that none of them writes."""
+"""Explore functions with a read-only token, which shows that none of them writes."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ import pytest
 from pipemagic.client.database import Database
 from pipemagic.explore.check import check
 from pipemagic.explore.diff import diff
-from pipemagic.explore.listing import columns, tables
+from pipemagic.explore.listing import columns, ddl, tables
 from pipemagic.explore.profile import profile
-from pipemagic.explore.script import script
 
 
 @pytest.mark.parametrize("server", ["embedded", "sqld"])
-def test_a_token_that_only_reads_is_enough(server, request):
+def test_a_read_only_token_is_sufficient(server, request):
     if server == "sqld":
         made = request.getfixturevalue("sqld_database")
         writer, reader = Database(made.url, made.token), Database(made.url, made.mint(a="ro"))
@@ -25,10 +24,10 @@ def test_a_token_that_only_reads_is_enough(server, request):
         "INSERT INTO city VALUES (1, 'Oslo'), (2, 'Bonn')",
         "INSERT INTO visit VALUES (1, '2024-01-01')",
     ])  # fmt: skip
-    reader.read_only = True  # nor does the client take any of it for a write
+    reader.read_only = True  # the client classifies none of it as a write
     assert tables(reader, rows=True)["rows"].tolist() == [2, 1]
     assert columns(reader, "visit")["column"].tolist() == ["city", "day"]
-    assert str(script(reader, "city")).startswith("CREATE TABLE city")
+    assert str(ddl(reader, "city")).startswith("CREATE TABLE city")
     assert profile(reader, "city")["name"].distinct == 2
     assert check(reader, "visit", foreign_keys=True, references={"city": ("city", "id")}, unique=["day"]).rows == 1
     assert diff(reader, "city", "SELECT * FROM city WHERE id = 1", key=["id"]).only_a_count == 1

@@ -1,4 +1,4 @@
-"""Reading the schema: everything a table is made of, on every server."""
+"""Read the schema, with columns, keys, indexes and triggers, on every server."""
 
 from __future__ import annotations
 
@@ -6,17 +6,8 @@ import pytest
 from waiting import Stopwatch
 
 from pipemagic.errors import UnknownName
-from pipemagic.explore.schema import (
-    Column,
-    ForeignKey,
-    IndexColumn,
-    Relation,
-    Trigger,
-    names,
-    read_relation,
-    read_schema,
-    schema_version,
-)
+from pipemagic.explore.schema import Column, ForeignKey, IndexColumn, Relation, Trigger
+from pipemagic.explore.schema_reader import names, read_relation, read_schema, schema_version
 
 HOSTILE = """sel'ect "<script>alert(1)</script> 😀 é"""
 QUOTED = '"' + HOSTILE.replace('"', '""') + '"'
@@ -78,7 +69,7 @@ def test_the_keys(filled):
     assert schema.relation("keyed").primary_key == ("b", "a")
     assert schema.relation("keyed").without_rowid
     assert not schema.relation("keyed").column("a").nullable
-    assert schema.relation("loose").column("a").nullable  # SQLite keeps that mistake of its youth
+    assert schema.relation("loose").column("a").nullable  # a bug that SQLite keeps for compatibility
     assert not schema.relation("loose").without_rowid
     assert schema.relation("typed").strict
     assert not schema.relation("typed").column("a").nullable
@@ -104,17 +95,17 @@ def test_the_indexes_and_triggers(filled):
     )
 
 
-def test_a_view_whose_table_is_gone_hides_nothing_else(filled):
+def test_a_broken_view_does_not_affect_other_views(filled):
     filled.execute("CREATE VIEW broken AS SELECT * FROM nowhere")
     schema = read_schema(filled)
     assert "nowhere" in schema.relation("broken").broken
     assert [column.name for column in schema.relation("big").columns] == ["id", "name", "area"]
     assert schema.relation("big").broken == ""
-    with pytest.raises(UnknownName, match=r"the columns of broken cannot be told: no such table: main\.nowhere$"):
+    with pytest.raises(UnknownName, match=r"cannot read the columns of broken: no such table: main\.nowhere$"):
         schema.relation("broken").column("x")
 
 
-def test_virtual_tables_and_what_serves_them(database):
+def test_virtual_tables_and_their_shadow_tables(database):
     database.execute("CREATE VIRTUAL TABLE words USING fts5(body)")
     schema = read_schema(database)
     assert [(one.name, one.kind) for one in schema.tables] == [("words", "virtual")]
@@ -123,7 +114,7 @@ def test_virtual_tables_and_what_serves_them(database):
     assert names(database) == ["words"]
 
 
-def test_the_table_of_a_vector_index_is_none_of_the_users(on_sqld):
+def test_the_internal_table_of_a_vector_index_is_left_out(on_sqld):
     on_sqld.execute("CREATE TABLE vec (id INTEGER PRIMARY KEY, e F32_BLOB(3))")
     on_sqld.execute("CREATE INDEX near ON vec (libsql_vector_idx(e))")
     assert [one.name for one in read_schema(on_sqld).tables] == ["vec"]
@@ -134,7 +125,7 @@ def test_an_empty_database(database):
     assert names(database) == []
 
 
-def test_the_version_moves_with_the_schema_only(database):
+def test_the_version_changes_only_with_the_schema(database):
     database.execute("CREATE TABLE t (a)")
     before = schema_version(database)
     database.execute("INSERT INTO t VALUES (1)")
@@ -147,7 +138,7 @@ def test_the_version_moves_with_the_schema_only(database):
     ("wrong", "hint"),
     [("citi", "did you mean city?"), ("VISITS", "did you mean visit?"), ("no\0", "%pipedb tables"), ("", "%pipedb")],
 )
-def test_a_wrong_name_of_a_table(filled, wrong, hint):
+def test_an_unknown_table(filled, wrong, hint):
     with pytest.raises(UnknownName, match="there is no table or view") as caught:
         read_relation(filled, wrong)
     assert hint in caught.value.hint
@@ -156,14 +147,14 @@ def test_a_wrong_name_of_a_table(filled, wrong, hint):
     assert again.value.hint == caught.value.hint
 
 
-def test_a_wrong_name_of_a_column():
+def test_an_unknown_column():
     relation = Relation("city", columns=(Column("Name"), Column("area")))
     assert relation.column("NAME").name == "Name"
     with pytest.raises(UnknownName, match="table city has no column 'nam'\ndid you mean Name"):
         relation.column("nam")
 
 
-def test_a_token_that_only_reads_is_enough(embedded, read_only):
+def test_a_read_only_token_is_enough(embedded, read_only):
     embedded.execute("CREATE TABLE t (a)")
     assert [one.name for one in read_schema(read_only).tables] == ["t"]
     assert schema_version(read_only) == schema_version(embedded)

@@ -1,4 +1,4 @@
-"""Clocks that jump: the windows go by the steady clock, tokens by the wall clock, and nothing is lost."""
+"""Jumps of the clocks: windows use the monotonic clock, tokens the wall clock, and no data is lost."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_jump_of_the_wall_clock_ends_no_stream_and_no_transaction(service, clo
     assert db.run("SELECT a FROM t").rows() == [["1"], ["2"]]
 
 
-def test_the_windows_go_by_the_steady_clock_alone(service, clocks):
+def test_the_windows_use_only_the_monotonic_clock(service, clocks):
     clock, wall = clocks
     db = caller_of(service, "db")
     stream = db.post(execute("SELECT 1"))
@@ -52,13 +52,13 @@ def test_the_windows_go_by_the_steady_clock_alone(service, clocks):
     assert db.post(execute("SELECT 1"), baton=stream.baton).body["code"] == "STREAM_EXPIRED"
 
 
-def test_a_token_is_judged_by_the_wall_clock_at_each_request(service, clocks):
+def test_a_token_is_checked_by_the_wall_clock_at_each_request(service, clocks):
     clock, wall = clocks
     db = caller_of(service, "db")
     record = service.catalog.database("local", "db")
     db.token = service.tokens.issue_database(record, read_only=False, expires_in=DAY, subject="ada")
     assert db.run("SELECT 1").codes == ["ok", "ok"]
-    clock.advance(10 * DAY)  # says nothing about the date
+    clock.advance(10 * DAY)  # does not change the date
     assert db.run("SELECT 1").codes == ["ok", "ok"]
     wall.advance(DAY + 1)
     assert db.post(execute("SELECT 1"), CLOSE).status == 401
@@ -66,7 +66,7 @@ def test_a_token_is_judged_by_the_wall_clock_at_each_request(service, clocks):
     assert db.run("SELECT 1").codes == ["ok", "ok"]
 
 
-def test_what_was_made_in_the_future_is_listed_and_deleted(service, clocks):
+def test_items_with_a_creation_time_in_the_future_are_listed_and_deleted(service, clocks):
     _, wall = clocks
     wall.advance(400 * DAY)
     caller_of(service, "late")
@@ -77,7 +77,7 @@ def test_what_was_made_in_the_future_is_listed_and_deleted(service, clocks):
     assert {one.name for one in service.catalog.databases("local")} == {"early"}
 
 
-def test_commits_keep_counting_up_whatever_the_wall_clock_says(tmp_path, clocks):
+def test_commit_numbers_grow_after_jumps_of_the_wall_clock(tmp_path, clocks):
     clock, wall = clocks
     indexes = []
     for jump in (0, -900 * DAY, 1800 * DAY):

@@ -1,4 +1,4 @@
-"""Damaged files: a clear error where the damage is, and everything else goes on."""
+"""Damaged files: the damaged database reports an error, and the others work."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DAMAGE_CODES = {"SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_IOERR", "SQL_INPUT_ER
 
 @pytest.fixture
 def folder(tmp_path):
-    """A closed data folder with two databases of 200 rows each."""
+    """Return a closed data folder with two databases of 200 rows each."""
     service = Service(tmp_path / "data")
     service.catalog.create_group("local", "default", "ams")
     for name in ("one", "two"):
@@ -90,7 +90,7 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
-def test_a_damaged_database_is_named_and_the_others_go_on(folder, start, damage):
+def test_a_damaged_database_is_named_and_the_others_continue(folder, start, damage):
     damage(path_of(folder, "one"))
     service = start()
     db, other = caller_of(service, "one"), caller_of(service, "two")
@@ -100,17 +100,17 @@ def test_a_damaged_database_is_named_and_the_others_go_on(folder, start, damage)
         )
         if answer.status == 200:
             assert answer.codes[-1] == "ok"
-            told = DAMAGE_CODES & set(answer.codes)
-            assert told or answer.rows(2) != [["ok"]]
+            reported = DAMAGE_CODES & set(answer.codes)
+            assert reported or answer.rows(2) != [["ok"]]
         else:
             assert (answer.status, answer.body["code"]) == (503, "FILE_DAMAGED")
             assert "put a copy of the file back" in answer.body["error"]
         assert other.run(READ_ALL).rows() == [["200", "200000"]]
         assert set(other.run("INSERT INTO t(b) VALUES ('x')", "DELETE FROM t WHERE b = 'x'").codes) == {"ok"}
-    service.catalog.delete_database("local", "one")  # the way out
+    service.catalog.delete_database("local", "one")  # a damaged database can be deleted
 
 
-def test_a_copy_put_back_mends_a_damaged_database(folder, start):
+def test_restoring_a_copy_repairs_a_damaged_database(folder, start):
     path = path_of(folder, "one")
     shutil.copy(path, path.with_suffix(".copy"))
     path.write_bytes(b"?" * 9000)
@@ -143,7 +143,7 @@ def test_a_file_that_is_damaged_while_it_is_in_use(start, seed):
     assert other.run(READ_ALL, "PRAGMA integrity_check").rows(1) == [["ok"]]
 
 
-def test_a_catalog_that_is_none_is_told_at_the_start(folder):
+def test_an_invalid_catalog_is_reported_at_the_start(folder):
     (folder / "catalog.sqlite").write_bytes(b"not a catalog " * 1000)
     with pytest.raises(ServiceError, match=r"catalog\.sqlite is damaged") as caught:
         Service(folder)
@@ -152,7 +152,7 @@ def test_a_catalog_that_is_none_is_told_at_the_start(folder):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_catalog_that_is_damaged_somewhere_never_takes_the_databases_with_it(folder, seed):
+def test_a_damaged_catalog_does_not_damage_the_databases(folder, seed):
     before = {path.parent.name: path.read_bytes() for path in (folder / "databases").glob("*/primary.sqlite")}
     chance = random.Random(seed)
     path = folder / "catalog.sqlite"
@@ -166,7 +166,7 @@ def test_a_catalog_that_is_damaged_somewhere_never_takes_the_databases_with_it(f
 
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory):
-    """The folder of a service that was killed after 42 commits."""
+    """Return the folder of a service that was killed after 42 commits."""
     folder = tmp_path_factory.mktemp("killed") / "data"
     with serve(folder) as served, served.database("one") as db:
         db.run("CREATE TABLE t(a INTEGER PRIMARY KEY, b)", "CREATE TABLE pairs(a)")
@@ -181,8 +181,8 @@ def killed(tmp_path_factory):
 
 
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.3, 0.5, 0.9, 0.999])
-def test_a_write_ahead_log_that_was_cut_gives_whole_transactions(tmp_path, killed, share):
-    """As after a loss of power that the disk's promises did not survive: a prefix of the commits, each whole."""
+def test_a_truncated_write_ahead_log_holds_complete_transactions(tmp_path, killed, share):
+    """After a power failure that loses synchronized data, the file holds a prefix of the commits, each complete."""
     folder = tmp_path / "data"
     shutil.copytree(killed, folder)
     wal = path_of(folder, "one").with_name("primary.sqlite-wal")
@@ -192,7 +192,7 @@ def test_a_write_ahead_log_that_was_cut_gives_whole_transactions(tmp_path, kille
         db = caller_of(service, "one")
         tables = db.run("SELECT name FROM sqlite_master").rows()
         if share < 0.3 and ["pairs"] not in tables:
-            return  # even the first commits were cut off
+            return  # the first commits are lost, too
         found = [int(a) for (a,) in db.run("SELECT a FROM t ORDER BY a").rows()]
         assert found == list(range(1, len(found) + 1))
         assert [int(a) for (a,) in db.run("SELECT a FROM pairs ORDER BY a").rows()] == found

@@ -1,4 +1,4 @@
-"""A disk that is full or read-only: a clear error, nothing lost, the other databases go on."""
+"""A full or read-only disk: writes report an error, no data is lost, and the other databases work."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def service(disk):
     service = Service(disk / "data")
     service.catalog.create_group("local", "default", "ams")
     yield service
-    service.close()  # closing twice is fine
+    service.close()  # a second close does nothing
 
 
 def count(db):
@@ -59,12 +59,12 @@ def manage(service, method, path, body=None):
     return response.status, json.loads(response.read())
 
 
-def test_a_full_disk_fails_the_write_alone(service, disk):
+def test_a_full_disk_fails_only_the_write(service, disk):
     db, other = caller_of(service, "one"), caller_of(service, "two")
     for one in (db, other):
         one.run("CREATE TABLE t(a INTEGER PRIMARY KEY, b)", ROW)
     stream = other.post(execute("BEGIN"), execute("SELECT count(*) FROM t"))
-    ballast = disk / "ballast"  # as people keep it, to have room for mending
+    ballast = disk / "ballast"  # deleted later to free space for the repair
     ballast.write_bytes(bytes(MEGABYTES // 3 * 1024 * 1024))
     written = 1
     for _ in range(2 * MEGABYTES * 50):
@@ -76,7 +76,7 @@ def test_a_full_disk_fails_the_write_alone(service, disk):
     assert "full" in answer.error()["message"]
     filler = fill(disk)
     assert db.run(ROW).codes[0] == "SQLITE_FULL"
-    assert count(db) == written  # reading needs no room
+    assert count(db) == written  # reading needs no space
     assert other.post(execute("SELECT count(*) FROM t"), baton=stream.baton).rows() == [["1"]]
     filler.unlink()
     ballast.unlink()
@@ -86,7 +86,7 @@ def test_a_full_disk_fails_the_write_alone(service, disk):
     assert set(other.run(ROW).codes) == {"ok"}
 
 
-def test_a_transaction_that_met_a_full_disk_is_rolled_back_as_a_whole(service, disk):
+def test_a_transaction_on_a_full_disk_is_rolled_back_completely(service, disk):
     db = caller_of(service, "one")
     db.run("CREATE TABLE t(a INTEGER PRIMARY KEY, b)", ROW)
     filler = fill(disk)
@@ -99,7 +99,7 @@ def test_a_transaction_that_met_a_full_disk_is_rolled_back_as_a_whole(service, d
     assert set(db.run(ROW).codes) == {"ok"}
 
 
-def test_a_service_on_a_full_disk_ends_properly_and_starts_again(service, disk):
+def test_a_service_on_a_full_disk_stops_cleanly_and_restarts(service, disk):
     databases = [caller_of(service, name) for name in ("one", "two")]
     for db in databases:
         db.run("CREATE TABLE t(a INTEGER PRIMARY KEY, b)", ROW)
@@ -117,7 +117,7 @@ def test_a_service_on_a_full_disk_ends_properly_and_starts_again(service, disk):
         again.close()
 
 
-def test_a_commit_counts_though_its_number_cannot_be_written_down(tmp_path):
+def test_a_commit_is_kept_although_its_number_cannot_be_stored(tmp_path):
     full, written = [True], []
 
     def reserve(index):
@@ -138,9 +138,9 @@ def test_a_commit_counts_though_its_number_cannot_be_written_down(tmp_path):
     database.close()
 
 
-def test_the_management_interface_says_that_the_disk_is_full(service, disk):
+def test_the_management_interface_reports_a_full_disk(service, disk):
     filler = fill(disk)
-    for number in range(60):  # the write-ahead log has some room of its own
+    for number in range(60):  # the write-ahead log has some space left
         status, body = manage(service, "POST", "/databases", {"name": f"db{number}", "group": "default"})
         if status != 200:
             break
@@ -151,8 +151,8 @@ def test_the_management_interface_says_that_the_disk_is_full(service, disk):
     assert not any(path.name == f"db{number}" for path in (disk / "data" / "databases").glob("*"))
 
 
-def test_health_says_that_a_disk_is_full_or_read_only_until_it_is_not(disk):
-    times = itertools.count(0.0, 10.0)  # each look is a new one
+def test_health_reports_a_full_or_read_only_disk(disk):
+    times = itertools.count(0.0, 10.0)  # beyond the time for which a result is cached
     service = Service(disk / "data", clock=lambda: next(times))
 
     def health():
@@ -171,8 +171,8 @@ def test_health_says_that_a_disk_is_full_or_read_only_until_it_is_not(disk):
         service.close()
 
 
-def test_a_database_that_cannot_be_made_for_want_of_room_can_be_made_later(service, disk):
-    db = caller_of(service, "one")  # its file is made by its first use
+def test_a_database_that_cannot_be_created_on_a_full_disk_can_be_created_later(service, disk):
+    db = caller_of(service, "one")  # its first use creates the file
     filler = fill(disk)
     answer = db.post(execute("SELECT 1"), CLOSE)
     assert answer.status in (200, 507), answer.body
@@ -212,7 +212,7 @@ def limit_file_size():
     resource.setrlimit(resource.RLIMIT_FSIZE, (2_000_000, 2_000_000))
 
 
-def test_files_that_may_not_grow_need_no_privilege_to_test(tmp_path):
+def test_writes_beyond_a_limit_of_the_file_size_fail_and_the_rest_is_kept(tmp_path):
     with (
         serve(tmp_path / "data", "--port", "0", prepare=limit_file_size) as service,
         service.database("one") as db,
@@ -235,7 +235,7 @@ def test_files_that_may_not_grow_need_no_privilege_to_test(tmp_path):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes of files")
-def test_a_data_folder_that_cannot_be_written_is_told_at_the_start(tmp_path):
+def test_a_data_folder_that_cannot_be_written_is_reported_at_the_start(tmp_path):
     folder = tmp_path / "data"
     with serve(folder):
         pass

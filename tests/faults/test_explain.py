@@ -1,11 +1,11 @@
-"""EXPLAIN of what fires triggers, again and again, while the schema changes: SQLite's own memory is at stake."""
+"""Repeated EXPLAIN of statements that fire triggers while the schema changes, which could corrupt SQLite's memory."""
 
 from __future__ import annotations
 
 from served import serve
 
 
-def test_explain_of_a_statement_whose_trigger_is_another_one_by_then(tmp_path) -> None:
+def test_explain_of_a_statement_whose_trigger_was_recreated(tmp_path) -> None:
     with serve(tmp_path / "data") as service, service.database("flights") as database:
         for columns in ("v", "v, w, x") * 5:
             database.run(

@@ -1,4 +1,4 @@
-"""Out of file handles: those who come get a clear error, those who are there go on, and it passes."""
+"""Exhausted file handles: new connections get an error, existing ones work, and the service recovers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def few_handles():
     resource.setrlimit(resource.RLIMIT_NOFILE, (HANDLES, HANDLES))
 
 
-def test_streams_beyond_the_handles_are_refused_and_the_others_go_on(tmp_path):
+def test_streams_beyond_the_handles_are_refused_and_the_others_continue(tmp_path):
     with serve(tmp_path / "data", "--port", "0", prepare=few_handles) as service, service.database("db") as db:
         db.run("CREATE TABLE t(a)", "INSERT INTO t VALUES (1)")
         batons = []
@@ -38,13 +38,13 @@ def test_streams_beyond_the_handles_are_refused_and_the_others_go_on(tmp_path):
 def test_connections_beyond_the_handles_are_refused_and_later_ones_are_served(tmp_path):
     with serve(tmp_path / "data", "--port", "0", prepare=few_handles) as service, service.database("db") as db:
         db.run("CREATE TABLE t(a)")
-        crowd = [socket.create_connection(("127.0.0.1", service.port)) for _ in range(2 * HANDLES)]
+        connections = [socket.create_connection(("127.0.0.1", service.port)) for _ in range(2 * HANDLES)]
         try:
             db.run("INSERT INTO t VALUES (1)")
         finally:
-            for one in crowd:
+            for one in connections:
                 one.close()
         with service.database("db") as again:
-            until(lambda: again.post("SELECT 1").status_code != 503)  # first it gets rid of the crowd
+            until(lambda: again.post("SELECT 1").status_code != 503)  # until it has closed the other connections
             assert again.rows("SELECT a FROM t") == [("1",)]
         assert service.process.poll() is None

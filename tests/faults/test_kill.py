@@ -1,6 +1,6 @@
-"""`kill -9` at random moments: every acknowledged commit is there, the catalog holds, replicas converge.
+"""`kill -9` at random moments: every acknowledged commit is kept, the catalog is consistent, replicas converge.
 
-The suite kills four times, the long form 50 times.
+The service is killed four times, with ``pytest -m soak`` 50 times.
 
 ``PIPEMAGIC_KILL_SEED`` repeats a run; the seed is printed.
 """
@@ -25,13 +25,13 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="there is no kill -9 
 
 SEED = int(os.environ.get("PIPEMAGIC_KILL_SEED", "0")) or random.SystemRandom().randrange(1, 2**32)
 LONGEST = 0.25  # seconds of writing before a kill
-CONVERGE = 20.0  # seconds for a replica to follow
+CONVERGE = 20.0  # seconds for a replica to catch up
 NAMES = ("one", "two", "three")
 SECOND_LOCATION = "fra"
 
 
 class Writer(threading.Thread):
-    """Writes to one database in turn in several manners, until nobody answers.
+    """Write to one database in several ways, until the service stops responding.
 
     Row ``n`` is `sure` when its commit was acknowledged. Every manner writes its rows as a whole: those of
     one ``unit``.
@@ -86,7 +86,7 @@ def insert(unit: int, number: int) -> str:
 
 
 class Manager(threading.Thread):
-    """Creates and deletes databases, until nobody answers."""
+    """Create and delete databases, until the service stops responding."""
 
     def __init__(self, service: Served, there: set[str], gone: set[str], first: int) -> None:
         super().__init__(name="manager")
@@ -111,14 +111,14 @@ class Manager(threading.Thread):
         self.there.add(name)
 
     def delete(self, name: str) -> None:
-        self.there.discard(name)  # while the request is under way, nobody knows
+        self.there.discard(name)  # unknown while the request is pending
         answer = self.service.manage("DELETE", f"/databases/{name}")
         assert answer.status_code == 200, answer.text
         self.gone.add(name)
 
 
 class Play:
-    """What is known for sure over all the kills."""
+    """The state that is certain after all kills."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -179,7 +179,7 @@ class Play:
                 assert replica.rows("PRAGMA integrity_check") == [("ok",)]
 
     def check_files(self) -> None:
-        """Look into the closed folder: the catalog is sound and there are no files of what is gone."""
+        """Check the closed folder: the catalog is valid, and files of deleted databases are removed."""
         catalog = apsw.Connection(str(self.folder / "catalog.sqlite"))
         assert catalog.pragma("integrity_check") == "ok"
         assert not list(catalog.execute("PRAGMA foreign_key_check"))

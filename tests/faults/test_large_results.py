@@ -1,4 +1,4 @@
-"""The embedded service dies while a large result comes by cursor: nothing half is given, and the next cell works."""
+"""The service is killed while a cursor sends a large result: no partial result is returned, and the next cell works."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pipemagic.session import Session
 from pipemagic.session.connection import RunOptions
 
 LARGE = """WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 150)
-    SELECT n, hex(zeroblob(500000)) AS t FROM c"""  # 150 MB, of which an answer may hold 128
+    SELECT n, hex(zeroblob(500000)) AS t FROM c"""  # 150 MB, more than the 128 MB of a response
 
 
-def test_a_service_that_dies_in_the_middle_of_a_large_result(tmp_path) -> None:
+def test_killing_the_service_during_a_large_result_is_an_error(tmp_path) -> None:
     port = str(free_port())
     with Session() as session:
         with serve(tmp_path / "data", "--port", port) as service:

@@ -1,4 +1,4 @@
-"""Many clients and many open streams at once; the figures are printed (``pytest -s``)."""
+"""Many concurrent clients and open streams; the measurements are printed (``pytest -s``)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STREAMS, MEMORY = 500, 256 * 1024  # bytes each
 CLIENTS, DATABASES = 200, 4
 
 
-def test_500_open_streams_take_little_memory_and_all_go_on(tmp_path):
+def test_500_open_streams_take_little_memory_and_all_continue(tmp_path):
     with serve(tmp_path / "data", "--port", "0") as service, service.database("db") as db:
         db.run("CREATE TABLE t(a INTEGER PRIMARY KEY, b TEXT)", "INSERT INTO t VALUES (1, 'one'), (2, 'two')")
         process = psutil.Process(service.process.pid)
@@ -30,7 +30,7 @@ def test_500_open_streams_take_little_memory_and_all_go_on(tmp_path):
             assert len(db.run("SELECT * FROM t", baton=baton)["results"][0]["response"]["result"]["rows"]) == 2
 
 
-def test_200_clients_that_read_and_write_never_see_a_failure(tmp_path, soak):
+def test_200_clients_read_and_write_without_a_failure(tmp_path, soak):
     with serve(tmp_path / "data", "--port", "0") as service:
         databases = [service.database(f"db{number}") for number in range(DATABASES)]
         for db in databases:

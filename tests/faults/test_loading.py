@@ -1,4 +1,4 @@
-"""sqld is killed while a frame is loaded: the table is as it was, and nothing is left of the attempt."""
+"""sqld is killed while a frame is loaded: the table is unchanged, and no staging table is left."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FRAME = pd.DataFrame({"a": range(3000), "b": "x"})
 
 
 @pytest.mark.parametrize("if_exists", ["append", "replace"])
-def test_a_server_that_is_killed_in_the_middle_of_a_load(sqld_binary, tmp_path, monkeypatch, if_exists):
+def test_killing_the_server_during_a_load_changes_nothing(sqld_binary, tmp_path, monkeypatch, if_exists):
     monkeypatch.setattr(loading, "FIRST", 500)
     monkeypatch.setattr(loading, "AIM", 5000)
     first = Sqld(sqld_binary, tmp_path / "sqld")

@@ -31,7 +31,7 @@ def read_by_apsw(sql: str, args: list) -> list[tuple]:
 
 
 def through_records(columns, start: int, stop: int, read=read_by_apsw) -> list[tuple]:
-    """Give the rows that SQLite reads."""
+    """Return the rows that SQLite reads."""
     records = Records(stop - start)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -42,7 +42,7 @@ def through_records(columns, start: int, stop: int, read=read_by_apsw) -> list[t
 
 
 def exactly(values) -> list:
-    """Give values so that equal ones are the same: by type, doubles by their bits."""
+    """Return values in a form for comparison: by type, doubles by their bits."""
     return [(type(value).__name__, value.hex() if isinstance(value, float) else value) for value in values]
 
 

@@ -111,7 +111,7 @@ def pipeline(*results: StmtResult) -> bytes:
 
 
 def seen(response: Callable[[], PipelineResponse]) -> list[object]:
-    """Give all that a user could see of the results of an answer: frames, types, notes, errors, rows."""
+    """Return everything visible of the results of a response: frames, types, notes, errors, rows."""
     try:
         results = list(typed_json._results(response()))
     except PipemagicError as error:
@@ -208,7 +208,7 @@ def test_inconsistent_columns() -> None:
         with pytest.raises(ProtocolError, match="inconsistent columns"):
             read_response(body)
     for parts in ([], [good, good]):
-        with pytest.raises(ProtocolError, match="not as wide"):
+        with pytest.raises(ProtocolError, match="wrong number of values"):
             read_response(pipeline(StmtResult([Col("a")], Columns([columns.Part(2, parts)]))))
     for size in (-1, columns.MOST_ROWS + 1, 10**12):  # which no bytes say
         with pytest.raises(ProtocolError, match="inconsistent columns"):
@@ -230,7 +230,7 @@ def test_a_cursor(table: StmtResult, size: int, cuts: list[int], by_columns: boo
 
 
 def seen_by_cursor(body: bytes, cuts: list[int]) -> list[object]:
-    """Give what a user sees of rows that come in pieces of these lengths."""
+    """Return everything visible of rows in pieces of these lengths."""
     steps = itertools.accumulate(itertools.cycle(cuts or [len(body)]), initial=0)
     places = [*itertools.takewhile(len(body).__gt__, steps), len(body)]
     pieces = [body[start:stop] for start, stop in itertools.pairwise(places)]
@@ -269,7 +269,7 @@ def test_other_tables_and_files(results: list[StmtResult]) -> None:
 
 
 def written(response: PipelineResponse, folder: Path) -> list[object]:
-    """Give the CSV file, the Polars frame and the Arrow table of a result, and what was said of each."""
+    """Return the CSV file, the Polars frame and the Arrow table of a result, and the notes on each."""
     (result,) = typed_json._results(response)
     found: list[object] = []
     notes: list[str] = []
@@ -510,5 +510,5 @@ def test_rows_do_not_keep_the_columns_of_a_frame_in_memory() -> None:
 def test_rows_by_columns_of_another_width_are_refused() -> None:
     (entry,) = read_response(pipeline(TABLE)).results
     rows = RowsBuilder(TABLE.cols[:3])
-    with pytest.raises(ProtocolError, match="not as wide"):
+    with pytest.raises(ProtocolError, match="wrong number of values"):
         rows.add(entry.response.result.rows)  # type: ignore[union-attr]

@@ -156,7 +156,7 @@ def test_empty_results() -> None:
 
 @pytest.mark.parametrize("row", [[], [NULL, NULL]])
 def test_rows_of_another_width_are_refused(row) -> None:
-    with pytest.raises(ProtocolError, match="not as wide"):
+    with pytest.raises(ProtocolError, match="wrong number of values"):
         to_frame(StmtResult(cols=[Col("a")], rows=[[NULL], row]))
 
 

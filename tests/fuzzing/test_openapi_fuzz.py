@@ -18,7 +18,7 @@ from pipemagic.service.api import openapi
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance]
 KNOWN = {"org": "local", "group": "g", "db": "db", "location": "fra", "slug": "local", "name": "ci", "instance": "ams"}
-FINAL = {"/v1/auth/invalidate", "/v1/auth/password"}  # would lock the fuzzer out
+FINAL = {"/v1/auth/invalidate", "/v1/auth/password"}  # would revoke the fuzzer's access
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def test_no_input_causes_an_internal_error(service, soak):
     seen: Counter[int] = Counter()
     for operation in operations():
         fuzz(operation, service, seen, 30 if soak else 3)
-    # Enough cases got past the checks.
+    # Enough cases passed the checks.
     assert seen[200] > 50
     assert seen[400] > 20
     assert seen[404] > 20

@@ -1,7 +1,7 @@
-"""Random requests of every type, by both versions and by cursors, against a model of a stream's life.
+"""Random requests of every type, by both versions and by cursors, compared with a model of a stream.
 
-Batons are kept, used twice, mixed up between databases and dropped; the clock moves in between. Each stream has a
-database of its own, so that nobody waits: who waits for whom is played in tests/service/test_model.py.
+Batons are kept, used twice, sent to another database and dropped, and the clock advances. Each stream has its own
+database, so that no stream waits; tests/service/test_model.py covers waiting.
 """
 
 from __future__ import annotations
@@ -59,17 +59,17 @@ stories = st.lists(st.one_of(posts, posts, posts, openings, cursors, waits, wait
 
 @dataclass
 class Life:
-    """What must be so of one stream."""
+    """The expected state of one stream."""
 
     batons: list[str] = field(default_factory=list)
     answered: float = 0.0
-    began: float | None = None  # when its transaction did
-    untold: bool = False  # whether it was lost and no statement has been told so yet
+    began: float | None = None  # when its transaction began
+    unreported: bool = False  # whether its loss has not been reported yet
     stored: set[int] = field(default_factory=set)
 
 
-def tells(request) -> bool:
-    """Return whether a request runs statements, of which one is told that its transaction was lost."""
+def reports_loss(request) -> bool:
+    """Return True if a request runs statements, which report the loss of a transaction."""
     match request["type"]:
         case "batch":
             return bool(request["batch"]["steps"])
@@ -121,7 +121,7 @@ class Story:
         status, data = self.send(number, f"/v{version}/pipeline", {"baton": baton, "requests": wanted})
         if version == 2 and {"type": "get_autocommit"} in wanted:
             assert (status, b"hrana3" in data) == (400, True)
-            return  # refused before anything was looked at: the stream stays as it is
+            return  # refused before it runs: the stream does not change
         if baton is not None and (which != "newest" or self.idle_for_too_long(life)):
             assert status == 400, data
             if which == "newest":
@@ -135,13 +135,13 @@ class Story:
         return self.clock() >= life.answered + IDLE_LIMIT
 
     def lost(self, life: Life) -> bool:
-        """Return whether statements of now are told that their transaction was lost, and end it if so."""
+        """End a transaction that is over its time limit; return True if the next statement reports its loss."""
         if life.began is not None and self.clock() >= life.began + TRANSACTION_LIMIT:
-            life.began, life.untold = None, True
-        return life.untold
+            life.began, life.unreported = None, True
+        return life.unreported
 
     def drop(self, number: int) -> None:
-        """End the stream of before, so that its transaction does not hold the new one up."""
+        """Close the previous stream, whose transaction would make the new one wait."""
         if self.lives[number].batons:
             body = {"baton": self.lives[number].batons[-1], "requests": [{"type": "close"}]}
             assert self.send(number, "/v3/pipeline", body)[0] in (200, 400)
@@ -150,7 +150,7 @@ class Story:
     def read(self, number: int, life: Life, wanted, body) -> None:
         assert len(body["results"]) == len(wanted)
         lost = self.lost(life)
-        life.untold = lost and not any(tells(request) for request in wanted)
+        life.unreported = lost and not any(reports_loss(request) for request in wanted)
         closed = False
         for request, entry in zip(wanted, body["results"], strict=True):
             code = entry["error"]["code"] if entry["type"] == "error" else "ok"
@@ -191,7 +191,7 @@ class Story:
                 assert code == "ok"
 
     def succeeds(self, life: Life, sql: str) -> bool:
-        """Tell whether a statement succeeds, and what it does to the transaction."""
+        """Update the transaction; return True if a statement succeeds."""
         match sql.split()[:1]:
             case ["BEGIN"]:
                 good = life.began is None
@@ -214,7 +214,7 @@ class Story:
         assert status == 200, data
         head, *entries = [json.loads(line) for line in data.splitlines()]
         lost = self.lost(life)
-        life.untold = lost and not texts
+        life.unreported = lost and not texts
         kinds = [one["type"] for one in entries]
         failures = [one["step"] for one in entries if one["type"] == "step_error"]
         wanted = [place for place, text in enumerate(texts) if lost or "nope" in text]
@@ -236,7 +236,7 @@ def machine(tmp_path_factory):
     service.close()
 
 
-def test_every_request_is_answered_as_the_stream_s_life_says(machine, soak):
+def test_every_request_is_answered_according_to_the_state_of_its_stream(machine, soak):
     service, clock, callers = machine
 
     @settings(max_examples=5000 if soak else 120, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -20,7 +20,7 @@ class Person:
     token: str
 
     def call(self, method: str, path: str, body: Any = None, query: dict[str, str] | None = None) -> tuple[int, Any]:
-        """Give the status and the parsed body; every 200 has a body in JSON."""
+        """Return the status and the parsed body; every 200 has a JSON body."""
         headers = {"host": "127.0.0.1:8080", "authorization": f"Bearer {self.token}"}
         data = b"" if body is None else json.dumps(body).encode()
         response = call(self.service, method, path, headers=headers, body=data, query=query)
@@ -30,25 +30,25 @@ class Person:
         return response.status, json.loads(raw) if raw else None
 
     def ok(self, method: str, path: str, body: Any = None, query: dict[str, str] | None = None) -> Any:
-        """Give the body of a 200."""
+        """Return the body of a 200."""
         status, answer = self.call(method, path, body, query)
         assert status == 200, answer
         return answer
 
     def refused(self, method: str, path: str, body: Any = None, query: dict[str, str] | None = None) -> tuple[int, str]:
-        """Give the status and the text of a refusal, whose members are what clients read."""
+        """Return the status and the text of an error; check the members that clients read."""
         status, answer = self.call(method, path, body, query)
         assert answer["error"] == answer["message"]
         assert answer["code"]
         return status, answer["error"]
 
     def status(self, method: str, path: str, body: Any = None) -> int:
-        """Give just the status."""
+        """Return the status."""
         return self.call(method, path, body)[0]
 
 
 def person(service: Service, name: str) -> Person:
-    """Give an account of that name, made if need be; without a password, which takes its time."""
+    """Return the account of that name, created if necessary; without a password, whose hash takes long."""
     account = service.catalog.accounts.find(name) or service.catalog.open_account(name)
     known = len(service.catalog.accounts.tokens(account))
     return Person(service, name, service.tokens.issue_platform(account, f"test-{known}")[1])

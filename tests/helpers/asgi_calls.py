@@ -35,13 +35,13 @@ _running: set[Future[None]] = set()
 
 
 class Disconnect:
-    """A client's end of a connection, which it may close."""
+    """The client's side of a connection, which the client may close."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
 
     def set(self) -> None:
-        """Hang up."""
+        """Disconnect."""
         _loop().call_soon_threadsafe(self._event.set)
 
     async def wait(self) -> None:
@@ -49,7 +49,7 @@ class Disconnect:
 
 
 class Body(Iterator[bytes]):
-    """The pieces of a body. The service waits behind each until the next is asked for, as if nothing were buffered."""
+    """The pieces of a body. The service waits after each one for the next request, as without buffers."""
 
     _call: Future[None]
 
@@ -67,19 +67,19 @@ class Body(Iterator[bytes]):
         return piece
 
     def close(self) -> None:
-        """Hang up, and wait until the service has noticed it."""
+        """Disconnect, and wait until the service has noticed it."""
         self._connection.set()
         wait([self._call])
 
     async def get(self) -> bytes | None:
-        """Let the service go on, and return what it sends."""
+        """Let the service continue, and return what it sends."""
         if self._begun:
             self._wanted.release()
         self._begun = True
         return await self._pieces.get()
 
     async def put(self, piece: bytes | None, *, more: bool) -> None:
-        """Pass a piece on; if there are ``more``, wait until the next one is asked for or the client hangs up."""
+        """Pass on a piece; if there are ``more``, wait until the next one is requested or the client disconnects."""
         self._pieces.put_nowait(piece)
         if more:
             waits = [asyncio.ensure_future(self._wanted.acquire()), asyncio.ensure_future(self._connection.wait())]
@@ -89,7 +89,7 @@ class Body(Iterator[bytes]):
 
 
 class Reply:
-    """A response: its status and headers, and its body as far as it is taken."""
+    """A response: its status and headers, and its body as far as it was read."""
 
     def __init__(self, status: int, headers: Mapping[str, str], chunks: Body) -> None:
         self.status, self.headers, self.chunks = status, headers, chunks
@@ -109,7 +109,7 @@ def call(
     query: Mapping[str, str] | None = None, connection: Disconnect | None = None, scheme: str = "http",
     client: str = "127.0.0.1", **options: Any,
 ) -> Reply:  # fmt: skip
-    """Send a request. The service is swept while it waits, so that a write lock is waited for as in a process."""
+    """Send a request. The sweeper runs while the request waits, so that it waits for a write lock as in a process."""
     app = service.__dict__.get("_tested_app")
     if app is None or options:
         app = create_app(service, runtime(), metrics=Metrics(), **options)

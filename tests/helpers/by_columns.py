@@ -1,4 +1,4 @@
-"""Read what a service wrote by columns (`pipemagic/hrana/columns.py`), with nothing of pipemagic."""
+"""Decode results by columns (`pipemagic/hrana/columns.py`) without code of pipemagic."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Cell = Callable[[dict[str, Any]], Any]
 
 
 def rows_of(result: dict[str, Any], cell: Cell) -> list[list[Any]]:
-    """Give the rows of a result in either form; ``cell`` reads a value of a row."""
+    """Return the rows of a result in either form; ``cell`` decodes a value of a row."""
     rows = result["rows"]
     if isinstance(rows, list):
         return [[cell(one) for one in row] for row in rows]
@@ -22,7 +22,7 @@ def rows_of(result: dict[str, Any], cell: Cell) -> list[list[Any]]:
 
 
 def rows_of_part(part: dict[str, Any], cell: Cell) -> list[list[Any]]:
-    """Give the rows of one part."""
+    """Return the rows of one part."""
     assert set(part) == {"size", "columns"}
     columns = [_values(column, part["size"], cell) for column in part["columns"]]
     return [list(row) for row in zip(*columns, strict=True)]

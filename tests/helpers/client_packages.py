@@ -21,11 +21,11 @@ _PIP = ["-m", "pip", "--disable-pip-version-check", "--quiet"]
 
 
 class CannotInstall(Exception):
-    """A package manager is missing or failed; the text says which and why."""
+    """A package manager is missing or failed; the message names it and the reason."""
 
 
 def install_npm(cache: Path) -> Path:
-    """Give the folder with the pinned npm packages in ``node_modules``; the scripts are copied beside them."""
+    """Return the folder with the pinned npm packages in ``node_modules`` and copies of the scripts."""
     npm, node = shutil.which("npm"), shutil.which("node")
     if npm is None or node is None:
         raise CannotInstall("node and npm are not on the PATH")
@@ -47,7 +47,7 @@ def install_npm(cache: Path) -> Path:
 
 
 def install_python(cache: Path, requirements: Path = CLIENTS / "requirements.txt") -> Path:
-    """Give the interpreter of an environment that has the pinned Python packages."""
+    """Return the interpreter of an environment with the pinned Python packages."""
 
     def fill(folder: Path) -> None:
         _run([sys.executable, "-m", "venv", "--without-pip", str(folder)], folder)

@@ -1,6 +1,6 @@
-"""Clients in a closed loop: each sends its next request when the answer is there. Raw sockets, one event loop.
+"""Clients in a closed loop: each sends its next request after the response. Raw sockets, one event loop.
 
-It has to be cheaper than what it measures: some 30 us of one core for a request.
+It must be cheaper than the server that it measures: a request takes some 30 us of one core.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ WRITE = "UPDATE load SET v = v + 1 WHERE id = ?"
 
 @dataclass
 class Outcome:
-    """What a run gave. ``latencies`` in seconds; ``writes`` is the number of acknowledged ones."""
+    """The result of a run. ``latencies`` are in seconds; ``writes`` is the number of acknowledged writes."""
 
     seconds: float = 0.0
     generator_seconds: float = 0.0  # of processor time
@@ -34,16 +34,16 @@ class Outcome:
 
     @property
     def rate(self) -> float:
-        """Requests a second."""
+        """Requests per second."""
         return len(self.latencies) / self.seconds
 
     def percentile(self, share: int) -> float:
-        """Give the latency (seconds) that so many percent of the requests did not exceed."""
+        """Return a percentile of the latencies, in seconds."""
         return statistics.quantiles(self.latencies, n=100)[share - 1]
 
 
 class Client(asyncio.Protocol):
-    """One connection of its own, until ``end`` (of the clock); a failed request is noted."""
+    """One connection, used until ``end`` (of the clock); failed requests are recorded."""
 
     def __init__(self, requests: Iterator[tuple[bool, bytes]], end: float, outcome: Outcome) -> None:
         self.requests, self.end, self.outcome = requests, end, outcome
@@ -62,7 +62,7 @@ class Client(asyncio.Protocol):
         self.transport.write(request)
 
     def data_received(self, data: bytes) -> None:
-        """Look for the end of an answer."""
+        """Search for the end of a response."""
         self.buffer += data
         head, blank, body = self.buffer.partition(b"\r\n\r\n")
         if not blank or len(body) < int(head.lower().partition(b"content-length:")[2].partition(b"\r\n")[0]):
@@ -81,7 +81,7 @@ class Client(asyncio.Protocol):
             self.transport.close()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Note it if it was too early."""
+        """Record a connection that was closed too early."""
         self._fail(f"the server closed the connection: {error}")
 
     def _fail(self, why: str) -> None:
@@ -92,7 +92,7 @@ class Client(asyncio.Protocol):
 
 
 def bodies(number: int, *, writes_in_100: int) -> Iterator[tuple[bool, bytes]]:
-    """Give the bodies of one client for ever, and whether each writes."""
+    """Yield the bodies of one client endlessly, and whether each writes."""
     for count in itertools.count(number * 37):
         key, writes = (count * 7919) % ROWS + 1, count % 100 < writes_in_100
         yield (
@@ -105,7 +105,7 @@ def bodies(number: int, *, writes_in_100: int) -> Iterator[tuple[bool, bytes]]:
 
 
 def requests(number: int, headers: Mapping[str, str], *, writes_in_100: int) -> Iterator[tuple[bool, bytes]]:
-    """Give the requests of one client, head and body."""
+    """Yield the requests of one client, head and body."""
     lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
     for writes, body in bodies(number, writes_in_100=writes_in_100):
         yield writes, f"POST /v2/pipeline HTTP/1.1\r\n{lines}Content-Length: {len(body)}\r\n\r\n".encode() + body
@@ -114,7 +114,7 @@ def requests(number: int, headers: Mapping[str, str], *, writes_in_100: int) -> 
 async def load(
     port: int, headers: list[Mapping[str, str]], *, clients: int, seconds: float, writes_in_100: int = 10
 ) -> Outcome:
-    """Run ``clients`` against a server on loopback for so many seconds; they share the ``headers`` round-robin."""
+    """Run ``clients`` against a server on loopback for some seconds; they use the ``headers`` in turn."""
     outcome, loop = Outcome(), asyncio.get_running_loop()
     began, processor = time.perf_counter(), time.process_time()
     all_done = []

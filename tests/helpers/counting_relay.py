@@ -1,4 +1,4 @@
-"""A relay in front of a server that notes every HTTP request which passes, whoever makes it."""
+"""A relay in front of a server that records every HTTP request."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _HEAD = re.compile(rb"([A-Z]+ \S+) HTTP/1\.1\r\n")
 
 
 class CountingRelay:
-    """Passes bytes on, both ways. ``requests`` holds method and path of each request, in order.
+    """Relays bytes in both directions. ``requests`` has the method and path of each request, in order.
 
-    Clients here send a request only after the answer to the last one, so each begins a piece of its own.
+    Clients here send a request only after the response to the previous one, so each begins a new piece.
     """
 
     def __init__(self, port: int) -> None:
@@ -26,11 +26,11 @@ class CountingRelay:
         self._threads[0].start()
 
     def close(self) -> None:
-        """End it, with every connection through it."""
+        """Stop, and close every connection."""
         self._listener.shutdown(socket.SHUT_RDWR)
         self._threads[0].join()
         for one in self._sockets:
-            with suppress(OSError):  # the other side may have ended it
+            with suppress(OSError):  # the other side may have closed it
                 one.shutdown(socket.SHUT_RDWR)
         for thread in self._threads:
             thread.join()
@@ -38,7 +38,7 @@ class CountingRelay:
             one.close()
 
     def taken(self) -> list[str]:
-        """Give the requests since the last call."""
+        """Return the requests since the last call."""
         taken, self.requests = self.requests, []
         return taken
 
@@ -63,4 +63,4 @@ class CountingRelay:
                 target.sendall(data)
             target.shutdown(socket.SHUT_WR)
         except OSError:
-            pass  # either side may hang up at any time
+            pass  # either side may disconnect at any time

@@ -1,7 +1,7 @@
-"""A management API that answers as the public hosted service is documented to, with real databases behind it.
+"""A management API that responds as the documentation of the public hosted service describes, with real databases.
 
-Composed by hand from what that service's documentation, tool and client packages say; no answer was recorded from it.
-Each route names where its answer is described: [docs] the public documentation and its OpenAPI file, [docs-24] and
+It is written from that service's documentation, tool and client packages; no response was recorded from it.
+Each route names the source of its response: [docs] the public documentation and its OpenAPI file, [docs-24] and
 [docs-23] its text of 2024 and 2023, [cli] the command-line tool, [sdk] `@tursodatabase/api`, [issue] a public issue,
 [inferred] a guess. Where these disagree, `Shapes` chooses. Databases are those of a real service, to which SQL is
 passed on.
@@ -26,12 +26,12 @@ AIRPORTS = {"ams": "Amsterdam, Netherlands", "nrt": "Tokyo, Japan", "ord": "Chic
 REGIONS = {"aws-eu-west-1": "AWS EU West (Ireland)", "aws-us-east-1": "AWS US East (Virginia)"}
 
 STARTER = {"error": "this feature is not available for starter plans", "code": "feature_not_available_for_starter_plan"}
-"""The code is in [cli]; the words are [inferred]."""
+"""The code is in [cli]; the text is [inferred]."""
 
 
 @dataclass
 class Shapes:
-    """What documents disagree about, or what a service may lack. The default is [docs]."""
+    """Properties on which the sources disagree, or which a service may lack. The default is [docs]."""
 
     organizations: str = "wrapped"
     """``bare``: the array by itself, as OpenAPI has it [docs]; ``wrapped``: as [docs-23] and [sdk] have it."""
@@ -44,19 +44,19 @@ class Shapes:
     storage: str = "storage_bytes"
     """``storage`` in [docs] until January 2025."""
     more_locations: Answer | None = None
-    """What refuses a second location of a group; None: it is added."""
+    """The error for a second location of a group; None: it is added."""
     deleted: str = "name"
-    """What DELETE of a database gives: its ``name`` as text [docs], or the ``object`` as for groups [inferred]."""
+    """The response to DELETE of a database: its ``name`` as text [docs], or the ``object`` as for groups [inferred]."""
     lacks: frozenset[str] = frozenset()
-    """Endpoints that answer 404 without a word of what is missing: usage, plans, subscription, instances, wait."""
+    """Endpoints that return 404 without a message: usage, plans, subscription, instances, wait."""
     seed_only: bool = False
-    """It has the five endpoints of the requirement and no others."""
+    """Whether it has only the five endpoints of the requirement."""
     pending: int = 0
-    """How many requests a new database refuses with 404 before it is there [issue libsql-client-ts#346]."""
+    """The number of requests that a new database refuses with 404 at first [issue libsql-client-ts#346]."""
 
     @property
     def places(self) -> dict[str, str]:
-        """The locations that are offered, by code."""
+        """The available locations, by code."""
         return REGIONS if self.locations == "regions" else AIRPORTS
 
 
@@ -65,7 +65,7 @@ class _Database:
     name: str
     group: str
     inside: str
-    """Its name in the service behind."""
+    """Its name in the real service."""
     id: str = field(default_factory=lambda: str(uuid.uuid1()))
     pending: int = 0
 
@@ -77,14 +77,14 @@ class _Refusing:
     left: int | None
 
     def take(self) -> bool:
-        """Tell whether it refuses once more."""
+        """Return True if it refuses one more request."""
         if self.left is not None:
             self.left -= 1
         return self.left is None or self.left >= 0
 
 
 class HostedApi(ScriptedServer):
-    """The hosted service as one organization, ``acme``, sees it. ``token`` is the platform token that is valid."""
+    """The hosted service for one organization, ``acme``. ``token`` is the valid platform token."""
 
     slug = "acme"
 
@@ -95,9 +95,9 @@ class HostedApi(ScriptedServer):
         self.databases: dict[str, _Database] = {}
         self.overages = False
         self.teams: list[str] = []
-        """Slugs of other organizations of the same account; there is nothing in them."""
+        """Slugs of other organizations of the same account, which are empty."""
         self.issued: dict[str, str] = {}
-        """Database tokens that were given out, and the database of each."""
+        """The database tokens that were issued, and the database of each."""
         self._behind = behind
         self._refusals: list[_Refusing] = []
         self._talks = threading.Event()
@@ -105,19 +105,19 @@ class HostedApi(ScriptedServer):
         super().__init__()
         self.pages = {}
         self.environment = {"PIPEMAGIC_API_URL": self.url, "PIPEMAGIC_API_TOKEN": self.token}
-        """The variables by which a session finds it."""
+        """The environment variables by which a session finds it."""
 
     def refuse(self, pattern: str, answer: Answer, times: int | None = None) -> None:
-        """From now on, or so many times, answer so where ``METHOD /path`` begins to match the pattern; see `relent`."""
+        """Return a response, always or some times, where ``METHOD /path`` matches the pattern; see `clear_refusals`."""
         self._refusals.append(_Refusing(pattern, answer, times))
 
-    def relent(self) -> None:
-        """Answer as usual again."""
+    def clear_refusals(self) -> None:
+        """Remove the responses that `refuse` set."""
         self._refusals.clear()
 
     @contextmanager
     def silence(self) -> Iterator[None]:
-        """Answer nobody until the end of the block."""
+        """Do not respond until the end of the block."""
         self._talks.clear()
         try:
             yield
@@ -125,7 +125,7 @@ class HostedApi(ScriptedServer):
             self._talks.set()
 
     def renew_token(self) -> str:
-        """Make the platform token invalid; gives the one that is valid from now on."""
+        """Invalidate the platform token; return the new one."""
         self.token = f"platform-{uuid.uuid4().hex}"
         return self.token
 
@@ -150,7 +150,7 @@ class HostedApi(ScriptedServer):
         return as_text("404 page not found", 404)  # [inferred]
 
     def _sql(self, call: Call) -> Answer:
-        """Pass what is for a database on to the service behind."""
+        """Forward requests for a database to the real service."""
         name = self.issued.get(call.headers.get("authorization", "").removeprefix("Bearer "))
         database = self.databases.get(name or "")
         if database is not None and database.pending > 0:
@@ -289,7 +289,7 @@ class HostedApi(ScriptedServer):
 
     @property
     def _hostname(self) -> str:
-        """One for all: names below a domain of ours do not resolve everywhere, and the token says which is meant."""
+        """The same for all, since names below a domain do not resolve everywhere; the token names the database."""
         return f"127.0.0.1:{self.port}"
 
     def _list_databases(self, call: Call, slug: str) -> Answer:

@@ -1,4 +1,4 @@
-"""Scenarios that mostly wait, each in a thread of its own beside the other scenarios and tests of a module."""
+"""Scenarios that mostly wait, each in its own thread, concurrently with the other scenarios and tests of a module."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class LongWaits:
         threading.Thread(target=run, name=scenario.__name__, daemon=True).start()
 
     def outcome(self, scenario: Callable[..., Any], *arguments: Any) -> Any:
-        """Wait for the end of a scenario, or run it here if it was not started; raise what it raised."""
+        """Wait for the end of a scenario, or run it here if it was not started; raise its error."""
         future = self._running.pop((scenario, *arguments), None)
         return scenario(*arguments) if future is None else future.result(LONGEST)
 
     def close(self) -> None:
-        """Wait for the scenarios that no test has asked for; raise what one of them raised."""
+        """Wait for the scenarios that no test has requested; raise the error of one of them."""
         for future in self._running.values():
             future.result(LONGEST)
 
@@ -62,7 +62,7 @@ def selected(request: pytest.FixtureRequest, test: Callable[..., Any]) -> list[p
 def side_by_side(
     request: pytest.FixtureRequest, test: Callable[..., Any], servers: Any
 ) -> Iterator[Callable[..., Any]]:
-    """Run the scenarios of a test that are to be run, on some servers; yield what returns the outcome of one."""
+    """Run the selected scenarios of a test on some servers; yield a function that returns the outcome of one."""
     with long_waits() as running:
         for item in selected(request, test):
             running.begin(item.callspec.params["scenario"], servers)

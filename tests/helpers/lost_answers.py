@@ -1,4 +1,4 @@
-"""An answer that never comes, though the server did what was asked."""
+"""Responses that are lost although the server ran the request."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pipemagic.errors import InterruptedRequest
 
 
 def lose_answer(session, transport, monkeypatch, cell, kind=InterruptedRequest):
-    """Run a cell, whose answer an interrupt takes away; gives the error."""
+    """Run a cell whose response is lost by an interrupt; return the error."""
     handle = transport.handle_request
 
     def interrupted(request):

@@ -1,4 +1,4 @@
-"""An IPython shell in process, without history, with the magics loaded, on a server of choice."""
+"""An IPython shell in process, without history, with the magics loaded, on a selected server."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 @dataclass
 class Cell:
-    """What running a cell showed and gave."""
+    """The output and the value of a cell."""
 
     out: str
     err: str
@@ -32,12 +32,12 @@ class Cell:
 
     @property
     def lines(self) -> list[str]:
-        """The lines that it printed, but for the value that IPython itself shows."""
+        """The lines that it printed, without the value that IPython shows."""
         return [line for line in self.out.split("Out[")[0].splitlines() if line]
 
 
 class Shell:
-    """Runs cells as a notebook does, and tells what came of each."""
+    """Runs cells as a notebook does, and returns the outcome of each."""
 
     def __init__(self, ip: InteractiveShell) -> None:
         self.ip = ip
@@ -82,7 +82,7 @@ def ipython():
 
 @pytest.fixture
 def plain_shell(ipython):
-    """A shell without the magics, as it is when a kernel starts."""
+    """A shell without the magics, as at the start of a kernel."""
     InteractiveShell._instance = ipython
     config = deepcopy(ipython.config)
     yield Shell(ipython)
@@ -90,9 +90,9 @@ def plain_shell(ipython):
         ipython.run_line_magic("unload_ext", "pipemagic")
     for found in ipython.magics_manager.magics.values():
         for name in [name for name, magic in found.items() if magic.__module__ == "__main__"]:
-            del found[name]  # a cell defined it
+            del found[name]  # it is defined by a cell
     ipython.config = config
-    gc.freeze()  # its last act is a full collection, which takes longer than a test
+    gc.freeze()  # it ends with a full collection, which takes longer than a test
     ipython.reset()
     gc.unfreeze()
     InteractiveShell.clear_instance()
@@ -100,7 +100,7 @@ def plain_shell(ipython):
 
 @pytest.fixture
 def shell(plain_shell, monkeypatch, tmp_path):
-    """A shell with the magics; the environment names no token and no service, and nothing of the user's is read."""
+    """A shell with the magics; the environment has no token and no service, and no file of the user is read."""
     monkeypatch.setenv("PIPEMAGIC_CONFIG", str(tmp_path / "config"))
     for variable in (*DATABASE_TOKENS, *PLATFORM_TOKENS, API_URL):
         monkeypatch.delenv(variable, raising=False)
@@ -110,7 +110,7 @@ def shell(plain_shell, monkeypatch, tmp_path):
 
 @pytest.fixture
 def data(tmp_path, monkeypatch):
-    """A data folder of this test for the embedded service."""
+    """The data folder of this test for the embedded service."""
     monkeypatch.setenv("PIPEMAGIC_DATA", str(tmp_path / "data"))
     yield tmp_path / "data"
     launcher.stop()
@@ -118,7 +118,7 @@ def data(tmp_path, monkeypatch):
 
 @pytest.fixture(scope="session")
 def service():
-    """One embedded service for all tests that do not stop it; each makes a database of its own."""
+    """One embedded service for all tests that do not stop it; each creates its own database."""
     with launcher.temporary() as lease:
         yield lease.service
 
@@ -137,7 +137,7 @@ def db(request, shell, monkeypatch):
 
 
 def make_database(service, name):
-    """Make a database of the embedded service; gives its address and a token."""
+    """Create a database of the embedded service; return its address and a token."""
     from hashlib import sha256
 
     from pipemagic.management_api.client import Management

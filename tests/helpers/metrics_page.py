@@ -8,7 +8,7 @@ Series = tuple[str | tuple[str, str], ...]
 
 
 def read_samples(page: str | bytes) -> dict[Series, float]:
-    """Parse a page; name and labels, sorted, -> value."""
+    """Return the values of a page by name and sorted labels."""
     text = page if isinstance(page, str) else page.decode()
     return {
         (sample.name, *sorted(sample.labels.items())): sample.value
@@ -17,7 +17,7 @@ def read_samples(page: str | bytes) -> dict[Series, float]:
 
 
 def read_families(page: str | bytes) -> dict[str, tuple[str, set[str]]]:
-    """Parse a page; the name of a family on the page -> its type and the names of its labels."""
+    """Return the type and the label names of each family of a page."""
     text = page if isinstance(page, str) else page.decode()
     return {
         family.name + ("_total" if family.type == "counter" else ""): (

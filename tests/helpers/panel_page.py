@@ -149,11 +149,11 @@ class PanelPage:
         try:
             until(lambda: words in self.words, seconds=seconds)
         except AssertionError:
-            raise AssertionError(f"{words!r} did not come; there is\n{self.words}") from None
+            raise AssertionError(f"{words!r} did not appear; the page is\n{self.words}") from None
 
     def wait_for(self, name: str) -> None:
         """Wait until a button with a name is visible and enabled."""
-        until(lambda: self.can(name), f"{name} cannot be pressed")
+        until(lambda: self.can(name), f"{name} cannot be clicked")
 
     # -- actions
 
@@ -177,7 +177,7 @@ class PanelPage:
 
     def press(self, widget: ipywidgets.Button) -> None:
         """Click a button as soon as it is visible and enabled."""
-        self._until(lambda: widget in self.widgets and not widget.disabled, f"{_name(widget)!r} cannot be pressed")
+        self._until(lambda: widget in self.widgets and not widget.disabled, f"{_name(widget)!r} cannot be clicked")
         widget.click()
 
     def type(self, label: str, text: str) -> None:

@@ -1,4 +1,4 @@
-"""Values of the wire, read and written with nothing of pipemagic: what its own code is held against."""
+"""Convert values of the protocol without code of pipemagic, for comparison with it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def python(value: dict[str, Any]) -> Any:
-    """Give the Python value of one of the wire."""
+    """Convert a value of the protocol to a Python value."""
     match value["type"]:
         case "null":
             return None
@@ -23,7 +23,7 @@ def python(value: dict[str, Any]) -> Any:
 
 
 def wire(value: Any) -> dict[str, Any]:
-    """Give the value of the wire for a Python value."""
+    """Convert a Python value to a value of the protocol."""
     match value:
         case None:
             return {"type": "null"}

@@ -1,4 +1,4 @@
-"""Measure how quickly a service answers its other users during an attack, and the raw requests of attackers."""
+"""Measure the latencies of other users of a service during an attack, and send raw requests of attackers."""
 
 from __future__ import annotations
 
@@ -168,13 +168,13 @@ def probing(
 def undisturbed(
     service: Served, probes: dict[str, Probe], *, seconds: float = 1.5, every: float | None = 0.005
 ) -> dict[str, Latencies]:
-    """Return the latencies while nobody else uses the service, after half a second to warm up."""
+    """Return the latencies without other users of the service, after half a second to warm up."""
     measure(service, probes, seconds=0.5, every=every)
     return quieter_period(service, probes, seconds=seconds, every=every)
 
 
 def measure(service: Served, probes: dict[str, Probe], *, seconds: float, every: float | None) -> dict[str, Latencies]:
-    """Probe a service for so many seconds; no probe may fail."""
+    """Probe a service for some seconds; no probe may fail."""
     with probing(service, probes, every=every) as latencies:
         time.sleep(seconds)
     for name, found in latencies.items():
@@ -263,7 +263,7 @@ def statuses(received: bytes) -> list[int]:
 
 
 class HeavyStream:
-    """A stream that runs a statement again and again from a thread."""
+    """A stream that runs a statement repeatedly in a thread."""
 
     def __init__(self, port: int, token: str, sql: str, over: threading.Event) -> None:
         self._port, self._token, self._sql, self._over = port, token, sql, over
@@ -274,7 +274,7 @@ class HeavyStream:
     def _run(self) -> None:
         baton, headers = None, {"authorization": f"Bearer {self._token}"}
         connection = http.client.HTTPConnection(HOST, self._port, timeout=WAIT)
-        # The service may be gone, or refuse the stream.
+        # The service may have stopped, or refuse the stream.
         with suppress(OSError, http.client.HTTPException, KeyError, json.JSONDecodeError):
             while not self._over.is_set():
                 connection.request("POST", "/v2/pipeline", pipeline(self._sql, baton=baton, close=False), headers)
@@ -285,7 +285,7 @@ class HeavyStream:
 
 @contextmanager
 def repeating(service: Served, token: str, sql: str, *, streams: int) -> Iterator[list[HeavyStream]]:
-    """Run a statement again and again in streams of one token during a block."""
+    """Run a statement repeatedly in streams of one token during a block."""
     over = threading.Event()
     opened = [HeavyStream(service.port, token, sql, over) for _ in range(streams)]
     try:

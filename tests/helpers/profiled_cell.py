@@ -1,7 +1,7 @@
-"""Count the functions of the package that one warm ``%sql SELECT 1`` runs through in the kernel.
+"""Count the functions of the package that one warm ``%sql SELECT 1`` calls in the kernel.
 
-Print a JSON list of ``[module, function, calls]``. Functions of every thread count; those of the service do not, since
-it is a process of its own.
+Print a JSON list of ``[module, function, calls]``. Functions of all threads count, but not those of the service, which
+is another process.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import pipemagic
 
 WARM = 5
 RUNS = 5
-"""Cells that are counted; the smallest count has no function of another thread in it that ran at the same moment."""
+"""The number of counted cells; the smallest count includes no function of another thread."""
 
 HOME = f"{Path(pipemagic.__file__).parent.as_posix()}/"
 CELL = "SELECT 1 AS one"
@@ -37,7 +37,7 @@ def profile(frame: FrameType, event: str, _: object) -> None:
 
 
 def main() -> None:
-    """Run the cell some times and print the smallest count."""
+    """Run the cell several times and print the smallest count."""
     global counting, counts
     config = Config()
     config.HistoryManager.enabled = False

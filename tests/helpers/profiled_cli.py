@@ -1,4 +1,4 @@
-"""Run the command line with a count of the project's functions: ``python profiled_cli.py FILE COMMAND...``.
+"""Run the command line and count the project's functions: ``python profiled_cli.py FILE COMMAND...``.
 
 The first SIGUSR2 begins to count and creates FILE; the next one writes a line for each function that ran, with the
 number of its calls, its module and its name, and renames FILE to FILE.done.

@@ -1,4 +1,4 @@
-"""An HTTP proxy: forwards requests and makes tunnels; names below ``.test`` are all this machine."""
+"""An HTTP proxy: forwards requests and opens tunnels; all names below ``.test`` are this machine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from raw_server import RawServer, Talk
 
 
 class Proxy:
-    """Listens at ``url``; ``asked`` has the first line of every request. ``refusal`` is answered to all, if set."""
+    """Listens at ``url``; ``asked`` has the first line of every request. ``refusal`` is the response to all, if set."""
 
     def __init__(self, refusal: bytes = b"") -> None:
         self.asked: list[str] = []

@@ -1,6 +1,6 @@
-"""The published clients of this interface as data, and a way to drive each: one process, a line of JSON a call.
+"""The published clients as data, and a way to drive each: a process that reads a line of JSON for each call.
 
-The scripts behind it are in tests/published_clients/drivers.
+The scripts are in tests/published_clients/drivers.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Published:
-    """One published package: how it is driven, and what it offers at all over HTTP."""
+    """One published package: its driver, and the features that it supports over HTTP."""
 
     package: str
     registry: str
     """npm or PyPI."""
     script: str
-    """The script in tests/published_clients/drivers, and what it is called with."""
+    """The script in tests/published_clients/drivers, and its arguments."""
     offers: frozenset[str]
-    """Out of: named parameters, transactions, batch (all or nothing), blobs and floats as parameters, codes of errors,
+    """Some of: named parameters, transactions, batch (all or nothing), blobs and floats as parameters, codes of errors,
     changes (rows affected), rowid."""
     tls: bool = False
-    """It knows https: only."""
+    """Whether it supports https: only."""
 
     @property
     def id(self) -> str:
-        """A name for a test's id."""
+        """The name in a test's id."""
         return f"{self.registry}-{self.package.rpartition('/')[2]}"
 
 
@@ -58,7 +58,7 @@ PUBLISHED = [
 
 
 class ClientError(Exception):
-    """What a package raised: the name of its class, its code if it has one, its message."""
+    """An exception of a package: the name of its class, its code if it has one, its message."""
 
     def __init__(self, kind: str, code: str | None, message: str) -> None:
         super().__init__(f"{kind} {code}: {message}")
@@ -67,7 +67,7 @@ class ClientError(Exception):
 
 @dataclass(frozen=True)
 class Result:
-    """What a package made of one statement."""
+    """The result of one statement as a package returns it."""
 
     columns: list[str]
     rows: list[tuple[Any, ...]]
@@ -125,7 +125,7 @@ class Driver:
 
 
 def tag(value: Any) -> Any:
-    """Write a value so that JSON loses nothing of it."""
+    """Convert a value to JSON without loss."""
     match value:
         case bool() | None | str():
             return value
@@ -141,7 +141,7 @@ def tag(value: Any) -> Any:
 
 
 def untag(value: Any) -> Any:
-    """Read one value that `tag` or a script wrote."""
+    """Convert a value that `tag` or a script wrote."""
     match value:
         case {"int": digits}:
             return int(digits)

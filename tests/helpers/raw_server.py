@@ -1,4 +1,4 @@
-"""A server that is nothing but sockets: a test says byte for byte what it answers, and when it hangs up."""
+"""A server on bare sockets: a test sends the bytes of each response, and closes the connection."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from contextlib import contextmanager, suppress
 
 
 class Talk:
-    """One connection of a client, seen from the server."""
+    """The server's side of one connection."""
 
     def __init__(self, sock: socket.socket, number: int) -> None:
         self.number = number
-        """0 for the first connection that was made."""
+        """0 for the first connection."""
         self._socket, self._left = sock, b""
 
     def head(self) -> bytes:
-        """Read the head of a request; b"" if the client has hung up."""
+        """Read the head of a request; b"" if the client has disconnected."""
         while b"\r\n\r\n" not in self._left:
             data = self._socket.recv(65536)
             if not data:
@@ -28,7 +28,7 @@ class Talk:
         return head
 
     def request(self) -> tuple[bytes, bytes] | None:
-        """Read a request: its head and its body; None if the client has hung up."""
+        """Read a request: its head and its body; None if the client has disconnected."""
         if not (head := self.head()):
             return None
         length = next(
@@ -42,7 +42,7 @@ class Talk:
         return head, body
 
     def receive(self) -> bytes:
-        """Give what is there, b"" if the client has hung up."""
+        """Return the received bytes; b"" if the client has disconnected."""
         if self._left:
             data, self._left = self._left, b""
             return data
@@ -52,14 +52,14 @@ class Talk:
         self._socket.sendall(data)
 
     def end_of_client(self) -> None:
-        """Return when the client has hung up."""
+        """Return when the client has disconnected."""
         with suppress(ConnectionError):
             while self._socket.recv(65536):
                 pass
 
 
 class RawServer:
-    """Hands each connection to ``serve``, which has a thread of its own; the connection ends when it returns."""
+    """Calls ``serve`` for each connection in a thread of its own; the connection is closed when it returns."""
 
     def __init__(
         self, serve: Callable[[Talk], None], context: ssl.SSLContext | None = None, host: str = "127.0.0.1"
@@ -85,7 +85,7 @@ class RawServer:
                 talk.start()
 
     def _talk(self, sock: socket.socket, number: int) -> None:
-        with sock, suppress(OSError):  # who hangs up, or does not trust us, ends the talk
+        with sock, suppress(OSError):  # the client disconnected, or does not trust the certificate
             secure = sock if self._context is None else self._context.wrap_socket(sock, server_side=True)
             with secure:
                 self._serve(Talk(secure, number))
@@ -110,7 +110,7 @@ def served(serve: Callable[[Talk], None], context: ssl.SSLContext | None = None,
 
 
 def answering(*answers: bytes) -> Callable[[Talk], None]:
-    """Answer the requests of each connection in turn, the last answer again and again; hang up behind one of b""."""
+    """Send the responses on each connection in turn, the last one repeatedly; disconnect at one of b""."""
 
     def serve(talk: Talk) -> None:
         left = list(answers)
@@ -124,7 +124,7 @@ def answering(*answers: bytes) -> Callable[[Talk], None]:
 
 
 def once(answer: bytes) -> Callable[[Talk], None]:
-    """Answer one request on each connection, and hang up."""
+    """Send one response on each connection, and disconnect."""
 
     def serve(talk: Talk) -> None:
         if talk.request() is not None:
@@ -134,12 +134,12 @@ def once(answer: bytes) -> Callable[[Talk], None]:
 
 
 def plain(body: bytes, status: str = "200 OK", *lines: str) -> bytes:
-    """Write an answer with a length."""
+    """Return a response with a length."""
     head = "".join(f"{line}\r\n" for line in (f"HTTP/1.1 {status}", *lines, f"Content-Length: {len(body)}"))
     return head.encode() + b"\r\n" + body
 
 
 def chunked(*chunks: bytes, trailers: bytes = b"") -> bytes:
-    """Write an answer in chunks."""
+    """Return a response in chunks."""
     parts = b"".join(b"%x\r\n%b\r\n" % (len(chunk), chunk) for chunk in chunks)
     return b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + parts + b"0\r\n" + trailers + b"\r\n"

@@ -1,4 +1,4 @@
-"""Statements that read, and others that write or might, with what a refusal calls them."""
+"""Statements that read, and others that write or may write, with their names in errors."""
 
 READS = [
     "SELECT 1", "VALUES (1)", "WITH x AS (SELECT 1) SELECT * FROM x", "EXPLAIN DELETE FROM t", "BEGIN", "RELEASE s",
@@ -29,7 +29,8 @@ WRITES = {
     "SELECT * FROM pragma_optimize": "pragma_optimize", "SELECT * FROM [PRAGMA_user_version]": "pragma_user_version",
     "SELECT optimize (t) FROM t": "optimize()", "SELECT load_extension('x')": "load_extension()",
     "SELECT eval('DELETE FROM t')": "eval()", "VALUES (fileio_write('x', 'y'))": "fileio_write()",
-    "(DELETE FROM t)": "what begins with '('", "é DELETE": "É", "WITH x AS (SELECT 1": "what begins with",
+    "(DELETE FROM t)": "a statement that begins with '('", "é DELETE": "É",
+    "WITH x AS (SELECT 1": "a statement that begins with",
     "INSERT INTO t SELECT 1 RETURNING *": "INSERT", "BEGIN IMMEDIATE": "BEGIN IMMEDIATE",
     "begin /* now */ exclusive transaction": "BEGIN EXCLUSIVE", "SELECT 1; BEGIN IMMEDIATE": "BEGIN IMMEDIATE",
 }  # fmt: skip

@@ -1,6 +1,6 @@
-"""Every way in which a management API is known to refuse, or to break: section by section of what is documented.
+"""The errors of management APIs, by section of the documentation, and broken responses.
 
-Statuses are those of the public service's documentation and tool; the last ones are of proxies in between, or of
+Statuses are those of the public service's documentation and tool; the last ones are of proxies, or of
 servers that end in the middle.
 """
 
@@ -13,25 +13,25 @@ from scripted_server import Answer, as_json, as_text
 
 @dataclass(frozen=True)
 class Refusal:
-    """An answer, and what people are told of it: the code, words of the server or of ours, what to do next."""
+    """A response, and the error for it: the code, a part of the message, and the hint."""
 
     answer: Answer
     code: str
     says: str
     hint: str = ""
     hint_of_get: str = ""
-    """Where it is another one when nothing was to be changed."""
+    """The hint for a request that changes nothing, if it differs."""
 
 
-LOOK = "parts of what was sent may have been applied; %pipedb groups and %pipedb databases show what there is"
+LOOK = "parts of the request may have been applied; %pipedb groups and %pipedb databases list the existing ones"
 LATER = "nothing was changed; try again later"
 NAME = "choose another name"
-PLAN = "the organization's plan does not include this; %pipedb usage shows what it does"
+PLAN = "the organization's plan does not include this; %pipedb usage shows the usage"
 
 REFUSALS = {
     "400 bad field": Refusal(
         as_json({"error": "invalid location: xyz"}, 400), "SERVER", "invalid location: xyz",
-        "%pipedb locations lists what there is",
+        "%pipedb locations lists the existing ones",
     ),
     "400 taken": Refusal(as_json({"error": "it already exists"}, 400), "ALREADY_EXISTS", "it already exists", NAME),
     "401": Refusal(
@@ -45,16 +45,16 @@ REFUSALS = {
     ),
     "403": Refusal(
         as_json({"error": "out of scope"}, 403), "AUTH", "the token does not allow this: out of scope",
-        "it takes another role in the organization, or a token that may do more",
+        "this requires another role in the organization, or a token with more permissions",
     ),
     "404": Refusal(
         as_json({"error": "database not found"}, 404), "NOT_FOUND", "not found: database not found",
-        "%pipedb databases lists what there is",
+        "%pipedb databases lists the existing ones",
     ),
     "409": Refusal(as_json({"error": "name is taken"}, 409), "ALREADY_EXISTS", "name is taken", NAME),
     "422": Refusal(as_json({"error": "name not available"}, 422), "ALREADY_EXISTS", "name not available", NAME),
     "429": Refusal(
-        as_json({"error": "slow down"}, 429), "BUSY", "the server is busy: slow down", "nothing of this ran"
+        as_json({"error": "slow down"}, 429), "BUSY", "the server is busy: slow down", "nothing was run"
     ),
     "429 with a time": Refusal(
         Answer(429, b'{"error": "too many"}', headers={"Retry-After": "7"}), "BUSY", "the server is busy: too many",
@@ -72,17 +72,20 @@ REFUSALS = {
     "an object as error": Refusal(as_json({"error": {"reason": "odd"}}, 400), "SERVER", "odd"),
     "no error member": Refusal(as_json({"detail": "else"}, 400), "SERVER", "(HTTP 400)"),
     "200 that is no JSON": Refusal(
-        as_text("hello", 200), "PROTOCOL", "is not JSON", "is this the address of a management API?"
+        as_text("hello", 200), "PROTOCOL", "is not JSON", "check that this is the address of a management API"
     ),
     "a redirect": Refusal(
         Answer(307, headers={"Location": "https://login.example.com/x"}), "ADDRESS", "redirects to login.example.com",
         "connect to the final address itself",
     ),
     "no answer": Refusal(
-        Answer(vanish=True), "UNKNOWN_OUTCOME", "before the whole response came", "look before you run it again"
+        Answer(vanish=True),
+        "UNKNOWN_OUTCOME",
+        "before the response was complete",
+        "check the data before you run it again",
     ),
     "cut in the middle": Refusal(
-        Answer(body=b'{"groups": []}', cut=5), "UNKNOWN_OUTCOME", "before the whole response came",
-        "look before you run it again",
+        Answer(body=b'{"groups": []}', cut=5), "UNKNOWN_OUTCOME", "before the response was complete",
+        "check the data before you run it again",
     ),
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""One database with replicas; its replicas are brought up to date only when a test asks for it."""
+"""One database with replicas, which are updated only when a test calls for it."""
 
 from __future__ import annotations
 

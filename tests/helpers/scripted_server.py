@@ -1,4 +1,4 @@
-"""An HTTP server that answers as a test tells it to, also in ways that no server should."""
+"""An HTTP server that sends the responses of a test, also invalid ones."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Answer:
-    """What to send back. ``cut`` sends only so many bytes of the body; ``vanish`` closes without a word."""
+    """A response. ``cut`` limits the bytes of the body that are sent; ``vanish`` closes the connection instead."""
 
     status: int = 200
     body: bytes = b""
@@ -60,7 +60,7 @@ def as_text(text: str, status: int = 400) -> Answer:
 
 
 def entry(request: dict[str, Any], autocommit: bool = True) -> dict[str, Any]:
-    """Give an ok entry of the right type for a request."""
+    """Return an ok entry of the right type for a request."""
     kind = request["type"]
     response: dict[str, Any] = {"type": kind}
     if kind == "execute":
@@ -79,16 +79,16 @@ def error_entry(message: str, code: str) -> dict[str, Any]:
 
 
 def good(call: Call, baton: str | None = "b", *, autocommit: bool = True, base_url: str | None = None) -> Answer:
-    """Answer every request of a pipeline as a healthy server would."""
+    """Return the response of a healthy server to a pipeline."""
     results = [entry(request, autocommit) for request in call.json["requests"]]
     ended = "close" in call.kinds
     return as_json({"baton": None if ended else baton, "base_url": base_url, "results": results})
 
 
 class ScriptedServer:
-    """Answers each POST by the next item of ``script`` (an Answer, or a function of the Call); the last one stays.
+    """Responds to each POST with the next item of ``script`` (an Answer, or a function of the Call), or the last one.
 
-    GET is answered by ``pages`` (path -> Answer), else 404.
+    The response to GET is that of ``pages`` (path -> Answer), otherwise 404.
     """
 
     def __init__(self, *script: Answer | Callable[[Call], Answer]) -> None:
@@ -99,7 +99,7 @@ class ScriptedServer:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
-            disable_nagle_algorithm = True  # else a body waits for what confirms its head: 40 ms for each answer
+            disable_nagle_algorithm = True  # otherwise each body waits 40 ms for the acknowledgement of its head
 
             def log_message(self, *_: object) -> None:
                 pass
@@ -134,7 +134,7 @@ class ScriptedServer:
         self._http.daemon_threads = True
         self.port = self._http.server_address[1]
         self.url = f"http://127.0.0.1:{self.port}"
-        # A short poll: it is what closing has to wait for.
+        # Closing waits for a poll.
         self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.02})
         self._thread.start()
 

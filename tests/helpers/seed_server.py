@@ -1,8 +1,8 @@
-"""A server that knows the seed document and nothing else: the strictest one a client has to get along with.
+"""A server that supports only the seed document: the strictest one that clients must support.
 
 ``POST /v2/pipeline`` with ``execute`` (``sql``, ``args``, ``named_args``) and ``close``, ``/version`` and ``/health``;
-400 for everything else, one connection of sqlite3 for each stream, rolled back and closed after 10 s. The 5 s of a
-transaction end it without a word (``"silent"``), or with an error that has no code (``"told"``): the seed shows none.
+400 for everything else, one connection of sqlite3 for each stream, rolled back and closed after 10 s. A transaction is
+rolled back after 5 s: silently (``"silent"``), or with an error without a code (``"error"``); the seed defines neither.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ STMT_KEYS = {"sql", "args", "named_args"}
 
 
 class SeedServer(ScriptedServer):
-    """Serves one SQLite file. ``clock`` is what idle time is measured with; ``args`` can be switched off."""
+    """Serves one SQLite file. ``clock`` measures idle time; ``args`` can be turned off."""
 
     def __init__(
         self, folder: Path, clock: Callable[[], float] = lambda: 0.0, *, with_args: bool = True, limit: str = ""
@@ -86,7 +86,7 @@ class SeedServer(ScriptedServer):
         if self._limit and connection.in_transaction and self._clock() - self._begun[connection] > 5:
             connection.rollback()
             del self._begun[connection]
-            if self._limit == "told":
+            if self._limit == "error":
                 return {"type": "error", "error": {"message": "the transaction took too long"}}
         named = {arg["name"].lstrip(":@$"): python(arg["value"]) for arg in stmt.get("named_args") or []}
         args = [python(value) for value in stmt.get("args") or []]
@@ -101,7 +101,7 @@ class SeedServer(ScriptedServer):
             self._begun.setdefault(connection, self._clock())
         else:
             self._begun.pop(connection, None)
-        # `cols` as bare names would not be "not shown" any more than this: the seed leaves their structure open.
+        # The seed does not define the structure of `cols`: bare names would be as valid.
         result = {
             "cols": [{"name": column[0]} for column in cursor.description or []],
             "rows": rows,

@@ -1,4 +1,4 @@
-"""`pipemagic serve` as a process of its own, and plain calls to it."""
+"""`pipemagic serve` as a process, and requests to it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Served:
         return httpx.Client(timeout=PATIENCE)
 
     def create(self, name: str, group: str = "g") -> None:
-        """Make a database, and its group, if they are not there."""
+        """Create a database and its group unless they exist."""
         if self.manage("GET", f"/groups/{group}").status_code == 404:
             self.manage("POST", "/groups", json={"name": group, "location": "ams"}).raise_for_status()
         if self.manage("GET", f"/databases/{name}").status_code == 404:
@@ -56,7 +56,7 @@ class Served:
         return str(answer.raise_for_status().json()["jwt"])
 
     def database(self, name: str) -> Database:
-        """Make the database if need be and give a client of it."""
+        """Create the database if necessary, and return a client of it."""
         self.create(name)
         return Database(self.url, self.token(name))
 
@@ -66,7 +66,7 @@ class Served:
 
 
 class Database:
-    """Sends pipelines to one database, over one connection that is kept."""
+    """Sends pipelines to one database, over one persistent connection."""
 
     def __init__(self, url: str, token: str, host: str | None = None) -> None:
         headers = {"authorization": f"Bearer {token}"} | ({"host": host} if host else {})
@@ -84,7 +84,7 @@ class Database:
         return self.http.post("/v3/pipeline", json={"baton": baton, "requests": requests + [{"type": "close"}] * close})
 
     def run(self, *texts: str, baton: str | None = None, close: bool = True) -> Any:
-        """Run statements that all have to succeed; gives the answer's body."""
+        """Run statements that must succeed; return the body of the response."""
         answer = self.post(*texts, baton=baton, close=close)
         assert answer.status_code == 200, answer.text
         body = answer.json()
@@ -96,7 +96,7 @@ class Database:
         return [tuple(cell.get("value") for cell in row) for row in result["rows"]]
 
     def error(self, *texts: str) -> dict[str, str]:
-        """Run statements the last of which must fail; gives its error."""
+        """Run statements, the last of which must fail; return its error."""
         answer = self.post(*texts)
         assert answer.status_code == 200, answer.text
         *before, last, _ = answer.json()["results"]

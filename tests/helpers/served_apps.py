@@ -43,12 +43,12 @@ class ServedApp:
         return connection
 
     def stop(self) -> None:
-        """Begin to stop, as the process does: cancel the requests under way. The server goes on."""
+        """Begin to stop, as the process does: cancel the running requests. The server continues."""
         self.loop.call_soon_threadsafe(self.runtime.stop)
 
 
 class TestServer(Server):
-    """A server that notes when it is ready, and cancels requests when it stops."""
+    """A server that signals when it is ready, and cancels requests when it stops."""
 
     def __init__(self, app: ASGIApp, listeners: Sequence[Listener], runtime: Runtime, proxies: Sequence[str]) -> None:
         super().__init__(app, listeners, proxies=proxies)
@@ -68,7 +68,7 @@ class TestServer(Server):
 def serving(
     service: Service, runtime: Runtime | None = None, *, threads: int | None = None, proxies: Sequence[str] = ()
 ) -> Iterator[ServedApp]:
-    """Serve a service until the end of the block, by at most so many worker threads."""
+    """Serve a service until the end of the block, with a maximum number of worker threads."""
     runtime = runtime or Runtime()
     if threads is not None:
         runtime.executor.close()

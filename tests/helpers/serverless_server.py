@@ -1,8 +1,8 @@
 """A server of the serverless protocol of 2026, in front of the embedded service.
 
-It holds a stream, and so returns a baton, only for what needs one: an open transaction, a setting, a temporary table,
+It keeps a stream, and returns a baton, only if necessary: for an open transaction, a setting, a temporary table,
 a stored text; with ``holds_all`` for every request. ``ends_next`` ends a stream with the
-next response whatever it holds. A baton that it does not know, or that was idle for longer than
+next response in any case. A baton that is unknown, or was idle for longer than
 ``idle_limit`` seconds, is answered with 404. `restart` forgets all batons.
 """
 
@@ -21,7 +21,7 @@ HOLDS = re.compile(r"(?i)^\s*(PRAGMA\s+\w+\s*=|CREATE\s+TEMP)")
 
 
 class ServerlessServer(ScriptedServer):
-    """Serves one database: ``http`` reaches the real service at ``url``, and ``clock`` measures idle time."""
+    """Serves one database: ``http`` sends requests to the real service at ``url``, and ``clock`` measures idle time."""
 
     def __init__(self, http: httpx.Client, url: str, clock: Callable[[], float], idle_limit: float = 10.0) -> None:
         self._client, self._upstream, self._clock, self.idle_limit = http, url, clock, idle_limit
@@ -60,7 +60,7 @@ class ServerlessServer(ScriptedServer):
         return Answer(answer.status_code, body, answer.headers.get("content-type", ""))
 
     def _hold(self, baton: str | None, holds: bool) -> str | None:
-        """Return a baton for a stream that holds something; close any other."""
+        """Return a baton for a stream that must be kept; close any other."""
         if baton is None:
             return None
         asked = self._post("/v3/pipeline", {"baton": baton, "requests": [{"type": "get_autocommit"}]}).json()

@@ -1,4 +1,4 @@
-"""Drive a service by calls: no port, and a clock that tests move."""
+"""Call a service in process, without a port, with a clock that tests set."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GET_AUTOCOMMIT = {"type": "get_autocommit"}
 
 
 class Clock:
-    """Seconds that pass only when a test says so."""
+    """Seconds that pass only when a test advances them."""
 
     def __init__(self) -> None:
         self.time = 1000.0
@@ -50,7 +50,7 @@ def execute(sql: str, *args: dict[str, Any], **fields: Any) -> dict[str, Any]:
 
 @dataclass
 class Answer:
-    """One answer of a pipeline."""
+    """The response to a pipeline."""
 
     status: int
     body: Any
@@ -66,7 +66,7 @@ class Answer:
         return ["ok" if one["type"] == "ok" else one["error"]["code"] for one in self.body["results"]]
 
     def rows(self, index: int = 0) -> list[list[Any]]:
-        """The rows of one result: the wire's value, None for null."""
+        """The rows of one result: the values of the protocol, None for null."""
         result = self.body["results"][index]
         assert result["type"] == "ok", result
         rows = result["response"]["result"]["rows"]
@@ -81,7 +81,7 @@ class Answer:
 
 @dataclass
 class Entries:
-    """A cursor's answer, as far as it was read."""
+    """The response to a cursor, as far as it was read."""
 
     baton: str | None
     entries: list[dict[str, Any]]
@@ -92,13 +92,13 @@ class Entries:
         return [f"{one['type']} {one['error']['code']}" if "error" in one else one["type"] for one in self.entries]
 
     def rows(self) -> list[list[Any]]:
-        """The rows of all steps: the wire's value, None for null."""
+        """The rows of all steps: the values of the protocol, None for null."""
         rows = [one["row"] for one in self.entries if one["type"] == "row"]
         return [[cell.get("value", cell.get("base64")) for cell in row] for row in rows]
 
 
 def entries_of(data: bytes) -> Entries:
-    """Read a whole body; every line must be one of JSON."""
+    """Parse a whole body, in which every line must be JSON."""
     assert data.endswith(b"\n")
     head, *entries = map(json.loads, data.splitlines())
     assert set(head) == {"baton", "base_url"}
@@ -107,7 +107,7 @@ def entries_of(data: bytes) -> Entries:
 
 @dataclass
 class Caller:
-    """Sends requests to a service as one database's client."""
+    """Sends requests to a service as a client of one database."""
 
     service: Service
     token: str
@@ -131,14 +131,14 @@ class Caller:
     def cursor(
         self, *steps: str | dict[str, Any], baton: str | None = None, connection: Disconnect | None = None
     ) -> Reply:
-        """Begin a cursor; steps are texts or whole steps. Its chunks have to be taken."""
+        """Begin a cursor; steps are texts or complete steps. The caller reads its chunks."""
         batch = {"steps": [{"stmt": {"sql": step}} if isinstance(step, str) else step for step in steps]}
         headers = {**self.headers, "authorization": f"Bearer {self.token}"}
         body = json.dumps({"baton": baton, "batch": batch}).encode()
         return call(self.service, "POST", "/v3/cursor", headers=headers, body=body, connection=connection)
 
     def read(self, *steps: str | dict[str, Any], baton: str | None = None) -> Entries:
-        """Run a cursor to its end."""
+        """Run a cursor to the end."""
         response = self.cursor(*steps, baton=baton)
         assert (response.status, response.content_type) == (200, "text/plain")
         return entries_of(b"".join(response.chunks))
@@ -149,7 +149,7 @@ class Caller:
 
 
 def caller_of(service: Service, name: str, *, read_only: bool = False, subject: str = "ada") -> Caller:
-    """Make a token for a database (made if need be) and give its caller."""
+    """Create a token for a database, and the database if necessary; return its caller."""
     names = [one.name for one in service.catalog.databases("local")]
     if name not in names:
         service.catalog.create_database("local", name, "default")

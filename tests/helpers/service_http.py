@@ -1,4 +1,4 @@
-"""The service in process as an HTTP transport, so that a client and the service share one clock."""
+"""A service in process as an HTTP transport, so that a client and the service share one clock."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pipemagic.service.service import Service
 
 
 class ServiceTransport(httpx.BaseTransport):
-    """Hands every request to a service by a plain call. ``down`` refuses the connection instead."""
+    """Passes every request to a service by a function call. ``down`` refuses the connection instead."""
 
     def __init__(self, service: Service) -> None:
         self.service = service

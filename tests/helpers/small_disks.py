@@ -1,4 +1,4 @@
-"""Disks that are full or read-only, really: mounts of tmpfs where that is allowed."""
+"""Real disks that are full or read-only: mounts of tmpfs where that is allowed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 class NoMounts(Exception):
-    """This process may not mount anything."""
+    """This process may not mount file systems."""
 
 
 def _run(*command: object) -> None:
@@ -33,7 +33,7 @@ def small_disk(folder: Path, megabytes: int) -> Iterator[Path]:
 
 @contextmanager
 def read_only(folder: Path) -> Iterator[None]:
-    """Have nobody write below a folder for a while; files that are open already may still be written."""
+    """Make a folder read-only during a block; open files can still be written."""
     if os.geteuid() != 0:
         mode = folder.stat().st_mode
         folder.chmod(0o500)
@@ -51,7 +51,7 @@ def read_only(folder: Path) -> Iterator[None]:
 
 
 def fill(folder: Path) -> Path:
-    """Use up all that is left; gives the file that has to be deleted to have room again."""
+    """Fill the disk; return the file to delete to free the space again."""
     filler = folder / "filler"
     with filler.open("wb", buffering=0) as file:
         for size in (1 << 20, 1 << 12, 1):

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def small_heap() -> Iterator[None]:
-    """Let the collector look at new objects only; after many tests, looking at all takes most of a second."""
+    """Let the collector examine new objects only; after many tests, examining all takes most of a second."""
     gc.freeze()
     try:
         yield

@@ -13,7 +13,7 @@ COUNT = 3
 def _endless() -> Iterator[str]:
     """Yield names of refusals endlessly: two with an error in JSON, then one of another kind."""
     errors = [name for name, one in REFUSALS.items() if one.answer.status >= 400 and one.answer.body[:1] == b"{"]
-    # In steps of 4: those that are alike, as the two of 402, are for different things.
+    # In steps of 4, so that similar ones, such as both of 402, are used for different names.
     spread = cycle([errors[4 * number % len(errors)] for number in range(len(errors))])
     for other in cycle([name for name in REFUSALS if name not in errors]):
         yield next(spread)
@@ -30,4 +30,4 @@ def some_refusals(
     pairs += [pair for pair in more if pair not in pairs]
     assert {refusal for _, refusal in pairs} == set(REFUSALS)
     order = list(dict(pairs))
-    return sorted(pairs, key=lambda pair: order.index(pair[0]))  # what is set up for a name is set up once
+    return sorted(pairs, key=lambda pair: order.index(pair[0]))  # each name is set up once

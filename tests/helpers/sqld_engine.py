@@ -23,7 +23,7 @@ PATIENCE = 30.0
 
 
 class SqldEngineProcess:
-    """A service in front of ``count`` nodes of its own; the group ``default`` is there."""
+    """A service in front of ``count`` nodes, with the group ``default``."""
 
     def __init__(self, binary: Path, folder: Path, count: int = 3) -> None:
         self.folder, self._binary, self._count = folder, binary, count
@@ -31,7 +31,7 @@ class SqldEngineProcess:
         self.manage("POST", "/groups", {"name": "default", "location": "ams"})
 
     def start(self, **environment: str) -> None:
-        """Start it, again if need be."""
+        """Start or restart it."""
         self.process = subprocess.Popen(
             [
                 sys.executable, "-m", "pipemagic", "serve", "--port", "0", "--data", str(self.folder),
@@ -48,12 +48,12 @@ class SqldEngineProcess:
         self.http = httpx.Client(base_url=self.url, trust_env=False, timeout=30)
 
     def ask(self, method: str, path: str, body: Any = None) -> httpx.Response:
-        """Send a request to the management API, below the organization unless the path is a whole one."""
+        """Send a request to the management API; a relative path is below the organization."""
         whole = path if path.startswith("/v1/") else f"/v1/organizations/local{path}"
         return self.http.request(method, whole, json=body, headers={"authorization": f"Bearer {self.token}"})
 
     def manage(self, method: str, path: str, body: Any = None) -> Any:
-        """As `ask`, for a request that must succeed; return the parsed response."""
+        """Send a request that must succeed; return the parsed response."""
         answer = self.ask(method, path, body)
         assert answer.status_code == 200, answer.text
         return answer.json()
@@ -69,7 +69,7 @@ class SqldEngineProcess:
         return str(self.manage("POST", f"/databases/{name}/auth/tokens{query}")["jwt"])
 
     def node(self, code: str) -> str:
-        """The address of the node of a location, whatever the database."""
+        """The address of the node of a location."""
         ports = json.loads((self.folder / "nodes" / "ports.json").read_text())
         return f"http://127.0.0.1:{ports[code][0]}"
 
@@ -83,31 +83,31 @@ class SqldEngineProcess:
         return pipemagic.connect(self.address(name, code), token or self.mint(name), timeout=10)
 
     def states(self, group: str = "default") -> dict[str, str]:
-        """How the locations of a group are."""
+        """The states of the locations of a group."""
         status = self.manage("GET", f"/groups/{group}")["group"]["status"]["locations"]
         return {one["name"]: one["status"] for one in status}
 
     def pids(self) -> dict[str, int]:
-        """The process ids of the nodes that run, by location."""
+        """The process ids of the running nodes, by location."""
         return {
             pid_and_code[1]: pid_and_code[0]
             for pid_and_code in nodes_of(self.folder)
         }  # fmt: skip
 
     def kill_node(self, code: str) -> None:
-        """End a node with SIGKILL and wait until another one has taken its place and answers."""
+        """Kill a node with SIGKILL and wait until it was restarted and responds."""
         before = self.pids()[code]
         os.kill(before, signal.SIGKILL)
         until(lambda: self.pids().get(code, before) != before, f"the node {code} was not started again")
 
     def kill(self) -> None:
-        """End the service with SIGKILL."""
+        """Kill the service with SIGKILL."""
         self.process.kill()
         self.close()
 
     @property
     def log(self) -> str:
-        """What the service and its nodes have logged."""
+        """The logs of the service and its nodes."""
         return "".join(path.read_text("utf-8", "replace") for path in self.folder.rglob("*.log"))
 
     def close(self) -> None:
@@ -119,7 +119,7 @@ class SqldEngineProcess:
 
 
 def nodes_of(folder: Path) -> list[tuple[int, str]]:
-    """Find the sqld processes with data below the folder: process id and location."""
+    """Return the sqld processes with data below the folder: process id and location."""
     found = []
     for process in psutil.process_iter():
         try:

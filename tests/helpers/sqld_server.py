@@ -1,4 +1,4 @@
-"""Start sqld, the libSQL server, with a key of its own."""
+"""Start sqld, the libSQL server, with a new key."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pipemagic.service.sqld.cluster import START_TIMEOUT, free_port
 
 @dataclass(frozen=True)
 class SqldDatabase:
-    """One database of a sqld: its address, and tokens for it."""
+    """A database of sqld: its address and tokens."""
 
     url: str
     name: str
@@ -28,7 +28,7 @@ class SqldDatabase:
 
     @property
     def host(self) -> str:
-        """What to send as Host; names below localhost do not resolve everywhere."""
+        """The Host header; names below localhost do not resolve everywhere."""
         return self.url.removeprefix("http://")
 
     @property
@@ -36,12 +36,12 @@ class SqldDatabase:
         return self.mint()
 
     def mint(self, **claims: Any) -> str:
-        """Make a token, by default for reading and writing this database; ``a="ro"`` reads only."""
+        """Create a token, by default with full access to this database; ``a="ro"`` is read-only."""
         return jwt.encode({"id": self.name, "a": "rw", **claims}, self.key, "EdDSA")
 
 
 class Sqld:
-    """A running sqld with many databases, one host name each; ``checked``: whether it wants tokens."""
+    """A running sqld with many databases, each with a host name; ``checked``: whether it requires tokens."""
 
     def __init__(
         self, binary: Path, folder: Path, *options: str, key: Ed25519PrivateKey | None = None, checked: bool = True
@@ -61,7 +61,7 @@ class Sqld:
                     "--admin-listen-addr", f"127.0.0.1:{self.admin_port}",
                     *(("--auth-jwt-key-file", folder / "key.pem") if checked else ()),
                     "--enable-namespaces", "--no-welcome",
-                    # Beyond this number (100 by default) it answers 404 for some that it is about to load again.
+                    # Beyond this number (100 by default) it returns 404 for some that it is loading again.
                     "--max-active-namespaces", "100000", *options,
                 ],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log,
@@ -75,11 +75,11 @@ class Sqld:
 
     @property
     def address(self) -> str:
-        """Where it listens; the Host header says which database is meant."""
+        """Its address; the Host header names the database."""
         return f"http://127.0.0.1:{self.port}"
 
     def database(self, name: str | None = None) -> SqldDatabase:
-        """Create a database with a name of its own."""
+        """Create a database with a new name."""
         name = name or "t" + uuid.uuid4().hex
         self._ask("POST", f"/v1/namespaces/{name}/create")
         return SqldDatabase(f"http://{name}.localhost:{self.port}", name, self.key)

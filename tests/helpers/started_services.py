@@ -1,4 +1,4 @@
-"""Embedded services that tests start: one for many tests, and the end of those over a folder."""
+"""Embedded services that tests start, shared by many tests, and functions that stop them."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ UNLIMITED = {"rows_read": 0, "rows_written": 0, "storage_bytes": 0}
 
 
 class SharedService:
-    """An embedded service for many tests, which may also stop or kill it.
+    """An embedded service for many tests, which may stop or kill it.
 
-    `ready` has it running and empty. What stays: accounts and organizations, whose names tests choose by themselves.
+    `ready` starts and empties it. Accounts and organizations remain; tests choose unique names for them.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -28,7 +28,7 @@ class SharedService:
         self._lease: launcher.Lease | None = None
 
     def ready(self) -> launcher.LocalService:
-        """Start the service if it does not run; remove groups with their databases, API tokens, quotas, overages."""
+        """Start the service if it does not run; remove groups, databases, API tokens, quotas and overages."""
         if self._lease is None or not self._lease.alive:
             self._lease = launcher.ensure(self.folder)
         service = self._lease.service
@@ -53,7 +53,7 @@ class SharedService:
 
 @pytest.fixture(scope="session")
 def shared_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedService]:
-    """The service of those tests of a folder that need none of their own."""
+    """The service for the tests of a folder that do not need their own."""
     shared = SharedService(tmp_path_factory.mktemp("shared") / "data")
     yield shared
     shared.end()
@@ -63,13 +63,13 @@ def shared_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedS
 def local_service(
     shared_service: SharedService, monkeypatch: pytest.MonkeyPatch, starts_processes: None
 ) -> launcher.LocalService:
-    """An embedded service without databases; sessions find it, and they may stop it."""
+    """An embedded service without databases; sessions find it and may stop it."""
     monkeypatch.setenv(launcher.FOLDER_VARIABLE, str(shared_service.folder))
     return shared_service.ready()
 
 
 def end_services(folder: Path) -> None:
-    """Stop the service over the folder and wait for its process; those of other tests go on."""
+    """Stop the service of a folder and wait for its process; those of other tests continue."""
     with suppress(ServiceError):
         launcher.stop(folder)
     for child in launcher._started:
@@ -79,7 +79,7 @@ def end_services(folder: Path) -> None:
 
 
 def crash(folder: Path) -> None:
-    """End the service over the folder with SIGKILL."""
+    """Kill the service of a folder with SIGKILL."""
     for child in launcher._started:
         if str(folder) in child.args:
             child.kill()

@@ -1,4 +1,4 @@
-"""Speaks TLS before a server on loopback, for packages that know https: only."""
+"""Terminates TLS in front of a server on loopback, for packages that support https: only."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import trustme
 
 
 class TlsAuthority:
-    """Issues certificates for 127.0.0.1; ``file`` is what a client has to trust."""
+    """Issues certificates for 127.0.0.1; clients must trust ``file``."""
 
     def __init__(self, folder: Path) -> None:
         self._authority = trustme.CA()
@@ -20,7 +20,7 @@ class TlsAuthority:
         self._authority.cert_pem.write_to_path(str(self.file))
 
     def issue(self, folder: Path) -> tuple[Path, Path]:
-        """Write a certificate and its key into a folder; gives the paths of both."""
+        """Write a certificate and its key to a folder; return both paths."""
         issued = self._authority.issue_cert("127.0.0.1")
         certificate, key = folder / "certificate.pem", folder / "key.pem"
         issued.cert_chain_pems[0].write_to_path(str(certificate))
@@ -28,14 +28,14 @@ class TlsAuthority:
         return certificate, key
 
     def terminator(self, address: str) -> TlsTerminator:
-        """Start one before the server at ``http://127.0.0.1:PORT``."""
+        """Start a terminator in front of the server at ``http://127.0.0.1:PORT``."""
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         self._authority.issue_cert("127.0.0.1").configure_cert(context)
         return TlsTerminator(int(address.rpartition(":")[2]), context)
 
 
 class TlsTerminator:
-    """Listens on a port of its own at ``url`` and passes bytes on."""
+    """Listens at ``url`` and relays bytes."""
 
     def __init__(self, port: int, context: ssl.SSLContext) -> None:
         self._port, self._context = port, context
@@ -77,7 +77,7 @@ class TlsTerminator:
 
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(OSError):  # also of TLS, and where a peer that left does not end TLS in time
+    with contextlib.suppress(OSError):  # also errors of TLS, and of peers that do not end TLS in time
         while data := await reader.read(65536):
             writer.write(data)
             await writer.drain()

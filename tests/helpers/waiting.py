@@ -1,4 +1,4 @@
-"""Waiting for what other threads and processes do: as long as it takes, but not for ever."""
+"""Wait for other threads and processes, with a time limit."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import TypeVar
 
 PATIENCE = 30.0
 AT_ONCE = 4.0
-"""Seconds that are at once beside the 5 s of a transaction's window or of a writer's wait: what waits for one of
-these takes longer, and what waits for nothing takes less, also on a machine that stands still for a while."""
+"""Seconds that are clearly less than the 5 s of a transaction or of a waiting writer. Operations that do not wait take
+less, even on a machine that stalls for a while."""
 TICK = 0.01
 Found = TypeVar("Found")
 
 
 def until(condition: Callable[[], Found], what: str = "", seconds: float = PATIENCE) -> Found:
-    """Wait until the condition gives something true, and give that."""
+    """Wait until the condition returns a true value, and return it."""
     end = time.monotonic() + seconds
     while not (found := condition()):
         assert time.monotonic() < end, what or "it did not happen in time"
@@ -25,15 +25,15 @@ def until(condition: Callable[[], Found], what: str = "", seconds: float = PATIE
 
 
 def pause(seconds: float) -> None:
-    """Give others time where no sign tells that they used it; where the machine stands still, they still get it."""
+    """Give other threads time if nothing shows that they have run, also on a machine that stalls."""
     for _ in range(round(seconds / TICK)):
         time.sleep(TICK)
 
 
 class Stopwatch:
-    """Counts seconds from now on, without those in which the machine stood still.
+    """Counts seconds from now on, without those in which the machine stalled.
 
-    A thread looks at the clock all the time; where it comes late by much, nobody else could have been quick either.
+    A thread reads the clock continuously; if it is late, other threads were delayed, too.
     """
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class Stopwatch:
         self._thread.start()
 
     def stop(self) -> float:
-        """End the counting and give the seconds."""
+        """Stop counting and return the seconds."""
         self._over.set()
         self._thread.join()
         return self._seconds

@@ -161,7 +161,7 @@ conditions = st.recursive(
 
 
 @given(st.lists(st.none() | conditions, max_size=4), st.booleans())
-def test_what_the_check_lets_pass_can_be_evaluated(conds, autocommit):
+def test_checked_conditions_can_be_evaluated(conds, autocommit):
     batch = Batch([Step(Stmt("A"), cond) for cond in conds])
     try:
         check_references(batch)

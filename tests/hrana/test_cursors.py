@@ -1,4 +1,4 @@
-"""Cursor messages: what servers send is read, strangers' entries are passed over, garbage is a ProtocolError."""
+"""Cursor messages: entries of servers are decoded, unknown entries are skipped, garbage is a ProtocolError."""
 
 import pytest
 

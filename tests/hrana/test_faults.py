@@ -31,7 +31,7 @@ SHAPES = {
 
 @pytest.mark.parametrize(("body", "kind", "expected"), SHAPES.values(), ids=SHAPES)
 def test_a_fault_is_read(body, kind, expected):
-    page = Error("an HTML page came back instead of a response of the database")
+    page = Error("received an HTML page instead of a response of the database")
     assert faults.read_fault(body, kind) == (expected or page)
 
 
@@ -61,5 +61,5 @@ def test_endless_nesting_gives_some_text(text):
         (Error("database is locked", "SQLITE_BUSY"), False),
     ],
 )
-def test_a_refused_baton_is_told_from_other_faults(error, expected):
+def test_a_refused_baton_is_distinguished_from_other_faults(error, expected):
     assert faults.is_baton_fault(error) is expected

@@ -40,7 +40,7 @@ def test_every_reader_that_is_correct_reads_the_same_double(number) -> None:
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
 @example(0.6046602879796196)
-def test_what_we_write_ourselves_is_read_alike_by_a_careless_reader(number) -> None:
+def test_encoded_doubles_are_read_exactly_by_an_inexact_reader(number) -> None:
     text = literal(number)
     if text is not None:
         assert bits(careless(text)) == bits(number)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipemagic.client.database import Result
+from pipemagic.client.result import Result
 from pipemagic.errors import ProtocolError
 from pipemagic.hrana import messages as m
 from pipemagic.hrana.batches import transactional

@@ -103,7 +103,7 @@ def test_a_value_without_sql_form_is_refused(value):
 
 
 @given(sql_values)
-def test_what_is_written_is_what_the_specification_says(value):
+def test_messages_are_encoded_as_in_the_specification(value):
     wire = msgspec.json.decode(messages.encode(encode(value)))
     match value:
         case None:
@@ -172,7 +172,7 @@ def test_a_json_integer_in_a_float_is_a_float():
     ],
     ids=repr,
 )
-def test_what_is_no_value_is_refused(wire):
+def test_invalid_values_are_refused(wire):
     with pytest.raises(ProtocolError, match="cannot be read"):
         read(wire)
 

@@ -7,8 +7,7 @@ import threading
 import pytest
 from waiting import PATIENCE
 
-from pipemagic.http.connection import FIRST_RECEIVE_SIZE, Connection, Origin
-from pipemagic.http.pool import KEEPALIVE, MAX_IDLE, Pool
+from pipemagic.http.connection import FIRST_RECEIVE_SIZE, IDLE_LIMIT, MAX_IDLE, Connection, Origin, Pool
 
 HERE, THERE = Origin("here", 1, None), Origin("there", 1, "there")
 
@@ -74,7 +73,7 @@ def test_a_connection_leads_where_it_leads(pool, connection):
 
 
 @pytest.mark.parametrize("said", [b"x", b""])
-def test_one_that_says_something_is_closed(pool, connection, said):
+def test_an_idle_connection_with_unrequested_data_is_closed(pool, connection, said):
     ours, theirs = connection()
     pool.put(ours)
     if said:
@@ -97,9 +96,9 @@ def test_a_connection_takes_more_at_once_when_more_comes(connection):
 def test_old_ones_are_closed_wherever_they_lead(pool, connection, clock):
     old, new = connection(THERE), connection(THERE)
     pool.put(old[0])
-    clock.time = KEEPALIVE / 2
+    clock.time = IDLE_LIMIT / 2
     pool.put(new[0])
-    clock.time = KEEPALIVE + 1
+    clock.time = IDLE_LIMIT + 1
     assert pool.take(HERE) is None
     assert [is_closed(end) for _, end in (old, new)] == [True, False]
     assert pool.take(THERE) is new[0]
@@ -123,7 +122,7 @@ def test_a_closed_pool_keeps_nothing(pool, connection):
     assert len(pool) == 0
 
 
-def test_answers_that_nobody_reads_may_be_collected_at_any_moment(connection):
+def test_unread_responses_may_be_garbage_collected_at_any_moment(connection):
     """Whatever makes an object may collect garbage, and with it an answer whose connection comes back to the pool."""
 
     class Collecting(Origin):

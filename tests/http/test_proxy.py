@@ -46,7 +46,7 @@ def no_proxies(monkeypatch):
         ("http://db-local.localhost:1", {"ALL_PROXY": "http://p"}, False),
     ],
 )
-def test_whether_there_is_a_proxy(address, variables, expected, monkeypatch):
+def test_the_proxy_of_a_host(address, variables, expected, monkeypatch):
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     with Transport(parse_address(address)) as http:
@@ -121,7 +121,7 @@ def test_a_proxy_that_is_not_there(monkeypatch):
 @pytest.mark.parametrize("proxy", ["strange://127.0.0.1", "http://ada:s3cret@[::1", "http://ada:s3cret@db.test:s3cret"])
 def test_a_proxy_that_cannot_be_used(proxy, monkeypatch):
     monkeypatch.setenv("ALL_PROXY", proxy)
-    with pytest.raises(errors.ConnectError, match=r"the proxy .* is not one that can be used") as caught:
+    with pytest.raises(errors.ConnectError, match=r"the proxy .* cannot be used") as caught:
         Transport(parse_address("http://db.test"))
     assert "s3cret" not in str(caught.value)
 
@@ -140,14 +140,14 @@ def test_a_proxy_that_needs_another_package(monkeypatch):
 @pytest.mark.parametrize(
     ("raised", "kind", "text"),
     [
-        (httpx.ConnectTimeout("x"), errors.ConnectError, "did not take the connection in time"),
-        (httpx.PoolTimeout("x"), errors.ConnectError, "did not take the connection in time"),
+        (httpx.ConnectTimeout("x"), errors.ConnectError, "did not accept the connection in time"),
+        (httpx.PoolTimeout("x"), errors.ConnectError, "did not accept the connection in time"),
         (httpx.ProxyError("407"), errors.ConnectError, "refused: 407"),
         (httpx.ConnectError("x"), errors.ConnectError, "no connection to http://db.test: x"),
-        (httpx.ReadTimeout("x"), errors.AnswerTimeout, "did not answer in time"),
-        (httpx.WriteTimeout("x"), errors.AnswerTimeout, "did not answer in time"),
+        (httpx.ReadTimeout("x"), errors.AnswerTimeout, "did not respond in time"),
+        (httpx.WriteTimeout("x"), errors.AnswerTimeout, "did not respond in time"),
         (httpx.RemoteProtocolError("illegal status line"), errors.UnknownOutcome, "https:// instead"),
-        (httpx.ReadError("x"), errors.UnknownOutcome, "ended before the whole response came"),
+        (httpx.ReadError("x"), errors.UnknownOutcome, "ended before the response was complete"),
         (httpx.InvalidURL("x"), errors.AddressError, "not an address"),
         (KeyboardInterrupt(), errors.InterruptedRequest, "interrupted"),
     ],

@@ -62,7 +62,7 @@ def test_an_answer_that_is_cut_at_any_byte_is_an_unknown_outcome():
         for cut in range(len(answer)):
             with talking(once(answer[:cut])) as (http, _), pytest.raises(errors.UnknownOutcome) as caught:
                 http.post("/", b"{}")
-            assert caught.value.hint == "look before you run it again"
+            assert caught.value.hint == "check the data before you run it again"
         with talking(once(answer)) as (http, _):
             assert http.post("/", b"{}").body == b"hello"
 
@@ -113,7 +113,7 @@ def test_a_piece_is_given_when_it_is_there():
         pieces.close()
 
 
-def test_what_comes_in_crumbs_is_left_some_time_to_grow():
+def test_small_chunks_are_collected():
     pauses, taken = [], threading.Event()
 
     def serve(talk):
@@ -160,7 +160,7 @@ def test_a_compressed_answer_that_is_cut():
 
 
 @pytest.mark.parametrize("garbage", [b"SSH-2.0-OpenSSH\r\n", b"\x15\x03\x01\x00\x02\x02\x46", b"<html></html>"])
-def test_what_is_not_http(garbage):
+def test_responses_that_are_not_http(garbage):
     with talking(once(garbage)) as (http, _), pytest.raises(errors.UnknownOutcome) as caught:
         http.get("/")
     assert caught.value.hint == "the response is not HTTP; https:// instead?"
@@ -180,7 +180,7 @@ def test_a_head_without_end():
 # -- requests
 
 
-def test_what_a_request_looks_like():
+def test_the_bytes_of_a_request():
     heads = []
 
     def serve(talk):
@@ -228,7 +228,7 @@ def test_a_body_in_pieces_goes_both_ways():
 
 
 @pytest.mark.parametrize(("size", "said"), [(4, "1 bytes more"), (7, "2 bytes less")])
-def test_a_body_of_another_length_than_was_said(size, said):
+def test_a_body_of_another_length_than_announced(size, said):
     with talking(echo) as (http, _):
         with pytest.raises(errors.UnknownOutcome), http.streamed("POST", "/", [b"abc", b"de"], size=size):
             pass
@@ -236,7 +236,7 @@ def test_a_body_of_another_length_than_was_said(size, said):
         assert http.post("/", b"x").body == b"x"
 
 
-def test_an_error_of_who_gives_the_pieces_is_his_own():
+def test_an_error_of_the_chunk_producer_is_raised_unchanged():
     def pieces():
         yield b"abc"
         raise FileNotFoundError("gone")
@@ -339,7 +339,7 @@ def test_a_connection_that_the_server_closed_meanwhile_is_not_used():
 
 
 @pytest.mark.parametrize("surplus", [plain(b"other"), b"\0", b"HTTP/1.1 200"])
-def test_what_came_unasked_is_never_taken_for_an_answer(surplus):
+def test_unrequested_data_are_never_used_as_a_response(surplus):
     for together in (True, False):
         answered, went_on = threading.Event(), threading.Event()
 
@@ -384,7 +384,7 @@ def test_a_connection_that_is_not_used_again(status):
         assert server.connections == 3
 
 
-def test_who_leaves_before_the_end_hangs_up():
+def test_leaving_the_block_early_closes_the_connection():
     hung_up = threading.Event()
 
     def serve(talk):
@@ -403,7 +403,7 @@ def test_who_leaves_before_the_end_hangs_up():
 
 @pytest.mark.parametrize("answer", [OK, chunked(b"first")[:-5]])
 @pytest.mark.parametrize("begun", [True, False])
-def test_answers_that_are_forgotten_leave_no_connection_that_is_closed(answer, begun):
+def test_garbage_collected_responses_leave_no_closed_connection_in_the_pool(answer, begun):
     """The collector ends what is in a circle in any order: the socket before the answer, too."""
 
     def forget(http):
@@ -426,7 +426,7 @@ def test_answers_that_are_forgotten_leave_no_connection_that_is_closed(answer, b
             assert not http._lower._in_use
 
 
-def test_who_stops_at_the_last_piece_does_not_hang_up():
+def test_leaving_the_block_after_the_last_chunk_keeps_the_connection():
     with talking(answering(OK)) as (http, server):
         for _ in range(3):
             pieces = http.post_for_chunks("/", b"{}")
@@ -480,7 +480,7 @@ def test_a_closed_transport_connects_no_more():
     assert server.connections == 0
 
 
-def test_what_is_under_way_while_the_transport_is_closed_comes_to_its_end():
+def test_pending_requests_complete_after_the_transport_is_closed():
     asked, go_on, ended = threading.Event(), threading.Event(), threading.Event()
 
     def serve(talk):
@@ -531,7 +531,7 @@ def silent(talk):
     talk.end_of_client()
 
 
-def test_a_server_that_says_nothing():
+def test_a_server_that_sends_nothing():
     with talking(silent, timeout=0.05) as (http, _), pytest.raises(errors.AnswerTimeout, match="in time"):
         http.get("/")
 
@@ -592,7 +592,7 @@ def test_a_limit_is_for_the_whole_answer(directly):
         with pytest.raises(errors.AnswerTimeout):
             list(http.post_for_chunks("/", b"{}", limit=0.2))
         stream = ClientStream(http)
-        with stream.within(0.2), pytest.raises(errors.AnswerTimeout, match=r"stopped waiting after 0\.2 s"):
+        with stream.deadline(0.2), pytest.raises(errors.AnswerTimeout, match=r"stopped waiting after 0\.2 s"):
             stream.send([Close()])
 
 
@@ -647,7 +647,7 @@ def test_an_answer_that_is_read_as_a_whole_has_a_largest_size(serve, monkeypatch
         with talking(serve) as (http, _):
             with pytest.raises(errors.UnknownOutcome, match="larger than 256 MB") as caught:
                 http.post("/", b"{}")
-            assert caught.value.hint.startswith("take fewer rows")
+            assert caught.value.hint.startswith("use fewer rows")
             assert len(pool_of(http)) == 0
         assert tracemalloc.get_traced_memory()[1] < 10_000_000
     finally:
@@ -703,7 +703,7 @@ def test_a_transfer_ends_when_the_server_stops(monkeypatch):
     large = [bytes(1_000_000)] * 50
     with talking(serve, timeout=0.1) as (http, _):
         with (
-            pytest.raises(errors.ConnectError, match="ended before everything came"),
+            pytest.raises(errors.ConnectError, match="ended before the transfer was complete"),
             http.streamed("GET", "/stops") as chunks,
         ):
             list(chunks)
@@ -754,7 +754,7 @@ def authority():
 
 @pytest.fixture
 def secure(authority, tmp_path, monkeypatch):
-    """Give what a server with a certificate for some names needs; the client trusts it."""
+    """Return the TLS context of a server with a certificate for some names, which the client trusts."""
     authority.cert_pem.write_to_path(str(tmp_path / "authority.pem"))
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "authority.pem"))
 
@@ -783,7 +783,7 @@ def test_a_connection_that_is_aborted_from_another_thread_stays_encrypted(secure
                 assert bytes(connection.receive(PATIENCE)) == b""
 
 
-def test_records_of_tls_do_not_grow_and_nobody_waits_for_that(secure):
+def test_tls_records_are_returned_without_a_pause(secure):
     pauses, rows = [], 200
 
     def serve(talk):
@@ -837,6 +837,6 @@ def test_a_handshake_that_does_not_come():
         address = server.url.replace("http://", "https://")
         with (
             Transport(parse_address(address), connect_timeout=0.05) as http,
-            pytest.raises(errors.ConnectError, match="did not take the connection in time"),
+            pytest.raises(errors.ConnectError, match="did not accept the connection in time"),
         ):
             http.get("/")

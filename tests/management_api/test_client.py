@@ -79,7 +79,7 @@ def test_refusals(platform, call, error, message) -> None:
     assert len(str(caught.value).splitlines()) <= 2
 
 
-def test_an_organization_of_somebody_else(platform) -> None:
+def test_an_organization_of_another_account(platform) -> None:
     platform.known_slug = "acme"
     with pytest.raises(errors.NotFound, match="organization"):
         platform.groups()
@@ -153,7 +153,7 @@ def test_groups_in_any_shape(platform_of, wrap, one) -> None:
 
 
 @pytest.mark.parametrize("answer", [Answer(), as_json({}), as_json(None), Answer(201, b'{"group": "edge"}')])
-def test_what_an_answer_leaves_out_is_what_was_asked(platform_of, answer) -> None:
+def test_missing_members_of_a_response_have_the_values_of_the_request(platform_of, answer) -> None:
     platform = platform_of(answer)
     assert platform.create_group("edge", "ams") == Group("edge", "ams", ("ams",))
     assert platform.create_database("flights", "edge") == DatabaseInfo("flights", "edge", "", "")
@@ -226,7 +226,7 @@ def test_a_web_page(platform_of) -> None:
         platform_of(Answer(404, page.body, "text/html")).group("x")
 
 
-def test_what_is_sent(platform_of) -> None:
+def test_sent_requests(platform_of) -> None:
     calls: list[Call] = []
 
     def record(call: Call) -> Answer:
@@ -312,7 +312,7 @@ def test_answers_in_other_shapes(platform_of) -> None:
     ]  # fmt: skip
 
 
-def test_a_refused_login_says_why_and_shows_no_password(platform_of) -> None:
+def test_the_error_of_a_refused_login_has_the_reason_and_no_password(platform_of) -> None:
     with pytest.raises(errors.AuthError) as caught:
         platform_of(as_json({"error": "the username or the password is wrong"}, 401)).login("ada", "hunter2-hunter2")
     assert caught.value.message == "the username or the password is wrong"

@@ -71,9 +71,9 @@ ENDPOINTS = {
 }
 
 WORDS = {  # of the client alone: those of a session know of notebooks
-    "PROTOCOL": "is this the address of a management API?",
-    "AUTH 401": "give another token; the database token and the platform token are different ones",
-    "NOT_FOUND": "is the name right? names of groups and databases belong to one organization",
+    "PROTOCOL": "check that this is the address of a management API",
+    "AUTH 401": "use another token; the database token and the platform token are different",
+    "NOT_FOUND": "check the name; groups and databases belong to one organization",
     "402": "the organization's plan does not include this",
 }
 
@@ -141,7 +141,7 @@ def test_an_endpoint_that_is_not_there(api, server, endpoint, answer):
 
 EVERYWHERE = ("validate", "revoke_api_token", "locations", "update_organization", "group", "create_group",
               "add_location", "database", "create_database")  # fmt: skip
-"""Where a 404 is taken for a name that is wrong, whatever it says."""
+"""Endpoints where a 404 always means an unknown name."""
 
 NOTHING = {
     "PROTOCOL": ("signup", "login", "create_api_token", "create_group_token", "create_token"),
@@ -167,7 +167,7 @@ def test_success_without_a_body(api, server, name, status):
 
 @pytest.mark.parametrize("name", ["delete_database", "invalidate_tokens", "add_location", "databases"])
 def test_after_a_204_with_a_body_the_next_answer_is_read_right(api, server, name):
-    """No body may follow a 204; what some servers send all the same belongs to no other answer."""
+    """No body may follow a 204; if a server sends one, it is not part of the next response."""
     server.answer = lambda _: Answer(204, b'{"database": "flights"}')
     try:
         ENDPOINTS[name].ask(api)

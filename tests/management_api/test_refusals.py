@@ -12,12 +12,12 @@ from pipemagic.client import transport
 from pipemagic.management_api.client import Management
 
 TOKEN = "a-secret-token"
-TAKEN = "choose another name, or go on with what is there"
-WHICH = "is the name right? names of groups and databases belong to one organization"
+TAKEN = "choose another name, or use the existing one"
+WHICH = "check the name; groups and databases belong to one organization"
 PLAN = "the organization's plan does not include this"
-PERHAPS = "parts of what was sent may have been applied"
-OTHER_TOKEN = "give another token; the database token and the platform token are different ones"
-BUSY = "nothing of this ran; close connections that are not needed, or try again later"
+PERHAPS = "parts of the request may have been applied"
+OTHER_TOKEN = "use another token; the database token and the platform token are different"
+BUSY = "nothing was run; close connections that are not needed, or try again later"
 
 
 def said(text, status, **more):
@@ -88,12 +88,12 @@ REFUSALS = {
     "429": (create, said("slow down", 429), errors.BusyError, "the server is busy: slow down", BUSY),
     "429 seconds": (
         create, after(said("slow down", 429), "30"), errors.BusyError, "the server is busy: slow down",
-        "nothing of this ran; close connections that are not needed; try again in 30 s",
+        "nothing was run; close connections that are not needed; try again in 30 s",
     ),
     "429 date": (
         create, after(said("slow down", 429), "Sun, 06 Nov 1994 08:49:37 GMT"), errors.BusyError,
         "the server is busy: slow down",
-        "nothing of this ran; close connections that are not needed; try again after 1994-11-06 08:49:37 UTC",
+        "nothing was run; close connections that are not needed; try again after 1994-11-06 08:49:37 UTC",
     ),
     "429 nonsense": (
         create, after(said("slow down", 429), "soon <b>"), errors.BusyError, "the server is busy: slow down", BUSY,
@@ -104,7 +104,7 @@ REFUSALS = {
     ),
     "502 page": (
         create, as_text("<html>Bad <b>gateway</b></html>", 502), errors.ServerError,
-        refused("an HTML page came back instead of a response of the database", 502), PERHAPS,
+        refused("received an HTML page instead of a response of the database", 502), PERHAPS,
     ),
     "503 text": (create, as_text("upstream down", 503), errors.ServerError, refused("upstream down", 503), PERHAPS),
     "503 later": (
@@ -112,10 +112,11 @@ REFUSALS = {
         "nothing was changed; try again in 5 s",
     ),
     "200 no JSON": (
-        look, as_text("hello", 200), errors.ProtocolError, "is not JSON", "is this the address of a management API?",
+        look, as_text("hello", 200), errors.ProtocolError, "is not JSON",
+            "check that this is the address of a management API",
     ),
 }  # fmt: skip
-"""What is asked, what is answered; then the class, the message, and the hint."""
+"""The request and the response; the class, the message, and the hint of the error."""
 
 CODES = {
     errors.AlreadyExists: "ALREADY_EXISTS", errors.AuthError: "AUTH", errors.NotFound: "NOT_FOUND",
@@ -135,7 +136,7 @@ def api(monkeypatch):
 
 
 @pytest.mark.parametrize("name", REFUSALS)
-def test_what_is_raised(api, name):
+def test_raised_errors(api, name):
     ask, answer, kind, message, hint = REFUSALS[name]
     api.server.answer = lambda _: answer
     with pytest.raises(errors.PipemagicError) as caught:
@@ -196,4 +197,4 @@ def test_no_answer_at_all(api):
     api.server.answer = lambda _: Answer(vanish=True)
     with pytest.raises(errors.UnknownOutcome) as caught:
         create(api)
-    assert caught.value.hint == "look before you run it again"
+    assert caught.value.hint == "check the data before you run it again"

@@ -1,9 +1,21 @@
-"""The line of a magic, taken apart."""
+"""The parser of magic lines."""
 
 import pytest
 from IPython.core.error import UsageError
 
-from pipemagic.notebook.arguments import Option, Positional, leading, parse, usage_of, words
+from pipemagic.notebook.arguments import (
+    Option,
+    Positional,
+    argument_at,
+    at_least,
+    duration,
+    leading,
+    names,
+    parse,
+    split,
+    usage_of,
+    words,
+)
 from pipemagic.session.profiles import word
 
 NAME, MAYBE = Positional("NAME", "a name"), Positional("MORE", "more", optional=True)
@@ -31,12 +43,12 @@ def parsed(line):
         ("été '名 前'", ["été", "名 前"]),
     ],
 )
-def test_words_and_quotes(line, expected):
+def test_words_are_split_at_blanks_outside_quotes(line, expected):
     assert [word.text for word in words(line)] == expected
 
 
 @pytest.mark.parametrize("line", ['"a', "a'b", 'x "'])
-def test_a_quote_without_its_partner_is_an_error(line):
+def test_an_unclosed_quote_is_an_error(line):
     with pytest.raises(UsageError, match="a quote is not closed"):
         list(words(line))
 
@@ -58,17 +70,85 @@ def test_a_quoted_word_is_never_an_option():
     ("line", "message"),
     [
         ("", "NAME is missing\nusage: %x NAME"),
-        ("a b c", "too many words\nusage: %x NAME"),
+        ("a b c", "too many arguments\nusage: %x NAME"),
         ("a --fsat", r"unknown option --fsat, did you mean --fast\?"),
         ("a --zzzzzz", r"unknown option --zzzzzz\nusage"),
-        ("a --as", "--as needs a value: --as OTHER"),
+        ("a --as", "--as requires a value: --as OTHER"),
         ("a --fast=1", "--fast takes no value"),
-        ("a --how three", "--how is one of one, two; not 'three'"),
+        ("a --as b --as=c", "--as can be used only once"),
+        ("a --how three", "--how must be one of one, two, not 'three'"),
     ],
 )
-def test_what_is_wrong_is_said_with_the_usage(line, message):
+def test_errors_show_the_usage(line, message):
     with pytest.raises(UsageError, match=message):
         parsed(line)
+
+
+@pytest.mark.parametrize(
+    ("line", "argument", "value", "before"),
+    [
+        ("|", "NAME", "", 0),
+        ("fli|ghts", "NAME", "flights", 0),
+        ("|flights", "NAME", "flights", 0),
+        ("flights |", "MORE", "", 1),
+        ("flights more too|", None, "too", 2),
+        ("--as |", "--as", "", 1),
+        ("--as b|", "--as", "b", 1),
+        ("--as=b|", "--as", "b", 0),
+        ("--a|s b", "--as", None, 0),
+        ("--fast a|", "NAME", "a", 1),
+        ("--nope a|", "NAME", "a", 1),
+        ('x "a b|', "MORE", "a b", 1),
+        ("'--as' b|", "MORE", "b", 1),
+    ],
+)
+def test_the_argument_at_the_cursor(line, argument, value, before):
+    at = line.index("|")
+    here, given = argument_at(line.replace("|", ""), at, (NAME, MAYBE), (AS, FAST, HOW))
+    assert (here.argument and here.argument.name, here.value, len(given)) == (argument, value, before)
+
+
+def test_a_quote_that_is_still_open_is_kept():
+    (word,) = split("--as='x y")
+    assert (word.text, word.raw, word.unclosed) == ("--as=x y", "--as='x y", "'")
+
+
+@pytest.mark.parametrize(
+    ("type_", "text", "value"),
+    [(at_least(0), "0", 0), (at_least(1), "12", 12), (duration, "1.5m", 90.0), (names, 'a,"b,c"', ["a", "b,c"])],
+)
+def test_values_are_converted(type_, text, value):
+    option = Option("--n", "a value", "N", type=type_, many=True)
+    args = parse(f"--n '{text}' --n='{text}'", (), (option,), "%x")
+    assert args["--n"] == value
+    assert args.all("--n") == [value, value]
+
+
+@pytest.mark.parametrize(
+    ("type_", "text", "message"),
+    [
+        (at_least(1), "0", "--n must be a whole number of at least 1, not '0'"),
+        (at_least(0), "-1", "--n must be a whole number of at least 0, not '-1'"),
+        (at_least(0), "1" * 13, "--n must be a whole number"),
+        (duration, "soon", "--n: 'soon' is not a duration"),
+        (names, "a,,b", "--n a,,b: the list has an empty item; write --n a,b"),
+    ],
+)
+def test_values_that_cannot_be_converted(type_, text, message):
+    with pytest.raises(UsageError, match=message):
+        parse(f"--n '{text}'", (), (Option("--n", "a value", "N", type=type_),), "%x")
+
+
+def test_capitals_of_a_choice_do_not_matter():
+    assert parsed("a --how ONE")["--how"] == "one"
+
+
+def test_options_that_exclude_each_other():
+    args = parsed("a --as b")
+    assert args.one_of("--as", "--how") == "--as"
+    assert args.one_of("--fast", "--how") is None
+    with pytest.raises(UsageError, match="--fast and --how cannot be used together"):
+        parsed("a --fast --how one").one_of("--as", "--fast", "--how")
 
 
 def test_the_usage_line():
@@ -94,7 +174,7 @@ def test_the_usage_line():
     ],
 )
 def test_a_token_on_the_line_is_refused_and_not_repeated(line):
-    with pytest.raises(UsageError, match="a token does not go on the line of a magic") as caught:
+    with pytest.raises(UsageError, match="tokens are not accepted on the line of a magic") as caught:
         parsed(line)
     assert "abc123" not in str(caught.value)
 
@@ -111,7 +191,7 @@ def test_a_token_on_the_line_is_refused_and_not_repeated(line):
         "t.jwt=u.jwt",
     ],
 )
-def test_a_condition_on_a_column_is_not_taken_for_a_token(condition):
+def test_a_condition_on_a_column_named_token_is_accepted(condition):
     assert parsed(f'a --as "{condition}"')["--as"] == condition
 
 
@@ -128,7 +208,7 @@ def test_a_condition_on_a_column_is_not_taken_for_a_token(condition):
         ("-1", None, "-1"),
     ],
 )
-def test_options_before_sql_end_where_the_sql_begins(line, on, rest):
+def test_options_end_where_the_sql_begins(line, on, rest):
     if line == "-1":
         with pytest.raises(UsageError, match="unknown option -1"):
             leading(line, (AS, FAST), USAGE)
@@ -141,6 +221,6 @@ ODD = ["flights", "a b", "it's", 'q"q', "a'\"b", "-x", "é", "{x}", "a,b", "", "
 
 
 @pytest.mark.parametrize("name", ODD)
-def test_what_is_written_as_a_word_is_read_as_it(name):
+def test_a_quoted_word_parses_to_itself(name):
     assert [one.text for one in words(word(name))] == [name]
     assert parsed(word(name))["NAME"] == name

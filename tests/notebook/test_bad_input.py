@@ -1,4 +1,4 @@
-"""What goes wrong in real life, and the few lines that say so: one table, in a shell, against real servers."""
+"""Common mistakes and failures, with their short error messages, against real servers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def scripted(shell):
 
 @pytest.fixture
 def untrusted():
-    """The address of a server whose certificate nobody vouches for."""
+    """The address of a server with an untrusted certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     trustme.CA().issue_cert("127.0.0.1").configure_cert(context)
     server = ScriptedServer()
@@ -53,7 +53,7 @@ def untrusted():
 
 
 def few_lines(cell, kind, *texts):
-    """Check the error, what it says, and that it is short, on one channel, and without a traceback."""
+    """Check the class and texts of an error, and that it is short, without a traceback, and printed once."""
     assert isinstance(cell.error, kind), cell.error
     assert cell.err == ""
     assert len(cell.out.splitlines()) <= 6
@@ -70,7 +70,7 @@ def few_lines(cell, kind, *texts):
         ("http://", "no usable host name"),
         ("http://a b", "usage: %pipedb connect"),
         ("http://host:99999", "a port that is not a number"),
-        ("http://user:secret@host", "carries a token or a password"),
+        ("http://user:secret@host", "contains a token or a password"),
     ],
 )
 def test_a_wrong_address(shell, address, text):
@@ -87,43 +87,43 @@ def test_an_unknown_host(shell):
     few_lines(shell.fails("%pipedb connect http://nowhere.invalid"), ConnectError, "nowhere.invalid")
 
 
-def test_a_certificate_that_is_not_trusted(shell, untrusted):
+def test_an_untrusted_certificate(shell, untrusted):
     few_lines(shell.fails(f"%pipedb connect {untrusted}"), ConnectError, "is not trusted")
 
 
-def test_http_where_tls_is_spoken_and_the_other_way_round(shell, untrusted, scripted):
+def test_http_instead_of_https_and_the_reverse(shell, untrusted, scripted):
     plain = untrusted.replace("https://", "http://")
-    few_lines(shell.fails(f"%pipedb connect {plain}"), UnknownOutcome, "ended before the whole response came")
+    few_lines(shell.fails(f"%pipedb connect {plain}"), UnknownOutcome, "ended before the response was complete")
     tls = scripted().url.replace("http://", "https://")
-    few_lines(shell.fails(f"%pipedb connect {tls}"), ConnectError, "http:// instead")
+    few_lines(shell.fails(f"%pipedb connect {tls}"), ConnectError, "use http:// for a server")
 
 
 def test_a_web_page_instead_of_a_database(shell, scripted):
     server = scripted(HTML, **{"/v3": HTML})
-    few_lines(shell.fails(f"%pipedb connect {server.url}"), ProtocolError, "an HTML page came back")
+    few_lines(shell.fails(f"%pipedb connect {server.url}"), ProtocolError, "received an HTML page")
 
 
 def test_a_web_page_in_the_middle(shell, scripted):
     server = scripted(good, HTML)
     shell(f"%pipedb connect {server.url} --as db")
-    few_lines(shell.fails("%sql SELECT 1"), ProtocolError, "an HTML page came back")
+    few_lines(shell.fails("%sql SELECT 1"), ProtocolError, "received an HTML page")
 
 
-def test_a_body_that_is_cut(shell, scripted):
+def test_a_truncated_body(shell, scripted):
     server = scripted(good, Answer(body=b'{"baton": null, "results": []}', cut=12))
     shell(f"%pipedb connect {server.url} --as db")
-    few_lines(shell.fails("%sql INSERT INTO t VALUES (1)"), UnknownOutcome, "may have run", "look before you run it")
+    few_lines(shell.fails("%sql INSERT INTO t VALUES (1)"), UnknownOutcome, "may have run", "check the data")
     assert len([call for call in server.calls if "INSERT" in str(call.body)]) == 1  # never sent twice
 
 
-def test_a_statement_that_takes_longer_than_one_wants_to_wait(shell, local_service):
+def test_a_timeout(shell, local_service):
     shell("%pipedb connect --timeout 0.5")
     cell = shell.fails(f"%sql {ENDLESS}")
-    few_lines(cell, UnknownOutcome, "TIMEOUT: ", "did not answer in time. Nothing was changed.")
+    few_lines(cell, UnknownOutcome, "TIMEOUT: ", "did not respond in time. Nothing was changed.")
     assert shell("%sql SELECT 1 AS a").value["a"].tolist() == [1]
 
 
-def test_tokens_that_are_wrong_or_expired(shell, sqld_database, monkeypatch):
+def test_wrong_and_expired_tokens(shell, sqld_database, monkeypatch):
     monkeypatch.setenv("WRONG", "not.a.token")
     monkeypatch.setenv("EXPIRED", sqld_database.mint(exp=1_000_000))
     for variable in ("WRONG", "EXPIRED"):
@@ -132,7 +132,7 @@ def test_tokens_that_are_wrong_or_expired(shell, sqld_database, monkeypatch):
     assert isinstance(shell.fails(f"%pipedb connect {sqld_database.url} --token-env NOT_SET").error, SessionError)
 
 
-def test_a_database_that_does_not_exist(shell, sqld_database, monkeypatch):
+def test_a_missing_database(shell, sqld_database, monkeypatch):
     monkeypatch.setenv("PIPEMAGIC_TOKEN", sqld_database.token)
     nowhere = sqld_database.url.replace(sqld_database.name, "nowhere")
     few_lines(shell.fails(f"%pipedb connect {nowhere}"), NotFound, "not found")

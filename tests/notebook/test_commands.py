@@ -1,4 +1,4 @@
-"""%pipedb: what each subcommand prints and gives. The lines are those that README and the notebook show."""
+"""What each subcommand of %pipedb prints and returns, with the lines of README and the notebook."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def embedded(shell, local_service):
 # -- the organization
 
 
-def test_connect_without_a_target_makes_a_database_and_says_the_same_again(shell, local_service):
+def test_connect_without_a_target_creates_a_database_once(shell, local_service):
     for _ in range(2):
         assert shell("%pipedb connect").lines == ["Connected to main (embedded service)."]
     assert shell("%sql SELECT 1 AS a").value["a"].tolist() == [1]
 
 
-def test_from_a_group_to_a_database_of_ones_own(embedded):
+def test_create_a_group_and_a_database(embedded):
     assert embedded("%pipedb organization").lines == ["Organization local (embedded service)."]
     assert "ams" in embedded("%pipedb locations").value["location"].tolist()
     for flag in ("", " --if-not-exists"):
@@ -51,26 +51,26 @@ def test_from_a_group_to_a_database_of_ones_own(embedded):
     assert embedded("%pipedb overages off").lines == ["Overages of organization local are off."]
 
 
-def test_a_file_that_was_not_loaded_is_named(embedded, tmp_path):
+def test_if_not_exists_reports_a_file_that_was_not_loaded(embedded, tmp_path):
     file = tmp_path / "a file.db"
     with closing(sqlite3.connect(file)) as database:
         database.execute("CREATE TABLE t (a)")
     line = f"%pipedb create-database flights --group default --from-file '{file}'"
     assert embedded(f"{line} --if-not-exists").lines == ["Database flights is in group default."]
     assert embedded(f"{line} --if-not-exists").lines == [
-        "Database flights is in group default.", f"It existed already: {file} was not loaded."
+        "Database flights is in group default.", f"The database already existed; {file} was not loaded."
     ]  # fmt: skip
     assert isinstance(embedded.fails(line).error, AlreadyExists)
 
 
-def test_what_is_there_already_is_an_error_with_a_hint(embedded):
+def test_create_existing_is_an_error_with_a_hint(embedded):
     embedded("%pipedb create-group edge --location ams")
     cell = embedded.fails("%pipedb create-group edge --location ams")
     assert isinstance(cell.error, AlreadyExists)
-    assert cell.out.splitlines()[-1] == "choose another name, or take what is there with --if-not-exists"
+    assert cell.out.splitlines()[-1] == "choose another name, or use the existing one with --if-not-exists"
     cell = embedded.fails("%pipedb create-database d --group nope")
     assert isinstance(cell.error, ServerError)
-    assert cell.out.endswith("group not found\n%pipedb groups lists what there is\n")
+    assert cell.out.endswith("group not found\n%pipedb groups lists the existing ones\n")
     assert "%pipedb locations lists" in embedded.fails("%pipedb create-group g --location nowhere").out
 
 
@@ -114,7 +114,7 @@ def test_status_version_health(db):
     (line,) = db("%pipedb status").lines
     assert re.search(
         r"current\): server-side connection, idle time: (10|9)\.\d of 10 s left; "
-        r"transaction open, no statement so far, [45]\.\d of 5 s left$", line
+        r"transaction open, no statements so far, [45]\.\d of 5 s left$", line
     )  # fmt: skip
     db("%sql ROLLBACK")
     assert db("%pipedb health").lines == ["healthy"]
@@ -148,7 +148,7 @@ def test_hostile_names_of_tables(db, name):
     assert "<b>x" not in db("%pipedb tables").value._repr_html_()
 
 
-def test_tables_and_schema_do_not_touch_the_stream(db):
+def test_tables_and_schema_do_not_use_the_stream(db):
     db("%%sql\nBEGIN;\nCREATE TABLE uncommitted (a)")
     stream = db.ip.magics_manager.registry["PipeMagics"].session.connection().stream
     before = stream.baton
@@ -170,13 +170,14 @@ def test_load(db):
     assert db("%pipedb load one --table 'we\"ird'").lines == ['Loaded 1 row and 2 columns into we"ird.']
 
 
-def test_load_refuses_what_it_cannot_do(db):
+def test_load_errors(db):
     db("number = 1\nimport pandas\nframe = pandas.DataFrame({'a': [1]})")
-    assert "UsageError: there is no variable 'fram', did you mean frame?" in db.fails("%pipedb load fram --table t").err
+    assert "UsageError: no variable 'fram', did you mean frame?" in db.fails("%pipedb load fram --table t").err
     assert "number is not a DataFrame but a int" in db.fails("%pipedb load number --table t").err
     assert "--table TABLE is missing" in db.fails("%pipedb load frame").err
     assert (
-        "--append and --replace do not go together" in db.fails("%pipedb load frame --table t --replace --append").err
+        "--append and --replace cannot be used together"
+        in db.fails("%pipedb load frame --table t --replace --append").err
     )
     assert "unknown option --if-exists" in db.fails("%pipedb load frame --table t --if-exists append").err
     db("%sql BEGIN")
@@ -187,7 +188,7 @@ def test_load_refuses_what_it_cannot_do(db):
 # -- help and wrong lines
 
 
-def test_help_knows_every_subcommand(shell):
+def test_help_lists_every_subcommand(shell):
     overview = shell("%pipedb help").out
     assert shell("%pipedb").out == overview
     for name, command in COMMANDS.items():
@@ -204,13 +205,13 @@ def test_help_knows_every_subcommand(shell):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("%pipedb conect", "%pipedb has no 'conect', did you mean connect?"),
-        ("%pipedb xyzzy", "%pipedb has no 'xyzzy'; %pipedb help lists what there is"),
-        ("%pipedb help xyzzy", "no help on 'xyzzy'"),
+        ("%pipedb conect", "unknown subcommand 'conect', did you mean connect?"),
+        ("%pipedb xyzzy", "unknown subcommand 'xyzzy'; %pipedb help lists the subcommands"),
+        ("%pipedb help xyzzy", "no help for 'xyzzy'"),
         ("%pipedb connect --temprary", "unknown option --temprary, did you mean --temporary?"),
         ("%pipedb use", "NAME is missing"),
-        ("%pipedb connect --timeout soon", "--timeout: 'soon' is not a length of time; write 90s, 10m or 1h"),
-        ("%pipedb overages maybe", "SETTING is one of on, off; not 'maybe'"),
+        ("%pipedb connect --timeout soon", "--timeout: 'soon' is not a duration; write 90s, 10m or 1h"),
+        ("%pipedb overages maybe", "SETTING must be one of on, off, not 'maybe'"),
         ("%pipedb create-group g", "--location CODE is missing"),
         ("%pipedb schema 'x", "a quote is not closed"),
     ],

@@ -1,32 +1,41 @@
-"""Tab through the shell's completer: what it offers, and that it asks nobody."""
+"""Completion through the completer of the shell; it sends nothing."""
 
 from __future__ import annotations
 
 import logging
 import socket
+from dataclasses import replace
 
 import pandas as pd
 import pytest
 from IPython.core.completer import provisionalcompleter
 from waiting import Stopwatch, until
 
-from pipemagic.explore.shapes import Reference, Shape
+from pipemagic.explore.schema import Column, ForeignKey, Relation
 from pipemagic.notebook.commands import COMMANDS, DAILY
-from pipemagic.notebook.completion.tab import Tab
+from pipemagic.notebook.completion import magic_line
+from pipemagic.notebook.completion.candidates import KnownNames
 
-AIRPORT = Shape("airport", "table", ("code", "name", "city name"), types=("TEXT", "TEXT", "VARCHAR(20)"))
-CARRIER = Shape("carrier", "table", ("id", "name"), types=("INTEGER", "TEXT"))
-FLIGHT = Shape(
-    "flight", "table", ("id", "origin", "dest", "carrier_id", "to", "größe"),
-    (Reference(("origin",), "airport", ("code",)), Reference(("carrier_id",), "carrier", ("id",))),
-    types=("INTEGER", "TEXT", "TEXT", "INT", "", "DOUBLE PRECISION"),
+
+def untyped(*names):
+    return [(name, "") for name in names]
+
+
+AIRPORT = Relation.of("airport", [("code", "TEXT"), ("name", "TEXT"), ("city name", "VARCHAR(20)")])
+CARRIER = Relation("carrier", columns=(Column("id", "INTEGER", key=1), Column("name", "TEXT")))
+FLIGHT = replace(
+    Relation.of("flight", [
+        ("id", "INTEGER"), ("origin", "TEXT"), ("dest", "TEXT"), ("carrier_id", "INT"), ("to", ""),
+        ("größe", "DOUBLE PRECISION"),
+    ]),
+    foreign_keys=(ForeignKey(("origin",), "airport", ("code",)), ForeignKey(("carrier_id",), "carrier")),
 )  # fmt: skip
-HOSTILE = Shape('we"ird <script>', "view", ("a b", 'x"y', "select", "bell\x07", "ünï", "😀"))
-TABLES = [AIRPORT, CARRIER, FLIGHT, HOSTILE, Shape("odd]", "table", ("a,b", '"full"', " a", "plain"))]
+HOSTILE = Relation.of('we"ird <script>', untyped("a b", 'x"y', "select", "bell\x07", "ünï", "😀"), "view")
+TABLES = [AIRPORT, CARRIER, FLIGHT, HOSTILE, Relation.of("odd]", untyped("a,b", '"full"', " a", "plain"))]
 
 
 def tab(shell, cell):
-    """Press Tab at the | of a cell; gives what the cell would be with each entry."""
+    """Press Tab at the | of a cell; return the cell with each completion, and the completions."""
     at = cell.index("|")
     text = cell[:at] + cell[at + 1 :]
     with provisionalcompleter():
@@ -44,8 +53,8 @@ def body(shell, sql):
 
 @pytest.fixture
 def known(shell, monkeypatch):
-    """A shell that knows some tables, and has no connection at all."""
-    monkeypatch.setattr(Tab, "tables", lambda tab, on: TABLES)
+    """A shell that knows some tables without a connection."""
+    monkeypatch.setattr(KnownNames, "tables", lambda known, on: TABLES)
     return shell
 
 
@@ -98,6 +107,7 @@ COLUMNS = ["id", "origin", "dest", "carrier_id", '"to"', "größe"]
             "SELECT carrier_id FROM flight; SELECT carrier_name FROM x"]),
         ("SELECT gro|", ["SELECT group_concat("]),
         ("SELECT id FROM flight ORDER BY id DESC LIM|", ["SELECT id FROM flight ORDER BY id DESC LIMIT"]),
+        ("SELECT upper(dest) place FROM flight ORDER BY pla|", ["SELECT upper(dest) place FROM flight ORDER BY place"]),
         ("select * from flight gro|", ["select * from flight group by", "select * from flight group",
                                        "select * from flight groups"]),
         ("SELECT coun|(*) FROM flight", ["SELECT count(*) FROM flight"]),
@@ -126,11 +136,11 @@ COLUMNS = ["id", "origin", "dest", "carrier_id", '"to"', "größe"]
         ("SELECT nope.| FROM flight", []),
     ],
 )  # fmt: skip
-def test_sql_goes_on_with(known, sql, expected):
+def test_completions_of_sql(known, sql, expected):
     assert body(known, sql) == expected
 
 
-def test_the_likely_comes_first(known):
+def test_likely_completions_come_first(known):
     on = "%%sql\nSELECT * FROM flight f JOIN airport a ON |"
     assert offers(known, on)[:2] == ["a.code = f.origin", "id"]
     on = "%%sql\nSELECT * FROM flight f JOIN airport a ON f.origin = a.code\nJOIN carrier c ON c.|"
@@ -142,7 +152,7 @@ def test_the_likely_comes_first(known):
     assert offers(known, "%%sql\nSELECT id AS idea FROM carrier ORDER BY id|")[:2] == ["idea", "id"]
 
 
-def test_every_entry_says_what_it_is(known):
+def test_completions_have_a_kind(known):
     kinds = described(known, "%%sql\nSELECT c| FROM carrier c")
     assert (kinds["c"], kinds["count("], kinds["coalesce("], kinds["CASE"]) == (
         "table", "aggregate", "function", "keyword",
@@ -151,7 +161,7 @@ def test_every_entry_says_what_it_is(known):
 
 
 def described(shell, cell):
-    """Return what the list shows beside each entry; JupyterLab breaks the line at plain spaces and hyphens."""
+    """Return the descriptions of completions; JupyterLab breaks lines at plain spaces and hyphens."""
     found = {one.text: one.type for one in tab(shell, cell)[1]}
     assert not any(char in description for description in found.values() for char in " -")
     return {text: description.translate({0xA0: " ", 0x2011: "-"}) for text, description in found.items()}
@@ -180,9 +190,7 @@ def test_columns_are_listed_with_their_types(known, cell, types):
 
 
 def test_subcommands_options_and_topics_are_listed_with_their_descriptions(known):
-    assert described(known, "%%sql --atom|") == {
-        "--atomic": "option: apply all of the cell or nothing, in one round trip"
-    }
+    assert described(known, "%%sql --atom|") == {"--atomic": "option: apply all statements or none, in one round trip"}
     assert described(known, "%pipedb connec|")["connect"] == (
         "subcommand: Connect to a database and make it the current one"
     )
@@ -231,7 +239,7 @@ def test_a_condition_of_a_join_is_offered_once(known, on, expected):
         ('%%sql --on="my db"\nSELECT "y| FROM "a b"', '%%sql --on="my db"\nSELECT "y z" FROM "a b"'),
     ],
 )
-def test_the_quotes_of_the_line_stay_whole(shell, cell, expected):
+def test_quotes_on_the_line_are_kept(shell, cell, expected):
     shell('%pipedb connect --temporary --as "my db"\n%sql CREATE TABLE "a b" (x INTEGER, "y z" TEXT)')
     shell("%pipedb connect --temporary --as other")
     session = shell.ip.magics_manager.registry["PipeMagics"].session
@@ -289,7 +297,7 @@ def test_the_line_of_pipedb(known):
     assert "--table" not in offers(known, "%pipedb load flights --table x |")
 
 
-def test_names_of_what_there_is(shell, local_service):
+def test_names_in_the_organization(shell, local_service):
     shell("%pipedb connect\n%pipedb create-database sales --group default\n%pipedb connect main --as mine")
     session = shell.ip.magics_manager.registry["PipeMagics"].session
     until(lambda: session.names("location"))
@@ -324,7 +332,7 @@ def test_a_failure_is_logged_and_not_shown(shell, monkeypatch, caplog, capsys):
     def fail(*_):
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr(Tab, "answer", fail)
+    monkeypatch.setattr(magic_line, "complete_cell", fail)
     with caplog.at_level(logging.WARNING, "pipemagic"):
         offers(shell, "%%sql\nSELECT na|")
     assert "a bug" in caplog.text
@@ -361,18 +369,18 @@ def test_the_schema_follows_the_session(db):
     until(lambda: offers(db, "%%sql\nSELECT * FROM cit|") == ["city"])
 
 
-def test_what_others_change_is_noticed_after_a_cell(db):
+def test_changes_by_other_clients_are_noticed_after_a_cell(db):
     connection = db.ip.magics_manager.registry["PipeMagics"].session.connection()
     assert connection.schema.ready.wait(30)
     connection.database.execute("CREATE TABLE city (name)")
     assert body(db, "SELECT * FROM cit|") == []
-    connection.schema._checked_at -= 60
+    connection.schema.check_at -= 60
     db("%sql SELECT 1")
     until(lambda: body(db, "SELECT * FROM cit|") == ["SELECT * FROM city"])
 
 
-def test_tab_is_quick_and_asks_nobody(known, monkeypatch):
-    many = [Shape(f"table_{n}", "table", tuple(f"column_{n}_{m}" for m in range(20))) for n in range(1000)]
+def test_completion_is_quick_and_sends_nothing(known, monkeypatch):
+    many = [Relation.of(f"table_{n}", untyped(*(f"column_{n}_{m}" for m in range(20)))) for n in range(1000)]
     TABLES.extend(many)
     shell = known
 
@@ -399,7 +407,7 @@ def test_tab_is_quick_and_asks_nobody(known, monkeypatch):
     assert max(took.values()) < 1
 
 
-def test_a_dead_server_is_no_reason_to_wait(shell, data):
+def test_completion_does_not_wait_for_a_dead_server(shell, data):
     shell("%pipedb connect --temporary\n%sql CREATE TABLE city (name)")
     session = shell.ip.magics_manager.registry["PipeMagics"].session
     connection = session.connection()

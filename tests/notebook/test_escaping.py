@@ -1,4 +1,4 @@
-"""Whatever a value, a name or a message holds, it is shown as text: in HTML, in SVG, in a terminal."""
+"""Values, names and messages are shown as text in HTML, in SVG and in a terminal."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 from pipemagic.notebook.commands import COMMANDS
-from pipemagic.notebook.options import OPTIONS
+from pipemagic.notebook.sql_options import OPTIONS
 
 EVIL = (
     """<evil-tag evil=1>' evil='2' " evil="3" --></style></title></td></script><evil-tag>&lt;evil-tag&gt;"""
@@ -129,7 +129,7 @@ ELSEWHERE = {"stop", "panel"}
 
 
 class Elements(HTMLParser):
-    """Collects what a browser would make elements and attributes of."""
+    """Collects elements and attributes as a browser would."""
 
     def __init__(self, page):
         super().__init__(convert_charrefs=True)
@@ -149,7 +149,7 @@ def is_harmless(page):
 
 
 def check(bundle):
-    """Look at one thing that was shown, in all its forms."""
+    """Check all forms of one displayed object."""
     if page := bundle.get("text/html"):
         assert is_harmless(page), page
     if picture := bundle.get("image/svg+xml"):
@@ -162,7 +162,7 @@ def check(bundle):
 
 @pytest.fixture
 def evil(db, tmp_path, monkeypatch):
-    """The shell with everything named and filled with what is hostile."""
+    """A shell in which all names and values are hostile."""
     monkeypatch.chdir(tmp_path)
     db(f"%%sql --confirm\nCREATE TABLE {WORD}({WORD} PRIMARY KEY, b);\nINSERT INTO {WORD} VALUES (1, {TEXT});\n"
        f"CREATE VIEW [v{EVIL}] AS SELECT * FROM {WORD};\nCREATE INDEX [i{EVIL}] ON {WORD}(b);\n"
@@ -177,7 +177,7 @@ def evil(db, tmp_path, monkeypatch):
     return db
 
 
-def test_nothing_that_is_shown_is_markup_or_steers_a_terminal(evil):
+def test_output_contains_no_markup_and_no_control_characters(evil):
     formatter, forms, ran = evil.ip.display_formatter, set(), 0
     for name, cell in CELLS.items():
         done = evil.run(cell)
@@ -193,7 +193,7 @@ def test_nothing_that_is_shown_is_markup_or_steers_a_terminal(evil):
     assert ran > len(CELLS) / 2  # most of them do what they say
 
 
-def test_every_command_and_option_is_among_them():
+def test_every_command_and_option_is_tested():
     lines = "\n".join(CELLS.values())
     for command in {*COMMANDS} - ELSEWHERE:
         assert f"%pipedb {command}" in lines, command
@@ -201,7 +201,7 @@ def test_every_command_and_option_is_among_them():
         assert f"{option.flag} " in lines or f"{option.flag}\n" in lines, option.flag
 
 
-def test_the_check_itself_finds_what_is_wrong():
+def test_the_check_itself_fails_on_markup():
     assert not is_harmless(f"<td>{EVIL}</td>")
     assert not is_harmless(f'<td title="{EVIL}">')
     assert not is_harmless("<b onclick=x>")

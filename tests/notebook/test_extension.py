@@ -1,4 +1,4 @@
-"""Loading, reloading and unloading leave a shell as it was; nothing is slow or written."""
+"""Loading is fast and writes nothing; unloading restores the shell."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def magics(shell):
     return {(kind, name) for kind, table in shell.ip.magics_manager.magics.items() for name in table}
 
 
-def test_unloading_leaves_nothing(plain_shell):
+def test_unloading_removes_the_magics(plain_shell):
     before = magics(plain_shell)
     plain_shell("%load_ext pipemagic")
     assert magics(plain_shell) - before == {
@@ -34,25 +34,25 @@ def test_unloading_leaves_nothing(plain_shell):
     assert magics(plain_shell) == before
 
 
-def test_reloading_leaves_one_that_works(shell, local_service):
+def test_reloading_works(shell, local_service):
     shell("%pipedb connect")
     shell("%reload_ext pipemagic")
     assert "no database is connected" in shell.fails("%sql SELECT 1").out
     shell("%pipedb connect\n%sql SELECT 1")
 
 
-def test_the_sql_of_another_extension_is_taken_with_a_word_and_given_back(plain_shell):
+def test_magics_of_another_extension_are_replaced_with_a_warning_and_restored(plain_shell):
     plain_shell(OTHER)
     cell = plain_shell("%load_ext pipemagic")
-    said = "pipemagic now answers to %%sql and %sql, which __main__ did; %unload_ext pipemagic gives them back."
-    assert cell.err.splitlines() == [said]
+    warning = "pipemagic replaces %%sql and %sql of __main__; %unload_ext pipemagic restores them."
+    assert cell.err.splitlines() == [warning]
     assert plain_shell.fails("%sql SELECT 1").error is not None
     plain_shell("%unload_ext pipemagic")
     assert plain_shell("%sql x").value == "the other one"
     assert plain_shell("%%sql\nx").value == "the other one"
 
 
-def test_an_extension_that_comes_later_keeps_its_sql(plain_shell):
+def test_magics_of_an_extension_loaded_later_are_kept(plain_shell):
     plain_shell("%load_ext pipemagic")
     plain_shell(OTHER)
     plain_shell("%unload_ext pipemagic")
@@ -66,10 +66,10 @@ def test_unloading_closes_streams_and_leases(shell, local_service):
     shell("%unload_ext pipemagic")
     assert not stream.is_open
     assert session.connections == {}
-    assert launcher.find() is not None  # it waits a while for the next one
+    assert launcher.find() is not None  # the service waits for another lease
 
 
-def test_loading_is_quick_and_writes_nothing(tmp_path):
+def test_loading_is_fast_and_writes_nothing(tmp_path):
     script = """
 import os, sys, time
 from IPython.core.interactiveshell import InteractiveShell
@@ -94,7 +94,7 @@ print(took)
 
 
 @pytest.mark.parametrize(("kind", "imported"), [("pandas", {"pandas"}), ("polars", {"polars"})])
-def test_what_makes_the_frames_is_imported_while_the_service_starts(data, kind, imported):
+def test_the_frame_library_is_imported_while_the_service_starts(data, kind, imported):
     script = f"""
 import sys
 from IPython.core.interactiveshell import InteractiveShell

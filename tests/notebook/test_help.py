@@ -1,4 +1,4 @@
-"""Help is complete, and what it says one can type can be typed."""
+"""Help is complete, and its examples parse."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import re
 
 import pytest
 
-from pipemagic.notebook import arguments, asking
+from pipemagic.notebook import arguments, sql_options
 from pipemagic.notebook.commands import COMMANDS, DAILY
-from pipemagic.notebook.commands.topics import EXAMPLES, OTHER_NAMES, TOPICS
+from pipemagic.notebook.commands.help import topics
 from pipemagic.notebook.magics import PipeMagics
-from pipemagic.notebook.options import OPTIONS
-from pipemagic.notebook.preferences import PipeMagic
+from pipemagic.notebook.settings import PipeMagic
+from pipemagic.notebook.sql_options import OPTIONS
 
 
 def examples_in(text):
-    """Give the indented lines that begin with a magic, each with the lines of SQL below it."""
+    """Return the indented lines that begin with a magic, each with the lines of SQL below it."""
     found = []
     for line in text.splitlines():
         if not line.startswith("    "):
@@ -35,11 +35,11 @@ def check(example):
         command = COMMANDS[name]
         arguments.parse(rest, command.positionals, command.options, command.usage)
     elif head.startswith("%%sql"):
-        asking.read(head.removeprefix("%%sql"), body or "SELECT 1")
+        sql_options.parse(head.removeprefix("%%sql"), body or "SELECT 1")
     elif "--file" in head:  # which there is not
         arguments.leading(head.removeprefix("%sql"), OPTIONS, "")
     elif head.startswith("%sql"):
-        asking.read(head.removeprefix("%sql"), None)
+        sql_options.parse(head.removeprefix("%sql"), None)
     else:
         name = re.match(r"%config PipeMagic(?:\.(\w+) = .+)?\Z", head)
         assert name is not None, head
@@ -53,8 +53,8 @@ def test_every_subcommand_has_help_and_examples(name):
     assert not command.help.endswith(".")
     for argument in (*command.positionals, *command.options):
         assert len(argument.help) > 5, argument
-    assert EXAMPLES[name]
-    for example in EXAMPLES[name]:
+    assert command.examples
+    for example in command.examples:
         assert example.split()[1] == name
         check(example)
 
@@ -66,9 +66,9 @@ def test_every_option_of_sql_is_in_help(shell, option):
     assert option.help in shell("%pipedb help sql").out
 
 
-@pytest.mark.parametrize("name", TOPICS)
-def test_every_topic_is_shown_and_its_examples_can_be_typed(shell, name):
-    about, text = TOPICS[name]
+@pytest.mark.parametrize("name", topics())
+def test_every_topic_is_listed_and_its_examples_parse(shell, name):
+    about, text = topics()[name].about, topics()[name].text
     overview = shell("%pipedb help").out
     assert f"  {name} " in overview
     assert about in overview
@@ -84,7 +84,7 @@ def test_every_topic_is_shown_and_its_examples_can_be_typed(shell, name):
         assert flag in flags | {option.flag for option in OPTIONS}, flag
 
 
-def test_the_list_begins_with_the_commands_of_daily_use(shell):
+def test_daily_commands_are_listed_first(shell):
     listed, title = {}, ""
     for line in shell("%pipedb help").out.splitlines()[1:]:
         if line.startswith("  "):
@@ -103,20 +103,21 @@ def test_the_list_begins_with_the_commands_of_daily_use(shell):
 
 
 def test_other_names_lead_to_topics(shell):
-    for other, name in OTHER_NAMES.items():
-        assert name in TOPICS
+    others = {other: topic.name for topic in topics().values() for other in topic.others}
+    assert {"transaction", "params", "%%sql", "settings"} <= set(others)
+    for other, name in others.items():
         assert shell(f"%pipedb help {other}").out == shell(f"%pipedb help {name}").out
     assert "did you mean transactions?" in shell.fails("%pipedb help transactoins").err
 
 
-def test_the_settings_that_help_names_are_all(shell):
-    text = " ".join(TOPICS["config"][1].split())
+def test_help_names_all_settings(shell):
+    text = " ".join(topics()["config"].text.split())
     named = re.search(r"traits of PipeMagic: ([\w, ]+)\.", text)[1].split(", ")
     assert sorted(named) == sorted(PipeMagic.class_own_traits(config=True))
 
 
 @pytest.mark.parametrize(("magic", "method"), [("%%sql", "sql"), ("%sql", "sql"), ("%pipedb", "pipedb")])
-def test_a_question_mark_shows_examples_that_work(shell, magic, method):
+def test_question_mark_shows_examples_that_parse(shell, magic, method):
     found = shell.ip.object_inspect_mime(magic)["text/plain"]
     examples = examples_in(getattr(PipeMagics, method).__doc__.replace("\n        ", "\n"))
     assert len(examples) >= 5
@@ -130,7 +131,7 @@ def test_a_subcommand_shows_its_help(shell):
     assert out.splitlines()[0] == COMMANDS["load"].usage
     for option in COMMANDS["load"].options:
         assert option.help in out
-    assert EXAMPLES["load"][0] in out
+    assert COMMANDS["load"].examples[0] in out
     for line in ("load flights --help", "load flights --table t -h", "load --table 'a b' --help \"x"):
         assert shell(f"%pipedb {line}").out == out
     assert shell.fails("%pipedb load '--help'").err != out

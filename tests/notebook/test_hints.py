@@ -1,4 +1,4 @@
-"""What an error says to type next."""
+"""Hints in error messages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def session_of(shell):
 
 @pytest.mark.parametrize("ahead", [True, False])
 def test_did_you_mean(db, ahead):
-    if not ahead:  # nothing is known then, and one look-up tells it
+    if not ahead:  # the tables are then unknown and read once
         session_of(db).connection().schema._started = False
     db(TABLES)
     if not ahead:
@@ -33,7 +33,7 @@ def test_did_you_mean(db, ahead):
     assert "did you mean name?" in db.fails("%sql INSERT INTO city (nmae) VALUES (1)").out
     assert "did you mean count?" in db.fails("%sql SELECT cuont(*) FROM city").out
     assert "city has name, mayor," in db.fails("%sql SELECT zzz FROM city").out
-    assert "%pipedb tables lists what there is" in db.fails("%sql SELECT * FROM zzz").out
+    assert "%pipedb tables lists the tables" in db.fails("%sql SELECT * FROM zzz").out
     assert 'a b" is a column of "we""ird"' in db.fails("%sql SELECT [a b] FROM city").out
 
 
@@ -60,20 +60,20 @@ def test_syntax_and_functions_of_other_databases(db, expression, hint):
     assert "did you mean" not in out
 
 
-def test_no_guess_that_is_far_away(db):
+def test_no_suggestion_for_dissimilar_names(db):
     db(TABLES)
     assert "did you mean" not in db.fails("%sql SELECT initcap(name) FROM city").out
     assert "did you mean" not in db.fails("%sql SELECT regexes(name) FROM city").out
 
 
-def test_no_hint_where_nothing_is_unknown(db):
+def test_no_hint_if_all_names_are_known(db):
     db(TABLES)
     cell = db.fails("%sql SELECT name FROM city WHERE")
     assert "did you mean" not in cell.out
-    assert "lists what there is" not in db.fails("%sql INSERT INTO city VALUES (1)").out
+    assert "lists the tables" not in db.fails("%sql INSERT INTO city VALUES (1)").out
 
 
-def test_messages_name_tables_values_and_lines(db):
+def test_messages_include_tables_values_and_lines(db):
     db(TABLES + "; CREATE TABLE mayor (id INTEGER PRIMARY KEY, name TEXT)")
     failed = db.fails("%%sql\nSELECT name\nFROM city c, mayor").out
     assert failed == (
@@ -110,23 +110,23 @@ def test_a_hint_needs_no_server(db, monkeypatch):
 @pytest.mark.parametrize(
     ("code", "message", "hint"),
     [
-        ("TRANSACTION_TIMEOUT", "Transaction timed out", "a transaction has 5 s"),
+        ("TRANSACTION_TIMEOUT", "Transaction timed out", "a transaction may last 5 s"),
         ("STREAM_EXPIRED", "The stream has expired due to inactivity", "idle for 10 s"),
         ("STATEMENT_TIMEOUT", "the statement took too long", "EXPLAIN QUERY PLAN"),
         ("RESPONSE_TOO_LARGE", "Response is too large", "LIMIT"),
-        ("SQLITE_ERROR", "too many SQL variables", "32766 values"),
-        ("SQLITE_TOOBIG", "string or blob too big", "larger than the server takes"),
+        ("SQLITE_ERROR", "too many SQL variables", "32766 parameters"),
+        ("SQLITE_TOOBIG", "string or blob too big", "larger than the server accepts"),
         ("SQLITE_FULL", "database or disk is full", "size limit"),
         ("SQLITE_BUSY", "database is locked", "BEGIN IMMEDIATE"),
     ],
 )
-def test_every_limit_says_what_to_do(code, message, hint):
+def test_hints_on_limits(code, message, hint):
     assert hint in messages.limit_hint(code, message)
 
 
-def test_limits_as_the_servers_tell_them(db):
+def test_hint_on_a_limit_that_a_server_reports(db):
     big = db.fails("%sql SELECT zeroblob(2000000000)")
-    assert "larger than the server takes" in big.out
+    assert "larger than the server accepts" in big.out
 
 
 def test_without_a_connection(shell):
@@ -136,7 +136,7 @@ def test_without_a_connection(shell):
     shell.fails("%sql --on nowhere SELECT 1")
 
 
-def test_a_token_that_ran_out_says_where_the_new_one_goes(shell, sqld_database, monkeypatch, tmp_path):
+def test_the_hint_on_an_expired_token_names_its_source(shell, sqld_database, monkeypatch, tmp_path):
     monkeypatch.setenv("MY_TOKEN", sqld_database.token)
     shell(f"%pipedb connect {sqld_database.url} --as db --token-env MY_TOKEN")
     session_of(shell).connection().database.renew_token(sqld_database.mint(exp=1_000_000))

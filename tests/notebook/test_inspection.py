@@ -1,4 +1,4 @@
-"""Help on what the cursor is at (Shift+Tab): tables, columns, functions, options, subcommands; it asks no server."""
+"""Help at the cursor (Shift+Tab): tables, columns, functions, options, subcommands; it sends nothing."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ import socket
 import pytest
 from waiting import Stopwatch, until
 
-from pipemagic.explore import words
-from pipemagic.explore.functions import DESCRIPTIONS
-from pipemagic.explore.shapes import Shape
+from pipemagic.explore.schema import Relation
+from pipemagic.notebook.completion.candidates import KnownNames
 from pipemagic.notebook.completion.inspection import inspect_cell
-from pipemagic.notebook.completion.tab import Tab
 
 TABLES = """%%sql
 CREATE TABLE airports (faa TEXT PRIMARY KEY, name TEXT NOT NULL DEFAULT 'none', "air ""time" INT);
@@ -39,7 +37,7 @@ def magics_of(shell):
 
 
 def help_at(shell, cell, *, full=False):
-    """Return the help at the | of a cell: '' if nothing is known, None where the question is not for the magics."""
+    """Return the help at the | of a cell: '' if nothing is known, None outside the magics."""
     at = cell.index("|")
     data = inspect_cell(magics_of(shell), cell[:at] + cell[at + 1 :], at, full=full)
     return None if data is None else data.get("text/plain", "")
@@ -97,7 +95,7 @@ def test_names_in_sql(flights):
                 assert help_at(flights, head + sql) == expected, head + sql
 
 
-def test_what_is_no_name_has_no_help(flights):
+def test_no_help_except_on_names(flights):
     for sql in (
         "SELECT 'fli|ghts'", "SELECT 1 -- fli|ghts", "SELECT /* fli|ghts */ 1", "SELE|CT 1", "SELECT 1 FR|OM flights",
         "SELECT 1|", "|", "SELECT nothing| FROM flights", "SELECT f.nothing| FROM flights f", "SELECT 1 FROM nothing|",
@@ -131,7 +129,7 @@ def test_parameters_are_variables(flights):
 
 def test_options_and_subcommands(flights):
     for cell, expected in {
-        "%%sql --at|omic\nSELECT 1": "--atomic\napply all of the cell or nothing, in one round trip",
+        "%%sql --at|omic\nSELECT 1": "--atomic\napply all statements or none, in one round trip",
         "%sql --limit 5| SELECT 1": "--limit N\n",
         "%%sql -o| x\nSELECT 1": "-o, --out NAME\n",
         "%%sql --type|=arrow\nSELECT 1": "--type pandas|polars|arrow\n",
@@ -152,7 +150,7 @@ def test_options_and_subcommands(flights):
         assert help_at(flights, cell) == "", cell
 
 
-def test_the_whole_help(flights):
+def test_full_help(flights):
     table = help_at(flights, "%%sql\nSELECT * FROM flights|", full=True)
     assert table.startswith(f"{FLIGHTS}\n\nCREATE TABLE ")
     assert table.endswith("\nCREATE INDEX by_delay ON flights(dep_delay);")
@@ -176,15 +174,15 @@ def test_before_the_first_connection(shell):
 
 
 def test_hostile_names_are_shown_without_control_characters(shell, monkeypatch):
-    hostile = Shape("odd\x1b[31m", "table", ("a\nb", "\u202ec"), types=("T\x07", ""))
-    monkeypatch.setattr(Tab, "tables", lambda tab, on: [hostile])
+    hostile = Relation.of("odd\x1b[31m", [("a\nb", "T\x07"), ("\u202ec", "")])
+    monkeypatch.setattr(KnownNames, "tables", lambda known, on: [hostile])
     shown = help_at(shell, '%%sql\nSELECT * FROM "odd\x1b[31m|"')
-    assert shown == '"odd\ufffd[31m": table, 2 columns\n  "a\ufffdb"  T\ufffd\n  \ufffdc'
+    assert shown == '"odd\\u001b[31m": table, 2 columns\n  "a\\nb"   T\\u0007\n  \\u202ec'
 
 
-def test_it_is_quick_and_asks_nobody(shell, monkeypatch):
-    many = [Shape(f"table_{n}", "table", tuple(f"column_{m}" for m in range(20))) for n in range(1000)]
-    monkeypatch.setattr(Tab, "tables", lambda tab, on: many)
+def test_help_is_quick_and_sends_nothing(shell, monkeypatch):
+    many = [Relation.of(f"table_{n}", [(f"column_{m}", "") for m in range(20)]) for n in range(1000)]
+    monkeypatch.setattr(KnownNames, "tables", lambda known, on: many)
 
     def refuse(*_, **__):
         raise AssertionError("a socket on Shift+Tab")
@@ -196,12 +194,3 @@ def test_it_is_quick_and_asks_nobody(shell, monkeypatch):
     assert len(help_at(shell, "%%sql\nSELECT column_7|").splitlines()) == 13
     assert help_at(shell, "%%sql\nSELECT t.column_7| FROM table_3 t") == "table_3.column_7: no declared type"
     assert watch.stop() < 1
-
-
-def test_every_function_has_a_description():
-    assert DESCRIPTIONS.keys() == words.FUNCTIONS.keys()
-    for name, (signature, description) in DESCRIPTIONS.items():
-        assert signature.startswith(f"{name}("), name
-        assert description.startswith("Return "), name
-        assert description.endswith("."), name
-        assert (signature == f"{name}()") == (name in words.NO_ARGUMENTS), name

@@ -1,4 +1,4 @@
-"""%%sql --jinja: templates, on both servers; what goes wrong in them."""
+"""%%sql --jinja: templates and their errors, on both servers."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ def test_a_template_writes_sql_binds_values_and_quotes_names(db):
         ("SELECT 1;\n{% if %}", "^line 2: Expected an expression"),
         ("SELECT {{ city | nope }}", "^line 1: No filter named 'nope'"),
         ("SELECT 1;\n{{ 1 / 0 }}", "^line 2: ZeroDivisionError: division by zero"),
-        ("SELECT {{ 5 | name }}", "^line 1: what goes into | name is of type int, and no name"),
+        ("SELECT {{ 5 | name }}", "^line 1: the value of | name must be a name, not int"),
         ("{% include 'x' %}", "^line 1: TypeError: no loader for this environment"),
         ("{{ city.__class__.__mro__ }}", "^line 1: .*(unsafe|undefined)"),
     ],
 )
-def test_what_is_wrong_in_a_template_is_told_with_its_line(shell, template, message):
+def test_an_error_in_a_template_has_its_line(shell, template, message):
     shell("city = 'Lom'")
     with pytest.raises(TemplateError, match=message):
         raise shell.fails(f"%%sql --jinja {template}\n-- end").error
 
 
-def test_errors_in_what_was_rendered_say_so(db, tmp_path, monkeypatch):
+def test_an_error_in_the_rendered_sql_names_the_rendered_template(db, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     error = db.fails("%%sql --jinja\n{% for i in [1, 2] %}SELECT {{ i }};\n{% endfor %}SELECT nope").error
     assert isinstance(error, StatementError)
@@ -56,7 +56,7 @@ def test_errors_in_what_was_rendered_say_so(db, tmp_path, monkeypatch):
         raise db.fails("%sql --jinja --file x.sql").error
 
 
-def test_names_of_bound_values_take_nothing_from_the_notebook(db):
+def test_bound_values_hide_no_variables(db):
     db("bound_1, value = 'mine', 'bound'")
     row = db("%sql --jinja SELECT {{ value | bind }} AS a, :bound_1 AS b").value.iloc[0]
     assert row.tolist() == ["bound", "mine"]
@@ -67,11 +67,11 @@ def test_a_template_may_be_saved_unless_it_binds(db):
     db("%sql --jinja --save three SELECT {{ n }} AS n")
     db("n = 4")
     assert db("%sql --with three SELECT n FROM three").value["n"].tolist() == [3]
-    with pytest.raises(UsageError, match=r"--save keeps no values, and \| bind made parameters"):
+    with pytest.raises(UsageError, match=r"--save cannot store the values of \| bind"):
         raise db.fails("%sql --jinja --save x SELECT {{ n | bind }} AS n").error
 
 
-def test_without_the_package_it_is_said_what_to_install(shell, monkeypatch):
+def test_without_the_package_the_error_shows_how_to_install_it(shell, monkeypatch):
     monkeypatch.setattr("pipemagic.session.templates.find_spec", lambda name: None)
     with pytest.raises(UnsupportedError, match=r"needs the package jinja2\n%pip install jinja2"):
         raise shell.fails("%sql --jinja SELECT 1").error

@@ -1,4 +1,4 @@
-"""What is typed in JupySQL's and ipython-sql's way is answered with a line that works here."""
+"""Lines in the syntax of JupySQL and ipython-sql raise an error with the equivalent line."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ flights = pandas.DataFrame({"id": [1, 2, 3], "dep_delay": [4.5, -2.0, 700.0], "c
 
 
 def lines_of(cell):
-    """Return the lines to type that an error has: all of its lines but the first, and those of code."""
+    """Return the lines to type in an error: magics and code after its first line."""
     text = (cell.err or cell.out).strip()
     assert "Traceback" not in text
     return [line for line in text.splitlines()[1:] if re.match(r"%|import ", line)]
 
 
 def follow(shell, cell):
-    """Type what an error says; return what the last line of it did."""
+    """Run the lines to type in an error; return the result of the last one."""
     lines = lines_of(cell)
     assert lines, cell.err + cell.out
     return [shell(line) for line in lines][-1]
@@ -71,7 +71,7 @@ def make_file(path, value):
         ("x.db", "sqlite+pysqlite:///{folder}/x.db"),
     ],
 )
-def test_the_address_of_a_file_copies_it_into_a_database(notebook, tmp_path, file, address):
+def test_address_of_a_file(notebook, tmp_path, file, address):
     make_file(tmp_path / file, 7)
     done = follow(notebook, notebook.fails(f"%sql {address.format(folder=tmp_path)} SELECT a FROM t"))
     assert done.value["a"].tolist() == [7]
@@ -81,20 +81,20 @@ def test_the_address_of_a_file_copies_it_into_a_database(notebook, tmp_path, fil
     assert notebook("%sql --on other SELECT a FROM t").value["a"].tolist() == [7]
 
 
-def test_the_address_of_a_file_that_is_not_there_makes_an_empty_database(notebook, tmp_path):
+def test_address_of_a_missing_file_creates_an_empty_database(notebook, tmp_path):
     follow(notebook, notebook.fails("%sql sqlite:///new.db"))
     assert notebook("%pipedb tables").value.empty
     assert not (tmp_path / "new.db").exists()
 
 
 @pytest.mark.parametrize("address", ["sqlite://", "sqlite:///:memory:", "duckdb://", "duckdb:///:memory:"])
-def test_a_database_in_memory_is_a_temporary_one(notebook, address):
+def test_address_of_a_database_in_memory(notebook, address):
     cell = notebook.fails(f"%sql {address}")
     assert lines_of(cell) == ["%pipedb connect --temporary"]
     follow(notebook, cell)
 
 
-def test_connect_says_the_same_of_an_address(notebook, tmp_path):
+def test_connect_translates_addresses_too(notebook, tmp_path):
     make_file(tmp_path / "x.db", 7)
     follow(notebook, notebook.fails("%pipedb connect sqlite:///x.db"))
     assert notebook("%sql SELECT a FROM t").value["a"].tolist() == [7]
@@ -108,7 +108,7 @@ def test_a_file_that_is_no_database_is_refused(connected, tmp_path):
 
 
 @pytest.mark.parametrize("address", ["libsql://h.example.com", "http://h.example.com:8080/x"])
-def test_the_address_of_a_libsql_server_goes_behind_connect(shell, address):
+def test_address_of_a_libsql_server(shell, address):
     assert lines_of(shell.fails(f"%sql {address}")) == [f"%pipedb connect {address}"]
     assert lines_of(shell.fails(f"%%sql {address} --alias two\nSELECT 1")) == [f"%pipedb connect {address} --as two"]
     assert lines_of(shell.fails(f"%sql sqlite+libsql://h.example.com/?authToken=x{'y' * 9}&secure=true")) == [
@@ -184,14 +184,14 @@ def test_a_password_in_a_setting_is_never_printed(shell, address, monkeypatch):
 
 
 @pytest.mark.parametrize("password", ["p secret", "p secret secret", "secret "])
-def test_no_part_of_a_password_with_a_blank_is_repeated(shell, password):
+def test_a_password_with_a_blank_is_never_printed(shell, password):
     for rest in ("", " SELECT 1", " SELECT '@'"):
         cell = shell.fails(f"%sql postgresql://user:{password}@h/db{rest}")
         assert "secret" not in cell.out + cell.err + repr(cell.error)
     assert "%sql SELECT '@'" in shell.fails("%sql postgresql://h/db SELECT '@'").err
 
 
-def test_the_caret_is_below_the_place_after_a_password(connected):
+def test_the_caret_is_correct_after_a_masked_password(connected):
     for address in ("http://user:a-long-secret@host/x", "http://u:s@h"):
         filler = " " * 40
         for text in (f"SELECT '{address}', nope FROM flights", f"SELECT '{address}',{filler} '{filler}', nope"):
@@ -203,7 +203,7 @@ def test_the_caret_is_below_the_place_after_a_password(connected):
     assert "secret" not in shown
 
 
-def test_sql_that_holds_an_address_runs(connected):
+def test_sql_with_an_address_in_a_string_runs(connected):
     assert connected("%sql SELECT 'http://user@h/x' AS a").value["a"].tolist() == ["http://user@h/x"]
     assert connected("%sql SELECT 1 AS a -- see http://h/x").value["a"].tolist() == [1]
     shown = connected.fails("%sql SELECT 'http://u:secret@h/x' FORM t")
@@ -255,7 +255,7 @@ def test_persist_without_a_connection_connects_first(notebook):
     assert notebook("%sql SELECT count(*) AS n FROM flights").value["n"].tolist() == [3]
 
 
-def test_what_has_no_counterpart_says_so(connected):
+def test_options_without_an_equivalent(connected):
     assert "ipywidgets.interact" in connected.fails("%sql --interact x SELECT :x").err
     follow(connected, connected.fails("%sql --creator make"))
     follow(connected, connected.fails('%sql -a \'{"password": "secret"}\' SELECT 1'))
@@ -263,7 +263,7 @@ def test_what_has_no_counterpart_says_so(connected):
     assert lines_of(connected.fails("%sql [work]")) == ["%pipedb connect work"]
 
 
-def test_an_engine_is_no_statement(connected):
+def test_engines_and_connections_in_variables(connected):
     url = type("URL", (), {"__str__": lambda _: "sqlite:///x.db"})()
     connected.names["engine"] = type("Engine", (), {"__module__": "sqlalchemy.engine.base", "url": url})()
     assert "%pipedb create-database x --group default" in lines_of(connected.fails("%sql engine"))
@@ -272,7 +272,7 @@ def test_an_engine_is_no_statement(connected):
         follow(connected, connected.fails("%sql opened"))
 
 
-def test_options_of_both_and_sql_are_left_alone(connected):
+def test_options_of_both_extensions_run(connected):
     assert connected("%sql --close SELECT 1 AS a").value["a"].tolist() == [1]
     connected("%sql --save slow --no-execute SELECT 1 AS a")
     assert connected("%sql --with slow SELECT a FROM slow").value["a"].tolist() == [1]
@@ -360,7 +360,7 @@ def line_magics(shell):
     return shell.ip.magics_manager.magics["line"]
 
 
-def test_the_hints_leave_with_the_extension(plain_shell):
+def test_unloading_removes_the_magics(plain_shell):
     plain_shell("%load_ext pipemagic")
     assert {"sqlcmd", "sqlplot"} <= set(line_magics(plain_shell))
     assert not {"sqlcmd", "sqlplot"} & set(plain_shell.ip.magics_manager.magics["cell"])
@@ -368,7 +368,7 @@ def test_the_hints_leave_with_the_extension(plain_shell):
     assert not {"sqlcmd", "sqlplot"} & set(line_magics(plain_shell))
 
 
-def test_the_sqlcmd_of_an_extension_that_was_there_stays(plain_shell):
+def test_sqlcmd_of_an_extension_loaded_earlier_is_kept(plain_shell):
     plain_shell.ip.register_magics(Others)
     try:
         assert plain_shell("%load_ext pipemagic").err == ""
@@ -381,7 +381,7 @@ def test_the_sqlcmd_of_an_extension_that_was_there_stays(plain_shell):
         del line_magics(plain_shell)["sqlcmd"]
 
 
-def test_the_sqlcmd_of_an_extension_that_comes_later_stays(plain_shell, monkeypatch):
+def test_sqlcmd_of_an_extension_loaded_later_is_kept(plain_shell, monkeypatch):
     later = types.ModuleType("later_magics")
     later.load_ipython_extension = lambda ip: ip.register_magics(Others)
     monkeypatch.setitem(sys.modules, "later_magics", later)
@@ -408,7 +408,7 @@ def test_the_sqlcmd_of_an_extension_that_comes_later_stays(plain_shell, monkeypa
      "%sql --atomic DELETE FROM more WHERE 1",
      "%pipedb check more --not-null id", "%pipedb plot histogram more --x id"],
 )  # fmt: skip
-def test_a_frame_with_the_name_of_a_missing_table_is_offered(connected, statement):
+def test_a_missing_table_suggests_loading_a_frame_of_that_name(connected, statement):
     connected("more = flights")
     cell = connected.fails(statement)
     assert "more is a DataFrame of the notebook; load it:" in cell.out
@@ -417,14 +417,14 @@ def test_a_frame_with_the_name_of_a_missing_table_is_offered(connected, statemen
     connected(statement)
 
 
-def test_the_frame_is_offered_on_the_connection_of_the_cell(connected):
+def test_the_hint_names_the_connection_of_the_cell(connected):
     cell = connected.fails("%sql --on two SELECT * FROM flights")
     assert "%pipedb load flights --table flights --on two" in cell.out
     follow(connected, cell)
     connected("%sql --on two SELECT * FROM flights")
 
 
-def test_the_frame_is_offered_on_the_connection_of_the_command(connected):
+def test_the_hint_names_the_connection_of_the_command(connected):
     connected("%pipedb connect two --as 'my db'\n%pipedb use main")
     for line in ("%sql --on 'my db' SELECT * FROM {}", "%pipedb profile {} --on 'my db'"):
         for name in ("more", "others"):
@@ -436,13 +436,13 @@ def test_the_frame_is_offered_on_the_connection_of_the_command(connected):
         connected(line.format(name))
 
 
-def test_only_frames_are_offered(connected):
+def test_only_frames_are_suggested(connected):
     connected("more = [1]; schema = 5")
     assert "DataFrame" not in connected.fails("%sql SELECT * FROM more").out
     assert "DataFrame" not in connected.fails("%sql SELECT * FROM missing").out
 
 
-def test_a_frame_that_cannot_be_loaded_is_not_offered(connected):
+def test_a_frame_that_cannot_be_loaded_is_not_suggested(connected):
     polars = pytest.importorskip("polars")
     connected.names["birds"] = polars.from_pandas(pandas.DataFrame({"a": [1]}))
     assert "DataFrame" not in connected.fails("%sql SELECT * FROM birds").out

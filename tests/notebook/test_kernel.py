@@ -1,4 +1,4 @@
-"""In a real kernel: Tab, interrupts, no standard input, the end of the kernel."""
+"""A real kernel: completion, inspection, interrupts, no standard input, shutdown."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PATIENCE = 30.0
 
 @dataclass
 class Reply:
-    """What came back for a cell."""
+    """The reply and the outputs of a cell."""
 
     status: str
     name: str = ""
@@ -34,7 +34,7 @@ class Reply:
 
 
 class Kernel:
-    """A kernel process, and the one thing that we do with it."""
+    """A kernel process that runs cells."""
 
     def __init__(self, environment):
         self.manager = KernelManager(kernel_name="python3")
@@ -64,7 +64,7 @@ class Kernel:
             try:
                 got = get(timeout=max(0.01, end - time.monotonic()))
             except queue.Empty:
-                pytest.fail("the kernel did not answer in time")
+                pytest.fail("the kernel did not respond in time")
             if got["parent_header"].get("msg_id") == message:
                 return got
 
@@ -79,7 +79,7 @@ class Kernel:
 
 @pytest.fixture(scope="module")
 def running(shared_service, tmp_path_factory):
-    """Return the kernel of this module, started anew where a test has ended it."""
+    """Return the kernel of this module, restarted if a test has ended it."""
     folders = {"IPYTHONDIR": tmp_path_factory.mktemp("ipython"), launcher.FOLDER_VARIABLE: shared_service.folder}
     kernels = []
 
@@ -102,7 +102,7 @@ def kernel(running, local_service):
 
 
 def send_endless(kernel, data, head=""):
-    """Run a statement without an end, and wait until the service works on it for longer than UNDER_WAY.
+    """Run an endless statement, and wait until the service has worked on it for longer than UNDER_WAY.
 
     What the service did besides (it reads the schema after each change) is work, too: hence more than that alone.
     """
@@ -114,7 +114,7 @@ def send_endless(kernel, data, head=""):
 
 
 def complete(kernel, cell):
-    """Ask for completion at the | of a cell; gives the entries with their kinds, and the text that they replace."""
+    """Return the completions at the | of a cell with their kinds, and the text that they replace."""
     at = cell.index("|")
     code = cell[:at] + cell[at + 1 :]
     content = kernel.client.complete(code, at, reply=True, timeout=PATIENCE)["content"]
@@ -124,7 +124,7 @@ def complete(kernel, cell):
     return list(zip(content["matches"], kinds, strict=True)), replaced
 
 
-def test_tab_in_a_kernel(kernel):
+def test_completion_in_a_kernel(kernel):
     assert kernel.run('%pipedb connect\n%sql CREATE TABLE city (name, "first name")').status == "ok"
     city = ([("city", "table")], "CI")
     until(lambda: complete(kernel, "%%sql\nSELECT * FROM CI|") == city)
@@ -137,7 +137,7 @@ def test_tab_in_a_kernel(kernel):
 
 
 def inspect(kernel, cell, detail_level=0):
-    """Ask for help at the | of a cell, as Shift+Tab does; returns its text, None if nothing was found."""
+    """Return the help that Shift+Tab shows at the | of a cell, None if there is none."""
     at = cell.index("|")
     code = cell[:at] + cell[at + 1 :]
     content = kernel.client.inspect(code, at, detail_level, reply=True, timeout=PATIENCE)["content"]
@@ -146,7 +146,7 @@ def inspect(kernel, cell, detail_level=0):
     return re.sub(r"\x1b\[[0-9;]*m", "", content["data"]["text/plain"]) if content["found"] else None
 
 
-def test_help_in_a_kernel(kernel):
+def test_inspection_in_a_kernel(kernel):
     assert kernel.run('%pipedb connect\n%sql CREATE TABLE city (name TEXT NOT NULL, "first name")').status == "ok"
     kernel.run("city = name = 'a variable'\ndef plus(a):\n    return a + 1")
     table = 'city: table, 2 columns\n  name          TEXT  NOT NULL\n  "first name"'
@@ -162,7 +162,7 @@ def test_help_in_a_kernel(kernel):
     assert inspect(kernel, "nothing_of_that_name|") is None
 
 
-def test_the_kernel_is_left_as_it_was(kernel):
+def test_unloading_restores_the_kernel(kernel):
     own = "print('do_inspect' in vars(get_ipython().kernel))"
     assert kernel.run(own).text == "True\n"
     kernel.run("city = 'a variable'\n%unload_ext pipemagic")
@@ -172,13 +172,13 @@ def test_the_kernel_is_left_as_it_was(kernel):
     kernel.run("def ours(*args):\n    return theirs(*args)\nkernel.do_inspect = ours")
     assert inspect(kernel, "%%sql\nSELECT * FROM city|") is None
     kernel.run("%unload_ext pipemagic")
-    assert "a variable" in inspect(kernel, "%%sql\nSELECT * FROM city|")  # the wrapper stays and passes it on
+    assert "a variable" in inspect(kernel, "%%sql\nSELECT * FROM city|")  # our wrapper passes the request on
     kernel.run("%load_ext pipemagic\n%unload_ext pipemagic")
     assert kernel.run("print(kernel.do_inspect is ours)").text == "True\n"
     kernel.run("del kernel.do_inspect")
 
 
-def test_an_interrupt_ends_a_statement_and_the_next_cell_works(kernel, local_service):
+def test_an_interrupt_stops_a_statement_and_the_next_cell_works(kernel, local_service):
     assert "Connected to main (embedded service)." in kernel.run("%pipedb connect").text
     kernel.run("%sql CREATE TABLE t (a)")
     message = send_endless(kernel, local_service.folder)
@@ -188,15 +188,15 @@ def test_an_interrupt_ends_a_statement_and_the_next_cell_works(kernel, local_ser
     assert watch.stop() < 1
     assert (reply.status, reply.name) == ("error", "InterruptedRequest")
     assert len(reply.text.splitlines()) < 6
-    assert "interrupted while a request was under way" in reply.text
+    assert "interrupted while a request was pending" in reply.text
     assert "The cell only reads: nothing was changed." in reply.text
-    # The service has noticed, too: the writer's place is free at once.
+    # The service has stopped it, too: the write lock is free at once.
     begun = time.monotonic()
     assert "1 row affected." in kernel.run("%sql INSERT INTO t VALUES (1)").text
     assert time.monotonic() - begun < AT_ONCE
 
 
-def test_an_interrupt_in_a_transaction_says_what_is_undone(kernel, local_service):
+def test_an_interrupt_in_a_transaction_reports_what_is_undone(kernel, local_service):
     kernel.run("%pipedb connect\n%sql CREATE TABLE t (a)")
     kernel.run("%sql BEGIN IMMEDIATE; INSERT INTO t VALUES (1)")  # 5 s from here on
     message = send_endless(kernel, local_service.folder)
@@ -207,7 +207,7 @@ def test_an_interrupt_in_a_transaction_says_what_is_undone(kernel, local_service
     assert "0" in str(kernel.run("%sql SELECT count(*) AS n FROM t").outputs[-1]["content"]["data"])
 
 
-def test_an_interrupted_write_is_known_not_to_be_applied(kernel, local_service):
+def test_an_interrupted_write_is_reported_as_not_applied(kernel, local_service):
     kernel.run("%pipedb connect\n%sql CREATE TABLE t (a)")
     kernel.run("%sql INSERT INTO t VALUES (1)")
     message = send_endless(kernel, local_service.folder, "INSERT INTO t ")
@@ -215,15 +215,15 @@ def test_an_interrupted_write_is_known_not_to_be_applied(kernel, local_service):
     kernel.manager.interrupt_kernel()
     reply = kernel.reply(message)
     assert watch.stop() < 1
-    assert "Nothing of it was applied" in reply.text
+    assert "No part of it was applied" in reply.text
     assert kernel.run("%sql INSERT INTO t VALUES (2)").status == "ok"
     assert "2" in str(kernel.run("%sql SELECT count(*) AS n FROM t").outputs[-1]["content"]["data"])
 
 
-def test_an_interrupt_on_sqld_ends_the_work_there(kernel, sqld, sqld_database):
+def test_an_interrupt_stops_the_statement_on_sqld(kernel, sqld, sqld_database):
     kernel.run(f"import os; os.environ['T'] = {sqld_database.token!r}")
     kernel.run(f"%pipedb connect {sqld_database.url} --token-env T --as main\n%sql CREATE TABLE t (a)")
-    kernel.run("%sql INSERT INTO t VALUES (1)")  # by now the number of the state was seen to grow
+    kernel.run("%sql INSERT INTO t VALUES (1)")  # now the replication index is known to grow
     process = psutil.Process(sqld.process.pid)
     before = sum(process.cpu_times()[:2])
     message = kernel.send(f"%sql INSERT INTO t {ENDLESS}")
@@ -232,9 +232,9 @@ def test_an_interrupt_on_sqld_ends_the_work_there(kernel, sqld, sqld_database):
     kernel.manager.interrupt_kernel()
     reply = kernel.reply(message)
     assert watch.stop() < 1
-    assert "Nothing of it was applied" in reply.text
+    assert "No part of it was applied" in reply.text
     begun = time.monotonic()
-    assert kernel.run("%sql INSERT INTO t VALUES (2)").status == "ok"  # the writer's place is free
+    assert kernel.run("%sql INSERT INTO t VALUES (2)").status == "ok"  # the write lock is free
     assert time.monotonic() - begun < AT_ONCE
 
 
@@ -247,13 +247,13 @@ def test_errors_stop_run_all_and_are_short(kernel):
     assert plain.endswith("UNKNOWN_NAME: no such column: nope\n  SELECT nope\n         ^")
 
 
-def test_nobody_is_asked_for_a_token_without_standard_input(kernel, sqld_database):
+def test_connecting_without_standard_input_does_not_prompt_for_a_token(kernel, sqld_database):
     reply = kernel.run(f"%pipedb connect {sqld_database.url}")
     assert reply.name == "SessionError"
     assert "PIPEMAGIC_TOKEN" in reply.text
 
 
-def test_the_end_of_a_kernel_rolls_back_at_once(kernel):
+def test_the_end_of_a_kernel_rolls_its_transaction_back_at_once(kernel):
     kernel.run("%pipedb connect\n%sql CREATE TABLE t (a)\n%sql BEGIN IMMEDIATE")
     kernel.client.shutdown()
     kernel.manager.finish_shutdown(waittime=10)
@@ -262,6 +262,6 @@ def test_the_end_of_a_kernel_rolls_back_at_once(kernel):
         session.connect()
         begun = time.monotonic()
         session.run("INSERT INTO t VALUES (1)")
-        assert time.monotonic() - begun < AT_ONCE  # nobody holds the writer's place any more
+        assert time.monotonic() - begun < AT_ONCE  # the write lock is free
     finally:
         session.shut_down()

@@ -1,14 +1,14 @@
-"""Lists with commas are read alike in every option that takes one."""
+"""Every option that takes a list splits it in the same way."""
 
 from __future__ import annotations
 
 import pytest
 from IPython.core.error import UsageError
 
-from pipemagic.notebook import asking
+from pipemagic.notebook import sql_options
 from pipemagic.notebook.arguments import items, names
 from pipemagic.notebook.commands import COMMANDS
-from pipemagic.notebook.options import OPTIONS
+from pipemagic.notebook.sql_options import OPTIONS
 
 LISTS = [
     ("%pipedb profile t --columns {}", "--columns"),
@@ -38,17 +38,17 @@ def service_database(shell, data):
 
 
 def written(flag, text):
-    """Return a list as the option takes it."""
+    """Return a list in the form of the option."""
     return ",".join(f"{one}=INTEGER" if one.strip() else one for one in text.split(",")) if flag == "--types" else text
 
 
 @pytest.mark.parametrize(("line", "flag"), LISTS)
-def test_an_empty_item_is_an_error_that_says_what_to_write(filled, line, flag):
+def test_an_empty_item_is_an_error_with_a_correction(filled, line, flag):
     fine = written(flag, "a,b")
     for text in ("a,,b", "a,b,", ",a,b", "'a, ,b'"):
         given = f"'{written(flag, text.strip(chr(39)))}'" if text[0] == "'" else written(flag, text)
         if text[0] == "'" and "--references" in line:
-            continue  # quotes inside of a word
+            continue  # quotes inside a word
         cell = filled.fails(line.format(given))
         assert isinstance(cell.error, UsageError), cell.out
         assert f"the list has an empty item; write {flag} {fine}" in cell.err
@@ -56,14 +56,14 @@ def test_an_empty_item_is_an_error_that_says_what_to_write(filled, line, flag):
 
 
 @pytest.mark.parametrize(("line", "flag"), LISTS)
-def test_a_list_without_an_item_is_an_error(filled, line, flag):
+def test_an_empty_list_is_an_error(filled, line, flag):
     for text in (",", "''"):
         if "=t." in line or "=t." in line.format(text):
             continue
-        assert f"{flag} needs at least one name" in filled.fails(line.format(text)).err
+        assert f"{flag} requires at least one name" in filled.fails(line.format(text)).err
 
 
-def test_every_option_that_takes_a_list_is_tried():
+def test_every_option_that_takes_a_list_is_tested():
     flags = {option.flag for command in COMMANDS.values() for option in command.options if "," in option.value}
     flags |= {option.flag for option in OPTIONS if "a,b" in option.help or "top,late" in option.help}
     assert flags == {flag for _, flag in LISTS}
@@ -90,6 +90,6 @@ def test_parentheses_hold_commas():
     assert items("f(a,b", "--columns") == ["f(a", "b"]
 
 
-def test_the_list_of_out_goes_into_the_variables():
-    args, _ = asking.read("-o a,_,c", "SELECT 1; SELECT 2; SELECT 3")
-    assert asking.variables(args) == ["a", "_", "c"]
+def test_out_is_parsed_as_a_list():
+    options, _ = sql_options.parse("-o a,_,c", "SELECT 1; SELECT 2; SELECT 3")
+    assert options.out == ("a", "_", "c")

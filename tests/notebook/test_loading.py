@@ -1,4 +1,4 @@
-"""%pipedb load: its options, what it says, and what it refuses."""
+"""The options, output and errors of %pipedb load and copy."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def test_types(db):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("--append --upsert n", "--append and --upsert do not go together"),
+        ("--append --upsert n", "--append and --upsert cannot be used together"),
         ("--types n", "--types takes column=TYPE,..., not 'n'"),
         ("--types n=TEXT,", "the list has an empty item; write --types n=TEXT"),
-        ("--upsert ,", "--upsert needs at least one name"),
+        ("--upsert ,", "--upsert requires at least one name"),
     ],
 )
 def test_wrong_lines(shell, options, message):
@@ -49,14 +49,14 @@ def test_wrong_lines(shell, options, message):
     assert message in shell.fails(f"%pipedb load flights --table t {options}").err
 
 
-def test_many_columns_are_not_all_named_and_quiet_says_only_what_was_done(db):
+def test_long_lists_of_types_are_cut_and_quiet_hides_them(db):
     db("import pandas\nwide = pandas.DataFrame({f'c{n}': [n] for n in range(20)})")
     assert db("%pipedb load wide --table w --verbose").lines[0].endswith("c11 INTEGER, and 8 more")
     db("%config PipeMagic.quiet = True")
     assert db("%pipedb load wide --table w --append").lines == ["Loaded 1 row and 20 columns into w."]
 
 
-def test_types_are_listed_where_the_values_decided_them(db):
+def test_inferred_types_are_listed(db):
     db("""import pandas, datetime, decimal
 odd = pandas.DataFrame({
     "whole": [1, 2], "real": [0.5, 1.5], "text": ["a", "b"], "kind": pandas.Categorical(["x", "y"]),
@@ -103,7 +103,7 @@ def test_copy(db):
     db("%sql --on other ROLLBACK")
 
 
-def test_what_is_loaded_or_copied_is_told_to_who_shows_rows(db):
+def test_load_and_copy_notify_panels(db):
     class Listener:
         told: ClassVar[list[str]] = []
 
@@ -119,7 +119,7 @@ def test_what_is_loaded_or_copied_is_told_to_who_shows_rows(db):
     assert listener.told == ["db", "db"]
 
 
-def test_tables_that_were_loaded_or_copied_are_known_to_completion(db):
+def test_completion_knows_loaded_and_copied_tables(db):
     schema = db.ip.magics_manager.registry["PipeMagics"].session.connection().schema
     schema.start()
     assert schema.ready.wait(30)

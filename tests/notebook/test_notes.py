@@ -1,4 +1,4 @@
-"""The notes below a cell, in a shell."""
+"""Notes below a cell, in a shell."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def notes(cell) -> list[str]:
     return found[0]["text/plain"].split("\n") if found else []
 
 
-def test_a_note_stands_below_the_result(flight):
+def test_a_note_is_shown_below_the_result(flight):
     cell = flight("%sql SELECT delay / seats AS x FROM flight")
     assert cell.value["x"].tolist() == [3, 2]
     assert notes(cell) == [DIVIDED]
@@ -67,13 +67,13 @@ def test_a_setting_turns_notes_off(flight, setting):
     assert notes(flight("%sql SELECT delay / seats FROM flight")) == []
 
 
-def test_no_notes_where_nothing_ran_or_quiet(flight):
+def test_no_notes_with_quiet_or_if_nothing_ran(flight):
     assert notes(flight("%sql --quiet SELECT delay / seats FROM flight")) == []
     assert notes(flight("%sql --explain SELECT delay / seats FROM flight")) == []
     assert notes(flight.fails("%sql SELECT delay / seats, nope FROM flight")) == []
 
 
-def test_notes_ask_nothing(flight):
+def test_notes_send_no_request(flight):
     def requests() -> int:
         return int(flight("%pipedb stats").value.loc["db", "round trips"])
 
@@ -88,7 +88,7 @@ def test_a_failure_of_the_notes_keeps_the_result(flight, monkeypatch, caplog):
     assert "ZeroDivisionError" in caplog.text
 
 
-def test_many_statements_are_not_all_read(monkeypatch):
+def test_a_limited_part_of_a_long_cell_is_parsed(monkeypatch):
     read = []
     monkeypatch.setattr("pipemagic.explore.lint.lint", lambda text, *_: read.append(text) or [])
     for text, most in (("SELECT 1 / 2;", 50), (f"SELECT 1 / 2, '{'x' * 3_000}';", 6), ("SELECT 1;", 0)):

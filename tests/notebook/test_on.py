@@ -1,4 +1,4 @@
-"""Every subcommand that touches a database takes --on NAME, and looks there."""
+"""Every subcommand that uses a database accepts --on NAME."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ BESIDE = {
     "delete-group", "delete-database", "remove-location", "organizations", "usage", "create-token",
     "invalidate-tokens",
 }  # fmt: skip
-"""What has to do with no connection or with all of them, or names one as its own argument."""
+"""Subcommands that use no connection or all of them, or name one as an argument."""
 
 NEEDS = {"profiles": "--save x", "check": "--not-null a"}
-"""What else they need to ask a database at all."""
+"""Other options that these need to send a request."""
 
 
 @pytest.mark.parametrize("name", sorted(set(COMMANDS) - BESIDE))
-def test_a_subcommand_takes_the_connection_that_it_is_to_ask(name):
-    """If this fails for a new subcommand: give it `server.ON`, or name it above if it asks no database."""
+def test_a_subcommand_accepts_on(name):
+    """If this fails for a new subcommand, add the option ON to it, or list it above if it uses no database."""
     assert "--on" in [option.flag for option in COMMANDS[name].options]
 
 
-def test_each_of_them_looks_there(shell):
+def test_each_subcommand_uses_the_connection(shell):
     shell("import pandas as pd\nframe = pd.DataFrame({'a': [1]})")
     unasked = []
     for name in sorted(set(COMMANDS) - BESIDE):
@@ -40,7 +40,7 @@ def test_each_of_them_looks_there(shell):
     assert unasked == []
 
 
-def test_a_cell_runs_where_it_is_told_to(db, monkeypatch):
+def test_a_cell_runs_on_the_connection(db, monkeypatch):
     url = db.ip.find_line_magic("sql").__self__.session.connection().database.url
     db("%sql CREATE TABLE t (a)")
     db(f"%pipedb connect {url} --as other --token-env DB_TOKEN")

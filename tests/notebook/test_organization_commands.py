@@ -26,12 +26,12 @@ def embedded(shell, local_service):
 # -- deleting
 
 
-def test_a_database_is_deleted_once_that_is_confirmed(embedded):
+def test_delete_database_requires_confirm(embedded):
     cell = embedded.fails("%pipedb delete-database flights")
     assert isinstance(cell.error, ConfirmError)
     assert cell.out == (
-        "CONFIRM: this deletes the database flights with everything in it; nothing was sent\n"
-        "write --confirm behind it if that is what you want\n"
+        "CONFIRM: this command deletes the database flights and its contents; nothing was sent\n"
+        "add --confirm to run it\n"
     )
     assert embedded("%pipedb databases").value["database"].tolist() == ["flights", "main"]
     assert embedded("%pipedb delete-database flights --confirm").lines == ["Deleted database flights."]
@@ -49,13 +49,13 @@ def test_the_connections_to_a_deleted_database_are_closed(embedded):
     assert "%pipedb use main" in embedded.fails("%sql SELECT 1").out
 
 
-def test_a_transaction_in_a_deleted_database_is_gone_too(embedded):
+def test_deleting_a_database_ends_its_transaction(embedded):
     embedded("%pipedb connect flights\n%sql BEGIN")
     lines = embedded("%pipedb delete-database flights --confirm").lines
     assert lines[-2:] == ["Deleted database flights.", "Closed flights, whose database was deleted."]
 
 
-def test_the_same_name_elsewhere_stays_connected(embedded, service, monkeypatch):
+def test_a_connection_to_another_server_stays_open(embedded, service, monkeypatch):
     url, token = make_database(service, "elsewhere")
     monkeypatch.setenv("PIPEMAGIC_TOKEN", token)
     embedded(f"%pipedb connect {url} --as flights")
@@ -63,13 +63,13 @@ def test_the_same_name_elsewhere_stays_connected(embedded, service, monkeypatch)
     assert embedded("%sql SELECT 1 AS a").value["a"].tolist() == [1]
 
 
-def test_tokens_are_made_invalid_and_the_connections_here_go_on(embedded):
+def test_invalidate_tokens_renews_those_of_open_connections(embedded):
     embedded("%pipedb connect flights\n%pipedb create-token flights --to-env FLIGHTS_TOKEN")
     cell = embedded.fails("%pipedb invalidate-tokens flights")
     assert isinstance(cell.error, ConfirmError)
-    assert "this makes every token of flights invalid, wherever it is in use; nothing was sent" in cell.out
+    assert "this command invalidates all tokens of flights; nothing was sent" in cell.out
     assert embedded("%pipedb invalidate-tokens flights --confirm").lines == [
-        "All tokens of flights are invalid.", "flights goes on with a new token.",
+        "All tokens of flights are invalid.", "flights continues with a new token.",
     ]  # fmt: skip
     assert embedded("%sql SELECT 1 AS a").value["a"].tolist() == [1]
     session = embedded.ip.magics_manager.registry["PipeMagics"].session
@@ -81,7 +81,7 @@ def test_tokens_are_made_invalid_and_the_connections_here_go_on(embedded):
 def test_a_group_is_deleted_with_its_databases(embedded):
     embedded("%pipedb create-database trains --group edge\n%pipedb connect trains")
     cell = embedded.fails("%pipedb delete-group edge")
-    assert "this deletes the group edge with all its databases; nothing was sent" in cell.out
+    assert "this command deletes the group edge and all its databases; nothing was sent" in cell.out
     assert embedded("%pipedb delete-group edge --confirm").lines == [
         "Deleted group edge and its databases: flights, trains.", "Closed trains, whose database was deleted.",
     ]  # fmt: skip
@@ -101,11 +101,11 @@ def test_a_location_is_removed(embedded):
 # -- tokens
 
 
-def test_a_token_goes_into_a_variable_and_is_not_shown(embedded, monkeypatch):
+def test_create_token_to_env(embedded, monkeypatch):
     monkeypatch.delenv("FLIGHTS_TOKEN", raising=False)
     line = "%pipedb create-token flights --expiration 7d --read-only --to-env FLIGHTS_TOKEN"
     cell = embedded(line)
-    assert cell.lines == ["A read-only token for flights for 7d is in the variable FLIGHTS_TOKEN."]
+    assert cell.lines == ["Stored a read-only token for flights for 7d in the variable FLIGHTS_TOKEN."]
     token = os.environ["FLIGHTS_TOKEN"]
     assert token.startswith("eyJ")
     assert token not in f"{cell.out}{cell.value}{embedded.ip.user_ns.get('Out')}"
@@ -113,22 +113,20 @@ def test_a_token_goes_into_a_variable_and_is_not_shown(embedded, monkeypatch):
     embedded(f"%pipedb connect {url} --as by_token --token-env FLIGHTS_TOKEN --read-only")
     assert embedded("%sql SELECT 1 AS a").value["a"].tolist() == [1]
     cell = embedded.fails(line)
-    assert cell.out == (
-        "SESSION: the variable FLIGHTS_TOKEN is set already\n--replace puts the new token in its place\n"
-    )
+    assert cell.out == ("SESSION: the variable FLIGHTS_TOKEN is already set\n--replace overwrites it\n")
     embedded(f"{line} --replace")
     monkeypatch.delenv("FLIGHTS_TOKEN")
 
 
-def test_a_token_goes_into_a_file_of_ones_own(embedded, tmp_path):
+def test_create_token_to_file(embedded, tmp_path):
     path = tmp_path / "flights token"
     line = f'%pipedb create-token flights --to-file "{path}"'
-    assert embedded(line).lines == [f"A token for flights that never expires is in the file {path}."]
+    assert embedded(line).lines == [f"Stored a token for flights that never expires in the file {path}."]
     first = path.read_text()
     assert first.startswith("eyJ")
     if os.name == "posix":
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert f"{path} is there already\n--replace" in embedded.fails(line).out
+    assert f"{path} already exists\n--replace" in embedded.fails(line).out
     assert path.read_text() == first
     embedded(f"{line} --replace --expiration 1d")
     assert path.read_text() != first
@@ -138,30 +136,36 @@ def test_a_token_goes_into_a_file_of_ones_own(embedded, tmp_path):
     assert embedded("%sql SELECT 1 AS a").value["a"].tolist() == [1]
 
 
-@pytest.mark.parametrize("where", ["", "--to-env A --to-file b"])
-def test_a_token_needs_one_place(embedded, where):
+@pytest.mark.parametrize(
+    ("where", "message"),
+    [
+        ("", "--to-env VARIABLE or --to-file PATH"),
+        ("--to-env A --to-file b", "--to-env and --to-file cannot be used together"),
+    ],
+)
+def test_a_token_is_stored_in_one_place(embedded, where, message):
     cell = embedded.fails(f"%pipedb create-token flights {where}")
     assert isinstance(cell.error, UsageError)
-    assert "--to-env VARIABLE or --to-file PATH" in cell.err
+    assert message in cell.err
 
 
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("flights --to-env a-b", "that is no name of an environment variable"),
+        ("flights --to-env a-b", "that is not a valid name of an environment variable"),
         ("flights --to-file nowhere/x", "there is no folder nowhere"),
-        ("flights --to-file .", ". is there already\nname a file in it"),
+        ("flights --to-file .", ". already exists\nname a file in it"),
         ("flights --expiration soon --to-env A_TOKEN", "expiration"),
         ("nope --to-env A_TOKEN", "could not find database with name nope"),
     ],
 )
-def test_a_token_that_cannot_be_made_leaves_nothing(embedded, tmp_path, monkeypatch, line, words):
+def test_a_failed_create_token_leaves_no_file_or_variable(embedded, tmp_path, monkeypatch, line, words):
     monkeypatch.chdir(tmp_path)
     assert words in embedded.fails(f"%pipedb create-token {line}").out
     assert "A_TOKEN" not in os.environ
 
 
-def test_a_token_is_not_written_over_a_file_that_appears_meanwhile(tmp_path):
+def test_create_token_does_not_overwrite_a_new_file(tmp_path):
     target = FileTarget(tmp_path / "token")
     target.check()
     (tmp_path / "token").write_text("mine")
@@ -173,7 +177,7 @@ def test_a_token_is_not_written_over_a_file_that_appears_meanwhile(tmp_path):
 # -- the organization
 
 
-def test_organizations_and_what_they_use(embedded):
+def test_organizations_and_usage(embedded):
     assert embedded("%pipedb organizations").value.to_dict("list") == {
         "organization": ["local"], "name": ["local"], "type": ["personal"], "current": [True],
     }  # fmt: skip

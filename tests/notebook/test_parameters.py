@@ -6,7 +6,7 @@ import pytest
 
 from pipemagic.errors import ParameterError, StatementError
 
-VALUES = [  # what is assigned, what SQLite then holds: typeof() and quote()
+VALUES = [  # an expression in Python; typeof() and quote() of the value in SQLite
     ("None", "null", "NULL"),
     ("True", "integer", "1"),
     ("-2**63", "integer", "-9223372036854775808"),
@@ -48,8 +48,8 @@ VALUES = [  # what is assigned, what SQLite then holds: typeof() and quote()
 
 REFUSED = [
     ("2**63", "the integer 9223372036854775808 does not fit 64 bits"),
-    ("float('inf')", "parameter :v is infinite, which JSON cannot carry"),
-    ("np.float64('-inf')", "parameter :v is infinite, which JSON cannot carry"),
+    ("float('inf')", "parameter :v is infinite, which JSON cannot represent"),
+    ("np.float64('-inf')", "parameter :v is infinite, which JSON cannot represent"),
     ("decimal.Decimal('Infinity')", "an infinite Decimal"),
     ("datetime.timedelta(1)", "SQL has no type for a length of time"),
     ("np.timedelta64(1, 's')", "SQL has no type for a length of time"),
@@ -77,7 +77,7 @@ def test_each_kind_of_value_is_bound_as_documented(db):
             assert (written, row[f"q{number}"]) == (written, text)
 
 
-def test_what_has_no_exact_form_is_refused_by_name(shell):
+def test_a_value_without_an_exact_form_is_refused_by_name(shell):
     shell(IMPORTS)
     from pipemagic.session.cell import parse_cell
 
@@ -87,7 +87,7 @@ def test_what_has_no_exact_form_is_refused_by_name(shell):
         assert message in caught.value.message, written
 
 
-def test_lists_of_every_kind_go_after_in(db):
+def test_lists_of_every_kind_can_follow_in(db):
     db(IMPORTS)
     db("%%sql\nCREATE TABLE t (i INTEGER, x TEXT);\nINSERT INTO t VALUES (1, '1'), (2, 'b'), (3, NULL)")
     for written in ("[1, 3]", "(1, 3)", "{1, 3}", "range(1, 4, 2)", "np.array([1, 3])", "pd.Series([1, 3])"):
@@ -120,7 +120,7 @@ def test_a_misspelt_column_in_braces_is_an_error(db):
     assert "no such column: nope" in error.message
 
 
-def test_an_error_after_an_expanded_list_points_into_what_was_written(db):
+def test_an_error_after_an_expanded_list_has_its_original_position(db):
     db("ids, table = [1, 2, 3], 'a rather long name of a table'")
     db("%sql CREATE TABLE {table} (a)")
     for statement in ("SELECT a FROM {table} WHERE a IN :ids AND nope = 1", "SELECT 1 IN :ids,\n nope FROM {table}"):

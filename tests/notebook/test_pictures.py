@@ -1,4 +1,4 @@
-"""%pipedb diagram and plot, on each of the servers."""
+"""%pipedb diagram and plot, on each server."""
 
 from xml.etree import ElementTree
 
@@ -25,14 +25,15 @@ def test_a_diagram_of_the_schema(db, tmp_path):
     assert "  (parent) → parents" in str(drawn).splitlines()
     assert "<b>" not in drawn._repr_mimebundle_()["text/html"]
     assert [box.name for box in db("%pipedb diagram children parents --on db").value.boxes] == ["children", "parents"]
-    assert not db("%pipedb diagram --columns none").value.boxes[1].columns
+    assert not db("%pipedb diagram --columns none").value.boxes[1].rows
     assert db("%pipedb diagram --limit 1").value.note.startswith("1 of 3 tables")
     file = tmp_path / "schema.svg"
     assert db(f"%pipedb diagram --to {file}").out == f"Wrote {file}.\n"
     assert ElementTree.parse(file).getroot().tag.endswith("svg")
-    assert "should end with .svg" in str(db.fails("%pipedb diagram --to x.png").error)
+    assert "must end with .svg or .mmd" in str(db.fails("%pipedb diagram --to x.png").error)
+    assert "there is no folder" in str(db.fails(f"%pipedb diagram --to {tmp_path}/no/x.svg").error)
     assert "did you mean children" in str(db.fails("%pipedb diagram childen").error)
-    assert "--limit is a whole number" in str(db.fails("%pipedb diagram --limit no").error)
+    assert "--limit must be a whole number" in str(db.fails("%pipedb diagram --limit no").error)
     assert "no such" not in db("%pipedb help diagram").out
 
 
@@ -45,7 +46,7 @@ def test_plots_of_a_table(db):
     db("%sql INSERT INTO f VALUES (NULL, NULL, NULL, NULL)")
     bars = db("%pipedb plot histogram f --x delay --bins 10")
     assert [patch.get_height() for patch in bars.value.axes.patches] == [10] * 10
-    assert bars.lines == ["1 NULL in delay left out."]
+    assert bars.lines == ["1 NULL in delay skipped."]
     assert bars.value.axes.get_xlabel() == "delay"
     assert bars.value.axes.get_title() == "f"
     assert len(db('%pipedb plot box f --x delay --group "my $ line" --on db').value.axes.get_xticklabels()) == 3
@@ -66,34 +67,34 @@ def test_plots_of_a_table(db):
     assert sum(patch.get_height() for patch in db("%pipedb plot histogram --with small --x d").value.axes.patches) == 7
 
 
-def test_a_plot_is_one_picture_and_says_how_to_save_it(db, tmp_path):
+def test_a_plot_is_a_picture_with_text_on_how_to_save_it(db, tmp_path):
     import matplotlib.pyplot as plt
 
     db("%sql CREATE TABLE f AS SELECT 1234567 AS a UNION ALL SELECT 2345678")
     plot = db("%pipedb plot histogram f --x a").value
     assert repr(plot) == "Plot of f. Add --to FILE.png to save it, or call .save('FILE.png')."
     assert plot._repr_mimebundle_()["image/png"].startswith("iVBOR")
-    assert plt.get_fignums() == []  # else the end of the cell shows it once more
+    assert plt.get_fignums() == []  # otherwise the cell would show it again
     plot.figure.canvas.draw()
     assert "1,600,000" in [label.get_text() for label in plot.axes.get_xticklabels()]
     for name, start in (("f.png", b"\x89PNG"), ("f.svg", b"<?xml"), ("f.pdf", b"%PDF")):
         assert db(f"%pipedb plot histogram f --x a --to {tmp_path / name}").lines == [f"Wrote {tmp_path / name}."]
         assert (tmp_path / name).read_bytes().startswith(start)
-    assert "name it .png, .svg or .pdf" in db.fails("%pipedb plot histogram f --x a --to f.doc").out
+    assert "use a name that ends in .png, .svg or .pdf" in db.fails("%pipedb plot histogram f --x a --to f.doc").out
     assert "no/f.png cannot be written: No such file" in db.fails("%pipedb plot histogram f --x a --to no/f.png").out
 
 
-def test_what_cannot_be_drawn(db):
+def test_invalid_options_and_columns_of_a_plot(db):
     db("%sql CREATE TABLE f (a)")
     for line, says in {
         "histogram f": "--x COLUMN is missing",
-        "histogram --x a": "one of them",
+        "histogram --x a": "requires a TABLE, or --with NAME",
         "histogram f --x a --y b": "counts the rows",
-        "scatter f --x a": "needs --y",
+        "scatter f --x a": "requires --y",
         "line f --x a --bins 3": "has none",
-        "pie f --x a": "KIND is one of",
+        "pie f --x a": "KIND must be one of",
         "bar f --x a --where 1;2": "one condition",
-        "bar f --x a --bins 0": "whole number above 0",
+        "bar f --x a --bins 0": "whole number of at least 1",
         "bar f --x aa": "did you mean a?",
         "bar ff --x a": "did you mean f?",
         "bar f --x a": "f is empty",

@@ -1,4 +1,4 @@
-"""%pipedb profiles, the places of a token as options of connect, and the default connection."""
+"""%pipedb profiles, the token sources of connect, and the default connection."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def url(shell):
     return shell.ip.magics_manager.registry["PipeMagics"].session.connection().database.url
 
 
-def test_profiles_from_one_connection_to_the_next_notebook(db, file, tmp_path):
+def test_a_saved_profile_connects_in_another_notebook(db, file, tmp_path):
     address = url(db)
     db(f'%pipedb connect {address} --as again --token-file "{file}" --timeout 20 --keep-alive 5m')
     db("%sql CREATE TABLE here AS SELECT 7 AS a")
@@ -32,7 +32,7 @@ def test_profiles_from_one_connection_to_the_next_notebook(db, file, tmp_path):
     assert "already" in db.fails("%pipedb profiles --save mine").out
     assert db('%pipedb profiles --save "<b>odd \' name" --on db').lines[0].startswith("Saved profile <b>odd")
     frame = db("%pipedb profiles").value
-    assert list(frame.columns) == ["profile", "leads to", "token from", "file"]
+    assert list(frame.columns) == ["profile", "target", "token from", "file"]
     assert frame["profile"].tolist() == ["mine", "<b>odd ' name"]
     assert frame["token from"].tolist() == [f"file {file}", "variable DB_TOKEN"]
     assert frame["file"].tolist() == [FILE, FILE]
@@ -43,7 +43,7 @@ def test_profiles_from_one_connection_to_the_next_notebook(db, file, tmp_path):
     assert "kept alive" in db("%pipedb status").out
     assert db("%pipedb profiles --delete mine").lines == ["Deleted profile mine."]
     assert "there is no profile" in db.fails("%pipedb profiles --delete mine").out
-    assert "do not go together" in str(db.fails("%pipedb profiles --delete mine --save x").error)
+    assert "cannot be used together" in str(db.fails("%pipedb profiles --delete mine --save x").error)
 
 
 def test_the_default_connection(db, file, tmp_path):
@@ -60,29 +60,29 @@ def test_the_default_connection(db, file, tmp_path):
     assert db("%pipedb connect").lines[0].startswith("Connected to mine (")
 
 
-def test_a_profile_that_is_wrong_is_listed_with_what_is_wrong(shell, tmp_path):
+def test_invalid_profiles_are_listed_with_their_errors(shell, tmp_path):
     (tmp_path / "config").mkdir()
     (tmp_path / "config" / FILE).write_text("[x]\npassword = 'hunter2'\n[y]\ndatabase = 'd'\n")
     frame = shell("%pipedb profiles").value
-    wrong = "profile x in connections.toml holds a token, and that file is no place for one"
-    assert frame["leads to"].tolist() == [wrong, "d"]
+    wrong = "profile x in connections.toml contains a token, which must not be in that file"
+    assert frame["target"].tolist() == [wrong, "d"]
     assert "hunter2" not in shell.fails("%pipedb connect x").out
 
 
-def test_a_file_that_is_open_to_others_and_an_empty_keyring(db, file):
+def test_a_token_file_readable_by_others_and_an_empty_keyring(db, file):
     if os.name == "posix":
         file.chmod(0o644)
         assert f"chmod 600 {file}" in db.fails(f'%pipedb connect {url(db)} --as x --token-file "{file}"').out
     before = keyring.get_keyring()
     keyring.set_keyring(null.Keyring())
     try:
-        assert "holds no token" in db.fails(f"%pipedb connect {url(db)} --as x --keyring").out
+        assert "contains no token" in db.fails(f"%pipedb connect {url(db)} --as x --keyring").out
     finally:
         keyring.set_keyring(before)
-    assert "one place only" in db.fails(f"%pipedb connect {url(db)} --keyring --token-env DB_TOKEN").out
+    assert "more than one source" in db.fails(f"%pipedb connect {url(db)} --keyring --token-env DB_TOKEN").out
 
 
-def test_a_project_leads_nowhere_before_it_is_trusted(shell, tmp_path, monkeypatch):
+def test_profiles_of_a_project_require_trust(shell, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PIPEMAGIC_TOKEN", "secret-of-mine")
     project = tmp_path / "pyproject.toml"
@@ -104,10 +104,10 @@ def test_a_project_leads_nowhere_before_it_is_trusted(shell, tmp_path, monkeypat
     assert shell("%pipedb profiles").value["file"].tolist() == ["pyproject.toml"]
     assert "https://evil.invalid" in shell('%pipedb profiles --trust "https://evil.invalid"').out
     assert "nothing was sent" not in shell.fails("%sql SELECT 1").out  # it goes out now, to a host that is not there
-    assert "do not go together" in str(shell.fails("%pipedb profiles --trust a --delete b").error)
+    assert "cannot be used together" in str(shell.fails("%pipedb profiles --trust a --delete b").error)
 
 
-def test_a_default_that_the_user_sets_needs_no_trust(shell, tmp_path, monkeypatch):
+def test_a_default_set_by_the_user_requires_no_trust(shell, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "pyproject.toml").write_text("[tool.pipemagic]\nconnection = 'https://evil.invalid'\n")
     assert "nothing was sent" in shell.fails("%sql SELECT 1").out

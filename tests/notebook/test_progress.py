@@ -1,4 +1,4 @@
-"""Progress: when it is shown, where, and that nothing of it stays."""
+"""Progress is shown after a second, in notebooks and terminals, and removed at the end."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_notebook
 
 from pipemagic.notebook import progress
-from pipemagic.notebook.preferences import PipeMagic
-from pipemagic.notebook.progress import InTerminal, Progress, shown
+from pipemagic.notebook.progress import Progress, TerminalView, show_progress
+from pipemagic.notebook.settings import PipeMagic
 
 
 class Seconds:
@@ -27,7 +27,7 @@ class Seconds:
         return self.now
 
 
-class Seen:
+class RecordingView:
     def __init__(self) -> None:
         self.lines: list[str] = []
 
@@ -38,40 +38,40 @@ class Seen:
         self.lines.append("gone")
 
 
-def test_what_is_counted_and_for_how_long() -> None:
-    seconds, seen = Seconds(), Seen()
-    bar = Progress("rows sent", seen, seconds)
+def test_progress_shows_counts_and_elapsed_time() -> None:
+    seconds, view = Seconds(), RecordingView()
+    bar = Progress("rows sent", view, seconds)
     for seconds.now, state in [(1.0, None), (1.2, None), (2.5, (12_000, None)), (70.0, (13_000, 20_000))]:
         if state:
             bar(*state)
         bar.show()
     bar.close()
-    assert seen.lines == [
+    assert view.lines == [
         "Running (1 s)", "rows sent: 12,000 (2 s)", "rows sent: 13,000 of 20,000 (1 min 10 s)", "gone"]  # fmt: skip
 
 
-def test_short_work_shows_nothing_at_all(monkeypatch) -> None:
-    seen = Seen()
-    monkeypatch.setattr(progress, "_view", lambda: seen)
-    with shown("rows sent", PipeMagic()) as bar:
+def test_short_work_shows_nothing(monkeypatch) -> None:
+    view = RecordingView()
+    monkeypatch.setattr(progress, "_view", lambda: view)
+    with show_progress("rows sent", PipeMagic()) as bar:
         bar(10, 20)
-    assert seen.lines == []
+    assert view.lines == []
 
 
-def test_work_that_waits_for_one_answer_shows_its_time(monkeypatch) -> None:
-    seen, showed = Seen(), threading.Event()
-    monkeypatch.setattr(progress, "_view", lambda: seen)
-    monkeypatch.setattr(progress, "PATIENCE", 0.01)
-    monkeypatch.setattr(seen, "show", lambda line, done, total: (seen.lines.append(line), showed.set()))
-    with shown("rows received", PipeMagic()):
+def test_work_that_waits_for_one_response_shows_the_elapsed_time(monkeypatch) -> None:
+    view, showed = RecordingView(), threading.Event()
+    monkeypatch.setattr(progress, "_view", lambda: view)
+    monkeypatch.setattr(progress, "DELAY", 0.01)
+    monkeypatch.setattr(view, "show", lambda line, done, total: (view.lines.append(line), showed.set()))
+    with show_progress("rows received", PipeMagic()):
         assert showed.wait(10)
-    assert seen.lines[0] == "Running (0 s)"
-    assert seen.lines[-1] == "gone"
+    assert view.lines[0] == "Running (0 s)"
+    assert view.lines[-1] == "gone"
 
 
-def test_a_terminal_has_one_line_that_ends_empty() -> None:
+def test_a_terminal_shows_one_line_and_clears_it() -> None:
     stream = io.StringIO()
-    view = InTerminal(stream)
+    view = TerminalView(stream)
     view.show("rows received: 12,345", 12_345, None)
     view.show("rows received: 7", 7, None)
     view.close()
@@ -89,9 +89,9 @@ class Terminal(io.StringIO):
 @pytest.mark.parametrize(
     ("stream", "on", "expected"), [(Terminal, True, True), (Terminal, False, False), (io.StringIO, True, False)]
 )
-def test_where_there_is_no_terminal_or_it_is_switched_off_nothing_is_written(monkeypatch, stream, on, expected) -> None:
+def test_nothing_is_written_without_a_terminal_or_if_switched_off(monkeypatch, stream, on, expected) -> None:
     monkeypatch.setattr(sys, "stderr", stream())
-    with shown("rows sent", PipeMagic(progress=on)) as bar:
+    with show_progress("rows sent", PipeMagic(progress=on)) as bar:
         bar(1, 2)
         bar.show()
     assert bool(sys.stderr.getvalue()) is expected
@@ -100,10 +100,10 @@ def test_where_there_is_no_terminal_or_it_is_switched_off_nothing_is_written(mon
 CELL = """
 import time
 from pipemagic.notebook import progress
-from pipemagic.notebook.preferences import PipeMagic
-progress.PATIENCE = 0.05
+from pipemagic.notebook.settings import PipeMagic
+progress.DELAY = 0.05
 print("before")
-with progress.shown("rows <b>sent", PipeMagic()) as bar:
+with progress.show_progress("rows <b>sent", PipeMagic()) as bar:
     for n in range(4):
         bar(n, 4)
         time.sleep({pause})
@@ -116,7 +116,7 @@ PAUSES = (0.3, 0.0)
 
 @pytest.fixture(scope="module")
 def ran() -> tuple[nbformat.NotebookNode, list[dict]]:
-    """Run the cell with each of the pauses; gives the notebook as it is saved, and all that was shown meanwhile."""
+    """Run the cell with each of the pauses; return the notebook and all messages of the kernel."""
     notebook = new_notebook(cells=[new_code_cell(CELL.format(pause=pause)) for pause in PAUSES])
     client = NotebookClient(notebook, timeout=300, kernel_name="python3")
     messages: list[dict] = []
@@ -131,7 +131,7 @@ def ran() -> tuple[nbformat.NotebookNode, list[dict]]:
     return notebook, messages
 
 
-def test_a_kernel_shows_a_bar_and_its_saved_notebook_holds_none_of_it(ran) -> None:
+def test_a_kernel_shows_a_bar_and_the_notebook_saves_nothing_of_it(ran) -> None:
     notebook, messages = ran
     updates = [one["content"]["data"] for one in messages if one["msg_type"] == "update_display_data"]
     updates = updates[: updates.index({}) + 1]  # of the first cell
@@ -149,8 +149,8 @@ def test_a_kernel_shows_a_bar_and_its_saved_notebook_holds_none_of_it(ran) -> No
         "before\n", {}, "after\n"]  # fmt: skip
 
 
-def test_a_strict_comparison_passes_however_long_it_takes(ran, tmp_path) -> None:
-    """The cell that was quick is slow now, and the other way round."""
+def test_nbval_passes_however_long_the_work_takes(ran, tmp_path) -> None:
+    """The cell that was fast is slow now, and vice versa."""
     notebook = deepcopy(ran[0])
     for cell, now in zip(notebook.cells, reversed(PAUSES), strict=True):
         cell.source = CELL.format(pause=now)

@@ -1,23 +1,24 @@
-"""Several statements in a cell: the strip, and how each of their results is reached."""
+"""Results of a cell: the statement summary, variables, table types, files, limits, timeouts."""
 
 from __future__ import annotations
 
+import pytest
 from IPython.core.error import UsageError
 
 from pipemagic.errors import AnswerTimeout, SessionError, StatementError
 
 
-def strip(cell) -> list[str]:
-    """The lines of the strip that a cell shows first."""
+def summary(cell) -> list[str]:
+    """Return the lines of the statement summary, which a cell shows first."""
     return [line.rstrip() for line in cell.shown[0]["text/plain"].splitlines()]
 
 
-def test_the_strip_names_each_statement_and_what_it_did(db):
+def test_the_summary_lists_each_statement_with_its_outcome(db):
     cell = db(
         "%%sql\nCREATE TABLE t (a, b);\nINSERT INTO t VALUES (1, 2), (3, 4);\n"
         "UPDATE t SET b = 0 WHERE a = 1;\nINSERT INTO t VALUES (5, 6) RETURNING a;\nSELECT a\nFROM t -- all\n;"
     )
-    assert strip(cell) == [
+    assert summary(cell) == [
         "1  CREATE TABLE t (a, b)                    done",
         "2  INSERT INTO t VALUES (1, 2), (3, 4)      2 rows affected",
         "3  UPDATE t SET b = 0 WHERE a = 1           1 row affected",
@@ -29,7 +30,7 @@ def test_the_strip_names_each_statement_and_what_it_did(db):
     assert db("%sql SELECT 1").shown == []
 
 
-def test_what_was_written_is_not_markup_and_not_obeyed_by_a_terminal(db):
+def test_the_summary_escapes_html_and_control_characters(db):
     cell = db("%%sql\nSELECT '<script>alert(1)</script>' AS \"<b>\";\nSELECT '\x1b[2J' AS \"&\"")
     html = cell.shown[0]["text/html"]
     assert "<script>" not in html
@@ -38,26 +39,26 @@ def test_what_was_written_is_not_markup_and_not_obeyed_by_a_terminal(db):
     assert "var(--jp-ui-font-color1" in html
 
 
-def test_one_name_for_each_result(db):
+def test_out_takes_one_name_for_each_result(db):
     cell = db("%%sql -o a,_,c\nSELECT 1 AS x;\nSELECT 2 AS x;\nCREATE TABLE t (a);\nSELECT 3 AS x")
     assert [db.names[name]["x"].tolist() for name in ("a", "c")] == [[1], [3]]
     assert cell.value is None
-    assert [one["text/plain"].split()[-1] for one in cell.shown[1:]] == ["2"]  # the skipped one is shown
+    assert [one["text/plain"].split()[-1] for one in cell.shown[1:]] == ["2"]  # _ shows the second
 
 
-def test_the_wrong_number_of_names_is_refused_before_anything_runs(db):
+def test_a_wrong_number_of_names_is_an_error_before_anything_runs(db):
     db("%sql CREATE TABLE t (a)")
     failed = db.fails("%%sql -o a,b\nINSERT INTO t VALUES (1);\nSELECT 1")
     assert isinstance(failed.error, SessionError)
     assert "1 statement of the cell returns columns, not 2; nothing was run" in failed.out
     assert (
-        "no statements of the cell return columns, not 2"
+        "0 statements of the cell return columns, not 2"
         in db.fails("%%sql -o a,b\nDROP TABLE t; CREATE TABLE t (a)").out
     )
     assert db("%sql SELECT count(*) AS n FROM t").value["n"].tolist() == [0]
 
 
-def test_the_wrong_number_of_names_is_told_afterwards_where_only_the_server_knows(db):
+def test_a_wrong_number_of_names_is_an_error_after_the_cell_if_only_the_server_knows(db):
     failed = db.fails("%%sql -o a,b\nPRAGMA foreign_keys = ON;\nSELECT 1")
     assert "1 statement of the cell returns columns, not 2; the cell ran, and nothing was stored" in failed.out
     assert "a" not in db.names
@@ -66,14 +67,14 @@ def test_the_wrong_number_of_names_is_told_afterwards_where_only_the_server_know
 NO_NAMES = [("a,", "empty item"), ("a,1b", "'1b'"), ("a,class", "'class'"), ("a,a", "twice")]
 
 
-def test_names_are_names(db):
+def test_out_refuses_invalid_names(db):
     for out, message in NO_NAMES:
         failed = db.fails(f"%%sql -o {out}\nSELECT 1; SELECT 2")
         assert isinstance(failed.error, UsageError)
         assert message in failed.err
 
 
-def test_a_comment_names_the_result_of_the_statement_after_it(db):
+def test_a_name_comment_stores_the_result_of_the_next_statement(db):
     cell = db(
         "%%sql\n-- name: first\nSELECT 1 AS x;\n/* on */ -- other\n-- name: größe\n\nSELECT 2 AS x;\n"
         "-- name: nothing\nCREATE TABLE t (a);\nSELECT 3 AS x"
@@ -81,38 +82,38 @@ def test_a_comment_names_the_result_of_the_statement_after_it(db):
     assert db.names["first"]["x"].tolist() == [1]
     assert db.names["größe"]["x"].tolist() == [2]
     assert db.names["nothing"] is None
-    assert strip(cell)[0] == "1  first    SELECT 1 AS x       1 row"
-    assert len(cell.shown) == 1  # what is stored is not shown as well
+    assert summary(cell)[0] == "1  first    SELECT 1 AS x       1 row"
+    assert len(cell.shown) == 1  # stored results are not shown
     assert cell.lines == ["nothing is None: its statement returned no columns."]
     assert cell.value["x"].tolist() == [3]
 
 
-def test_a_name_and_out_go_together(db):
+def test_name_comments_and_out_can_be_combined(db):
     db("%%sql -o last\n-- name: one\nSELECT 1 AS x;\n-- name: two\nSELECT 2 AS x")
     assert [db.names[name]["x"].tolist() for name in ("one", "two", "last")] == [[1], [2], [2]]
     assert db("%%sql\n-- name: alone\nSELECT 4 AS x").value is db.names["alone"]
 
 
 NO_NAMES_IN_COMMENTS = [
-    ("-- name: a b\nSELECT 1", "line 2: 'a b' is not a name that a variable can have"),
-    ("-- name: for\nSELECT 1", "line 2: 'for' is not a name"),
-    ("-- name: x; import os\nSELECT 1", "is not a name"),
-    ("SELECT 1; -- name: x\nSELECT 2", "line 2: `-- name: x` stands behind other text"),
-    ("SELECT 1;\n-- name: x", "stands after the last statement and names nothing"),
-    ("-- name: x\n;SELECT 1", "stands before an empty statement"),
+    ("-- name: a b\nSELECT 1", "line 2: 'a b' is not a valid variable name"),
+    ("-- name: for\nSELECT 1", "line 2: 'for' is not a valid variable name"),
+    ("-- name: x; import os\nSELECT 1", "is not a valid variable name"),
+    ("SELECT 1; -- name: x\nSELECT 2", "line 2: `-- name: x` must be on a line of its own"),
+    ("SELECT 1;\n-- name: x", "follows the last statement"),
+    ("-- name: x\n;SELECT 1", "precedes an empty statement"),
     ("-- name: x\n-- name: y\nSELECT 1", "`-- name: x` is followed by another name"),
     ("-- name: x\nSELECT 1;\n-- name: x\nSELECT 2", "two statements have the name x"),
 ]
 
 
-def test_a_name_that_is_none_is_refused(db):
+def test_invalid_name_comments_are_refused(db):
     for cell, message in NO_NAMES_IN_COMMENTS:
         failed = db.fails(f"%%sql\n{cell}")
         assert isinstance(failed.error, SessionError)
         assert message in failed.out
 
 
-def test_names_in_a_file_and_beside_saved_selects(db, tmp_path):
+def test_name_comments_in_a_file_and_with_saved_selects(db, tmp_path):
     (tmp_path / "q.sql").write_text("-- name: one\nSELECT 1 AS x;\n-- name: two\nSELECT 2 AS x", "utf-8")
     db(f"%sql --file {tmp_path}/q.sql")
     assert [db.names[name]["x"].tolist() for name in ("one", "two")] == [[1], [2]]
@@ -120,22 +121,22 @@ def test_names_in_a_file_and_beside_saved_selects(db, tmp_path):
     three = "-- name: three\nSELECT x FROM base ORDER BY x"
     cell = db(f"%%sql --with base --limit 1\n{three};\nSELECT count(*) AS n FROM base")
     assert db.names["three"]["x"].tolist() == [7]
-    assert strip(cell)[0].endswith("first 1 row; there are more")
+    assert summary(cell)[0].endswith("first 1 row; there are more")
     assert cell.value["n"].tolist() == [2]
 
 
-def test_a_name_inside_a_statement_or_a_string_is_text(db):
+def test_a_name_comment_inside_a_statement_or_a_string_has_no_effect(db):
     db("%%sql\nSELECT 1 AS x\n-- name: inside\n, '-- name: text' AS y; SELECT 2")
     assert "inside" not in db.names
 
 
-def test_a_cell_that_fails_shows_what_ran_and_keeps_what_is_named(db):
+def test_a_cell_that_fails_shows_the_summary_and_stores_named_results(db):
     db("later = 'as it was'")
     failed = db.fails(
         "%%sql\nCREATE TABLE t (a);\n-- name: early\nSELECT 1 AS x;\nSELECT nope FROM t;\n-- name: later\nSELECT 3 AS x"
     )
     assert isinstance(failed.error, StatementError)
-    assert strip(failed) == [
+    assert summary(failed) == [
         "1         CREATE TABLE t (a)  done",
         "2  early  SELECT 1 AS x       1 row",
         "3         SELECT nope FROM t  failed: no such column: nope",
@@ -146,38 +147,38 @@ def test_a_cell_that_fails_shows_what_ran_and_keeps_what_is_named(db):
     assert "no such column: nope" in failed.out
 
 
-def test_what_a_failed_cell_undid_is_said_and_not_stored(db):
+def test_results_that_a_failed_cell_undid_are_marked_and_not_stored(db):
     db("%sql CREATE TABLE t (a)")
     failed = db.fails(
         "%%sql\n-- name: kept\nSELECT 1 AS x;\nBEGIN;\nINSERT INTO t VALUES (1);\n"
         "-- name: gone\nSELECT a FROM t;\nSELECT nope;\nCOMMIT"
     )
-    assert [line.split("  ")[-1].strip() for line in strip(failed)] == [
+    assert [line.split("  ")[-1].strip() for line in summary(failed)] == [
         "1 row", "undone", "1 row affected, undone", "1 row, undone", "failed: no such column: nope", "not run",
     ]  # fmt: skip
     assert "kept" in db.names
     assert "gone" not in db.names
 
 
-def test_a_failed_atomic_cell_undid_all_that_ran(db):
+def test_a_failed_atomic_cell_marks_all_statements_as_undone(db):
     failed = db.fails("%%sql --atomic\n-- name: gone\nSELECT 1 AS x;\nCREATE TABLE t (a);\nSELECT nope")
-    assert [line.split("  ")[-1].strip() for line in strip(failed)] == [
+    assert [line.split("  ")[-1].strip() for line in summary(failed)] == [
         "1 row, undone", "undone", "failed: no such column: nope",
     ]  # fmt: skip
     assert "gone" not in db.names
 
 
-def test_in_a_transaction_of_an_earlier_cell_what_ran_stays(db):
+def test_a_failed_cell_keeps_its_results_in_the_transaction_of_an_earlier_cell(db):
     db("%%sql\nCREATE TABLE t (a);\nBEGIN")
     failed = db.fails("%%sql\nINSERT INTO t VALUES (1);\n-- name: seen\nSELECT a FROM t;\nSELECT nope")
-    assert not any("undone" in line for line in strip(failed))
+    assert not any("undone" in line for line in summary(failed))
     assert db.names["seen"]["a"].tolist() == [1]
     db("%sql ROLLBACK")
 
 
-def test_times_are_shown_only_when_asked_for(db):
+def test_times_are_shown_only_with_the_option_time(db):
     cell = db("%%sql --time\nCREATE TABLE t (a);\nSELECT 1")
-    assert all(line.endswith(" ms") for line in strip(cell))
+    assert all(line.endswith(" ms") for line in summary(cell))
     (line,) = cell.lines
     assert line.startswith("Time: ")
     assert line.endswith(" ms on the server.")
@@ -185,7 +186,7 @@ def test_times_are_shown_only_when_asked_for(db):
     assert " ms" not in str(db("%%sql\nSELECT 1;\nSELECT 2").shown)
 
 
-def test_quiet_shows_no_strip(db):
+def test_quiet_shows_no_summary(db):
     assert db("%%sql --quiet\nSELECT 1;\nSELECT 2").shown == []
     assert db.fails("%%sql --quiet\nSELECT 1;\nSELECT nope").shown == []
 
@@ -208,7 +209,7 @@ def test_results_as_polars_and_arrow(db):
     db("%config PipeMagic.type = 'pandas'")
 
 
-def test_a_package_that_is_missing_is_told_before_anything_runs(db, monkeypatch):
+def test_a_missing_package_is_an_error_before_anything_runs(db, monkeypatch):
     db("%sql CREATE TABLE t (a)")
     monkeypatch.setattr("pipemagic.frames.arrow_polars.find_spec", lambda name: None)
     failed = db.fails("%%sql --type polars\nINSERT INTO t VALUES (1) RETURNING a")
@@ -218,7 +219,7 @@ def test_a_package_that_is_missing_is_told_before_anything_runs(db, monkeypatch)
     assert db("%sql SELECT count(*) AS n FROM t").value["n"].tolist() == [0]
 
 
-def test_results_go_into_files(db, tmp_path, monkeypatch):
+def test_results_are_written_to_files(db, tmp_path, monkeypatch):
     import pandas as pd
 
     monkeypatch.chdir(tmp_path)
@@ -233,26 +234,74 @@ def test_results_go_into_files(db, tmp_path, monkeypatch):
     assert db("%sql --quiet --to-csv a.csv SELECT 1 AS a").lines == []
 
 
-def test_a_file_that_cannot_be_is_told_before_anything_runs(db, tmp_path):
+def test_a_file_that_cannot_be_written_is_an_error_before_anything_runs(db, tmp_path):
     db("%sql CREATE TABLE t (a)")
     failed = db.fails(f"%%sql --to-csv {tmp_path}/no/x.csv\nINSERT INTO t VALUES (1) RETURNING a")
     assert "there is no folder" in failed.out
+    assert (
+        "there is no folder ~nobody-of-this-name" in db.fails("%sql --to-csv ~nobody-of-this-name/x.csv SELECT 1").out
+    )
     assert db("%sql SELECT count(*) AS n FROM t").value["n"].tolist() == [0]
     assert "no statement returned columns" in db.fails(f"%sql --to-csv {tmp_path}/x.csv BEGIN").out
     assert not (tmp_path / "x.csv").exists()
     db("%sql ROLLBACK")
 
 
-def test_the_display_limit_is_that_of_the_frame(db):
-    import pandas as pd
+SIX_ROWS = "SELECT value AS n FROM json_each('[10,20,30,40,50,60]')"
 
-    before = pd.get_option("display.max_rows"), pd.get_option("display.min_rows")
-    db("%config PipeMagic.display_limit = 3")
-    frame = db("%sql SELECT value AS n FROM json_each('[1,2,3,4,5,6]')").value
-    assert len(frame) == 6
-    assert ".." in repr(frame)
+
+@pytest.mark.parametrize(("kind", "left_out"), [("pandas", ".."), ("polars", "…")])
+def test_the_display_limit_applies_to_the_output_of_sql_cells_only(db, kind, left_out):
+    db(f"%config PipeMagic.type = '{kind}'\n%config PipeMagic.display_limit = 3")
+    cell = db(f"frame = %sql {SIX_ROWS}\nframe")
+    assert len(cell.value) == 6
+    assert left_out in cell.out
+    assert "30" not in cell.out
+    for later in ("frame", "print(frame)", "display(frame)", "_", "frame.head(6)"):
+        shown = db(later)
+        text = shown.out + "".join(data["text/plain"] for data in shown.shown)
+        assert "30" in text, later
+    earlier, last = db(f"%%sql\n{SIX_ROWS};\n{SIX_ROWS}").shown[1]["text/plain"], db(f"%%sql\n{SIX_ROWS}").out
+    assert "30" not in earlier
+    assert "60" in earlier
+    assert "30" not in last
+    assert "30" in db(f"%sql -o stored {SIX_ROWS}\nstored").out  # displayed by the user
     db("%config PipeMagic.display_limit = 0")
-    assert (pd.get_option("display.max_rows"), pd.get_option("display.min_rows")) == before
+    assert "30" in db(f"%sql {SIX_ROWS}").out
+
+
+def test_the_display_limit_applies_to_html_and_respects_other_formatters(db):
+    db("%config PipeMagic.display_limit = 3")
+    cell = db(f"%%sql\n{SIX_ROWS};\nSELECT 1")
+    html = cell.shown[1]["text/html"]
+    assert "<td>60</td>" in html
+    assert "<td>30</td>" not in html
+    assert "6 rows" in html
+    db(
+        "import pandas as pd\nbundles = get_ipython().display_formatter.mimebundle_formatter\n"
+        "_ = bundles.for_type(pd.DataFrame, lambda frame: {'text/x-rows': str(len(frame))})"
+    )
+    assert db(f"%%sql\n{SIX_ROWS};\nSELECT 1").shown[1]["text/x-rows"] == "6"
+    assert db("display(pd.DataFrame({'a': [1]}))").shown[0]["text/x-rows"] == "1"
+    db("_ = bundles.pop(pd.DataFrame)")
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_display_limit_leaves_the_options_and_formatters_as_they_were(db, fails):
+    import pandas as pd
+    import polars as pl
+
+    def state():
+        options = [pd.get_option(name) for name in ("display.max_rows", "display.min_rows")]
+        return options, pl.Config.state(), dict(db.ip.display_formatter.mimebundle_formatter.type_printers)
+
+    before = state()
+    db("%config PipeMagic.display_limit = 3")
+    cell = f"%sql {SIX_ROWS}\n%sql --type polars {SIX_ROWS}\n{'1 / 0' if fails else ''}"
+    assert (db.run(cell).error is not None) is fails
+    assert state() == before
+    db(f"%sql {SIX_ROWS}\n%unload_ext pipemagic")
+    assert state() == before
 
 
 def numbers(db, count=20):
@@ -262,7 +311,7 @@ def numbers(db, count=20):
     )
 
 
-def test_a_limit_gives_the_first_rows_and_says_whether_there_are_more(db):
+def test_limit_returns_the_first_rows_and_reports_whether_there_are_more(db):
     numbers(db)
     cell = db("%sql --limit 3 SELECT a, flag, a FROM n ORDER BY a DESC -- all of them")
     assert cell.lines == ["First 3 rows; there are more."]
@@ -275,7 +324,7 @@ def test_a_limit_gives_the_first_rows_and_says_whether_there_are_more(db):
     assert db("%sql --limit 0 SELECT a FROM n").value.shape == (0, 1)
 
 
-def test_a_limit_is_for_each_query_and_for_nothing_else(db):
+def test_limit_applies_to_each_query_and_to_no_other_statement(db):
     numbers(db, 5)
     db("wanted = [0, 1, 2, 3]")
     cell = db(
@@ -283,7 +332,7 @@ def test_a_limit_is_for_each_query_and_for_nothing_else(db):
         "INSERT INTO n (a) VALUES (6), (7), (8) RETURNING a;"
         "\nVALUES (1), (2), (3)"
     )
-    assert [line.split("  ")[-1].strip() for line in strip(cell)] == [
+    assert [line.split("  ")[-1].strip() for line in summary(cell)] == [
         "first 2 rows; there are more",
         "3 rows, 3 affected",
         "first 2 rows; there are more",
@@ -291,11 +340,11 @@ def test_a_limit_is_for_each_query_and_for_nothing_else(db):
     assert [len(db.names[name]) for name in "xyz"] == [2, 3, 2]
     db("%sql BEGIN")
     db("%sql --confirm DELETE FROM n")
-    assert db("%sql --limit 2 SELECT a FROM n").value.empty  # also what is not committed counts
+    assert db("%sql --limit 2 SELECT a FROM n").value.empty  # uncommitted changes are visible
     db("%sql ROLLBACK")
 
 
-def test_an_error_of_a_limited_query_is_where_it_was_written(db):
+def test_an_error_in_a_limited_query_has_its_original_position(db):
     numbers(db, 1)
     failed = db.fails("%%sql --limit 2\nSELECT a\nFROM n WHERE nope = 1 LIMIT 5")
     assert "line 3:" in failed.out
@@ -307,7 +356,7 @@ def test_an_error_of_a_limited_query_is_where_it_was_written(db):
 ENDLESS = "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r)"
 
 
-def test_a_timeout_ends_the_waiting_and_the_work(db):
+def test_a_timeout_stops_the_cell_and_the_statement_on_the_server(db):
     db("%sql CREATE TABLE t (a)")
     failed = db.fails(f"%sql --timeout 0.25 {ENDLESS} SELECT count(*) FROM r")
     assert isinstance(failed.error, AnswerTimeout)
@@ -315,29 +364,29 @@ def test_a_timeout_ends_the_waiting_and_the_work(db):
     assert failed.error.code == "TIMEOUT"
     failed = db.fails(f"%sql --timeout 0.25 INSERT INTO t {ENDLESS} SELECT x FROM r")
     assert isinstance(failed.error, AnswerTimeout)
-    assert db("%sql --timeout 10 INSERT INTO t VALUES (1)").lines == ["1 row affected."]  # nothing holds the lock
+    assert db("%sql --timeout 10 INSERT INTO t VALUES (1)").lines == ["1 row affected."]  # the write lock is free
     assert db("%sql SELECT count(*) AS n FROM t").value["n"].tolist() == [1]
 
 
-def test_a_timeout_takes_an_open_transaction_with_it(db):
+def test_a_timeout_rolls_an_open_transaction_back(db):
     db("%%sql\nCREATE TABLE t (a);\nBEGIN;\nINSERT INTO t VALUES (1)")
     failed = db.fails(f"%sql --timeout 0.25 {ENDLESS} SELECT count(*) FROM r")
-    assert failed.out.startswith("TIMEOUT: stopped after 0.25 s\nNothing of the transaction is applied.\nUndone:\n")
+    assert failed.out.startswith("TIMEOUT: stopped after 0.25 s\nNo part of the transaction was applied.\nUndone:\n")
     assert "INSERT INTO t VALUES (1)" in failed.out
     assert db("%sql ROLLBACK").error is None
     assert db("%sql SELECT count(*) AS n FROM t").value["n"].tolist() == [0]
 
 
-def test_a_timeout_of_a_write_whose_outcome_is_not_known(db):
+def test_a_timeout_of_a_write_reports_an_unknown_outcome(db):
     db("%sql CREATE TABLE t (a)")
     failed = db.fails(f"%%sql --timeout 0.5\nINSERT INTO t VALUES (1);\nINSERT INTO t {ENDLESS} SELECT x FROM r")
     assert failed.out.startswith("UNKNOWN_OUTCOME: stopped waiting after 0.5 s\n")
-    assert "look before you run it again: SELECT count(*) FROM t" in failed.out
+    assert "check the data before you run it again: SELECT count(*) FROM t" in failed.out
 
 
 NO_NUMBERS = ["--limit -1", "--limit x", "--limit 1.5", "--timeout 0", "--timeout -1", "--timeout 1s"]
 
 
-def test_numbers_are_numbers(db):
+def test_limit_and_timeout_refuse_invalid_numbers(db):
     for option in NO_NUMBERS:
         assert isinstance(db.fails(f"%%sql {option}\nSELECT 1").error, UsageError)

@@ -12,7 +12,7 @@ from ipywidgets import Widget
 from waiting import until
 
 from pipemagic.errors import AuthError, SessionError
-from pipemagic.notebook.prompts import ask_token
+from pipemagic.notebook.display import ask_token
 
 
 def test_a_prompt_asks_without_showing(shell, sqld_database, monkeypatch):
@@ -43,7 +43,8 @@ def test_where_nobody_can_be_asked_the_error_names_the_variables(shell, sqld_dat
 
 def test_nobody_is_asked_from_a_thread_of_a_panel(monkeypatch):
     monkeypatch.setattr(getpass, "getpass", lambda _: pytest.fail("the channel for questions belongs to cells"))
-    with ThreadPoolExecutor(1) as threads, pytest.raises(SessionError, match="x wants a token and nobody can be asked"):
+    message = "x requires a token, and input is not possible"
+    with ThreadPoolExecutor(1) as threads, pytest.raises(SessionError, match=message):
         threads.submit(ask_token, "x").result()
 
 

@@ -8,7 +8,7 @@ from IPython.core.error import UsageError
 from pipemagic.errors import SessionError, StatementError
 
 
-def test_a_saved_select_is_a_table_of_a_later_cell(db):
+def test_a_saved_select_can_be_a_table_of_a_later_cell(db):
     db("%%sql\nCREATE TABLE flights (dest, delay);\nINSERT INTO flights VALUES ('ATL', 90), ('LAX', 5), ('LAX', 70)")
     db("minutes, limit = 60, 1")
     saved = db("%%sql --save late\nSELECT dest, delay FROM flights\nWHERE delay > :minutes")
@@ -20,7 +20,7 @@ def test_a_saved_select_is_a_table_of_a_later_cell(db):
     assert frame.to_dict("list") == {"dest": ["ATL"], "n": [2]}
     db("minutes = 80")
     assert db("%sql --with late SELECT count(*) AS n FROM late").value["n"].tolist() == [1]
-    assert isinstance(db.fails("%sql SELECT * FROM late").error, StatementError)  # only where it is named
+    assert isinstance(db.fails("%sql SELECT * FROM late").error, StatementError)  # only with --with
 
     listed = db("%pipedb snippets").value
     assert listed["snippet"].tolist() == ["late", "worst"]
@@ -28,15 +28,15 @@ def test_a_saved_select_is_a_table_of_a_later_cell(db):
     assert listed["sql"][0] == "SELECT dest, delay FROM flights WHERE delay > :minutes"
     assert db("%pipedb snippets worst").lines == ["%%sql --save worst --with late", worst]
     assert isinstance(db.fails("%pipedb snippets --delete late").error, SessionError)
-    assert db("%pipedb snippets --delete worst").lines == ["Forgot worst."]
+    assert db("%pipedb snippets --delete worst").lines == ["Deleted worst."]
 
 
-def test_what_fails_is_not_saved(db):
+def test_a_select_that_fails_is_not_saved(db):
     db.fails("%sql --save x SELECT nope FROM sqlite_master")
     assert len(db("%pipedb snippets").value) == 0
     error = db.fails("%sql --save x DROP TABLE t").error  # refused before it is run
     assert isinstance(error, SessionError)
-    with pytest.raises(UsageError, match="--no-execute goes with --save NAME"):
+    with pytest.raises(UsageError, match="--no-execute requires --save NAME"):
         raise db.fails("%sql --no-execute SELECT 1").error
-    with pytest.raises(UsageError, match="only one of them"):
+    with pytest.raises(UsageError, match="NAME and --delete cannot be used together"):
         raise db.fails("%pipedb snippets x --delete x").error

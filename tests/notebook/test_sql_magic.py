@@ -1,4 +1,4 @@
-"""%%sql and %sql in a shell, on both servers: what is returned, shown, stored, refused."""
+"""%%sql and %sql in a shell, on both servers: returned and stored values, output, errors."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from IPython.core.error import UsageError
 
 from pipemagic.errors import ParameterError, SessionError, StatementError
 
-OPEN = "Transaction open, {} so far: COMMIT keeps what ran in it, ROLLBACK undoes it."
+OPEN = "Transaction open, {} so far: COMMIT keeps its changes, ROLLBACK undoes them."
 
 
-def test_a_cell_gives_a_frame(db):
+def test_a_cell_returns_a_frame(db):
     cell = db("%%sql\nSELECT 1 AS a, 'x' AS b")
     assert isinstance(cell.value, pd.DataFrame)
     assert cell.value.to_dict("list") == {"a": [1], "b": ["x"]}
     assert cell.lines == []
 
 
-def test_a_line_gives_a_frame_too(db):
+def test_a_line_returns_a_frame(db):
     db("frame = %sql SELECT 1 AS a")
     assert db.names["frame"].to_dict("list") == {"a": [1]}
 
@@ -46,9 +46,9 @@ def test_earlier_frames_are_shown_in_order_and_the_last_is_the_value(db):
         "SELECT a AS first FROM t;\nSELECT 8 AS last; DELETE FROM t WHERE true"
     )
     assert cell.value.to_dict("list") == {"last": [8]}
-    strip, shown = (one["text/plain"] for one in cell.shown)
+    summary, shown = (one["text/plain"] for one in cell.shown)
     assert "first" in shown
-    assert strip.splitlines() == [
+    assert summary.splitlines() == [
         "1  CREATE TABLE t (a)        done",
         "2  INSERT INTO t VALUES (7)  1 row affected",
         "3  SELECT a AS first FROM t  1 row",
@@ -70,13 +70,13 @@ def test_earlier_frames_are_shown_in_order_and_the_last_is_the_value(db):
         ("%sql out<<SELECT 6 AS a", [6]),
     ],
 )
-def test_a_frame_is_stored_under_a_name_and_not_returned(db, cell, stored):
+def test_a_frame_is_stored_in_a_variable_and_not_returned(db, cell, stored):
     done = db(cell)
     assert done.value is None
     assert db.names["out"]["a"].tolist() == stored
 
 
-def test_a_name_for_nothing_becomes_none(db):
+def test_a_variable_is_none_if_no_statement_returns_columns(db):
     db("out = 1")
     cell = db("%%sql -o out\nCREATE TABLE t (a)")
     assert cell.lines == ["Done.", "out is None: no statement returned columns."]
@@ -97,7 +97,7 @@ def test_parameters_are_the_variables_of_the_notebook(db):
     assert pd.isna(frame.iloc[0, 2])
 
 
-def test_parameters_may_come_from_a_dict_instead(db):
+def test_params_reads_parameters_from_a_dict(db):
     db("a, values, wrong = 1, {'a': 2}, 3")
     assert db("%sql --params values SELECT :a AS a").value["a"].tolist() == [2]
     assert isinstance(db.fails("%sql --params values SELECT :b").error, ParameterError)
@@ -105,7 +105,7 @@ def test_parameters_may_come_from_a_dict_instead(db):
     assert isinstance(db.fails("%sql --params nothing SELECT :a").error, UsageError)
 
 
-def test_a_line_in_a_function_sees_its_variables(db):
+def test_parameters_in_a_function_are_its_variables(db):
     db("def ask(inner):\n    return get_ipython().run_line_magic('sql', 'SELECT :inner AS a')\nframe = ask(42)")
     assert db.names["frame"]["a"].tolist() == [42]
 
@@ -115,7 +115,7 @@ def test_braces_and_dollars_are_not_expanded(db):
     assert db("%sql SELECT '{x}' AS a, $x AS b").value.values.tolist() == [["{x}", 1]]
 
 
-def test_a_parameter_without_a_value_is_refused_with_what_is_near(db):
+def test_a_parameter_without_a_value_is_an_error_with_similar_names(db):
     db("city = 1")
     cell = db.fails("%%sql\nSELECT 1;\nSELECT :citi")
     assert cell.out == "PARAMETER: line 3: :citi has no value: no variable or key 'citi'\ndid you mean :city?\n"
@@ -146,15 +146,15 @@ def test_a_syntax_error_in_statement_3_of_5(db):
     assert cell.out.endswith(said[count] + "\n")
 
 
-def test_the_first_line_may_hold_sql(db):
+def test_the_line_of_the_magic_may_contain_sql(db):
     assert db("%%sql SELECT 1 AS a,\n2 AS b").value.to_dict("list") == {"a": [1], "b": [2]}
     assert "line 1:" in db.fails("%%sql SELEC 1;\nSELECT 2").out
     assert db("%%sql -- a comment\nSELECT 1 AS a").value["a"].tolist() == [1]
 
 
-def test_a_transaction_over_cells_says_that_it_is_open(db):
+def test_an_open_transaction_is_reported_after_each_cell(db):
     db("%sql CREATE TABLE t (a)")
-    assert db("%sql BEGIN").lines == [OPEN.format("no statement")]
+    assert db("%sql BEGIN").lines == [OPEN.format("no statements")]
     assert db("%sql INSERT INTO t VALUES (1)").lines == ["1 row affected.", OPEN.format("1 statement")]
     assert db("%sql SELECT count(*) AS n FROM t").lines == [OPEN.format("2 statements")]
     assert db("%sql COMMIT").lines == ["Done."]
@@ -177,7 +177,7 @@ def test_close_and_on(db):
     assert db("%sql --on db SELECT 1 AS a").value["a"].tolist() == [1]
 
 
-def test_a_comment_may_stand_beside_the_magic(db):
+def test_a_comment_may_follow_the_magic(db):
     assert db("%%sql --\nSELECT 1 AS a").value["a"].tolist() == [1]
     assert db("%%sql --quiet -- all of them\nSELECT 1 AS a").value["a"].tolist() == [1]
 
@@ -187,7 +187,7 @@ def test_data_in_a_frame_is_not_markup(db):
     assert "<script>" not in frame._repr_html_()
 
 
-def test_a_column_of_mixed_types_is_told_once(db):
+def test_a_column_of_mixed_types_is_reported_once(db):
     cell = db("%sql SELECT 1 AS a UNION ALL SELECT 'x'")
     assert cell.lines == ["column a mixes INTEGER and TEXT values and stays object; CAST(a AS ...) gives it one type"]
 
@@ -196,14 +196,14 @@ def test_a_column_of_mixed_types_is_told_once(db):
     ("cell", "message"),
     [
         ("%%sql --quit\nSELECT 1", "unknown option --quit, did you mean --quiet?"),
-        ("%sql", "there is no SQL to run"),
-        ("%%sql\n   ", "there is no SQL to run"),
-        ("%%sql main\nSELECT 1", "main is not SQL; is it a connection? then write --on main"),
-        ("%%sql sqlite://\nSELECT 1", "%%sql takes no address"),
-        ("%%sql -o 1x\nSELECT 1", "'1x' is not a name that a variable can have"),
-        ("%%sql -o class\nSELECT 1", "'class' is not a name that a variable can have"),
+        ("%sql", "no SQL to run"),
+        ("%%sql\n   ", "no SQL to run"),
+        ("%%sql main\nSELECT 1", "main is not SQL; to run on a connection of that name, write --on main"),
+        ("%%sql sqlite://\nSELECT 1", "%%sql accepts no address"),
+        ("%%sql -o 1x\nSELECT 1", "'1x' is not a valid variable name"),
+        ("%%sql -o class\nSELECT 1", "'class' is not a valid variable name"),
         ("%sql -o a b << SELECT 1", "--out a and b << both name a variable"),
-        ("%sql --on", "--on needs a value"),
+        ("%sql --on", "--on requires a value"),
     ],
 )
 def test_wrong_syntax_is_a_usage_error(db, cell, message):
@@ -212,9 +212,9 @@ def test_wrong_syntax_is_a_usage_error(db, cell, message):
     assert f"UsageError: {message}" in done.err
 
 
-def test_without_a_connection_the_cell_says_what_to_type(shell):
+def test_without_a_connection_the_error_shows_how_to_connect(shell):
     cell = shell.fails("%%sql\nSELECT 1")
     assert cell.out == (
         "SESSION: no database is connected\n"
-        "%pipedb connect starts a database on this machine, %pipedb connect ADDRESS takes another\n"
+        "%pipedb connect starts a database on this machine, %pipedb connect ADDRESS connects to another\n"
     )

@@ -11,12 +11,12 @@ from waiting import until
 from pipemagic.errors import SessionError, StatementError, TransactionLost
 from pipemagic.hrana.stream import Tx
 
-OPEN = "Transaction open, {} so far: COMMIT keeps what ran in it, ROLLBACK undoes it."
+OPEN = "Transaction open, {} so far: COMMIT keeps its changes, ROLLBACK undoes them."
 
 
-def test_over_cells_with_the_line_the_clock_and_the_commands(db):
+def test_a_transaction_over_several_cells(db):
     db("%sql CREATE TABLE t (a INTEGER PRIMARY KEY)")
-    assert db("%pipedb begin immediate").lines == [OPEN.format("no statement")]
+    assert db("%pipedb begin immediate").lines == [OPEN.format("no statements")]
     assert db("%sql INSERT INTO t VALUES (1)").lines[-1] == OPEN.format("1 statement")
     (_, line) = db("%sql --clock INSERT INTO t VALUES (2)").lines
     assert re.fullmatch(
@@ -35,7 +35,7 @@ def test_over_cells_with_the_line_the_clock_and_the_commands(db):
     assert db("%pipedb rollback").lines == ["Rolled back 1 statement."]
     assert db("%sql SELECT count(*) AS n FROM t").value["n"].tolist() == [2]
     assert isinstance(db.fails("%pipedb commit").error, StatementError)
-    assert "MODE is one of DEFERRED, IMMEDIATE; not 'EXCLUSIVELY'" in db.fails("%pipedb begin EXCLUSIVELY").err
+    assert "MODE must be one of DEFERRED, IMMEDIATE, not 'EXCLUSIVELY'" in db.fails("%pipedb begin EXCLUSIVELY").err
 
 
 def test_an_atomic_cell(db):
@@ -47,7 +47,7 @@ def test_an_atomic_cell(db):
     assert db("%sql SELECT count(*) AS n FROM t").value["n"].tolist() == [2]
 
 
-def test_a_rollback_by_a_trigger_is_told_and_can_be_retried(db):
+def test_a_rollback_by_a_trigger_can_be_retried(db):
     db("%sql CREATE TABLE t (a INTEGER PRIMARY KEY)")
     db(
         "%%sql\nCREATE TRIGGER no BEFORE INSERT ON t WHEN new.a < 0 "
@@ -59,16 +59,16 @@ def test_a_rollback_by_a_trigger_is_told_and_can_be_retried(db):
     assert "negative: <b>no</b>" in failed
     assert "Undone:\n  BEGIN\n  INSERT INTO t VALUES (:value)" in failed
     assert isinstance(db.fails("%sql COMMIT").error, TransactionLost)
-    assert db("%pipedb status").lines[0].endswith("transaction lost, BEGIN, ROLLBACK or %pipedb retry goes on")
+    assert db("%pipedb status").lines[0].endswith("transaction lost; continue with BEGIN, ROLLBACK or %pipedb retry")
     assert db("%pipedb retry").lines == [
-        "Running 1 statement again, with the parameter values of then, all or nothing:",
+        "Rerunning 1 statement with the original parameter values, all or nothing:",
         "  INSERT INTO t VALUES (:value)",
         "Committed; 1 row affected.",
         "Not included, and not run yet:",
         "  INSERT INTO t VALUES (-1)",
     ]
     assert db("%sql SELECT a FROM t").value["a"].tolist() == [7]
-    assert "there is nothing to run again on db" in db.fails("%pipedb retry").out
+    assert "nothing to rerun on db" in db.fails("%pipedb retry").out
     db("%sql BEGIN")
     db.fails("%sql INSERT INTO t VALUES (-1)")
     assert db("%pipedb rollback").lines == ["Lost transaction discarded."]
@@ -84,7 +84,7 @@ def connection_of(db):
 
 
 TIMED_OUT = "; transaction timed out and was rolled back: "
-WAYS_ON = f"{TIMED_OUT}%pipedb retry runs its statements again, %pipedb rollback discards it"
+WAYS_ON = f"{TIMED_OUT}%pipedb retry reruns its statements, %pipedb rollback discards it"
 
 
 def test_status_minutes_after_the_last_cell_of_a_transaction(db):
@@ -98,19 +98,19 @@ def test_status_minutes_after_the_last_cell_of_a_transaction(db):
     assert db("%sql SELECT count(*) AS n FROM t").value["n"].tolist() == [0]
 
 
-def test_status_of_a_lost_transaction_that_only_read_does_not_offer_to_run_it_again(db):
+def test_status_does_not_offer_to_retry_a_transaction_without_writes(db):
     db("%sql BEGIN; SELECT 1")
     minutes_later(connection_of(db))
     assert db("%pipedb status").lines[0].endswith(f"{TIMED_OUT}%pipedb rollback discards it")
 
 
-def test_status_of_a_lost_transaction_of_another_connection_names_it(db):
+def test_status_names_the_connection_of_a_lost_transaction(db):
     db("%sql CREATE TABLE t (a INTEGER PRIMARY KEY)")
     db("%sql BEGIN; INSERT INTO t VALUES (1)")
     minutes_later(connection_of(db))
     db(f"%pipedb connect {connection_of(db).database.url} --as other --token-env DB_TOKEN")
     (line,) = db("%pipedb status --on db").lines
-    assert line.endswith(": %pipedb retry --on db runs its statements again, %pipedb rollback --on db discards it")
+    assert line.endswith(": %pipedb retry --on db reruns its statements, %pipedb rollback --on db discards it")
     assert db("%pipedb rollback --on db").lines == ["Lost transaction discarded."]
 
 
@@ -122,10 +122,10 @@ def test_commit_minutes_after_the_last_cell_of_a_transaction(db):
     failed = db.fails("%pipedb commit")
     assert isinstance(failed.error, TransactionLost)
     assert "Undone:\n  BEGIN\n  INSERT INTO t VALUES (1)" in failed.out
-    assert "%pipedb retry runs what was undone again, all or nothing." in failed.out
+    assert "%pipedb retry reruns the undone statements, all or nothing." in failed.out
 
 
-def test_retry_when_the_5_seconds_are_over(db, request):
+def test_retry_after_the_transaction_timeout(db, request):
     db("%sql CREATE TABLE t (a INTEGER PRIMARY KEY)")
     db("%sql BEGIN; INSERT INTO t VALUES (1)")
     connection = connection_of(db)
@@ -137,17 +137,17 @@ def test_retry_when_the_5_seconds_are_over(db, request):
     assert db("%sql SELECT a FROM t").value["a"].tolist() == [1]
 
 
-def test_keep_alive_is_seen_in_status(db):
+def test_status_shows_keep_alive(db):
     db("%pipedb connect db --keep-alive 10m")
     db("%sql SELECT 1")
     (line,) = db("%pipedb status").lines
     assert re.search(r"; no transaction; kept alive for (10 min|9 min 59 s) more without a cell$", line)
     assert (
-        "--keep-alive: 'soon' is not a length of time; write 90s, 10m or 1h"
+        "--keep-alive: 'soon' is not a duration; write 90s, 10m or 1h"
         in db.fails("%pipedb connect db --keep-alive soon").err
     )
 
 
 @pytest.mark.parametrize("command", ["begin", "commit", "rollback", "retry"])
-def test_without_a_connection_the_commands_say_how_to_get_one(shell, command):
+def test_commands_without_a_connection(shell, command):
     assert "%pipedb connect" in shell.fails(f"%pipedb {command}").out

@@ -1,12 +1,12 @@
-"""%pipedb wire and stats, on each of the servers."""
+"""%pipedb wire and stats, on each server."""
 
 import json
 
 
-def test_a_cell_shows_what_it_said(db):
+def test_a_cell_shows_its_requests(db):
     db("%sql CREATE TABLE t (a, b)")
     db("%sql INSERT INTO t VALUES (1, x'0102'), (2, '<script>alert(1)</script>')")
-    assert db("%pipedb wire on --on db").out == "Each cell shows its requests and answers now.\n"
+    assert db("%pipedb wire on --on db").out == "Each cell now shows its requests and responses.\n"
     [shown] = db("%sql SELECT * FROM t").shown
     text, page = shown["text/plain"], shown["text/html"]
     assert text.startswith("1 request, ")
@@ -22,13 +22,13 @@ def test_a_cell_shows_what_it_said(db):
     assert '"type": "error"' in failed.shown[0]["text/plain"]
     begun = db("%sql BEGIN").shown[0]["text/plain"]
     assert "a transaction is open, for at most 5 s" in begun
-    assert "the transaction is over" in db("%sql COMMIT").shown[0]["text/plain"]
+    assert "the transaction has ended" in db("%sql COMMIT").shown[0]["text/plain"]
     assert "closed" in db("%sql --close SELECT 1").shown[0]["text/plain"].splitlines()[-1]
-    assert db("%pipedb wire off").out == "Cells no longer show requests and answers.\n"
+    assert db("%pipedb wire off").out == "Cells no longer show requests.\n"
     assert db("%sql SELECT 1").shown == []
 
 
-def test_the_last_cell_can_be_looked_at_afterwards(db):
+def test_wire_last(db):
     db("%sql SELECT 'authToken=verysecret'")
     db("%pipedb status")  # sends nothing
     last = db("%pipedb wire last").value
@@ -45,9 +45,9 @@ def test_the_last_cell_can_be_looked_at_afterwards(db):
     assert "Usage" in type(db.fails("%pipedb wire sometimes").error).__name__
 
 
-def test_stats_count_what_was_done(db):
+def test_stats(db):
     db("%sql CREATE TABLE t (a)")
-    assert db("%pipedb stats --reset").out == "The counts begin anew.\n"
+    assert db("%pipedb stats --reset").out == "The counts were reset.\n"
     db("%sql INSERT INTO t VALUES (1), (2)")
     db("%sql SELECT * FROM t")
     db.fails("%sql SELECT * FROM nope")
@@ -62,7 +62,7 @@ def test_stats_count_what_was_done(db):
     assert "seconds" in db("%pipedb stats --time").value
 
 
-def test_rows_that_come_by_cursor_are_counted_and_their_beginning_shown(db):
+def test_rows_of_a_cursor_are_counted_and_the_first_ones_shown(db):
     connection = db.names["get_ipython"]().find_line_magic("pipedb").__self__.session.connection("db")
     db("%pipedb stats --reset")
     wire = connection.database.transport.observer._recorder

@@ -1,4 +1,4 @@
-"""A wrong name of a connection, profile, database, group or location is answered with the one that was meant."""
+"""Errors on unknown connections, profiles, databases, groups and locations suggest a similar name."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def named(shell, data):
      "load frame --table t --on {}", "profiles --save x --on {}", "plot bar t --x a --on {}", "diagram --on {}",
      "delete-database {} --confirm", "invalidate-tokens {} --confirm", "create-token {} --to-env X"],
 )  # fmt: skip
-def test_a_wrong_connection_or_database(named, line):
+def test_unknown_connection_or_database(named, line):
     named("import pandas; frame = pandas.DataFrame({'a': [1]})")
     assert "did you mean main?" in named.fails("%pipedb " + line.format("maain")).out
 
@@ -30,7 +30,7 @@ def test_a_wrong_connection_or_database(named, line):
 @pytest.mark.parametrize(
     "line", ["%sql --on {} SELECT 1", "%%sql --on {}\nSELECT 1", "%sql --explain --on {} SELECT 1"]
 )
-def test_a_wrong_connection_of_a_cell(named, line):
+def test_unknown_connection_of_a_cell(named, line):
     assert "did you mean main?" in named.fails(line.format("maain")).out
     assert "did you mean flights?\n%pipedb connect flights" in named.fails(line.format("flihgts")).out
 
@@ -38,31 +38,31 @@ def test_a_wrong_connection_of_a_cell(named, line):
 @pytest.mark.parametrize(
     "line", ["use {}", "connect {}", "profiles --delete {}", "profiles --trust {}", "status --on {}"]
 )
-def test_a_wrong_profile(named, line):
+def test_unknown_profile(named, line):
     assert "did you mean work?" in named.fails("%pipedb " + line.format("wrok")).out
 
 
-def test_what_is_there_and_not_connected_is_connected(named):
+def test_the_hint_on_a_closed_connection_connects_it(named):
     assert "flights'\n%pipedb connect flights" in named.fails("%pipedb use flights").out
     named("%pipedb close")
     assert "did you mean main?\n%pipedb connect main" in named.fails("%pipedb use maain").out
     named("%pipedb connect main")
 
 
-def test_a_name_that_is_near_to_nothing_is_not_guessed(named):
+def test_no_suggestion_for_a_dissimilar_name(named):
     assert "%pipedb connect zzzzz" in named.fails("%pipedb use zzzzz").out
     assert "%pipedb profiles lists them" in named.fails("%pipedb profiles --delete zzzzz").out
-    assert "%pipedb databases lists what there is" in named.fails("%pipedb delete-database zzzzz --confirm").out
+    assert "%pipedb databases lists the existing ones" in named.fails("%pipedb delete-database zzzzz --confirm").out
 
 
 @pytest.mark.parametrize(
     "line",
     ["delete-group {} --confirm", "create-database x --group {}", "add-location {} fra", "remove-location {} fra"],
 )
-def test_a_wrong_group(named, line):
+def test_unknown_group(named, line):
     assert "did you mean default?" in named.fails("%pipedb " + line.format("defualt")).out
 
 
 @pytest.mark.parametrize("line", ["add-location default {}", "create-group x --location {}"])
-def test_a_wrong_location(named, line):
+def test_unknown_location(named, line):
     assert "did you mean fra?" in named.fails("%pipedb " + line.format("frra")).out

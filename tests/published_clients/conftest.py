@@ -1,4 +1,4 @@
-"""Every published client against the service and against sqld, so that a failure tells whose fault it is."""
+"""Every published client against the service and against sqld, to show which side causes a failure."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ class Target:
     tls: TlsTerminator
 
     def rows(self, sql: str) -> list[list[Any]]:
-        """What the database holds, asked without any of the clients."""
+        """Return the contents of the database, read without any of the clients."""
         return self.database.rows(sql)
 
 
 @dataclass
 class Client:
-    """A published client, connected to a target. ``table`` is a name that nobody else uses."""
+    """A published client, connected to a target. ``table`` is a unique name."""
 
     published: Published
     target: Target
@@ -58,7 +58,7 @@ class Client:
         self.driver.call("open", url=url, token=token, **options)
 
     def stored(self, columns: str = "*") -> list[list[Any]]:
-        """What the table holds in truth."""
+        """The contents of the table, read without the client."""
         return self.target.rows(f"SELECT {columns} FROM {self.table} ORDER BY rowid")
 
 
@@ -92,14 +92,14 @@ def _fits(one: Published, marks: dict[str, pytest.Mark]) -> bool:
 
 @pytest.fixture
 def client(request: pytest.FixtureRequest, drivers: Callable[[Published], Driver]) -> Client:
-    """A client that is connected to a server; which ones there are is in `published_clients`."""
+    """A client that is connected to a server; `published_clients` lists the clients."""
     published, server = request.param
     return Client(published, request.getfixturevalue(f"{server}_target"), drivers(published))
 
 
 @pytest.fixture(scope="session")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OnPort]:
-    """`pipemagic serve`, as a process."""
+    """`pipemagic serve` as a process."""
     server = OnPort(tmp_path_factory.mktemp("served"))
     yield server
     server.close()
@@ -116,7 +116,7 @@ def service_target(served: OnPort, authority: TlsAuthority) -> Iterator[Target]:
 
 @pytest.fixture(scope="session")
 def sqld_target(sqld: Sqld, authority: TlsAuthority) -> Iterator[Target]:
-    """A database of sqld, named so that the address 127.0.0.1 leads to it: sqld goes by the host's first label."""
+    """A database of sqld whose name is the first label of 127.0.0.1, by which sqld selects the database."""
     server = OnSqld(sqld)
     made = sqld.database("127")
     database = Database(server, f"127.0.0.1:{sqld.port}", made.key, {"id": made.name, "a": "rw"})
@@ -133,14 +133,14 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> TlsAuthority:
 
 @pytest.fixture(scope="session")
 def packages(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where installed packages stay from one run to the next."""
+    """The folder of installed packages, which is kept between runs."""
     cache = getattr(request.config, "cache", None)
     return cache.mkdir("clients") if cache else tmp_path_factory.mktemp("clients")
 
 
 @pytest.fixture(scope="session")
 def npm_folder(packages: Path, require_real: Callable[[str], None]) -> Path:
-    """A folder with the npm packages and the scripts that drive them."""
+    """The folder with the npm packages and the scripts that drive them."""
     try:
         return install_npm(packages)
     except CannotInstall as error:
@@ -150,7 +150,7 @@ def npm_folder(packages: Path, require_real: Callable[[str], None]) -> Path:
 
 @pytest.fixture(scope="session")
 def clients_python(packages: Path, require_real: Callable[[str], None]) -> Path:
-    """The interpreter of an environment with the Python packages."""
+    """The interpreter of the environment with the Python packages."""
     try:
         return install_python(packages)
     except CannotInstall as error:
@@ -160,7 +160,7 @@ def clients_python(packages: Path, require_real: Callable[[str], None]) -> Path:
 
 @pytest.fixture(scope="session")
 def start(request: pytest.FixtureRequest, authority: TlsAuthority) -> Iterator[Callable[[str], Driver]]:
-    """Start a script of the folder ``drivers``; it ends with the session."""
+    """Start a script of the folder ``drivers``, until the end of the session."""
     started: list[Driver] = []
 
     def begin(script: str) -> Driver:
@@ -181,12 +181,12 @@ def start(request: pytest.FixtureRequest, authority: TlsAuthority) -> Iterator[C
 
 @pytest.fixture(scope="session")
 def drivers(start: Callable[[str], Driver]) -> Callable[[Published], Driver]:
-    """Give the driver of a package, started when it is first needed."""
+    """Return the driver of a package, which is started at its first use."""
     running: dict[Published, Driver] = {}
 
-    def give(published: Published) -> Driver:
+    def driver_of(published: Published) -> Driver:
         if published not in running:
             running[published] = start(published.script)
         return running[published]
 
-    return give
+    return driver_of

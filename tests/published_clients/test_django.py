@@ -15,7 +15,7 @@ def target(request):
 
 @pytest.fixture(scope="module")
 def django(start, target):
-    """Django with its settings made: a process has them once."""
+    """Django with its settings, which a process can have only once."""
     driver = start("drive_django.py")
     driver.call("open", url=target.url, token=target.database.token)
     return driver
@@ -25,7 +25,7 @@ def test_migrations(django):
     assert {"auth_user", "auth_group_permissions", "django_migrations"} <= set(django.call("migrate"))
 
 
-def test_the_life_of_a_model(django, target):
+def test_the_lifecycle_of_a_model(django, target):
     table = "t" + uuid.uuid4().hex[:12]
     django.call("make", table=table)
     assert django.call("create", rows=[{"name": "Ada", "age": 36}, {"name": "Bob", "age": None}]) == [1, 2]

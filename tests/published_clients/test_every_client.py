@@ -1,4 +1,4 @@
-"""What every published client can do, with each of them: the same outcome on the service as on sqld."""
+"""Features of all published clients, with each of them: the outcome is the same on the service and on sqld."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ BIG = 2**63 - 1
 ROWS = 10_050
 
 
-def test_every_type_comes_back_as_it_was(client):
+def test_every_type_is_returned_unchanged(client):
     client.execute(f"CREATE TABLE {client.table} (a INTEGER, b REAL, c TEXT, d BLOB, e)")
     client.execute(f"INSERT INTO {client.table} VALUES ({BIG}, 1.5, 'žluť 🐍', x'00ff10', NULL)")
     found = client.execute(f"SELECT a, b, c, d, e, typeof(e) AS kind FROM {client.table}")
@@ -60,16 +60,16 @@ def test_the_last_rowid(client):
 def test_a_missing_table_is_named(client):
     with pytest.raises(ClientError, match="no such table: nowhere"):
         client.execute("SELECT * FROM nowhere")
-    assert client.execute("SELECT 1 AS one").rows == [(1,)]  # the client goes on
+    assert client.execute("SELECT 1 AS one").rows == [(1,)]  # the client can continue
 
 
-def test_a_syntax_error_is_told(client):
+def test_a_syntax_error_is_reported(client):
     with pytest.raises(ClientError, match="syntax error"):
         client.execute("SELEC 1")
     assert client.execute("SELECT 1 AS one").rows == [(1,)]
 
 
-def test_a_broken_constraint_is_told_by_its_column(client):
+def test_a_violated_constraint_is_reported_with_its_column(client):
     client.execute(f"CREATE TABLE {client.table} (a UNIQUE)")
     client.execute(f"INSERT INTO {client.table} VALUES (1)")
     with pytest.raises(ClientError, match=f"UNIQUE constraint failed: {client.table}.a"):
@@ -86,7 +86,7 @@ def test_the_code_of_an_error(client):
 
 
 @pytest.mark.offers("transactions")
-def test_a_transaction_over_several_requests_is_seen_when_it_is_committed(client):
+def test_a_transaction_over_several_requests_is_visible_after_its_commit(client):
     client.execute(f"CREATE TABLE {client.table} (a)")
     client.call("begin")
     client.execute(f"INSERT INTO {client.table} VALUES (1)")
@@ -131,7 +131,7 @@ def test_a_batch(client):
 
 
 @pytest.mark.offers("batch")
-def test_a_batch_that_fails_leaves_nothing(client):
+def test_a_batch_that_fails_changes_nothing(client):
     client.execute(f"CREATE TABLE {client.table} (a UNIQUE)")
     insert = f"INSERT INTO {client.table} VALUES (?)"
     with pytest.raises(ClientError, match="UNIQUE constraint failed"):

@@ -1,4 +1,4 @@
-"""`libsql://` addresses, which stand for TLS: a service with a certificate, and the clients that know the scheme."""
+"""`libsql://` addresses, which mean TLS: a service with a certificate, and the clients that support the scheme."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from published_clients import result_of
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory, authority):
-    """The address of a service with a certificate, and a token for a database of it."""
+    """The address of a service with a certificate, and a token for one of its databases."""
     folder = tmp_path_factory.mktemp("with-tls")
     certificate, key = authority.issue(folder)
     server = OnPort(folder / "data", "--ssl-certfile", str(certificate), "--ssl-keyfile", str(key))

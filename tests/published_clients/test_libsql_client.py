@@ -1,4 +1,4 @@
-"""npm @libsql/client: what it has besides the common ground."""
+"""npm @libsql/client: features that other clients lack."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from published_clients import ClientError, result_of
 pytestmark = pytest.mark.package("@libsql/client", "npm")
 
 
-def test_it_speaks_http(client):
+def test_it_uses_http(client):
     assert client.call("protocol") == "http"
 
 

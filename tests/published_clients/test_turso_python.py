@@ -18,7 +18,7 @@ def test_its_helpers_for_rows(client):
     assert client.call("created_by_its_helpers", table=client.table, rows=rows) == [["1", "Ada"], ["2", "Bob"]]
 
 
-def test_its_batch_runs_each_statement_by_itself(client):
+def test_its_batch_runs_each_statement_separately(client):
     client.execute(f"CREATE TABLE {client.table} (a UNIQUE)")
     insert = f"INSERT INTO {client.table} VALUES (?)"
     with pytest.raises(ClientError, match="UNIQUE constraint failed"):

@@ -1,4 +1,4 @@
-"""PyPI turso-serverless: the manners of sqlite3 that it keeps over HTTP."""
+"""PyPI turso-serverless: behaviour of sqlite3 that it provides over HTTP."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def test_closing_rolls_back(client):
     client.execute(f"CREATE TABLE {client.table} (a)")
     client.open(client.target.database.token, isolation="IMMEDIATE")
     client.execute(f"INSERT INTO {client.table} VALUES (1)")
-    client.open(client.target.database.token)  # closes the connection of before
+    client.open(client.target.database.token)  # closes the previous connection
     assert client.stored() == []
-    client.execute(f"INSERT INTO {client.table} VALUES (2)")  # and nobody holds the writer's turn
+    client.execute(f"INSERT INTO {client.table} VALUES (2)")  # and the write lock is free
     assert client.stored() == [[2]]
 
 
-def test_a_broken_constraint_has_an_exception_of_its_own(client):
+def test_a_violated_constraint_has_its_own_exception(client):
     client.execute(f"CREATE TABLE {client.table} (a UNIQUE)")
     client.execute(f"INSERT INTO {client.table} VALUES (1)")
     with pytest.raises(ClientError) as caught:

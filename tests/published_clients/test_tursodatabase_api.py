@@ -1,4 +1,4 @@
-"""npm @tursodatabase/api: everything that it can ask of a management API."""
+"""npm @tursodatabase/api: all its requests to a management API."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def ask(driver, served):
 
 @pytest.fixture
 def name(ask):
-    """The name of a database that is there."""
+    """The name of an existing database."""
     made = "m" + uuid.uuid4().hex[:12]
     ask("databases.create", made, {"group": "default"})
     return made
@@ -40,7 +40,7 @@ def test_organizations(ask):
     assert ask("organizations.update", {"overages": False})["overages"] is False
 
 
-def test_the_life_of_a_group(ask):
+def test_the_lifecycle_of_a_group(ask):
     group = "g" + uuid.uuid4().hex[:12]
     assert ask("groups.create", group, "fra")["primary"] == "fra"
     assert ask("groups.addLocation", group, "nrt")["locations"] == ["fra", "nrt"]
@@ -52,7 +52,7 @@ def test_the_life_of_a_group(ask):
     assert caught.value.kind == "TursoClientError"
 
 
-def test_the_life_of_a_database(ask):
+def test_the_lifecycle_of_a_database(ask):
     name = "m" + uuid.uuid4().hex[:12]
     made = ask("databases.create", name, {"group": "default"})
     assert (made["name"], made["hostname"]) == (name, f"{name}-local.localhost")
@@ -68,7 +68,7 @@ def test_the_life_of_a_database(ask):
         ask("databases.get", name)
 
 
-def test_a_database_in_a_group_that_is_not_there(ask):
+def test_a_database_in_a_missing_group(ask):
     with pytest.raises(ClientError, match="group not found"):
         ask("databases.create", "nowhere", {"group": "missing"})
 
@@ -80,7 +80,7 @@ def test_instances(ask, name):
 
 @pytest.fixture
 def status(served):
-    """Run a statement with a database token; gives the HTTP status."""
+    """Run a statement with a database token; return the HTTP status."""
 
     def run(token: str, sql: str) -> int:
         body = {"requests": [{"type": "execute", "stmt": {"sql": sql}}, {"type": "close"}]}
@@ -103,7 +103,7 @@ def test_a_read_only_token_that_expires(ask, status, name):
     assert status(token, "CREATE TABLE t (a)") == 403
 
 
-def test_a_bad_expiration_is_told(ask, name):
+def test_an_invalid_expiration_is_reported(ask, name):
     with pytest.raises(ClientError, match="expiration"):
         ask("databases.createToken", name, {"expiration": "soon"})
 
@@ -112,7 +112,7 @@ def test_platform_tokens(ask, driver, served):
     made = ask("apiTokens.create", "spare")
     assert made["name"] == "spare"
     assert "spare" in [one["name"] for one in ask("apiTokens.list")]
-    # The package takes -1, "never expires", for "not valid"; that the token is good shows in what follows.
+    # The package reports -1, "never expires", as not valid; the requests below show that the token is valid.
     assert ask("apiTokens.validate", made["token"])["expiry"] == -1
     driver.call("open", url=served.address, token=made["token"], organization="local")
     assert ask("locations.list")
@@ -128,7 +128,7 @@ def test_a_wrong_token_is_refused(ask, driver, served):
     assert caught.value.kind == "TursoClientError"
 
 
-def test_an_organization_that_is_not_ours(ask, driver, served):
+def test_an_organization_of_another_account(ask, driver, served):
     driver.call("open", url=served.address, token=served.platform_token, organization="nobody")
     with pytest.raises(ClientError, match="organization not found"):
         ask("groups.list")
@@ -168,5 +168,5 @@ def test_members(ask):
         ask("organizations.addMember", "nobody")
 
 
-def test_there_are_no_invoices(ask):
+def test_the_list_of_invoices_is_empty(ask):
     assert ask("organizations.invoices") == []

@@ -1,4 +1,4 @@
-"""npm @tursodatabase/serverless: rows as they come, scripts, and what it knows of its transaction."""
+"""npm @tursodatabase/serverless: rows as they arrive, scripts, and the state of its transaction."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_a_script(client):
     assert client.stored() == [[1], [2]]
 
 
-def test_it_knows_whether_it_is_in_a_transaction(client):
+def test_it_reports_whether_it_is_in_a_transaction(client):
     client.execute(f"CREATE TABLE {client.table} (a)")
     client.call("begin")
     client.execute(f"INSERT INTO {client.table} VALUES (1)")

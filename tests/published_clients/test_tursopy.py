@@ -1,4 +1,4 @@
-"""PyPI tursopy: the management API in Python, which insists on some members that others do not know."""
+"""PyPI tursopy: the management API in Python; it requires members that other clients ignore."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def ask(driver, served):
 
 @pytest.fixture
 def name(ask):
-    """The name of a database that is there."""
+    """The name of an existing database."""
     made = "p" + uuid.uuid4().hex[:12]
     ask("db.create_database", "local", made)
     return made
 
 
-def test_the_life_of_a_database(ask, name):
+def test_the_lifecycle_of_a_database(ask, name):
     found = ask("db.retrieve", "local", name)
     assert (found["Name"], found["group"], found["regions"]) == (name, "default", ["ams"])
     assert name in [one["Name"] for one in ask("db.list_databases", "local")]

@@ -1,4 +1,4 @@
-"""A service with two databases of one organization, in process."""
+"""A service in process with two databases of one organization."""
 
 from __future__ import annotations
 

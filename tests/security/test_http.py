@@ -1,4 +1,4 @@
-"""What arrives on the port: smuggling, header and body bombs, half requests."""
+"""Hostile HTTP requests: smuggling, header and body bombs, incomplete requests."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def token(service):
 
 
 @pytest.fixture(autouse=True)
-def it_lives_on(service, token, starts_processes):
+def still_responds(service, token, starts_processes):
     yield
     assert service.process.poll() is None
     with service.database("db") as db:
@@ -35,7 +35,7 @@ def it_lives_on(service, token, starts_processes):
 
 
 def send(service, data, *, then=b""):
-    """Send bytes; gives all that comes back until the service closes (or ten seconds of silence)."""
+    """Send bytes; return the response up to the end of the connection, or until ten seconds pass without data."""
     with socket.create_connection(("127.0.0.1", service.port), timeout=10) as connection:
         answer = b""
         try:
@@ -43,7 +43,7 @@ def send(service, data, *, then=b""):
             while chunk := connection.recv(65536):
                 answer += chunk
         except (TimeoutError, ConnectionError):
-            pass  # it may close while it is still being sent to
+            pass  # the service may close the connection while data is being sent
         return answer
 
 
@@ -53,7 +53,7 @@ def post(token, *lines, body=BODY, path="/v2/pipeline"):
 
 
 def answers(data):
-    """Give the status of each answer."""
+    """Return the status of each response."""
     return [int(part[:3]) for part in data.split(b"HTTP/1.1 ")[1:]]
 
 
@@ -76,13 +76,13 @@ SMUGGLING = {
 
 
 @pytest.mark.parametrize("lines", SMUGGLING.values(), ids=SMUGGLING)
-def test_nobody_can_hide_a_request_in_another_one(service, token, lines):
-    """What can be read in two ways is refused, and nothing behind it gets a response."""
+def test_requests_cannot_be_smuggled(service, token, lines):
+    """An ambiguous request is refused, and nothing after it gets a response."""
     head = post(token, *lines, body=b"")
     assert answers(send(service, head, then=b"0\r\n\r\n" + SMUGGLED)) == [400]
 
 
-def test_chunks_that_are_no_chunks(service, token):
+def test_invalid_chunks_are_refused(service, token):
     for body in (b"zz\r\n", b"-1\r\n\r\n", b"ffffffffffffffffff\r\n", b"5\r\nabc", b"1;" + b"x" * 100_000 + b"\r\n"):
         statuses = answers(send(service, post(token, "Transfer-Encoding: chunked", body=body + b"\r\n0\r\n\r\n")))
         assert not set(statuses) & {200, 500}
@@ -100,7 +100,7 @@ HEADERS = {
 
 
 @pytest.mark.parametrize("lines", HEADERS.values(), ids=HEADERS)
-def test_headers_beyond_measure_do_no_harm(service, token, lines):
+def test_oversized_headers_do_no_harm(service, token, lines):
     statuses = answers(send(service, post(token, *lines, f"Content-Length: {len(BODY)}")))
     assert len(statuses) <= 1
     assert 500 not in statuses
@@ -134,7 +134,7 @@ def test_json_that_is_deep_or_large_is_answered_with_an_error(service, token, te
 
 
 DEEP_AND_SHORT = 10_000
-"""As deep as 64 KB allow, the limit of a body in the management interface."""
+"""The deepest JSON within 64 KB, the limit of a body in the management interface."""
 
 
 @pytest.mark.parametrize(
@@ -165,32 +165,32 @@ def test_a_gzip_bomb_is_never_unpacked(service, token):
             assert status in (400, 415)
 
 
-def test_half_sent_requests_do_not_hold_others_up(service, token):
-    """A hundred clients that send a byte now and then: everybody else is answered meanwhile."""
-    crowd = []
+def test_incomplete_requests_do_not_delay_others(service, token):
+    """With a hundred clients that send only part of a request, other clients are served."""
+    connections = []
     try:
         for number in range(100):
             connection = socket.create_connection(("127.0.0.1", service.port), timeout=WAIT)
             head = post(token, "Content-Length: 1000", body=b"{")
             connection.sendall(head if number % 2 else head[: 10 + number])
-            crowd.append(connection)
+            connections.append(connection)
         with service.database("db") as db:
             for _ in range(20):
                 assert db.rows("SELECT 2") == [("2",)]
     finally:
-        for connection in crowd:
+        for connection in connections:
             connection.close()
 
 
-def test_many_clients_that_hang_up_in_the_middle_leave_nothing_behind(service, token):
+def test_disconnects_during_a_request_do_no_harm(service, token):
     request = post(token, f"Content-Length: {len(BODY)}")
 
-    def come_and_go():
+    def send_parts():
         for cut in range(5, len(request), 37):
             with socket.create_connection(("127.0.0.1", service.port), timeout=WAIT) as connection:
                 connection.sendall(request[:cut])
 
-    threads = [threading.Thread(target=come_and_go) for _ in range(8)]
+    threads = [threading.Thread(target=send_parts) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -218,7 +218,7 @@ def test_no_secret_is_in_a_log_a_metric_or_an_error(service, token):
         assert key not in text
 
 
-def test_secrets_lie_in_files_of_their_owner_alone(service):
+def test_files_are_accessible_only_by_their_owner(service):
     import os
     import stat
 

@@ -1,4 +1,4 @@
-"""Tricks with paths and host names: nothing outside of the data folder is made, read or removed."""
+"""Malicious paths and host names: nothing outside of the data folder is created, read or removed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def manage(service, method, path, body=None):
 
 
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
-def test_a_name_that_is_no_label_is_refused_in_a_body(service, tmp_path, name):
+def test_a_name_that_is_not_a_label_is_refused_in_a_body(service, tmp_path, name):
     outside = {path for path in tmp_path.rglob("*") if "data" not in path.parts}
     before = files_of(service.folder)
     assert manage(service, "POST", f"{ORGANIZATION}/databases", {"name": name, "group": "default"}) == 400
@@ -47,7 +47,7 @@ def test_a_name_that_is_no_label_is_refused_in_a_body(service, tmp_path, name):
 
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
-def test_a_name_that_is_no_label_is_not_found_in_a_path(service, db, method, name):
+def test_a_name_that_is_not_a_label_is_not_found_in_a_path(service, db, method, name):
     for path in (f"/databases/{name}", f"/groups/{name}", f"/databases/{name}/instances", f"/databases/db/{name}"):
         if path in ("/databases/", "/groups/", "/databases/db/") or name in ("", "\ud800"):
             continue
@@ -65,8 +65,8 @@ HOSTS = [
 
 @pytest.mark.parametrize("host", HOSTS)
 @pytest.mark.parametrize("path", ["/v2/pipeline", "/v1/organizations", "/openapi.json", "/health", "/dump"])
-def test_a_foreign_host_gets_nothing_even_with_good_tokens(service, db, host, path):
-    """DNS rebinding: a page of somebody else's makes the browser ask this machine by its own name."""
+def test_a_foreign_host_is_refused_with_valid_tokens(service, db, host, path):
+    """DNS rebinding: a foreign page makes the browser send requests to this machine under its own host name."""
     for token in (db.token, (service.folder / "platform-token").read_text().strip()):
         headers = {"host": host, "authorization": f"Bearer {token}"}
         response = call(service, "POST" if "pipe" in path else "GET", path, headers=headers)

@@ -1,4 +1,4 @@
-"""SQL that reaches for files, code, other people's memory, processor time or disk."""
+"""SQL that tries to access files, load code, or exhaust memory, processor time or disk."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ REACHING = [
     "ALTER TABLE sqlite_master ADD COLUMN x",
     "CREATE TABLE sqlite_stat9(a)",
 ]
-HARMLESS = {"PRAGMA cell_size_check = OFF"}  # a stream's own setting
+HARMLESS = {"PRAGMA cell_size_check = OFF"}  # a setting of the stream
 
 
 def code(db, sql):
@@ -90,13 +90,13 @@ def code(db, sql):
 
 
 @pytest.mark.parametrize("sql", REACHING)
-def test_sql_that_reaches_out_of_its_database_is_refused(db, tmp_path, sql):
+def test_access_outside_the_database_is_refused(db, tmp_path, sql):
     files = set(tmp_path.rglob("*"))
     if sql in HARMLESS:
         assert code(db, sql) == "ok"
     else:
         answer = db.post(execute(sql), CLOSE)
-        if answer.codes[0] == "ok":  # asked and answered, nothing set
+        if answer.codes[0] == "ok":  # it returned a value and set nothing
             assert sql.startswith("PRAGMA"), sql
             setting = sql.partition("=")[0]
             assert db.run(setting).rows() == caller_of(db.service, "untouched").run(setting).rows()
@@ -124,7 +124,7 @@ MODULES = {
     "json_tree": "unpacks a value",
     "pragma_": "authorized as the PRAGMA is",
 }
-"""Virtual tables that the SQLite of apsw brings, each with the reason why it is allowed."""
+"""Virtual tables of the SQLite in apsw, each with the reason why it is allowed."""
 
 
 def test_every_virtual_table_module_was_reviewed(db):
@@ -149,7 +149,7 @@ sqlite_compileoption_used sqlite_log sqlite_source_id sqlite_version sqrt strfti
 sum tan tanh time timediff total total_changes trim trunc typeof unhex unicode unistr unistr_quote unixepoch unlikely
 upper zeroblob -> ->>
 """
-"""Functions that reach nothing but their arguments and the own database (``sqlite_log`` a log that is not kept)."""
+"""Functions that access only their arguments and the database (``sqlite_log`` writes to a log that is discarded)."""
 
 REFUSED = {"load_extension", "fts3_tokenizer", "optimize"}
 
@@ -164,7 +164,7 @@ def test_every_function_was_reviewed(db):
             assert code(db, f"SELECT {name}({arguments}) FROM t") != "ok"
 
 
-def test_a_view_or_trigger_reaches_no_further_than_a_statement(db):
+def test_views_and_triggers_have_the_same_limits_as_statements(db):
     for body in (
         "SELECT load_extension('x')",
         "SELECT fts3_tokenizer('simple')",
@@ -221,7 +221,7 @@ BOMBS = {
 
 
 def peak():
-    """The most memory that this process ever had, in KB."""
+    """Return the peak memory of this process, in KB."""
     if sys.platform == "win32":
         return 0
     import resource
@@ -231,7 +231,7 @@ def peak():
 
 @pytest.mark.parametrize("name", BOMBS)
 @pytest.mark.usefixtures("waits")
-def test_a_bomb_is_an_error_of_its_statement_and_others_go_on(small, name):
+def test_a_bomb_is_an_error_of_its_statement_and_others_continue(small, name):
     db, other = caller_of(small, "db"), caller_of(small, "other")
     other.run("CREATE TABLE IF NOT EXISTS t(a)", "INSERT INTO t VALUES (1)")
     before = peak()
@@ -252,7 +252,7 @@ def test_a_bomb_is_an_error_of_its_statement_and_others_go_on(small, name):
     assert db.run("SELECT 1").codes == ["ok", "ok"]
 
 
-def test_a_database_grows_no_further_than_its_limit(small):
+def test_a_database_cannot_grow_beyond_its_limit(small):
     db, other = caller_of(small, "db"), caller_of(small, "other")
     db.run("CREATE TABLE t(a)")
     answer = db.post(

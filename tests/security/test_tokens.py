@@ -31,7 +31,7 @@ def claims_of(token):
 
 
 def symmetric(header, claims, secret):
-    """By hand: the library refuses to sign with a public key."""
+    """Return a token signed symmetrically; the library refuses to sign with a public key."""
     import hmac
 
     head = f"{part({'typ': 'JWT', **header})}.{part(claims)}"
@@ -50,7 +50,7 @@ def test_a_token_without_a_signature_is_refused(db):
             assert status(db, f"{part({'alg': algorithm, 'typ': 'JWT'})}.{part(claims)}.{signature}") == 401
 
 
-def test_the_public_key_is_no_secret_to_sign_with(service, db):
+def test_the_public_key_cannot_be_used_as_a_symmetric_key(service, db):
     claims = claims_of(db.token)
     for secret in (public_key(service), public_key(service, "DER"), public_key(service, "Raw"), b"", b"secret"):
         for algorithm in ("HS256", "EdDSA", "Ed25519"):
@@ -69,7 +69,7 @@ def test_a_token_cannot_bring_its_own_key(service, db):
         assert status(db, jwt.encode(claims_of(db.token), mine, "EdDSA", headers=header)) == 401
 
 
-def test_a_good_token_whose_claims_were_changed_is_refused(db, other):
+def test_a_valid_token_with_changed_claims_is_refused(db, other):
     head, _, signature = db.token.split(".")
     for change in (
         {"a": "rw", "x": 1},
@@ -93,7 +93,7 @@ def test_other_spellings_of_a_token_are_refused(db):
         assert status(db, token) == 401
 
 
-def test_a_token_of_another_database_reads_nothing(service, db, other):
+def test_a_token_of_another_database_cannot_read(service, db, other):
     host = service.catalog.database("local", "db").hostname
     assert status(db, other.token, host=host) == 404
     answer = other.post(execute("SELECT a FROM t"), CLOSE)
@@ -127,7 +127,7 @@ def test_a_read_only_token_cannot_write_by_any_request(service, db):
         assert db.run("SELECT count(*) FROM t").rows() == [["1"]]
 
 
-def test_an_expired_token_is_refused_and_one_that_begins_later_too(service, db):
+def test_an_expired_token_and_a_token_that_is_not_yet_valid_are_refused(service, db):
     key = serialization.load_pem_private_key((service.folder / "signing-key.pem").read_bytes(), None)
     for change in (
         {"exp": int(time.time()) - 1},
@@ -140,7 +140,7 @@ def test_an_expired_token_is_refused_and_one_that_begins_later_too(service, db):
     assert status(db, jwt.encode({**claims_of(db.token), "exp": int(time.time()) + 1000}, key, "EdDSA")) == 200
 
 
-def test_a_database_token_manages_nothing_and_a_platform_token_reads_nothing(service, db):
+def test_a_database_token_cannot_manage_and_a_platform_token_cannot_read(service, db):
     platform = (service.folder / "platform-token").read_text().strip()
     assert status(db, platform) == 401
     for method, path in (("GET", "/v1/organizations"), ("DELETE", "/v1/organizations/local/databases/db")):
@@ -148,7 +148,7 @@ def test_a_database_token_manages_nothing_and_a_platform_token_reads_nothing(ser
         assert response.status == 401
 
 
-def test_a_baton_is_worth_nothing_to_another_subject_or_database(service, db, other):
+def test_a_baton_is_invalid_for_another_subject_or_database(service, db, other):
     baton = db.post(execute("BEGIN"), execute("INSERT INTO t VALUES ('draft')")).baton
     thief = caller_of(service, "db", subject="eve")
     for caller in (thief, other):
@@ -159,7 +159,7 @@ def test_a_baton_is_worth_nothing_to_another_subject_or_database(service, db, ot
     assert db.post(execute("COMMIT"), CLOSE, baton=baton).codes == ["ok", "ok"]
 
 
-def test_a_baton_is_good_for_one_request(db):
+def test_a_baton_is_valid_for_one_request(db):
     first = db.post(execute("SELECT 1")).baton
     second = db.post(execute("SELECT 1"), baton=first).baton
     assert db.post(execute("SELECT 1"), baton=first).status == 400

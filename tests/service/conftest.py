@@ -1,4 +1,4 @@
-"""A service over a temporary folder; nothing sweeps unless the test does."""
+"""A service over a temporary folder, which is swept only by the test."""
 
 from __future__ import annotations
 

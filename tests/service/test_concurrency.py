@@ -1,4 +1,4 @@
-"""What needs real time and threads: interrupts, hang-ups, the queue of writers, kept locks."""
+"""Tests that need real time and threads: interrupts, disconnects, the queue of writers, locks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELEC
 
 
 class Ahead:
-    """The real clock, which a test may put forward: of a window of 5 s it then waits for the rest only."""
+    """The real clock, which a test can advance, to wait for a part of a time limit only."""
 
     def __init__(self):
         self.seconds = 0.0
@@ -40,7 +40,7 @@ def ahead():
 
 @pytest.fixture
 def live(tmp_path, ahead):
-    """A service with a clock that goes on by itself, and its sweeper."""
+    """A service with a real clock and its sweeper."""
     service = Service(tmp_path / "data", limits=Limits(writer_wait=5.0), clock=ahead)
     service.catalog.create_group("local", "default", "ams")
     service.start()
@@ -57,7 +57,7 @@ def live_db(live):
 
 @contextmanager
 def put_forward(live, ahead):
-    """Put the clock 4 s forward as soon as a request runs within its transaction."""
+    """Advance the clock by 4 s as soon as a request runs within its transaction."""
 
     def wait():
         streams = live.engine.streams._streams
@@ -70,7 +70,7 @@ def put_forward(live, ahead):
         done.result()
 
 
-def test_a_statement_that_runs_past_the_window_is_interrupted_and_rolled_back(live_db, live, ahead):
+def test_a_statement_that_runs_past_the_time_limit_is_interrupted_and_rolled_back(live_db, live, ahead):
     began = ahead()
     with put_forward(live, ahead):
         answer = live_db.post(
@@ -95,7 +95,7 @@ def test_an_interrupted_insert_ends_in_a_timeout_too(live_db, live, ahead):
     assert live_db.run("SELECT count(*) FROM t").rows() == [["0"]]
 
 
-def test_a_client_that_hangs_up_stops_its_statement_and_loses_its_transaction(live_db, live):
+def test_a_client_that_disconnects_stops_its_statement_and_loses_its_transaction(live_db, live):
     baton = live_db.post(execute("BEGIN IMMEDIATE"), execute("INSERT INTO t VALUES (1)")).baton
     connection = Disconnect()
     with ThreadPoolExecutor(1) as pool:
@@ -110,7 +110,7 @@ def test_a_client_that_hangs_up_stops_its_statement_and_loses_its_transaction(li
     assert live_db.run("INSERT INTO t VALUES (2)", "SELECT a FROM t").rows(1) == [["2"]]
 
 
-def test_a_waiting_client_that_hangs_up_leaves_the_queue(live_db, live):
+def test_a_waiting_client_that_disconnects_leaves_the_queue(live_db, live):
     holder = live_db.post(execute("BEGIN IMMEDIATE"), execute("INSERT INTO t VALUES (1)"))
     connection = Disconnect()
     with ThreadPoolExecutor(1) as pool:
@@ -138,7 +138,7 @@ def test_writers_wait_for_each_other_without_an_error_in_order_of_arrival(live_d
     assert live_db.run("SELECT a FROM t ORDER BY rowid").rows() == [[str(number)] for number in range(6)]
 
 
-def test_a_writer_behind_an_overdue_transaction_gets_its_turn_when_that_is_rolled_back(live_db, ahead):
+def test_a_writer_behind_an_overdue_transaction_gets_the_lock_when_that_is_rolled_back(live_db, ahead):
     began = ahead()
     live_db.post(execute("BEGIN IMMEDIATE"), execute("INSERT INTO t VALUES (1)"))
     ahead.seconds += 4
@@ -148,7 +148,7 @@ def test_a_writer_behind_an_overdue_transaction_gets_its_turn_when_that_is_rolle
     assert 5 <= ahead() - began < 5 + AT_ONCE
 
 
-def test_a_writer_that_waits_too_long_gets_busy_with_the_holders_age(tmp_path):
+def test_a_writer_that_waits_too_long_gets_busy_with_the_age_of_the_lock(tmp_path):
     service = Service(tmp_path / "data", limits=Limits(writer_wait=0.3))
     service.catalog.create_group("local", "default", "ams")
     service.start()
@@ -164,7 +164,7 @@ def test_a_writer_that_waits_too_long_gets_busy_with_the_holders_age(tmp_path):
     service.close()
 
 
-def test_a_transaction_that_waits_for_its_turn_past_its_window_times_out(live_db, ahead):
+def test_a_transaction_that_waits_for_the_lock_past_its_time_limit_times_out(live_db, ahead):
     deferred = live_db.post(execute("BEGIN"))
     ahead.seconds += 4
     live_db.post(execute("BEGIN IMMEDIATE"), execute("INSERT INTO t VALUES (1)"))
@@ -172,7 +172,7 @@ def test_a_transaction_that_waits_for_its_turn_past_its_window_times_out(live_db
     assert answer.codes == ["TRANSACTION_TIMEOUT", "TRANSACTION_TIMEOUT", "ok"]
 
 
-def test_one_baton_twice_at_once_runs_once(live_db, live):
+def test_a_baton_that_is_sent_twice_at_the_same_time_runs_once(live_db, live):
     baton = live_db.post(execute("SELECT 1")).baton
     connection = Disconnect()
     with ThreadPoolExecutor(1) as pool:
@@ -185,7 +185,7 @@ def test_one_baton_twice_at_once_runs_once(live_db, live):
         running.result(AT_ONCE)
 
 
-def test_closing_the_service_interrupts_what_runs(tmp_path):
+def test_closing_the_service_interrupts_running_statements(tmp_path):
     service = Service(tmp_path / "data")
     service.catalog.create_group("local", "default", "ams")
     service.start()

@@ -1,4 +1,4 @@
-"""Which data folders a service accepts. `test_process` has those of temporary services."""
+"""The data folders that a service accepts. `test_process` has those of temporary services."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_folder_of_another_user_is_refused(folder, give_away):
 @posix
 @pytest.mark.parametrize("name", [PLATFORM_TOKEN_FILE, KEY_FILE, CATALOG_FILE])
 def test_a_file_that_another_user_planted_is_refused(folder, give_away, name):
-    """The author of a token, a key or a catalog would have access."""
+    """Whoever created a token, a key or a catalog would have access."""
     (folder / name).write_text("planted")
     (folder / name).chmod(0o600)
     check_data_folder(folder)

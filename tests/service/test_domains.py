@@ -1,4 +1,4 @@
-"""Addresses of databases and their instances, given as the one who asks can use them."""
+"""Addresses of databases and their instances, in the form that the client of the request can use."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def platform(service, tmp_path):
 
 @pytest.fixture
 def replicated(service, platform):
-    """Add the location and wait for its replica; gives a token for the database."""
+    """Add the location and wait for its replica; return a token for the database."""
     group = "/v1/organizations/local/groups/default"
     ask(service, "POST", "localhost", f"{group}/locations/fra", token=platform)
     ask(service, "GET", "localhost", f"{group}/locations/fra/wait", token=platform)
@@ -53,7 +53,7 @@ def replicated(service, platform):
 @pytest.mark.parametrize(("host", "domain"), [
     (DOMAIN, DOMAIN), (f"{DOMAIN}:8443", DOMAIN), ("localhost:8080", "localhost"), ("127.0.0.1:8080", "localhost"),
 ])  # fmt: skip
-def test_the_management_api_names_hosts_by_the_way_it_was_asked(service, platform, replicated, host, domain):
+def test_host_names_of_the_api_depend_on_the_address_of_the_request(service, platform, replicated, host, domain):
     path = "/v1/organizations/local/databases/db"
     assert ask(service, "GET", host, path, token=platform)["database"]["Hostname"] == f"db-local.{domain}"
     instances = ask(service, "GET", host, f"{path}/instances", token=platform)["instances"]
@@ -67,14 +67,14 @@ def test_the_management_api_names_hosts_by_the_way_it_was_asked(service, platfor
     (DOMAIN, "https", None),
     ("127.0.0.1:8080", "http", None),
 ])  # fmt: skip
-def test_the_instance_that_answers_is_named_by_the_way_it_was_asked(service, replicated, host, scheme, base_url):
+def test_the_address_of_the_instance_depends_on_the_address_of_the_request(service, replicated, host, scheme, base_url):
     body = {"requests": [execute("SELECT 1")]}
     answer = ask(service, "POST", host, "/v3/pipeline", body, token=replicated, scheme=scheme)
     assert answer["base_url"] == base_url
 
 
 @pytest.mark.parametrize("domain", [DOMAIN, "localhost"])
-def test_an_instance_answers_at_its_own_name_below_both_domains(service, replicated, domain):
+def test_an_instance_responds_at_its_own_name_below_both_domains(service, replicated, domain):
     body = {"requests": [execute("SELECT 1")]}
     for code in ("ams", "fra"):
         answer = ask(service, "POST", f"{code}-db-local.{domain}", "/v3/pipeline", body, token=replicated)
@@ -84,7 +84,7 @@ def test_an_instance_answers_at_its_own_name_below_both_domains(service, replica
 @pytest.mark.parametrize(("header", "scheme"), [
     (b"https", "https"), (b"HTTPS", "https"), (b"http", "http"), (b"javascript", "http"), (b"", "http"),
 ])  # fmt: skip
-def test_a_proxy_that_speaks_tls_says_so(header, scheme):
+def test_a_proxy_that_terminates_tls_is_recognized(header, scheme):
     headers = [(b"host", b"db-local.localhost:8080"), (b"x-forwarded-proto", header)]
     request = Request({"type": "http", "scheme": "http", "headers": headers})
     assert origin_of(request, "fra-db-local.localhost") == f"{scheme}://fra-db-local.localhost:8080"

@@ -1,4 +1,4 @@
-"""`kill -9` in the middle of writing: what was acknowledged is there, what was not is whole or absent."""
+"""`kill -9` during writes: acknowledged transactions are complete, others are complete or absent."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ORGANIZATION = "/v1/organizations/local"
 
 @contextmanager
 def service(folder):
-    """Run `pipemagic serve`; gives the process and its address."""
+    """Run `pipemagic serve`; return the process and its address."""
     process = subprocess.Popen(
         [sys.executable, "-m", "pipemagic", "serve", "--data", folder], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE
     )
@@ -38,7 +38,7 @@ def service(folder):
 
 
 def headers_of(url, folder):
-    """Make the database if it is not there; gives the headers for its SQL."""
+    """Create the database unless it exists; return the headers for its SQL."""
     platform = {"Authorization": f"Bearer {(folder / 'platform-token').read_text().strip()}"}
     httpx.post(f"{url}{ORGANIZATION}/groups", json={"name": "g", "location": "ams"}, headers=platform)
     httpx.post(f"{url}{ORGANIZATION}/databases", json={"name": "db", "group": "g"}, headers=platform)
@@ -62,7 +62,7 @@ def rows(client, sql):
 
 
 class Writer(threading.Thread):
-    """Inserts rows one by one, and now and then two in a transaction, until nobody answers."""
+    """Inserts single rows, and sometimes two in a transaction, until the service does not respond."""
 
     def __init__(self, url, headers, number):
         super().__init__()
@@ -87,7 +87,7 @@ class Writer(threading.Thread):
                 self.index = int(answer["results"][-2]["response"]["result"]["replication_index"])
 
 
-def test_every_acknowledged_row_is_there_after_a_kill(tmp_path, soak):
+def test_every_acknowledged_row_exists_after_a_kill(tmp_path, soak):
     folder, acknowledged, highest = tmp_path / "data", set(), 0
     for turn, moment in enumerate((0.3, 0.7, 0.5) if soak else (0.3,)):
         with service(folder) as (process, url):
@@ -98,7 +98,7 @@ def test_every_acknowledged_row_is_there_after_a_kill(tmp_path, soak):
             writers = [Writer(url, headers, turn * WRITERS + number) for number in range(WRITERS)]
             for writer in writers:
                 writer.start()
-            while not all(len(writer.acknowledged) > 5 for writer in writers):  # whatever the disk's pace
+            while not all(len(writer.acknowledged) > 5 for writer in writers):  # at any speed of the disk
                 assert all(writer.is_alive() for writer in writers)
                 time.sleep(0.01)
             time.sleep(moment)
@@ -113,7 +113,7 @@ def test_every_acknowledged_row_is_there_after_a_kill(tmp_path, soak):
     with service(folder) as (_, url), httpx.Client(base_url=url, headers=headers_of(url, folder), timeout=20) as client:
         found = set(rows(client, "SELECT writer, n FROM t"))
         assert found >= acknowledged
-        # Beyond that at most what each writer had under way, and never half a transaction.
+        # In addition at most the pending request of each writer, and never half a transaction.
         assert len(found - acknowledged) <= 3 * WRITERS * 2
         for writer, count in found:
             assert int(count) > 0 or (writer, count[1:]) in found
@@ -124,7 +124,7 @@ def test_every_acknowledged_row_is_there_after_a_kill(tmp_path, soak):
         assert int(result["response"]["result"]["replication_index"]) > highest
 
 
-def test_after_a_kill_an_open_transaction_is_gone_and_its_baton_void(tmp_path):
+def test_after_a_kill_an_open_transaction_is_rolled_back_and_its_baton_invalid(tmp_path):
     folder = tmp_path / "data"
     with service(folder) as (process, url):
         with httpx.Client(base_url=url, headers=headers_of(url, folder)) as client:

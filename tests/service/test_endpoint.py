@@ -73,7 +73,7 @@ class OneEndpoint(Endpoint):
 
 
 class Echo(Service):
-    """Responds with what it was sent."""
+    """Responds with the body of the request."""
 
     def __init__(self, *, body_limit=MB):
         self.body_limit, self.seen = body_limit, []
@@ -93,7 +93,7 @@ class Echo(Service):
 
 
 class UntilCancelled(Service):
-    """Runs until its client hangs up."""
+    """Runs until its client disconnects."""
 
     def __init__(self):
         self.running, self.cancelled = threading.Event(), threading.Event()
@@ -128,7 +128,7 @@ class Waits(Service):
 
 
 class Streams(Service):
-    """Responds with a body that is made while it is sent."""
+    """Responds with a body that is produced while it is sent."""
 
     def __init__(self, fail_after=None):
         self.closed = threading.Event()
@@ -147,7 +147,7 @@ class Streams(Service):
 
 
 class Far(Service):
-    """Responds at /far as if the way to its client took an hour."""
+    """Responds at /far with a delay of an hour."""
 
     def __init__(self):
         self.seen = threading.Semaphore(0)
@@ -161,7 +161,7 @@ class Far(Service):
 
 
 class FarStream(Service):
-    """Sends one piece after a delay, and the next one when its client has hung up."""
+    """Sends one piece after a delay, and the next one when its client has disconnected."""
 
     def __init__(self):
         self.cancelled = threading.Event()
@@ -177,7 +177,7 @@ class FarStream(Service):
 
 
 class Uploads(Service):
-    """Takes the body of /file into a file of a folder; says what was in it."""
+    """Writes the body of /file to a file of a folder; responds with its content."""
 
     def __init__(self, folder, *, limit=10_000_000, refusal=None):
         self.folder, self.limit, self.refusal = folder, limit, refusal
@@ -234,7 +234,7 @@ def head(method="POST", target="/", *lines):
 # -- requests and bodies
 
 
-def test_a_request_arrives_whole():
+def test_a_request_arrives_completely():
     with serving(Echo()) as app:
         answer = httpx.post(f"{app.url}/a%20b?x=1&y=&z", content=b"12345", headers={"Authorization": "Bearer t"})
         assert answer.status_code == 200
@@ -297,11 +297,11 @@ def test_a_slow_but_steady_body_has_the_time_it_needs(monkeypatch):
         begin = head("POST", "/", "Content-Length: 400", "Connection: close")
         for piece in [begin + b"x" * 50, *[b"x" * 50] * 7]:
             connection.sendall(piece)
-            time.sleep(0.1)  # the pace of the client
+            time.sleep(0.1)  # the speed of the client
         assert read_all(connection).startswith(b"HTTP/1.1 200 ")
 
 
-def test_a_client_that_leaves_before_its_body_is_there():
+def test_a_client_that_disconnects_before_its_body_is_complete():
     service = Echo()
     with serving(service) as app:
         with app.connect() as connection:
@@ -311,7 +311,7 @@ def test_a_client_that_leaves_before_its_body_is_there():
 
 
 @pytest.mark.parametrize("target", [b"/\xff", b"no-slash", b"http://[", b"/%zz", b"/%ff"])
-def test_odd_targets_do_no_harm(target):
+def test_unusual_targets_are_handled(target):
     with serving(Echo()) as app:
         with app.connect() as connection:
             connection.sendall(b"GET " + target + b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
@@ -319,10 +319,10 @@ def test_odd_targets_do_no_harm(target):
         assert json.loads(httpx.get(app.url).text)["path"] == "/"
 
 
-# -- hanging up and stopping
+# -- disconnecting and stopping
 
 
-def test_hanging_up_cancels_the_request():
+def test_disconnecting_cancels_the_request():
     service = UntilCancelled()
     with serving(service) as app:
         with app.connect() as connection:
@@ -332,7 +332,7 @@ def test_hanging_up_cancels_the_request():
         assert service.cancelled.wait(WAIT)
 
 
-def test_stopping_cancels_what_runs_and_what_comes():
+def test_stopping_cancels_running_and_later_requests():
     service = UntilCancelled()
     with serving(service) as app, ThreadPoolExecutor(1) as pool:
         answer = pool.submit(httpx.get, app.url, timeout=WAIT)
@@ -352,8 +352,8 @@ def test_stopping_refuses_a_body_that_is_being_read():
         assert b"the service is stopping" in answer
 
 
-def test_stopping_in_the_moment_in_which_a_body_is_late():
-    """Its time is over, its request has not been told, and in the same round of the loop the service stops."""
+def test_stopping_at_the_moment_of_the_timeout_of_a_body():
+    """The timeout is due, its request was not notified yet, and the service stops in the same iteration of the loop."""
     sent, calls, problems = [], [], []
 
     async def receive():
@@ -408,7 +408,7 @@ def test_waiting_holds_no_thread():
         assert [one.result().json() for one in waiting] == [{"granted": True, "cancelled": False}] * 8
 
 
-def test_a_wait_that_is_over_before_it_begins():
+def test_a_wait_that_has_ended_before_it_begins():
     service = Waits()
     service.gate.set()
     with serving(service) as app, ThreadPoolExecutor(1) as pool:
@@ -420,7 +420,7 @@ def test_a_wait_that_is_over_before_it_begins():
 
 @contextmanager
 def resumed(*, exclusive, count=4):
-    """Let as many requests of one account wait as there may be threads, then end all waits together."""
+    """Let as many requests of one account wait as there may be threads, then end all waits at the same time."""
     service = Waits(exclusive=exclusive)
     with serving(service, threads=count) as app, ThreadPoolExecutor(count) as pool:
         headers = {"authorization": "Bearer greedy"}
@@ -436,7 +436,7 @@ def resumed(*, exclusive, count=4):
         assert {one.result().status_code for one in waiting} == {200}
 
 
-def test_requests_that_waited_go_on_within_the_share_of_their_account():
+def test_requests_that_waited_continue_within_the_share_of_their_account():
     with resumed(exclusive=False) as (service, app):
         for _ in range(2):
             assert service.resumed.acquire(timeout=WAIT)
@@ -444,7 +444,7 @@ def test_requests_that_waited_go_on_within_the_share_of_their_account():
         assert not service.resumed.acquire(blocking=False)
 
 
-def test_requests_that_others_wait_for_go_on_beyond_the_share_of_their_account():
+def test_requests_that_others_wait_for_continue_beyond_the_share_of_their_account():
     with resumed(exclusive=True) as (service, _):
         for _ in range(4):
             assert service.resumed.acquire(timeout=WAIT)
@@ -492,7 +492,7 @@ def test_a_delayed_response_holds_no_thread_and_ends_with_the_service():
         assert [one.result().status_code for one in delayed] == [200] * 4
 
 
-def test_a_delayed_stream_is_cancelled_when_its_client_hangs_up():
+def test_a_delayed_stream_is_cancelled_when_its_client_disconnects():
     service = FarStream()
     with serving(service) as app:
         with app.connect() as connection:
@@ -542,7 +542,7 @@ def test_a_file_that_stops_arriving(taking):
         assert time.monotonic() - started < WAIT / 4
 
 
-def test_a_client_that_leaves_in_the_middle_of_its_file(taking, tmp_path):
+def test_a_client_that_disconnects_in_the_middle_of_its_file(taking, tmp_path):
     with taking() as app:
         with app.connect() as connection:
             connection.sendall(head("POST", "/file", "Content-Length: 10") + b"half")

@@ -1,4 +1,4 @@
-"""The worker threads: one as a rule, more while it is held up, and shares for long-running jobs."""
+"""The worker threads: usually one, more while it is busy for long, and shares for long-running jobs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("waits")
 
 
 class Statement:
-    """A long-running statement: it pauses now and then, as SQLite's progress handler does, until it is stopped."""
+    """A long-running statement, which pauses like SQLite's progress handler until it is stopped."""
 
     def __init__(self):
         self.stopped, self.resumed, self.turns = False, threading.Event(), 0
@@ -74,7 +74,7 @@ def acquire(lock):
 
 
 async def keep_busy(executor, function, *arguments):
-    """Start a job that runs until a gate is opened, and one behind it; return the gate and both."""
+    """Start a job that runs until a gate is opened, and a second one; return the gate and both."""
     gate = threading.Event()
     calls = ((gate.wait, PATIENCE), (function, *arguments))
     jobs = [asyncio.ensure_future(executor.call(BOB, *call)) for call in calls]
@@ -86,7 +86,7 @@ def fail(error):
     raise error
 
 
-def test_a_job_gives_what_its_generator_yields_and_returns_or_raises(executor):
+def test_a_job_has_the_results_and_errors_of_its_generator(executor):
     async def work():
         job = executor.start(ADA, steps(1, 2, 3))
         found = [await job.future, await executor.proceed(job), job.done, await executor.proceed(job), job.done]
@@ -124,7 +124,7 @@ def test_a_waiting_job_holds_no_worker_and_the_holder_of_a_lock_goes_first(execu
     async def work():
         first = await executor.start(ADA, write("first")).future
         waiting = [executor.start(ADA, write(name)).future for name in ("second", "third")]
-        assert await executor.call(BOB, lambda: "not held up") == "not held up"
+        assert await executor.call(BOB, lambda: "not blocked") == "not blocked"
         assert executor.workers == 1
         gate, others = await keep_busy(executor, order.append, "behind")
         lock.release(first)
@@ -138,7 +138,7 @@ def test_a_waiting_job_holds_no_worker_and_the_holder_of_a_lock_goes_first(execu
     assert [name for name in order if name != "behind"] == ["first", "second", "third"]
 
 
-def test_a_wait_that_is_over_already_is_no_wait(executor):
+def test_a_wait_that_has_ended_does_not_wait(executor):
     waiter = Waiter(0.0)
     waiter.finish()
 
@@ -148,7 +148,7 @@ def test_a_wait_that_is_over_already_is_no_wait(executor):
     assert run(work()) == "done"
 
 
-def test_another_worker_joins_while_one_is_held_up_and_the_held_up_one_leaves(executor):
+def test_another_worker_starts_while_one_is_busy_and_the_busy_one_exits(executor):
     gate = threading.Event()
 
     async def work():
@@ -164,7 +164,7 @@ def test_another_worker_joins_while_one_is_held_up_and_the_held_up_one_leaves(ex
     run(work())
 
 
-def test_a_long_job_alone_lets_nobody_join(executor):
+def test_a_long_job_alone_starts_no_other_worker(executor):
     async def work():
         await executor.call(ADA, time.sleep, 4 * HELD_UP)
         return executor.workers
@@ -218,7 +218,7 @@ def test_accounts_share_the_time_of_long_statements_not_their_number(executor):
     assert of_one > 0.6 * of_many
 
 
-def test_short_jobs_are_quick_beside_long_statements(executor):
+def test_short_jobs_are_fast_beside_long_statements(executor):
     long = [Statement() for _ in range(20)]
 
     async def work():
@@ -254,7 +254,7 @@ def test_outside_of_a_worker_a_pause_does_nothing():
     pause(Statement())
 
 
-def test_closing_waits_for_what_was_queued():
+def test_closing_waits_for_queued_jobs():
     executor, done = Executor(slots=1), []
 
     async def work():
@@ -337,7 +337,7 @@ def test_jobs_that_were_set_aside_are_within_the_share_of_their_tenant_again():
     executor.close()
 
 
-def test_a_statement_that_is_stopped_before_its_pause_gives_its_slot_up(executor):
+def test_a_statement_that_is_stopped_before_its_pause_frees_its_slot(executor):
     stopped, waiting = Statement(), Statement()
 
     def stop_late():
@@ -399,7 +399,7 @@ def test_a_job_that_waited_is_checked_too(executor):
     run(waiting())
 
 
-def test_a_job_whose_statement_has_ended_is_not_checked_and_gives_its_slot_up(executor):
+def test_a_job_whose_statement_has_ended_is_not_checked_and_frees_its_slot(executor):
     """It may still compress its response for seconds."""
     statement, other, ended, enough = Statement(), Statement(), threading.Event(), threading.Event()
     checks = []
@@ -421,7 +421,7 @@ def test_a_job_whose_statement_has_ended_is_not_checked_and_gives_its_slot_up(ex
         statement.stop()
         await until(ended.is_set)
         turns = other.turns
-        await until(lambda: other.turns > turns + 50)  # more than it may do before it needs the slot
+        await until(lambda: other.turns > turns + 50)  # longer than it may run without a slot
         other.stop()
         enough.set()
         await waits

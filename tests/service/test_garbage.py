@@ -1,4 +1,4 @@
-"""A request leaves no reference cycles: collecting those of thousands of requests stops the service for 0.1 s."""
+"""Requests leave no reference cycles: collecting those of thousands of requests would stop the service for 0.1 s."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from service_calls import caller_of, execute
 WARM, REQUESTS = 5, 20
 CLOSE = {"type": "close"}
 LONG = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 500000) SELECT count(*) FROM c"
-"""Takes long enough that the service watches for its client to hang up."""
+"""Takes long enough for the service to watch for a disconnect of its client."""
 REQUEST_KINDS = {
     "a pipeline": ("/v2/pipeline", {"requests": [execute("SELECT 1"), CLOSE]}, 200),
     "a long pipeline": ("/v2/pipeline", {"requests": [execute(LONG), CLOSE]}, 200),
@@ -42,7 +42,7 @@ def test_a_request_leaves_no_reference_cycles(service, path, body, status):
 
         for _ in range(WARM):
             request()
-        gc.freeze()  # only what the requests leave is examined
+        gc.freeze()  # only objects of the requests are examined
         gc.set_debug(gc.DEBUG_SAVEALL)
         try:
             for _ in range(REQUESTS):

@@ -1,4 +1,4 @@
-"""How many of the project's functions a service runs through for one request."""
+"""The number of the project's functions that a service calls for one request."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from waiting import until
 
 FUNCTIONS, MODULES = 80, 18
 WARM = 8
-"""Requests after which nothing is opened, compiled or remembered any more."""
+"""Requests after which nothing more is opened, compiled or cached."""
 RUNS = 10
-"""Requests that are counted; the smallest count has no function of a timer in it that ran at the same moment."""
+"""The number of counted requests; the smallest count includes no function of a timer."""
 
 
 def count(request: Callable[[], None], service: Served, report: Path) -> str:
-    """Return a line for each function that the service runs through for a request: calls, module, name."""
+    """Return a line for each function that the service calls for a request: calls, module, name."""
     done = report.with_suffix(".done")
     service.process.send_signal(signal.SIGUSR2)
     until(report.exists)
@@ -34,7 +34,7 @@ def count(request: Callable[[], None], service: Served, report: Path) -> str:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the profile is switched by a signal of Unix")
 @pytest.mark.usefixtures("starts_processes")
-def test_a_warm_pipeline_runs_through_few_functions_of_few_modules(tmp_path):
+def test_a_warm_pipeline_calls_few_functions_of_few_modules(tmp_path):
     report = tmp_path / "hops"
     program = (str(Path(profiled_cli.__file__)), str(report))
     with serve(tmp_path / "data", "--port", "0", program=program) as service, service.database("db") as db:

@@ -1,4 +1,4 @@
-"""How a service may be reached: what is refused, and a shared one with TLS as its users meet it."""
+"""The addresses of a service: refused settings, and a shared service with TLS."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ posix = pytest.mark.skipif(os.name != "posix", reason="signals are those of POSI
 hosted = pytest.mark.usefixtures("starts_processes")
 
 
-# -- what is refused
+# -- refused settings
 
 
 @pytest.mark.parametrize(("options", "message"), [
-    ({"host": "0.0.0.0"}, "lets other machines in"),
-    ({"host": "0.0.0.0", "insecure_http": True}, "lets other machines in"),
+    ({"host": "0.0.0.0"}, "accepts other machines"),
+    ({"host": "0.0.0.0", "insecure_http": True}, "accepts other machines"),
     ({"host": "192.0.2.1", "domain": DOMAIN}, "without TLS"),
     ({"host": "::", "domain": DOMAIN}, "without TLS"),
     ({"host": "hub.example.test"}, "is not an IP address"),
@@ -48,7 +48,7 @@ hosted = pytest.mark.usefixtures("starts_processes")
     ({"domain": "x." * 100 + "y"}, "is not a domain name"),
     ({"keyfile": Path("key.pem")}, "needs --ssl-certfile"),
 ])  # fmt: skip
-def test_what_cannot_work_or_is_not_safe_is_refused(options, message):
+def test_invalid_or_unsafe_settings_are_refused(options, message):
     with pytest.raises(ServiceError, match=message) as caught:
         Hosting(**options)
     assert caught.value.hint
@@ -64,12 +64,12 @@ def test_the_address_for_others(options, url):
     assert Hosting(**options).url(8080) == url
 
 
-def test_the_default_port_is_left_out_of_the_address():
+def test_the_default_port_is_not_part_of_the_address():
     assert Hosting(domain=DOMAIN, certfile=Path("c")).url(443) == f"https://{DOMAIN}"
     assert Hosting(domain=DOMAIN).url(80) == f"http://{DOMAIN}"
 
 
-def test_all_addresses_of_ipv6_are_those_of_ipv4_too():
+def test_all_addresses_of_ipv6_include_those_of_ipv4():
     with listen("::", 0) as listener:
         listener.listen()
         port = listener.getsockname()[1]
@@ -99,11 +99,11 @@ def issue(authority, folder, *names):
     ([DOMAIN], [f"*.{DOMAIN}"]),
     (["other.example"], [DOMAIN, f"*.{DOMAIN}"]),
 ])  # fmt: skip
-def test_a_certificate_has_to_cover_the_databases(authority, tmp_path, names, uncovered):
+def test_a_certificate_must_cover_the_databases(authority, tmp_path, names, uncovered):
     assert Certificate(*issue(authority, tmp_path, *names)).uncovered(DOMAIN) == uncovered
 
 
-def test_a_key_of_another_certificate_is_told_so(authority, tmp_path):
+def test_the_key_of_another_certificate_is_refused(authority, tmp_path):
     certfile, _ = issue(authority, tmp_path, DOMAIN)
     (tmp_path / "other").mkdir()
     _, keyfile = issue(authority, tmp_path / "other", DOMAIN)
@@ -111,7 +111,7 @@ def test_a_key_of_another_certificate_is_told_so(authority, tmp_path):
         Certificate(certfile, keyfile)
 
 
-def test_files_that_are_missing_or_no_certificates_are_told_so(tmp_path):
+def test_missing_and_invalid_certificate_files_are_refused(tmp_path):
     with pytest.raises(ServiceError, match=r"cannot be read.*No such file"):
         Certificate(tmp_path / "nothing.pem", None)
     (tmp_path / "text.pem").write_text("no certificate")
@@ -119,7 +119,7 @@ def test_files_that_are_missing_or_no_certificates_are_told_so(tmp_path):
         Certificate(tmp_path / "text.pem", None)
 
 
-def test_an_encrypted_key_is_refused_and_asks_nobody(authority, tmp_path):
+def test_an_encrypted_key_is_refused_without_a_prompt(authority, tmp_path):
     from cryptography.hazmat.primitives import serialization
 
     certfile, keyfile = issue(authority, tmp_path, DOMAIN)
@@ -135,7 +135,7 @@ def test_an_encrypted_key_is_refused_and_asks_nobody(authority, tmp_path):
 
 
 class Shared:
-    """A running service for others, and a client that resolves its names."""
+    """A running shared service, and a client that resolves its names."""
 
     def __init__(self, folder, line, authority):
         self.folder, self.line = folder, line
@@ -145,7 +145,7 @@ class Shared:
         self.platform = {"Authorization": f"Bearer {(folder / 'platform-token').read_text().strip()}"}
 
     def call(self, method, path, host=DOMAIN, scheme="https", **options):
-        """Ask as somebody else would who gets the service's address from DNS."""
+        """Send a request as a client that gets the service's address from DNS."""
         name = host.lower().rstrip(".")
         with httpx.Client(verify=self.context, timeout=WAIT, trust_env=False) as client:
             request = client.build_request(
@@ -155,7 +155,7 @@ class Shared:
             return client.send(request)
 
     def database(self):
-        """Make a database from far away; gives its token and what the API says about it."""
+        """Create a database from another machine; return its token and its record in the API."""
         org = "/v1/organizations/local"
         self.call("POST", f"{org}/groups", json={"name": "edge", "location": "ams"}, headers=self.platform)
         self.call("POST", f"{org}/databases", json={"name": "db", "group": "edge"}, headers=self.platform)
@@ -166,7 +166,7 @@ class Shared:
 
 @contextmanager
 def serving(folder, *options):
-    """Run ``pipemagic serve``; gives the process and its first line."""
+    """Run ``pipemagic serve``; return the process and its first line."""
     process = subprocess.Popen(
         [sys.executable, "-m", "pipemagic", "serve", "--data", folder, *options],
         env=ENVIRONMENT, stdout=subprocess.PIPE, text=True,
@@ -198,7 +198,7 @@ def hub(authority, tmp_path_factory):
 
 
 @hosted
-def test_a_shared_service_says_its_address_for_others_and_that_of_this_machine(hub):
+def test_a_shared_service_prints_its_public_address_and_that_of_this_machine(hub):
     assert hub.line["url"] == f"https://{DOMAIN}:{hub.port}"
     assert hub.line["local_url"].startswith("http://127.0.0.1:")
     about = json.loads((hub.folder / "service.json").read_text())
@@ -220,19 +220,19 @@ def test_a_database_of_a_shared_service_is_below_its_domain(hub):
     "evil.example", f"{DOMAIN}.evil.example", f"evil{DOMAIN}", "example.test", "192.0.2.1", "localhost.evil.example",
 ])  # fmt: skip
 def test_any_other_host_is_refused(hub, host):
-    """A page of another site that got its name to mean this address must not get an answer."""
+    """A page of another site whose name resolves to this address must not get a response."""
     for path in ("/v1/locations", "/version", "/metrics", "/pipemagic/lease"):
         assert hub.call("GET", path, DOMAIN, headers={**hub.platform, "Host": host}).status_code == 421
 
 
 @hosted
-def test_strangers_make_themselves_no_account_on_a_shared_service(hub):
+def test_sign_up_is_off_on_a_shared_service(hub):
     account = {"username": "mallory", "password": "a long enough password"}
     assert hub.call("POST", "/v1/auth/signup", json=account).status_code == 403
 
 
 @hosted
-def test_without_tls_nothing_is_said_at_the_port_for_others(hub):
+def test_the_public_port_does_not_respond_without_tls(hub):
     with pytest.raises(httpx.RemoteProtocolError):
         hub.call("GET", "/version", scheme="http")
 
@@ -247,7 +247,7 @@ def test_programs_of_the_machine_find_a_shared_service_and_need_no_certificate(h
 
 
 @hosted
-def test_names_are_given_as_the_one_who_asks_can_use_them(hub):
+def test_host_names_depend_on_the_address_of_the_request(hub):
     hub.database()
     path = "/v1/organizations/local/databases/db"
     assert hub.call("GET", path, headers=hub.platform).json()["database"]["Hostname"] == f"db-local.{DOMAIN}"
@@ -269,7 +269,7 @@ def test_the_commands_of_the_machine_work_on_a_shared_service(hub):
 
 @hosted
 @posix
-def test_a_renewed_certificate_is_taken_on_a_signal(authority, tmp_path):
+def test_a_renewed_certificate_is_loaded_on_a_signal(authority, tmp_path):
     def serial(port):
         context = ssl.create_default_context()
         authority.configure_trust(context)
@@ -295,7 +295,7 @@ def test_a_renewed_certificate_is_taken_on_a_signal(authority, tmp_path):
 
 
 @hosted
-def test_a_certificate_that_covers_no_databases_is_warned_of(authority, tmp_path):
+def test_a_certificate_that_does_not_cover_databases_causes_a_warning(authority, tmp_path):
     certfile, keyfile = issue(authority, tmp_path, DOMAIN)
     tls = ["--ssl-certfile", certfile, "--ssl-keyfile", keyfile]
     with serving(tmp_path / "data", "--domain", DOMAIN, "--port", "0", *tls):
@@ -314,7 +314,7 @@ def strict(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def behind_a_proxy(tmp_path_factory):
-    """The first line of a service with a domain and without TLS where anybody may sign up, and its port."""
+    """The first line of a service with a domain, without TLS and with sign-up, and its port."""
     folder = tmp_path_factory.mktemp("behind") / "data"
     with serving(folder, "--domain", DOMAIN, "--allow-signup", "--port", "0") as (_, line):
         yield line, line["url"].rpartition(":")[2]
@@ -343,7 +343,7 @@ def test_a_database_s_size_can_be_limited(strict):
 
 
 @hosted
-def test_how_long_a_statement_may_run_can_be_said(strict):
+def test_the_statement_timeout_can_be_set(strict):
     answer = Local(*strict, "quick").run(FOREVER)
     assert answer["results"][0]["error"]["code"] == "STATEMENT_TIMEOUT"
 
@@ -369,7 +369,7 @@ class Local:
 
 
 @hosted
-def test_behind_a_proxy_the_domain_is_answered_on_loopback(behind_a_proxy):
+def test_a_service_behind_a_proxy_serves_its_domain_on_loopback(behind_a_proxy):
     line, port = behind_a_proxy
     assert "local_url" not in line
     for host in (DOMAIN, f"{DOMAIN}:443", f"127.0.0.1:{port}"):
@@ -378,7 +378,7 @@ def test_behind_a_proxy_the_domain_is_answered_on_loopback(behind_a_proxy):
 
 
 @hosted
-def test_too_many_connections_are_told_so(tmp_path):
+def test_too_many_connections_get_an_error(tmp_path):
     with serving(tmp_path / "data", "--max-connections", "2", "--port", "0") as (_, line):
         host, port = line["url"].removeprefix("http://").split(":")
         with socket.create_connection((host, int(port))):

@@ -1,4 +1,4 @@
-"""The HTTP protocol and the server, on real sockets, with a small ASGI application behind them."""
+"""The HTTP protocol and the server, on real sockets, with a small ASGI application."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ WAIT = 15.0
 
 
 class App:
-    """Answers each request with its path, the size of its body and the names of its headers."""
+    """Responds to each request with its path, the size of its body and the names of its headers."""
 
     def __init__(self):
         self.loop = None
@@ -287,7 +287,7 @@ def test_a_large_head_behind_a_pending_request_is_answered_behind_it(service, la
     with service.connect() as connection, connection.makefile("rb") as stream:
         connection.sendall(head("/wait") + head("/second") + large)
         until(lambda: service.app.running)
-        pause(0.1)  # nothing shows from outside that the large head was read
+        pause(0.1)  # the client cannot detect that the large head was read
         service.app.proceed()
         assert [read_response(stream)[0] for _ in range(3)] == [200, 200, 431]
         assert stream.read() == b""
@@ -331,7 +331,7 @@ def test_a_second_request_without_a_host_ends_the_connection(service):
 
 
 @pytest.mark.parametrize("garbage", [b"\x16\x03\x01\x02\x00", b"HELLO\r\n\r\n"])
-def test_what_is_not_http(service, garbage):
+def test_data_that_is_not_http(service, garbage):
     response = exchange(service, garbage)
     assert statuses(response) == [400]
     assert b"content-type: text/plain\r\n" in response
@@ -401,18 +401,18 @@ def test_large_pipelined_bodies(service):
 
 
 @pytest.mark.parametrize("behind", [0, 1, 5])
-def test_hanging_up_disconnects_the_running_request(service, behind):
+def test_disconnecting_ends_the_running_request(service, behind):
     with service.connect() as connection:
         connection.sendall(head("/until-hang-up"))
         until(lambda: service.app.running)
         for number in range(behind):
             connection.sendall(head(f"/{number}"))
-            pause(0.05)  # nothing shows from outside that it was read
+            pause(0.05)  # the client cannot detect that it was read
     until(lambda: service.app.disconnected == ["/until-hang-up"])
     assert service.app.running == ["/until-hang-up"]
 
 
-def test_hanging_up_disconnects_a_request_that_had_waited(service):
+def test_disconnecting_ends_a_request_that_had_waited(service):
     with service.connect() as connection, connection.makefile("rb") as stream:
         connection.sendall(head("/wait") + head("/until-hang-up") + head("/never"))
         until(lambda: service.app.running)
@@ -423,7 +423,7 @@ def test_hanging_up_disconnects_a_request_that_had_waited(service):
 
 
 @pytest.mark.parametrize("size", [0, 900, 200_000])
-def test_what_waits_behind_a_request_is_limited(service, size):
+def test_requests_that_wait_behind_another_are_limited(service, size):
     with service.connect() as connection:
         connection.sendall(head("/wait"))
         until(lambda: service.app.running)
@@ -437,10 +437,10 @@ def test_what_waits_behind_a_request_is_limited(service, size):
         assert len(waiting.pipeline) < 2_000
 
 
-# -- responses that the client does not take
+# -- responses that the client does not read
 
 
-def test_a_client_that_takes_nothing_is_dropped(service, monkeypatch):
+def test_a_client_that_reads_nothing_is_dropped(service, monkeypatch):
     monkeypatch.setattr(HttpProtocol, "send_timeout", 0.3)
     with service.connect(receive_buffer=4096) as connection:
         connection.sendall(head("/send/50000000"))
@@ -448,7 +448,7 @@ def test_a_client_that_takes_nothing_is_dropped(service, monkeypatch):
         assert len(read_all(connection)) < 50_000_000
 
 
-def test_a_client_that_takes_no_end_of_a_response_is_dropped(service, monkeypatch):
+def test_a_client_that_does_not_read_the_end_of_a_response_is_dropped(service, monkeypatch):
     """The response fills the buffers of the connection; it is complete, and the connection is to be closed."""
     monkeypatch.setattr(HttpProtocol, "send_timeout", 0.3)
     with service.connect(receive_buffer=4096) as connection:
@@ -458,7 +458,7 @@ def test_a_client_that_takes_no_end_of_a_response_is_dropped(service, monkeypatc
 
 
 def test_a_client_that_reads_slowly_receives_everything(service, monkeypatch):
-    # The system accepts more only when a good part of its own buffer, megabytes on loopback, was taken.
+    # The system accepts more only after a large part of its own buffer, megabytes on loopback, was read.
     monkeypatch.setattr(HttpProtocol, "send_timeout", 3.0)
     size, received = 8_000_000, 0
     with service.connect(receive_buffer=4096) as connection:
@@ -468,7 +468,7 @@ def test_a_client_that_reads_slowly_receives_everything(service, monkeypatch):
             part = connection.recv(8192)
             assert part, f"the connection was closed after {received} bytes"
             received += len(part)
-            time.sleep(0.004)  # the pace of the client
+            time.sleep(0.004)  # the speed of the client
         assert time.monotonic() - began > 3.0
     until(lambda: service.app.finished)
 

@@ -1,4 +1,4 @@
-"""What the logs replace: every kind of token that the service issues, wherever it stands."""
+"""Logs replace every kind of token that the service issues, in any context."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KINDS = ("platform", "login", "database", "group", "operator")
 
 
 class Accounts:
-    """Accounts that keep nothing."""
+    """Accounts that store nothing."""
 
     def operator(self):
         return "operator"
@@ -58,7 +58,7 @@ def issue(kind, folder, secret, subject):
     kind=st.sampled_from(KINDS), secret=st.binary(min_size=32, max_size=32), subject=st.text("abc-", max_size=40),
     before=st.text(max_size=10), after=st.sampled_from(["", " ", "&x=1", "/", '"', ".", "\n", ", next"]),
 )  # fmt: skip
-def test_tokens_are_removed_from_logs_completely(folder, kind, secret, subject, before, after):
+def test_tokens_are_completely_removed_from_logs(folder, kind, secret, subject, before, after):
     token = issue(kind, folder, secret, subject)
     left = redact(before + token + after).removeprefix(before)
     assert "[token]" in redact(before + token + after)

@@ -1,4 +1,4 @@
-"""The page of metrics: what is counted, and which series there are."""
+"""The metrics: what they count, and their series."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_routes_are_few(path, route):
 
 
 def test_created_series_are_omitted_here_and_kept_elsewhere():
-    """Other code of the process may use the library as well: its default registry stays as it is."""
+    """Other code of the process may use the library: its default registry is unchanged."""
     elsewhere = Counter("of_other_code", "Of other code.")
     try:
         metrics = Metrics()
@@ -77,7 +77,7 @@ def test_created_series_are_omitted_here_and_kept_elsewhere():
         REGISTRY.unregister(elsewhere)
 
 
-def test_two_services_of_one_process_count_apart():
+def test_two_services_of_one_process_count_separately():
     one, other = Metrics(), Metrics()
     one.record("GET", "/", 200, 0.001, 1, 1)
     assert read_samples(other.page())["pipemagic_http_sent_bytes_total",] == 0

@@ -1,7 +1,7 @@
-"""Random requests on several streams against a small model of what must be in the database afterwards.
+"""Random requests on several streams, compared with a small model of the content of the database.
 
-The clock moves between requests only, and a request that waits for the write lock is parked, as the executor
-does it, so that one thread plays everything and a failure shrinks to a short story.
+The clock moves between requests only, and a request that waits for the write lock is suspended, as in the executor, so
+that one thread runs everything and a failure shrinks to a short sequence.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pipemagic.service.service import Service
 SLOTS = 3
 TIMEOUT = "TRANSACTION_TIMEOUT"
 
-ROW = {  # statements that leave a row behind, each with the code that its answer then has
+ROW = {  # statements that insert a row, each with the code of its response
     "INSERT INTO t VALUES ({})": "ok",
     "INSERT INTO t VALUES ({}) RETURNING zeroblob(90000)": "RESPONSE_TOO_LARGE",
     "INSERT INTO t VALUES ({}) RETURNING CAST(x'ff' AS TEXT)": "SQLITE_MISMATCH",
@@ -35,9 +35,9 @@ ROW = {  # statements that leave a row behind, each with the code that its answe
 OTHER = [
     "BEGIN", "BEGIN", "BEGIN IMMEDIATE", "BEGIN IMMEDIATE", "COMMIT", "COMMIT", "END", "ROLLBACK",
     "SAVEPOINT s", "RELEASE s", "ROLLBACK TO s", "SELECT count(*) FROM t", "SELECT nope", "VACUUM",
-    "INSERT OR ROLLBACK INTO t VALUES (-1)",  # a row that is there
+    "INSERT OR ROLLBACK INTO t VALUES (-1)",  # an existing row
     "INSERT INTO rollbacks VALUES (1)",  # its trigger ends the transaction
-    "INSERT INTO children VALUES (1)",  # which has no parent: found out by COMMIT
+    "INSERT INTO children VALUES (1)",  # which has no parent: COMMIT fails
     "CREATE TEMP TABLE IF NOT EXISTS own(a)",
 ]  # fmt: skip
 SCHEMA = [
@@ -64,7 +64,7 @@ stories = st.lists(st.one_of(sends, sends, sends, waits, hang_ups), min_size=2, 
 
 @dataclass
 class Slot:
-    """One client: its stream as it sees it, and the request that is under way."""
+    """One client: its view of the stream, and the pending request."""
 
     baton: str | None = None
     answered: float = 0.0
@@ -80,7 +80,7 @@ class Slot:
 
 
 class Story:
-    """Plays a list of events and keeps account of the rows that were acknowledged."""
+    """Runs a list of events and records the acknowledged rows."""
 
     def __init__(self, caller: Caller, clock: Clock) -> None:
         self.caller, self.clock, self.service = caller, clock, caller.service
@@ -103,7 +103,7 @@ class Story:
                         self.service.engine.sweep()
                 case ("hang up", number) if (parked := self.slots[number].parked) is not None:
                     parked[2].cancel()
-                    assert parked[1].wait(0), "a request whose client hung up still waits"
+                    assert parked[1].wait(0), "a request whose client disconnected still waits"
             self.go_on(swept=event[0] == "wait" and event[2])
             self.check_write_lock()
         self.end()
@@ -138,7 +138,7 @@ class Story:
             self.answered(slot, refused.response(), cancel)
 
     def go_on(self, *, swept: bool) -> None:
-        """Resume every request whose waiting is over; nobody may wait for longer than five seconds."""
+        """Resume every request whose wait has ended; no wait may take longer than five seconds."""
         while ready := [slot for slot in self.slots if slot.parked and slot.parked[1].wait(0)]:
             steps, _, cancel, _ = ready[0].parked
             self.step(ready[0], steps, cancel)
@@ -170,7 +170,7 @@ class Story:
     def forget(self, slot: Slot) -> None:
         vars(slot).update(vars(Slot()))
 
-    # What the answers mean.
+    # The meaning of responses.
 
     def read_pairs(self, slot: Slot, results: list[Any]) -> None:
         slot.lost = slot.lost or self.overdue(slot)
@@ -189,7 +189,7 @@ class Story:
         slot.lost = False
 
     def guess(self, slot: Slot, text: str, code: str) -> bool:
-        """Tell what a step left behind, where nobody can ask between two of them."""
+        """Return the effect of a step, which cannot be queried between two steps."""
         if code == TIMEOUT or "ROLLBACK INTO" in text or text.startswith("INSERT INTO rollbacks"):
             return code == TIMEOUT or code == "SQLITE_CONSTRAINT" or not slot.open
         if code != "ok":
@@ -236,7 +236,7 @@ class Story:
             return False
         return self.clock() >= slot.began + TRANSACTION_LIMIT
 
-    # What must hold.
+    # Invariants.
 
     def check_write_lock(self) -> None:
         """The stream that writes holds the write lock, and the one that holds it writes."""
@@ -269,7 +269,7 @@ def machine(tmp_path_factory):
     service.close()
 
 
-def test_what_is_acknowledged_is_there_and_nothing_else_and_nobody_waits_for_ever(machine, soak):
+def test_exactly_the_acknowledged_rows_exist_and_no_request_waits_endlessly(machine, soak):
     service, clock = machine
 
     @settings(max_examples=2000 if soak else 60, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -1,4 +1,4 @@
-"""The service as a process: how it starts, who finds it, how quickly it ends."""
+"""The service as a process: its start, how clients find it, and its end."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Process:
         return httpx.request(method, self.url + path, **{"headers": self.headers, "timeout": WAIT} | options)
 
     def lease(self):
-        """Open a lease; gives the connection that holds it, and its first line."""
+        """Open a lease; return the connection that holds it, and its first line."""
         connection = socket.create_connection(self.address, timeout=WAIT)
         request = f"GET /pipemagic/lease HTTP/1.1\r\nHost: localhost\r\nAuthorization: {self.headers['Authorization']}"
         connection.sendall(request.encode() + b"\r\n\r\n")
@@ -71,7 +71,7 @@ class Process:
         return connection, answer
 
     def database(self, name="db", group="edge"):
-        """Make a group and a database; gives the headers for its SQL."""
+        """Create a group and a database; return the headers for its SQL."""
         org = "/v1/organizations/local"
         assert self.call("POST", f"{org}/groups", json={"name": group, "location": "ams"}).status_code == 200
         assert self.call("POST", f"{org}/databases", json={"name": name, "group": group}).status_code == 200
@@ -79,7 +79,7 @@ class Process:
         return {"Authorization": f"Bearer {token}"}
 
     def ended(self):
-        """Wait for the end; gives the seconds it took."""
+        """Wait for the end; return the seconds until then."""
         watch = Stopwatch()
         assert self.popen.wait(WAIT) == 0
         return watch.stop()
@@ -99,7 +99,7 @@ def process(folder, *options):
 
 @pytest.fixture(scope="module")
 def lasting(tmp_path_factory):
-    """A service that no test ends."""
+    """A service that no test stops."""
     with process(tmp_path_factory.mktemp("lasting") / "data", "--idle-timeout", "600") as one:
         yield one
 
@@ -108,7 +108,7 @@ def execute(sql):
     return {"requests": [{"type": "execute", "stmt": {"sql": sql}}]}
 
 
-def test_it_says_where_it_is(lasting):
+def test_it_prints_its_address(lasting):
     assert lasting.line == {"url": lasting.url, "organization": "local", "pid": lasting.popen.pid}
     assert lasting.url.startswith("http://127.0.0.1:")
     assert json.loads((lasting.folder / "service.json").read_text()) == {
@@ -121,7 +121,7 @@ def test_it_says_where_it_is(lasting):
 
 
 @posix
-def test_nobody_else_can_read_anything(lasting):
+def test_files_are_private(lasting):
     headers = lasting.database("private", "private")
     assert httpx.post(f"{lasting.url}/v2/pipeline", headers=headers, json=execute("CREATE TABLE t (a)"))
     assert lasting.folder.stat().st_mode & 0o777 == 0o700
@@ -133,7 +133,7 @@ def test_nobody_else_can_read_anything(lasting):
     assert {path.name: oct(path.stat().st_mode & 0o077) for path in files} == {path.name: "0o0" for path in files}
 
 
-def test_the_log_tells_what_happened_and_no_secrets(tmp_path):
+def test_the_log_has_events_and_no_secrets(tmp_path):
     with process(tmp_path / "data") as one:
         headers = one.database()
         httpx.get(f"{one.url}/v1/locations?authToken={headers['Authorization'][7:]}")
@@ -150,7 +150,7 @@ def test_the_log_tells_what_happened_and_no_secrets(tmp_path):
 
 @posix
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_it_ends_within_two_seconds_whatever_is_open(tmp_path, number):
+def test_it_ends_within_two_seconds_with_any_open_requests(tmp_path, number):
     """A lease, an idle connection, half a request, a running statement, an open transaction."""
     with process(tmp_path / "data") as one:
         headers = one.database()
@@ -166,7 +166,7 @@ def test_it_ends_within_two_seconds_whatever_is_open(tmp_path, number):
         busy.request("POST", "/v2/pipeline", json.dumps(execute(FOREVER)), headers)
         waiting = http.client.HTTPConnection(*one.address, timeout=WAIT)
         waiting.request("POST", "/v2/pipeline", json.dumps(execute("BEGIN IMMEDIATE")), headers)
-        pause(0.3)  # there is no sign from outside that the statement has begun
+        pause(0.3)  # the client cannot detect that the statement has begun
         one.popen.send_signal(number)
         assert one.ended() < 2.0
         assert lease.recv(1000) in (b"", b"0\r\n\r\n")
@@ -223,7 +223,7 @@ def test_after_a_kill_the_next_one_takes_over_with_the_same_port(tmp_path):
             assert [database["Name"] for database in names] == ["db"]
 
 
-def test_another_port_is_taken_when_the_last_one_is_not_free(tmp_path):
+def test_another_port_is_used_if_the_last_one_is_not_free(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         (tmp_path / "port").write_text(str(taken.getsockname()[1]))
         with process(tmp_path) as one:
@@ -232,12 +232,12 @@ def test_another_port_is_taken_when_the_last_one_is_not_free(tmp_path):
 
 
 @pytest.mark.parametrize("content", ["", "nonsense", "-1", "99999999"])
-def test_a_port_file_of_any_content_is_survived(tmp_path, content):
+def test_a_port_file_may_have_any_content(tmp_path, content):
     (tmp_path / "port").write_text(content)
     assert server.last_port(tmp_path / "port") == 0
 
 
-def test_a_wanted_port_that_is_not_free_is_said(tmp_path):
+def test_a_given_port_that_is_not_free_is_reported(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(ServiceError, match=f"cannot listen on port {port}") as caught:
@@ -262,13 +262,13 @@ def test_it_ends_some_time_after_the_last_lease(tmp_path):
         assert time.monotonic() - began > 0.4
 
 
-def test_it_ends_when_no_lease_ever_came(tmp_path):
+def test_it_ends_without_any_lease(tmp_path):
     with process(tmp_path / "data", "--idle-timeout", "0.3") as one:
         one.ended()
         assert not (one.folder / "service.json").exists()
 
 
-def test_a_service_that_is_about_to_end_gives_no_lease(tmp_path):
+def test_a_service_that_is_about_to_end_accepts_no_lease(tmp_path):
     with process(tmp_path / "data", "--idle-timeout", "60") as one:
         with socket.create_connection(one.address, timeout=WAIT) as connection:
             assert one.call("POST", "/pipemagic/stop").status_code == 200
@@ -301,7 +301,7 @@ def test_a_foreign_host_is_refused(lasting):
 # -- temporary
 
 
-def test_a_temporary_one_ends_with_its_starter_and_leaves_nothing(tmp_path):
+def test_a_temporary_one_ends_with_its_starter_and_leaves_no_files(tmp_path):
     with process(tmp_path / "data", "--temporary") as one:
         one.database()
         one.popen.stdin.close()
@@ -365,7 +365,7 @@ def test_other_users_of_the_machine_cannot_sign_up(lasting):
     assert answer.status_code == 403
 
 
-def test_hanging_up_frees_the_writers_turn(lasting):
+def test_disconnecting_releases_the_write_lock(lasting):
     headers = lasting.database("left", "left")
     body = {"requests": [*execute("BEGIN IMMEDIATE")["requests"], *execute(FOREVER)["requests"]]}
     with socket.create_connection(lasting.address) as client:
@@ -374,7 +374,7 @@ def test_hanging_up_frees_the_writers_turn(lasting):
             f"POST /v2/pipeline HTTP/1.1\r\nHost: localhost\r\nAuthorization: {headers['Authorization']}\r\n"
             f"Content-Length: {len(text)}\r\n\r\n{text}".encode()
         )
-        pause(0.3)  # there is no sign from outside that the statement has begun
+        pause(0.3)  # the client cannot detect that the statement has begun
     started = time.monotonic()
     create = execute("CREATE TABLE t (a)")
     answer = httpx.post(f"{lasting.url}/v2/pipeline", headers=headers, json=create, timeout=WAIT)
@@ -382,7 +382,7 @@ def test_hanging_up_frees_the_writers_turn(lasting):
     assert time.monotonic() - started < AT_ONCE
 
 
-def test_a_row_of_huge_values_is_an_error_and_not_the_end(lasting):
+def test_a_row_of_huge_values_is_an_error(lasting):
     headers = lasting.database("huge", "huge")
     wide = execute("SELECT " + ", ".join(["zeroblob(100000000)"] * 8))
     answer = httpx.post(f"{lasting.url}/v2/pipeline", headers=headers, json=wide, timeout=WAIT)

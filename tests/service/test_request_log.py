@@ -1,4 +1,4 @@
-"""The access log and the page of metrics, of a service as a process."""
+"""The access log and the metrics of a service as a process."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Served:
         return {"Authorization": f"Bearer {self.call('POST', f'{org}/databases/db/auth/tokens').json()['jwt']}"}
 
     def metrics(self):
-        """Read the page; name and labels -> value."""
+        """Return the values of the page by name and labels."""
         return read_samples(self.metrics_page())
 
     def metrics_page(self):
@@ -79,7 +79,7 @@ def execute(sql):
 
 
 def lines(path, count):
-    """Wait for so many lines and read them: a line is written when its answer has been sent."""
+    """Wait for a number of lines and return them: a line is written when its response was sent."""
     end = time.monotonic() + WAIT
     while True:
         found = path.read_text().splitlines(keepends=True) if path.exists() else []
@@ -119,7 +119,7 @@ def test_the_access_log_has_a_line_for_each_request_and_no_secrets(tmp_path):
     assert platform not in text
 
 
-def test_the_access_log_goes_to_standard_output_if_told_so(tmp_path):
+def test_the_access_log_can_be_standard_output(tmp_path):
     with serving(tmp_path / "data", "--access-log", "-") as served:
         served.call("GET", "/health", headers={})
         assert " GET " in served.process.stdout.readline()
@@ -139,7 +139,7 @@ def test_the_access_log_is_opened_again_on_a_signal(tmp_path):
         assert len(rotated.read_text().splitlines()) == 1
 
 
-def test_an_access_log_that_cannot_be_written_is_told_at_the_start(tmp_path):
+def test_an_access_log_that_cannot_be_written_is_reported_at_the_start(tmp_path):
     with pytest.raises(ServiceError, match=r"access log .* cannot be written"):
         AccessLog(tmp_path / "no" / "such" / "folder" / "access.log")
 
@@ -157,7 +157,7 @@ def test_requests_succeed_while_the_access_log_cannot_be_written(tmp_path):
 # -- metrics
 
 
-def test_metrics_tell_what_went_through_and_what_is_open(tmp_path):
+def test_metrics_have_the_finished_and_the_open_requests(tmp_path):
     with serving(tmp_path / "data") as served:
         token = served.database()
         for _ in range(3):
@@ -188,7 +188,7 @@ def test_metrics_tell_what_went_through_and_what_is_open(tmp_path):
             assert seen["process_open_fds",] > 5
 
 
-def test_metrics_tell_how_the_replicas_keep_up(tmp_path):
+def test_metrics_have_the_lag_of_replicas(tmp_path):
     with serving(tmp_path / "data") as served:
         token = served.database()
         served.call("POST", "/v2/pipeline", headers=token, json=execute("CREATE TABLE t (a)"))
@@ -222,7 +222,7 @@ FAMILIES = {
     "pipemagic_sqlite_memory_limit_bytes": ("gauge", set()),
     "pipemagic_data_free_bytes": ("gauge", set()),
 }
-"""Dashboards and alerts name these: a change breaks them."""
+"""A change would break dashboards and alerts."""
 
 PROCESS = {
     "process_start_time_seconds": ("gauge", set()), "process_cpu_seconds_total": ("counter", set()),

@@ -1,4 +1,4 @@
-"""A stream finds the schema as it is, also when another stream has changed it since."""
+"""A stream uses the current schema, also after another stream has changed it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ AFTER = ("DROP TABLE t", "CREATE TABLE t(a, b)")
     "statement",
     ["INSERT INTO t VALUES (2, 3)", "INSERT INTO t(b) VALUES (3)", "SELECT b FROM t", "UPDATE t SET b = 3"],
 )
-def test_a_stream_that_knows_the_schema_of_before(db, statement):
+def test_a_stream_with_a_cached_schema(db, statement):
     stream = db.post(*map(execute, BEFORE))
     assert set(db.run(*AFTER).codes) == {"ok"}
     answer = db.post(execute(statement), CLOSE, baton=stream.baton)
@@ -28,7 +28,7 @@ def test_a_connection_that_is_kept_for_the_next_stream(db):
         assert db.run("INSERT INTO t VALUES (2, 3)").codes == ["ok", "ok"]
 
 
-def test_a_description_is_of_the_schema_that_is_there(db):
+def test_a_description_is_of_the_current_schema(db):
     stream = db.post(*map(execute, BEFORE))
     db.run(*AFTER)
     described = db.post({"type": "describe", "sql": "INSERT INTO t VALUES (?, ?)"}, CLOSE, baton=stream.baton)
@@ -44,7 +44,7 @@ def test_an_error_in_a_transaction_does_not_begin_to_read(db):
     assert answer.codes == ["ok", "ok", "ok"]
 
 
-def test_what_is_wrong_stays_wrong(db):
+def test_invalid_statements_stay_invalid(db):
     db.run(*BEFORE)
     answer = db.run("INSERT INTO t VALUES (1, 2)", "SELECT nope FROM t", "SELEC 1")
     assert [answer.error(index)["message"] for index in range(3)] == [

@@ -1,4 +1,4 @@
-"""Clients that send or read slowly, or not at all, on a port: they hold no thread and block nobody."""
+"""Clients that send or read slowly, or not at all, hold no thread and block no other client."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ class Running:
         return self.http.post("/v3/pipeline", json={"baton": baton, "requests": requests}).json()
 
     def select(self):
-        """Ask for something small; that must never take long."""
+        """Send a short request, which must never take long."""
         answer = self.post(execute("SELECT 1"), {"type": "close"})
         return answer["results"][0]["response"]["result"]["rows"]
 
     def connect(self):
-        return self.app.connect(receive_buffer=4096)  # so that little is on its way unread
+        return self.app.connect(receive_buffer=4096)  # so that little is buffered
 
     def ask(self, path, body):
-        """Send a request and read nothing of its answer but the first bytes."""
+        """Send a request and read only the first bytes of its response."""
         connection, data = self.connect(), json.dumps(body).encode()
         head = f"POST {path} HTTP/1.1\r\nHost: x.localhost\r\nAuthorization: Bearer {self.token}\r\nContent-Length: "
         connection.sendall(head.replace("x.localhost", "localhost").encode() + b"%d\r\n\r\n" % len(data) + data)
@@ -96,7 +96,7 @@ def test_slow_readers_hold_no_thread(tmp_path):
         until(lambda: db.app.runtime.executor.workers == 1)
 
 
-def test_who_takes_nothing_of_a_cursor_is_dropped_and_the_stream_ends(tmp_path, monkeypatch):
+def test_a_client_that_does_not_read_a_cursor_is_dropped_and_the_stream_ends(tmp_path, monkeypatch):
     monkeypatch.setattr(HttpProtocol, "send_timeout", 0.3)
     request = {"batch": {"steps": [{"stmt": {"sql": MANY}}]}}
     with running(tmp_path / "data") as db, db.ask("/v3/cursor", request) as connection:
@@ -104,7 +104,7 @@ def test_who_takes_nothing_of_a_cursor_is_dropped_and_the_stream_ends(tmp_path, 
         assert b"step_end" not in read_rest(connection)[-100:]
 
 
-def test_who_takes_nothing_of_an_answer_is_dropped_and_the_idle_time_begins(tmp_path, monkeypatch):
+def test_a_client_that_does_not_read_a_response_is_dropped_and_the_idle_time_begins(tmp_path, monkeypatch):
     monkeypatch.setattr(HttpProtocol, "send_timeout", 1.0)
     with running(tmp_path / "data") as db, db.ask("/v2/pipeline", {"requests": [execute(SOME)]}):
         (stream,) = db.service.engine.streams._streams.values()
@@ -122,7 +122,7 @@ def test_a_slow_but_steady_reader_gets_everything(tmp_path, monkeypatch):
                 pieces.append(connection.recv(8192))
                 assert pieces[-1], "the connection was dropped"
                 time.sleep(0.002)
-        # Of the first rows some came with the head.
+        # Some of the first rows arrived with the head.
         assert 19_500 < b"".join(pieces).count(b'"row","row"') <= 20_000
 
 
@@ -149,7 +149,7 @@ def test_half_sent_requests_do_not_block_others(tmp_path):
             assert db.select() == [[{"type": "integer", "value": "1"}]]
 
 
-def test_endless_statements_do_not_take_the_threads_for_good(tmp_path, monkeypatch):
+def test_endless_statements_do_not_keep_the_threads(tmp_path, monkeypatch):
     monkeypatch.setattr(embedded, "SWEEP_EVERY", 0.1)  # two rounds of statements: that they end is the point
     with running(tmp_path / "data", limits=Limits(statement_time=0.5)) as db, ThreadPoolExecutor(8) as pool:
         endless = [pool.submit(db.post, execute(ENDLESS), {"type": "close"}) for _ in range(8)]
@@ -159,7 +159,7 @@ def test_endless_statements_do_not_take_the_threads_for_good(tmp_path, monkeypat
             assert one.result(WAIT)["results"][0]["error"]["code"] == "STATEMENT_TIMEOUT"
 
 
-def test_endless_statements_of_one_token_keep_nobody_else_waiting(tmp_path):
+def test_endless_statements_of_one_token_do_not_delay_others(tmp_path):
     with running(tmp_path / "data", threads=8) as db, ThreadPoolExecutor(8) as pool:
         other = httpx.Client(base_url=db.url, trust_env=False, timeout=WAIT)
         token = caller_of(db.service, "other").token
@@ -194,12 +194,12 @@ def test_a_client_of_http_1_0_gets_a_cursor_without_chunks(tmp_path):
             assert entries[-1]["type"] == "step_end"
 
 
-def test_a_service_that_stops_ends_a_cursor_with_a_word(tmp_path):
+def test_a_service_that_stops_ends_a_cursor_with_an_error(tmp_path):
     with ExitStack() as stack:
         db = stack.enter_context(running(tmp_path / "data"))
         connection = stack.enter_context(db.ask("/v3/cursor", {"batch": {"steps": [{"stmt": {"sql": MANY}}]}}))
         data = connection.recv(65536)
-        db.service.engine.streams.end_all()  # as its end does
+        db.service.engine.streams.end_all()  # as at its end
         while part := connection.recv(1 << 20):
             data += part
             if data.endswith(b"0\r\n\r\n"):
@@ -208,23 +208,23 @@ def test_a_service_that_stops_ends_a_cursor_with_a_word(tmp_path):
         assert b'"STREAM_ENDED"' in data[-200:]
 
 
-def test_of_two_requests_that_continue_a_cursor_one_goes_on_and_both_are_answered(tmp_path):
-    """A client, or a proxy, that tries again while the cursor is under way."""
+def test_of_two_requests_that_continue_a_cursor_one_continues_and_both_get_a_response(tmp_path):
+    """A client, or a proxy, that retries while the cursor runs."""
     batch = {"batch": {"steps": [{"stmt": {"sql": MANY}}]}}
     with running(tmp_path / "data") as db, ThreadPoolExecutor(2) as pool:
         with db.http.stream("POST", "/v3/cursor", json=batch) as answer:
-            lines = answer.iter_lines()  # to be kept: without it the answer ends
+            lines = answer.iter_lines()  # keep it: without a reference the response ends
             baton = json.loads(next(lines))["baton"]
             (stream,) = db.service.engine.streams._streams.values()
             body = {"baton": baton, "requests": [execute("SELECT 1")]}
             both = [pool.submit(db.http.post, "/v3/pipeline", json=body) for _ in range(2)]
             until(lambda: stream.done is None or len(stream.done._ended._done_callbacks) == 2)
             assert not any(one.done() for one in both)
-        # The rest of the response is not read: hanging up ends the stream, and with it the waiting.
+        # The rest of the response is not read: disconnecting ends the stream, and with it the wait.
         assert [one.result(WAIT).status_code for one in both] == [400, 400]
 
 
-def test_the_end_of_a_cursor_lets_one_of_those_go_on_who_continue_it(tmp_path):
+def test_one_of_the_requests_that_continue_a_cursor_continues_at_its_end(tmp_path):
     batch = {"batch": {"steps": [{"stmt": {"sql": SOME}}]}}
     with running(tmp_path / "data") as db, ThreadPoolExecutor(2) as pool:
         with db.http.stream("POST", "/v3/cursor", json=batch) as answer:
@@ -237,13 +237,13 @@ def test_the_end_of_a_cursor_lets_one_of_those_go_on_who_continue_it(tmp_path):
         assert sorted(one.result(WAIT).status_code for one in both) == [200, 400]
 
 
-def test_hanging_up_ends_the_request_under_way_also_with_another_one_behind_it(tmp_path):
+def test_disconnecting_ends_the_running_request_also_with_another_one_behind_it(tmp_path):
     with running(tmp_path / "data") as db, db.connect() as connection:
         for sql in (ENDLESS, "SELECT 1"):
             body = json.dumps({"requests": [execute(sql)]}).encode()
             head = f"POST /v3/pipeline HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {db.token}\r\n"
             connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
             until(lambda: any(one._running for one in db.service.engine.streams._streams.values()))
-        pause(0.2)  # there is no sign from outside that the second was read
+        pause(0.2)  # the client cannot detect that the second was read
         connection.close()
         until(lambda: len(db.service.engine.streams) == 0)

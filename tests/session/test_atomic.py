@@ -90,13 +90,13 @@ def test_a_commit_that_fails(numbers):
 @pytest.mark.parametrize(
     ("cell", "said"),
     [
-        ("BEGIN;\nINSERT INTO n VALUES (3);\nCOMMIT", "statement 1, line 1: BEGIN has no place"),
-        ("INSERT INTO n VALUES (3);\n\nend", "statement 2, line 3: END has no place"),
-        ("INSERT INTO n VALUES (3); rollback transaction", "statement 2, line 1: ROLLBACK has no place"),
-        ("PRAGMA foreign_keys = OFF; DELETE FROM n WHERE true", "statement 1, line 1: this PRAGMA does nothing inside"),
+        ("BEGIN;\nINSERT INTO n VALUES (3);\nCOMMIT", "statement 1, line 1: BEGIN is not allowed"),
+        ("INSERT INTO n VALUES (3);\n\nend", "statement 2, line 3: END is not allowed"),
+        ("INSERT INTO n VALUES (3); rollback transaction", "statement 2, line 1: ROLLBACK is not allowed"),
+        ("PRAGMA foreign_keys = OFF; DELETE FROM n WHERE true", "statement 1, line 1: this PRAGMA has no effect"),
     ],
 )
-def test_what_cannot_be_in_a_transaction_is_refused_before_anything_is_sent(numbers, cell, said):
+def test_statements_that_cannot_be_in_a_transaction_are_refused_before_anything_is_sent(numbers, cell, said):
     error = fails(numbers, cell, kind=SessionError)
     assert said in error.message
     assert error.message.endswith("nothing was run")
@@ -120,7 +120,9 @@ def test_vacuum_is_the_servers_to_refuse(numbers):
 def test_an_open_transaction_is_no_place_for_it(numbers):
     numbers.run("BEGIN; INSERT INTO n VALUES (3)")
     error = fails(numbers, "INSERT INTO n VALUES (4)", kind=SessionError)
-    assert error.message.startswith("a transaction is open on main, and an atomic cell commits by itself")
+    assert error.message.startswith(
+        "a transaction is open on main, and an atomic cell commits a transaction of its own"
+    )
     numbers.run("COMMIT")
     assert values(numbers) == [1, 2, 3]
 

@@ -31,7 +31,7 @@ def test_parameters_without_a_name_are_refused_with_a_hint(sql):
         parse_cell(f"\n{sql}", {})
 
 
-def test_a_name_without_a_value_is_told_with_its_line_and_what_is_near():
+def test_the_error_of_a_name_without_a_value_has_its_line_and_similar_names():
     with pytest.raises(ParameterError, match=r"line 3: :citi has no value.*'citi'\ndid you mean :city\?"):
         parse_cell("SELECT 1;\n\nSELECT :citi", {"city": 1, 7: 2})
     with pytest.raises(ParameterError, match=r"assign it first: x = \.\.\., or add the key to --params"):

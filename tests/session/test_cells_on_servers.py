@@ -1,4 +1,4 @@
-"""Cells on real servers: splitting, stopping at the first error, what is said about the rest."""
+"""Cells on real servers: splitting, stopping at the first error, the messages on the rest."""
 
 from __future__ import annotations
 
@@ -136,18 +136,21 @@ def test_a_transaction_of_an_earlier_cell_stays_open_after_an_error(numbers):
         numbers.run("INSERT INTO n VALUES (3); SELECT nope FROM n; SELECT 1")
     assert "Statement 1 was part of the open transaction; statement 3 did not run." in caught.value.message
     assert caught.value.hint == (
-        "n has i\nThe transaction is still open, 1 statement so far: COMMIT keeps what ran in it, ROLLBACK undoes it."
+        "n has i\nThe transaction is still open, 1 statement so far: COMMIT keeps its changes, ROLLBACK undoes them."
     )
     assert values(numbers, "SELECT count(*) FROM n") == [3]
     numbers.run("ROLLBACK")
     assert values(numbers, "SELECT count(*) FROM n") == [2]
 
 
-def test_an_error_that_ends_the_transaction_says_so(numbers):
+def test_the_message_of_an_error_that_ends_the_transaction(numbers):
     numbers.run("BEGIN; INSERT INTO n VALUES (3)")
     with pytest.raises(StatementError) as caught:
         numbers.run("INSERT OR ROLLBACK INTO n VALUES (1)")
-    assert "The database rolled back the whole transaction, with what earlier cells did in it." in caught.value.message
+    assert (
+        "The database rolled back the whole transaction, including the statements of earlier cells."
+        in caught.value.message
+    )
     assert numbers.connection().transaction is Tx.LOST
     numbers.run("ROLLBACK")
     assert numbers.connection().transaction is Tx.NONE
@@ -165,7 +168,7 @@ def test_a_trigger_is_one_statement(numbers):
 
 def test_close_ends_the_stream_after_the_cell(numbers):
     told = []
-    numbers._tell = told.append
+    numbers._notify = told.append
     assert numbers.run_cell("SELECT 1", options=RunOptions(close=True)).frame is not None
     assert numbers.connection().stream is None
     assert told == []
@@ -196,7 +199,7 @@ def test_settings_are_made_again_on_a_new_stream(numbers):
     result = numbers.run_cell("PRAGMA foreign_keys")
     assert result.frame.iloc[:, 0].tolist() == options
     (note,) = result.notes
-    assert note.startswith("The connection was opened anew (set again: PRAGMA foreign_keys = O")
+    assert note.startswith("The connection was reopened (set again: PRAGMA foreign_keys = O")
     assert numbers.run_cell("SELECT 1").notes == ()
 
 
@@ -207,7 +210,7 @@ def test_a_server_without_parameters_is_found_out_before_it_takes_them_for_null(
             session = Session(environ={})
             session.adopt(Connection("main", database, "a test"))
             assert session.run("SELECT 1 AS one").to_dict("list") == {"one": [1]}
-            with pytest.raises(UnsupportedError, match="does not take parameters"):
+            with pytest.raises(UnsupportedError, match="does not support parameters"):
                 session.run("SELECT :a", {"a": 1})
     finally:
         server.close()
@@ -229,7 +232,7 @@ def test_results_have_names_and_are_written_on_every_server(numbers, tmp_path):
     assert result.named["y"].table("arrow").to_pylist() == [{"c": 2}]
 
 
-def test_a_failed_cell_tells_what_ran_on_every_server(numbers):
+def test_the_error_of_a_failed_cell_lists_what_ran_on_every_server(numbers):
     with pytest.raises(StatementError) as caught:
         numbers.run_cell("-- name: x\nSELECT 1 AS a; SELECT nope; SELECT 3")
     cell = caught.value.cell

@@ -1,4 +1,4 @@
-"""What a target means, where tokens come from, and what becomes of the last connection."""
+"""Targets of connect, sources of tokens, and replaced connections."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_addresses_that_do_not_work(make_session):
     session = make_session()
     with pytest.raises(ConnectError, match="refused"):
         session.connect(f"http://127.0.0.1:{free_port()}")
-    with pytest.raises(AddressError, match="carries a token"):
+    with pytest.raises(AddressError, match="contains a token"):
         session.connect("libsql://x.example?authToken=secret")
     with pytest.raises(AddressError):
         session.connect("postgres://x.example/db")
@@ -95,7 +95,7 @@ def test_addresses_that_do_not_work(make_session):
 # -- the current connection
 
 
-def test_without_a_connection_the_error_says_how_to_get_one(make_session):
+def test_the_error_without_a_connection_has_the_line_that_connects(make_session):
     session = make_session()
     with pytest.raises(SessionError, match="no database is connected\n%pipedb connect"):
         session.run("SELECT 1")
@@ -125,7 +125,7 @@ def test_two_connections(make_session, sqld):
 def test_a_transaction_survives_the_change_to_another_connection_and_not_the_replacement(make_session, sqld):
     told = []
     one, two = sqld.database(), sqld.database()
-    session = make_session(tell=told.append)
+    session = make_session(notify=told.append)
     session.connect(one.url, name="one", token=one.token)
     session.run("CREATE TABLE t (a); BEGIN; INSERT INTO t VALUES (1)")
     session.connect(two.url, name="two", token=two.token)
@@ -164,9 +164,9 @@ def test_a_bare_name_is_a_connection_or_a_database_of_the_organization(make_sess
         session.connect("flight")
     with pytest.raises(SessionError, match="%pipedb create-database weather"):
         session.connect("weather")
-    with pytest.raises(SessionError, match="%pipedb databases lists what there is"):
+    with pytest.raises(SessionError, match="%pipedb databases lists the existing ones"):
         session.connect("../weather")  # which no database can be called
-    with pytest.raises(SessionError, match="a token belongs to an address"):
+    with pytest.raises(SessionError, match="a token is for an address"):
         session.connect("flights", token_env="MINE")
 
 

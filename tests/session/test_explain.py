@@ -1,4 +1,4 @@
-"""Plans and dry runs in plain Python, also on a server that knows the seed only."""
+"""Query plans and dry runs in plain Python, also on a server with only ``execute`` and ``close``."""
 
 from __future__ import annotations
 
@@ -21,24 +21,25 @@ def test_a_plan_has_steps(cities):
     assert [step.mark for step in cities.explain('SELECT * FROM "we""ird ☃"').full_scans] == [TABLE]
 
 
-def test_a_dry_run_names_what_is_read_and_written(cities):
+def test_a_dry_run_reports_the_effect(cities):
     first, second = cities.describe('SELECT * FROM city; INSERT INTO "we""ird ☃" SELECT id FROM city').statements
-    assert (first.reads, first.writes, first.does) == (("city",), (), "only reads")
-    assert (second.reads, second.writes, second.does) == (("city",), ('we"ird ☃',), "writes")
+    assert first.effect == "read-only"
+    assert second.effect == 'writes to "we""ird ☃"'
     assert cities.run("SELECT count(*) AS n FROM city")["n"].tolist() == [0]
 
 
-def test_columns_are_not_known_where_the_server_does_not_describe(seed_session):
+def test_a_server_without_describe_reports_only_errors(seed_session):
     seed_session.run("CREATE TABLE t (a INTEGER)")
-    (described,) = seed_session.describe("SELECT a, :n FROM t", {"n": 1}).statements
-    assert described.columns is None
+    described, wrong = seed_session.describe("SELECT a, :n FROM t; SELECT b FROM t", {"n": 1}).statements
+    assert (described.columns, described.effect) == (None, "read-only")
+    assert wrong.problem == "no such column: b"
     assert described.parameters == ((":n", "INTEGER"),)
-    assert "columns     not known: this server does not describe statements" in str(
+    assert "columns     unknown: this server does not describe statements" in str(
         seed_session.describe("SELECT a FROM t")
     )
 
 
-def test_nothing_of_it_uses_the_stream_of_the_cells(cities):
+def test_a_description_does_not_open_a_stream(cities):
     cities.connection().close()
     cities.explain("SELECT 1")
     cities.describe("SELECT 1")

@@ -1,4 +1,4 @@
-"""What the guards say of any text, held against SQLite's own word for it."""
+"""The guards' decisions about random text, compared with SQLite."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def statement(sqlite, text):
 
 @given(BEFORE, WHOLE)
 @settings(max_examples=300, deadline=None)
-def test_what_sqlite_calls_writing_is_refused(sqlite, before, whole):
+def test_statements_that_write_for_sqlite_are_refused(sqlite, before, whole):
     known = statement(sqlite, before + whole)
     if known is not None and not known[0] and not known[1]:
         assert find_write(before + whole)

@@ -43,7 +43,7 @@ def ids(session):
 
 
 def committed(session):
-    """What others see."""
+    """Return the rows that other connections see."""
     return [i for (i,) in session.connection().once(lambda db: db.execute("SELECT i FROM n ORDER BY i").rows)]
 
 
@@ -95,13 +95,13 @@ def test_a_transaction_of_the_cell_that_is_refused_half_way_is_rolled_back(seed,
     answering("(3)", answer)
     with pytest.raises(kind, match="Statements 1-2 were rolled back; statements 3-4 did not run") as caught:
         seed.run("BEGIN; INSERT INTO n VALUES (2); INSERT INTO n VALUES (3); COMMIT")
-    assert caught.value.hint != "nothing of this ran; close connections that are not needed, or try again later"
+    assert caught.value.hint != "nothing was run; close connections that are not needed, or try again later"
     assert seed.connection().transaction is Tx.NONE
     seed.run("INSERT INTO n VALUES (4)")
     assert committed(seed) == [4]
 
 
-def test_what_ran_before_a_refusal_is_part_of_the_open_transaction(seed, answering, refusal):
+def test_statements_before_a_refusal_are_part_of_the_open_transaction(seed, answering, refusal):
     answer, kind = refusal
     seed.run("BEGIN; INSERT INTO n VALUES (2)")
     answering("(4)", answer)
@@ -112,7 +112,7 @@ def test_what_ran_before_a_refusal_is_part_of_the_open_transaction(seed, answeri
     assert committed(seed) == [2, 3]
 
 
-def test_what_ran_before_a_refusal_is_said_to_be_applied(seed, answering, refusal):
+def test_statements_before_a_refusal_are_reported_as_applied(seed, answering, refusal):
     answer, kind = refusal
     answering("(3)", answer)
     with pytest.raises(kind, match="Statement 1 was applied; statement 2 did not run"):
@@ -159,7 +159,7 @@ def test_a_second_interrupt_does_not_let_the_rest_of_the_transaction_run(numbers
 
     with monkeypatch.context() as patch:
         patch.setattr(transport, "handle_request", press)
-        patch.setattr(interrupts, "find_out", press)
+        patch.setattr(interrupts, "determine_outcome", press)
         with pytest.raises(InterruptedRequest):
             numbers.run("INSERT INTO n VALUES (3)")
     with pytest.raises(TransactionLost, match="not run"):
@@ -191,19 +191,19 @@ def test_an_interrupt_while_the_server_is_busy_leaves_the_transaction_open(numbe
     numbers.run("BEGIN; INSERT INTO n VALUES (2)")
 
     def interrupted(*_args, **_options):
-        raise InterruptedRequest("interrupted while the server was busy", hint="nothing of this ran", nothing_ran=True)
+        raise InterruptedRequest("interrupted while the server was busy", hint="nothing was run", nothing_ran=True)
 
     with monkeypatch.context() as patch:
         patch.setattr(numbers.connection().database.transport, "post", interrupted)
         with pytest.raises(InterruptedRequest) as caught:
             numbers.run("INSERT INTO n VALUES (3)")
-    assert (caught.value.message, caught.value.hint) == ("interrupted while the server was busy", "nothing of this ran")
+    assert (caught.value.message, caught.value.hint) == ("interrupted while the server was busy", "nothing was run")
     assert numbers.connection().transaction is Tx.OPEN
     numbers.run("COMMIT")
     assert committed(numbers) == [1, 2]
 
 
-# -- settings of a connection that is opened anew
+# -- settings of a reopened connection
 
 
 @pytest.mark.parametrize("ended", ["closed", "idle"])
@@ -219,7 +219,7 @@ def test_settings_are_set_again_also_if_the_first_try_was_refused(numbers, clock
     transport.down = False
     result = numbers.run_cell("PRAGMA recursive_triggers")
     assert result.frame.iloc[0, 0] == 1
-    assert result.notes == ("The connection was opened anew (set again: PRAGMA recursive_triggers = ON).",)
+    assert result.notes == ("The connection was reopened (set again: PRAGMA recursive_triggers = ON).",)
 
 
 # -- what can be run again
@@ -248,11 +248,11 @@ def test_queries_and_settings_without_effect_are_not_run_again(numbers, clock):
 def test_a_transaction_that_only_read_is_nothing_to_run_again(numbers, clock):
     numbers.run("BEGIN; SELECT * FROM n")
     lose(numbers, clock)
-    with pytest.raises(SessionError, match="held no statement that changes anything"):
+    with pytest.raises(SessionError, match="contains no statement that changes data"):
         numbers.connection().retry()
 
 
-def test_what_was_undone_by_rollback_to_is_not_run_again(numbers, clock):
+def test_statements_undone_by_rollback_to_are_not_retried(numbers, clock):
     numbers.run("BEGIN; INSERT INTO n VALUES (2); SAVEPOINT a; INSERT INTO n VALUES (3)")
     result = numbers.run_cell("ROLLBACK TO a; INSERT INTO n VALUES (4)")
     assert result.open_line.startswith("Transaction open, 2 statements so far")
@@ -263,10 +263,10 @@ def test_what_was_undone_by_rollback_to_is_not_run_again(numbers, clock):
     assert committed(numbers) == [1, 2, 4]
 
 
-def test_what_the_user_rolled_back_is_not_offered_again(numbers, transport, monkeypatch):
+def test_statements_that_the_user_rolled_back_are_not_retried(numbers, transport, monkeypatch):
     numbers.run("BEGIN; INSERT INTO n VALUES (2)")
     lose_answer(numbers, transport, monkeypatch, "ROLLBACK")
-    with pytest.raises(SessionError, match="nothing to run again"):
+    with pytest.raises(SessionError, match="nothing to rerun"):
         numbers.connection().retry()
     assert committed(numbers) == [1]
 
@@ -309,19 +309,19 @@ def test_a_cell_that_comes_while_the_thread_ends_starts_another(numbers, monkeyp
     connection.keep_alive(60)
     connection.close()
     assert looked.wait(30)  # it has decided to end, and still runs
-    first = connection.keeping._thread
+    first = connection.keep_alive_thread._thread
     numbers.run("SELECT 1")
     go_on.set()
     until(lambda: first is None or not first.is_alive())
-    assert connection.keeping._thread is not None
-    assert connection.keeping._thread.is_alive()
+    assert connection.keep_alive_thread._thread is not None
+    assert connection.keep_alive_thread._thread.is_alive()
     numbers.shut_down()
 
 
-def test_a_connection_that_was_forgotten_is_kept_no_more(numbers):
+def test_a_disposed_connection_is_not_kept_alive(numbers):
     connection = numbers.connection()
     connection.keep_alive(60)
-    connection.forget()
+    connection.dispose()
     with pytest.raises(SessionError, match="was closed"):
         connection.run(parse_cell("SELECT 1"))
-    assert connection.keeping is None
+    assert connection.keep_alive_thread is None

@@ -1,4 +1,4 @@
-"""Interrupted cells on real servers: what is said to have happened is true, and the next cell works."""
+"""Interrupted cells on real servers: the reported outcome is true, and the next cell works."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pipemagic.errors import AnswerTimeout, InterruptedRequest, SessionError, St
 from pipemagic.hrana.stream import Phase
 from pipemagic.session import Connection, Session, interrupts
 from pipemagic.session.connection import RunOptions
-from pipemagic.session.interrupts import InterruptOutcome, where_to_look
+from pipemagic.session.interrupts import InterruptOutcome, verification_query
 from pipemagic.sql import split
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals")
@@ -79,10 +79,10 @@ def lines(error):
 
 def test_a_read_changed_nothing(numbers):
     error = interrupt(numbers, ENDLESS)
-    assert lines(error) == ["interrupted while a request was under way", InterruptOutcome.ONLY_READS.value]
+    assert lines(error) == ["interrupted while a request was pending", InterruptOutcome.ONLY_READS.value]
     assert error.hint == ""
     assert count(numbers) == 1
-    with pytest.raises(SessionError, match="nothing to run again"):
+    with pytest.raises(SessionError, match="nothing to rerun"):
         numbers.connection().retry()
 
 
@@ -101,7 +101,7 @@ def test_a_timeout_after_which_it_is_not_known_what_was_changed(numbers):
         numbers.run_cell(f"INSERT INTO n VALUES (2); {ENDLESS}", options=RunOptions(timeout=0.4))
     assert caught.value.code == "UNKNOWN_OUTCOME"
     assert lines(caught.value)[1] == InterruptOutcome.CHANGED.value
-    assert caught.value.hint == "look before you run it again: SELECT count(*) FROM n"
+    assert caught.value.hint == "check the data before you run it again: SELECT count(*) FROM n"
 
 
 def test_a_write_that_was_not_applied_is_known_not_to_be(numbers):
@@ -113,16 +113,16 @@ def test_a_write_that_was_not_applied_is_known_not_to_be(numbers):
     assert count(numbers) == 2
 
 
-def test_what_was_applied_before_is_seen_and_a_query_is_suggested(numbers):
+def test_earlier_changes_are_reported_and_a_query_is_suggested(numbers):
     error = interrupt(numbers, f"INSERT INTO n VALUES (2); {ENDLESS}")
     assert lines(error)[1] == InterruptOutcome.CHANGED.value
-    assert error.hint == "look before you run it again: SELECT count(*) FROM n"
+    assert error.hint == "check the data before you run it again: SELECT count(*) FROM n"
     with pytest.raises(SessionError, match="not known"):
         numbers.connection().to_retry()
     assert count(numbers) == 2
 
 
-def test_nothing_is_claimed_of_a_write_that_may_come_later(numbers):
+def test_the_outcome_of_a_write_that_may_follow_is_open(numbers):
     error = interrupt(numbers, f"{ENDLESS}; INSERT INTO n VALUES (2)")
     assert lines(error)[1] == InterruptOutcome.NOT_YET.value
     assert error.hint.endswith("SELECT count(*) FROM n")
@@ -155,8 +155,8 @@ def test_a_commit_that_did_not_come_about_makes_a_certain_rollback(numbers):
     assert count(numbers) == 1
 
 
-def test_a_writer_who_is_still_at_it_leaves_it_open(numbers):
-    """Somebody else writes: the question is not answered in time, and nothing is claimed."""
+def test_the_outcome_is_open_while_a_writer_is_running(numbers):
+    """Another client writes: the check times out, and the outcome is open."""
     other = Database(numbers.connection().database.endpoint, numbers.connection().database.transport.token)
     with other, other.transaction() as inside:
         inside.execute("INSERT INTO n VALUES (100)")
@@ -211,8 +211,8 @@ def test_after_the_answer_nothing_takes_the_write_lock(local_service, request, s
         ("SELECT 1", ""),
     ],
 )
-def test_where_to_look(statement, query):
-    assert where_to_look(split(statement)) == query
+def test_verification_query(statement, query):
+    assert verification_query(split(statement)) == query
 
 
 def test_an_interrupt_while_the_server_is_busy_changes_nothing():
@@ -231,7 +231,7 @@ def test_an_interrupt_while_the_server_is_busy_changes_nothing():
         connection.database.transport._sleep = interrupted
         with pytest.raises(InterruptedRequest) as caught:
             session.run("INSERT INTO n VALUES (3)")
-        assert str(caught.value) == "interrupted while the server was busy\nnothing of this ran"
+        assert str(caught.value) == "interrupted while the server was busy\nnothing was run"
         assert connection.statements_open == 1
         assert connection.commit() == 1
         assert {call.baton for call in server.posts} == {None, "b"}
@@ -327,7 +327,7 @@ def test_an_interrupt_at_any_line_of_a_transaction_loses_no_track_of_it(forgotte
     for line in range(1, 3000, 43):
         reached = interrupted_at(line, whole)
         connection = numbers.connection()
-        connection.give_up()
+        connection.abandon_transaction()
         assert count(numbers) == 1, f"after line {line}"
         if not reached:
             break

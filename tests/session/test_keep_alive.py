@@ -8,10 +8,10 @@ import pytest
 from magic_shell import make_database
 from waiting import until
 
-from pipemagic.counts import duration
 from pipemagic.errors import SessionError, TransactionLost
 from pipemagic.session import Session, keep_alive
 from pipemagic.session.keep_alive import parse_duration
+from pipemagic.text import format_duration
 
 LONG = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 2000000) SELECT count(*) FROM n"
 
@@ -23,7 +23,7 @@ def kept(timed, clock, monkeypatch):
     timed.run("CREATE TABLE n (i INTEGER PRIMARY KEY)")
     connection = timed.connection()
     connection.keep_alive(60)
-    connection.keeping._clock = clock
+    connection.keep_alive_thread._clock = clock
     timed.run("INSERT INTO n VALUES (1)")
     return timed
 
@@ -37,21 +37,21 @@ def test_the_stream_lives_beyond_its_idle_time(kept, clock):
     first = connection.stream
     for _ in range(4):
         clock.advance(7)
-        assert connection.keeping.check()
+        assert connection.keep_alive_thread.check()
     assert connection.stream.idle_for() == 0
     assert kept.run("SELECT last_insert_rowid() AS i")["i"].tolist() == [1]  # of the same server-side connection
     assert connection.stream is first
     assert connection.stream.reopened == 0
 
 
-def test_nothing_is_sent_before_it_is_time(kept, clock):
+def test_nothing_is_sent_before_the_renewal_is_due(kept, clock):
     clock.advance(3)
-    assert kept.connection().keeping.check()
+    assert kept.connection().keep_alive_thread.check()
     assert kept.connection().stream.idle_for() == 3
 
 
-def test_the_time_is_bounded_and_each_cell_begins_it_anew(kept, clock):
-    keeping = kept.connection().keeping
+def test_the_time_is_limited_and_restarts_with_each_cell(kept, clock):
+    keeping = kept.connection().keep_alive_thread
     clock.advance(5)
     kept.run("SELECT 1")
     assert keeping.left == 60
@@ -59,7 +59,7 @@ def test_the_time_is_bounded_and_each_cell_begins_it_anew(kept, clock):
         clock.advance(7)
         looked = keeping.check()
     assert not looked
-    assert keeping.ended == "the time is over"
+    assert keeping.ended == "the time has expired"
     assert keeping.left == 0
     kept.run("SELECT 1")
     assert keeping.ended == ""
@@ -67,13 +67,13 @@ def test_the_time_is_bounded_and_each_cell_begins_it_anew(kept, clock):
 
 def test_an_open_transaction_is_not_kept(kept, clock):
     kept.run("BEGIN; INSERT INTO n VALUES (2)")
-    keeping = kept.connection().keeping
+    keeping = kept.connection().keep_alive_thread
     clock.advance(7)
     assert keeping.check()
     assert kept.connection().stream.idle_for() == 7  # nothing was sent
     clock.advance(4)
     assert not keeping.check()
-    assert keeping.ended == "a transaction was open, which it does not keep"
+    assert keeping.ended == "a transaction was open, which is not kept alive"
     with pytest.raises(TransactionLost, match="within 5 s"):
         kept.run("COMMIT")
 
@@ -82,8 +82,8 @@ def test_a_dead_stream_is_not_opened_again(kept, clock):
     connection = kept.connection()
     connection.stream._response_at += 5  # as if the server had begun to count earlier than we did
     clock.advance(12)
-    assert not connection.keeping.check()
-    assert connection.keeping.ended == "the server has closed the connection"
+    assert not connection.keep_alive_thread.check()
+    assert connection.keep_alive_thread.ended == "the server has closed the connection"
     assert not connection.stream.is_open
     assert kept.run("SELECT count(*) AS c FROM n")["c"].tolist() == [1]
 
@@ -91,8 +91,8 @@ def test_a_dead_stream_is_not_opened_again(kept, clock):
 def test_a_refusal_stops_it_with_its_reason(kept, clock, transport):
     clock.advance(7)
     transport.down = True
-    assert not kept.connection().keeping.check()
-    assert kept.connection().keeping.ended
+    assert not kept.connection().keep_alive_thread.check()
+    assert kept.connection().keep_alive_thread.ended
     transport.down = False
 
 
@@ -101,7 +101,7 @@ def test_it_does_not_get_in_the_way_of_a_cell(kept, clock):
     clock.advance(7)
     results = []
     with connection._lock:  # as a cell holds it
-        other = threading.Thread(target=lambda: results.append(connection.keeping.check()))
+        other = threading.Thread(target=lambda: results.append(connection.keep_alive_thread.check()))
         other.start()
         other.join()
     assert results == [True]
@@ -111,8 +111,8 @@ def test_it_does_not_get_in_the_way_of_a_cell(kept, clock):
 def test_closing_ends_it(kept):
     connection = kept.connection()
     connection.close()
-    assert not connection.keeping.check()
-    assert connection.keeping.ended == "there is no server-side connection"
+    assert not connection.keep_alive_thread.check()
+    assert connection.keep_alive_thread.ended == "there is no server-side connection"
 
 
 @pytest.mark.parametrize("server", ["in process", "seed"])
@@ -125,7 +125,7 @@ def test_the_thread_renews_by_itself_and_ends_with_the_connection(request, serve
     session.run("SELECT 1")
     baton = connection.stream.baton
     until(lambda: connection.stream.baton not in (baton, None))
-    thread = connection.keeping._thread
+    thread = connection.keep_alive_thread._thread
     assert session.run("SELECT 2 AS a")["a"].tolist() == [2]
     session.shut_down()
     thread.join(5)
@@ -155,12 +155,12 @@ def test_lengths_of_time(text, length):
 
 
 @pytest.mark.parametrize("text", ["", "0", "0m", "-5", "10 days", "m", "1e3", "٣m", "ten", "9" * 400, "300000h"])
-def test_what_is_no_length_of_time(text):
+def test_invalid_durations(text):
     with pytest.raises(SessionError, match="write 90s, 10m or 1h"):
         parse_duration(text)
 
 
 def test_lengths_in_words():
-    assert [duration(length) for length in (0.4, 59, 60, 598, 7200, 7500)] == [
+    assert [format_duration(length) for length in (0.4, 59, 60, 598, 7200, 7500)] == [
         "0 s", "59 s", "1 min", "9 min 58 s", "2 h", "2 h 5 min",
     ]  # fmt: skip

@@ -46,7 +46,7 @@ def test_in_a_transaction_it_sees_what_is_not_committed(session) -> None:
     assert session.run("SELECT count(*) AS n FROM t")["n"].tolist() == [0]
 
 
-def test_a_write_is_never_sent_again_and_said_to_be_applied(session) -> None:
+def test_a_write_is_never_sent_again_and_reported_as_possibly_applied(session) -> None:
     session.run("CREATE TABLE t(n, f, t, late)")
     with pytest.raises(errors.StatementError) as caught:
         session.run(f"INSERT INTO t {MANY} RETURNING *")
@@ -66,10 +66,10 @@ def test_an_interrupt_while_the_rows_come(session) -> None:
     session.run("CREATE TABLE t(a)")
     with pytest.raises(errors.InterruptedRequest) as caught:
         session.run_cell(MANY, options=RunOptions(progress=interrupted))
-    first = "interrupted while a request was under way"
+    first = "interrupted while a request was pending"
     assert caught.value.message == f"{first}\nThe cell only reads: nothing was changed."
     session.run("BEGIN; INSERT INTO t VALUES (7)")
-    with pytest.raises(errors.InterruptedRequest, match="Nothing of the transaction is applied"):
+    with pytest.raises(errors.InterruptedRequest, match="No part of the transaction was applied"):
         session.run_cell(MANY, options=RunOptions(progress=interrupted))
     assert session.connection().transaction is Tx.LOST
     assert session.run("ROLLBACK; SELECT count(*) AS n FROM t")["n"].tolist() == [0]

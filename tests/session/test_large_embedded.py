@@ -29,7 +29,7 @@ def connection(tmp_path):
     with httpx.Client(transport=ServiceTransport(service)) as http:
         connection = Connection("db", Database("http://127.0.0.1:8080", token, http=http), "here")
         yield connection
-        connection.forget()
+        connection.dispose()
     service.close()
 
 
@@ -62,7 +62,7 @@ def test_a_write_is_never_sent_again(connection) -> None:
 def test_an_interrupt_when_all_rows_have_come_leaves_the_transaction_open(connection) -> None:
     connection.run(parse_cell("CREATE TABLE t(a); BEGIN; INSERT INTO t VALUES (7)"))
     with pytest.raises(
-        errors.InterruptedRequest, match="while the rows came\nThe cell only reads: nothing was changed"
+        errors.InterruptedRequest, match="while rows were received\nThe cell only reads: nothing was changed"
     ):
         connection.run(parse_cell(MANY), RunOptions(progress=interrupted))
     assert connection.transaction is Tx.OPEN

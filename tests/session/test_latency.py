@@ -64,12 +64,12 @@ def test_a_server_without_that_address_is_asked_for_another(script):
     [({"health": 503, "v2": 200}, "not ready: HTTP 503"), ({}, "not ready: HTTP 404"),
      ({"health": 401, "v2": 401}, "not ready: HTTP 401")],
 )  # fmt: skip
-def test_what_is_not_well_is_not_measured(script, statuses, words):
+def test_unhealthy_servers_are_not_measured(script, statuses, words):
     (found,) = latencies({"ams": script(**statuses).url})
     assert (found.seconds, str(found)) == (None, words)
 
 
-def test_what_cannot_be_reached_says_so_and_the_others_are_measured(script):
+def test_an_unreachable_location_has_an_error_and_the_others_are_measured(script):
     server = script(health=200)
     gone, there = latencies({"nrt": "http://127.0.0.1:9", "ams": server.url})
     assert str(gone).startswith("unreachable: ")

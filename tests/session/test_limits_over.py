@@ -17,7 +17,7 @@ from pipemagic.session.messages import describe_transaction
 
 BOTH = (
     "the server rolled the transaction back: it must be committed within 5 s and was open for longer; "
-    "the connection was idle for more than 10 s and is closed by then"
+    "the connection was idle for more than 10 s and was closed"
 )
 LATE = BOTH.partition(";")[0]
 TABLE = "CREATE TABLE n (i INTEGER PRIMARY KEY); INSERT INTO n VALUES (1)"
@@ -89,13 +89,13 @@ LOOKS = {
     "loss": lambda one: one.loss.statements == ["BEGIN", "INSERT INTO n VALUES (2)"],
     "held": lambda one: one.held == [],
     "statements_open": lambda one: one.statements_open == 0,
-    "clocks": lambda one: one.clocks.transaction is None,
+    "remaining time": lambda one: one.remaining_time.transaction is None,
     "to_retry": lambda one: [statement.text for statement in one.to_retry().statements] == ["INSERT INTO n VALUES (2)"],
 }
 
 
 @pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS)
-def test_whoever_looks_notes_the_loss_and_sends_nothing(late, look):
+def test_reading_the_state_records_the_loss_without_a_request(late, look):
     connection = late.connection()
     assert connection._transaction.state is Tx.OPEN
     assert look(connection)
@@ -130,7 +130,7 @@ def test_the_words_are_the_same_if_a_cell_met_the_loss(timed, clock):
     assert described(timed.connection()) == "Transaction timed out and was rolled back"
 
 
-def test_where_a_server_may_be_late_only_the_idle_time_counts(session_on_lax_server, clock):
+def test_on_servers_with_loose_limits_only_the_idle_time_counts(session_on_lax_server, clock):
     session, connection = session_on_lax_server, session_on_lax_server.connection()
     session.run("BEGIN; INSERT INTO n VALUES (2)")
     assert not connection.database.transport.strict_limits
@@ -144,14 +144,14 @@ def test_where_a_server_may_be_late_only_the_idle_time_counts(session_on_lax_ser
 
 
 @pytest.mark.parametrize("session_on_lax_server", ["seed"], indirect=True)
-def test_where_a_server_may_be_late_a_commit_after_the_5_seconds_succeeds(session_on_lax_server, clock):
+def test_on_servers_with_loose_limits_a_commit_after_5_seconds_succeeds(session_on_lax_server, clock):
     session_on_lax_server.run("BEGIN; INSERT INTO n VALUES (2)")
     clock.advance(9)
     assert session_on_lax_server.connection().commit() == 1
     assert ids(session_on_lax_server) == [1, 2]
 
 
-def test_only_our_service_says_that_it_keeps_its_limits(session, request):
+def test_only_the_embedded_service_announces_strict_limits(session, request):
     session.run("SELECT 1")
     ours, database = "in process" in request.node.name, session.connection().database
     assert database.transport.strict_limits is ours
@@ -176,26 +176,26 @@ def test_the_time_of_a_transaction_counts_from_when_it_is_known_to_be_open(timed
     assert connection.commit() == 1
 
 
-def test_a_cell_that_meets_the_loss_says_what_was_undone(late):
+def test_the_first_cell_after_a_loss_lists_the_undone_statements(late):
     assert late.connection().transaction is Tx.LOST
     with pytest.raises(TransactionLost) as caught:
         late.run("UPDATE n SET i = 9;\nINSERT INTO n VALUES (3)")
     assert caught.value.message.split("\n") == [LATE, "Undone:", "  BEGIN", "  INSERT INTO n VALUES (2)"]
     assert caught.value.hint.split("\n") == [
-        "Run the cells again from BEGIN on, or put the whole transaction into one cell.",
-        "%pipedb retry runs what was undone again, all or nothing.",
-        "Until BEGIN or ROLLBACK nothing more runs here, so that no part of it is applied alone.",
+        "Rerun the cells from BEGIN, or put the whole transaction into one cell.",
+        "%pipedb retry reruns the undone statements, all or nothing.",
+        "Until BEGIN or ROLLBACK no other statement runs here, so that no part of it is applied alone.",
     ]
     assert late.requests == []
     assert late.connection().left_over == ("UPDATE n SET i = 9", "INSERT INTO n VALUES (3)")
-    with pytest.raises(TransactionLost, match=r"^not run, .*\nRun the cells again from BEGIN on, or type ROLLBACK"):
+    with pytest.raises(TransactionLost, match=r"^not run, .*\nRerun the cells from BEGIN, or run ROLLBACK"):
         late.run("INSERT INTO n VALUES (4)")
     late.run("BEGIN; INSERT INTO n VALUES (5)")
     late.run("COMMIT")
     assert ids(late) == [1, 5]
 
 
-def test_the_error_is_that_of_a_cell_before_which_nobody_looked(late, clock):
+def test_the_error_is_the_same_without_a_query_of_the_state(late, clock):
     errors = []
     for look in (True, False):
         if look:
@@ -212,7 +212,7 @@ def test_the_error_is_that_of_a_cell_before_which_nobody_looked(late, clock):
     assert (caught.value.message, caught.value.hint) == errors[0]
 
 
-def test_a_begin_does_not_hide_a_loss_that_nobody_was_told_of(late):
+def test_a_begin_does_not_hide_an_unreported_loss(late):
     assert late.connection().transaction is Tx.LOST
     with pytest.raises(TransactionLost, match="INSERT INTO n VALUES"):
         late.connection().begin()
@@ -221,7 +221,7 @@ def test_a_begin_does_not_hide_a_loss_that_nobody_was_told_of(late):
     assert ids(late) == [1]
 
 
-def test_commit_tells_of_the_loss_and_then_cells_run_again(late):
+def test_commit_raises_transaction_lost_and_then_cells_run_again(late):
     with pytest.raises(TransactionLost) as caught:
         late.connection().commit()
     assert caught.value.message.startswith(f"{LATE}\nUndone:\n  BEGIN")
@@ -275,7 +275,7 @@ def test_all_of_it_after_the_idle_time_on_a_server_that_may_be_late(idle):
         connection.commit()
     assert connection.retry().outcomes
     assert ids(idle) == [1, 2]
-    with pytest.raises(SessionError, match="nothing to run again"):
+    with pytest.raises(SessionError, match="nothing to rerun"):
         connection.retry()
 
 
@@ -284,7 +284,7 @@ def test_rollback_after_the_idle_time_on_a_server_that_may_be_late(idle):
     assert ids(idle) == [1]
 
 
-def test_nobody_disturbs_a_running_cell(late):
+def test_a_running_cell_is_not_disturbed(late):
     connection, entered, leave = late.connection(), threading.Event(), threading.Event()
 
     def cell():
@@ -299,7 +299,7 @@ def test_nobody_disturbs_a_running_cell(late):
         assert connection.transaction is Tx.OPEN
         assert connection.statements_open == 1
         assert connection.loss is None
-        assert connection.clocks.transaction == 0.0
+        assert connection.remaining_time.transaction == 0.0
     finally:
         leave.set()
         thread.join()
@@ -328,10 +328,10 @@ def test_keeping_alive_does_not_renew_it(late, clock):
     late.connection().keep_alive(600)
     clock.advance(3)
     assert late.connection().transaction is Tx.LOST
-    assert late.connection().keeping.check()
+    assert late.connection().keep_alive_thread.check()
     clock.advance(5)
-    assert not late.connection().keeping.check()
-    assert late.connection().keeping.ended == "a transaction was open, which it does not keep"
+    assert not late.connection().keep_alive_thread.check()
+    assert late.connection().keep_alive_thread.ended == "a transaction was open, which is not kept alive"
     assert late.requests == []
     late.connection().keep_alive(None)
 
@@ -355,7 +355,7 @@ def test_a_question_about_statements_leaves_the_loss_as_it_is(late, clock):
     assert connection.loss.statements == ["BEGIN", "INSERT INTO n VALUES (2)"]
 
 
-def test_a_block_that_takes_too_long_tells_of_the_loss(timed, clock):
+def test_a_transaction_block_that_takes_too_long_raises_transaction_lost(timed, clock):
     timed.run(TABLE)
 
     def block():

@@ -28,11 +28,11 @@ def test_an_idle_stream_is_opened_again_without_a_word(numbers, clock):
     assert count(numbers) == 2
 
 
-def test_settings_are_replayed_ahead_of_the_cell_and_one_line_says_so(numbers, clock):
+def test_settings_are_restored_before_the_cell_and_reported_in_one_line(numbers, clock):
     numbers.run("CREATE TABLE child (i REFERENCES n); PRAGMA foreign_keys = OFF")
     clock.advance(11)
     result = numbers.run_cell("INSERT INTO child VALUES (99)")
-    assert result.notes == ("The connection was opened anew (set again: PRAGMA foreign_keys = OFF).",)
+    assert result.notes == ("The connection was reopened (set again: PRAGMA foreign_keys = OFF).",)
 
 
 def test_the_line_also_comes_when_the_cell_fails(numbers, clock):
@@ -40,7 +40,7 @@ def test_the_line_also_comes_when_the_cell_fails(numbers, clock):
     clock.advance(11)
     with pytest.raises(StatementError) as caught:
         numbers.run("SELECT nope FROM n")
-    assert "The connection was opened anew (set again: PRAGMA foreign_keys = OFF)." in caught.value.hint
+    assert "The connection was reopened (set again: PRAGMA foreign_keys = OFF)." in caught.value.hint
 
 
 def test_five_seconds_end_a_transaction_and_the_error_lists_what_was_undone(numbers, clock):
@@ -54,7 +54,7 @@ def test_five_seconds_end_a_transaction_and_the_error_lists_what_was_undone(numb
     assert message.split("\n")[1:] == [
         "Undone:", "  BEGIN", "  INSERT INTO n VALUES (2)", "  UPDATE n SET i = i + 10",
     ]  # fmt: skip
-    assert hint.startswith("Run the cells again from BEGIN on")
+    assert hint.startswith("Rerun the cells from BEGIN")
     with pytest.raises(TransactionLost):
         count(numbers)
     numbers.run("ROLLBACK")
@@ -68,7 +68,7 @@ def test_five_seconds_come_before_ten(numbers, clock):
         numbers.run("COMMIT")
 
 
-def test_a_restart_within_the_limits_is_told_as_one(numbers, service):
+def test_a_restart_within_the_limits_is_reported_as_such(numbers, service):
     numbers.run("BEGIN; INSERT INTO n VALUES (2)")
     numbers.connection().stream.baton = "of-the-process-before"
     with pytest.raises(TransactionLost, match=r"was it restarted, or are its limits shorter\?\)\nUndone:\n"):
@@ -83,7 +83,7 @@ def test_run_all_cannot_apply_the_second_half_alone(numbers, clock, cell):
     clock.advance(6)
     with pytest.raises(TransactionLost):
         numbers.run("INSERT INTO n VALUES (3)")
-    with pytest.raises(TransactionLost, match=r"^not run, .*\nRun the cells again from BEGIN on, or type ROLLBACK"):
+    with pytest.raises(TransactionLost, match=r"^not run, .*\nRerun the cells from BEGIN, or run ROLLBACK"):
         numbers.run(cell)
     numbers.run("ROLLBACK")
     assert count(numbers) == 1
@@ -117,8 +117,8 @@ def test_the_first_rollback_after_a_loss_has_nothing_to_do(numbers, clock):
     with pytest.raises(TransactionLost) as caught:
         numbers.run("COMMIT")  # it was the end of the transaction, so nothing after it is refused
     assert caught.value.hint == (
-        "Run the cells again from BEGIN on, or put the whole transaction into one cell.\n"
-        "%pipedb retry runs what was undone again, all or nothing."
+        "Rerun the cells from BEGIN, or put the whole transaction into one cell.\n"
+        "%pipedb retry reruns the undone statements, all or nothing."
     )
     assert [one.statement.text for one in numbers.run_cell("ROLLBACK").outcomes] == ["ROLLBACK"]
     with pytest.raises(StatementError, match="cannot rollback"):
@@ -155,14 +155,14 @@ def time_flies(service, clock):
     flying.join()
 
 
-def test_a_cell_that_takes_too_long_says_what_of_it_was_undone(numbers, time_flies):
+def test_a_cell_that_takes_too_long_lists_its_undone_statements(numbers, time_flies):
     numbers.run("INSERT INTO n VALUES (2)")
     time_flies.start()
     with pytest.raises(TransactionLost) as caught:
         numbers.run(f"SELECT 1; BEGIN; INSERT INTO n VALUES (3); {ENDLESS}; COMMIT")
     assert "within 5 s" in caught.value.message.split("\n")[0]
     assert caught.value.message.split("\n")[1:4] == ["Undone, or not run:", "  BEGIN", "  INSERT INTO n VALUES (3)"]
-    assert caught.value.hint.startswith("Split what takes so long")
+    assert caught.value.hint.startswith("Split the transaction")
 
 
 def test_a_cell_that_takes_too_long_and_has_no_commit_is_refused_its_rest(numbers, time_flies):
@@ -208,7 +208,7 @@ def test_an_interrupt_while_a_large_answer_is_read(numbers, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr("pipemagic.client.stream.read_response", interrupt)
-        with pytest.raises(InterruptedRequest, match="what was sent has run"):
+        with pytest.raises(InterruptedRequest, match="the request has run"):
             numbers.run("INSERT INTO n VALUES (2)")
     assert count(numbers) == 2
 
@@ -232,7 +232,7 @@ def test_a_service_that_moved_is_found_again(moving, transport):
     moving.run("PRAGMA foreign_keys = OFF")
     transport.down = True
     result = moving.run_cell("INSERT INTO n VALUES (2)")
-    assert result.notes == ("The connection was opened anew (set again: PRAGMA foreign_keys = OFF).",)
+    assert result.notes == ("The connection was reopened (set again: PRAGMA foreign_keys = OFF).",)
     transport.down = True
     assert moving.connection().once(lambda database: database.execute("SELECT 1").rows) == [(1,)]
     assert count(moving) == 2
@@ -249,7 +249,7 @@ def test_a_service_that_moved_in_the_middle_of_a_transaction_is_an_error(moving,
     moving.run("ROLLBACK")
 
 
-def test_a_service_that_cannot_be_found_again_says_so(moving, transport):
+def test_the_error_of_a_service_that_cannot_be_found_again(moving, transport):
     def gone():
         raise ServiceError("the temporary service has ended")
 

@@ -55,7 +55,7 @@ def platform():
     server.close()
 
 
-def test_what_cannot_be_listed_is_what_was_made_here(platform):
+def test_without_lists_the_created_items_are_known(platform):
     assert [location.code for location in platform.locations()] == ["ams", "nrt"]
     assert (list(platform.groups().items), platform.groups().complete) == ([], False)
     platform.create_group("g", "ams")

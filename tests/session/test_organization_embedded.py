@@ -67,7 +67,7 @@ def test_a_group_is_deleted_with_its_databases(platform):
     assert (names(platform.groups()), names(platform.databases()), platform.told) == ([], [], 1)
 
 
-def test_what_somebody_else_deleted_is_a_change_too(platform):
+def test_a_deletion_by_another_client_is_a_change_too(platform):
     with pytest.raises(NotFound, match="could not find database with name nope"):
         platform.delete_database("nope")
     with pytest.raises(NotFound, match="group not found"):
@@ -75,7 +75,7 @@ def test_what_somebody_else_deleted_is_a_change_too(platform):
     assert platform.told == 2
 
 
-def test_what_is_refused_changes_nothing(platform):
+def test_a_refused_statement_changes_nothing(platform):
     with pytest.raises(ServerError, match="invalid group name"):
         platform.create_group("No", "ams")
     assert platform.told == 0
@@ -124,7 +124,7 @@ def test_settings_plan_and_use(platform):
     assert (plan, quotas["rows_read"], quotas["storage_bytes"]) == ("self-hosted", 0, 0)
 
 
-def test_what_lists_tell_besides(platform):
+def test_other_members_of_lists(platform):
     assert platform.closest() in {location.code for location in platform.locations()}
     (group,) = platform.groups().items
     assert group.version
@@ -142,7 +142,7 @@ def test_another_token_in_the_data_folder_is_taken(prepared):
     assert names(prepared.platform.groups()) == ["default"]
 
 
-def test_a_platform_token_that_was_made_anew_is_found(prepared, data):
+def test_a_renewed_platform_token_is_found(prepared, data):
     """Its file is removed and the service started again, as one does when it has become known."""
     first = (data / PLATFORM_TOKEN_FILE).read_text()
     launcher.stop(data)
@@ -152,7 +152,7 @@ def test_a_platform_token_that_was_made_anew_is_found(prepared, data):
     prepared.platform.delete_database("main")
 
 
-def test_a_session_goes_on_after_the_platform_token_was_made_anew(data):
+def test_a_session_continues_after_the_platform_token_was_renewed(data):
     with Session(environ={}) as session:
         session.connect()
         session.run("CREATE TABLE t(a)")

@@ -1,4 +1,4 @@
-"""What a notebook can do about a refusal of the management API: the line to type."""
+"""Hints for refusals of the management API in a notebook."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pipemagic.errors import AuthError, PipemagicError
 from pipemagic.session import Session
 from pipemagic.session.services import Embedded
 
-SHOWN = "; %pipedb groups and %pipedb databases show what there is"
+SHOWN = "; %pipedb groups and %pipedb databases list the existing ones"
 
 
 class Api(ScriptedServer):
@@ -49,22 +49,22 @@ def session(api):
 @pytest.mark.parametrize(
     ("status", "words", "hint"),
     [
-        (400, "group not found", "%pipedb groups lists what there is"),
-        (400, "invalid location: xyz", "%pipedb locations lists what there is"),
+        (400, "group not found", "%pipedb groups lists the existing ones"),
+        (400, "invalid location: xyz", "%pipedb locations lists the existing ones"),
         (400, "Invalid expiration format", "write it as 7d, 1w2d6h or never"),
         (400, "something else", ""),
-        (402, "paid plans only", "the organization's plan does not include this; %pipedb usage shows what it does"),
-        (403, "out of scope", "it takes another role in the organization, or a token that may do more"),
-        (404, "group not found", "%pipedb groups lists what there is"),
-        (404, "could not find database with name x: record not found", "%pipedb databases lists what there is"),
-        (404, "organization not found", "%pipedb organizations lists what there is"),
-        (409, "group already exists", "choose another name, or take what is there with --if-not-exists"),
-        (422, "name not available", "choose another name, or take what is there with --if-not-exists"),
-        (429, "slow down", "nothing of this ran; close connections that are not needed, or try again later"),
-        (500, "oh no", f"parts of what was sent may have been applied{SHOWN}"),
+        (402, "paid plans only", "the organization's plan does not include this; %pipedb usage shows the usage"),
+        (403, "out of scope", "this requires another role in the organization, or a token with more permissions"),
+        (404, "group not found", "%pipedb groups lists the existing ones"),
+        (404, "could not find database with name x: record not found", "%pipedb databases lists the existing ones"),
+        (404, "organization not found", "%pipedb organizations lists the existing ones"),
+        (409, "group already exists", "choose another name, or use the existing one with --if-not-exists"),
+        (422, "name not available", "choose another name, or use the existing one with --if-not-exists"),
+        (429, "slow down", "nothing was run; close connections that are not needed, or try again later"),
+        (500, "oh no", f"parts of the request may have been applied{SHOWN}"),
     ],
 )
-def test_the_hint_says_what_to_type(session, api, status, words, hint):
+def test_the_hint_has_the_line_to_type(session, api, status, words, hint):
     api.refusal = as_json({"error": words}, status)
     with pytest.raises(PipemagicError) as caught:
         session.platform.create_group("edge", "ams")
@@ -93,7 +93,7 @@ def test_the_usual_variable_is_named_where_the_token_came_from_it(api, variable)
         assert caught.value.hint == f"put a valid platform token into the variable {variable}, then {line}"
 
 
-def test_a_sibling_says_its_own_name(session, api):
+def test_a_sibling_sends_its_own_name(session, api):
     session.organization("other")
     api.token = "second-token"
     with pytest.raises(AuthError, match=rf"%pipedb organization other --at {api.url} --token-env API_TOKEN"):
@@ -108,6 +108,6 @@ def test_an_embedded_service_that_does_not_take_its_own_token(monkeypatch, local
             monkeypatch.setattr(embedded.platform, "_find_again", lambda one=one: one)
         with pytest.raises(AuthError) as caught:
             embedded.platform.groups()
-        assert caught.value.hint == "%pipedb stop, then %pipedb connect, starts the service anew"
+        assert caught.value.hint == "%pipedb stop, then %pipedb connect, restarts the service"
     finally:
         embedded.close()

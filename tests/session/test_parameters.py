@@ -26,7 +26,7 @@ def db():
 
 
 def sent(text, values=None):
-    """Give what is sent for one statement: its text, and its arguments as Python values."""
+    """Return the text that is sent for one statement, and its arguments as Python values."""
     (stmt,) = parse_cell(text, values or {}).stmts
     return stmt.sql, {arg.name: decode(arg.value) for arg in stmt.named_args or []}
 
@@ -62,14 +62,17 @@ def test_an_empty_list_is_an_empty_in():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("SELECT\n:ids", r"line 2: :ids holds 3 values \(list\)\na list goes after IN: x IN :ids; .*json.dumps"),
-        ("SELECT max(:ids)", "line 1: :ids holds 3 values"),
-        ("SELECT 1 IN (5, :ids)", "line 1: :ids holds 3 values"),
-        ("SELECT 1 IN (:ids, 5)", "line 1: :ids holds 3 values"),
-        ("SELECT 1 IN :one", r"line 1: :one is one value \(int\), and IN wants a list\nwrite = :one, or IN \(:one\)"),
-        ("SELECT 1 IN :text", r"line 1: :text is one value \(str\), and IN wants a list"),
+        ("SELECT\n:ids", r"line 2: :ids contains 3 values \(list\)\nuse a list after IN: x IN :ids; .*json.dumps"),
+        ("SELECT max(:ids)", "line 1: :ids contains 3 values"),
+        ("SELECT 1 IN (5, :ids)", "line 1: :ids contains 3 values"),
+        ("SELECT 1 IN (:ids, 5)", "line 1: :ids contains 3 values"),
+        (
+            "SELECT 1 IN :one",
+            r"line 1: :one is one value \(int\), and IN requires a list\nwrite = :one, or IN \(:one\)",
+        ),
+        ("SELECT 1 IN :text", r"line 1: :text is one value \(str\), and IN requires a list"),
         ("SELECT 1 IN :deep", r"line 1: parameter :deep\[1\]: a value of type list has no SQL form"),
-        ("SELECT 1 IN :frame", r"line 1: :frame is one value \(DataFrame\), and IN wants a list\na list, tuple"),
+        ("SELECT 1 IN :frame", r"line 1: :frame is one value \(DataFrame\), and IN requires a list\nuse a list, tuple"),
         ("SELECT $1", r"line 1: \$1 has no value: .*\nno variable can have that name: add the key to --params"),
         ("SELECT :map", "line 1: parameter :map: a value of type dict has no SQL form"),
     ],
@@ -90,7 +93,9 @@ def test_a_long_list_goes_as_one_json_text_where_that_is_exact():
 
 
 def test_more_values_than_sqlite_takes_are_refused_if_json_would_change_them():
-    with pytest.raises(ParameterError, match=r"line 1: :x has 40000 values, and a statement takes 32766\nload them"):
+    with pytest.raises(
+        ParameterError, match=r"line 1: :x has 40000 values, and a statement can have 32766 parameters\nload them"
+    ):
         parse_cell("SELECT 1 IN :x", {"x": np.arange(40000.0)})
     assert len(sent("SELECT 1 IN :x", {"x": np.arange(32766.0)})[1]) == 32766
     with pytest.raises(ParameterError, match=r"parameter :x\[2000\]: the integer"):
@@ -135,7 +140,7 @@ def test_values_never_become_text(ids):
         "SELECT a$b FROM t", "SELECT substr(x, 1, 2)",
     ],
 )  # fmt: skip
-def test_what_only_looks_like_a_parameter_is_left_alone(text):
+def test_text_that_looks_like_a_parameter_is_not_changed(text):
     assert sent(text) == (text, {})
 
 
@@ -180,24 +185,24 @@ def test_a_misspelt_column_is_an_error_and_no_text(db):
     ("text", "message"),
     [
         ("SELECT\n{citi}", r"line 2: \{citi\} has no value: no variable or key 'citi'\ndid you mean \{city\}\?"),
-        ("SELECT {number}", r"\{number\} is of type int, and no name"),
+        ("SELECT {number}", r"\{number\} must be a name, not int"),
         ("SELECT {empty}", r"\{empty\} is ''"),
         ("SELECT {nul}", r"\{nul\} is 'a\\x00b'"),
-        ("SELECT {none}", r"\{none\} is of type NoneType, and no name"),
+        ("SELECT {none}", r"\{none\} must be a name, not NoneType"),
         ("SELECT {half}", r"\{half\} is .* not valid Unicode"),
         ("SELECT {nothing}", r"\{nothing\} is an empty list"),
-        ("SELECT {mixed}", r"\{mixed\} holds something of type int where a name belongs"),
-        ("SELECT t.{two}", r"\{two\} holds several names, and a dot goes with one"),
-        ("SELECT {two}.x", r"\{two\} holds several names"),
-        ("SELECT * FROM t{city}", r"\{city\} is joined to what stands beside it"),
-        ("SELECT * FROM {city}s", r"\{city\} is joined"),
-        ("SELECT * FROM {city}{city}", r"\{city\} is joined"),
-        ("SELECT {city.name}", "this brace does not begin a name\nwrite {table}"),
-        ("SELECT {}", "this brace does not begin a name"),
-        ("SELECT {{ city }}", r"this brace does not begin a name \(templates need --jinja\)"),
+        ("SELECT {mixed}", r"\{mixed\} must contain names, not int"),
+        ("SELECT t.{two}", r"\{two\} contains several names, and a dot requires one"),
+        ("SELECT {two}.x", r"\{two\} contains several names"),
+        ("SELECT * FROM t{city}", r"\{city\} must be separated by spaces"),
+        ("SELECT * FROM {city}s", r"\{city\} must be separated by spaces"),
+        ("SELECT * FROM {city}{city}", r"\{city\} must be separated by spaces"),
+        ("SELECT {city.name}", "this brace does not enclose a name\nwrite {table}"),
+        ("SELECT {}", "this brace does not enclose a name"),
+        ("SELECT {{ city }}", r"this brace does not enclose a name \(templates need --jinja\)"),
         ("SELECT {% if x %}", r"this brace .*templates need --jinja"),
-        ("SELECT {city", "this brace does not begin a name"),
-        ("SELECT {", "this brace does not begin a name"),
+        ("SELECT {city", "this brace does not enclose a name"),
+        ("SELECT {", "this brace does not enclose a name"),
     ],
 )
 def test_a_brace_that_means_no_name_is_an_error(text, message):

@@ -43,13 +43,13 @@ def test_an_error_points_into_what_was_written(numbers):
     assert "no such column: nope" in caught.value.message
 
 
-def test_a_server_that_binds_nothing_is_told_from_one_that_does(tmp_path):
+def test_a_server_that_ignores_arguments_is_detected(tmp_path):
     server = SeedServer(tmp_path, with_args=False)
     with Database(server.url, "token") as database:
         session = Session(environ={})
         session.adopt(Connection("main", database, "a test"))
         assert session.run("SELECT 1 AS {name}", {"name": "two words"}).columns.tolist() == ["two words"]
         assert session.run("SELECT 1 IN :none AS i", {"none": []})["i"].tolist() == [0]
-        with pytest.raises(UnsupportedError, match="does not take parameters"):
+        with pytest.raises(UnsupportedError, match="does not support parameters"):
             session.run("SELECT 1 IN :ids", {"ids": [1]})
     server.close()

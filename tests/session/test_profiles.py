@@ -90,7 +90,7 @@ def test_the_users_come_before_the_projects(profiles, project):
         ("[x]\naddress='libsql://a.io'\ndatabase='b'", "both address and database"),
         (
             "[x]\naddress='libsql://a.io'\ntokne-env='b'",
-            "has 'tokne-env', which no profile has\ndid you mean token-env",
+            "has 'tokne-env', which is not a key of profiles\ndid you mean token-env",
         ),
         ("[x]\naddress='libsql://a.io'\ntimeout='long'", "timeout is a number of seconds"),
         ("[x]\naddress='libsql://a.io'\ntimeout=-1", "timeout is a number of seconds"),
@@ -103,8 +103,8 @@ def test_the_users_come_before_the_projects(profiles, project):
         ("[x]\naddress=' '", "address is a text"),
         ("[x]\naddress='libsql://a.io'\ntoken-env='\t'", "token-env is a text"),
         ("[x]\naddress='libsql://a.io'\nread-only=true\nread_only=false", "has read_only twice"),
-        ("[x]\ndatabase='d'\nkeep-alive='long'", "'long' is not a length of time"),
-        ("[x]\ndatabase='d'\nkeep-alive=true", "keep-alive is a length of time"),
+        ("[x]\ndatabase='d'\nkeep-alive='long'", "'long' is not a duration"),
+        ("[x]\ndatabase='d'\nkeep-alive=true", "keep-alive is a duration"),
         ("[x]\ndatabase='d'\nread-only='yes'", "read-only is true or false"),
         ("[x]\ndatabase='d'\nread-only=0", "read-only is true or false"),
         ("[x]\naddress='libsql://a.io'\nkeyring=1", "keyring is true, false or a service of the keyring"),
@@ -114,7 +114,7 @@ def test_the_users_come_before_the_projects(profiles, project):
         ("x = 3", "is not a table"),
     ],
 )
-def test_what_is_wrong_with_a_profile_is_said_when_it_is_used(profiles, text, said):
+def test_errors_of_a_profile_are_raised_when_it_is_used(profiles, text, said):
     write(profiles, text + "\n[good]\ndatabase='d'\n" if text[0] == "[" else "good.database='d'\n" + text)
     with pytest.raises(SessionError) as caught:
         profiles.get("x")
@@ -132,7 +132,7 @@ def test_what_is_wrong_with_a_profile_is_said_when_it_is_used(profiles, text, sa
 )  # fmt: skip
 def test_a_literal_token_is_refused_and_not_repeated(profiles, line):
     write(profiles, f"[x]\n{line}\n")
-    with pytest.raises(SessionError, match="holds a token") as caught:
+    with pytest.raises(SessionError, match="contains a token") as caught:
         profiles.get("x")
     assert TOKEN[:12] not in str(caught.value)
     assert "hunter2" not in str(caught.value)
@@ -151,19 +151,19 @@ def test_a_file_that_is_no_toml(profiles):
 @pytest.mark.parametrize("text", ["x = " + "[" * 5000, "x = 1" + "0" * 5000])
 def test_a_file_that_breaks_the_reader_of_toml(profiles, text):
     write(profiles, text)
-    with pytest.raises(SessionError, match="too long or deep"):
+    with pytest.raises(SessionError, match="too long or too deep"):
         profiles.names()
 
 
 @pytest.mark.skipif(os.name != "posix", reason="has no such files")
-def test_what_is_there_and_no_file_is_not_waited_for(profiles, project):
+def test_a_path_that_is_not_a_file_is_not_waited_for(profiles, project):
     (project / "pyproject.toml").symlink_to("/dev/zero")
-    with pytest.raises(SessionError, match=r"pyproject\.toml is no file"):
+    with pytest.raises(SessionError, match=r"pyproject\.toml is not a file"):
         profiles.names()
     (project / "pyproject.toml").unlink()
     profiles.path.parent.mkdir()
     os.mkfifo(profiles.path)
-    with pytest.raises(SessionError, match=r"connections\.toml is no file"):
+    with pytest.raises(SessionError, match=r"connections\.toml is not a file"):
         profiles.names()
 
 
@@ -263,7 +263,7 @@ def test_connecting_by_a_profile(session, profiles, sqld_database):
                     "read-only = true\nkeep-alive = '2m'\n")  # fmt: skip
     connection = session.connect("mine")
     assert connection.read_only
-    assert connection.keeping.seconds == 120
+    assert connection.keep_alive_thread.seconds == 120
     assert (connection.name, session.current) == ("mine", "mine")
     assert connection.database.transport.timeout == 7
     assert session.run("SELECT 1 AS a")["a"].tolist() == [1]
@@ -294,7 +294,7 @@ def test_a_profile_of_a_database_of_the_organization(local_service, profiles):
     with Session(environ={}, profiles=profiles, default=lambda: "own") as session:
         assert session.run("SELECT count(*) AS n FROM here")["n"].tolist() == [0]
         assert session.current == "own"
-        with pytest.raises(SessionError, match="a token belongs to an address"):
+        with pytest.raises(SessionError, match="a token is for an address"):
             session.connect("own", name="z", token_env="MINE")
 
 
@@ -302,7 +302,7 @@ def test_the_default_is_used_where_nothing_is_connected(session, profiles, sqld_
     write(profiles, f"[mine]\naddress = '{sqld_database.url}'\ntoken-env = 'MINE'\n")
     told = []
     with Session(
-        environ={"MINE": sqld_database.token}, profiles=profiles, default=lambda: "mine", tell=told.append
+        environ={"MINE": sqld_database.token}, profiles=profiles, default=lambda: "mine", notify=told.append
     ) as one:
         assert one.run("SELECT 1 AS a")["a"].tolist() == [1]
         one.run("SELECT 1")

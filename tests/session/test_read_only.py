@@ -34,7 +34,7 @@ def test_cells_read_as_ever(reading):
     assert reading.run("PRAGMA table_info(n)")["name"].tolist() == ["i"]
 
 
-def test_no_cell_writes_and_the_error_says_where(reading):
+def test_no_cell_writes_and_the_error_has_the_position(reading):
     with pytest.raises(ReadOnlyError) as caught:
         reading.run("SELECT 1;\n\nWITH x AS (SELECT 1) DELETE FROM n WHERE i = 1")
     assert str(caught.value) == (
@@ -54,7 +54,7 @@ def test_no_transaction_blocks_writers(reading):
         reading.run("BEGIN IMMEDIATE")
     assert str(caught.value) == (
         "line 1: BEGIN IMMEDIATE blocks other writers, and main is connected read-only; nothing was sent\n"
-        "write BEGIN, which blocks nobody"
+        "use BEGIN, which blocks no writers"
     )
     with pytest.raises(ReadOnlyError), reading.transaction("EXCLUSIVE"):
         pass
@@ -70,7 +70,7 @@ def test_no_transaction_blocks_writers(reading):
         assert len(connection.database.batch([text])) == 1
 
 
-def test_nothing_beside_the_cells_writes_either(reading):
+def test_no_other_request_of_the_session_writes(reading):
     connection = reading.connection()
     for write in (
         lambda database: database.execute("DELETE FROM n"),
@@ -95,7 +95,7 @@ def test_it_stays_read_only_when_the_stream_is_opened_again(reading):
 
 
 def test_the_servers_agree_that_what_is_let_through_reads(timed, sqld_database):
-    """What a server calls writing is among what is refused; transactions it may call so, and they change nothing."""
+    """Statements that a server describes as writing are refused, except for transactions, which change nothing."""
     from pipemagic.client.database import Database
 
     timed.run("CREATE TABLE t (a)")

@@ -26,14 +26,14 @@ def lose(session, clock):
     return caught.value
 
 
-def test_the_undone_statements_run_again_with_the_values_of_then(numbers, clock):
+def test_the_undone_statements_are_rerun_with_their_earlier_values(numbers, clock):
     values = {"i": 2, "v": "té's"}
     numbers.run("BEGIN")
     numbers.run("INSERT INTO n VALUES (:i, :v)", values)
     values["v"] = "of now"
     numbers.run("UPDATE n SET v = v || :v WHERE i = 1", {"v": b"\x00"})
     error = lose(numbers, clock)
-    assert "%pipedb retry runs what was undone again" in error.hint
+    assert "%pipedb retry reruns the undone statements" in error.hint
     connection = numbers.connection()
     assert [one.text for one in connection.to_retry().statements] == [
         "INSERT INTO n VALUES (:i, :v)",
@@ -41,7 +41,7 @@ def test_the_undone_statements_run_again_with_the_values_of_then(numbers, clock)
     ]
     assert [outcome.affected_row_count for outcome in connection.retry().outcomes] == [1, 1]
     assert rows(numbers) == [(1, "one\0"), (2, "té's")]
-    with pytest.raises(SessionError, match="nothing to run again"):
+    with pytest.raises(SessionError, match="nothing to rerun"):
         connection.retry()
 
 
@@ -74,7 +74,7 @@ def test_after_going_on_there_is_nothing_to_retry(numbers, clock, ends):
     numbers.run("BEGIN; INSERT INTO n VALUES (2, 'two')")
     lose(numbers, clock)
     numbers.run(ends)
-    with pytest.raises(SessionError, match="there is nothing to run again on main"):
+    with pytest.raises(SessionError, match="nothing to rerun on main"):
         numbers.connection().to_retry()
 
 
@@ -92,7 +92,7 @@ def test_savepoints_run_again_as_they_were(numbers, clock):
 def test_a_transaction_without_statements_is_nothing_to_retry(numbers, clock):
     numbers.run("BEGIN")
     lose(numbers, clock)
-    with pytest.raises(SessionError, match="held no statement"):
+    with pytest.raises(SessionError, match="contains no statement"):
         numbers.connection().retry()
 
 
@@ -103,14 +103,14 @@ def interrupt(request):
 def test_an_unknown_commit_is_never_run_again(numbers, transport, monkeypatch):
     numbers.run("BEGIN; INSERT INTO n VALUES (2, 'two')")
     lose_answer(numbers, transport, monkeypatch, "INSERT INTO n VALUES (3, 'three'); COMMIT")
-    with pytest.raises(SessionError, match="not run again, since it is not known whether it was committed"):
+    with pytest.raises(SessionError, match="not rerun, because it is not known whether it was committed"):
         numbers.connection().retry()
     assert [i for i, _ in rows(numbers)] == [1, 2, 3]
 
 
 def test_an_unknown_write_outside_a_transaction_is_never_run_again(numbers, transport, monkeypatch):
     lose_answer(numbers, transport, monkeypatch, "INSERT INTO n VALUES (3, 'three')", UnknownOutcome)
-    with pytest.raises(SessionError, match="not run again, since it is not known whether it was applied"):
+    with pytest.raises(SessionError, match="not rerun, because it is not known whether it was applied"):
         numbers.connection().retry()
 
 
@@ -118,7 +118,7 @@ def test_a_commit_before_another_begin_is_in_doubt(numbers, transport, monkeypat
     numbers.run("BEGIN; INSERT INTO n VALUES (2, 'two')")
     error = lose_answer(numbers, transport, monkeypatch, "COMMIT; BEGIN; INSERT INTO n VALUES (3, 'three')")
     assert "Undone" not in error.message  # the first one was committed
-    with pytest.raises(SessionError, match="not run again"):
+    with pytest.raises(SessionError, match="not rerun"):
         numbers.connection().retry()
     numbers.run("ROLLBACK")
     assert [i for i, _ in rows(numbers)] == [1, 2]  # what the second one did is not seen, and will never be
@@ -141,7 +141,7 @@ def test_a_transaction_that_its_own_statement_rolled_back_lists_what_is_undone(n
     with pytest.raises(StatementError) as caught:
         numbers.run("INSERT INTO n VALUES (3, 'three'); INSERT OR ROLLBACK INTO n VALUES (1, 'again')")
     assert caught.value.message.endswith(
-        "The database rolled back the whole transaction, with what earlier cells did in it.\n"
+        "The database rolled back the whole transaction, including the statements of earlier cells.\n"
         "Undone:\n  BEGIN\n  INSERT INTO n VALUES (2, 'two')\n  INSERT INTO n VALUES (3, 'three')"
     )
     assert "%pipedb retry" in caught.value.hint
@@ -151,9 +151,9 @@ def test_a_transaction_that_its_own_statement_rolled_back_lists_what_is_undone(n
     assert [i for i, _ in rows(numbers)] == [1, 2, 3]
 
 
-def test_what_cannot_run_in_a_batch_is_refused_with_its_name(numbers, clock):
+def test_statements_that_cannot_run_in_a_batch_are_refused_by_name(numbers, clock):
     numbers.run("BEGIN")
     numbers.connection().held.extend([numbers.connection().held[0]] * 2)  # no server lets it come to this
     lose(numbers, clock)
-    with pytest.raises(SessionError, match="not run again, since BEGIN cannot run inside one transaction"):
+    with pytest.raises(SessionError, match="not rerun, because BEGIN cannot run inside one transaction"):
         numbers.connection().retry()

@@ -1,4 +1,4 @@
-"""The cache of a schema: never waited for, read again when it has to be, quiet once it is closed."""
+"""The schema cache: read in the background, updated by DDL, silent once closed."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from scripted_server import ScriptedServer, as_json, entry, error_entry, good
 from pipemagic import sql
 from pipemagic.client.database import Database
 from pipemagic.errors import StatementError
-from pipemagic.explore.shapes import Shape, declared
+from pipemagic.explore.schema import Relation, Schema
 from pipemagic.hrana.stream import Tx
 from pipemagic.session import Connection, Session
 from pipemagic.session.schema_cache import CHECK_EVERY, SchemaCache
 
 
 class Server:
-    """What a cache asks, with a gate that holds the answers back."""
+    """The server of a cache, with a gate that delays the responses."""
 
     def __init__(self):
-        self.version, self.shapes, self.reads, self.checks = 1, [Shape("city")], 0, 0
+        self.version, self.relations, self.reads, self.checks = 1, (Relation("city"),), 0, 0
         self.gate = threading.Event()
         self.gate.set()
 
@@ -32,7 +32,7 @@ class Server:
                 return None
         self.reads += 1
         assert self.gate.wait(30)
-        return self.version, list(self.shapes)
+        return Schema(self.version, self.relations)
 
 
 def started(clock):
@@ -44,25 +44,25 @@ def started(clock):
 
 
 def names(cache):
-    return sorted(shape.name for shape in cache.tables)
+    return sorted(relation.name for relation in cache.tables)
 
 
-def follow(cache, text, transaction=Tx.NONE):
-    cache.follow(sql.split(text), transaction)
+def run(cache, text, transaction=Tx.NONE):
+    cache.update(sql.split(text), transaction)
     assert cache.ready.wait(30)
 
 
-def test_nothing_is_asked_before_the_start(clock):
+def test_no_request_is_sent_before_the_start(clock):
     server = Server()
     cache = SchemaCache(server.read, clock)
-    cache.follow(sql.split("CREATE TABLE t (a)"), Tx.NONE)
+    cache.update(sql.split("CREATE TABLE t (a)"), Tx.NONE)
     assert (server.reads, names(cache)) == (0, ["t"])
 
 
-def test_the_old_names_stay_while_new_ones_are_read(clock):
+def test_the_cache_keeps_the_old_schema_until_the_new_one_is_read(clock):
     server, cache = started(clock)
     server.gate.clear()
-    server.version, server.shapes = 2, [Shape("town")]
+    server.version, server.relations = 2, (Relation("town"),)
     cache.refresh()
     cache.refresh()
     cache.refresh()
@@ -70,38 +70,38 @@ def test_the_old_names_stay_while_new_ones_are_read(clock):
     server.gate.set()
     assert cache.ready.wait(30)
     assert names(cache) == ["town"]
-    assert server.reads <= 3  # the first one, one under way, and one for all requests meanwhile
+    assert server.reads <= 3  # the first one, the running one, and one for all refreshes meanwhile
 
 
-def test_the_version_is_compared_now_and_then(clock):
+def test_the_version_is_checked_at_intervals(clock):
     server, cache = started(clock)
-    follow(cache, "SELECT 1")
+    run(cache, "SELECT 1")
     assert (server.reads, server.checks) == (1, 0)
     clock.advance(CHECK_EVERY)
-    follow(cache, "SELECT 1")
+    run(cache, "SELECT 1")
     assert (server.reads, server.checks) == (1, 1)
     clock.advance(CHECK_EVERY)
-    server.version, server.shapes = 2, [Shape("town")]
-    follow(cache, "SELECT 1")
+    server.version, server.relations = 2, (Relation("town"),)
+    run(cache, "SELECT 1")
     assert (server.reads, server.checks, names(cache)) == (2, 2, ["town"])
 
 
-def test_own_changes_count_before_the_answer(clock):
+def test_ddl_is_applied_before_the_next_read(clock):
     _, cache = started(clock)
-    follow(cache, "BEGIN; CREATE TABLE t (a); DROP TABLE city", Tx.OPEN)
+    run(cache, "BEGIN; CREATE TABLE t (a); DROP TABLE city", Tx.OPEN)
     assert names(cache) == ["t"]
-    follow(cache, "ROLLBACK")
+    run(cache, "ROLLBACK")
     assert names(cache) == ["city"]
-    follow(cache, "CREATE TEMP TABLE x (a)")
+    run(cache, "CREATE TEMP TABLE x (a)")
     assert names(cache) == ["city", "x"]
     cache.forget_temporary()
     assert names(cache) == ["city"]
 
 
-def test_a_closed_cache_asks_and_takes_in_nothing(clock):
+def test_a_closed_cache_reads_nothing_and_ignores_responses(clock):
     server, cache = started(clock)
     server.gate.clear()
-    server.version, server.shapes = 2, [Shape("town")]
+    server.version, server.relations = 2, (Relation("town"),)
     cache.refresh()
     cache.close()
     server.gate.set()
@@ -112,7 +112,7 @@ def test_a_closed_cache_asks_and_takes_in_nothing(clock):
     assert server.reads == reads
 
 
-def test_a_failure_keeps_what_is_known(clock):
+def test_an_error_keeps_the_cached_schema(clock):
     server, cache = started(clock)
     server.read = None
     cache._read = lambda known: 1 / 0
@@ -121,17 +121,19 @@ def test_a_failure_keeps_what_is_known(clock):
     assert names(cache) == ["city"]
 
 
-def test_statements_that_declare():
-    made = declared('CREATE TABLE IF NOT EXISTS main."we""ird" (a INTEGER DEFAULT (1, 2), [b c], CHECK (a > 0))')
-    assert made.shape == Shape('we"ird', "table", ("a", "b c"))
-    assert declared("CREATE TEMPORARY VIEW v AS SELECT 1").temporary
-    assert declared("DROP TABLE IF EXISTS t").shape is None
-    for text in ("CREATE", "DROP", "CREATE TABLE", "SELECT 1", "", "CREATE INDEX i ON t (a)"):
-        assert declared(text) is None
+def test_altered_tables_of_an_open_transaction(clock):
+    _, cache = started(clock)
+    run(cache, "BEGIN; ALTER TABLE city ADD name TEXT; ALTER TABLE city RENAME TO town", Tx.OPEN)
+    assert [(relation.name, relation.typed) for relation in cache.tables] == [("town", (("name", "TEXT"),))]
+    assert cache.is_private("town")
+    run(cache, "CREATE TEMP TABLE x (a); ALTER TABLE x RENAME a TO b; ROLLBACK")
+    assert {relation.name: relation.column_names for relation in cache.tables} == {"city": (), "x": ("b",)}
+    run(cache, "DROP TABLE x")
+    assert names(cache) == ["city"]
 
 
 @pytest.mark.parametrize("text", ["SELECT * FROM citty", "SELECT name FROM city AS a, city AS b"])
-def test_the_error_of_a_statement_waits_a_moment_only_for_tables(waits, text):
+def test_an_error_message_waits_only_briefly_for_the_schema(waits, text):
     answered = threading.Event()
 
     def answer(call):
@@ -158,5 +160,5 @@ def test_the_error_of_a_statement_waits_a_moment_only_for_tables(waits, text):
 
 
 def good_entries(call):
-    """The entries for what is asked behind the first request."""
+    """The entries for the requests after the first one."""
     return [entry(request) for request in call.json["requests"][1:]]

@@ -16,7 +16,7 @@ from pipemagic.session.connection import RunOptions
 ATOMIC = RunOptions(atomic=True)
 
 
-@pytest.fixture(params=["silent", "told"])
+@pytest.fixture(params=["silent", "error"])
 def server(tmp_path, clock, request):
     """A server that keeps the 5 s of a transaction, in each of two manners."""
     server = SeedServer(tmp_path, clock, limit=request.param)
@@ -60,7 +60,7 @@ def test_several_statements_stop_at_the_first_error(numbers):
 
 
 def test_a_transaction_over_cells(numbers):
-    assert numbers.connection().begin("IMMEDIATE").open_line.startswith("Transaction open, no statement so far")
+    assert numbers.connection().begin("IMMEDIATE").open_line.startswith("Transaction open, no statements so far")
     assert numbers.run_cell("INSERT INTO n VALUES (2, 'two')").open_line.startswith("Transaction open, 1 statement")
     assert numbers.connection().commit() == 1
     numbers.run("BEGIN; DELETE FROM n WHERE true")
@@ -144,7 +144,7 @@ def test_an_idle_connection_is_opened_again_with_its_settings(numbers, clock):
     clock.advance(11)
     result = numbers.run_cell("PRAGMA foreign_keys")
     assert result.frame.iloc[:, 0].tolist() == [1]
-    assert result.notes == ("The connection was opened anew (set again: PRAGMA foreign_keys = ON).",)
+    assert result.notes == ("The connection was reopened (set again: PRAGMA foreign_keys = ON).",)
 
 
 def test_a_lost_answer_is_never_sent_again(numbers, server):
@@ -159,8 +159,8 @@ def test_a_lost_answer_is_never_sent_again(numbers, server):
 
 
 def test_a_state_that_never_changes_proves_nothing(numbers):
-    """This server always says 1: an interrupt must not take that for a proof."""
-    assert numbers.connection().database.state is None
+    """This server always sends the index 1, which is no proof after an interrupt."""
+    assert numbers.connection().database.replication.reliable_index is None
 
 
 def test_an_error_without_a_code_and_a_hostile_text(numbers, server):

@@ -44,12 +44,12 @@ def test_a_baton_that_expired_earlier_than_ours_opens_a_stream_without_a_word(nu
     assert batons(serverless)[-3:] == ["baton-1", None, "baton-2"]
 
 
-def test_temporary_tables_of_an_expired_baton_are_said_to_be_gone(numbers, serverless, clock):
+def test_the_loss_of_temporary_tables_with_an_expired_baton_is_reported(numbers, serverless, clock):
     serverless.idle_limit = 1.0
     numbers.run("CREATE TEMP TABLE kept (a)")
     clock.advance(2)
     result = numbers.run_cell("INSERT INTO n VALUES (2)")
-    assert result.notes == ("The connection was opened anew (temporary tables are gone).",)
+    assert result.notes == ("The connection was reopened (temporary tables are gone).",)
 
 
 @pytest.mark.parametrize("happening", ["restart", "expiry"])
@@ -72,7 +72,7 @@ def test_settings_are_set_again_after_a_restart(numbers, serverless):
     numbers.run("CREATE TABLE child (i REFERENCES n); PRAGMA foreign_keys = OFF")
     serverless.restart()
     result = numbers.run_cell("INSERT INTO child VALUES (99)")
-    assert result.notes == ("The connection was opened anew (set again: PRAGMA foreign_keys = OFF).",)
+    assert result.notes == ("The connection was reopened (set again: PRAGMA foreign_keys = OFF).",)
 
 
 def test_a_large_result_comes_by_cursor(numbers, serverless, service):
@@ -85,10 +85,10 @@ def test_a_large_result_comes_by_cursor(numbers, serverless, service):
     assert count(numbers) == 2
 
 
-def test_what_a_keep_alive_says_where_nothing_is_kept(numbers):
+def test_the_state_of_a_keep_alive_without_a_stream(numbers):
     numbers.connection().keep_alive(60)
     numbers.run("SELECT 1")
-    assert numbers.connection().keeping.check() is False
+    assert numbers.connection().keep_alive_thread.check() is False
 
 
 def test_a_stream_that_ends_within_a_transaction_loses_it_also_where_a_statement_failed(numbers, serverless):
@@ -103,7 +103,7 @@ def test_a_stream_that_ends_within_a_transaction_loses_it_also_where_a_statement
     assert count(numbers) == 1
 
 
-def test_a_statement_that_ends_its_transaction_says_so(numbers):
+def test_the_error_of_a_statement_that_ends_its_transaction(numbers):
     numbers.run("BEGIN; INSERT INTO n VALUES (2)")
     with pytest.raises(StatementError, match="UNIQUE constraint failed"):
         numbers.run("INSERT OR ROLLBACK INTO n VALUES (1)")

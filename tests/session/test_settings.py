@@ -9,7 +9,7 @@ from pipemagic.sql import split
 def after(script):
     settings = Settings()
     for statement in split(script):
-        settings.follow(statement)
+        settings.update(statement)
     return settings
 
 
@@ -31,8 +31,8 @@ def test_settings_of_the_connection_are_kept_for_replay(script, replayed):
     assert list(after(script).pragmas.values()) == replayed
 
 
-def test_the_line_says_what_is_set_again_and_what_is_gone():
+def test_the_line_reports_restored_settings_and_lost_tables():
     assert after("CREATE TABLE t (a)").note() == ""
     assert after("PRAGMA foreign_keys = OFF; CREATE TEMP TABLE t (a)").note() == (
-        "The connection was opened anew (set again: PRAGMA foreign_keys = OFF; temporary tables are gone)."
+        "The connection was reopened (set again: PRAGMA foreign_keys = OFF; temporary tables are gone)."
     )

@@ -60,7 +60,7 @@ def test_a_statement_reads_from_what_was_saved(saved, text, using, expected):
     assert rows(sent(saved, text, *using)) == expected
 
 
-def test_where_the_with_goes(saved):
+def test_the_position_of_the_with(saved):
     top = '"top" AS (SELECT i FROM n WHERE i > :least)'
     for text, expected in {
         "EXPLAIN QUERY PLAN SELECT * FROM top": f"EXPLAIN QUERY PLAN WITH {top} SELECT * FROM top",
@@ -89,15 +89,23 @@ def test_only_the_statements_that_name_it_get_it(saved):
     [
         ("SELECT 1", ["top"], "--with top: no statement of the cell reads from top"),
         ("PRAGMA table_info(top)", ["top"], "no statement of the cell reads from top"),
-        ("SELECT * FROM tpo", ["tpo"], r"there is no saved 'tpo'\ndid you mean top\?"),
-        ("SELECT * FROM x", ["x"], "there is no saved 'x'\n%%sql --save NAME"),
-        ("WITH top AS (SELECT 1) SELECT * FROM top", ["top"], "the WITH of the statement has a top of its own"),
-        ("WITH n AS (SELECT 1 AS i) SELECT * FROM n, top", ["top"], "the saved top reads a table n, and would"),
-        ("SELECT * FROM of_flights, flights", ["of_flights", "flights"], "the saved of_flights reads a table flights"),
-        ("WITH n AS (SELECT 1 AS i) SELECT * FROM n, both", ["both"], "the saved both reads a table n"),
+        ("SELECT * FROM tpo", ["tpo"], r"there is no saved SELECT 'tpo'\ndid you mean top\?"),
+        ("SELECT * FROM x", ["x"], "there is no saved SELECT 'x'\n%%sql --save NAME"),
+        ("WITH top AS (SELECT 1) SELECT * FROM top", ["top"], "the WITH of the statement defines top"),
+        (
+            "WITH n AS (SELECT 1 AS i) SELECT * FROM n, top",
+            ["top"],
+            "the saved SELECT top reads a table n, which the WITH would replace",
+        ),
+        (
+            "SELECT * FROM of_flights, flights",
+            ["of_flights", "flights"],
+            "the saved SELECT of_flights reads a table flights",
+        ),
+        ("WITH n AS (SELECT 1 AS i) SELECT * FROM n, both", ["both"], "the saved SELECT both reads a table n"),
     ],
 )
-def test_what_would_read_something_else_is_refused(saved, text, using, message):
+def test_snippets_that_would_read_another_table_are_refused(saved, text, using, message):
     with pytest.raises(SessionError, match=message):
         sent(saved, text, *using)
 
@@ -105,18 +113,18 @@ def test_what_would_read_something_else_is_refused(saved, text, using, message):
 @pytest.mark.parametrize(
     ("name", "text", "uses", "message"),
     [
-        ("two words", "SELECT 1", (), "'two words' is no name for a table"),
-        ("x", "SELECT 1; SELECT 2", (), "--save x: a cell with one SELECT is saved"),
-        ("x", "WITH a AS (SELECT 1) DELETE FROM n", (), "a cell with one SELECT"),
-        ("x", "EXPLAIN SELECT 1", (), "a cell with one SELECT"),
-        ("x", "-- nothing", (), "a cell with one SELECT"),
-        ("n", "SELECT i FROM N", (), "--save n: it reads a table of that name"),
-        ("top", "SELECT * FROM both", ("both",), r"--save top: it would stand on itself \(top on both on top\)"),
-        ("TOP", "SELECT * FROM top", ("top",), r"--save TOP: it would stand on itself \(TOP on top\)"),
-        ("x", "SELECT * FROM y", ("y",), "there is no saved 'y'"),
+        ("two words", "SELECT 1", (), "'two words' is not a valid name for a table"),
+        ("x", "SELECT 1; SELECT 2", (), "--save x: the cell must consist of one SELECT"),
+        ("x", "WITH a AS (SELECT 1) DELETE FROM n", (), "the cell must consist of one SELECT"),
+        ("x", "EXPLAIN SELECT 1", (), "the cell must consist of one SELECT"),
+        ("x", "-- nothing", (), "the cell must consist of one SELECT"),
+        ("n", "SELECT i FROM N", (), "--save n: the SELECT reads a table of that name"),
+        ("top", "SELECT * FROM both", ("both",), r"--save top: it would use itself \(top on both on top\)"),
+        ("TOP", "SELECT * FROM top", ("top",), r"--save TOP: it would use itself \(TOP on top\)"),
+        ("x", "SELECT * FROM y", ("y",), "there is no saved SELECT 'y'"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_saved(saved, name, text, uses, message):
+def test_invalid_snippets_are_refused(saved, name, text, uses, message):
     with pytest.raises(SessionError, match=message):
         saved.save(Snippet(name, text, uses))
 
@@ -145,7 +153,7 @@ def test_an_error_inside_a_saved_select_is_shown_in_it(session: Session):
     with pytest.raises(StatementError) as caught:
         session.run_cell(session.read("SELECT 1;\nSELECT * FROM top WHERE i = :i", {"i": 1}, using=["top"]))
     assert "no such column: nope" in caught.value.message
-    assert "statement 2 of 2, the saved top, line 2:\n    nope\n    ^" in caught.value.message
+    assert "statement 2 of 2, the saved SELECT top, line 2:\n    nope\n    ^" in caught.value.message
     text = "SELECT 1 FROM n;\nSELECT i FROM\n  (SELECT 5 AS nope) AS top, nada"
     with pytest.raises(StatementError) as caught:
         session.run_cell(session.read(text, using=["top"]))

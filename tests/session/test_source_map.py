@@ -21,19 +21,19 @@ def test_every_character_has_a_position_in_what_was_written():
 
 
 def test_a_segment_of_another_text_keeps_its_own_positions():
-    top = Source("SELECT 1\nFROM t", "the saved top")
+    top = Source("SELECT 1\nFROM t", "the saved SELECT top")
     made = whole(Source("SELECT 2"), 0, "SELECT 2").edited(
         [Edit(0, 0, (Segment("(", top, 0, False), Segment(top.text, top, 0)))]
     )
     assert made.text == "(SELECT 1\nFROM tSELECT 2"
-    assert made.position(11).where == "the saved top, line 2"
+    assert made.position(11).where == "the saved SELECT top, line 2"
     again = made.edited([Edit(10, 14, "from")])  # within the segment
     assert again.position(15) == made.position(15)
     assert again.position(11).offset == 9
 
 
 @given(st.text("ab\n", max_size=30), st.lists(st.integers(0, 30), max_size=6), st.text("xy", max_size=4))
-def test_what_is_not_edited_is_found_where_it_was(text, cuts, new):
+def test_unedited_text_keeps_its_position(text, cuts, new):
     cuts = sorted(cut for cut in cuts if cut <= len(text))
     edits = [Edit(start, end, new) for start, end in zip(cuts[::2], cuts[1::2], strict=False)]
     made = whole(Source(text), 0, text).edited(edits)

@@ -1,4 +1,4 @@
-"""The cause of a syntax error, on three servers that say different things about it."""
+"""The cause of a syntax error, on three servers with different messages."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def failure(session, text: str) -> list[str]:
         ("SELECT (CASE WHEN x THEN 2) FROM a", "line 1: CASE without END", "CASE"),
     ],
 )
-def test_what_has_no_end_is_named_with_its_line(tables, text, message, shown):
+def test_unterminated_tokens_are_named_with_their_line(tables, text, message, shown):
     lines = failure(tables, text)
     assert lines[0] == message
     drawn, caret = lines[1:3]
@@ -74,7 +74,7 @@ def test_the_line_stands_once(tables):
         "SELECT sum(x + * 2) FROM a",
     ],
 )
-def test_nothing_is_said_that_is_not_certain(tables, text):
+def test_uncertain_causes_are_not_reported(tables, text):
     message = failure(tables, text)[0]
     assert "un" not in message.replace("unexpected", "")
     assert "END" not in message

@@ -76,7 +76,7 @@ def test_a_connection_that_is_closed_meanwhile_ends_after_its_cell(session):
     assert (list(session.connections), session.current) == (["other"], None)
 
 
-def test_a_cell_on_a_connection_that_was_closed_says_so(session):
+def test_a_cell_on_a_closed_connection_is_an_error(session):
     connection = session.connection()
     session.close("main")
     with pytest.raises(SessionError, match="the connection main was closed\n%pipedb connect main"):
@@ -84,7 +84,7 @@ def test_a_cell_on_a_connection_that_was_closed_says_so(session):
 
 
 def test_a_connection_that_is_closed_while_it_is_asked_is_not_opened_again(session):
-    """Nobody would close what it opens."""
+    """The connections that it opens would stay open."""
     connection = session.connection("other")
     asked = []
 
@@ -154,13 +154,13 @@ def test_organizations_are_chosen_while_others_ask(session):
     assert list(session.connections) == ["main"]
 
 
-def test_nothing_that_a_thread_still_asks_for_starts_a_service_after_the_end(session):
+def test_requests_of_other_threads_start_no_service_after_the_end(session):
     session.shut_down()
     launcher.stop()
     for ask in (lambda: session.platform, session.connect, lambda: session.connect(temporary=True)):
         with pytest.raises(SessionError, match="the session was shut down") as caught:
             ask()
-        assert caught.value.hint == "%load_ext pipemagic begins another, whose panels are opened anew"
+        assert caught.value.hint == "%load_ext pipemagic starts another; open its panels again"
     assert session.organization_in_use is None
     assert launcher.find() is None
 

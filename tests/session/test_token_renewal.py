@@ -23,7 +23,7 @@ def test_connecting_again_with_a_new_token_keeps_the_open_transaction(timed, mak
     timed.run("CREATE TABLE t(a)")
     timed.run("BEGIN; INSERT INTO t VALUES (1)")
     timed.connections["main"].database.renew_token(expired)  # as if its time had come
-    with pytest.raises(AuthError, match="connect again as before: an open transaction goes on"):
+    with pytest.raises(AuthError, match="connect again: an open transaction stays open"):
         timed.run("INSERT INTO t VALUES (2)")
     assert timed.connection().transaction is Tx.OPEN
     timed.adopt(Connection("main", make_database(), "a test"))

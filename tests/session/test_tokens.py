@@ -83,7 +83,7 @@ def test_a_file(session, sqld_database, file):
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o610])
 def test_a_file_that_others_may_open_is_refused(session, sqld_database, file, mode):
     file.chmod(mode)
-    with pytest.raises(SessionError, match="open to others") as caught:
+    with pytest.raises(SessionError, match="accessible to other users") as caught:
         session.connect(sqld_database.url, token_file=str(file))
     assert caught.value.hint == f"chmod 600 {file}"
     assert sqld_database.token[:16] not in str(caught.value)
@@ -95,20 +95,20 @@ def test_a_link_is_followed_to_the_file_that_counts(file, tmp_path, sqld_databas
     link.symlink_to(file)
     assert read_token_file(link) == sqld_database.token
     file.chmod(0o644)
-    with pytest.raises(SessionError, match="open to others"):
+    with pytest.raises(SessionError, match="accessible to other users"):
         read_token_file(link)
 
 
 @posix
 @pytest.mark.skipif(os.name == "posix" and os.getuid() != 0, reason="only root can give a file away")
-def test_a_file_or_a_link_of_somebody_else_is_refused(file, tmp_path):
+def test_a_file_or_a_link_of_another_user_is_refused(file, tmp_path):
     link = tmp_path / "link"
     link.symlink_to(file)
     os.chown(link, 12345, 12345, follow_symlinks=False)
-    with pytest.raises(SessionError, match="belongs to somebody else"):
+    with pytest.raises(SessionError, match="belongs to another user"):
         read_token_file(link)
     os.chown(file, 12345, 12345)
-    with pytest.raises(SessionError, match="belongs to somebody else"):
+    with pytest.raises(SessionError, match="belongs to another user"):
         read_token_file(file)
 
 
@@ -117,7 +117,7 @@ def test_a_file_or_a_link_of_somebody_else_is_refused(file, tmp_path):
     [(b"", "is empty"), (b" \n\n", "is empty"), (b"one\ntwo\n", "more than a token"), (b"x" * 70000, "more than"),
      (b"one two", "more than"), ("tökén".encode(), "more than"), (b"\xff\xfe", "more than")],
 )  # fmt: skip
-def test_what_is_no_token_is_refused_and_not_repeated(tmp_path, data, said):
+def test_an_invalid_token_is_refused_and_not_repeated(tmp_path, data, said):
     path = tmp_path / "token"
     path.write_bytes(data)
     path.chmod(0o600)
@@ -127,12 +127,12 @@ def test_what_is_no_token_is_refused_and_not_repeated(tmp_path, data, said):
 
 
 @posix
-def test_nothing_is_waited_for_where_a_file_should_be(tmp_path):
+def test_a_named_pipe_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "pipe", 0o600)
     for path in (tmp_path / "pipe", tmp_path / "link"):
         if path.name == "link":
             path.symlink_to("pipe")
-        with pytest.raises(SessionError, match="is no file"):
+        with pytest.raises(SessionError, match="is not a file"):
             read_token_file(path)
 
 
@@ -151,7 +151,7 @@ def test_a_file_of_a_windows_editor(tmp_path):
     assert str(read_token_file(path)) == "abcdefgh"
 
 
-def test_what_is_no_file(tmp_path):
+def test_paths_that_are_not_files(tmp_path):
     with pytest.raises(SessionError, match="cannot be read: No such file"):
         read_token_file(tmp_path / "nothing")
     with pytest.raises(SessionError, match="token file"):
@@ -170,8 +170,8 @@ def test_the_keyring(session, sqld_database, ring):
         session.connect(sqld_database.url, keyring="work")
 
 
-def test_a_keyring_without_the_token_says_how_it_gets_there(session, sqld_database, ring):
-    with pytest.raises(SessionError, match="holds no token for") as caught:
+def test_the_error_of_a_missing_keyring_entry_has_the_command_that_stores_it(session, sqld_database, ring):
+    with pytest.raises(SessionError, match="contains no token for") as caught:
         session.connect(sqld_database.url, keyring=True)
     assert f"pipemagic auth store libsql://{entry_of(sqld_database)}" in caught.value.hint
 
@@ -185,7 +185,7 @@ def test_a_token_that_is_asked_for_is_remembered_once_it_was_right(tmp_path, sql
         session.connect(sqld_database.url, remember=True)
         assert ring.kept == {("pipemagic", entry_of(sqld_database)): sqld_database.token}
         session.close()
-        session.connect(sqld_database.url, remember=True)  # nobody is asked
+        session.connect(sqld_database.url, remember=True)  # no request is sent
         assert works(session)
 
 
@@ -221,7 +221,7 @@ def test_a_file_backend_of_another_package_works_too(tmp_path, session, sqld_dat
 # -- the order
 
 
-def test_what_is_said_comes_before_the_usual_variables(tmp_path, sqld_database, file, ring):
+def test_a_named_source_precedes_the_default_variables(tmp_path, sqld_database, file, ring):
     environ = {"PIPEMAGIC_CONFIG": str(tmp_path), "PIPEMAGIC_TOKEN": "wrong", "MINE": sqld_database.token}
     ring.kept["pipemagic", entry_of(sqld_database)] = sqld_database.token
     with Session(environ=environ) as session:
@@ -230,5 +230,5 @@ def test_what_is_said_comes_before_the_usual_variables(tmp_path, sqld_database, 
             assert works(session)
         with pytest.raises(AuthError):
             session.connect(sqld_database.url)
-        with pytest.raises(SessionError, match="one place only"):
+        with pytest.raises(SessionError, match="more than one source"):
             session.connect(sqld_database.url, token_env="MINE", keyring=True)

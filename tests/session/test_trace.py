@@ -1,4 +1,4 @@
-"""The record of what cells say to their servers: bounded, sorted into streams, in words and pictures."""
+"""Traces of cells: bounded, grouped by stream, as text and pictures."""
 
 import threading
 from itertools import pairwise
@@ -8,7 +8,7 @@ import pytest
 
 from pipemagic.client.address import parse_address
 from pipemagic.client.secrets import Token
-from pipemagic.client.trace_format import format_json, format_size, outline
+from pipemagic.client.trace_format import format_json, outline
 from pipemagic.client.tracing import RequestOrigin, Tally, TracedRequest
 from pipemagic.session import interrupts
 from pipemagic.session.stream_timeline import TraceEvent, timelines
@@ -70,12 +70,12 @@ def test_a_transaction_and_its_window():
         request(1.05, sent="b", received="c", transaction=False),
     )
     assert lines[1] == "0.000 s  a request of an earlier cell opens the stream; a transaction is open, for at most 5 s"
-    assert lines[-2] == "1.050 s  request 1; the transaction is over"
+    assert lines[-2] == "1.050 s  request 1; the transaction has ended"
     assert lines[-1] == "open; expires 10 s after the last response"
 
 
 def test_a_stream_expires_after_ten_seconds():
-    assert lines_of(request(0.0, received="a"), now=10.5)[-1] == "expired: nothing was asked for 10 s"
+    assert lines_of(request(0.0, received="a"), now=10.5)[-1] == "expired: no request for 10 s"
     assert lines_of(request(0.0, received="a"), now=9.5)[-1] == "open; expires 10 s after the last response"
 
 
@@ -90,7 +90,7 @@ def test_a_refused_baton_means_that_the_stream_had_expired():
 
 
 def test_without_an_answer_the_stream_is_lost():
-    assert lines_of(request(0.0, received="a"), request(1.0, sent="a", status=None))[-1].startswith("lost: no whole")
+    assert lines_of(request(0.0, received="a"), request(1.0, sent="a", status=None))[-1].startswith("lost: ")
 
 
 @pytest.mark.parametrize("stable", [False, True])
@@ -146,7 +146,7 @@ def test_the_token_of_the_connection_is_removed_whatever_it_looks_like():
     assert "abcdefgh12" not in str(trace_of(request(0.0, sql="SELECT 'abcdefgh12'")))
 
 
-def test_what_was_left_out_of_a_large_body_is_counted_once():
+def test_omitted_items_of_a_large_body_are_counted_once():
     large = request(0.0)
     large.received = outline({"rows": [["x" * 500]] * 20_000, "list": list(range(100))})
     text = str(trace_of(large))
@@ -162,13 +162,6 @@ def test_json_takes_a_line_where_it_fits():
         format_json({"a": ["x" * 60, "y" * 60]})
         == '{\n  "a": [\n    "' + "x" * 60 + '",\n    "' + "y" * 60 + '"\n  ]\n}'
     )
-
-
-@pytest.mark.parametrize(
-    ("count", "words"), [(0, "0 B"), (999, "999 B"), (1234, "1.23 KB"), (5_000_000_000, "5,000 MB")]
-)
-def test_sizes_in_words(count, words):
-    assert format_size(count) == words
 
 
 class Transport:
@@ -188,7 +181,7 @@ def test_the_last_cell_is_the_last_that_made_requests():
     transport.observer.exchanged(request(0.2, sent="2", received="3"))  # of a panel, between cells
     assert len(recorder.last) == 2
     assert len(recorder.trace(only="other")) == 0
-    assert str(RequestRecorder().last) == "No cell has sent anything yet."
+    assert str(RequestRecorder().last) == "No cell has sent a request yet."
 
 
 def test_a_background_thread_has_no_cell():

@@ -1,4 +1,4 @@
-"""Whether a transaction is open is what the server says, whatever ended it, and never the first word of a cell."""
+"""The state of a transaction is that of the server, whatever ended it, and not derived from the cell's first word."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_a_session_transaction(numbers):
     assert ids(numbers) == [1, 2]
 
 
-def test_a_session_transaction_that_is_lost_says_so_and_leaves_nothing_to_settle(timed, clock):
+def test_a_lost_session_transaction_is_raised_and_acknowledged(timed, clock):
     timed.run("CREATE TABLE n (i)")
     late = numbers_too_late(timed, clock)
     with pytest.raises(TransactionLost, match=r"within 5 s(.|\n)*Undone:\n  BEGIN IMMEDIATE\n  INSERT INTO n VALUES"):
@@ -171,6 +171,6 @@ def on_a_full_disk(disk):
 
 
 def test_a_long_list_of_statements_is_cut():
-    assert listing(["BEGIN", "x " * 60]) == f"  BEGIN\n  {'x ' * 34}x..."
+    assert listing(["BEGIN", "x " * 60]) == f"  BEGIN\n  {'x ' * 35}x…"
     assert listing(["s"] * 6).count("\n") == 5
     assert listing(["s"] * 7).endswith("\n  and 2 more")

@@ -1,4 +1,4 @@
-"""The file of a project may be a stranger's: no token goes where only that file says, and no request."""
+"""Trust in a project's file: no token and no request goes to an address that only this file names."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def project(tmp_path, text):
         ("address = 'https://\u0430pple.example.io'", "\\u0430pple"),  # a Cyrillic letter
     ],
 )
-def test_nothing_is_sent_before_the_user_said_so(session, sent, asked, tmp_path, text, named):
+def test_nothing_is_sent_before_the_user_trusts_the_route(session, sent, asked, tmp_path, text, named):
     project(tmp_path, text)
     for options in ({}, {"token_env": "OTHER"}, {"token": "given"}):
         if options and "database" in text:
@@ -85,7 +85,7 @@ def test_nothing_is_sent_before_the_user_said_so(session, sent, asked, tmp_path,
     assert (sent, asked) == ([], [])
 
 
-def test_what_is_trusted_is_one_address_with_one_place_of_a_token(session, profiles, sent, tmp_path):
+def test_trust_is_for_one_address_with_one_token_source(session, profiles, sent, tmp_path):
     project(tmp_path, f"address = '{EVIL}'\ntoken-env = 'OTHER'")
     assert str(profiles.trust("x")) == "https://evil.example.io (token: variable OTHER)"
     profiles.trust("x")
@@ -107,7 +107,7 @@ def test_what_is_trusted_is_one_address_with_one_place_of_a_token(session, profi
     assert sent == []
 
 
-def test_what_the_users_own_file_says_is_trusted(session, profiles, sent, tmp_path):
+def test_the_users_own_file_is_trusted(session, profiles, sent, tmp_path):
     profiles.path.write_text(f"[mine]\naddress = '{EVIL}'\ntoken-env = 'OTHER'\n[bad]\naddress = 'nothing'\n")
     project(tmp_path, f"address = '{EVIL}'\ntoken-env = 'AWS_SECRET'")
     with pytest.raises(SessionError, match="nothing was sent"):
@@ -117,7 +117,7 @@ def test_what_the_users_own_file_says_is_trusted(session, profiles, sent, tmp_pa
         with pytest.raises(ConnectError):
             session.connect(name)
     assert {host for host, _ in sent} == {"evil.example.io"}
-    with pytest.raises(SessionError, match="needs no word of trust"):
+    with pytest.raises(SessionError, match="needs no trust"):
         profiles.trust("mine")
     with pytest.raises(SessionError, match="there is no profile"):
         profiles.trust("nothing")

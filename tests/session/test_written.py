@@ -1,4 +1,4 @@
-"""Who listens is told which connection may have other rows now: after what wrote, and when a transaction ended."""
+"""The signal for connections whose rows may have changed, after writes and at the end of transactions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pipemagic.session.cell import parse_cell
 
 
 class Listener:
-    """Notes the connections that it is told of, and the threads that told."""
+    """Records the connections that are signalled, and the threads."""
 
     def __init__(self):
         self.told, self.threads = [], set()
@@ -35,7 +35,7 @@ def listener(session):
     return made
 
 
-def test_what_may_have_written_is_told_once_for_a_cell(session, listener):
+def test_the_signal_is_sent_once_for_a_cell_that_may_have_written(session, listener):
     session.run("INSERT INTO n VALUES (1); INSERT INTO n VALUES (2); SELECT * FROM n")
     assert listener.told == ["main"]
     assert listener.threads == {threading.current_thread()}
@@ -45,7 +45,7 @@ def test_what_may_have_written_is_told_once_for_a_cell(session, listener):
 
 
 @pytest.mark.parametrize("reads", ["SELECT * FROM n", "VALUES (1)", "WITH x AS (SELECT 1) SELECT 2"])
-def test_what_only_reads_is_not_told(session, listener, reads):
+def test_no_signal_is_sent_for_reads(session, listener, reads):
     session.run(reads)
     assert listener.count() == 0
 
@@ -59,8 +59,8 @@ def test_a_cell_that_failed_may_have_written(session, listener):
     assert listener.count() == 0
 
 
-@pytest.mark.parametrize("end", ["commit", "rollback", "give_up", "close"])
-def test_the_end_of_a_transaction_is_told(session, listener, end):
+@pytest.mark.parametrize("end", ["commit", "rollback", "abandon_transaction", "close"])
+def test_the_end_of_a_transaction_is_signalled(session, listener, end):
     connection = session.connection()
     connection.begin()
     session.run("SELECT * FROM n")
@@ -71,14 +71,14 @@ def test_the_end_of_a_transaction_is_told(session, listener, end):
     assert listener.count() == 0
 
 
-def test_nothing_is_to_be_asked_where_a_connection_or_its_service_is_gone(session, listener):
+def test_a_closed_connection_or_an_ended_service_is_not_asked(session, listener):
     session.run("BEGIN")
     listener.count()
     session.close("main")
     assert listener.count() == 0
 
 
-def test_a_transaction_that_was_lost_is_told(timed, clock):
+def test_the_error_of_a_lost_transaction(timed, clock):
     timed.run("CREATE TABLE n (i)")
     listener = Listener()
     timed.run("BEGIN; INSERT INTO n VALUES (1)")
@@ -91,7 +91,7 @@ def test_a_transaction_that_was_lost_is_told(timed, clock):
     assert listener.count() == 1
 
 
-def test_who_is_gone_is_not_told_and_costs_nothing(session, listener):
+def test_a_collected_receiver_is_removed(session, listener):
     kept = Listener()
     session.written.connect(kept.hear)
     session.run("INSERT INTO n VALUES (1)")
@@ -103,7 +103,7 @@ def test_who_is_gone_is_not_told_and_costs_nothing(session, listener):
     assert session.written.receivers
 
 
-def test_nobody_is_told_when_nobody_listens(session, monkeypatch):
+def test_without_receivers_nothing_is_sent(session, monkeypatch):
     def told(*_):
         raise AssertionError("nobody listens")
 
@@ -111,7 +111,7 @@ def test_nobody_is_told_when_nobody_listens(session, monkeypatch):
     session.connection().run(parse_cell("CREATE TABLE m (i)"))
 
 
-def test_who_listens_is_not_led_to_ask_a_service_that_stops(local_service):
+def test_listeners_do_not_ask_a_stopping_service(local_service):
     listener = Listener()
     with Session() as session:
         session.connect()

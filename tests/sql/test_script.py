@@ -340,7 +340,7 @@ def test_a_quoted_name_is_that_name(name):
 
 
 @pytest.mark.parametrize("name", ["", "a\0b"])
-def test_what_cannot_be_a_name_is_refused(name):
+def test_invalid_names_are_refused(name):
     with pytest.raises(ValueError, match="cannot be a name in SQL"):
         sql.quote(name)
 
@@ -375,7 +375,7 @@ def test_the_time_is_linear_in_the_number_of_names():
     ("CREATE TRIGGER x AFTER INSERT ON t BEGIN SELECT 1;", False),
     ("CREATE TRIGGER x AFTER INSERT ON t BEGIN SELECT 1; END;", True), ('SELECT "a;', False), ("SELECT [a;", False),
 ])  # fmt: skip
-def test_whether_a_statement_is_complete(text, complete):
+def test_complete_and_incomplete_statements(text, complete):
     assert sql.is_complete(text) is complete
 
 

@@ -1,4 +1,4 @@
-"""What a statement does, from its text."""
+"""Properties of statements, from their text."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from pipemagic.sql import parse
         ("BEGIN", "BEGIN", False),
     ],
 )
-def test_what_a_statement_does(text, verb, rows):
+def test_properties_of_statements(text, verb, rows):
     statement = parse(text)
     assert statement.verb == verb
     assert statement.returns_rows is rows

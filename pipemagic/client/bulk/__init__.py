@@ -1,4 +1,4 @@
-"""Loading DataFrames into tables, and copying tables between databases."""
+"""Load DataFrames into tables, and copy tables between databases."""
 
 PREFIX = "_pipemagic_load_"
-"""The beginning of the names of staging tables, which no list of tables shows."""
+"""The prefix of the names of staging tables, which lists of tables omit."""

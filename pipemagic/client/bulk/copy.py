@@ -1,7 +1,7 @@
 """Copy a table from one database to another: all rows or none, every value unchanged.
 
 A cursor reads the rows from one snapshot of the source. They are inserted into a staging table on the target, as when a
-frame is loaded, and one short transaction at the end moves them into the table. A new table has the definition and the
+frame is loaded, and one short transaction at the end moves them into the table. A new table gets the definition and the
 indexes of the source.
 """
 
@@ -9,10 +9,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from pipemagic.client.bulk.load import Batches, nothing_changed, remove_leftovers, send, staged, switch
-from pipemagic.client.bulk.load_plan import LoadPlan, changed_row, check_name, definition, differences, writable
+from pipemagic.client.bulk.load_plan import (
+    IfExists,
+    LoadPlan,
+    changed_row,
+    check_name,
+    definition,
+    differences,
+    writable,
+)
 from pipemagic.client.bulk.schema_objects import (
     SchemaSnapshot,
     Table,
@@ -22,6 +29,7 @@ from pipemagic.client.bulk.schema_objects import (
     inspect_table,
     rows,
 )
+from pipemagic.client.result import Executor
 from pipemagic.errors import LoadError, StatementError
 from pipemagic.frames.columnar import ColumnarRows, RowsBuilder
 from pipemagic.frames.columns import ColumnChunk, concat
@@ -29,18 +37,15 @@ from pipemagic.hrana.faults import RESPONSE_TOO_LARGE
 from pipemagic.sql import quote
 from pipemagic.sql.type_affinity import affinity
 
-if TYPE_CHECKING:
-    from pipemagic.client.database import Database, IfExists
-
 _MOST = 900
-"""Columns beyond which infinite numbers cannot be copied: their query would be too long an expression."""
+"""The most columns with which infinite numbers can be copied: the query would become too long."""
 
-_TOGETHER = 100  # conditions in one pair of parentheses: SQLite limits how deep an expression may be
+_TOGETHER = 100  # conditions in one pair of parentheses: SQLite limits the depth of expressions
 
 
 def copy(
-    source: Database,
-    target: Database,
+    source: Executor,
+    target: Executor,
     table: str,
     new: str | None = None,
     *,
@@ -49,32 +54,31 @@ def copy(
 ) -> int:
     """Copy a table, or the rows of a view, to another database; return the number of rows.
 
-    ``new`` is its name there. ``if_exists`` says what to do with a table of that name: ``fail``, ``append``, or
-    ``replace`` it by one like that of the source; the triggers and views on it stay. The triggers of the source are not
-    copied. ``progress`` is called with the number of rows copied so far. LoadError, and nothing changed, for what
-    cannot be done exactly and atomically.
+    ``new`` is its name there. ``if_exists`` is what to do with a table of that name: ``fail``, ``append``, or
+    ``replace`` it by one like that of the source; the triggers and views on it are kept. The triggers of the source are
+    not copied. ``progress`` is called with the number of rows copied so far. Raise LoadError, with nothing changed, for
+    a copy that cannot be exact and atomic.
     """
     new = new or table
     check_name(new)
-    target.check_writable("copy")
     with nothing_changed("before the rows were read"):
         found = inspect_table(source, table)
         if found is None:
             raise LoadError(f"there is no table {table} to copy; nothing was changed")
         if source.url == target.url and found.name.lower() == new.lower():
-            raise LoadError(f"{table} cannot be copied onto itself", hint="give the copy another name")
+            raise LoadError(f"{table} cannot be copied onto itself", hint="choose another name for the copy")
         names, types = _columns(source, found)
         plan, kinds = _plan(source, target, found, new, names, types, if_exists)
         remove_leftovers(target)
     with staged(target, plan) as staging:
-        with nothing_changed("while the rows came"):
+        with nothing_changed("while rows were received"):
             total = _fill(source, target, found.name, names, plan, kinds, staging, progress)
         switch(target, plan, staging, total)
     return total
 
 
-def _columns(source: Database, found: Table) -> tuple[list[str], list[str]]:
-    """Return the names and declared types of the columns that are copied: all but generated ones."""
+def _columns(source: Executor, found: Table) -> tuple[list[str], list[str]]:
+    """Return the names and declared types of the columns to copy: all but generated ones."""
     if found.is_ordinary:
         columns = [column for column in found.columns.values() if not column.generated]
         return [column.name for column in columns], [column.declared for column in columns]
@@ -84,9 +88,9 @@ def _columns(source: Database, found: Table) -> tuple[list[str], list[str]]:
 
 
 def _plan(
-    source: Database, target: Database, found: Table, new: str, names: list[str], types: list[str], if_exists: IfExists
+    source: Executor, target: Executor, found: Table, new: str, names: list[str], types: list[str], if_exists: IfExists
 ) -> tuple[LoadPlan, list[str]]:
-    """Return the plan, and the affinities that could change a value ('' where none can)."""
+    """Return the plan, and for each column the affinity that could change a value ('' if it cannot)."""
     there = inspect_table(target, new)
     if there is not None and there.kind != "table":
         raise LoadError(f"{there.name} is a {there.kind}, not a table", hint="choose another name")
@@ -122,8 +126,8 @@ def _append(there: Table, names: list[str]) -> tuple[LoadPlan, list[str]]:
     return plan, [affinity(column.declared) for column in columns]
 
 
-def _indexes(source: Database, target: Database, found: Table, new: str) -> tuple[str, ...]:
-    """Return the indexes of the source for the new table; one whose name is taken gets the table's as a prefix."""
+def _indexes(source: Executor, target: Executor, found: Table, new: str) -> tuple[str, ...]:
+    """Return the indexes of the source for the new table, with the table's name as a prefix if a name is taken."""
     own = rows(
         source,
         "SELECT name, sql FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL AND lower(tbl_name) = lower(?) "
@@ -149,10 +153,10 @@ def _free(name: str, table: str, taken: set[str]) -> str:
 
 
 def _fill(
-    source: Database, target: Database, table: str, names: Sequence[str], plan: LoadPlan, kinds: Sequence[str],
+    source: Executor, target: Executor, table: str, names: Sequence[str], plan: LoadPlan, kinds: Sequence[str],
     staging: str, progress: Callable[[int], None] | None,
 ) -> int:  # fmt: skip
-    """Send the rows as they arrive; return their number. One thread does both, so that an interrupt reaches it."""
+    """Send rows as they arrive and return their number. One thread does both, so that interrupts reach it."""
     sent, batches = 0, Batches(target, staging, plan.names)
 
     def send_all(rows: ColumnarRows) -> None:
@@ -168,7 +172,7 @@ def _fill(
                 progress(sent)
 
     try:
-        with nothing_changed("while the rows came"), source.cursor(_query(table, names)) as cursor:
+        with nothing_changed("while rows were received"), source.cursor(_query(table, names)) as cursor:
             waiting = RowsBuilder(cursor.cols)
             for some in cursor:
                 waiting.add(some)
@@ -185,7 +189,7 @@ def _fill(
 
 
 def _query(table: str, names: Sequence[str]) -> str:
-    """Return the query for all rows, with the signs of infinite numbers, which some servers do not send, at the end."""
+    """Return the query for all rows; its last column has the signs of infinite numbers, which some servers omit."""
     quoted = [quote(name) for name in names]
     listed = ", ".join(quoted)
     if len(names) > _MOST:
@@ -199,7 +203,7 @@ def _query(table: str, names: Sequence[str]) -> str:
 
 
 def _check(start: int, columns: Sequence[ColumnChunk], plan: LoadPlan, kinds: Sequence[str]) -> None:
-    """Refuse values that the target's types would change."""
+    """Raise LoadError for values that the target's types would change."""
     for (name, declared), kind, column in zip(plan.types, kinds, columns, strict=True):
         if (row := changed_row(column, kind)) is not None:
             (value,) = column.cut(row, row + 1).items()
@@ -210,7 +214,7 @@ def _check(start: int, columns: Sequence[ColumnChunk], plan: LoadPlan, kinds: Se
 
 
 def _with_signs(columns: list[ColumnChunk]) -> list[ColumnChunk]:
-    """Return the columns but the last one, which has the signs of infinite numbers, a letter for each column."""
+    """Return the columns without the last one, which has the signs of infinite numbers, a letter for each column."""
     *columns, signs = columns
     if not any(column.lacks_sign for column in columns):
         return columns
@@ -223,6 +227,6 @@ def _with_sign(column: ColumnChunk, at: int, letters: Sequence[object]) -> Colum
     for row, value in enumerate(column.items()):
         if value is not None and value != value:
             if not isinstance(sign := letters[row], str):
-                raise LoadError("an infinite number came without its sign; nothing was changed")
+                raise LoadError("an infinite number was received without its sign; nothing was changed")
             values[row] = math.inf if sign[at] == "+" else -math.inf
     return column._replace(values=values)

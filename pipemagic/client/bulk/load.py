@@ -1,8 +1,8 @@
-"""Write a DataFrame into a table: all rows or none, in as many requests as it takes.
+"""Load a DataFrame into a table: all rows or none, in several requests.
 
-A transaction may last 5 s, which is too short for large frames. So the rows are inserted into a staging table in small
-statements, each a transaction of its own, and one short transaction at the end moves them into the table. Until then
-the table does not change. The rows of a statement are records in one argument, which is the fastest form over this
+The limit of 5 s for a transaction is too short for large frames. So the rows are inserted into a staging table in small
+statements, each in its own transaction, and one short transaction at the end moves them into the table. Until then
+the table does not change. The rows of a statement are records in one argument, which is the fastest form with this
 protocol and exact (`pipemagic.frames.encoder`).
 """
 
@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from pipemagic.client.batch_runner import run
 from pipemagic.client.bulk import PREFIX
-from pipemagic.client.bulk.load_plan import LoadPlan, check_unique, plan_load
+from pipemagic.client.bulk.load_plan import IfExists, LoadPlan, check_unique, plan_load
+from pipemagic.client.result import Executor
 from pipemagic.errors import (
     InterruptedRequest,
     LoadError,
@@ -41,34 +42,32 @@ from pipemagic.sql import quote
 if TYPE_CHECKING:
     import pandas as pd
 
-    from pipemagic.client.database import Database, IfExists
-
 Progress: TypeAlias = Callable[[int, int], None]
-"""Called after each request with the number of rows sent so far and the number of all rows."""
+"""Called after each request with the number of rows sent and the total."""
 
 SAMPLED = 50_000
-"""Rows from which on the time of adding them to a table is measured first."""
+"""The smallest number of rows for which the time to add them to a table is measured first."""
 
 SHARE = 0.8
-"""The share of the time of a transaction that adding the rows may take."""
+"""The share of a transaction's time limit that adding the rows may take."""
 
 OLD = 6 * 3600
-"""Seconds after which the staging table of any process is removed."""
+"""Age in seconds at which the staging table of any process is removed."""
 
 AIM = 2_000_000
-"""Bytes of a batch: large enough for speed, and other writers never wait long."""
+"""Bytes of a batch: large enough for speed, and small enough for other writers."""
 
 LIMIT = 4_500_000
-"""Bytes that a batch may have at most: a value of sqld may have 5 000 000."""
+"""The most bytes of a batch: a value in sqld may have 5 000 000."""
 
 ARGUMENTS = 9_000
-"""Arguments of one statement, where each value is one; SQLite takes 32 766."""
+"""Arguments of one statement with an argument for each value; SQLite takes 32 766."""
 
 FIRST = 1_000
-"""Rows of the first batch, when their size is not known yet."""
+"""Rows of the first batch, before their size is known."""
 
 GROWTH = 4
-"""The most rows of a batch, as a multiple of those before it: one small row must not decide."""
+"""The largest growth of a batch over the previous one, which may have had unusually small rows."""
 
 _NAME = re.compile(PREFIX + r"([0-9a-f]{8})_([0-9a-f]{8})\Z")
 
@@ -77,19 +76,19 @@ _left: set[str] = set()
 
 
 class Load:
-    """A frame that fits the table that it is written into. Nothing is changed before `run`.
+    """A checked frame and the plan to load it. Nothing is changed before `run`.
 
-    ``plan.types`` has the declared type of each column in the table as it will be.
+    ``plan.types`` has the declared type of each column in the resulting table.
     """
 
-    def __init__(self, database: Database, columns: Sequence[Column], total: int, plan: LoadPlan) -> None:
+    def __init__(self, database: Executor, columns: Sequence[Column], total: int, plan: LoadPlan) -> None:
         self.plan = plan
         self.total = total
         self._database, self._columns = database, columns
 
     @property
     def unexpected_types(self) -> list[tuple[str, str]]:
-        """The columns of a new table whose declared types follow from their values, not from their dtypes."""
+        """The columns of a new table whose declared types are derived from their values, not from their dtypes."""
         if self.plan.into or self.plan.keeps:
             return []
         planned = zip(self._columns, self.plan.types, strict=True)
@@ -102,8 +101,8 @@ class Load:
     def run(self, progress: Progress | None = None) -> int:
         """Write all rows or none; return their number.
 
-        An error or an interrupt leaves the table as it was. Raises LoadError; UnknownOutcome only if the server cannot
-        be asked about the outcome.
+        An error or an interrupt leaves the table unchanged. Raise LoadError; UnknownOutcome only if the server cannot
+        be asked for the outcome.
         """
         with nothing_changed("before the rows were sent"):
             remove_leftovers(self._database)
@@ -117,7 +116,7 @@ class Load:
 
 
 def prepare(
-    database: Database,
+    database: Executor,
     frame: pd.DataFrame,
     table: str,
     *,
@@ -125,13 +124,13 @@ def prepare(
     keys: Sequence[str] = (),
     types: Mapping[str, str] | None = None,
 ) -> Load:
-    """Inspect a frame and a table, and plan how the frame is written into it.
+    """Inspect a frame and a table, and plan the load.
 
-    ``if_exists`` says what to do with a table of that name: ``fail``, ``append`` to it, ``replace`` it, or ``upsert``:
-    rows whose ``keys`` are there already change those, the others are added. The declared types of a new table, and
-    what is refused, are those of `pipemagic.frames.from_pandas`, but for the ``types`` given for some columns; a named
-    index is written too. A table that is replaced keeps its definition if the frame has its columns, and in any case
-    its indexes and triggers and the views on it. LoadError for what cannot be done exactly and atomically.
+    ``if_exists`` is what to do with a table of that name: ``fail``, ``append`` to it, ``replace`` it, or ``upsert``:
+    rows whose ``keys`` exist update those rows, the others are added. The declared types of a new table, and
+    unsupported values, are those of `pipemagic.frames.from_pandas`, except for the ``types`` given for some columns; a
+    named index is written, too. A replaced table keeps its definition if the frame has its columns, and in any case its
+    indexes and triggers and the views on it. Raise LoadError for a load that cannot be exact and atomic.
     """
     with nothing_changed("before the rows were sent"):
         columns = from_frame(frame)
@@ -140,11 +139,11 @@ def prepare(
 
 
 @contextmanager
-def staged(database: Database, plan: LoadPlan) -> Iterator[str]:
-    """Create a staging table and yield its name; if the block fails the table is removed."""
+def staged(database: Executor, plan: LoadPlan) -> Iterator[str]:
+    """Create a staging table and yield its name; remove the table if the block fails."""
     staging = new_name()
     try:
-        _create(database, plan, staging)  # inside: its response may be lost
+        _create(database, plan, staging)  # inside the block: its response may be lost
         yield staging
     except BaseException as error:
         if not drop(database, staging) and isinstance(error, PipemagicError):
@@ -153,20 +152,20 @@ def staged(database: Database, plan: LoadPlan) -> Iterator[str]:
         raise
 
 
-def _create(database: Database, plan: LoadPlan, staging: str) -> None:
+def _create(database: Executor, plan: LoadPlan, staging: str) -> None:
     try:
         with nothing_changed("before the rows were sent"):
             database.execute(plan.create(staging))
-    except StatementError as error:  # users named another table, and a random name would change the output
+    except StatementError as error:  # the user named another table, and a random name would change the output
         raise LoadError(f"{error.message.replace(staging, plan.table)}; nothing was changed", hint=error.hint) from None
 
 
 def _fill(
-    database: Database, batches: Iterator[Batch], total: int, plan: LoadPlan, staging: str, progress: Progress | None
+    database: Executor, batches: Iterator[Batch], total: int, plan: LoadPlan, staging: str, progress: Progress | None
 ) -> None:
-    """Send all rows; another thread prepares the next batch meanwhile.
+    """Send all rows, while another thread prepares the next batch.
 
-    The batches are sent by the calling thread, which an interrupt reaches.
+    The calling thread sends the batches, since interrupts reach it.
     """
     sent = 0
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="pipemagic-load") as writer:
@@ -180,7 +179,7 @@ def _fill(
         raise LoadError(f"{total} rows were sent and {sent} arrived; nothing was changed")
 
 
-def send(database: Database, batch: Batch, plan: LoadPlan, staging: str) -> int:
+def send(database: Executor, batch: Batch, plan: LoadPlan, staging: str) -> int:
     """Send one batch; return the number of rows that arrived."""
     try:
         with nothing_changed("while the rows were sent"):
@@ -192,7 +191,7 @@ def send(database: Database, batch: Batch, plan: LoadPlan, staging: str) -> int:
 
 @contextmanager
 def nothing_changed(when: str) -> Iterator[None]:
-    """Raise the error for a lost response, or an interrupt, while nothing but a staging table may have changed."""
+    """Convert a lost response or an interrupt in the block to LoadError: only a staging table may have changed."""
     try:
         yield
     except (InterruptedRequest, KeyboardInterrupt):  # in a request, or between two of them
@@ -201,8 +200,8 @@ def nothing_changed(when: str) -> Iterator[None]:
         raise LoadError(f"{error.message.partition(';')[0]}; nothing was changed") from None
 
 
-def switch(database: Database, plan: LoadPlan, staging: str, total: int) -> None:
-    """Move the staged rows into the table, in one transaction; LoadError, and nothing changed, if that fails."""
+def switch(database: Executor, plan: LoadPlan, staging: str, total: int) -> None:
+    """Move the staged rows into the table in one transaction; raise LoadError, with nothing changed, if that fails."""
     if plan.keys:
         with nothing_changed("before the rows were added"):
             check_unique(database, staging, plan.keys)
@@ -227,8 +226,8 @@ def switch(database: Database, plan: LoadPlan, staging: str, total: int) -> None
         raise plan.explain(done.error)
 
 
-def _try_out(database: Database, plan: LoadPlan, staging: str, total: int) -> None:
-    """Add a tenth of the rows, with indexes and triggers, and roll back; LoadError if all rows would take too long."""
+def _try_out(database: Executor, plan: LoadPlan, staging: str, total: int) -> None:
+    """Add a tenth of the rows, with indexes and triggers, and roll back; LoadError if all would take too long."""
     with nothing_changed("before the rows were added"), database.open_stream() as stream:
         start = time.monotonic()
         run(stream, [Stmt("SELECT 1")])
@@ -254,8 +253,8 @@ def _too_long(plan: LoadPlan) -> LoadError:
     )
 
 
-def _was_switched(database: Database, staging: str, error: UnknownOutcome) -> bool:
-    """Return True if a switch whose response was lost has run: it removes the staging table, or did not run at all.
+def _was_switched(database: Executor, staging: str, error: UnknownOutcome) -> bool:
+    """Return True if a switch whose response was lost has run, which removed the staging table.
 
     Dropping that table waits for a switch that is still running, and then fails.
     """
@@ -278,10 +277,10 @@ def new_name() -> str:
     return f"{PREFIX}{int(time.time()):08x}_{secrets.token_hex(4)}"
 
 
-def remove_leftovers(database: Database, *, older_than: float = OLD) -> list[str]:
+def remove_leftovers(database: Executor, *, older_than: float = OLD) -> list[str]:
     """Drop the staging tables of this process that are left, and those older than some seconds; return their names.
 
-    One that cannot be dropped stays.
+    Tables that cannot be dropped are left.
     """
     names = database.execute(
         f"SELECT name FROM sqlite_master WHERE type = 'table' AND name GLOB '{PREFIX}*' ORDER BY name"
@@ -296,18 +295,18 @@ def remove_leftovers(database: Database, *, older_than: float = OLD) -> list[str
     return gone
 
 
-def drop(database: Database, name: str) -> bool:
-    """Drop a staging table of this process; return False for one that the next load has to drop."""
+def drop(database: Executor, name: str) -> bool:
+    """Drop a staging table of this process; return False if the next load has to drop it."""
     try:
         database.execute(f"DROP TABLE IF EXISTS {quote(name)}")
-    except (PipemagicError, KeyboardInterrupt):  # the caller raises the error that led here
+    except (PipemagicError, KeyboardInterrupt):  # the caller raises its own error
         _left.add(name)
         return False
     return True
 
 
 def _age(name: str) -> float:
-    """Return the seconds since a staging table was created; 0.0 if its name does not say."""
+    """Return the seconds since a staging table was created, which its name contains; otherwise 0.0."""
     match = _NAME.match(name)
     return 0.0 if match is None else time.time() - int(match[1], 16)
 
@@ -326,17 +325,17 @@ class Batch:
 
 
 class Batches:
-    """Make the statements that insert rows into a table; ``rows`` is how many the next one takes."""
+    """The statements that insert rows into a table; ``rows`` is the number of rows in the next one."""
 
-    def __init__(self, database: Database, table: str, names: Sequence[str]) -> None:
-        # A constraint in the definition may say IGNORE or REPLACE, which would lose rows.
+    def __init__(self, database: Executor, table: str, names: Sequence[str]) -> None:
+        # A constraint in the definition may have ON CONFLICT IGNORE or REPLACE, which would lose rows.
         self._into = f"INSERT OR ABORT INTO {quote(table)} ({', '.join(map(quote, names))}) "
         self._takes_records = takes_records(database)
         self._most = sys.maxsize if self._takes_records else max(1, ARGUMENTS // len(names))
         self.rows = min(FIRST, self._most)
 
     def of(self, columns: Sequence[ColumnChunk], total: int, *, first: int = 0) -> Iterator[Batch]:
-        """Yield the statements for all rows of some columns, in order; ``first`` is the number of the first one."""
+        """Yield the statements for all rows of columns, in order; ``first`` is the number of the first row."""
         write = _as_records if self._takes_records else _as_arguments
         start = 0
         while start < total:
@@ -352,7 +351,7 @@ class Batches:
 
 
 def _as_records(columns: Sequence[ColumnChunk], count: int) -> tuple[str, list[SqlValue], int]:
-    """Return the SQL of some rows, its arguments, and the size of these in bytes."""
+    """Return the SQL of some rows, its arguments, and their size in bytes."""
     records = Records(count)
     sql = records.query([records.add(column) for column in columns])
     return sql, records.args, records.size
@@ -368,9 +367,9 @@ def _as_arguments(columns: Sequence[ColumnChunk], _count: int) -> tuple[str, lis
     return f"VALUES {', '.join(rows)}", args, sum(sizes)
 
 
-def takes_records(database: Database) -> bool:
-    """Return True if the server's SQLite reads records exactly: it has powers of two and keeps text in UTF-8."""
-    # SQLite knows the encoding only once it has read the schema.
+def takes_records(database: Executor) -> bool:
+    """Return True if the server's SQLite can read records exactly: it has pow() and the encoding UTF-8."""
+    # SQLite knows the encoding only after reading the schema.
     exact = "pow(2.0, -1074) > 0 AND pow(2.0, 1024) = 9e999 AND CAST(x'c3a9' AS TEXT) = 'é'"
     try:
         found = database.execute(f"SELECT {exact} FROM (SELECT count(*) FROM sqlite_master)")

@@ -1,4 +1,4 @@
-"""Plan how rows are written into a table: read the table, check that the values fit, and choose the statements."""
+"""Plan a load: read the table, check that the values fit, and choose the statements."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal, TypeAlias, get_args
 
 from pipemagic.client.bulk.schema_objects import (
     KeyColumn,
@@ -21,6 +21,7 @@ from pipemagic.client.bulk.schema_objects import (
     rows,
     table_under_name,
 )
+from pipemagic.client.result import Executor
 from pipemagic.errors import LoadError, StatementError
 from pipemagic.frames.columns import ColumnChunk
 from pipemagic.frames.encoder import has_signed_zero
@@ -29,10 +30,8 @@ from pipemagic.hrana.values import Float, Integer, SqlValue, Text, is_integer
 from pipemagic.sql import quote
 from pipemagic.sql.type_affinity import affinity
 
-if TYPE_CHECKING:
-    from pipemagic.client.database import Database, IfExists
-
-CHOICES = ("fail", "append", "replace", "upsert")
+IfExists: TypeAlias = Literal["fail", "append", "replace", "upsert"]
+"""What to do if the table exists."""
 
 _ROWID = ("rowid", "_rowid_", "oid")
 _EXACT = 2**53
@@ -42,10 +41,10 @@ _TYPE = re.compile(r"[^\W\d]\w*(?: [^\W\d]\w*)*(?: ?\( ?[+-]?\d+ ?(?:, ?[+-]?\d+
 
 @dataclass(frozen=True)
 class LoadPlan:
-    """How rows are written into a table.
+    """The plan of a load.
 
     ``text`` defines the staging table, which becomes the table unless rows are added ``into`` one. ``types`` are the
-    columns that are written, with their declared types in the table as it will be. ``snapshot`` is the schema when it
+    columns to write, with their declared types in the resulting table. ``snapshot`` is the schema when it
     was read: the switch fails if it has changed since. ``drops`` and ``creates`` are the statements of the switch
     before and after the staging table gets its name. ``keeps`` is True if a replaced table keeps its definition.
     """
@@ -62,7 +61,7 @@ class LoadPlan:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the columns that are written."""
+        """The names of the columns to write."""
         return tuple(name for name, _ in self.types)
 
     def create(self, staging: str) -> str:
@@ -70,7 +69,7 @@ class LoadPlan:
         return table_under_name(self.text, staging)
 
     def switch(self, staging: str, total: int) -> list[str]:
-        """Return the statements that make the staged rows the table's; they have to apply together or not at all."""
+        """Return the statements that move the staged rows into the table, for one transaction."""
         check = self.snapshot.check()
         if self.into:
             return [check, self.insert(staging), self._all_added(total), f"DROP TABLE {quote(staging)}"]
@@ -78,7 +77,7 @@ class LoadPlan:
         return [check, *(text.replace("{staging}", staging) for text in self.drops), rename, *self.creates]
 
     def insert(self, staging: str, first: int | None = None) -> str:
-        """Return the statement that adds the staged rows to the table, or only the ``first`` ones."""
+        """Return the statement that adds the staged rows to the table, or only the ``first`` of them."""
         names = ", ".join(map(quote, self.names))
         rowid = next((one for one in _ROWID if one not in {name.lower() for name in self.names}), None)
         limit = "" if first is None else f" LIMIT {first}"
@@ -87,8 +86,8 @@ class LoadPlan:
         return f"INSERT INTO {quote(self.table)} ({names}) {added}{self._on_conflict()}"
 
     def _all_added(self, total: int) -> str:
-        """Return a statement that fails if some rows were skipped: a constraint or a trigger of the table may."""
-        only_keys = self.into == "upsert" and len(self.keys) == len(self.names)  # those that are there stay
+        """Return a statement that fails if a constraint or a trigger of the table skipped rows."""
+        only_keys = self.into == "upsert" and len(self.keys) == len(self.names)  # existing rows are kept
         return "SELECT 1" if only_keys else f"SELECT json('fewer') WHERE changes() <> {total}"
 
     def _on_conflict(self) -> str:
@@ -100,7 +99,7 @@ class LoadPlan:
         return f" ON CONFLICT ({target}) DO " + (f"UPDATE SET {sets}" if sets else "NOTHING")
 
     def explain(self, error: StatementError) -> LoadError:
-        """Return the error of a load for the error of its switch."""
+        """Convert the error of a switch to the error of the load."""
         if error.index == 0 and error.sql != "BEGIN" and "malformed JSON" in error.message:
             return LoadError(f"another connection changed {self.table} meanwhile; nothing was changed by this load")
         if self.into and error.index == 2 and "malformed JSON" in error.message:
@@ -110,14 +109,14 @@ class LoadPlan:
             )
         hint = ""
         if "error in view" in error.message or "error in trigger" in error.message:
-            hint = "it does not fit the table as it was to be: change or drop it first"
+            hint = "it does not fit the new table: change or drop it first"
         elif any(error.sql == text for text in self.creates):
-            hint = f"what belongs to {self.table} is kept, and this does not fit its new columns: drop it first"
+            hint = f"an object of {self.table} does not fit its new columns: drop it first"
         return LoadError(f"{error.message}; nothing was changed", hint=hint)
 
 
 def plan_load(
-    database: Database,
+    database: Executor,
     table: str,
     columns: Sequence[Column],
     if_exists: IfExists = "fail",
@@ -125,15 +124,15 @@ def plan_load(
     keys: Sequence[str] = (),
     types: Mapping[str, str] | None = None,
 ) -> LoadPlan:
-    """Read the target and plan; LoadError for what cannot be done exactly and atomically. Nothing is changed."""
+    """Read the target and return the plan; raise LoadError for a load that cannot be exact and atomic."""
     check_name(table)
-    if if_exists not in CHOICES:
+    if if_exists not in get_args(IfExists):
         raise LoadError(f"if_exists is fail, append, replace or upsert, not {if_exists!r}")
     wanted = _check_types(columns, types or {})
     found = inspect_table(database, table)
     if (if_exists == "upsert") != bool(keys):
         raise LoadError(
-            "keys=... names the columns that tell which rows are the same, and goes with if_exists='upsert'",
+            "keys=... names the columns that identify a row, and requires if_exists='upsert'",
             hint="load(frame, table, if_exists='upsert', keys=['id'])",
         )
     if keys:
@@ -156,13 +155,13 @@ def plan_load(
 
 
 def check_name(table: str) -> None:
-    """Raise LoadError for a name that no table can have."""
+    """Raise LoadError for an invalid table name."""
     if not table or "\0" in table or table.lower().startswith("sqlite_"):
         raise LoadError(f"{table!r} cannot be the name of a table")
 
 
 def definition(types: Sequence[tuple[str, str]], keys: Sequence[str] = ()) -> str:
-    """Return the text that defines a table with these columns and declared types."""
+    """Return the CREATE TABLE statement for columns with declared types."""
     defined = [f"{quote(name)} {declared}".rstrip() for name, declared in types]
     if keys:
         defined.append(f"PRIMARY KEY ({', '.join(map(quote, keys))})")
@@ -176,8 +175,8 @@ def _new(
     return LoadPlan(table, declared, definition(declared, keys), snapshot)
 
 
-def _add(database: Database, found: Table, columns: Sequence[Column], keys: Sequence[str]) -> LoadPlan:
-    """Plan to add rows to a table."""
+def _add(database: Executor, found: Table, columns: Sequence[Column], keys: Sequence[str]) -> LoadPlan:
+    """Return the plan to add rows to a table."""
     names = [column.name for column in columns]
     if problem := differences(found, names, nullable=bool(keys)):
         raise LoadError(f"the columns do not match: {problem}; nothing was changed", hint="rename or add them")
@@ -189,10 +188,10 @@ def _add(database: Database, found: Table, columns: Sequence[Column], keys: Sequ
     )  # fmt: skip
 
 
-def _replace(database: Database, found: Table, columns: Sequence[Column], types: Mapping[str, str]) -> LoadPlan:
-    """Plan to replace a table; its indexes and triggers, and the views on it, are created again.
+def _replace(database: Executor, found: Table, columns: Sequence[Column], types: Mapping[str, str]) -> LoadPlan:
+    """Return the plan to replace a table; its indexes and triggers, and the views on it, are created again.
 
-    A table whose columns are those of the frame keeps its definition; another one is defined anew.
+    A table with the columns of the frame keeps its definition; another one gets a new definition.
     """
     check_not_referred_to(database, found)
     others = dependents(database, found)
@@ -213,14 +212,14 @@ def _replace(database: Database, found: Table, columns: Sequence[Column], types:
 
 
 def _keeps(found: Table, columns: Sequence[Column]) -> bool:
-    """Return True if a table keeps its definition; LoadError if it has to, and the values do not fit."""
+    """Return True if a table keeps its definition; raise LoadError if it has to, and the values do not fit."""
     if not found.is_ordinary or differences(found, [column.name for column in columns]):
         return False
     try:
         _check_values(found, columns)
     except LoadError as error:
         if has_constraints(found.sql):
-            hint = "convert the column in the frame, or give types=... to define the table anew"
+            hint = "convert the column in the frame, or pass types=... for a new definition of the table"
             raise error.replace(hint=hint) from None
         return False
     return True
@@ -233,7 +232,7 @@ def _types(found: Table, columns: Sequence[Column]) -> tuple[tuple[str, str], ..
 def differences(found: Table, names: Sequence[str], source: str = "the frame", *, nullable: bool = False) -> str:
     """Return how columns with these names differ from those of the table; '' if the rows can be written.
 
-    With ``nullable`` one that may be NULL can be left out, too.
+    With ``nullable`` columns that may be NULL can be missing, too.
     """
     given = {name.lower() for name in names}
     unknown = [name for name in names if name.lower() not in found.columns]
@@ -247,11 +246,11 @@ def differences(found: Table, names: Sequence[str], source: str = "the frame", *
     return "; ".join(what)
 
 
-# -- values: what a column's declared type would do to them (datatype3.html, section 3)
+# -- values: changes by a column's declared type (datatype3.html, section 3)
 
 
 def _check_values(found: Table, columns: Sequence[Column]) -> None:
-    """Refuse to write generated columns, and values that the table's types would change."""
+    """Raise LoadError for generated columns, and for values that the table's types would change."""
     for column in columns:
         there = writable(found, column.name)
         _check_affinity(column, there.declared, found.name)
@@ -260,7 +259,7 @@ def _check_values(found: Table, columns: Sequence[Column]) -> None:
 
 
 def writable(found: Table, name: str) -> TargetColumn:
-    """Return the column of this name; LoadError if it is generated."""
+    """Return the column of this name; raise LoadError if it is generated."""
     there = found.columns[name.lower()]
     if there.generated:
         raise LoadError(f"column {there.name} of {found.name} is generated and cannot be written; nothing was changed")
@@ -268,7 +267,7 @@ def writable(found: Table, name: str) -> TargetColumn:
 
 
 def _check_types(columns: Sequence[Column], types: Mapping[str, str]) -> dict[str, str]:
-    """Return the wanted types by the names of the columns; LoadError for what is none, or would change a value."""
+    """Return the requested types by column; raise LoadError for an invalid type, or one that changes a value."""
     there = {column.name.lower(): column for column in columns}
     wanted = {}
     for name, declared in types.items():
@@ -286,11 +285,11 @@ def _check_types(columns: Sequence[Column], types: Mapping[str, str]) -> dict[st
 
 
 def _check_affinity(column: Column, declared: str, table: str = "") -> None:
-    """Refuse a column some of whose values SQLite would turn into others in a column of this declared type.
+    """Raise LoadError for a column with values that SQLite would change in a column of this declared type.
 
-    A REAL that becomes an INTEGER of the same value, or the other way round, counts as the same; -0.0 has none.
+    A REAL and an INTEGER of the same value count as the same; there is no such INTEGER for -0.0.
     """
-    is_date = column.declared in ("DATE", "DATETIME", "TIMESTAMP")  # whose texts are no numbers
+    is_date = column.declared in ("DATE", "DATETIME", "TIMESTAMP")  # whose texts are not numbers
     row = None if is_date else changed_row(column.values, affinity(declared))
     if row is not None:
         (changed,) = column.values.cut(row, row + 1).items()
@@ -298,14 +297,14 @@ def _check_affinity(column: Column, declared: str, table: str = "") -> None:
         raise LoadError(
             f"column {column.name}: {where} {declared}, where {'-0.0' if zero else str(changed)[:40]!r} would become "
             "another value; nothing was changed",
-            hint="adding 0.0 to the column makes 0.0 of it" if zero else "convert the column in the frame first",
+            hint="adding 0.0 to the column makes it 0.0" if zero else "convert the column in the frame first",
         )
 
 
 def changed_row(values: ColumnChunk, kind: str) -> int | None:
-    """Return the number of a value that a column of this affinity ('' for none) would change; None if it changes none.
+    """Return the row of a value that a column of this affinity ('' for none) would change; None if there is none.
 
-    The first row is number 0.
+    Rows count from 0.
     """
     zero = Float in values.kinds and (len(values.kinds) > 1 or has_signed_zero(values.values))
     changes: dict[type, bool] = {
@@ -322,7 +321,7 @@ def _would_change(value: SqlValue, kind: str) -> bool:
         return False
     if isinstance(value, str):
         return kind != "TEXT" and _NUMBER.match(value) is not None
-    if _is_negative_zero(value):  # a column for numbers would drop its sign
+    if _is_negative_zero(value):  # a numeric column would drop its sign
         return True
     return kind == "TEXT" or (kind == "REAL" and isinstance(value, int) and abs(value) > _EXACT)
 
@@ -332,7 +331,7 @@ def _is_negative_zero(value: SqlValue) -> bool:
 
 
 def _check_rowids(column: Column, name: str) -> None:
-    """Refuse a column with values that the INTEGER PRIMARY KEY of this name cannot hold."""
+    """Raise LoadError for values that the INTEGER PRIMARY KEY of this name cannot store."""
     for row, value in enumerate(column.values.each(), start=1):
         if not is_integer(value):
             shown = repr(value[:40]) if isinstance(value, str | bytes) else str(value)
@@ -346,7 +345,7 @@ def _check_rowids(column: Column, name: str) -> None:
 
 
 def _check_keys(keys: Sequence[str], columns: Sequence[Column]) -> tuple[str, ...]:
-    """Return the keys as the frame spells them; LoadError for one that it does not have, or that is NULL in a row."""
+    """Return the keys as spelt in the frame; raise LoadError for one that is missing, or NULL in a row."""
     there = {column.name.lower(): column for column in columns}
     unknown = [key for key in keys if key.lower() not in there]
     if unknown:
@@ -358,8 +357,8 @@ def _check_keys(keys: Sequence[str], columns: Sequence[Column]) -> tuple[str, ..
     return tuple(there[key.lower()].name for key in keys)
 
 
-def _unique_key(database: Database, table: Table, keys: Sequence[str]) -> tuple[KeyColumn, ...]:
-    """Return the columns of the unique index over just these; LoadError without one, which ON CONFLICT needs."""
+def _unique_key(database: Executor, table: Table, keys: Sequence[str]) -> tuple[KeyColumn, ...]:
+    """Return the columns of the unique index on exactly these; raise LoadError without one, which ON CONFLICT needs."""
     wanted = {key.lower() for key in keys}
     if missing := [key for key in keys if key.lower() not in table.columns]:
         raise LoadError(f"{table.name} has no {', '.join(missing)}, which is to be the key; nothing was changed")
@@ -380,14 +379,13 @@ def _unique_key(database: Database, table: Table, keys: Sequence[str]) -> tuple[
         return tuple(KeyColumn(key, "BINARY") for key in keys)
     listed = ", ".join(map(quote, keys))
     raise LoadError(
-        f"{table.name} has no unique index on {', '.join(keys)}, so nothing says which rows are the same; "
-        "nothing was changed",
+        f"{table.name} has no unique index on {', '.join(keys)}, which an upsert needs; nothing was changed",
         hint=f"CREATE UNIQUE INDEX ... ON {quote(table.name)}({listed})",
     )
 
 
-def check_unique(database: Database, staging: str, keys: Sequence[KeyColumn]) -> None:
-    """Refuse rows that have the same key: neither of them can be preferred."""
+def check_unique(database: Executor, staging: str, keys: Sequence[KeyColumn]) -> None:
+    """Raise LoadError for several rows with the same key."""
     by = ", ".join(f"{quote(key.name)} COLLATE {key.collation}" for key in keys)
     names = ", ".join(quote(key.name) for key in keys)
     twice = rows(database, f"SELECT {names} FROM {quote(staging)} GROUP BY {by} HAVING count(*) > 1 LIMIT 1")

@@ -1,23 +1,21 @@
-"""Read a table and the objects that belong to it or use it: indexes, triggers, views, foreign keys."""
+"""Read a table and its indexes, triggers, views and foreign keys."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from pipemagic import sql
+from pipemagic.client.result import Executor
 from pipemagic.errors import LoadError
-
-if TYPE_CHECKING:
-    from pipemagic.client.database import Database
 
 _SCHEMA = """
 SELECT json_group_array(json_array(type, name, sql)) FROM
 (SELECT type, name, sql FROM sqlite_master WHERE {which} ORDER BY type, name)
 """
 
-# Every primary key but an alias of the rowid has an index of its own.
+# Every primary key except an alias of the rowid has an index.
 _COLUMNS = """
 SELECT name, type, "notnull", dflt_value, pk, hidden,
     pk AND NOT EXISTS (SELECT 1 FROM pragma_index_list(?1) WHERE origin = 'pk')
@@ -32,15 +30,15 @@ _CONSTRAINTS = frozenset({
 
 @dataclass(frozen=True)
 class SchemaSnapshot:
-    """The schema of a table when it was read; with ``users`` also all views and triggers."""
+    """The schema of a table at one moment; with ``users`` also all views and triggers."""
 
     table: str
     schema: str = "[]"
     users: bool = False
 
     @classmethod
-    def read(cls, database: Database, table: str, *, users: bool = False) -> SchemaSnapshot:
-        """Read it from the database."""
+    def read(cls, database: Executor, table: str, *, users: bool = False) -> SchemaSnapshot:
+        """Return the current schema of a table."""
         empty = cls(table, users=users)
         return replace(empty, schema=str(rows(database, empty._query())[0][0]))
 
@@ -55,9 +53,9 @@ class SchemaSnapshot:
 
 @dataclass(frozen=True)
 class TargetColumn:
-    """A column of a table. ``required``: it may not be NULL and has no default.
+    """A column of a table. ``required``: it must not be NULL and has no default.
 
-    ``is_rowid``: it is an INTEGER PRIMARY KEY, which holds nothing but integers.
+    ``is_rowid``: it is an INTEGER PRIMARY KEY, which stores only integers.
     """
 
     name: str
@@ -69,7 +67,7 @@ class TargetColumn:
 
 
 class KeyColumn(NamedTuple):
-    """A column of a unique key and how it compares."""
+    """A column of a unique key and its collation."""
 
     name: str
     collation: str
@@ -77,7 +75,7 @@ class KeyColumn(NamedTuple):
 
 @dataclass(frozen=True)
 class Table:
-    """A table or view: ``columns`` by their names in small letters, ``kind`` is ``table`` or ``view``."""
+    """A table or view: ``columns`` by name in lower case, ``kind`` is ``table`` or ``view``."""
 
     name: str
     kind: str
@@ -88,12 +86,12 @@ class Table:
 
     @property
     def is_ordinary(self) -> bool:
-        """Whether it is a table that is not virtual."""
+        """Whether it is a table and not virtual."""
         return [one.text.upper() for one in _words(self.sql)[:2]] == ["CREATE", "TABLE"]
 
 
-def inspect_table(database: Database, table: str) -> Table | None:
-    """Return the table or view of this name, as SQLite compares names; None if there is none."""
+def inspect_table(database: Executor, table: str) -> Table | None:
+    """Return the table or view of this name (case-insensitive); None if there is none."""
     snapshot = SchemaSnapshot.read(database, table)
     named = rows(database, "SELECT type, name, sql FROM sqlite_master WHERE lower(name) = lower(?)", table)
     if not named:
@@ -112,8 +110,8 @@ def inspect_table(database: Database, table: str) -> Table | None:
     return Table(str(name), str(kind), str(text or ""), columns, foreign, snapshot)
 
 
-def check_not_referred_to(database: Database, table: Table) -> None:
-    """Refuse to replace a table that foreign keys refer to."""
+def check_not_referred_to(database: Executor, table: Table) -> None:
+    """Raise LoadError if foreign keys refer to a table that is to be replaced."""
     found = rows(
         database,
         """SELECT m.name FROM sqlite_master AS m, pragma_foreign_key_list(m.name) AS f
@@ -127,8 +125,8 @@ def check_not_referred_to(database: Database, table: Table) -> None:
         )
 
 
-def check_indexed(database: Database, table: Table, names: Sequence[str]) -> None:
-    """Refuse columns without one that an index has: a name in double quotes would become a text."""
+def check_indexed(database: Executor, table: Table, names: Sequence[str]) -> None:
+    """Raise LoadError if a column of an index is missing: its quoted name would become a string."""
     kept = {name.lower() for name in names}
     found = rows(
         database,
@@ -146,9 +144,9 @@ def check_indexed(database: Database, table: Table, names: Sequence[str]) -> Non
 
 @dataclass(frozen=True)
 class Dependents:
-    """The objects that are created again when a table is replaced, as ``(type, name, table, sql)``, oldest first.
+    """The objects to create again when a table is replaced, as ``(type, name, table, sql)``, oldest first.
 
-    ``autoincrement`` is True if the table has a counter, which must not start again.
+    ``autoincrement`` is True if the table has an AUTOINCREMENT counter to keep.
     """
 
     objects: Sequence[tuple[str, str, str, str]]
@@ -156,7 +154,7 @@ class Dependents:
     autoincrement: bool = False
 
     def drops(self, table: Table) -> tuple[str, ...]:
-        """Return the statements that drop the table, but first all that mentions it, which a renaming would check."""
+        """Return the statements that drop the objects that mention the table, which a rename checks, and itself."""
         views = {name.lower() for kind, name, _, _ in self.objects if kind == "view"}
         going = {table.name.lower(), *views}
         triggers = [name for kind, name, on, _ in self.objects if kind == "trigger" and on.lower() not in going]
@@ -168,7 +166,7 @@ class Dependents:
         )
 
     def creates(self, *, indexes: bool = True) -> tuple[str, ...]:
-        """Return the statements that create all again: ``indexes`` of the table, then views, then triggers."""
+        """Return the statements that create everything again: ``indexes`` of the table, then views, then triggers."""
         kinds = ("index", "view", "trigger") if indexes else ("view", "trigger")
         return tuple(text for wanted in kinds for kind, _, _, text in self.objects if kind == wanted)
 
@@ -180,12 +178,12 @@ class Dependents:
         target = sql.quote(table.name)
         sets = ", ".join(f"{sql.quote(name)} = {sql.quote(name)}" for name in names)
         firing = (f"INSERT INTO {target} DEFAULT VALUES", f"UPDATE {target} SET {sets}", f"DELETE FROM {target}")
-        return (*views, *(f"EXPLAIN {one}" for one in firing))  # which parses its triggers
+        return (*views, *(f"EXPLAIN {one}" for one in firing))  # parses its triggers
 
 
-def dependents(database: Database, table: Table) -> Dependents:
-    """Return the objects that belong to a table or mention it, views on views included."""
-    snapshot = SchemaSnapshot.read(database, table.name, users=True)  # first: the switch notices a later change
+def dependents(database: Executor, table: Table) -> Dependents:
+    """Return the objects that belong to a table or mention it, including views on views."""
+    snapshot = SchemaSnapshot.read(database, table.name, users=True)  # first, to detect later changes
     found = rows(
         database,
         "SELECT type, name, tbl_name, sql FROM sqlite_master WHERE sql IS NOT NULL AND type <> 'table' ORDER BY rowid",
@@ -204,7 +202,7 @@ def dependents(database: Database, table: Table) -> Dependents:
     return Dependents([one for one in objects if concerns(*one)], snapshot, counts)
 
 
-def rows(database: Database, query: str, *args: Any) -> list[tuple[Any, ...]]:
+def rows(database: Executor, query: str, *args: Any) -> list[tuple[Any, ...]]:
     """Return the rows of a query."""
     return list(database.execute(query, list(args)).rows)
 
@@ -219,33 +217,33 @@ def _keep_counter(table: str) -> tuple[str, str]:
     )
 
 
-# -- definitions, as ``sqlite_master`` has them
+# -- definitions in the form of ``sqlite_master``
 
 
 def table_under_name(text: str, name: str) -> str:
-    """Return the text of a table's definition for a table of another name.
+    """Return the definition of a table with another name.
 
-    SQLite keeps it as ``CREATE TABLE name ...``, without TEMP, IF NOT EXISTS or a schema before the name.
+    SQLite stores it as ``CREATE TABLE name ...``, without TEMP, IF NOT EXISTS or a schema before the name.
     """
     return _replaced(text, _words(text)[2], name)
 
 
 def index_under_name(text: str, name: str, table: str) -> str:
-    """Return the text of an index for an index of another name on a table of another name."""
+    """Return the definition of an index with another name, on a table with another name."""
     words = _words(text)
     at = 3 if words[1].text.upper() == "UNIQUE" else 2
     on = next(number for number in range(at + 1, len(words)) if words[number].text.upper() == "ON")
-    text = _replaced(text, words[on + 1], table)  # the later place first: the earlier one stays where it is
+    text = _replaced(text, words[on + 1], table)  # the later position first, so that the earlier one stays valid
     return _replaced(text, words[at], name)
 
 
 def has_constraints(text: str) -> bool:
-    """Return True if the definition of a table has constraints; also in doubt."""
+    """Return True if the definition of a table may have constraints."""
     return any(one.word in _CONSTRAINTS for one in sql.tokens(text))
 
 
 def _mentions(text: str, names: Iterable[str]) -> bool:
-    """Return True if one of the names, in small letters, is anywhere in the text; also in doubt."""
+    """Return True if one of the lower-case names may be in the text."""
     return not {sql.normalize(one.text) for one in _words(text)}.isdisjoint(names)
 
 

@@ -1,39 +1,77 @@
-"""What a %pipedb subcommand is: its name, its arguments, what it does."""
+"""Declare the subcommands of %pipedb."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from pipemagic.errors import PipemagicError
 from pipemagic.notebook import arguments
 from pipemagic.notebook.arguments import Arguments, Option, Positional
-from pipemagic.notebook.missing_tables import with_frame
+from pipemagic.notebook.load_hint import add_load_hint
 
 if TYPE_CHECKING:
-    from pipemagic.notebook.preferences import PipeMagic
-    from pipemagic.session import Session
+    from pandas import DataFrame
+
+    from pipemagic.notebook.settings import PipeMagic
+    from pipemagic.session import Connection, Session
+    from pipemagic.session.organization import Platform
 
 
 @dataclass(frozen=True)
 class Context:
-    """What a subcommand works on: the session, the variables of the notebook, and what the user prefers."""
+    """One call of a subcommand: the session, the variables of the notebook, the settings, and the arguments."""
 
     session: Session
     variables: dict[str, Any]
-    preferences: PipeMagic
+    settings: PipeMagic
+    args: Arguments = field(default_factory=Arguments)
+
+    @property
+    def connection(self) -> Connection:
+        """The connection named by ``--on``, by default the current one."""
+        return self.session.connection(self.args.get("--on"))
+
+    @property
+    def platform(self) -> Platform:
+        """The current organization."""
+        return self.session.platform
+
+
+Run = Callable[[Context], object]
 
 
 @dataclass(frozen=True)
 class Command:
-    """One subcommand. ``run`` prints its lines and gives the value of the magic, if it has one."""
+    """A subcommand. ``run`` prints its lines and returns the value of the magic.
 
-    name: str
-    help: str
-    run: Callable[[Context, Arguments], object]
+    The docstring of ``run`` is the help: its first line, and examples below it.
+    """
+
+    run: Run
     positionals: tuple[Positional, ...] = ()
     options: tuple[Option, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The name of the function, with dashes."""
+        return self.run.__name__.replace("_", "-")
+
+    @property
+    def help(self) -> str:
+        """The description in one line, without a full stop."""
+        return self._doc[0].removesuffix(".")
+
+    @property
+    def examples(self) -> list[str]:
+        """Lines that call the command."""
+        return [line.strip() for line in self._doc[1:] if line.strip()]
+
+    @property
+    def _doc(self) -> list[str]:
+        return (inspect.getdoc(self.run) or "").split("\n")  # python -OO removes docstrings
 
     @property
     def usage(self) -> str:
@@ -41,12 +79,38 @@ class Command:
         return arguments.usage_of(f"%pipedb {self.name}", self.positionals, self.options)
 
     def __call__(self, line: str, context: Context) -> object:
-        """Parse the rest of the line and run."""
+        """Parse the rest of the line and run the command."""
         args = arguments.parse(line, self.positionals, self.options, self.usage)
         try:
-            return self.run(context, args)
+            return self.run(replace(context, args=args))
         except PipemagicError as error:
-            raise with_frame(error, context.variables, args) from None
+            raise add_load_hint(error, context.variables, args.get("--on")) from None
 
 
-IF_NOT_EXISTS = Option("--if-not-exists", "do nothing, and say the same, if it is there already")
+class Group:
+    """The subcommands under one heading of the help."""
+
+    def __init__(self, title: str) -> None:
+        self.title = title
+        self.commands: list[Command] = []
+
+    def command(self, *accepted: Positional | Option) -> Callable[[Run], Run]:
+        """Decorate the function of a subcommand that accepts these arguments."""
+        positionals = tuple(one for one in accepted if isinstance(one, Positional))
+        options = tuple(one for one in accepted if isinstance(one, Option))
+
+        def declare(run: Run) -> Run:
+            self.commands.append(Command(run, positionals, options))
+            return run
+
+        return declare
+
+
+ON = Option("--on", "use this connection instead of the current one", "NAME")
+
+
+def frame_of(rows: Iterable[Sequence[object]], *columns: str) -> DataFrame:
+    """Return rows as a DataFrame."""
+    from pandas import DataFrame
+
+    return DataFrame(list(rows), columns=list(columns))

@@ -1,19 +1,56 @@
-"""%pipedb connect, use, connections, close, stop."""
+"""Connect to databases, change and close connections, manage profiles."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
 from IPython.core.error import UsageError
 
-from pipemagic.errors import SessionError
+from pipemagic.errors import PipemagicError, SessionError
 from pipemagic.notebook import outcomes
-from pipemagic.notebook.arguments import Arguments, Option, Positional
-from pipemagic.notebook.commands.base import Command, Context
+from pipemagic.notebook.arguments import Option, Positional, duration
+from pipemagic.notebook.commands.base import ON, Context, Group, frame_of
 from pipemagic.notebook.display import say
 
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
-def connect(context: Context, args: Arguments) -> None:
-    """Connect and make it the current connection."""
-    keep_alive = _seconds(args, "--keep-alive")
+    from pipemagic.session.profiles import Profile, Profiles
+
+GROUP = Group("Connections")
+
+
+@GROUP.command(
+    Positional(
+        "TARGET",
+        "an address with ://, a connection, a profile, or a database of the organization; by default the setting "
+        "PipeMagic.connection, or else the embedded service",
+        optional=True,
+        code=True,
+    ),
+    Option("--as", "the name of the connection; by default that of the database", "NAME"),
+    Option("--token-env", "the environment variable that contains the database token", "VARIABLE"),
+    Option("--token-file", "a file that contains the token, readable only by you", "PATH"),
+    Option("--keyring", "read the token from the keyring"),
+    Option("--remember", "store the token you enter in the keyring"),
+    Option("--timeout", "the time to wait for a response; by default 60 s", "TIME", type=duration),
+    Option(
+        "--keep-alive", "keep the server-side connection open for this time after each cell: 10m", "TIME", type=duration
+    ),
+    Option("--read-only", "refuse statements that may write"),
+    Option("--temporary", "use a private service whose data are deleted when the notebook ends"),
+)
+def connect(context: Context) -> None:
+    """Connect to a database and make it the current one.
+
+    %pipedb connect
+    %pipedb connect --temporary
+    %pipedb connect libsql://flights-acme.example.com --token-env FLIGHTS_TOKEN --as flights
+    %pipedb connect flights --read-only
+    %pipedb connect --keep-alive 10m
+    """
+    args = context.args
     connection = context.session.connect(
         args.get("TARGET"),
         name=args.get("--as"),
@@ -22,97 +59,132 @@ def connect(context: Context, args: Arguments) -> None:
         keyring=args.on("--keyring"),
         remember=args.on("--remember"),
         temporary=args.on("--temporary"),
-        timeout=_seconds(args, "--timeout"),
+        timeout=args.get("--timeout"),
         read_only=args.on("--read-only"),
     )
-    if keep_alive is not None:
-        connection.keep_alive(keep_alive)
+    if args.get("--keep-alive") is not None:
+        connection.keep_alive(args["--keep-alive"])
     say(connection.greeting)
 
 
-def _seconds(args: Arguments, flag: str) -> float | None:
-    from pipemagic.session.keep_alive import parse_duration
+@GROUP.command(Positional("NAME", "a connection, as listed by %pipedb connections", completes="connection"))
+def use(context: Context) -> None:
+    """Make another connection the current one.
 
-    text = args.get(flag)
-    try:
-        return None if text is None else parse_duration(text)
-    except SessionError as error:
-        raise UsageError(f"{flag}: {error.message}; {error.hint}") from None
-
-
-def use(context: Context, args: Arguments) -> None:
-    """Change the current connection."""
-    say(outcomes.use(context.session, args["NAME"]))
+    %pipedb use flights
+    """
+    say(outcomes.use(context.session, context.args["NAME"]))
 
 
-def connections(context: Context, args: Arguments) -> object:  # noqa: ARG001
-    """Give the connections as a DataFrame."""
-    from pandas import DataFrame
+@GROUP.command()
+def connections(context: Context) -> DataFrame:
+    """List the connections.
 
+    %pipedb connections
+    """
     session = context.session
-    rows = [(one.name, one.description, one.name == session.current) for one in session.connections.values()]
-    return DataFrame(rows, columns=["connection", "where", "current"])
+    rows = ((one.name, one.description, one.name == session.current) for one in session.connections.values())
+    return frame_of(rows, "connection", "where", "current")
 
 
-def keep_alive(context: Context, args: Arguments) -> None:
-    """Keep the server-side connection between cells from now on, or no longer."""
-    seconds = None if args["TIME"] == "off" else _seconds(args, "TIME")
-    say(outcomes.keep_alive(context.session.connection(args.get("--on")), seconds))
+def _duration_or_off(text: str, name: str) -> float | None:
+    return None if text == "off" else duration(text, name)
 
 
-def close(context: Context, args: Arguments) -> None:
-    """Close a connection and forget it."""
-    say(outcomes.close(context.session, args.get("NAME")))
+@GROUP.command(
+    Positional("TIME", "90s, 10m or 1h; or off, so that the server closes idle connections", type=_duration_or_off), ON
+)
+def keep_alive(context: Context) -> None:
+    """Keep the server-side connection open for some time after each cell.
+
+    %pipedb keep-alive 10m
+    %pipedb keep-alive off --on flights
+    """
+    say(outcomes.keep_alive(context.connection, context.args["TIME"]))
 
 
-def stop(context: Context, args: Arguments) -> None:  # noqa: ARG001
-    """Stop the embedded service."""
+@GROUP.command(Positional("NAME", "by default the current connection", optional=True, completes="connection"))
+def close(context: Context) -> None:
+    """Close a connection; an open transaction is rolled back.
+
+    %pipedb close
+    %pipedb close flights
+    """
+    say(outcomes.close(context.session, context.args.get("NAME")))
+
+
+@GROUP.command()
+def stop(context: Context) -> None:
+    """Stop the embedded service for all notebooks that use it.
+
+    %pipedb stop
+    """
     stopped = context.session.stop()
     say("Stopped the embedded service." if stopped else "The embedded service is not running.")
 
 
-NAME = Positional("NAME", "a connection, as %pipedb connections lists them", completes="connection")
-
-COMMANDS: tuple[Command, ...] = (
-    Command(
-        "connect",
-        "Connect to a database and make it the current one",
-        connect,
-        (
-            Positional(
-                "TARGET",
-                "an address with ://, a connection, a profile, or a database of the organization; without it "
-                "PipeMagic.connection, or else the embedded service",
-                optional=True,
-                address=True,
-            ),
-        ),
-        (
-            Option("--as", "the connection's name; by default that of the database", "NAME"),
-            Option("--token-env", "the environment variable that holds the database token", "VARIABLE"),
-            Option("--token-file", "a file that holds the token, and that only you can read", "PATH"),
-            Option("--keyring", "take the token from the keyring"),
-            Option("--remember", "have the keyring keep the token that is asked for"),
-            Option("--timeout", "how long to wait for an answer; by default 60 s", "TIME"),
-            Option("--keep-alive", "keep the server-side connection for so long after each cell, as in 10m", "TIME"),
-            Option("--read-only", "send nothing that may write"),
-            Option("--temporary", "use a service of this notebook alone, whose data end with it"),
-        ),
-    ),
-    Command("use", "Make another connection the current one", use, (NAME,)),
-    Command("connections", "List the connections", connections),
-    Command(
-        "keep-alive",
-        "Keep the server-side connection between cells, for so long after the last one",
-        keep_alive,
-        (Positional("TIME", "how long, as in 90s, 10m or 1h; off for as long as the server keeps it"),),
-        (Option("--on", "that of this connection, the current one stays", "NAME"),),
-    ),
-    Command(
-        "close",
-        "Close a connection; a transaction that is open in it is rolled back",
-        close,
-        (Positional("NAME", "by default the current one", optional=True, completes="connection"),),
-    ),
-    Command("stop", "Stop the embedded service, for all notebooks that use it", stop),
+@GROUP.command(
+    Option("--save", "save the connection as one of your profiles", "NAME"),
+    Option("--delete", "delete one of your profiles", "NAME", completes="profile"),
+    Option("--trust", "allow a profile of the project to send its token to its host", "NAME", completes="profile"),
+    Option("--on", "the connection to save, by default the current one", "NAME"),
 )
+def profiles(context: Context) -> DataFrame | None:
+    """List the connections defined in configuration files, which contain no secrets.
+
+    %pipedb profiles
+    %pipedb profiles --save flights
+    %pipedb profiles --delete flights
+    %pipedb profiles --trust flights
+    """
+    known, args = context.session.profiles, context.args
+    action = args.one_of("--save", "--delete", "--trust")
+    if args.get("--on") and action != "--save":
+        raise UsageError("--on requires --save NAME")
+    match action:
+        case "--save":
+            _save(context, args["--save"])
+        case "--delete":
+            known.delete(args["--delete"])
+            say(f"Deleted profile {args['--delete']}.")
+        case "--trust":
+            say(f"Trusted until the address or the source of the token changes: {known.trust(args['--trust'])}")
+        case _:
+            return _list_profiles(known)
+    return None
+
+
+def _save(context: Context, name: str) -> None:
+    from pipemagic.session.profiles import word
+
+    connection = context.connection
+    if connection.profile is None:
+        raise SessionError(
+            f"{connection.name} cannot be saved: its database is deleted when the notebook ends",
+            hint="connect without --temporary to keep a database",
+        )
+    seconds = None if connection.keep_alive_thread is None else connection.keep_alive_thread.seconds
+    context.session.profiles.save(replace(connection.profile, name=name, keep_alive=seconds))
+    say(f"Saved profile {name}: %pipedb connect {word(name)}")
+
+
+def _list_profiles(known: Profiles) -> DataFrame:
+    rows = []
+    for name in known.names():
+        try:
+            profile = known.get(name)
+        except SessionError as error:
+            rows.append((name, error.message, "", ""))
+        else:
+            if profile is not None and profile.path is not None:  # unless the file has just changed
+                rows.append((name, profile.where, profile.token_from, _file(known, profile)))
+    return frame_of(rows, "profile", "target", "token from", "file")
+
+
+def _file(known: Profiles, profile: Profile) -> str:
+    name = profile.path.name if profile.path else ""
+    try:
+        known.check_trusted(profile)
+    except PipemagicError as error:
+        return f"{name}, {'not trusted' if isinstance(error, SessionError) else error.message}"
+    return name

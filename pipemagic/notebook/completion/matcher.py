@@ -1,4 +1,4 @@
-"""The matcher that IPython asks on Tab, whatever the cell. What it needs for an answer is imported by the first Tab."""
+"""Register completion with IPython; the first Tab imports the rest."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ _log = logging.getLogger(__name__)
 IDENTIFIER = "pipemagic"
 
 _UNBROKEN = {ord(" "): "\u00a0", ord("-"): "\u2011"}
-"""JupyterLab gives a description the width of its longest word; these keep it in one line."""
+"""Characters without line breaks: JupyterLab makes a description as wide as its longest word."""
 
 Matcher = Callable[[CompletionContext], SimpleMatcherResult]
 
 
 class _Nothing(list[SimpleCompletion]):
-    """An empty answer that IPython takes for one, so that it does not put Python's names there."""
+    """An empty list that is true, so that IPython does not add Python's names."""
 
     def __len__(self) -> int:
         return 1
 
 
 def matcher_of(magics: PipeMagics) -> Matcher:
-    """Give the matcher of one shell's magics."""
+    """Return the matcher for one shell's magics."""
 
     def matcher(context: CompletionContext) -> SimpleMatcherResult:
         try:
-            from pipemagic.notebook.completion.tab import Tab
+            from pipemagic.notebook.completion.magic_line import complete_cell
 
-            answer = Tab(magics).answer(context)
+            found = complete_cell(magics, context)
         except Exception:  # noqa: BLE001
-            # Not to the user, who only pressed Tab; IPython would print a traceback.
+            # Log it only: IPython would print a traceback for a press of Tab.
             _log.warning("completion failed", exc_info=True)
-            answer = None
-        if answer is None:
+            found = None
+        if found is None:
             return SimpleMatcherResult(completions=[])
-        offered = [SimpleCompletion(offer.text, type=offer.description.translate(_UNBROKEN)) for offer in answer.offers]
+        shown = [SimpleCompletion(one.text, type=one.description.translate(_UNBROKEN)) for one in found.items]
         return SimpleMatcherResult(
-            completions=offered or _Nothing(), matched_fragment=answer.fragment, suppress=True, ordered=True
+            completions=shown or _Nothing(), matched_fragment=found.fragment, suppress=True, ordered=True
         )
 
     marked = context_matcher(identifier=IDENTIFIER, priority=1000)  # first: jedi is then not run for our cells

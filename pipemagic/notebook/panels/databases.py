@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import ipywidgets
 
-from pipemagic import counts
 from pipemagic.client.names import longest
 from pipemagic.errors import ConnectError, NotFound, PipemagicError, SessionError, UnsupportedError
 from pipemagic.hrana.stream import Tx
@@ -34,8 +33,8 @@ from pipemagic.notebook.panels.static_html import Block, TableBlock
 from pipemagic.notebook.panels.table_browser import Source, TableBrowser
 from pipemagic.notebook.panels.tasks import Action, LatestTask
 from pipemagic.notebook.panels.tokens import Tokens
-from pipemagic.session.organization import database_of
 from pipemagic.session.profiles import word
+from pipemagic.text import format_size
 
 if TYPE_CHECKING:
     from pipemagic.client.database import Database
@@ -200,7 +199,7 @@ class DatabasesPanel(Panel):
         return {
             "key": one.name, "group": group, "current": self.connection_state(one.name).startswith("current"),
             "cells": [
-                name, {"text": "" if size is None else counts.size(size), "sort": size or 0},
+                name, {"text": "" if size is None else format_size(size), "sort": size or 0},
                 format_date(one.created), self.connection_cell(one.name), {"actions": [details]},
             ],
         }  # fmt: skip
@@ -267,7 +266,7 @@ class DatabasesPanel(Panel):
         """Read sizes and tables again some time after a committed write of a cell."""
         if not self.mounted or connection.transaction is Tx.OPEN:
             return
-        if database_of(connection, *self.state.identity) == self.chosen:
+        if connection.database_in(*self.state.identity) == self.chosen:
             self.details.outdate()
         if self._written is None:
             self._written = threading.Timer(INTERVAL, self._after_writes)
@@ -282,7 +281,7 @@ class DatabasesPanel(Panel):
 
     def _problem(self, name: str) -> str:
         if name in {one.name for one in self.state.databases}:
-            return f"{name} exists already"
+            return f"{name} already exists"
         return self.state.platform.name_problem("database", name)
 
     def _check(self, name: str) -> None:
@@ -383,7 +382,7 @@ class DatabasesPanel(Panel):
         """Raise SessionError if the name is taken by a connection or profile of another database."""
         session = self.state.session
         other = session.connections.get(name)
-        if other is not None and database_of(other, platform.organization, platform.where) != name:
+        if other is not None and other.database_in(platform.organization, platform.where) != name:
             raise SessionError(
                 f"the connection {name} belongs to another database ({other.description})",
                 hint=f"%pipedb close {word(name)} makes the name free",
@@ -454,7 +453,7 @@ class Details(ipywidgets.VBox):
         self.url.text = info.url if info else ""
         size, connections = panel.sizes.get(name), panel.state.connections(name)
         cell = panel.connection_cell(name) if info or connections else ""
-        size_words = "" if size is None else counts.size(size)
+        size_words = "" if size is None else format_size(size)
         facts = [info.group, size_words, format_date(info.created)] if info else ["", "", ""]
         self.facts.busy = bool(panel.action.busy)
         self.facts.show([{"key": name, "cells": [*facts, cell]}])

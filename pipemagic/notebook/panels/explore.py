@@ -148,7 +148,7 @@ class ExplorePanel(Panel):
         self.browser.uncommitted = transaction is Tx.OPEN
         loss = connection.loss if connection is not None and transaction is Tx.LOST else None
         self.lost.set_text(f"{describe_transaction(transaction, loss=loss)}." if loss is not None else "")
-        left = None if connection is None else connection.clocks.transaction
+        left = None if connection is None else connection.remaining_time.transaction
         if transaction is Tx.OPEN and left is not None and self._limit is None:
             self._limit = threading.Timer(left + MARGIN + 0.1, self._limit_over)  # it counts from the response
             self._limit.daemon, self._limit.name = True, "pipemagic: time limit"

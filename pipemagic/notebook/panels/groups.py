@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import ipywidgets
 
-from pipemagic.counts import plural
 from pipemagic.notebook import outcomes
 from pipemagic.notebook.outcomes import list_names
 from pipemagic.notebook.panels.base import (
@@ -28,6 +27,7 @@ from pipemagic.notebook.panels.replicas import MEASURED, NewLocation, ReplicaSta
 from pipemagic.notebook.panels.static_html import Block, TableBlock
 from pipemagic.notebook.panels.tasks import Action
 from pipemagic.session.profiles import word
+from pipemagic.text import plural
 
 if TYPE_CHECKING:
     from pipemagic.management_api.models import Group
@@ -108,7 +108,7 @@ class GroupsPanel(Panel):
     def reset(self) -> None:
         """Close the open form and discard the replica states of another organization."""
         self.action.clear()
-        self.asking: tuple[str, ...] = ()
+        self.open_form: tuple[str, ...] = ()
         self.replicas.forget()
 
     def build(self) -> Sequence[ipywidgets.Widget]:
@@ -161,7 +161,7 @@ class GroupsPanel(Panel):
         self.progress.update()
 
     def _update_forms(self) -> None:
-        what, name, code = [*self.asking, "", "", ""][:3]
+        what, name, code = [*self.open_form, "", "", ""][:3]
         group = next((one for one in self.state.groups if one.name == name), None)
         if group is None or (what == "remove" and code not in group.locations[1:]):
             what = ""
@@ -254,7 +254,7 @@ class GroupsPanel(Panel):
     def ask(self, *what: str) -> None:
         """Open a form, or close the open one."""
         self.action.clear()
-        self.asking = what
+        self.open_form = what
         self.changed()
         if what:
             self.state.drop_finished()
@@ -269,7 +269,7 @@ class GroupsPanel(Panel):
 
     def _problem(self, name: str) -> str:
         if any(one.name == name for one in self.state.groups):
-            return f"{name} exists already"
+            return f"{name} already exists"
         return self.state.platform.name_problem("group", name)
 
     def create_group(self) -> None:
@@ -292,7 +292,7 @@ class GroupsPanel(Panel):
 
     def add_location(self) -> None:
         """Add the location of the form."""
-        _, group = self.asking
+        _, group = self.open_form
         code = self.place.widget.value or ""
         if self.state.add_location(group, code):
             self.cancel()
@@ -302,7 +302,7 @@ class GroupsPanel(Panel):
 
     def remove_location(self) -> None:
         """Remove the location of the form."""
-        _, group, code = self.asking
+        _, group, code = self.open_form
         platform = self.state.platform
 
         def work() -> str:

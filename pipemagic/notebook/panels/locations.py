@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import ipywidgets
 
-from pipemagic.counts import plural
 from pipemagic.geography import whereabouts
 from pipemagic.notebook.panels import worldmap
 from pipemagic.notebook.panels.base import Field, Form, Line, Panel, button, row, show
@@ -18,6 +17,7 @@ from pipemagic.notebook.panels.organization_state import OrganizationState
 from pipemagic.notebook.panels.static_html import Block, Picture, TableBlock
 from pipemagic.notebook.panels.tasks import Action
 from pipemagic.session.latency import addresses, latencies
+from pipemagic.text import plural
 
 if TYPE_CHECKING:
     from pipemagic.management_api.models import Group, Location

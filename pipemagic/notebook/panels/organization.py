@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 import ipywidgets
 
-from pipemagic import counts
 from pipemagic.errors import ConnectError, PipemagicError, UnsupportedError
 from pipemagic.hrana.stream import Tx
 from pipemagic.notebook import outcomes
@@ -19,6 +18,7 @@ from pipemagic.notebook.panels.organization_state import OrganizationState
 from pipemagic.notebook.panels.static_html import Block
 from pipemagic.notebook.panels.tasks import Action, LatestTask
 from pipemagic.session.profiles import word
+from pipemagic.text import format_size
 
 if TYPE_CHECKING:
     from pipemagic.management_api.models import Organization
@@ -255,7 +255,7 @@ def describe_usage(name: str, used: int, quota: int, *, quotas_known: bool = Tru
 
 
 def _amount(name: str, value: int) -> str:
-    return counts.size(value) if "bytes" in name else f"{value:,}"
+    return format_size(value) if "bytes" in name else f"{value:,}"
 
 
 def _percent(used: int, quota: int) -> str:

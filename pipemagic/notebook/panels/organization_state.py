@@ -12,7 +12,6 @@ from weakref import WeakKeyDictionary, ref
 from pipemagic.errors import PipemagicError, SessionError
 from pipemagic.notebook.panels.replicas import REQUESTS, NewLocation
 from pipemagic.notebook.panels.tasks import LatestTask
-from pipemagic.session.organization import connections_of
 
 if TYPE_CHECKING:
     from pipemagic.management_api.models import DatabaseInfo, Group, Location
@@ -75,7 +74,7 @@ class OrganizationState:
 
     def connections(self, database: str) -> list[Connection]:
         """Return the connections to a database of the organization."""
-        return connections_of(self.session, database, *self.identity)
+        return self.session.connections_to(database, *self.identity)
 
     def subscribe(self, listener: Callable[[], None]) -> None:
         """Call a function after every change; the first listener also resumes watching new locations."""

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from pipemagic.counts import plural
 from pipemagic.errors import AuthError, NotFound, PipemagicError, UnsupportedError
 from pipemagic.notebook import outcomes
 from pipemagic.notebook.panels.tasks import LatestTask
 from pipemagic.session.profiles import word
+from pipemagic.text import plural
 
 if TYPE_CHECKING:
     from pipemagic.management_api.models import Group, Instance

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import ipywidgets
 
-from pipemagic.client.trace_format import format_seconds, format_size, redact
-from pipemagic.counts import duration, plural
+from pipemagic.client.trace_format import format_seconds, redact
 from pipemagic.errors import SessionError
 from pipemagic.hrana.stream import IDLE_LIMIT, TRANSACTION_LIMIT, Tx
 from pipemagic.notebook import outcomes
@@ -20,8 +19,9 @@ from pipemagic.notebook.panels.organization_state import OrganizationState
 from pipemagic.notebook.panels.server_health import health_of
 from pipemagic.notebook.panels.static_html import Block, TableBlock
 from pipemagic.notebook.panels.tasks import Action, LatestTask
-from pipemagic.session.messages import describe_transaction, shorten
+from pipemagic.session.messages import describe_transaction, shorten_statement
 from pipemagic.session.profiles import word
+from pipemagic.text import format_duration, format_size, plural
 
 if TYPE_CHECKING:
     from pipemagic.client.tracing import TracedRequest
@@ -60,7 +60,7 @@ UNTIL_NEXT = "Its statements can be run again until the next cell."
 
 def shorten_all(texts: Sequence[str]) -> list[str]:
     """Return the newest statements, shortened, after a line that counts the earlier ones."""
-    newest = [redact(shorten(text[: 4 * LENGTH], LENGTH)) for text in texts[-STATEMENTS:]]
+    newest = [redact(shorten_statement(text[: 4 * LENGTH], LENGTH)) for text in texts[-STATEMENTS:]]
     earlier = len(texts) - len(newest)
     return [f"{plural(earlier, 'earlier statement')}, then:", *newest] if earlier else newest
 
@@ -130,7 +130,7 @@ class ConnectionCard(ipywidgets.VBox):
         self._update_keep(connection)
 
     def _update_transaction(self, connection: Connection, now: float) -> None:
-        state, loss, left = connection.transaction, connection.loss, connection.clocks.transaction
+        state, loss, left = connection.transaction, connection.loss, connection.remaining_time.transaction
         self.transaction.set_text(f"{describe_transaction(state, connection.statements_open, loss)}.")
         _count_down(self.transaction_left, left, now)
         self.late.set_text(LATE if left == 0.0 and now - self.transaction_left.until > MARGIN else "")
@@ -150,7 +150,7 @@ class ConnectionCard(ipywidgets.VBox):
         self._loss = loss
 
     def _update_stream(self, connection: Connection, now: float) -> None:
-        stream, idle = connection.stream, connection.clocks.idle
+        stream, idle = connection.stream, connection.remaining_time.idle
         opened = None if stream is None or idle is None else stream.open_for()
         if stream is None or opened is None:
             self.stream.set_text("No server-side connection: the next cell opens one.")
@@ -169,7 +169,7 @@ class ConnectionCard(ipywidgets.VBox):
         self.roll_back.disabled = busy or state is Tx.NONE
 
     def _update_keep(self, connection: Connection) -> None:
-        keeping, note = connection.keeping, ""
+        keeping, note = connection.keep_alive_thread, ""
         seconds = self._chosen_seconds if self.keeping.busy else keeping.seconds if keeping else 0.0
         if keeping is not None and keeping.ended:
             note = f"no longer kept alive: {keeping.ended}"
@@ -180,7 +180,7 @@ class ConnectionCard(ipywidgets.VBox):
             note = "from the next cell on"
         self._updating = threading.get_ident()  # a page may change the choice in another thread
         try:
-            self.keep.set_options((duration(one) if one else "off", one) for one in sorted({*TIMES, seconds}))
+            self.keep.set_options((format_duration(one) if one else "off", one) for one in sorted({*TIMES, seconds}))
             self.keep.widget.value = seconds
         finally:
             self._updating = None
@@ -261,7 +261,7 @@ class SessionPanel(Panel):
         """Return True if a connection is current, or has an open stream or transaction, or lost one."""
         return (
             connection.name == self.state.session.current or self.health.running_since(connection) is not None
-            or connection.transaction is not Tx.NONE or connection.clocks.idle is not None
+            or connection.transaction is not Tx.NONE or connection.remaining_time.idle is not None
             or connection.loss is not None
         )  # fmt: skip
 

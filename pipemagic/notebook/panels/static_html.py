@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import TypeAlias
 
-from pipemagic.svg import printable
+from pipemagic.text import escape_controls, text_table
 
 STYLE = """\
 .pipemagic-saved table { border-collapse: collapse; width: 100%; }
@@ -65,9 +65,7 @@ def _html(block: Block) -> str:
 def _lines(block: Block) -> list[str]:
     match block:
         case TableBlock(headings, rows):
-            lines = [[printable(cell) for cell in row] for row in [headings, *rows]]
-            widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-            return [f"  {'  '.join(map(str.ljust, line, widths))}" for line in lines]
+            return [f"  {line}" for line in text_table([headings, *rows])]
         case Picture():
             return []
-    return [printable(block)]
+    return [escape_controls(block)]

@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING, Any
 
 import ipywidgets
 
-from pipemagic.counts import plural
 from pipemagic.errors import AnswerTimeout, PipemagicError, SessionError
 from pipemagic.explore import conditions, page_query
-from pipemagic.explore.asking import MOVED
 from pipemagic.explore.page_export import check_target, export_rows
 from pipemagic.explore.page_query import COLUMNS, OPERATORS, SIZES, Filter, Page, PageQuery, filter_sql, rows_sql
-from pipemagic.explore.profile import ColumnProfile, Profile, profile
-from pipemagic.explore.profile_view import format_value, has_histogram, most_frequent
-from pipemagic.explore.schema import Relation, Schema, read_schema
-from pipemagic.explore.values import one_line
+from pipemagic.explore.profile import profile
+from pipemagic.explore.profile_result import ColumnProfile, Profile, format_value, has_histogram, most_frequent
+from pipemagic.explore.round_trip import INCONSISTENT
+from pipemagic.explore.schema import Relation, Schema
+from pipemagic.explore.schema_reader import read_schema
 from pipemagic.notebook.panels.base import NO_RESPONSE, Field, Form, Line, button, column, row, show
 from pipemagic.notebook.panels.components import CopyText, LongValue, Status, Table
 from pipemagic.notebook.panels.static_html import Block, TableBlock
 from pipemagic.notebook.panels.tasks import STOPPED, Action, LatestTask
 from pipemagic.session.profiles import column_list, word
+from pipemagic.text import escape_controls, plural
 
 if TYPE_CHECKING:
     from pipemagic.client.database import Database
@@ -228,7 +228,7 @@ class TableBrowser(ipywidgets.VBox):
         """Read the displayed data and the schema again, and remove profiles."""
         if self.page is not None:
             self.profiles.clear()
-            self._read(self.page.query, anew=True)
+            self._read(self.page.query, refresh=True)
         elif self.source is not None:
             self.list_tables()
 
@@ -282,7 +282,7 @@ class TableBrowser(ipywidgets.VBox):
         if name is None or added in query.filters:
             return
         try:
-            page_query.literal(added.value)
+            conditions.literal(added.value)
         except PipemagicError as error:
             self.task.refuse(error.message, error.hint)
             return
@@ -358,16 +358,16 @@ class TableBrowser(ipywidgets.VBox):
         request = Request(source, question)
         request.start(self.task, title, lambda found: apply(found) if source is self.source else "")
 
-    def _read(self, query: PageQuery, *, anew: bool = False) -> None:
+    def _read(self, query: PageQuery, *, refresh: bool = False) -> None:
         if not query.table:
             return
-        known = None if anew or self.task.error else self.schema  # after an error the table may have changed
+        known = None if refresh or self.task.error else self.schema  # after an error the table may have changed
         schema = known if known is not None and query.table in known else None
         self._query = query
 
         def question(database: Database) -> tuple[Schema, Page]:
             if schema is None:
-                return page_query.read_page_anew(database, query)
+                return page_query.refresh_page(database, query)
             return schema, page_query.read_page(database, query, schema.relation(query.table))
 
         def apply(found: tuple[Schema, Page]) -> str:
@@ -381,7 +381,7 @@ class TableBrowser(ipywidgets.VBox):
                 self.total, self._uncounted = None, page
             return _missing(query, page)
 
-        self._ask(f"Reading {one_line(query.table)} ...", question, apply)
+        self._ask(f"Reading {escape_controls(query.table)} ...", question, apply)
 
     def _count(self) -> None:
         """Count the rows of a page that was just read."""
@@ -419,7 +419,7 @@ class TableBrowser(ipywidgets.VBox):
                 self._replace_page(page, new)
             return ""
 
-        request = Request(source, read_schema if page is None else partial(page_query.read_page_anew, query=page.query))
+        request = Request(source, read_schema if page is None else partial(page_query.refresh_page, query=page.query))
         request.start(self.quiet, "Reading again ...", apply)
 
     def _replace_page(self, before: Page, page: Page) -> None:
@@ -489,7 +489,7 @@ class TableBrowser(ipywidgets.VBox):
             self._draw(page, offered=offered)
         if self.full is not None:
             number, name, value = self.full
-            self.full_line.set_text(f"{one_line(name)} in row {page.query.offset + number + 1:,}: {value.size}")
+            self.full_line.set_text(f"{escape_controls(name)} in row {page.query.offset + number + 1:,}: {value.size}")
         self._update_pager(page)
         cell = f"%%sql{self.line_on(source.name)}\n{rows_sql(page.query, page.relation)}"
         self.cell.text = cell if source.is_connection else ""
@@ -498,7 +498,7 @@ class TableBrowser(ipywidgets.VBox):
         if self.source is None:
             return ""
         name = self.source.name
-        return f"{one_line(self.page.relation.name)} in {name}" if self.page else f"Tables of {name}"
+        return f"{escape_controls(self.page.relation.name)} in {name}" if self.page else f"Tables of {name}"
 
     def _relations(self) -> list[Relation]:
         return [] if self.schema is None else [one for one in self.schema.relations if one.kind != "shadow"]
@@ -506,7 +506,7 @@ class TableBrowser(ipywidgets.VBox):
     def _draw(self, page: Page, *, offered: bool) -> None:
         """Show the rows and filters of a page."""
         query, every = page.query, page.relation.visible
-        self.column.set_options((one_line(one.name), one.name) for one in every)
+        self.column.set_options((escape_controls(one.name), one.name) for one in every)
         filters = [(str(one), repr(one)) for one in query.filters] + ([(query.where, "where")] if query.where else [])
         remove = {"name": "remove", "label": "Remove"}
         self.filter_list.show([
@@ -514,7 +514,7 @@ class TableBrowser(ipywidgets.VBox):
             for words, key in filters
         ])  # fmt: skip
         show(self.filter_list, bool(filters))
-        self.rows.label = f"Rows of {one_line(page.relation.name)}"
+        self.rows.label = f"Rows of {escape_controls(page.relation.name)}"
         columns = [_column(page, one, offered=offered) for one in page.columns]
         self.rows.columns = [{"title": "#", "kind": "number"}, *columns]
         self.rows.empty = page.empty_text
@@ -558,7 +558,7 @@ class TableBrowser(ipywidgets.VBox):
             lines = [[name["text"], kind, str(count)] for name, kind, count in rows]
             return [self._heading(), TableBlock(["Name", "Kind", "Columns"], lines) if rows else "No tables yet."]
         query = page.query
-        headings = [one_line(one.name) + MARKS[query.order_of(one.name)] for one in page.columns]
+        headings = [escape_controls(one.name) + MARKS[query.order_of(one.name)] for one in page.columns]
         cells = [[f"{query.offset + number:,}", *(one.text for one in row)] for number, row in enumerate(page.rows, 1)]
         filters = [*map(str, query.filters), *([query.where] if query.where else [])]
         return [self._heading(), *filters, TableBlock(["#", *headings], cells), self._position(page)]
@@ -573,15 +573,15 @@ def _missing(query: PageQuery, page: Page) -> str:
 
 
 def _table_row(one: Relation) -> dict[str, Any]:
-    name, count = one_line(one.name), "unknown" if one.broken else len(one.visible)
+    name, count = escape_controls(one.name), "unknown" if one.broken else len(one.visible)
     kind = ("virtual table" if one.kind == "virtual" else one.kind) + (f": {one.broken}" if one.broken else "")
     action = {"name": "open", "label": "Explore", "title": f"Explore {name}"}
     return {"key": one.name, "cells": [{"text": name, "kind": "name", "actions": [action]}, kind, count]}
 
 
 def _column(page: Page, one: Column, *, offered: bool) -> dict[str, Any]:
-    name = one_line(one.name) or "(no name)"
-    note = " ".join(filter(None, [one_line(one.type), one.generated and f"{one.generated} generated"]))
+    name = escape_controls(one.name) or "(no name)"
+    note = " ".join(filter(None, [escape_controls(one.type), one.generated and f"{one.generated} generated"]))
     actions = [{"name": "profile", "label": "Profile", "title": f"Profile {name}"}] if offered else []
     return {
         "title": name, "key": one.name, "sortable": True, "remote": True, "sorted": page.query.order_of(one.name),
@@ -593,7 +593,7 @@ def _page_row(page: Page, number: int, cells: Sequence[Cell]) -> dict[str, Any]:
     position = page.query.offset + number + 1
     row: list[Any] = [f"{position:,}"]
     for place, cell in enumerate(cells):
-        title = f"Full value of {one_line(page.columns[place].name)} in row {position}"
+        title = f"Full value of {escape_controls(page.columns[place].name)} in row {position}"
         full = [{"name": "full", "key": f"{number} {place}", "label": "full value", "title": title}] if cell.cut else []
         row.append({"text": cell.text, "kind": cell.kind, "cell": cell.kind, **({"actions": full} if full else {})})
     return {"key": str(number), "cells": row}
@@ -633,7 +633,7 @@ class Profiles(ipywidgets.VBox):
             self.outdated = self.outdated and len(result.columns) < len(self.found)
             known = self.found | {one.name: one for one in result.columns}
             self.found = {one.name: known[one.name] for one in relation.columns if one.name in known}
-            return MOVED if result.moved else ""
+            return INCONSISTENT if result.inconsistent else ""
 
         only = f" --where {word(where)}" if where else ""
         # It names the connection, since another one may be current when it is copied.
@@ -657,7 +657,7 @@ class Profiles(ipywidgets.VBox):
         """Update the widgets, hidden if there is nothing to show."""
         show(self, self.browser.page is not None and bool(self.found or self.task.busy or self.task.error))
         self.heading.set_text(f"Profiles of {'the filtered' if self.where else 'all'} rows")
-        self.condition.set_text(one_line(self.where))
+        self.condition.set_text(escape_controls(self.where))
         show(self.table, bool(self.found))
         self.table.show([{"key": one.name, "cells": _profile_cells(one)} for one in self.found.values()])
         show(self.note, self.outdated)
@@ -670,7 +670,7 @@ def _profile_cells(one: ColumnProfile) -> list[Any]:
     figures = (one.minimum, one.quartiles[1], one.maximum)
     shape = {"bars": list(one.bins)} if has_histogram(one) else most_frequent(one)
     shown = ["" if each is None else format_value(one, each, 24) for each in figures]
-    return [one_line(one.name), *counts, shape, *shown]
+    return [escape_controls(one.name), *counts, shape, *shown]
 
 
 class ExportForm(ipywidgets.VBox):
@@ -727,7 +727,9 @@ class ExportForm(ipywidgets.VBox):
         show(self, page is not None and bool(self.asking or task.busy or task.message or task.error))
         show(self.form, self.asking)
         if page is not None:
-            self.form.title.set_text(f"Export all rows of {one_line(page.relation.name)}, as filtered and sorted")
+            self.form.title.set_text(
+                f"Export all rows of {escape_controls(page.relation.name)}, as filtered and sorted"
+            )
         self.form.submit.disabled = bool(self.task.busy)
         show(self.stop_button, bool(self.task.busy))
         self.status.update(self.task)

@@ -12,7 +12,6 @@ from pipemagic.notebook.panels.base import ConfirmForm, Field, Form, Line, butto
 from pipemagic.notebook.panels.components import SecretText, Status
 from pipemagic.notebook.panels.organization_state import OrganizationState
 from pipemagic.notebook.panels.tasks import Action
-from pipemagic.session.organization import invalidate_tokens
 
 if TYPE_CHECKING:
     from pipemagic.client.secrets import Secret
@@ -103,7 +102,7 @@ class Tokens(ipywidgets.VBox):
         chosen, database, read_only = self.expires.widget.value, self.database, self.read_only.value
         expiration = self.duration.text.lower() if chosen == CUSTOM else chosen
         if expiration != "never" and not _DURATION.fullmatch(expiration):
-            self.action.refuse(f"{expiration or 'nothing'!r} is not a length of time", "write 12h, 7d or 1w2d6h")
+            self.action.refuse(f"{expiration or 'nothing'!r} is not a duration", "write 12h, 7d or 1w2d6h")
             return
         platform = self.state.platform
 
@@ -141,7 +140,7 @@ class Tokens(ipywidgets.VBox):
         platform = self.state.platform
 
         def work() -> str:
-            notes = invalidate_tokens(self.state.session, database, platform)
+            notes = self.state.session.invalidate_tokens(database, platform)
             self.asking = ""
             return "\n".join(notes)
 

@@ -60,13 +60,13 @@ class Box(NamedTuple):
 
 @dataclass(frozen=True)
 class Mark:
-    """A location on the map; ``words`` describe it."""
+    """A location on the map; ``description`` is its text for screen readers."""
 
     code: str
     at: Point
     kind: Kind
     closest: bool
-    words: str
+    description: str
 
     @cached_property
     def place(self) -> tuple[float, float]:
@@ -91,16 +91,16 @@ class Mark:
         return "" if self.kind == "free" else f"{self.code} ({roles})" if roles else self.code
 
 
-def draw(marks: Sequence[Mark], words: str, *, free: str = NOT_IN_USE) -> str:
-    """Return the map; ``words`` describe it for screen readers, and the legend calls unused locations ``free``."""
+def draw(marks: Sequence[Mark], description: str, *, free: str = NOT_IN_USE) -> str:
+    """Return the map; ``description`` is the text for screen readers, ``free`` that of unused locations."""
     marks = sorted(marks, key=lambda mark: KINDS.index(mark.kind), reverse=True)  # primaries on top
     bottom = _project(Point(SOUTH, 0))[1]
     attributes = {
-        "viewBox": f"0 0 {WIDTH:g} {bottom + LEGEND:.1f}", "role": "img", "aria_label": words, "class": "pm-map",
+        "viewBox": f"0 0 {WIDTH:g} {bottom + LEGEND:.1f}", "role": "img", "aria_label": description, "class": "pm-map",
         "style": "display: block; margin: 0 auto; max-width: 820px; width: 100%",
     }  # fmt: skip
     land = svg.element("path", {"d": _land(), "fill": svg.SHADE, "stroke": svg.LINE, "stroke_width": 0.5})
-    shapes = [_shape(mark.kind, mark.closest, *mark.place, mark.words) for mark in marks]
+    shapes = [_shape(mark.kind, mark.closest, *mark.place, mark.description) for mark in marks]
     labels = [
         _text((box.left + box.right) / 2, box.bottom - 4, mark.label, "middle") for mark, box in _labels(marks, bottom)
     ]
@@ -114,11 +114,11 @@ def _legend(marks: Sequence[Mark], free: str, y: float) -> Iterator[str]:
     ]
     if any(mark.closest for mark in marks):
         entries.append(("free", True, CLOSEST))
-    x = (WIDTH - sum(CHARACTER * len(words) + 40 for *_, words in entries)) / 2
-    for kind, closest, words in entries:
-        yield _shape(kind, closest, x + 10, y - 4, words)
-        yield _text(x + 24, y, words, "start")
-        x += CHARACTER * len(words) + 40
+    x = (WIDTH - sum(CHARACTER * len(label) + 40 for *_, label in entries)) / 2
+    for kind, closest, label in entries:
+        yield _shape(kind, closest, x + 10, y - 4, label)
+        yield _text(x + 24, y, label, "start")
+        x += CHARACTER * len(label) + 40
 
 
 def _shape(kind: Kind, closest: bool, x: float, y: float, words: str) -> str:

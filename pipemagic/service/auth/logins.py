@@ -37,7 +37,7 @@ _MOST_KEYS = 10_000  # of a rate limiter; beyond that the oldest are removed
 
 
 class Logins:
-    """Exchanges passwords for tokens. If ``signup`` is true, everybody can create an account.
+    """Exchanges passwords for tokens. If ``signup`` is true, anyone can create an account.
 
     ``clock`` returns monotonic seconds; ``network`` is that of the client (`network_of`). Attempts are limited for each
     name from a network, so that wrong passwords from elsewhere do not lock the owner out, and for each network.

@@ -170,7 +170,7 @@ class DatabaseApi:
         stream = yield from self._stream(request, decoded.baton, admission.context, cancel)
         budget = Budget(self._limits.response, self._memory, admission.tenant)  # not for the rows: none are kept
         by_columns = request.headers.get(_COLUMNS_HEADER) == columns.VALUE
-        with self._in_use(stream, budget, cancel):  # until the client has read the rest, or hangs up
+        with self._in_use(stream, budget, cancel):  # until the client has read the rest, or disconnects
             baton = self._streams.next_baton(stream)
             base_url, delay = self._address(request, stream, admission.context.database)
             cursor = Cursor(stream, admission.context, budget=budget, by_columns=by_columns, **self._shared)
@@ -186,7 +186,7 @@ class DatabaseApi:
 
     @contextmanager
     def _in_use(self, stream: ServerStream, budget: Budget, cancel: CancelToken) -> Iterator[None]:
-        """Close the stream if the request fails as a whole; cancel its statements if the client hangs up."""
+        """Close the stream if the request fails as a whole; cancel its statements if the client disconnects."""
         cancel.add_callback(stream.cancel)
         try:
             yield
@@ -197,7 +197,7 @@ class DatabaseApi:
                 case Rejected():
                     raise Refused(400, error.error.message, error.error.code) from None
                 case Cancelled():
-                    line = "the stream was ended: its client hung up, or the database is being deleted"
+                    line = "the stream was ended: its client disconnected, or the database is being deleted"
                     raise Refused(503, line) from None
             raise
         finally:
@@ -216,7 +216,7 @@ class DatabaseApi:
                 cancel.add_callback(waiter.finish)
                 yield waiter
                 if cancel.cancelled:
-                    raise Refused(503, "the client hung up")
+                    raise Refused(503, "the client disconnected")
         try:
             self._tokens.recheck(grant)  # a rotation after the check did not see this stream
         except BaseException:

@@ -107,7 +107,7 @@ class Statements:
                 for piece in sink.take(source.cols, source.rows):
                     connection.check_usage()
                     yield from self._send(piece)
-                    connection.count_writes_anew()
+                    connection.restart_write_count()
                     self._refuse_if_lost()
             finally:
                 try:
@@ -212,8 +212,8 @@ class Statements:
             raise Cancelled
         if not waiter.granted:
             raise Rejected(
-                f"the replica at {place.code} stands at replication_index {place.index} and did not reach {index} "
-                f"within {self._limits.replica_wait:g} s; try again, or ask the primary",
+                f"the replica at {place.code} is at replication_index {place.index} and did not reach {index} "
+                f"within {self._limits.replica_wait:g} s; try again, or use the primary",
                 "REPLICA_BEHIND",
             )
 

@@ -139,7 +139,7 @@ def open_client(address: str, timeout: float, headers: Mapping[str, str] | None 
 
 
 def refuse_open(node: Node) -> None:
-    """Raise `ServiceError` if the HTTP port of a node, which everybody can reach, runs SQL without a token.
+    """Raise `ServiceError` if the HTTP port of a node, which any client can reach, runs SQL without a token.
 
     The request names the namespace that every sqld has: sqld looks for the namespace before it checks the token.
     """

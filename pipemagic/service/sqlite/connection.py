@@ -141,10 +141,10 @@ class Connection:
             if self._reads and self._usage.check_writes(thread):
                 self.raw.interrupt()
 
-    def count_writes_anew(self) -> None:
+    def restart_write_count(self) -> None:
         """Do not count what the thread wrote while the statement waited for its reader."""
         with self._guard:
-            self._usage.count_anew()
+            self._usage.restart_count()
 
     def check_usage(self) -> None:
         """Raise `UsageExceeded` if the statement uses too much memory or disk space to wait for its reader."""

@@ -109,7 +109,7 @@ class StatementUsage(msgspec.Struct):
             )
         return self._written > limit
 
-    def count_anew(self) -> None:
+    def restart_count(self) -> None:
         """Do not count what was written since the last count."""
         self._thread = 0
 

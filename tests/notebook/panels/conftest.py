@@ -1,4 +1,4 @@
-"""Panels without a browser, on the real embedded service."""
+"""Panels without a browser, with the real embedded service."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ def close_panels():
 
 @pytest.fixture(scope="session")
 def closing():
-    """Give what closes all panels, for sessions that a test makes itself."""
+    """Return a function that closes all panels, for sessions that a test creates."""
     return close_panels
 
 
 @pytest.fixture
 def service_folder(shared_service):
-    """The folder of an embedded service with nothing in it.
+    """The folder of an empty embedded service.
 
-    A module whose tests make organizations, or change one, imports `shared_service`, and so has its own.
+    A module whose tests create or change organizations imports `shared_service`, to have its own.
     """
     shared_service.ready()
     return shared_service.folder
@@ -53,7 +53,7 @@ def service_folder(shared_service):
 
 @pytest.fixture
 def session(service_folder, monkeypatch):
-    """A session that is connected to an embedded service with nothing in it."""
+    """A session that is connected to an empty embedded service."""
     monkeypatch.setenv("PIPEMAGIC_DATA", str(service_folder))
     session = Session(environ={})
     session.connect()
@@ -70,14 +70,14 @@ def page(session):
 
 @pytest.fixture(scope="session")
 def behind(tmp_path_factory):
-    """The service that the databases are in."""
+    """The service of the databases."""
     with serve(tmp_path_factory.mktemp("behind")) as served:
         yield served
 
 
 @contextmanager
 def hosting(behind):
-    """Give what starts a hosted service with an organization, and a session that knows it; it gives both."""
+    """Return a function that starts a hosted service with an organization and returns it and its session."""
     opened = []
 
     def start(shapes=None):
@@ -95,7 +95,7 @@ def hosting(behind):
 
 @pytest.fixture
 def hosted(behind):
-    """Start a hosted service with an organization, and a session that knows it; gives both."""
+    """Start a hosted service with an organization; return it and a session that uses it."""
     with hosting(behind) as start:
         yield start
 

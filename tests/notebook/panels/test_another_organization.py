@@ -1,4 +1,4 @@
-"""Panels show and change the organization that is chosen, and nothing of another one."""
+"""Panels show and change only the selected organization."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_created_database_is_not_offered_in_another_organization(session, page
     assert [row[0].splitlines()[0] for row in panel.rows("Databases")] == ["flights"]
 
 
-def test_an_organization_that_cannot_be_listed_shows_nothing_of_the_one_before(hosted):
+def test_an_organization_that_cannot_be_listed_shows_nothing_of_the_previous_one(hosted):
     api, session = hosted()
     api.teams.append("other")
     session.platform.create_group("edge", "ams")
@@ -94,7 +94,7 @@ def test_an_organization_that_cannot_be_listed_shows_nothing_of_the_one_before(h
     session.organization("other")
     panel.wait("out of scope")
     assert "flights" not in panel.words
-    api.relent()
+    api.clear_refusals()
     panel.click("Try again")
     panel.wait("No group exists yet.")
 
@@ -114,7 +114,7 @@ def test_usage_of_another_organization_is_not_shown(hosted):
 
 
 @pytest.mark.parametrize("question", ["subscription", "usage"])
-def test_what_a_member_may_not_read_hides_nothing_else(hosted, question):
+def test_details_that_a_member_may_not_read_hide_nothing_else(hosted, question):
     api, session = hosted()
     api.refuse(f"GET .*/{question}$", as_json({"error": "only owners see this"}, 403))
     panel = PanelPage(open_panel(session, "organization"))
@@ -137,13 +137,13 @@ def test_a_panel_that_is_shown_again_waits_for_a_new_database_again(hosted, monk
     api.refuse("POST .*/flights/auth/tokens", as_json({"error": "database not found"}, 404))
     panel.click("Connect")
     until(lambda: sum(call.path.split("?")[0].endswith("/flights/auth/tokens") for call in api.calls) > 2)
-    api.relent()
+    api.clear_refusals()
     panel.wait("Connected to flights")
 
 
 def test_a_group_whose_databases_are_not_listed_is_not_called_empty(hosted):
     api, session = hosted(Shapes(seed_only=True))
-    api.groups["edge"] = {"name": "edge", "locations": ["ams"], "primary": "ams"}  # somebody else made it
+    api.groups["edge"] = {"name": "edge", "locations": ["ams"], "primary": "ams"}  # created by another user
     session.organization("acme", at=api.url)
     panel = PanelPage(open_panel(session, "locations"))
     panel.click("Add nrt to a group")
@@ -248,7 +248,7 @@ def test_the_progress_of_a_new_location_is_shown_in_its_organization_only(sessio
     panel.wait("Group edge is in ams, nrt. Its database is ready.")
 
 
-def test_how_work_ended_is_not_shown_in_another_organization(session, page, club):
+def test_the_result_of_work_is_not_shown_in_another_organization(session, page, club):
     panel = page("databases")
     panel.type("Database name", "trips")
     panel.choose("Group", "edge")
@@ -260,7 +260,7 @@ def test_how_work_ended_is_not_shown_in_another_organization(session, page, club
 
 
 @pytest.mark.parametrize("what", ["remove_location", "delete_group"])
-def test_what_ends_in_the_organization_before_stops_no_progress_in_this_one(session, page, club, what, monkeypatch):
+def test_work_of_the_previous_organization_stops_no_progress_in_this_one(session, page, club, what, monkeypatch):
     def work(platform, *names):
         assert going.wait(PATIENCE)
         return original(platform, *names)
@@ -286,7 +286,7 @@ def test_what_ends_in_the_organization_before_stops_no_progress_in_this_one(sess
     assert [(one.group, one.code) for one in state.new_locations] == [("edge", "nrt")]
 
 
-def test_a_deletion_in_the_organization_before_closes_no_details_in_this_one(session, page, club, monkeypatch):
+def test_a_deletion_in_the_previous_organization_closes_no_details_in_this_one(session, page, club, monkeypatch):
     def work(platform, name):
         assert going.wait(PATIENCE)
         return original(platform, name)
@@ -309,13 +309,13 @@ def test_a_service_that_is_started_again_has_the_same_organization(session, serv
     panel = page("groups")
     crash(service_folder)
     panel.click("Refresh")
-    panel.wait_for("Delete group default")  # which the other one has not
+    panel.wait_for("Delete group default")  # which the other one does not have
     session.platform.create_database("trips", "edge")
     assert [one.name for one in session.platform.databases().items] == ["flights", "main", "trips"]
     assert session.platform.organization == "local"
 
 
-def test_tokens_are_made_invalid_in_the_organization_on_the_page(session, page, moved):
+def test_tokens_are_invalidated_in_the_organization_on_the_page(session, page, moved):
     session.connect("flights")
     panel = page("databases")
     panel.click("Details of flights")
@@ -325,7 +325,7 @@ def test_tokens_are_made_invalid_in_the_organization_on_the_page(session, page, 
     session.connect("flights", name="theirs")
     panel.submit("Invalidate all tokens")
     panel.wait("All tokens of flights are invalid.")
-    panel.wait("flights goes on with a new token.")
+    panel.wait("flights continues with a new token.")
     assert "theirs goes on" not in panel.words
     assert session.run("SELECT 1 AS one", on="flights")["one"].tolist() == [1]
     assert session.run("SELECT 1 AS one", on="theirs")["one"].tolist() == [1]
@@ -341,7 +341,7 @@ def test_sizes_are_those_of_the_organization_on_the_page(session, page, moved, m
     assert asked == ["local"]
 
 
-def test_a_size_that_comes_after_another_organization_was_chosen_is_not_shown(session, page, club, monkeypatch):
+def test_a_size_that_arrives_after_another_organization_was_selected_is_not_shown(session, page, club, monkeypatch):
     going, asked, asking = threading.Event(), threading.Event(), Platform.usage
 
     def usage(platform):
@@ -352,7 +352,7 @@ def test_a_size_that_comes_after_another_organization_was_chosen_is_not_shown(se
         return asking(platform)
 
     monkeypatch.setattr(Platform, "usage", usage)
-    monkeypatch.setattr(base, "PATIENCE", 0.0)  # the first size comes only below
+    monkeypatch.setattr(base, "PATIENCE", 0.0)  # the first size arrives only below
     panel = page("databases")
     assert asked.wait(30)
     session.organization(club)
@@ -450,7 +450,7 @@ def test_an_organization_is_searched_in_the_service_on_the_page(hosted, monkeypa
     assert session.platform.address == first.url
 
 
-def test_two_services_on_one_machine_are_told_apart(hosted):
+def test_two_services_on_one_machine_are_distinguished(hosted):
     first, session = hosted()
     second, _ = hosted()
     second.token = first.token
@@ -473,7 +473,7 @@ def test_two_services_on_one_machine_are_told_apart(hosted):
     assert session.run("SELECT 1 AS one", on="flights")["one"].tolist() == [1]
 
 
-def test_a_connection_goes_on_when_the_service_restarts_also_after_another_organization(session, club, service_folder):
+def test_a_connection_survives_a_restart_of_the_service_also_after_another_organization(session, club, service_folder):
     for slug in (club, "local", club):  # there and back: it is the one that was left
         session.organization(slug)
     session.connect("flights")
@@ -497,7 +497,7 @@ def test_a_new_location_is_still_watched_in_the_organization_that_was_left(hoste
     panel.wait("0 of 1 database are ready.")
     session.organization("team")
     until(lambda: "edge" not in panel.words)
-    api.relent()
+    api.clear_refusals()
     session.organization("acme")
     panel.wait("Group edge is in ams, nrt. Its database is ready.")
     assert not panel.alerts

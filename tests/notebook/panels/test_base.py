@@ -1,4 +1,4 @@
-"""What all panels have in common: following changes, errors, forms, the cell that shows them, and their end."""
+"""Common behaviour of panels: following changes, errors, forms, the cell that shows them, and their end."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def page(counter) -> PanelPage:
     return PanelPage(counter)
 
 
-def test_a_click_and_what_it_changes(page):
+def test_a_click_and_its_effect(page):
     page.click("More")
     assert "number 1" in page.words
 
@@ -117,7 +117,7 @@ def test_the_error_of_an_update_is_shown_until_one_succeeds(page, counter, caplo
     assert "number 2" in page.words
 
 
-def test_a_panel_that_cannot_be_sent_holds_up_no_other(page, counter, unconnected, monkeypatch):
+def test_a_panel_that_cannot_be_sent_delays_no_other(page, counter, unconnected, monkeypatch):
     other = Counter(state_of(unconnected))
     other.mount()
 
@@ -202,7 +202,7 @@ def test_closed_panels_leave_nothing_in_the_registry_of_widgets(session):
     assert set(_instances) - before == set()
 
 
-def test_an_update_sends_nothing_that_is_shown_already(page, counter, monkeypatch):
+def test_an_update_sends_only_changes(page, counter, monkeypatch):
     sent = []
     monkeypatch.setattr(ipywidgets.Widget, "_send", lambda _widget, message, buffers=None: sent.append(message))
     counter.changed()
@@ -247,7 +247,7 @@ def test_closed_panels_keep_no_session_alive(service_folder, closing, monkeypatc
     assert gone() is None
 
 
-def test_a_panel_of_a_session_that_ended_says_so(unconnected):
+def test_a_panel_of_a_session_that_ended_shows_it(unconnected):
     session = Session(environ={})
     page = PanelPage(open_panel(session, "databases"))
     session.shut_down()
@@ -286,7 +286,7 @@ def test_a_form_submits_and_cancels():
     assert done == ["do", "cancel"]
 
 
-def test_values_go_with_the_click_that_submits_a_form(session):
+def test_values_are_sent_with_the_click_that_submits_a_form(session):
     """State updates of a field may arrive later: ipywidgets holds them back while the kernel is busy."""
     panel = open_panel(session, "groups")
     panel.wait()
@@ -296,7 +296,7 @@ def test_values_go_with_the_click_that_submits_a_form(session):
     panel.create.submit.click()
     until(lambda: not panel.action.busy)
     assert panel.action.message == "Group abcd is in nrt."
-    panel.name.widget.set_state({"value": "abcd"})  # the update that was held back
+    panel.name.widget.set_state({"value": "abcd"})  # the update that was delayed
     assert panel.name.widget.value == ""
     assert panel.name.error == ""
     for values in (["x", "y", "z"], [1, -1], [None, 10**6], []):  # a page may send anything
@@ -387,6 +387,6 @@ def test_the_cell_waits_no_longer_than_its_patience(unconnected, monkeypatch):
     panel.task.start("Working ...", lambda: may_end.wait(PATIENCE) and "Done.")
     panel._ipython_display_()
     assert not may_end.is_set()
-    assert waits == [1]  # not once more for the text
+    assert waits == [1]  # not again for the text
     may_end.set()
     assert panel.task.wait(PATIENCE)

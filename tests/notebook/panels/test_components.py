@@ -1,4 +1,4 @@
-"""The parts of panels that components.js draws: what they send, and which messages of pages they heed."""
+"""The components of components.js: the messages that they send, and those that they accept."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def table(done):
 
 @pytest.fixture
 def sent(monkeypatch):
-    """What components send."""
+    """The messages of components."""
     found = []
     monkeypatch.setattr(ipywidgets.Widget, "send", lambda _widget, content, buffers=None: found.append(content))
     return found
@@ -51,7 +51,7 @@ def message(widget, content):
     widget._handle_custom_msg(content, [])
 
 
-def test_actions_that_the_table_offers(table, done):
+def test_actions_of_the_table(table, done):
     for name, key in (("use", "a"), ("close", "c"), ("sort", "size")):
         table.click(name, key)
     assert done == [("use", "a"), ("close", "c"), ("sort", "size")]
@@ -91,7 +91,7 @@ def test_a_busy_table_does_nothing(table, done):
     assert done == []
 
 
-def test_a_page_cannot_offer_itself_actions(table, done):
+def test_a_page_cannot_add_actions(table, done):
     columns, offered = table.columns, [{"title": "Name", "actions": [{"name": "never", "key": "x"}]}]
     table.busy = True
     table._handle_msg({"content": {"data": {"method": "update", "state": {"columns": offered, "busy": False}}}})
@@ -124,7 +124,7 @@ def test_a_long_value_is_in_no_state(sent):
     assert "long" not in [*value.get_state().values()]
 
 
-def test_a_secret_goes_to_the_pages_that_are_open_and_nowhere_else(sent):
+def test_a_secret_is_sent_only_to_open_pages(sent):
     text = SecretText()
     text.send_secret(Secret("s3cret-value"))
     message(text, {"ready": True})
@@ -152,4 +152,4 @@ def test_events_of_pages(done):
         {"shown": 1}, {"shown": "page"}, {"shown": "other"}, {"hidden": "page"}, {"hidden": "other"},
     ):  # fmt: skip
         message(events, content)
-    assert done == ["a", True, True, False]  # hidden where no page shows it any more
+    assert done == ["a", True, True, False]  # hidden if no page shows it

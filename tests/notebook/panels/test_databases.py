@@ -1,4 +1,4 @@
-"""The panel of databases."""
+"""The Databases panel."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def create(panel: PanelPage, name: str) -> None:
 def test_from_a_name_to_a_cell(page, session):
     panel = page("databases")
     panel.type("Database name", "main")
-    assert panel.error_of("Database name") == "main exists already"
+    assert panel.error_of("Database name") == "main already exists"
     panel.type("Database name", "flights")
     assert panel.error_of("Database name") == ""
     panel.submit("Create database")
@@ -41,7 +41,7 @@ def test_from_a_name_to_a_cell(page, session):
     assert session.current == "flights"
     assert session.run("SELECT 1 AS a")["a"].tolist() == [1]
     assert panel.text == "Databases\n  Name     Group\n  flights  default  current\n  main     default  connected"
-    assert "http" not in panel.html  # the port is another one after each start
+    assert "http" not in panel.html  # the port differs after each start
 
 
 def test_the_card_of_a_created_database_offers_to_connect_unless_it_is_connected(page, session):
@@ -117,7 +117,7 @@ def test_use_and_close(page, session):
     assert session.connections == {}
 
 
-def test_what_is_said_of_the_current_connection_stays_true(page, session):
+def test_the_note_about_the_current_connection_is_updated(page, session):
     session.platform.create_database("sales", "default")
     panel = page("databases")
     panel.click("Connect to sales")
@@ -132,7 +132,7 @@ def test_what_is_said_of_the_current_connection_stays_true(page, session):
     panel.wait("%%sql cells use sales.")
 
 
-def test_deleting_asks_for_the_name_and_closes_the_connection(page, session):
+def test_deleting_requires_the_name_and_closes_the_connection(page, session):
     session.platform.create_database("old", "default")
     session.connect("old")
     panel = page("databases")
@@ -171,8 +171,8 @@ def test_a_new_panel_does_not_show_an_old_empty_list(page, session, monkeypatch)
     session.platform.delete_database("main")
     assert "No databases yet." in page("databases").words
     list_databases, go_on = session.platform.databases, threading.Event()
-    list_databases.__self__.create_database("flights", "default")
     monkeypatch.setattr(session.platform, "databases", lambda: go_on.wait(PATIENCE) and list_databases())
+    list_databases.__self__.create_database("flights", "default")
     monkeypatch.setattr(base, "PATIENCE", 0.01)
     panel = page("databases")
     assert "Loading ..." in panel.words
@@ -204,7 +204,7 @@ def test_details_are_above_the_list(page):
     assert panel.panel.details not in panel.widgets
 
 
-def test_sizes_are_read_beside_everything_else(page, session):
+def test_sizes_are_read_in_the_background(page, session):
     session.run("CREATE TABLE t(a); INSERT INTO t VALUES (zeroblob(500000))")
     panel = page("databases")
     until(lambda: "kB" in panel.rows("Databases")[0][1])
@@ -242,7 +242,7 @@ class Late:
 @pytest.mark.parametrize(
     ("refusals", "words"), [(2, "Connected to new (embedded service)."), (3, "database not found")]
 )
-def test_connecting_to_a_new_database_is_tried_again_for_some_time(page, session, monkeypatch, refusals, words):
+def test_connecting_to_a_new_database_is_retried_for_some_time(page, session, monkeypatch, refusals, words):
     monkeypatch.setattr(databases, "PAUSES", (0.01, 0.01))
     panel = page("databases")
     create(panel, "new")
@@ -252,7 +252,7 @@ def test_connecting_to_a_new_database_is_tried_again_for_some_time(page, session
     assert bool(panel.alerts) == (refusals == 3)
 
 
-def test_the_magics_that_are_shown_do_the_same(shell, data, closing):
+def test_the_magics_on_the_page_have_the_same_effect(shell, data, closing):
     shell("%pipedb connect")
     panel = open_panel(shell.ip.magics_manager.registry["PipeMagics"].session, "databases")
     PanelPage(panel)
@@ -286,7 +286,7 @@ def test_the_magics_that_are_shown_do_the_same(shell, data, closing):
     assert said == [
         "Database flights is in group default.",
         "Connected to flights (embedded service).",
-        "A read-only token for main for 1w2d is in the variable MAIN_TOKEN.",
+        "Stored a read-only token for main for 1w2d in the variable MAIN_TOKEN.",
         "All tokens of main are invalid.",
         "Using main.",
         "Closed flights.",

@@ -1,4 +1,4 @@
-"""The panel of databases on hosted services, and on one with nothing but the requirement's endpoints."""
+"""The Databases panel on hosted services, and on one that has only the required endpoints."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def create(session) -> PanelPage:
 def test_connection_tokens_and_deletion(service, shapes):
     _, session = service(shapes)
     panel = create(session)
-    assert session.platform.databases().items[0].url in panel.text  # the same tomorrow
+    assert session.platform.databases().items[0].url in panel.text  # identical in every run
     panel.press(panel.panel.created_connect)
     panel.wait("Connected to flights")
     session.run("CREATE TABLE t(a); INSERT INTO t VALUES (1)")
@@ -49,7 +49,7 @@ def test_connection_tokens_and_deletion(service, shapes):
     panel.type("Type flights to invalidate all its tokens", "flights")
     panel.submit("Invalidate all tokens")
     panel.wait("All tokens of flights are invalid.")
-    panel.wait("flights goes on with a new token.")
+    panel.wait("flights continues with a new token.")
     panel.click("Delete database ...")
     panel.type("Type flights to delete", "flights")
     panel.submit("Delete database")
@@ -72,7 +72,7 @@ def test_a_refused_creation_is_explained_and_the_next_one_works(service):
     panel.type("Database name", "flights")
     panel.submit("Create database")
     panel.wait("maximum of 1 databases reached")
-    api.relent()
+    api.clear_refusals()
     panel.submit("Create database")
     panel.wait("Database flights is in group edge.")
     assert "maximum of 1" not in panel.words

@@ -1,4 +1,4 @@
-"""The tables of a database in its details: the data browser that Explore has, without exports and profiles."""
+"""The tables of a database in its details: the table browser of Explore, without exports and profiles."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_database_without_a_connection_is_read_with_a_token_that_reads_only(de
     assert session.connections == {}
 
 
-def test_what_is_not_committed_is_neither_seen_nor_disturbed(details, session):
+def test_uncommitted_changes_are_neither_visible_nor_affected(details, session):
     panel = details()
     session.run("BEGIN IMMEDIATE; DELETE FROM t")
     panel.click("Explore t")
@@ -59,7 +59,7 @@ def test_what_is_not_committed_is_neither_seen_nor_disturbed(details, session):
     assert session.run("SELECT count(*) AS n FROM t; ROLLBACK")["n"].tolist() == [0]
 
 
-def test_a_broken_view_leaves_the_others(details, session):
+def test_a_broken_view_does_not_affect_others(details, session):
     session.run("CREATE VIEW broken AS SELECT * FROM gone")
     panel = details()
     panel.click("Explore broken")

@@ -1,4 +1,4 @@
-"""Statuses with which the management API may respond to every action of the panels: a few for each action.
+"""Statuses of the management API for every action of the panels: a few for each action.
 
 tests/management_api/test_every_endpoint.py has every status at every endpoint.
 """
@@ -22,7 +22,7 @@ from pipemagic.session import Session
 
 @dataclass(frozen=True)
 class PanelAction:
-    """Something that people do in a panel: its request, how it is done, and what the panel says then."""
+    """An action in a panel: its request, how to perform it, and the message of the panel."""
 
     panel: str
     request: str
@@ -34,7 +34,7 @@ class PanelAction:
     after: Callable[[PanelPage], None] = lambda _: None
     """Restores the panel."""
     instead: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    """The codes and words that are shown for some statuses instead of the server's."""
+    """The codes and messages that are shown for some statuses instead of the server's."""
 
 
 def _create_database(page: PanelPage) -> None:
@@ -124,7 +124,7 @@ def _create_all(session: Session) -> None:
     session.platform.create_database("flights", "edge")
 
 
-NO_TOKENS = ("SESSION", "the service makes no tokens")
+NO_TOKENS = ("SESSION", "the service creates no tokens")
 
 ACTIONS = {
     "create a group": PanelAction(
@@ -183,7 +183,7 @@ class Scene:
 
 @pytest.fixture(scope="module")
 def quick_retries():
-    """Have the client retry after 429 at once."""
+    """Let the client retry after 429 without a delay."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(transport, "BUSY_PAUSES", (0.0,))
         yield
@@ -198,7 +198,7 @@ def scene(request, hosted_for_long, quick_retries):
     return Scene(action, api, session, PanelPage(open_panel(session, action.panel)))
 
 
-# Names that are taken, and a 404 with words of its own.
+# Names that are taken, and a 404 with its own message.
 SPECIAL = [
     ("create a group", "409"), ("create a database", "422"), ("create a database", "400 taken"),
     *((name, status) for name, action in ACTIONS.items() for status in action.instead),
@@ -206,7 +206,7 @@ SPECIAL = [
 
 
 @pytest.mark.parametrize(("scene", "status"), some_refusals(ACTIONS, more=SPECIAL), indirect=["scene"])
-def test_a_refusal_is_shown_and_the_panel_goes_on(scene, status):
+def test_an_error_is_shown_and_the_panel_can_be_used_again(scene, status):
     action, api, session, page = scene.action, scene.api, scene.session, scene.page
     refusal = REFUSALS[status]
     hint = refusal.hint_of_get if refusal.hint_of_get and action.request.startswith("GET") else refusal.hint
@@ -216,7 +216,7 @@ def test_a_refusal_is_shown_and_the_panel_goes_on(scene, status):
     if status in action.instead:
         code, says = action.instead[status]
         hint = ""
-    api.relent()  # of a test before that failed
+    api.clear_refusals()  # of an earlier test that failed
     action.ready(page)
     api.refuse(action.request, refusal.answer)
     action.do(page)
@@ -226,7 +226,7 @@ def test_a_refusal_is_shown_and_the_panel_goes_on(scene, status):
     assert any(one.startswith(f"{code}: ") and says in one and hint in one for one in shown), shown
     held = page.held
     assert not [secret for secret in (api.token, *api.issued) if secret in held]
-    api.relent()
+    api.clear_refusals()
     action.do(page)
     page.wait(action.done)
     page.click("Refresh")  # tables whose token was refused, too

@@ -1,4 +1,4 @@
-"""Statuses with which a database itself may respond to a panel: connecting, reading its tables, exploring."""
+"""Statuses of a database for requests of panels: connecting, reading its tables, exploring."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from pipemagic.notebook.panels.opening import open_panel
 SQL = "(GET|POST) /v[23]"
 
 CODES = {"ALREADY_EXISTS": "SERVER"}
-"""A database has no names that may be taken."""
+"""Names of a database cannot be taken."""
 
 
 @dataclass(frozen=True)
 class PanelAction:
-    """What is done in a panel, and what it shows when that succeeded."""
+    """An action in a panel, and what it shows after a success."""
 
     panel: str
     do: Callable[[PanelPage], None]
@@ -71,18 +71,18 @@ def scene(request, hosted_for_long):
 
 
 @pytest.mark.parametrize(("scene", "status"), some_refusals(ACTIONS, 6), indirect=["scene"])
-def test_a_refusal_is_shown_and_the_panel_goes_on(scene, status):
+def test_an_error_is_shown_and_the_panel_can_be_used_again(scene, status):
     action, api, session, page = scene
-    api.relent()  # of a test before that failed
+    api.clear_refusals()  # of an earlier test that failed
     refusal = REFUSALS[status]
     code = CODES.get(refusal.code, refusal.code)
-    says = "" if code == "PROTOCOL" else refusal.says.rpartition(": ")[2]  # in what way depends on the request
+    says = "" if code == "PROTOCOL" else refusal.says.rpartition(": ")[2]  # how depends on the request
     api.refuse(SQL, refusal.answer)
     action.do(page)
     until(lambda: any(one.startswith(f"{code}: ") and says in one for one in page.alerts))
     held = page.held
     assert not [secret for secret in (api.token, *api.issued) if secret in held]
-    api.relent()
+    api.clear_refusals()
     until(lambda: not page.is_busy)
     action.do(page)
     page.wait(action.done)

@@ -29,7 +29,7 @@ REFUSED = {
     "402": as_json({"error": "more locations need a paid plan"}, 402),
     "starter plan": as_json(STARTER, 402),
 }
-"""How a hosted service may refuse a second location."""
+"""The errors of hosted services for a second location."""
 
 SOON = 30.0  # seconds
 
@@ -37,7 +37,7 @@ PANELS = ("locations", "groups", "databases", "databases", "session")
 
 
 class Visit:
-    """Panels of a session beside each other: each has to agree with the others."""
+    """Several panels of a session, which must agree with each other."""
 
     def __init__(self, session):
         self.session = session
@@ -62,7 +62,7 @@ class Visit:
         self.groups.submit("Add location")
 
     def places_of(self, group):
-        """Return the codes of a group's locations, as the panel of groups shows them."""
+        """Return the codes of a group's locations in the Groups panel."""
         words = next(row for row in self.groups.rows("Groups") if row[0] == group)
         return set(re.findall(r"\(([a-z0-9-]+)\)", " ".join(words)))
 
@@ -90,7 +90,7 @@ class Visit:
 
 
 def go(session, first, second):
-    """Do everything with a group at two locations."""
+    """Run the whole flow with a group at two locations."""
     visit = Visit(session)
     visit.create_group("edge", first)
     visit.add_location("edge", second)
@@ -134,16 +134,16 @@ def test_a_service_with_one_location_for_each_group(hosted, refusal):
 
 
 def test_on_the_smallest_management_api(hosted):
-    """It lists nothing and creates no database tokens: what was created here is shown."""
+    """It lists nothing and creates no database tokens: the panels show what was created here."""
     api, session = hosted(Shapes(seed_only=True))
-    session.organization("acme", at=api.url)  # nothing there reports which organization it is
+    session.organization("acme", at=api.url)  # it does not report its organization
     visit = Visit(session)
     visit.create_group("edge", "ams")
     visit.add_location("edge", "nrt")
     until(lambda: api.groups["edge"]["locations"] == ["ams", "nrt"])
     visit.create_database("flights", "edge")
     visit.databases.press(visit.databases.panel.created_connect)
-    visit.databases.wait("the service makes no tokens for flights")
+    visit.databases.wait("the service creates no tokens for flights")
 
 
 def test_the_service_is_killed_in_the_middle(session, service_folder):
@@ -180,7 +180,7 @@ FAILURES = {
 
 @pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES)
 def test_each_list_fails_once_after_every_change(hosted, failure):
-    """What could not be listed after a change is read again by hand, and nothing is lost."""
+    """Lists that could not be read after a change are read again by Refresh, and nothing is lost."""
     api, session = hosted()
     session.platform.create_group("edge", "ams")
     visit, state = Visit(session), state_of(session)
@@ -247,7 +247,7 @@ def test_a_token_that_is_revoked_before_each_action(hosted, panel, do):
 
 
 def test_a_service_that_does_not_respond_for_a_while(hosted, monkeypatch):
-    """Until it responds the panels say what they do; no click waits; then everything is done."""
+    """Until it responds, the panels show the running work and no click waits; then all work is done."""
     api, session = hosted()
     session.platform.create_group("edge", "ams")
     monkeypatch.setattr(base, "PATIENCE", 0.01)

@@ -1,4 +1,4 @@
-"""The panel of groups."""
+"""The Groups panel."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def replica_states(panel, group):
     return cells(panel, group)["Replicas"]
 
 
-def test_a_group_from_its_name_to_its_end(page, session):
+def test_the_lifecycle_of_a_group(page, session):
     panel = page("groups")
     panel.type("Group name", "edge")
     assert panel.error_of("Group name") == ""
@@ -68,7 +68,7 @@ def test_a_group_from_its_name_to_its_end(page, session):
 def test_a_name_is_checked_while_it_is_typed(page):
     panel = page("groups")
     panel.type("Group name", "default")
-    assert panel.error_of("Group name") == "default exists already"
+    assert panel.error_of("Group name") == "default already exists"
     panel.type("Group name", "Edge")
     assert panel.error_of("Group name") == "a group's name has only lower-case letters, digits and hyphens, not E"
     panel.type("Group name", "a" * 58)
@@ -86,10 +86,10 @@ def test_a_wrong_name_is_refused_when_it_is_submitted(page, session):
     panel.submit("Create group")
     assert panel.error_of("Group name") == "Enter a group name."
     panel.type("Group name", "default")
-    panel.panel.name.explain()  # as if Enter was faster than the check
+    panel.panel.name.explain()  # as if Enter were faster than the check
     panel.submit("Create group")
-    assert panel.error_of("Group name") == "default exists already"
-    assert "default exists already" in panel.words
+    assert panel.error_of("Group name") == "default already exists"
+    assert "default already exists" in panel.words
     assert len(session.platform.groups().items) == 1
 
 
@@ -101,7 +101,7 @@ def test_the_closest_location_is_the_first_choice(page, session):
     assert ", closest" in panel.words
 
 
-def test_a_location_is_watched_until_its_databases_are_there(page, edge, session):
+def test_a_location_is_watched_until_its_databases_are_ready(page, edge, session):
     panel = page("groups")
     panel.click("Add a location to edge")
     panel.choose("New location", "nrt")
@@ -141,7 +141,7 @@ def test_watching_a_paused_location_ends(page, edge, platform):
     panel.wait("nrt is paused: replication continues when it is resumed.")
 
 
-def test_a_deletion_names_the_databases_and_needs_the_name_of_the_group(page, edge, session):
+def test_a_deletion_lists_the_databases_and_requires_the_name_of_the_group(page, edge, session):
     session.connect("flights")
     panel = page("groups")
     panel.click("Delete group edge")
@@ -215,7 +215,7 @@ def test_the_text_has_places_and_names(page, edge, platform):
     assert "caught up" not in panel.text
 
 
-def test_without_groups_the_panel_explains_what_to_do(page, platform):
+def test_without_groups_the_panel_shows_what_to_do(page, platform):
     platform.delete_group("default")
     panel = page("groups")
     panel.wait("No groups yet. Every database belongs to a group: create one first.")
@@ -241,7 +241,7 @@ def test_a_closed_panel_reads_nothing(page, edge, session, closing):
     session.platform.instances = session.platform.groups = lambda *given: asked.append(given)
     panel.panel.close()
     session.platform.add_location("edge", "nrt")
-    closing()  # ends when all threads have
+    closing()  # ends when all threads have ended
     assert asked == []
     assert panel.panel.replicas.summaries == {}
 

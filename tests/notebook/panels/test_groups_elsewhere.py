@@ -1,4 +1,4 @@
-"""The panels of groups and of the organization on services that have less, or refuse: answers made by hand."""
+"""The Groups and Organization panels on services with fewer features, or with errors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SEED = {"locations": {"ams": "Amsterdam", "nrt": "Tokyo"}}
 
 @pytest.fixture
 def start(closing):
-    """Open a panel on a service that answers by hand; gives both."""
+    """Open a panel on a service with scripted responses; return both."""
     opened = []
 
     def start(panel, api):
@@ -48,7 +48,7 @@ def hosted(behind, start):
 
 
 def create(api, name):
-    """Make a database in the group without the panel."""
+    """Create a database in the group without the panel."""
     session = Session(environ={"PIPEMAGIC_API_URL": api.url, "PIPEMAGIC_API_TOKEN": api.token})
     session.platform.create_database(name, "edge")
     session.shut_down()
@@ -60,7 +60,7 @@ def add(panel, code):
     panel.submit("Add location")
 
 
-def test_a_location_is_there_when_the_hosted_service_lists_its_instances(hosted):
+def test_a_location_is_ready_when_the_hosted_service_lists_its_instances(hosted):
     api, panel = hosted()
     create(api, "flights")
     add(panel, "nrt")
@@ -97,12 +97,12 @@ def test_an_error_is_shown_and_the_panel_can_be_used_again(hosted, answer, said)
     panel.type("Group name", "other")
     panel.submit("Create group")
     until(lambda: len(panel.alerts) == 2 and said in panel.alerts[1])
-    api.relent()
+    api.clear_refusals()
     panel.submit("Create group")
     panel.wait("Group other is in ams.")
 
 
-def test_where_no_instances_are_listed_the_service_is_waited_for(hosted):
+def test_the_panel_waits_for_a_service_that_lists_no_instances(hosted):
     api, panel = hosted(shapes=Shapes(lacks=frozenset({"instances"})))
     create(api, "flights")
     api.refuse(r"GET .*/locations/nrt/wait", Answer())
@@ -111,7 +111,7 @@ def test_where_no_instances_are_listed_the_service_is_waited_for(hosted):
     panel.wait("This service does not report replica lag.")
 
 
-def test_where_neither_is_offered_watching_ends(hosted):
+def test_watching_ends_on_a_service_with_neither(hosted):
     api, panel = hosted(shapes=Shapes(lacks=frozenset({"instances", "wait"})))
     create(api, "flights")
     add(panel, "nrt")
@@ -135,7 +135,7 @@ def test_progress_counts_databases_and_names_those_that_are_late(hosted):
     assert "Copying group edge to nrt ..." in panel.words
     (bar,) = [one for one in panel.widgets if isinstance(one, IntProgress)]
     assert (bar.value, bar.max) == (1, 3)
-    api.relent()
+    api.clear_refusals()
     panel.wait("Its 3 databases are ready.")
 
 
@@ -150,13 +150,13 @@ def test_watching_can_be_stopped(hosted):
 
 
 @pytest.mark.parametrize("paused", [False, True])
-def test_watching_ends_where_nothing_but_errors_comes(hosted, monkeypatch, paused):
+def test_watching_ends_after_repeated_errors(hosted, monkeypatch, paused):
     monkeypatch.setattr(replicas, "ATTEMPTS", 3)
     monkeypatch.setattr(replicas, "FIRST", 0.05)
     api, panel = hosted()
     for name in ("flights", "hotels"):
         create(api, name)
-    if paused:  # which does not change by waiting
+    if paused:  # waiting does not change it
         listed = {"instances": [{"name": "nrt", "type": "replica", "status": "paused"}]}
         api.refuse(r"GET .*/flights/instances", as_json(listed))
     api.refuse(r"GET .*/instances", as_text("out of order", 500))
@@ -178,7 +178,7 @@ def test_a_database_that_is_deleted_meanwhile_is_not_waited_for(hosted):
 
 
 class FiveEndpoints:
-    """As little as the requirement allows."""
+    """Only the required members."""
 
     def __call__(self, call):
         path = call.path.removeprefix("/v1/organizations/acme")
@@ -192,7 +192,7 @@ class FiveEndpoints:
         return Answer(404, content_type="text/plain")
 
 
-def test_groups_where_nothing_is_listed(start):
+def test_groups_without_lists(start):
     panel = start("groups", ScriptedServer(FiveEndpoints()))
     panel.wait("No groups were created here yet. This service does not list other groups.")
     panel.type("Group name", "edge")
@@ -212,7 +212,7 @@ def test_groups_where_nothing_is_listed(start):
     panel.wait_for("Create group")
 
 
-def test_an_organization_of_which_nothing_is_reported(start):
+def test_an_organization_without_details(start):
     panel = start("organization", ScriptedServer(FiveEndpoints()))
     panel.wait("This service does not report its settings, the list of organizations, plan and quotas and usage.")
     panel.wait("This service does not report whether overages are on.")
@@ -260,11 +260,11 @@ def test_a_token_that_was_revoked(hosted):
     api.renew_token()
     panel.click("Refresh")
     until(lambda: panel.alerts and all(one.startswith("AUTH") for one in panel.alerts))
-    assert "Plan: starter." in panel.words  # what was known stays
+    assert "Plan: starter." in panel.words  # the known data stay
 
 
 def at_two(api, *names):
-    """Let groups be at ams and nrt, with a database each that is called like its group."""
+    """Create groups at ams and nrt, each with a database of the same name."""
     told = {"locations": [{"name": "ams", "status": "ok"}, {"name": "nrt", "status": "ok"}]}
     for name in names:
         api.groups[name] = {"name": name, "locations": ["ams", "nrt"], "primary": "ams", "status": told}
@@ -292,5 +292,5 @@ def test_replicas_are_read_again_when_the_service_responds_again(behind, start, 
     panel.wait("caught up")
     api.refuse("GET .*/(instances|groups)", as_json({"error": "oh no"}, 500))
     panel.wait("The states of replicas may be out of date: the server refused the request (HTTP 500): oh no.")
-    api.relent()
+    api.clear_refusals()
     until(lambda: "oh no" not in panel.words and "caught up" in panel.words, "they were not read again")

@@ -1,4 +1,4 @@
-"""The panel of groups on nodes of sqld: one that stops, as a frozen machine does, and goes on."""
+"""The Groups panel on nodes of sqld, one of which is suspended, as on a frozen machine, and resumed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pipemagic.session import Session
 
 
 class Groups:
-    """Panels of groups; each scene has groups of its own, and stops or pauses a node of its own."""
+    """Groups panels; each scenario has its own groups, and suspends or pauses its own node."""
 
     def __init__(self, engine):
         self.engine = engine
@@ -46,9 +46,9 @@ class Groups:
 
     @contextmanager
     def stopped(self, code):
-        """Stop the node of a location until the end of the block, also one that the service starts in its place.
+        """Suspend the node of a location until the end of the block, also one that the service starts instead.
 
-        That one is stopped before it answers: else the service may ask it for something, and wait 20 s.
+        That one is suspended before it responds: otherwise the service may send it a request, and wait 20 s.
         """
         over, before = threading.Event(), set(psutil.pids())
         data = str(self.engine.folder / "nodes" / code / "data")
@@ -93,7 +93,7 @@ def a_location_is_added_and_no_lag_is_shown(groups):
 def a_node_that_stops_is_shown_and_a_new_location_on_it_is_watched_until_it_continues(groups):
     groups.create("stops")
     groups.create("followed")
-    groups.create("goes-on")  # of its own: a service may wait 20 s for a node that has stopped, before it goes on
+    groups.create("goes-on")  # its own, since a service may wait 20 s for a suspended node
     panel, session = groups.panel()
     add(panel, "stops", "nrt")
     panel.wait("Group stops is in ams, nrt. Its database is ready.")
@@ -102,7 +102,7 @@ def a_node_that_stops_is_shown_and_a_new_location_on_it_is_watched_until_it_cont
         adding = session.platform.add_location
 
         def add_and_stop(*given):
-            """Stop the node when it was added: before that the service would wait 20 s for it."""
+            """Suspend the node after it was added: before that, the service would wait 20 s for it."""
             added = adding(*given)
             until_it_goes_on.enter_context(groups.stopped("nrt"))
             return added

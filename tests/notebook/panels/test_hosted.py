@@ -1,4 +1,4 @@
-"""The panels on a hosted service: both shapes where its documents disagree, and what it refuses."""
+"""The panels on hosted services: both variants where the documentation disagrees, and errors."""
 
 from __future__ import annotations
 
@@ -31,4 +31,4 @@ def test_from_a_group_to_a_cell(hosted, shapes):
     panel.wait("Connected to flights")
     assert session.run("SELECT 1 AS a")["a"].tolist() == [1]
     panel.type("Database name", "flights")
-    assert panel.error_of("Database name") == "flights exists already"
+    assert panel.error_of("Database name") == "flights already exists"

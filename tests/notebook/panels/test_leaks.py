@@ -1,4 +1,4 @@
-"""A notebook with every panel: no secret is in what is saved, shown, logged or printed of it, nor in a trait."""
+"""A notebook with every panel: its file, outputs, logs and traits contain no secret."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ import logging
 logging.basicConfig(level=logging.DEBUG, force=True)
 """
 
-# The line that puts a token where it belongs; cells that fail, with the values of all variables in tracebacks.
+# The line that stores a token; cells that fail, with the values of all variables in tracebacks.
 LINES = """
 %pipedb create-token main --to-env MAIN_TOKEN
 import os
@@ -91,7 +91,7 @@ print([widget.get_state() for widget in _instances.values()])
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
-    """Run the notebook, with widget state; return everything that it left, as bytes by a name."""
+    """Run the notebook, with widget state; return all its files and outputs as bytes by name."""
     folders = {"PIPEMAGIC_DATA": "data", "IPYTHONDIR": "ipython", "PIPEMAGIC_CONFIG": "config"}
     tmp_path = tmp_path_factory.mktemp("leaks")
     own = {variable: str(tmp_path / folder) for variable, folder in folders.items()}
@@ -125,7 +125,7 @@ def saved(tmp_path_factory):
 
 
 def pieces(secret: str) -> set[bytes]:
-    """Return a secret as it may be written: as it is, its parts, and in base64 at each of the three offsets."""
+    """Return the forms of a secret: unchanged, its parts, and in base64 at each of the three offsets."""
     parts = {secret, *(part for part in secret.split(".") if len(part) > 16)}
     encoded = {base64.b64encode(b"x" * start + secret.encode())[4:-4] for start in range(3)}
     return {part.encode() for part in parts} | encoded
@@ -140,7 +140,7 @@ def test_no_secret_is_left_anywhere(saved):
     kinds = [one["state"].get("kind") for one in states["application/vnd.jupyter.widget-state+json"]["state"].values()]
     assert "secret" in kinds  # a token is shown by one of them
     assert "table" in kinds
-    its_own = {*token_files, "secrets"}  # where they belong
+    its_own = {*token_files, "secrets"}  # the files that may contain them
     in_data = {name for name in saved if name.startswith("data/") and not name.endswith(".log")}
     places = {name: text for name, text in saved.items() if name not in its_own | in_data}
     assert {"notebook", "exported", "states", "kernel.log", "data/service.log"} <= places.keys()
@@ -152,7 +152,7 @@ def test_no_secret_is_left_anywhere(saved):
 
 
 def test_the_failing_cells_failed_with_long_tracebacks(saved):
-    """Check that each cell that had to fail did, with a traceback, and that the logs had everything."""
+    """Check that each cell that must fail did, with a traceback, and that the logs are complete."""
     cells = json.loads(saved["notebook"])["cells"]
     failed = [one for cell in cells for one in cell.get("outputs", []) if one["output_type"] == "error"]
     sources = {"".join(cell["source"]): cell.get("outputs", []) for cell in cells}

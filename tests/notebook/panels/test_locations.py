@@ -1,4 +1,4 @@
-"""The panel of locations."""
+"""The Locations panel."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pipemagic.session import Session
 
 @pytest.fixture
 def world(session):
-    """Two groups over three locations, and a database in each; besides the group `default` in ams."""
+    """Two groups at three locations, each with a database, in addition to the group `default` in ams."""
     platform = session.platform
     platform.create_group("shop", "fra")
     platform.add_location("shop", "nrt")
@@ -94,7 +94,7 @@ def test_a_location_is_added_to_a_group(page, world, session):
     assert not panel.has_field("Add to group")
 
 
-def test_refresh_shows_what_was_changed_elsewhere(page, world, session):
+def test_refresh_shows_changes_elsewhere(page, world, session):
     panel = page("locations")
     with Session(environ={}) as other:
         other.connect()
@@ -123,7 +123,7 @@ def test_an_error_of_the_service_is_shown(page, world):
     world._ask(lambda api: api.delete_group("logs"))  # without this session
     panel.submit("Add syd")
     until(lambda: panel.alerts)
-    assert panel.alerts == ["NOT_FOUND: not found: group not found %pipedb groups lists what there is"]
+    assert panel.alerts == ["NOT_FOUND: not found: group not found %pipedb groups lists the existing ones"]
 
 
 def test_the_latency_is_measured(page, world):
@@ -189,7 +189,7 @@ def test_on_a_hosted_service(hosted, locations):
     assert labels(panel) == [f"{first} (primary)"]
 
 
-def test_a_location_whose_place_is_not_known(hosted):
+def test_a_location_without_coordinates(hosted):
     api, session = hosted(Shapes())
     api.refuse(
         "GET /v1/locations", as_json({"locations": {"ams": "Amsterdam", "us-east-1": "Virginia", "local": "Here"}})
@@ -204,7 +204,7 @@ def test_a_location_whose_place_is_not_known(hosted):
 
 def test_on_a_service_that_lists_no_groups():
     def answer(call):
-        """Answer as little as the requirement allows."""
+        """Respond with the required members only."""
         if (call.method, call.path) == ("GET", "/v1/locations"):
             return as_json({"locations": {"ams": "Amsterdam", "nrt": "Tokyo"}})
         return as_json({}) if call.method == "POST" else as_text("404 page not found", 404)

@@ -1,4 +1,4 @@
-"""Several new locations of groups at once: each watched by itself, shown alike by all panels of a session."""
+"""Several new locations at a time: each is watched separately and shown by all panels of a session."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pipemagic.notebook.panels.replicas import REQUESTS
 
 
 class Copying:
-    """The states of a database's instances, as a test sets them; all others are those that the service reports."""
+    """The states of a database's instances that a test sets; the service reports the others."""
 
     def __init__(self, platform):
         self.states, self._instances = {}, platform.instances
@@ -53,7 +53,7 @@ def add(panel, code, group="edge"):
 
 
 def bars(panel):
-    """Return how many databases are there and how many there are, by group and location."""
+    """Return the numbers of ready databases and of all databases, by group and location."""
     lines = [line for one in panel.widgets if isinstance(one, Progress) for line in one.children]
     found = {f"{one.location.group} at {one.location.code}": (one.bar.value, one.bar.max) for one in lines}
     assert len(found) == len(lines)
@@ -61,7 +61,7 @@ def bars(panel):
     return {name: counts for (name, counts), line in zip(found.items(), lines, strict=True) if line.bar in shown}
 
 
-def test_two_at_once_have_a_bar_a_stop_and_an_end_of_their_own(page, platform, copying):
+def test_two_at_a_time_have_their_own_bar_stop_button_and_end(page, platform, copying):
     copying.states = {"nrt": "copying", "fra": "copying"}
     panel = page("groups")
     add(panel, "nrt")
@@ -78,7 +78,7 @@ def test_two_at_once_have_a_bar_a_stop_and_an_end_of_their_own(page, platform, c
     assert bars(panel) == {}
 
 
-def test_locations_of_several_groups_at_once(page, platform, copying):
+def test_locations_of_several_groups_at_a_time(page, platform, copying):
     copying.states = {"nrt": "copying"}
     panel = page("groups")
     add(panel, "nrt")
@@ -104,7 +104,7 @@ def test_both_panels_show_the_same_and_either_stops_it(page, platform, copying):
     locations.wait("The service continues copying to syd; 0 of 2 databases were ready.")
 
 
-def test_a_panel_that_is_opened_later_shows_what_is_under_way(page, platform, copying):
+def test_a_panel_that_is_opened_later_shows_the_running_work(page, platform, copying):
     copying.states = {"nrt": "copying"}
     add(page("groups"), "nrt")
     later = page("locations")
@@ -119,7 +119,7 @@ def test_a_location_that_is_being_added_is_refused(page, platform, copying):
         panel.choose("New location", "nrt")
     locations.click("Add nrt to a group")
     locations.choose("Add to group", "edge")
-    for panel in (late, locations):  # pages may be older than what is under way
+    for panel in (late, locations):  # pages may be older than the running work
         panel.panel.state.unsubscribe(panel.panel.changed)
     groups.submit("Add location")
     until(lambda: bars(groups) == {"edge at nrt": (0, 2)})
@@ -150,12 +150,12 @@ def test_watching_is_resumed_while_the_last_watch_ends(page, platform, copying):
     panel.wait_for("Stop watching edge at nrt")
     (one,) = panel.panel.state.new_locations
     one.stop()
-    one.watch()  # at once: the other one has not ended
+    one.watch()  # immediately: the other one has not ended
     copying.states.clear()
     panel.wait("Group edge is in nrt. Its 2 databases are ready.")
 
 
-def test_what_has_not_caught_up_stays_until_it_is_dismissed(page, platform, copying):
+def test_a_location_that_has_not_caught_up_stays_until_it_is_dismissed(page, platform, copying):
     copying.states = {"nrt": "paused"}
     panel = page("groups")
     add(panel, "nrt")
@@ -307,11 +307,11 @@ def test_watching_is_resumed_when_the_service_responds_again(edge_elsewhere, mon
     api.refuse(r"GET .*/instances", COPYING)
     add(panel, "nrt")
     until(lambda: bars(panel) == {"edge at nrt": (0, 1)})
-    api.relent()
+    api.clear_refusals()
     api.refuse("", as_json({"error": "out of order"}, 500))
     panel.wait_for("Watch again edge at nrt")
     assert any("out of order" in one for one in panel.alerts)
-    api.relent()
+    api.clear_refusals()
     panel.click("Watch again edge at nrt")
     panel.wait("Group edge is in nrt. Its database is ready.")
 
@@ -322,7 +322,7 @@ def test_a_revoked_token_ends_watching_and_another_one_resumes_it(edge_elsewhere
     add(panel, "nrt")
     until(lambda: bars(panel) == {"edge at nrt": (0, 1)})
     api.environment["PIPEMAGIC_API_TOKEN"] = api.renew_token()
-    api.relent()  # not before: a request between the two would find the replica there
+    api.clear_refusals()  # not before: a request between the two would find the replica there
     until(lambda: any(one.startswith("AUTH") for one in panel.alerts))
     panel.wait_for("Watch again edge at nrt")
     session.organization(at=api.url)

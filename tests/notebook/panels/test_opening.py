@@ -1,4 +1,4 @@
-"""Which panels there are, and what they show before an organization is in use."""
+"""The list of panels, and their content before an organization is in use."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from waiting import PATIENCE, until
 
 from pipemagic import launcher, panels
 from pipemagic.errors import ConnectError, SessionError
-from pipemagic.notebook.commands import panel as command
+from pipemagic.notebook.commands.status import PANELS as IN_COMMAND
 from pipemagic.notebook.panels.base import NOT_CONNECTED
 from pipemagic.notebook.panels.opening import NAMES, PANELS, open_panel
 from pipemagic.notebook.panels.organization_state import state_of
@@ -32,11 +32,11 @@ def unconnected(tmp_path, monkeypatch, closing):
 
 
 def test_the_command_knows_every_panel():
-    assert command.NAME.choices == NAMES
+    assert IN_COMMAND == NAMES
 
 
 @pytest.mark.parametrize("name", IN_ORGANIZATION)
-def test_before_connect_a_panel_explains_how_and_starts_nothing(name, unconnected, tmp_path):
+def test_before_connect_a_panel_shows_how_to_connect_and_starts_nothing(name, unconnected, tmp_path):
     panel = PanelPage(open_panel(unconnected, name))
     assert panel.words == f"{name.capitalize()}\n{NOT_CONNECTED}\nConnect"
     assert panel.text == f"{name.capitalize()}\n{NOT_CONNECTED}"
@@ -61,7 +61,7 @@ def test_connecting_reads_the_organization_once_and_keeps_its_message(unconnecte
 
 def test_an_error_of_connecting_is_shown_also_after_an_organization_was_chosen(unconnected, monkeypatch):
     def refuse(*_arguments, **_options):
-        assert unconnected.platform.groups()  # which tells of the organization
+        assert unconnected.platform.groups()  # about the organization
         unconnected.changes.send("organization")
         raise ConnectError("the database does not respond", hint="try again")
 
@@ -83,7 +83,7 @@ def test_a_panel_follows_when_a_cell_connects(unconnected):
     panel.wait("main")
 
 
-def test_every_panel_is_there_in_python(session):
+def test_every_panel_is_available_in_python(session):
     assert set(NAMES) <= set(panels.__all__)
     for name in NAMES:
         panel = getattr(panels, name)(session)
@@ -97,7 +97,7 @@ def test_a_panel_from_python_uses_the_session_of_the_notebook(shell, data, closi
     closing()
 
 
-def test_without_the_extension_a_panel_from_python_says_what_to_type():
+def test_the_error_of_a_panel_from_python_without_the_extension_has_a_hint():
     with pytest.raises(SessionError, match="pipemagic is not loaded here") as caught:
         panels.databases()
     assert caught.value.hint == "%load_ext pipemagic"
@@ -112,13 +112,13 @@ def test_the_tabs_are_saved_below_each_other(page):
         assert title in panel.text.splitlines()
 
 
-def test_only_the_tab_in_front_follows_changes_and_sends(page, session):
+def test_only_the_selected_tab_follows_changes_and_sends_requests(page, session):
     panel = page()
     panel.click("Databases")
     front, others = panel.panel.front, [one for one in panel.panel.panels if one is not panel.panel.front]
     assert front.mounted
     assert not any(one.mounted for one in others)
-    for one in others:  # a page that shows the tabs, whichever is in front
+    for one in others:  # a page that shows the tabs
         if one.children:
             one.events.receive({"shown": "page"})
     assert not any(one.mounted for one in others)

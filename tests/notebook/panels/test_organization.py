@@ -1,4 +1,4 @@
-"""The panel of the organization, and how far its quotas are used."""
+"""The Organization panel and its usage figures."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def panel(page):
     return panel
 
 
-def test_which_organization_it_is_and_what_it_uses(panel):
+def test_the_name_and_the_usage_of_the_organization(panel):
     lines = panel.words.splitlines()
     assert "local – a personal account, embedded service" in lines
     assert "Plan: self-hosted." in lines
@@ -32,7 +32,7 @@ def test_which_organization_it_is_and_what_it_uses(panel):
     assert "%pipedb usage" in lines
 
 
-def test_the_text_has_no_figures_which_differ_from_run_to_run(panel):
+def test_the_text_has_no_figures_that_vary_between_runs(panel):
     assert panel.text == "Organization\nlocal – embedded service"
 
 
@@ -151,11 +151,11 @@ def test_the_panel_works_after_the_service_was_stopped(panel):
         ("locations", 3, 3, "3 of 3 locations of groups (100.0 %, used up)"),
     ],
 )
-def test_a_figure_in_words(name, used, limit, said):
+def test_a_figure_as_text(name, used, limit, said):
     assert describe_usage(name, used, limit) == said
 
 
-def test_where_quotas_are_not_reported_no_limit_is_mentioned():
+def test_no_limit_is_shown_if_quotas_are_not_reported():
     assert describe_usage("groups", 7, 0, quotas_known=False) == "7 groups"
 
 

@@ -1,4 +1,4 @@
-"""States of replicas in words, and requests about several databases at a time."""
+"""States of replicas as text, and concurrent requests about several databases."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from pipemagic.notebook.panels.replicas import REQUESTS, NewLocation, ReplicaSum
         ("down", None, "down"),
     ],
 )
-def test_the_state_of_an_instance_in_words(state, lag, said):
+def test_the_state_of_an_instance_as_text(state, lag, said):
     assert describe(Instance("nrt", "replica", "", state, lag)) == said
 
 
@@ -46,7 +46,7 @@ def test_an_instance_that_is_not_listed_is_not_there_yet():
         (ReplicaSummary(2, 0, 60.0, ("paused",)), "paused (0 of 2 caught up), lag 60.0 s"),
     ],
 )  # fmt: skip
-def test_the_state_of_a_location_in_words(at, said):
+def test_the_state_of_a_location_as_text(at, said):
     assert str(at) == said
 
 

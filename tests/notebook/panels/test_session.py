@@ -1,4 +1,4 @@
-"""The session's panel: connections, limits, the buttons that end a transaction."""
+"""The Session panel: connections, limits, the buttons that end a transaction."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SLOW = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i <
 
 @pytest.fixture(autouse=True)
 def frequent_updates(monkeypatch):
-    """Update panels more often than every 0.3 s: most tests wait for the next time."""
+    """Update panels more often than every 0.3 s: most tests wait for the next update."""
     monkeypatch.setattr("pipemagic.notebook.panels.server_health.INTERVAL", 0.05)
 
 
@@ -59,7 +59,7 @@ def threads():
 
 
 def sent(panel):
-    """Return what the widgets of a panel send from now on."""
+    """Return a list to which later messages of the widgets of a panel are added."""
     messages = []
     for widget in everything(panel):
         if isinstance(widget, ipywidgets.Widget):
@@ -71,7 +71,7 @@ def token_of(session):
     return session.connection().database.transport.token.authorization.decode().removeprefix("Bearer ")
 
 
-def test_live_and_saved(open_page, session):
+def test_live_and_static_content(open_page, session):
     session.connect(session.platform.create_database("flights", "default").name, name="my <b>flights")
     session.run("BEGIN; CREATE TABLE t (a)")
     page = open_page()
@@ -100,7 +100,7 @@ def test_limits_run_down_to_a_fixed_time(page, session, monkeypatch):
     assert began + 4.8 < end < time.time() + 5.2
     assert began + 9.8 < idle.until < time.time() + 10.2
     until(lambda: not health(page).reading)
-    jitter = cycle([-0.08, 0.08])  # as of clocks that are not exact
+    jitter = cycle([-0.08, 0.08])  # as with inexact clocks
     clock = SimpleNamespace(
         time=lambda: time.time() + next(jitter), strftime=time.strftime, localtime=time.localtime
     )  # fmt: skip
@@ -127,10 +127,10 @@ def test_commit(page, session):
     assert not page.can("Commit main")
     assert not page.can("Roll back main")
     assert session.run("SELECT a FROM t")["a"].tolist() == [1]
-    assert session.run_cell("BEGIN").open_line.startswith("Transaction open, no statement so far")
+    assert session.run_cell("BEGIN").open_line.startswith("Transaction open, no statements so far")
 
 
-def test_what_looks_like_a_token_in_a_statement_is_not_shown(page, session):
+def test_text_that_looks_like_a_token_in_a_statement_is_not_shown(page, session):
     session.run("CREATE TABLE t (a)")
     session.run("BEGIN; INSERT INTO t VALUES ('libsql://a.example?authToken=a-secret')")
     page.wait("Transaction open, 1 statement so far.")
@@ -148,7 +148,7 @@ def test_roll_back(page, session):
     assert session.run("SELECT a FROM t")["a"].tolist() == []
 
 
-def test_commit_while_a_cell_runs_waits_for_it_and_blocks_nobody(page, session):
+def test_commit_while_a_cell_runs_waits_for_it_and_does_not_block(page, session):
     session.run("CREATE TABLE t (a); BEGIN; INSERT INTO t VALUES (1)")
     page.wait("Transaction open, 1 statement so far.")
     cell = threading.Thread(target=session.run, args=[SLOW.format(3_000_000)])
@@ -174,7 +174,7 @@ def test_use_and_close(page, session):
     assert page.panel.status.line == "%pipedb use main"
     assert session.current == "main"
     session.run("BEGIN", on="two words")
-    page.wait("transaction open, no statement so far")
+    page.wait("transaction open, no statements so far")
     until(lambda: list(page.panel.cards) == ["main", "two words"])
     closed = card(page, "two words")
     page.click("Close two words")
@@ -189,7 +189,7 @@ def test_use_and_close(page, session):
 
 def test_cards_of_connections_that_stay_keep_their_widgets(page, session):
     main = card(page)
-    session.run("BEGIN")  # another connection that becomes current would end what nothing is open in
+    session.run("BEGIN")  # a connection without open state is closed when another one becomes current
     for _ in range(2):
         session.connect(session.connection("main").name, name="other")
         until(lambda: list(page.panel.cards) == ["main", "other"])
@@ -206,24 +206,24 @@ def test_keep_alive(page, session):
     page.choose(LABEL, 600)
     page.wait("main is kept alive for 10 min after each cell.")
     assert card(page).keeping_status.line == "%pipedb keep-alive 10m --on main"
-    assert session.connection().keeping.seconds == 600
+    assert session.connection().keep_alive_thread.seconds == 600
     page.wait(" without a cell")
     page.choose(LABEL, 0)
     page.wait("main is no longer kept alive between cells.")
     assert card(page).keeping_status.line == "%pipedb keep-alive off --on main"
-    assert session.connection().keeping is None
+    assert session.connection().keep_alive_thread is None
     session.connection().keep_alive(300)
     until(lambda: card(page).keep.widget.value == 300)
     assert ("5 min", 300) in card(page).keep.widget.options
-    session.connection().keep_alive(None)  # its thread is as long as that
+    session.connection().keep_alive(None)  # its thread exists for that time
     until(lambda: len(card(page).keep.widget.options) == 4)
 
 
-def test_of_choices_that_come_quickly_the_last_one_counts(page, session):
-    """As arrow keys make them: each step on the way through a list is a choice."""
+def test_of_quick_selections_the_last_one_counts(page, session):
+    """With arrow keys, each step through a list is a selection."""
     connection, values = session.connection(), []
     card(page).keep.widget.observe(lambda change: values.append(change["new"]), "value")
-    with connection._lock:  # as a cell holds it
+    with connection._lock:  # as during a cell
         page.choose(LABEL, 60)
         page.wait("Keeping main alive ...")
         page.choose(LABEL, 600)
@@ -232,12 +232,12 @@ def test_of_choices_that_come_quickly_the_last_one_counts(page, session):
         page.panel.changed()
     page.wait("main is kept alive for 1 h after each cell.")
     page.panel.changed()
-    assert connection.keeping.seconds == 3600
+    assert connection.keep_alive_thread.seconds == 3600
     assert values == [60, 600, 3600]  # it never jumped back
     connection.keep_alive(None)
 
 
-def test_what_is_chosen_is_done_once_and_what_is_shown_is_not_chosen(page, session, monkeypatch):
+def test_a_selection_is_applied_once_and_an_update_is_no_selection(page, session, monkeypatch):
     calls, keep_alive = [], session.connection().keep_alive
     monkeypatch.setattr(
         session.connection(), "keep_alive", lambda seconds: (calls.append(seconds), keep_alive(seconds))
@@ -251,7 +251,7 @@ def test_what_is_chosen_is_done_once_and_what_is_shown_is_not_chosen(page, sessi
     assert calls == [600]
 
 
-def test_before_connect_it_says_what_to_do(open_page, session):
+def test_before_connect_it_shows_what_to_do(open_page, session):
     session.close()
     page = open_page()
     assert page.text == (
@@ -301,19 +301,19 @@ def test_the_service_is_stopped_and_started(page, session):
     page.wait("healthy, round trip")
 
 
-def test_roll_back_of_what_ended_with_its_service(page, session):
+def test_roll_back_of_a_transaction_that_ended_with_its_service(page, session):
     session.run("CREATE TABLE t(a)")
     session.run("BEGIN")
     session.run("INSERT INTO t VALUES (1)")
     page.wait_for("Roll back main")
     launcher.stop()
     page.click("Roll back main")
-    page.wait("The server had already rolled it back.")
+    page.wait("The server had already rolled the transaction back.")
     assert page.alerts == []
     assert session.run("SELECT count(*) AS n FROM t")["n"].tolist() == [0]
 
 
-def test_a_server_that_does_not_respond_is_words(open_page, session):
+def test_a_server_that_does_not_respond(open_page, session):
     session.connect(session.connection().database.url, name="by address", token=token_of(session))
     session.close("main")
     page = open_page()
@@ -324,13 +324,13 @@ def test_a_server_that_does_not_respond_is_words(open_page, session):
     page.wait_for("Refresh")
 
 
-def test_a_server_that_knows_little(open_page, session, tmp_path):
+def test_a_server_with_few_features(open_page, session, tmp_path):
     server = SeedServer(tmp_path)
     session.connect(server.url, name="seed", token="token")
     page = open_page()
     page.wait("seed 1, healthy, round trip")
     session.run("BEGIN")
-    page.wait("Transaction open, no statement so far.")
+    page.wait("Transaction open, no statements so far.")
     page.click("Commit seed")
     page.wait("Committed 0 statements.")
     server.close()

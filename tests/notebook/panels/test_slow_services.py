@@ -1,4 +1,4 @@
-"""Opening a panel in a kernel while its service does not respond yet: what the cell shows, and when."""
+"""Opening a panel in a kernel while its service does not respond yet."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WAITING = "import pipemagic.notebook.panels.base as base\nbase.PATIENCE = {}"
 
 @pytest.fixture(scope="module")
 def service(hosted_for_long):
-    """A hosted service with the database flights, which answers no request for groups before `go_on` is set."""
+    """A hosted service with the database flights, which delays requests for groups until `go_on` is set."""
     api, session = hosted_for_long()
     session.platform.create_group("edge", "nrt")
     session.platform.create_database("flights", "edge")
@@ -94,7 +94,7 @@ class Kernel:
 
 
 @pytest.mark.parametrize("name", ["databases", ""])
-def test_the_live_panel_is_there_before_the_data(slow, kernel, name):
+def test_the_live_panel_is_displayed_before_the_data(slow, kernel, name):
     kernel.run(WAITING.format(PATIENCE))
     live, saved = kernel.run(f"%pipedb panel {name}", lambda data: slow.go_on.set() if LIVE in data else None)
     assert (LIVE in live, live["text/plain"]) == (True, "")
@@ -102,7 +102,7 @@ def test_the_live_panel_is_there_before_the_data(slow, kernel, name):
     assert "  flights  edge" in saved["text/plain"]
 
 
-def test_the_cell_ends_though_the_service_does_not_respond(slow, kernel):
+def test_the_cell_ends_although_the_service_does_not_respond(slow, kernel):
     kernel.run(WAITING.format(0.3))
     live, saved = kernel.run("import pipemagic\npanel = pipemagic.panels.databases()\npanel")
     assert not slow.go_on.is_set()
@@ -111,7 +111,7 @@ def test_the_cell_ends_though_the_service_does_not_respond(slow, kernel):
     slow.go_on.set()
     until(
         lambda: kernel.evaluate("'flights' in [row['key'] for row in panel.table.rows]") == "True"
-    )  # the live one goes on
+    )  # the live one continues
 
 
 BEGINS = "application/x-begins-to-wait"
@@ -125,7 +125,7 @@ base.Panel.wait = announce_and_wait
 """
 
 
-def test_an_interrupt_while_it_waits_leaves_the_panel(slow, kernel):
+def test_an_interrupt_while_it_waits_keeps_the_panel(slow, kernel):
     kernel.run(WAITING.format(1e6) + ANNOUNCING)
 
     def interrupt(data):

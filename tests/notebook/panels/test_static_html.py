@@ -1,4 +1,4 @@
-"""What notebooks and terminals show of panels without a kernel, and that it is the same in every run."""
+"""The static forms of panels in notebooks and terminals, which are identical in every run."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def test_the_text_of_blocks():
     assert static_html.to_text("Things", BLOCKS).splitlines() == [
         "Things",
         "One & only line",
-        "  Name       Group",
-        "  <b>a</b>   edge",
-        "  \N{REPLACEMENT CHARACTER}[31mbell  x",
+        "  Name            Group",
+        "  <b>a</b>        edge",
+        "  \\u001b[31mbell  x",
     ]
 
 
@@ -58,12 +58,12 @@ CELLS = ["%load_ext pipemagic\n%pipedb panel", "%pipedb connect",
          "%sql INSERT INTO airport VALUES ('JFK', 'Kennedy'), ('LGA', 'La Guardia')",
          *(f"%pipedb panel {name}" for name in NAMES), "%pipedb panel"]  # fmt: skip
 
-# What its Jupyter extension does in every kernel; it shows each output, and of an output the best kind.
+# The Jupyter extension does this in every kernel; it shows each output in its richest form.
 IN_VS_CODE = ["__vsc_ipynb_file__ = '/home/me/a.ipynb'", "%pipedb panel databases"]
 
 
 async def run(folder):
-    """Run the cells in a kernel and a data folder of their own; return the notebook as it is saved then."""
+    """Run the cells in a new kernel with a new data folder; return the saved notebook."""
     notebook = new_notebook(cells=list(map(new_code_cell, [*CELLS, *IN_VS_CODE])))
     own = {"PIPEMAGIC_DATA": str(folder / "data"), "IPYTHONDIR": str(folder / "ipython")}
     await NotebookClient(notebook, timeout=300, kernel_name="python3").async_execute(env={**os.environ, **own})

@@ -30,7 +30,7 @@ def task():
     return LatestTask("test")
 
 
-def test_a_task_says_what_it_does_and_how_it_ended(task):
+def test_a_task_shows_its_title_and_its_result(task):
     states, work = [], Work("Done.")
     task.changed = lambda: states.append((task.busy, task.message))
     task.start("Working ...", work, line="%pipedb connect")
@@ -43,7 +43,7 @@ def test_a_task_says_what_it_does_and_how_it_ended(task):
     assert (task.message, task.line) == ("", "")
 
 
-def test_the_newest_request_wins_and_the_others_never_run(task):
+def test_the_newest_request_runs_and_the_others_never_do(task):
     first, applied, ran = Work("1"), [], []
     task.start("1", first, applied.append)
     assert first.begun.wait(PATIENCE)
@@ -68,7 +68,7 @@ def test_a_new_request_aborts_the_running_one(task):
     assert task.message == "2"
 
 
-def test_stop_drops_the_result_and_what_waits(task):
+def test_stop_drops_the_result_and_the_waiting_request(task):
     first, applied = Work("1"), []
     task.start("1", first, applied.append, abort=first.may_end.set)
     assert first.begun.wait(PATIENCE)
@@ -139,11 +139,11 @@ def test_a_request_that_the_end_of_another_starts_is_waited_for(task):
     assert task.message == "2"
 
 
-def test_a_report_that_meets_a_stop_does_not_keep_the_task_busy():
+def test_a_report_during_a_stop_does_not_keep_the_task_busy():
     class Stopped(LatestTask):
         @property
         def _dropped(self):
-            """Whether a stop came; one comes while the work reports, after it looked here."""
+            """Whether it was stopped; a stop arrives while the work reports, after it has checked this."""
             value = self.dropped
             if reports and not stops:
                 thread = threading.Thread(target=self.stop)
@@ -168,7 +168,7 @@ def test_a_report_that_meets_a_stop_does_not_keep_the_task_busy():
     stops[0].join()
     until(lambda: not task._running)
     assert task.busy == ""
-    assert task.message in ("done", STOPPED)  # whichever came first
+    assert task.message in ("done", STOPPED)  # in either order
 
 
 def test_an_action_ignores_requests_while_one_runs():

@@ -1,4 +1,4 @@
-"""Tokens in the panel of databases."""
+"""Tokens in the Databases panel."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_token_is_shown_once_and_is_in_no_trait(panel, session):
     assert secret not in panel.widgets
 
 
-def test_pages_forget_a_token_with_its_details_and_with_the_panel(panel, session):
+def test_pages_remove_a_token_with_its_details_and_with_the_panel(panel, session):
     create(panel)
     panel.click("Details of main")
     assert panel.secrets == []
@@ -72,7 +72,7 @@ def test_pages_forget_a_token_with_its_details_and_with_the_panel(panel, session
     assert panel.secrets == []
 
 
-def test_a_token_that_comes_after_its_details_were_closed_is_not_shown(panel, session, monkeypatch):
+def test_a_token_that_arrives_after_its_details_were_closed_is_not_shown(panel, session, monkeypatch):
     create_token, go_on = session.platform.create_token, threading.Event()
     monkeypatch.setattr(
         session.platform,
@@ -96,7 +96,7 @@ def test_an_expiration_that_is_typed(panel):
     for typed in ("soon", "\N{ARABIC-INDIC DIGIT THREE}d"):
         panel.type("Expires after", typed)
         panel.submit("Create token")
-        panel.wait(f"{typed!r} is not a length of time")
+        panel.wait(f"{typed!r} is not a duration")
         assert "write 12h, 7d or 1w2d6h" in panel.words
     panel.type("Expires after", "1w2d")
     panel.submit("Create token")
@@ -112,7 +112,7 @@ def test_invalidating_renews_the_connections_of_the_session(panel, session):
     assert panel.alerts == ["no token was invalidated: the typed name is not main"]
     panel.type("Type main to invalidate all its tokens", "main")
     panel.submit("Invalidate all tokens")
-    panel.wait("All tokens of main are invalid.\nmain goes on with a new token.")
+    panel.wait("All tokens of main are invalid.\nmain continues with a new token.")
     assert "%pipedb invalidate-tokens main --confirm" in panel.words
     assert panel.secrets == []
     assert not panel.can("Invalidate all tokens")
@@ -120,7 +120,7 @@ def test_invalidating_renews_the_connections_of_the_session(panel, session):
         database.execute("SELECT 1")
     assert session.run("SELECT count(*) AS n FROM t")["n"].tolist() == [0]
     panel.click("Invalidate all tokens ...")
-    assert panel.field("Type main to invalidate all its tokens").value == ""  # it has to be typed each time
+    assert panel.field("Type main to invalidate all its tokens").value == ""  # it must be typed each time
 
 
 def test_an_open_transaction_is_named(panel, session):
@@ -128,4 +128,4 @@ def test_an_open_transaction_is_named(panel, session):
     panel.click("Invalidate all tokens ...")
     panel.type("Type main to invalidate all its tokens", "main")
     panel.submit("Invalidate all tokens")
-    panel.wait("main goes on with a new token. Its open transaction may be rolled back.")
+    panel.wait("main continues with a new token. Its open transaction may be rolled back.")

@@ -1,4 +1,4 @@
-"""The map of the world: where locations are, which shapes they have, labels that cover nothing."""
+"""The world map: positions, shapes and labels of locations."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def marks_of(used, closest="ams"):
 
 
 class Drawn:
-    """What is in a picture: its marks, labels and legend."""
+    """The content of a picture: its marks, labels and legend."""
 
     def __init__(self, marks, words="words", **options):
         self.svg = draw(marks, words, **options)
@@ -87,7 +87,7 @@ POINTS = st.builds(Point, st.floats(-56, 78), st.floats(-180, 180))
     st.lists(st.tuples(POINTS, st.sampled_from(["primary", "replica", "free"])), max_size=25),
     st.text("abc-12", min_size=1, max_size=12), st.integers(0, 30),
 )  # fmt: skip
-def test_labels_cover_nothing_wherever_locations_are(places, code, closest):
+def test_labels_cover_nothing_for_any_locations(places, code, closest):
     marks = [Mark(f"{code}{n}", at, kind, n == closest, f"words {n}") for n, (at, kind) in enumerate(places)]
     drawn = Drawn(marks)
     check_labels(drawn)
@@ -95,14 +95,14 @@ def test_labels_cover_nothing_wherever_locations_are(places, code, closest):
     assert set(drawn.labels) <= in_use
 
 
-def test_a_label_without_room_is_left_out():
+def test_a_label_without_room_is_omitted():
     crowd = [Mark(f"a-long-code-{n}", Point(50, 10), "primary", False, f"{n}") for n in range(60)]
     drawn = Drawn(crowd)
     assert 0 < len(drawn.labels) < 60
     check_labels(drawn)
 
 
-def test_primary_replica_closest_and_the_others_have_shapes_of_their_own():
+def test_primary_replica_closest_and_other_locations_have_different_shapes():
     drawn = Drawn(marks_of(["ams", "fra"], closest="nrt"))
     assert drawn.root.get("aria-label") == "words"
     assert drawn.root.get("role") == "img"
@@ -115,13 +115,13 @@ def test_primary_replica_closest_and_the_others_have_shapes_of_their_own():
     assert list(drawn.legend) == ["primary", "replica", "not in use", "closest to the service"]
 
 
-def test_the_label_of_the_closest_location_says_so_and_keeps_off_its_ring():
+def test_the_label_of_the_closest_location_is_marked_and_avoids_its_ring():
     drawn = Drawn(marks_of(["ams"]))
     assert list(drawn.labels) == ["ams (primary, closest)"]
     assert drawn.marks["about ams"].right - drawn.marks["about ams"].left == pytest.approx(2 * RING)
 
 
-def test_the_legend_explains_only_what_is_there():
+def test_the_legend_explains_only_the_shapes_on_the_map():
     assert list(Drawn(marks_of([], closest="")).legend) == ["not in use"]
 
 
@@ -151,7 +151,7 @@ def test_every_location_is_drawn_at_its_place_on_the_map():
     marks = marks_of([])
     drawn = Drawn(marks)
     for mark in marks:
-        left, top, right, bottom = drawn.marks[mark.words]
+        left, top, right, bottom = drawn.marks[mark.description]
         assert ((left + right) / 2, (top + bottom) / 2) == pytest.approx(worldmap._project(mark.at), abs=0.06)
         assert left >= 0
         assert top >= 0

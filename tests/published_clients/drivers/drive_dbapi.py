@@ -1,4 +1,4 @@
-"""PyPI turso-serverless, libsql and libsql-experimental: connections in the manner of sqlite3."""
+"""PyPI turso-serverless, libsql and libsql-experimental: connections as those of sqlite3."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from driver import drive, read, rows_of
 
 
 def parameters(args: Any) -> list[Any]:
-    """Give what goes to `execute` besides the text: nothing, a tuple or a dictionary."""
+    """Return the arguments of `execute` after the text: none, a tuple or a dictionary."""
     given = read(args)
     return [] if given is None else [tuple(given) if isinstance(given, list) else given]
 
 
 class DbApi:
-    """One connection, without the transactions that the packages would begin by themselves."""
+    """One connection, without the transactions that the packages would begin automatically."""
 
     def __init__(self, package: str) -> None:
         self._package = importlib.import_module(package)

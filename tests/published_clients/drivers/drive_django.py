@@ -24,7 +24,7 @@ class Django:
         django.setup()
 
     def migrate(self) -> list[str]:
-        """Run the migrations of two of Django's own applications; gives the tables that are there afterwards."""
+        """Run the migrations of two of Django's own applications; return the tables that exist afterwards."""
         from django.core.management import call_command
 
         call_command("migrate", verbosity=0)
@@ -42,7 +42,7 @@ class Django:
             editor.create_model(self._model)
 
     def create(self, rows: list[dict[str, Any]]) -> list[int]:
-        # The package hands the key on as it came, as text.
+        # The package passes the key unchanged, as text.
         return [int(self._model.objects.create(**row).pk) for row in rows]
 
     def find(self, **conditions: Any) -> list[list[Any]]:

@@ -1,4 +1,4 @@
-"""PyPI libsql-client over http:, which knows the old stateless endpoints only."""
+"""PyPI libsql-client over http:, which supports only the old stateless endpoints."""
 
 from __future__ import annotations
 

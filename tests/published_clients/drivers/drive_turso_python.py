@@ -1,4 +1,4 @@
-"""PyPI turso-python: one pipeline a call, https: only, and its own parser of what comes back."""
+"""PyPI turso-python: one pipeline for each call, https: only, and its own parser of responses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from turso_python.response_parser import TursoResponseParser
 
 
 def value_of(cell: dict[str, Any]) -> Any:
-    """Give what a cell stands for: the package itself leaves integers as text and blobs as dictionaries."""
+    """Convert a cell, because the package returns integers as text and blobs as dictionaries."""
     match cell["type"]:
         case "integer":
             return int(cell["value"])
@@ -24,7 +24,7 @@ def value_of(cell: dict[str, Any]) -> Any:
 
 
 def shown(answer: dict[str, Any], index: int = 0) -> dict[str, Any]:
-    TursoResponseParser.normalize_response(answer)  # raises what a result tells
+    TursoResponseParser.normalize_response(answer)  # raises the error of a result
     result = answer["results"][index]["response"]["result"]
     return {
         "columns": [column["name"] for column in result["cols"]],

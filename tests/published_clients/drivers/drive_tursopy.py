@@ -1,4 +1,4 @@
-"""PyPI tursopy: calls any method of the client by its path, say "db.create_database"."""
+"""PyPI tursopy: calls any method of the client by its path, such as "db.create_database"."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class Management:
         self._client: Any = None
 
     def open(self, url: str, token: str) -> None:
-        # The package writes its maker's address into `base_url` in the constructor and uses it at once.
+        # The constructor of the package assigns the address of Turso to `base_url` and uses it.
         class Here(tursopy.TursoClient):
             base_url = property(lambda _: url, lambda *_: None)
 
         self._client = Here(platform_token=token)
 
     def ask(self, path: str, args: list[Any]) -> Any:
-        with contextlib.redirect_stdout(sys.stderr):  # it prints some of its answers
+        with contextlib.redirect_stdout(sys.stderr):  # it prints some of its responses
             return plain(attrgetter(path)(self._client)(*args))
 
 

@@ -1,4 +1,4 @@
-"""Drives one published package for the tests: a line of JSON in is a call, a line out is its answer.
+"""Drive one published package for the tests: each input line of JSON is a call, each output line its result.
 
 The same lines and tagged values as in driver.mjs. This runs in the environment of the packages, which has neither
 pipemagic nor pytest.

@@ -1,4 +1,4 @@
-"""Signing up, logging in and out, passwords; what strangers can find out and how fast."""
+"""Sign-up, log-in, log-out and passwords; attacks by other users."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ def log_in(service, username="grace", password=PASSWORD, client="127.0.0.1"):
 
 @pytest.fixture
 def cheap_passwords(monkeypatch):
-    """Hash passwords with little work, where the work is not the point."""
+    """Hash passwords with little work, for tests that do not measure it."""
     monkeypatch.setattr(logins, "_COST", 2**6)
 
 
 class Wall:
-    """Unix time that tests move."""
+    """Unix time that tests set."""
 
     def __init__(self):
         self.time = 1_700_000_000.0
@@ -96,7 +96,7 @@ def test_passwords_and_tokens_are_not_in_the_catalog(service, tmp_path):
 
 
 @pytest.mark.usefixtures("cheap_passwords")
-def test_a_wrong_password_and_an_unknown_name_are_answered_alike(service):
+def test_a_wrong_password_and_an_unknown_name_have_the_same_response(service):
     sign_up(service)
     refusal = log_in(service, password="wrong horse")
     assert refusal == (
@@ -132,7 +132,7 @@ def test_attempts_are_throttled_for_each_name(service, clock):
     assert log_in(service, username="nobody")[0] == 401
     clock.advance(12)
     assert log_in(service)[0] == 200
-    assert [log_in(service, password="wrong horse")[0] for _ in range(6)] == [401] * 5 + [429]  # success forgave them
+    assert [log_in(service, password="wrong horse")[0] for _ in range(6)] == [401] * 5 + [429]  # reset by success
 
 
 @pytest.mark.usefixtures("cheap_passwords")
@@ -142,7 +142,7 @@ def test_the_rate_limiter_cuts_long_names(service):
 
 
 @pytest.mark.parametrize("password", ["seven77", "x" * 1025])
-def test_unfit_passwords(service, password):
+def test_invalid_passwords(service, password):
     assert sign_up(service, password=password) == (
         400,
         {"error": "a password has between 8 and 1024 characters",
@@ -154,7 +154,7 @@ def test_unfit_passwords(service, password):
     ("username", "status"),
     [("Grace", 400), ("a b", 400), ("", 400), ("x" * 33, 400), ("www", 422), ("local", 409), ("../x", 400)],
 )
-def test_unfit_usernames(service, username, status):
+def test_invalid_usernames(service, username, status):
     assert sign_up(service, username=username)[0] == status
 
 
@@ -279,7 +279,7 @@ def test_the_queue_of_an_address_is_bounded(service):
 
 
 @pytest.mark.usefixtures("cheap_passwords")
-def test_a_log_in_that_found_the_queue_full_is_no_attempt(service):
+def test_a_log_in_is_no_attempt_if_the_queue_is_full(service):
     """Its password was not checked: a class that logs in at once may try again."""
     sign_up(service)
     queue = service.logins._slots

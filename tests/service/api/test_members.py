@@ -51,7 +51,7 @@ def test_delete_an_organization(ada):
 def test_the_number_of_organizations_of_an_account_is_limited(ada, eve):
     statuses = [eve.status("POST", "/v1/organizations", {"name": f"club {number}"}) for number in range(26)]
     assert statuses == [200] * 24 + [400] * 2  # with the personal one 25
-    for number in range(24):  # making somebody an owner gives the one nothing, and takes nothing from the other
+    for number in range(24):  # owners of other organizations have no effect on the limit
         eve.ok("POST", f"/v1/organizations/club-{number}/members", {"username": "ada", "role": "owner"})
     assert eve.status("POST", "/v1/organizations", {"name": "one more"}) == 400
     assert ada.status("POST", "/v1/organizations", {"name": "of my own"}) == 200

@@ -13,7 +13,7 @@ JANUARY_31 = 1_769_903_999.0  # 2026-01-31T23:59:59Z
 
 
 class Wall:
-    """Unix time that tests move."""
+    """Unix time that tests set."""
 
     def __init__(self, time=JANUARY_31 - 3600):
         self.time = time
@@ -56,11 +56,11 @@ def test_counted_rows(operator, filled):
     assert used(operator) == (7, 3)
     filled.run("SELECT 1 WHERE 0")  # at least one
     assert used(operator) == (8, 3)
-    filled.run("UPDATE t SET a = a + 1 WHERE a > 1 RETURNING a")  # two changed and two given
+    filled.run("UPDATE t SET a = a + 1 WHERE a > 1 RETURNING a")  # two changed and two returned
     assert used(operator) == (12, 5)
-    filled.run("BEGIN", "DELETE FROM t", "ROLLBACK")  # what is rolled back counts, too
+    filled.run("BEGIN", "DELETE FROM t", "ROLLBACK")  # rows that are rolled back count, too
     assert used(operator) == (17, 8)
-    filled.run("SELECT nonsense", "INSERT INTO nothing VALUES (1)")  # what fails does not
+    filled.run("SELECT nonsense", "INSERT INTO nothing VALUES (1)")  # failed statements do not
     assert used(operator) == (17, 8)
 
 
@@ -141,7 +141,7 @@ def test_storage(operator, filled, clock, service):
     clock.advance(5)
     service.engine.sweep()
     answer = filled.run("INSERT INTO t VALUES (1)", "DELETE FROM t WHERE length(a) > 100", "VACUUM")
-    assert answer.codes == ["BLOCKED", "ok", "ok", "ok"]  # what frees space may run
+    assert answer.codes == ["BLOCKED", "ok", "ok", "ok"]  # statements that free space may run
     assert "run VACUUM" in answer.error()["message"]
     assert blocked(operator) == (False, True)
 
@@ -276,7 +276,7 @@ def test_no_count_is_lost_between_threads_and_flushes(service, operator, db):
     together.wait()
     for _ in range(20):
         service.meter.flush()
-        operator.ok("PATCH", LOCAL, {"overages": False})  # allowances are made anew all the while
+        operator.ok("PATCH", LOCAL, {"overages": False})  # allowances are created meanwhile
     for thread in threads:
         thread.join()
     assert blocked(operator) == (True, True)

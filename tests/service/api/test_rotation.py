@@ -130,7 +130,7 @@ def test_a_rotation_ends_the_open_streams(ada, service, path):
     assert before.post(execute("COMMIT"), baton=baton).status == 401
     after = reader(service, token(ada, FLIGHTS))
     assert after.post(execute("COMMIT"), CLOSE, baton=baton).status == 400
-    assert after.run("SELECT count(*) FROM t").rows() == [["0"]]  # rolled back, and the writer's turn is free
+    assert after.run("SELECT count(*) FROM t").rows() == [["0"]]  # rolled back, and the write lock is free
 
 
 def test_a_rotation_during_a_request_invalidates_its_token(ada, service, monkeypatch):

@@ -1,4 +1,4 @@
-"""Signed tokens: what is one, and what is not."""
+"""Signed tokens, valid and invalid."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def signed(header, claims):
     return (text + b"." + part(KEY.sign(text))).decode()
 
 
-def test_others_read_what_is_signed():
+def test_pyjwt_reads_our_tokens():
     token = tokens.sign(CLAIMS, KEY)
     assert jwt.decode(token, KEY.public_key(), algorithms=["EdDSA"]) == CLAIMS
     assert jwt.get_unverified_header(token) == {"alg": "EdDSA", "typ": "JWT"}
 
 
 @pytest.mark.parametrize("more", [{}, {"kid": "1"}, {"typ": "at+jwt"}])
-def test_what_others_sign_is_read(more):
+def test_tokens_of_pyjwt_are_read(more):
     token = jwt.encode(CLAIMS, KEY, algorithm="EdDSA", headers=more)
     assert tokens.verify(token, KEY.public_key()) == CLAIMS
 
@@ -81,12 +81,12 @@ def test_a_token_is_for_one_key_only():
         signed({"alg": "EdDSA"}, b'{"a":"\xff"}'),
     ],
 )  # fmt: skip
-def test_anything_else_is_no_token(token):
+def test_other_text_is_not_a_token(token):
     with pytest.raises(tokens.InvalidToken):
         tokens.verify(token, KEY.public_key())
 
 
-def test_a_token_that_a_shared_secret_signed_is_none():
+def test_a_token_that_a_shared_secret_signed_is_invalid():
     secret = KEY.public_key().public_bytes_raw() * 2
     with pytest.raises(tokens.InvalidToken):
         tokens.verify(jwt.encode(CLAIMS, secret, algorithm="HS256"), KEY.public_key())

@@ -1,4 +1,4 @@
-"""Tokens: who gets in, what the refusals say, what lies where."""
+"""Tokens: their checks, errors and files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pipemagic.service.responses import Refused
 
 
 class Setting:
-    """A folder, its catalog and its tokens, and a clock to turn."""
+    """A folder, its catalog and its tokens, and a clock that tests set."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -62,7 +62,7 @@ def test_the_token_in_the_file_opens_the_account(setting):
     assert setting.again().credential(f"Bearer {setting.platform}").account.username == "local"
 
 
-def test_secrets_are_the_owners_alone(setting):
+def test_only_the_owner_can_read_secrets(setting):
     for name in ("platform-token", "signing-key.pem"):
         assert (setting.folder / name).stat().st_mode & 0o777 == (0o600 if os.name == "posix" else 0o666)
     everything = b"".join(path.read_bytes() for path in setting.folder.glob("catalog.sqlite*"))
@@ -80,7 +80,7 @@ def test_deleting_the_file_revokes_its_token(setting):
         tokens.credential(f"Bearer {old}")
 
 
-def test_a_file_that_the_catalog_does_not_know_counts(setting):
+def test_a_token_file_that_is_not_in_the_catalog_is_valid(setting):
     """A crash between file and catalog, or a token that the user put there."""
     (setting.folder / "platform-token").write_text("pmp_of-my-own-choice-and-long-enough\n")
     assert setting.again().credential("Bearer pmp_of-my-own-choice-and-long-enough").account.username == "local"
@@ -107,7 +107,7 @@ def test_headers_without_a_token(setting, header, cause):
 @pytest.mark.parametrize("spelling", [
     "Bearer {}", "bearer {}", "BEARER {}", "bEaReR {}", "Bearer   {}", " Bearer {} ", "\tBearer {}\t",
 ])  # fmt: skip
-def test_the_scheme_is_in_any_case_and_blanks_around_a_header_are_no_part_of_it(setting, spelling):
+def test_the_scheme_is_in_any_case_and_blanks_around_a_header_are_ignored(setting, spelling):
     """As RFC 9110 has it; curl, browsers and the published clients send ``Bearer {}``."""
     assert setting.tokens.check_database(spelling.format(setting.issue()), None).subject == "ada"
     assert setting.tokens.credential(spelling.format(setting.platform)).account.username == "local"
@@ -133,7 +133,7 @@ def test_the_error_names_a_token_of_the_other_kind(setting):
         setting.tokens.credential(f"Bearer {setting.issue()}")
 
 
-def test_a_refusal_never_holds_the_token(setting):
+def test_an_error_never_contains_the_token(setting):
     for bad in ("pmp_wrong-token", "eyJhbGciOiJub25lIn0.e30.", "a\udcff"):
         for check in (setting.tokens.credential, lambda header: setting.tokens.check_database(header, None)):
             with pytest.raises(Refused) as caught:
@@ -165,7 +165,7 @@ def test_the_claims(setting):
     assert "exp" not in jwt.decode(setting.issue(), options={"verify_signature": False})
 
 
-def test_a_token_expires_also_when_it_was_good_before(setting):
+def test_a_token_that_was_valid_before_expires(setting):
     header = f"Bearer {setting.issue(expires_in=60)}"
     assert setting.tokens.check_database(header, setting.flights)
     setting.time += 60.5
@@ -185,7 +185,7 @@ def test_a_token_of_another_database(setting):
     assert setting.refusal(header, setting.flights) == (404, "Namespace `flights` doesn't exist")
 
 
-def test_a_token_from_before_its_database_was_made_again_is_void(setting):
+def test_a_token_from_before_its_database_was_created_again_is_invalid(setting):
     header = f"Bearer {setting.issue()}"
     assert setting.tokens.check_database(header, setting.flights)
     setting.catalog.delete_database("local", "flights")
@@ -215,7 +215,7 @@ def test_forged_tokens(setting):
 @pytest.mark.parametrize("claims", [
     {}, {"id": 1}, {"a": "root"}, {"sub": None}, {"exp": "tomorrow"}, {"exp": True}, {"nbf": "now"}, {"id": "unknown"},
 ])  # fmt: skip
-def test_signed_claims_that_make_no_sense(setting, claims):
+def test_signed_invalid_claims(setting, claims):
     base = {"id": setting.flights.id, "sub": "ada", "a": "rw"} if claims else {}
     token = jwt.encode(base | claims, setting.tokens._key, algorithm="EdDSA")
     status, message = setting.refusal(f"Bearer {token}", setting.flights)
@@ -223,18 +223,18 @@ def test_signed_claims_that_make_no_sense(setting, claims):
     assert message.startswith("Unauthorized: `The JWT is invalid`")
 
 
-def test_the_key_stays(setting):
+def test_the_key_is_kept(setting):
     token = setting.issue()
     assert setting.again().check_database(f"Bearer {token}", setting.flights)
 
 
-def test_a_broken_key_file_is_said(setting):
+def test_a_broken_key_file_is_reported(setting):
     (setting.folder / "signing-key.pem").write_text("not a key")
     with pytest.raises(ServiceError, match="is not an Ed25519 key"):
         setting.again()
 
 
-def test_the_memory_of_checked_tokens_is_bounded(setting, monkeypatch):
+def test_the_cache_of_checked_tokens_is_bounded(setting, monkeypatch):
     monkeypatch.setattr("pipemagic.service.auth.tokens._MOST_CACHED", 4)
     for number in range(9):
         setting.tokens.check_database(f"Bearer {setting.issue(subject=str(number))}", None)
@@ -256,7 +256,7 @@ def test_lifetimes(text, seconds):
     "0d", "0", "7", "d", "7x", "-7d", "7 d", "7d ", " 7d", "7D", "1e3d", "tomorrow", "9" * 60 + "w", "7d\n", "٧d",
     "1d" * 60,
 ])  # fmt: skip
-def test_what_is_no_lifetime(text):
+def test_invalid_lifetimes(text):
     with pytest.raises(Refused) as caught:
         parse_expiration(text)
     assert (caught.value.status, caught.value.message) == (400, "Invalid expiration format")

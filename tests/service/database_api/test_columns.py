@@ -1,4 +1,4 @@
-"""Rows by columns: the same values as in rows, for who asks for them; nobody else sees anything of it."""
+"""Rows by columns have the same values as in rows, and are sent only to clients that request them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COLUMNS = ["null", "integer", "float", "ascii", "text", "blob", "mixed"]
 
 
 def by_columns(db):
-    """Give the same client, as one that reads columns."""
+    """Return the same client, reading columns."""
     return Caller(db.service, db.token, {**db.headers, **HEADERS})
 
 
@@ -55,7 +55,7 @@ def random_value(choose, kind, holes):
 
 
 def exact(rows):
-    """Make values of different types differ, and minus zero from zero."""
+    """Distinguish values of different types, and minus zero from zero."""
     return [[(type(cell), repr(cell)) for cell in row] for row in rows]
 
 
@@ -108,7 +108,7 @@ def test_infinities_have_a_sign(db, reader, size):
 
 
 @pytest.mark.parametrize("columns", [1, 2000])
-def test_any_number_of_columns_will_do(reader, columns):
+def test_any_number_of_columns(reader, columns):
     sql = f"SELECT {', '.join(['n'] * columns)} FROM ({MANY.format(MIN_COLUMN_ROWS)})"
     assert rows_of(result_of(reader.run(sql)), python) == [[n + 1] * columns for n in range(MIN_COLUMN_ROWS)]
 
@@ -121,7 +121,7 @@ def test_a_small_result_is_in_rows(reader):
     assert [one["type"] for one in reader.read("SELECT 1").entries] == ["step_begin", "row", "step_end"]
 
 
-def test_each_result_of_a_batch_goes_by_its_own_size(reader):
+def test_the_form_of_each_result_of_a_batch_depends_on_its_size(reader):
     steps = [{"stmt": {"sql": sql}} for sql in (MANY.format(1000), "SELECT 1", MANY.format(300))]
     answer = reader.post({"type": "batch", "batch": {"steps": steps}}, CLOSE, version=2)
     results = result_of(answer)["step_results"]
@@ -129,19 +129,19 @@ def test_each_result_of_a_batch_goes_by_its_own_size(reader):
     assert [type(one["rows"]) for one in results] == [dict, list, dict]
 
 
-def test_who_wants_no_rows_gets_none(reader):
+def test_no_rows_are_sent_without_want_rows(reader):
     assert result_of(reader.post(execute(MANY.format(1000), want_rows=False), CLOSE))["rows"] == []
     answer = reader.read({"stmt": {"sql": MANY.format(1000), "want_rows": False}})
     assert answer.kinds == ["step_begin", "step_end"]
 
 
 @pytest.mark.parametrize("value", ["", "rows", "columns, rows"])
-def test_another_value_of_the_header_is_none(db, value):
+def test_another_value_of_the_header_is_ignored(db, value):
     caller = Caller(db.service, db.token, {**db.headers, "pipemagic-rows": value})
     assert isinstance(result_of(caller.run(MANY.format(1000)))["rows"], list)
 
 
-def test_rows_of_a_write_come_by_columns_after_its_end(db, reader):
+def test_rows_of_a_write_are_sent_by_columns_after_its_end(db, reader):
     """They are kept in a file meanwhile."""
     db.run("CREATE TABLE t(a, b)")
     answer = reader.read(f"INSERT INTO t SELECT n, hex(zeroblob(100)) FROM ({MANY.format(20_000)}) RETURNING a, b")
@@ -149,7 +149,7 @@ def test_rows_of_a_write_come_by_columns_after_its_end(db, reader):
     assert answer.entries[-1]["affected_row_count"] == 20_000
 
 
-# What ends a statement.
+# Errors.
 
 
 @pytest.mark.parametrize("rows", [10, MIN_COLUMN_ROWS, 20_000])
@@ -161,25 +161,25 @@ def test_text_that_is_not_utf8_is_the_error_of_its_statement(reader, rows):
     ]  # fmt: skip
 
 
-def test_an_answer_has_its_limit_in_columns_too(tmp_path, clock):
+def test_a_response_has_its_limit_in_columns_too(tmp_path, clock):
     service = Service(tmp_path / "data", clock=clock, limits=Limits(response=100_000))
     try:
         service.catalog.create_group("local", "default", "ams")
         reader = by_columns(caller_of(service, "flights"))
         answer = reader.run(MANY.format(20_000), MANY.format(1000))
-        assert answer.codes == ["RESPONSE_TOO_LARGE", "ok", "ok"]  # the first one gave its room back
+        assert answer.codes == ["RESPONSE_TOO_LARGE", "ok", "ok"]  # the first one released its memory
         assert len(rows_of(result_of(answer, 1), python)) == 1000
     finally:
         service.close()
 
 
-def test_large_rows_are_not_gathered(reader):
-    """Photographs must not fill the memory: they stay in rows, few at a time."""
+def test_large_rows_are_not_collected(reader):
+    """Images must not fill the memory: they are sent in rows, few at a time."""
     answer = reader.run(f"SELECT zeroblob(100_000) FROM ({MANY.format(MIN_COLUMN_ROWS)})")
     assert len(result_of(answer)["rows"]) == MIN_COLUMN_ROWS
 
 
-def test_rows_of_nothing_but_null_come_in_parts_that_a_client_takes():
+def test_rows_that_are_all_null_are_sent_in_parts_of_limited_size():
     """They take no bytes by columns, so only their number limits a part."""
     source = repeat((None,), 4 * MOST_ROWS)
     sizes = [len(rows) for rows in iter(lambda: read(source), [])]

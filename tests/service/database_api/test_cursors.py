@@ -1,4 +1,4 @@
-"""Cursors in process: what is streamed, what ends them, and what a slow reader may not hold."""
+"""Cursors in process: streamed rows, errors, and slow readers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pipemagic.service.limits import Limits
 from pipemagic.service.service import Service
 
 MANY = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < {}) SELECT n, 'row ' || n FROM c"
-LONG = MANY.format(20_000)  # more than the pieces that are made before the first one is sent
+LONG = MANY.format(20_000)  # more than the pieces that are produced before the first one is sent
 
 
 def ok(step):
@@ -23,13 +23,13 @@ def ok(step):
 
 
 def read_part(response):
-    """Take the first piece and leave the rest."""
+    """Read the first piece and leave the rest."""
     chunks = iter(response.chunks)
     first = next(chunks)
     return json.loads(first.split(b"\n")[0])["baton"], chunks
 
 
-def test_a_small_cursor_is_one_answer_with_a_length(db):
+def test_a_small_cursor_is_one_response_with_a_length(db):
     response = db.cursor("SELECT 1")
     assert response.headers["content-length"] == str(len(response.read()))
     assert entries_of(response.read()).entries == [
@@ -50,7 +50,7 @@ def test_steps_that_are_skipped_leave_no_entry(db):
     assert [one["step"] for one in answer.entries if "step" in one] == [0, 2]
 
 
-def test_the_stream_goes_on_with_the_baton_of_the_first_line(db):
+def test_the_stream_continues_with_the_baton_of_the_first_line(db):
     first = db.read("CREATE TABLE t(a)", "BEGIN", "INSERT INTO t VALUES (5)")
     second = db.post(execute("SELECT last_insert_rowid()"), GET_AUTOCOMMIT, baton=first.baton)
     assert second.rows() == [["1"]]
@@ -79,13 +79,13 @@ def test_many_rows_take_no_memory(db):
     assert peak < 8 * 1024 * 1024 < size
 
 
-def test_large_rows_come_one_at_a_time(db):
+def test_large_rows_are_sent_one_at_a_time(db):
     response = db.cursor("WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 50) "
                          "SELECT hex(zeroblob(1000000)) FROM c")  # fmt: skip
     assert max(map(len, response.chunks)) < 5_000_000
 
 
-def test_a_syntax_error_is_its_step_s_and_leaves_stream_and_transaction_alone(db):
+def test_a_syntax_error_of_a_step_keeps_stream_and_transaction(db):
     answer = db.read("CREATE TABLE t(a)", "BEGIN", "INSERT INTO t VALUES (1)", "SELEC", "INSERT INTO t VALUES (2)")
     assert [kind for kind in answer.kinds if "error" in kind] == ["step_error SQL_PARSE_ERROR"]
     assert db.post(execute("SELECT count(*) FROM t"), execute("COMMIT"), CLOSE, baton=answer.baton).codes == ["ok"] * 3
@@ -101,8 +101,8 @@ def test_bad_text_after_some_rows_is_the_error_of_its_step(db, rows):
     assert db.post(execute("SELECT 1"), CLOSE, baton=answer.baton).status == 200
 
 
-def test_rows_of_a_write_do_not_hold_the_turn(db):
-    """An autocommit write is over before its rows are sent, however many they are."""
+def test_rows_of_a_write_do_not_hold_the_write_lock(db):
+    """An autocommit write ends before its rows are sent, for any number of rows."""
     db.run("CREATE TABLE t(a)")
     response = db.cursor(f"INSERT INTO t SELECT n FROM ({LONG}) RETURNING a, hex(zeroblob(100))", "SELECT 'after'")
     baton, chunks = read_part(response)
@@ -126,7 +126,7 @@ def test_a_write_that_fails_at_its_end_sends_no_rows_but_those_of_the_steps_befo
     assert db.run("SELECT count(*) FROM t").rows() == [["0"]]
 
 
-def test_a_slow_reader_does_not_hold_the_turn_beyond_the_window(db, clock, service):
+def test_a_slow_reader_does_not_hold_the_write_lock_beyond_the_time_limit(db, clock, service):
     db.run("CREATE TABLE t(a)")
     response = db.cursor("BEGIN IMMEDIATE", "INSERT INTO t VALUES (1)", LONG, "COMMIT")
     baton, chunks = read_part(response)
@@ -141,8 +141,8 @@ def test_a_slow_reader_does_not_hold_the_turn_beyond_the_window(db, clock, servi
     assert db.post(GET_AUTOCOMMIT, execute("SELECT 1"), CLOSE, baton=baton).codes == ["ok"] * 3
 
 
-def test_a_reader_that_takes_nothing_for_too_long_loses_the_stream(db, clock, service):
-    """Else it would keep the log of changes from being shortened."""
+def test_a_reader_that_does_not_read_for_too_long_loses_the_stream(db, clock, service):
+    """Otherwise it would prevent checkpoints."""
     db.run("CREATE TABLE t(a)")
     baton, chunks = read_part(db.cursor(f"SELECT * FROM sqlite_schema, ({LONG})"))
     clock.advance(service.limits.reader_wait - 0.1)
@@ -158,7 +158,7 @@ def test_a_reader_that_takes_nothing_for_too_long_loses_the_stream(db, clock, se
     assert db.post(execute("SELECT 1"), baton=baton).body == "Received an invalid baton"
 
 
-def test_a_reader_that_keeps_taking_is_never_too_slow(db, clock, service):
+def test_a_reader_that_keeps_reading_is_never_too_slow(db, clock, service):
     _, chunks = read_part(db.cursor(LONG))
     data = b""
     for piece in chunks:
@@ -169,7 +169,7 @@ def test_a_reader_that_keeps_taking_is_never_too_slow(db, clock, service):
 
 
 def test_a_request_on_the_same_stream_waits_for_the_cursor(db):
-    """One on the baton of before is refused; see the reference, section 11."""
+    """One with the previous baton is refused; see the reference, section 11."""
     before = db.post(execute("SELECT 1")).baton
     baton, chunks = read_part(db.cursor(LONG, "CREATE TEMP TABLE mark(a)", baton=before))
     assert db.post(execute("SELECT 1"), baton=before).body == "Received a baton that has already been used"
@@ -194,7 +194,7 @@ def test_a_request_that_waits_for_a_cursor_ends_with_it(db):
     assert answers[0].body == "Received an invalid baton"
 
 
-def test_hanging_up_ends_stream_and_transaction(db, service):
+def test_disconnecting_ends_stream_and_transaction(db, service):
     db.run("CREATE TABLE t(a)")
     connection = Disconnect()
     _, chunks = read_part(db.cursor("BEGIN", "INSERT INTO t VALUES (1)", LONG, connection=connection))
@@ -204,7 +204,7 @@ def test_hanging_up_ends_stream_and_transaction(db, service):
     assert db.run("INSERT INTO t VALUES (2)", "SELECT a FROM t").rows(1) == [["2"]]
 
 
-def test_hanging_up_interrupts(db, service):
+def test_disconnecting_interrupts(db, service):
     connection = Disconnect()
     answers = []
     endless = f"SELECT sum(n) FROM ({MANY.format(10**10)})"
@@ -218,7 +218,7 @@ def test_hanging_up_interrupts(db, service):
     assert answers[0].status == 503
 
 
-def test_deleting_the_database_ends_its_cursors_with_a_word(db, service, tmp_path):
+def test_deleting_the_database_ends_its_cursors_with_an_error(db, service, tmp_path):
     _, chunks = read_part(db.cursor(LONG))
     token = (tmp_path / "data" / "platform-token").read_text().strip()
     headers = {**db.headers, "authorization": f"Bearer {token}"}
@@ -250,7 +250,7 @@ def test_a_read_only_token_that_is_refused_later_gets_an_entry(db, make_caller):
     assert reader.post(execute("SELECT 1"), baton=answer.baton).status == 400
 
 
-def test_a_cursor_that_waits_for_the_writer_s_turn_between_its_pieces(db):
+def test_a_cursor_that_waits_for_the_write_lock_between_its_pieces(db):
     db.run("CREATE TABLE t(a)")
     holder = db.post(execute("BEGIN IMMEDIATE")).baton
     baton, chunks = read_part(db.cursor(LONG, "INSERT INTO t VALUES (1)"))
@@ -283,7 +283,7 @@ def test_a_malformed_body_is_400(db, body, service):
     assert len(service.engine.streams) == 0
 
 
-def test_the_time_of_a_statement_is_that_in_which_it_runs(tmp_path, clock):
+def test_only_the_running_time_of_a_statement_counts(tmp_path, clock):
     """A reader's pauses do not count."""
     service = Service(tmp_path / "other", clock=clock, limits=Limits(statement_time=3.0))
     service.catalog.create_group("local", "default", "ams")
@@ -297,8 +297,8 @@ def test_the_time_of_a_statement_is_that_in_which_it_runs(tmp_path, clock):
     service.close()
 
 
-def test_a_cursor_waits_for_the_state_that_its_client_knows(db, monkeypatch):
-    """As a batch does; who waits in vain is told so and keeps the stream."""
+def test_a_cursor_waits_for_the_replication_index_of_its_client(db, monkeypatch):
+    """As in a batch; after the timeout there is an error, and the stream is kept."""
     waited = []
 
     def wait_for(self, wanted):

@@ -1,4 +1,4 @@
-"""What is around the pipelines: stateless requests, compression, other origins, health, the statement time limit."""
+"""Stateless requests, compression, other origins, health, the statement time limit."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ENDLESS = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELEC
 
 
 def send(db: Caller, method, path, body=None, *, cors=(), **headers):
-    """Send anything with the database's token; names of headers with underscores."""
+    """Send a request with the database's token; names of headers have underscores."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     full = {**db.headers, "authorization": f"Bearer {db.token}", **named}
     options = {"cors": cors} if cors else {}
@@ -55,7 +55,7 @@ def test_a_stateless_statement_that_fails_is_400_with_its_code(db, service):
     assert len(service.engine.streams) == 0
 
 
-def test_a_stateless_batch_tells_each_step_and_leaves_no_transaction(db):
+def test_a_stateless_batch_reports_each_step_and_leaves_no_transaction(db):
     db.run("CREATE TABLE t(a)")
     steps = [{"stmt": {"sql": text}} for text in ("BEGIN", "INSERT INTO t VALUES (1)", "SELEC")]
     result = json.loads(read(send(db, "POST", "/v1/batch", {"batch": {"steps": steps}})))["result"]
@@ -84,11 +84,11 @@ def test_stateless_requests_obey_the_rights(db, make_caller, path):
         ("", False), ("identity", False), ("gzip;q=0", False), ("gzip; q=0.000, *", False), ("*;q=0", False),
     ],
 )  # fmt: skip
-def test_who_takes_gzip(header, taken):
+def test_clients_that_accept_gzip(header, taken):
     assert accepts_gzip(header) is taken
 
 
-def test_only_large_answers_are_compressed_and_only_on_request(db):
+def test_only_large_responses_are_compressed_and_only_on_request(db):
     def ask(size, **headers):
         stmt = {"sql": f"SELECT hex(zeroblob({size}))"}
         body = {"requests": [{"type": "execute", "stmt": stmt}, CLOSE]}
@@ -100,7 +100,7 @@ def test_only_large_answers_are_compressed_and_only_on_request(db):
         return answer, others
 
     (_, plain), (packed, encoded) = ask(50_000), ask(50_000, accept_encoding="gzip, deflate")
-    # also without gzip: else a cache gives one kind to who takes the other
+    # also without gzip: otherwise a cache could return the wrong form
     assert plain == {"vary": "accept-encoding"}
     assert encoded == {"content-encoding": "gzip", "vary": "accept-encoding"}
     assert len(read(packed)) < 1000
@@ -116,11 +116,11 @@ def test_a_cursor_is_compressed_piece_by_piece(db):
     unpack = zlib.decompressobj(16 + zlib.MAX_WBITS)
     pieces = [unpack.decompress(piece) for piece in answer.chunks]
     assert unpack.eof
-    assert pieces[0].count(b"\n") > 100  # the first piece can be read before the second is there
+    assert pieces[0].count(b"\n") > 100  # the first piece can be read before the second exists
     assert len(entries_of(b"".join(pieces)).rows()) == 20_000
 
 
-def test_a_compressed_cursor_nobody_reads_gives_its_stream_back(db, service):
+def test_a_compressed_cursor_that_is_not_read_frees_its_stream(db, service):
     body = {"batch": {"steps": [{"stmt": {"sql": LONG}}]}}
     chunks = iter(send(db, "POST", "/v3/cursor", body, accept_encoding="gzip").chunks)
     next(chunks)
@@ -133,7 +133,7 @@ def test_a_compressed_cursor_nobody_reads_gives_its_stream_back(db, service):
 PREFLIGHT = {"origin": "https://app.example.org", "access_control_request_method": "POST"}
 
 
-def test_no_origin_is_let_in_unless_asked_for(db):
+def test_no_origin_is_allowed_by_default(db):
     assert send(db, "OPTIONS", "/v2/pipeline", **PREFLIGHT).status == 405
     answer = send(db, "POST", "/v1/execute", {"stmt": {"sql": "SELECT 1"}}, origin="https://app.example.org")
     assert not [name for name in answer.headers if name.startswith("access-control") or name == "vary"]
@@ -142,7 +142,7 @@ def test_no_origin_is_let_in_unless_asked_for(db):
 @pytest.mark.parametrize(
     ("cors", "allowed"), [(["https://app.example.org"], "https://app.example.org"), (["*"], "*"), (["https://x"], None)]
 )
-def test_the_named_origins_are_let_in(db, cors, allowed):
+def test_the_named_origins_are_allowed(db, cors, allowed):
     preflight = {**PREFLIGHT, "access_control_request_headers": "authorization,x-a"}
     asked = send(db, "OPTIONS", "/v3/cursor", cors=cors, **preflight)
     body = {"stmt": {"sql": "SELECT 1"}}
@@ -150,7 +150,7 @@ def test_the_named_origins_are_let_in(db, cors, allowed):
     refused = send(db, "POST", "/v2/pipeline", cors=cors, origin="https://app.example.org", authorization="")
     for one in (asked, answer, refused):
         assert one.headers.get("access-control-allow-origin") == allowed
-    for one in (answer, refused):  # a cache must not give an answer for one origin to another
+    for one in (answer, refused):  # a cache must not return a response for one origin to another
         assert cors == ["*"] or "origin" in one.headers["vary"].lower()
     assert (asked.status, read(asked), refused.status) == (
         (400, b"Disallowed CORS origin", 401) if allowed is None else (200, b"OK", 401)
@@ -161,7 +161,7 @@ def test_the_named_origins_are_let_in(db, cors, allowed):
 
 
 def test_a_foreign_host_is_refused_whatever_its_origin(db):
-    """The answer to a preflight is the same for every host; the request that follows it is refused."""
+    """The response to a preflight is the same for every host; the request that follows it is refused."""
     answer = send(db, "POST", "/v2/pipeline", cors=["*"], origin="https://evil.org", host="evil.org")
     assert answer.status == 421
 
@@ -175,7 +175,7 @@ def health(db):
     return answer.status
 
 
-def test_health_is_looked_at_at_most_once_a_second(db, clock, service, monkeypatch):
+def test_health_is_checked_at_most_once_a_second(db, clock, service, monkeypatch):
     looks = []
     write = service.engine.health._write
     monkeypatch.setattr(service.engine.health, "_write", lambda: looks.append(write()))
@@ -249,7 +249,7 @@ def test_a_disk_that_hangs_is_unhealthy_and_holds_one_caller_only(db, clock, ser
 
 @pytest.fixture
 def hasty(tmp_path, monkeypatch):
-    """A service on a real clock whose statements may run for 0.3 s, and which looks for that more often."""
+    """A service with a real clock whose statements may run for 0.3 s, which is checked more often."""
     monkeypatch.setattr(embedded, "SWEEP_EVERY", 0.1)
     service = Service(tmp_path / "hasty", limits=Limits(statement_time=0.3))
     service.catalog.create_group("local", "default", "ams")
@@ -258,7 +258,7 @@ def hasty(tmp_path, monkeypatch):
     service.close()
 
 
-def test_an_endless_statement_is_stopped_and_the_stream_goes_on(hasty):
+def test_an_endless_statement_is_stopped_and_the_stream_continues(hasty):
     answer = hasty.post(execute(ENDLESS), execute("SELECT 1"))
     assert answer.codes == ["STATEMENT_TIMEOUT", "ok"]
     assert "ran for more than 0.3 s" in answer.error()["message"]
@@ -266,7 +266,7 @@ def test_an_endless_statement_is_stopped_and_the_stream_goes_on(hasty):
     assert hasty.post(CLOSE, baton=answer.baton).status == 200
 
 
-def test_an_endless_read_leaves_its_transaction_open_an_endless_write_does_not(hasty):
+def test_an_endless_read_keeps_its_transaction_and_an_endless_write_does_not(hasty):
     hasty.run("CREATE TABLE t(a)")
     insert = "INSERT INTO t VALUES ({})".format
     reading = hasty.post(*map(execute, ["BEGIN", insert(1), ENDLESS, "COMMIT"]), CLOSE)
@@ -278,7 +278,7 @@ def test_an_endless_read_leaves_its_transaction_open_an_endless_write_does_not(h
     assert after.rows() == [["1"]]
 
 
-def test_an_endless_write_outside_of_a_transaction_applies_nothing_and_says_so(hasty):
+def test_an_endless_write_outside_of_a_transaction_applies_nothing_and_reports_it(hasty):
     hasty.run("CREATE TABLE t(a)")
     endless = "INSERT INTO t WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT n FROM c"
     answer = hasty.post(execute(endless), execute("INSERT INTO t VALUES (7)"), execute("SELECT a FROM t"), CLOSE)
@@ -287,7 +287,7 @@ def test_an_endless_write_outside_of_a_transaction_applies_nothing_and_says_so(h
     assert answer.rows(2) == [["7"]]
 
 
-def test_an_endless_read_says_nothing_of_what_was_applied(hasty):
+def test_the_error_of_an_endless_read_does_not_mention_changes(hasty):
     hasty.run("CREATE TABLE t(a)")
     answer = hasty.post(execute("BEGIN IMMEDIATE"), execute("INSERT INTO t VALUES (1)"), execute(ENDLESS), CLOSE)
     assert "applied" not in answer.error(2)["message"]
@@ -298,7 +298,7 @@ def test_an_endless_step_of_a_cursor_is_stopped(hasty):
     assert hasty.read(ENDLESS, "SELECT 1").kinds == ["step_error STATEMENT_TIMEOUT", "step_begin", "row", "step_end"]
 
 
-# What fails beside the statements.
+# Other failures.
 
 LARGE_CURSOR = {"baton": None, "batch": {"steps": [{"stmt": {"sql": "BEGIN IMMEDIATE"}}, {"stmt": {"sql": LONG}}]}}
 SMALL_CURSOR = {"baton": None, "batch": {"steps": [{"stmt": {"sql": "BEGIN IMMEDIATE"}}]}}
@@ -317,8 +317,8 @@ ALONE = {"stmt": {"sql": "SELECT 1"}}
         ("/v1/execute", ALONE, "", "_address"),
     ],
 )
-def test_a_request_that_fails_beside_its_statements_leaves_no_stream(db, service, monkeypatch, path, body, owner, what):
-    """As when there is no memory: a stream that stayed in use would keep the writer's turn for ever."""
+def test_a_request_that_fails_outside_of_statements_leaves_no_stream(db, service, monkeypatch, path, body, owner, what):
+    """Such as without memory: a stream that stayed in use would keep the write lock."""
     db.run("CREATE TABLE t(a)")
 
     def fail(*_):

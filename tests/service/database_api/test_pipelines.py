@@ -1,4 +1,4 @@
-"""What pipelines answer: the sandbox, limits, stored texts, sizes."""
+"""Responses to pipelines: the sandbox, limits, stored texts, sizes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from pipemagic.service.service import Service
         ("PRAGMA cache_size = -1000000000", "cache_size"),
     ],
 )
-def test_sql_that_reaches_out_is_refused_before_it_runs(db, sql, says):
+def test_sql_that_accesses_files_is_refused_before_it_runs(db, sql, says):
     answer = db.run(sql)
     assert answer.codes == ["SQLITE_AUTH", "ok"]
     assert says in answer.error()["message"]
@@ -46,7 +46,7 @@ def test_sql_that_reaches_out_is_refused_before_it_runs(db, sql, says):
      "INSERT INTO sqlite_dbpage(pgno, data) VALUES (1, x'00')", "SELECT readfile('/etc/passwd')",
      "SELECT writefile('x', 'y')", "SELECT edit('x')"],
 )  # fmt: skip
-def test_the_schema_table_and_file_functions_are_out_of_reach(db, sql):
+def test_the_schema_table_and_file_functions_are_not_available(db, sql):
     assert db.run("CREATE TABLE t(a)", sql).codes[1] != "ok"
 
 
@@ -108,7 +108,7 @@ def test_values_statements_and_bodies_have_limits_with_clear_errors(tmp_path, cl
     db.service.close()
 
 
-def test_a_thousand_texts_and_more_can_be_stored_and_the_bound_is_told(tmp_path, clock):
+def test_a_thousand_texts_and_more_can_be_stored_up_to_a_limit(tmp_path, clock):
     db = small(tmp_path, clock, stored_texts=1200)
     store = [{"type": "store_sql", "sql_id": number, "sql": f"SELECT {number}"} for number in range(1201)]
     answer = db.post(*store, {"type": "execute", "stmt": {"sql_id": 999}}, store[5], CLOSE)
@@ -136,7 +136,7 @@ def test_a_thousand_texts_and_more_can_be_stored_and_the_bound_is_told(tmp_path,
          "Cannot deserialize"),
     ],
 )  # fmt: skip
-def test_a_malformed_body_is_refused_before_anything_runs_and_the_stream_lives(db, body, says):
+def test_a_malformed_body_is_refused_before_anything_runs_and_the_stream_is_kept(db, body, says):
     baton = db.post(execute("CREATE TABLE t(a)")).baton
     if body.startswith(b'{"requests"'):
         body = b'{"baton":' + json.dumps(baton).encode() + b"," + body[1:]
@@ -149,7 +149,7 @@ def test_a_malformed_body_is_refused_before_anything_runs_and_the_stream_lives(d
 
 
 @pytest.mark.parametrize("value", ["9223372036854775808", "", " 5", "5.0", "１", "1_0"])
-def test_an_integer_that_is_none_is_an_error_of_its_statement(db, value):
+def test_an_invalid_integer_is_an_error_of_its_statement(db, value):
     answer = db.post(execute("SELECT ?", {"type": "integer", "value": value}), CLOSE)
     assert answer.codes == ["ARGS_INVALID", "ok"]
 
@@ -170,7 +170,7 @@ def test_hosts_route_to_databases_and_foreign_ones_are_refused(db, service):
         assert db.run("SELECT 1").status == status, host
 
 
-def test_the_service_does_not_answer_a_management_path_at_a_database_address(service):
+def test_a_database_address_has_no_management_api(service):
     assert call(service, "GET", "/v1/locations", headers={"host": "x-local.localhost"}).status == 404
 
 
@@ -212,7 +212,7 @@ def test_a_select_that_would_write_is_refused(db, make_caller, sql):
 @pytest.mark.parametrize(
     "sql", ["\0", "\0SELECT 1", "SELECT 1 /*\0*/ + 1", "SELECT 1 \0 FROM nowhere", "SELECT 'a\0b'"]
 )
-def test_a_nul_in_sql_text_is_refused_and_cuts_nothing_off(db, sql):
+def test_a_nul_in_sql_text_is_refused_and_does_not_truncate(db, sql):
     for request in (execute(sql), {"type": "describe", "sql": sql}, {"type": "sequence", "sql": f"SELECT 1; {sql}"}):
         answer = db.post(request, CLOSE)
         assert answer.codes == ["SQL_PARSE_ERROR", "ok"]
@@ -230,7 +230,7 @@ def test_describing_or_explaining_a_setting_does_not_change_it(db):
     assert answer.rows(2) == [["1"]]
 
 
-def test_a_cut_result_ends_its_statement_and_gives_the_turn_back(tmp_path, clock):
+def test_a_truncated_result_ends_its_statement_and_releases_the_write_lock(tmp_path, clock):
     db = small(tmp_path, clock, response=10_000)
     db.run("CREATE TABLE t(a)")
     many = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 5000) INSERT INTO t SELECT i FROM n"
@@ -243,7 +243,7 @@ def test_a_cut_result_ends_its_statement_and_gives_the_turn_back(tmp_path, clock
     db.service.close()
 
 
-def test_a_cut_result_whose_change_is_refused_at_its_end_says_so(tmp_path, clock):
+def test_a_truncated_result_whose_change_is_refused_at_its_end_reports_it(tmp_path, clock):
     db = small(tmp_path, clock, response=10_000)
     db.run("CREATE TABLE p(a PRIMARY KEY)", "CREATE TABLE c(a REFERENCES p DEFERRABLE INITIALLY DEFERRED)")
     many = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 5000) INSERT INTO c SELECT i FROM n"
@@ -253,7 +253,7 @@ def test_a_cut_result_whose_change_is_refused_at_its_end_says_so(tmp_path, clock
     db.service.close()
 
 
-def test_a_full_answer_runs_nothing_more_but_the_end_of_the_transaction(tmp_path, clock):
+def test_after_a_full_response_only_the_end_of_the_transaction_runs(tmp_path, clock):
     db = small(tmp_path, clock, response=10_000)
     db.run("CREATE TABLE t(a)")
     fill = [execute("SELECT zeroblob(7000)"), *[execute("SELECT 1")] * 10]
@@ -263,7 +263,7 @@ def test_a_full_answer_runs_nothing_more_but_the_end_of_the_transaction(tmp_path
     assert answer.error(-3)["message"]
     assert db.run("SELECT count(*) FROM t").rows() == [["0"]]
     once = db.post(execute("SELECT zeroblob(9000)"), execute("SELECT 1"), CLOSE)
-    assert once.codes == ["RESPONSE_TOO_LARGE", "ok", "ok"]  # what was dropped takes no room
+    assert once.codes == ["RESPONSE_TOO_LARGE", "ok", "ok"]  # dropped rows take no memory
 
 
 def test_column_names_errors_and_descriptions_count_towards_the_limit(tmp_path, clock):
@@ -292,8 +292,8 @@ def test_a_sequence_may_have_any_number_of_statements(tmp_path, clock):
     db.service.close()
 
 
-def test_large_values_are_not_gathered_before_the_limit_is_looked_at(tmp_path, clock):
+def test_large_values_are_not_collected_before_the_limit_is_checked(tmp_path, clock):
     db = small(tmp_path, clock, response=1_000_000)
     photographs = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT zeroblob(500000) FROM n"
-    assert db.run(photographs).codes[0] == "RESPONSE_TOO_LARGE"  # of endlessly many, after 16
+    assert db.run(photographs).codes[0] == "RESPONSE_TOO_LARGE"  # of endless rows, after 16
     db.service.close()

@@ -1,4 +1,4 @@
-"""Large bodies: decoded part by part as at once, and bounded without holding the interpreter lock for long."""
+"""Large bodies: decoding in parts has the same result, and does not hold the interpreter lock for long."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_too_many_parts_are_refused(body):
 
 
 @pytest.mark.parametrize("text", ["[{," * MOST_PARTS, '[\\"{,' * MOST_PARTS, "\\\\" * MOST_PARTS + "[" * MOST_PARTS])
-def test_what_is_in_strings_does_not_count(text):
+def test_the_content_of_strings_does_not_count(text):
     check_size(b'{"requests":[],"a":"' + text.encode() + b'","b":"c"}')
 
 

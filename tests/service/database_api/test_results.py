@@ -1,4 +1,4 @@
-"""Rows as JSON: each value in its form on the wire, and few rows at a time while they are large."""
+"""Rows as JSON: each value in the form of the protocol, and few rows at a time while they are large."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_row_is_json_of_its_values(row, signs):
 
 @pytest.mark.parametrize("by_columns", [False, True])
 def test_no_more_rows_are_read_at_once_than_fit_the_limit(by_columns):
-    """Rows become large behind thousands of small ones, after which many are read at once."""
+    """Rows become large after thousands of small ones, when many are read at a time."""
     read = []
 
     def rows() -> Iterator[results.SqlRow]:
@@ -50,6 +50,6 @@ def test_no_more_rows_are_read_at_once_than_fit_the_limit(by_columns):
     assert len(read) < 6000 + 4 * results.STEP
 
 
-def test_rows_that_come_slowly_are_read_one_at_a_time():
+def test_rows_that_arrive_slowly_are_read_one_at_a_time():
     rows = iter([(1,), (2,)])
     assert [len(results.read(rows, seconds=1e-9)) for _ in range(3)] == [1, 1, 0]

@@ -1,4 +1,4 @@
-"""The life of streams and transactions on the service, by a clock that the tests move."""
+"""The lifecycle of streams and transactions of the service, with a clock that the tests set."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ USED = "Received a baton that has already been used"
 INVALID = "Received an invalid baton"
 
 
-def test_every_answer_brings_a_new_baton_and_only_the_newest_works(db):
+def test_every_response_has_a_new_baton_and_only_the_newest_is_valid(db):
     first = db.post(execute("SELECT 1"))
     second = db.post(execute("SELECT 2"), baton=first.baton)
     assert first.baton
@@ -32,7 +32,7 @@ def test_every_answer_brings_a_new_baton_and_only_the_newest_works(db):
     assert db.post(execute("SELECT 3"), baton=second.baton).rows() == [["3"]]
 
 
-def test_batons_share_no_guessable_part_and_name_their_stream_sealed(db):
+def test_batons_share_no_guessable_part_and_are_authenticated(db):
     batons = [db.post().baton for _ in range(20)]
     assert len(set(batons)) == 20
     assert len({baton[:16] for baton in batons}) == 20
@@ -52,7 +52,7 @@ def test_batons_share_no_guessable_part_and_name_their_stream_sealed(db):
         lambda baton: baton * 2,
     ],
 )
-def test_a_spoiled_baton_is_invalid_and_the_stream_lives(db, spoil):
+def test_a_changed_baton_is_invalid_and_the_stream_is_kept(db, spoil):
     baton = db.post(execute("SELECT 1")).baton
     answer = db.post(execute("SELECT 1"), baton=spoil(baton))
     assert (answer.status, answer.body) == (400, INVALID)
@@ -70,7 +70,7 @@ def test_a_baton_is_bound_to_its_database_and_the_subject_of_its_token(make_call
 
 @pytest.mark.parametrize("request_", [execute("COMMIT"), execute("ROLLBACK"), execute("SELECT 1"), CLOSE])
 def test_a_baton_is_bound_to_the_rights_of_its_token(make_caller, request_):
-    """Otherwise a read-only token could commit or roll back what a full one has written."""
+    """Otherwise a read-only token could commit or roll back the writes of a full one."""
     db, reader = make_caller(), make_caller(read_only=True)
     db.run("CREATE TABLE t(a)")
     baton = db.post(execute("BEGIN"), execute("INSERT INTO t VALUES (1)")).baton
@@ -150,7 +150,7 @@ def test_a_close_rolls_back(db):
 
 
 @pytest.mark.parametrize("opening", ["BEGIN", "BEGIN IMMEDIATE", "SAVEPOINT one"])
-def test_a_transaction_has_five_seconds_whatever_opened_it(db, clock, opening):
+def test_every_transaction_has_five_seconds(db, clock, opening):
     db.run("CREATE TABLE t(a)")
     baton = db.post(execute(opening), execute("INSERT INTO t VALUES (1)")).baton
     clock.advance(4.99)
@@ -177,7 +177,7 @@ def test_a_transaction_has_five_seconds_whatever_opened_it(db, clock, opening):
     assert after.rows() == [["0"]]
 
 
-def test_a_batch_after_the_window_gets_the_timeout_in_every_step(db, clock):
+def test_a_batch_after_the_time_limit_has_the_timeout_in_every_step(db, clock):
     db.run("CREATE TABLE t(a)")
     baton = db.post(execute("BEGIN"), execute("INSERT INTO t VALUES (1)")).baton
     clock.advance(5)
@@ -193,11 +193,11 @@ def test_a_batch_after_the_window_gets_the_timeout_in_every_step(db, clock):
     assert db.run("SELECT count(*) FROM t").rows() == [["0"]]
 
 
-def test_describe_and_get_autocommit_do_not_use_up_the_news_of_a_timeout(db, clock, service):
+def test_describe_and_get_autocommit_do_not_report_a_timeout(db, clock, service):
     db.run("CREATE TABLE t(a)")
     baton = db.post(execute("BEGIN"), execute("INSERT INTO t VALUES (1)")).baton
     clock.advance(5)
-    service.engine.sweep()  # rolled back although nobody asks
+    service.engine.sweep()  # rolled back without a request
     assert db.run("INSERT INTO t VALUES (9)").codes == ["ok", "ok"]
     answer = db.post(GET_AUTOCOMMIT, {"type": "describe", "sql": "SELECT 1"}, baton=baton)
     assert answer.codes == ["ok", "ok"]
@@ -206,7 +206,7 @@ def test_describe_and_get_autocommit_do_not_use_up_the_news_of_a_timeout(db, clo
     assert db.post(execute("SELECT 1"), baton=answer.baton).codes == ["ok"]
 
 
-def test_a_nested_savepoint_does_not_renew_the_window_and_a_new_transaction_has_its_own(db, clock):
+def test_a_nested_savepoint_does_not_renew_the_time_limit_and_a_new_transaction_does(db, clock):
     baton = db.post(execute("BEGIN"), execute("CREATE TABLE t(a)")).baton
     clock.advance(4)
     baton = db.post(execute("SAVEPOINT inner"), execute("RELEASE inner"), execute("COMMIT"), baton=baton).baton
@@ -216,7 +216,7 @@ def test_a_nested_savepoint_does_not_renew_the_window_and_a_new_transaction_has_
     assert answer.codes == ["ok", "ok"]
 
 
-def test_a_stale_snapshot_is_told_at_once_and_only_rollback_helps(db):
+def test_a_stale_snapshot_is_reported_at_once_and_requires_a_rollback(db):
     db.run("CREATE TABLE t(a)")
     stale = db.post(execute("BEGIN"), execute("SELECT count(*) FROM t"))
     db.run("INSERT INTO t VALUES (1)")
@@ -253,7 +253,7 @@ def test_a_new_stream_sees_no_trace_of_an_earlier_one(db):
     assert answer.codes[4] == "SQL_STORE_NOT_FOUND"
 
 
-def test_an_unwritten_stream_hands_its_connection_on(db, service):
+def test_the_connection_of_a_stream_without_writes_is_reused(db, service):
     db.run("CREATE TABLE t(a)")
     database = service.engine.databases.open(service.catalog.database("local", "flights"))
     first = database.take()
@@ -299,7 +299,7 @@ def test_the_replication_index_counts_commits_and_never_goes_backwards(db, servi
     assert index() == start + 3  # a clean stop keeps it
     db.run("INSERT INTO t VALUES (3)")
     seen, left_alone = index(), db.service
-    db.service = Service(tmp_path / "data", clock=clock)  # as after a crash: nothing was written down at the end
+    db.service = Service(tmp_path / "data", clock=clock)  # as after a crash: nothing was recorded at the end
     assert index() >= seen
     db.run("INSERT INTO t VALUES (4)")
     assert index() > seen
@@ -319,7 +319,7 @@ def test_a_deleted_database_ends_its_streams_and_its_files(db, service):
     assert db.post(execute("SELECT 1"), baton=baton).status in (401, 404)
 
 
-def test_a_deleted_database_is_not_made_again_by_a_request_under_way(service):
+def test_a_deleted_database_is_not_created_again_by_a_running_request(service):
     record = service.catalog.create_database("local", "passing", "default")
     service.catalog.delete_database("local", "passing")
     service.engine.delete(record)
@@ -336,7 +336,7 @@ def limited(folder, **limits):
 
 
 def opened(caller, most):
-    """The batons of the streams that a caller could open, at most so many, and the refusal, if there was one."""
+    """Open streams up to a number; return their batons, and the refusal, if any."""
     batons = []
     for _ in range(most):
         answer = caller.post(execute("SELECT 1"))
@@ -447,7 +447,7 @@ def test_a_begin_inside_a_transaction_takes_no_lock(db, mode):
     assert answer.error()["message"] == "SQLite error: cannot start a transaction within a transaction"
 
 
-def test_get_autocommit_tells_of_the_window_at_once(db, clock):
+def test_get_autocommit_reflects_the_time_limit_at_once(db, clock):
     baton = db.post(execute("BEGIN")).baton
     clock.advance(5)
     answer = db.post(GET_AUTOCOMMIT, execute("COMMIT"), baton=baton)
@@ -455,7 +455,7 @@ def test_get_autocommit_tells_of_the_window_at_once(db, clock):
     assert answer.codes == ["ok", "TRANSACTION_TIMEOUT"]
 
 
-def test_an_error_after_the_window_is_a_timeout_even_if_sqlite_rolled_back(db, clock, service):
+def test_an_error_after_the_time_limit_is_a_timeout_even_if_sqlite_rolled_back(db, clock, service):
     db.run("CREATE TABLE t(a UNIQUE)", "INSERT INTO t VALUES (1)")
     baton = db.post(execute("BEGIN IMMEDIATE")).baton
     stream = next(iter(service.engine.streams._streams.values()))
@@ -469,7 +469,7 @@ def test_an_error_after_the_window_is_a_timeout_even_if_sqlite_rolled_back(db, c
     assert db.run("SELECT count(*) FROM t").rows() == [["1"]]
 
 
-def test_an_interrupt_for_a_window_hits_no_statement_after_it(db, clock, service):
+def test_an_interrupt_at_a_time_limit_does_not_affect_later_statements(db, clock, service):
     baton = db.post(execute("BEGIN")).baton
     stream = next(iter(service.engine.streams._streams.values()))
     db.post(execute("COMMIT"), baton=baton)
@@ -479,7 +479,7 @@ def test_an_interrupt_for_a_window_hits_no_statement_after_it(db, clock, service
     stream.end()
 
 
-def test_a_stream_that_is_ended_while_its_answer_is_finished_does_not_stay(db, service, monkeypatch):
+def test_a_stream_that_is_ended_while_its_response_is_finished_is_removed(db, service, monkeypatch):
     db.run("CREATE TABLE t(a)")
     finish = service.engine.streams.finish
 
@@ -496,7 +496,7 @@ def test_a_stream_that_is_ended_while_its_answer_is_finished_does_not_stay(db, s
 
 
 @pytest.mark.parametrize("error", [apsw.IOError("disk I/O error"), RuntimeError("a bug")])
-def test_a_stream_that_cannot_be_rolled_back_does_not_keep_others_from_their_windows(
+def test_a_stream_that_cannot_be_rolled_back_does_not_affect_the_time_limits_of_others(
     db, clock, service, monkeypatch, error
 ):
     db.run("CREATE TABLE t(a)")
@@ -517,7 +517,7 @@ def test_a_stream_that_cannot_be_rolled_back_does_not_keep_others_from_their_win
     assert db.post(execute("COMMIT"), baton=other.baton).codes == ["TRANSACTION_TIMEOUT"]
 
 
-def test_the_sweeper_goes_on_after_any_error(db, service, monkeypatch):
+def test_the_sweeper_continues_after_any_error(db, service, monkeypatch):
     sweeps, again = [], threading.Event()
 
     def sweep() -> None:
@@ -532,7 +532,7 @@ def test_the_sweeper_goes_on_after_any_error(db, service, monkeypatch):
     assert again.wait(10)
 
 
-def test_without_file_handles_for_a_connection_the_answer_is_429(db, service, monkeypatch):
+def test_without_file_handles_for_a_connection_the_response_is_429(db, service, monkeypatch):
     def fail(*_: object, **__: object) -> None:
         raise apsw.CantOpenError("unable to open database file")
 
@@ -568,7 +568,7 @@ def test_a_commit_that_has_begun_is_never_interrupted(db, clock, service, begin,
             service.engine.sweep()
         else:
             connection.set()
-        return False  # go on with the commit
+        return False  # continue the commit
 
     stream.connection.raw.set_commit_hook(in_the_middle)
     answer = db.post(execute(end), baton=baton, connection=connection)
@@ -579,7 +579,7 @@ def test_a_commit_that_has_begun_is_never_interrupted(db, clock, service, begin,
 
 
 @pytest.mark.parametrize(("sql", "stopped"), [("COMMIT", False), ("SELECT * FROM t", True), ("DELETE FROM t", True)])
-def test_a_sweep_stops_what_runs_past_the_window_but_no_commit(db, clock, service, sql, stopped, monkeypatch):
+def test_a_sweep_stops_statements_past_the_time_limit_but_no_commit(db, clock, service, sql, stopped, monkeypatch):
     db.run("CREATE TABLE t(a)")
     baton = db.post(execute("BEGIN IMMEDIATE"), execute("INSERT INTO t VALUES (1)")).baton
     (stream,) = service.engine.streams._streams.values()

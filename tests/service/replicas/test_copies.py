@@ -1,4 +1,4 @@
-"""Copies of a primary, and what may happen meanwhile: commits, a full disk, a restart, another copy."""
+"""Copies of a primary during commits, with a full disk, after a restart, and beside another copy."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_a_transaction_of_a_client_delays_no_earlier_commit(in_pieces):
 
 
 def test_a_location_can_be_added_while_a_transaction_is_open(in_pieces):
-    """Its frames are in the WAL before it is committed; the replica has the earlier commits at once."""
+    """Its frames are in the WAL before it is committed; the replica already has the earlier commits."""
     writer = in_pieces.at("ams").post(
         execute("PRAGMA cache_size = 10"), execute("BEGIN IMMEDIATE"), execute("UPDATE t SET a = randomblob(3000)")
     )
@@ -107,7 +107,7 @@ def test_a_location_can_be_added_while_a_transaction_is_open(in_pieces):
     in_pieces.check("nrt")
 
 
-def test_a_replica_answers_while_the_disk_has_no_room_for_its_next_copy(one, monkeypatch, caplog):
+def test_a_replica_responds_while_the_disk_has_no_room_for_its_next_copy(one, monkeypatch, caplog):
     one.location("nrt")
     one.follow()
     usage = shutil.disk_usage(one.folder)
@@ -135,7 +135,7 @@ def test_commits_succeed_and_replicas_are_copied_if_the_wal_cannot_be_read(one, 
     assert one.at("nrt").run("SELECT count(*) FROM t").rows() == [["3"]]
 
 
-def test_a_commit_that_cannot_be_followed_is_not_reported_by_a_replica(one, monkeypatch):
+def test_a_commit_whose_pages_cannot_be_read_is_not_reported_by_a_replica(one, monkeypatch):
     """The commit is made after a thread has found that all earlier ones are recorded."""
     one.location("nrt")
     one.follow()
@@ -153,7 +153,7 @@ def test_a_commit_that_cannot_be_followed_is_not_reported_by_a_replica(one, monk
 
 @pytest.mark.parametrize("committed_before", [True, False])
 @pytest.mark.parametrize("mode", [None, apsw.SQLITE_CHECKPOINT_TRUNCATE])
-def test_what_another_program_wrote_last_is_in_the_replica_after_a_restart(one, mode, committed_before):
+def test_the_last_writes_of_another_program_are_in_the_replica_after_a_restart(one, mode, committed_before):
     one.location("nrt")
     one.follow()
     one.restart()
@@ -239,7 +239,7 @@ def test_a_replica_that_is_copied_lags_since_the_start_if_nothing_was_written(in
 
 
 def test_a_commit_succeeds_if_its_checkpoint_meets_an_error(one, monkeypatch):
-    """The statement must not be sent again: its row is there."""
+    """The statement must not be sent again: its row exists."""
     one.location("nrt")
     one.follow()
     monkeypatch.setattr(database, "CHECKPOINT_PAGES", 1)
@@ -278,7 +278,7 @@ def test_a_copy_that_fails_leaves_no_file(in_pieces, monkeypatch, caplog):
 
 
 def test_continuous_writes_do_not_make_a_replica_lag(one, monkeypatch):
-    """A commit is made each time that the pages of the one before are written: the replica never has all of them."""
+    """A commit follows each time that the pages of the previous one are written: the replica never has all of them."""
     one.location("nrt")
     one.follow()
     write = ReplicaFile.write
@@ -342,10 +342,10 @@ def test_a_location_added_after_all_connections_were_closed_is_copied_once(one, 
 
 
 def test_a_large_transaction_that_is_rolled_back_costs_no_copy(one, caplog):
-    """It starts the WAL anew, and the next connection that writes does so again, with unrelated salts."""
+    """It restarts the WAL, and the next connection that writes restarts it again, with unrelated salts."""
     one.location("nrt")
     one.follow()
-    one.run("INSERT INTO t(a) VALUES (randomblob(5000000))")  # all of it is moved to the file
+    one.run("INSERT INTO t(a) VALUES (randomblob(5000000))")  # a checkpoint of all frames
     one.follow()
     shipped = one.replica_set.shipped
     writer = one.at("ams").post(
@@ -410,7 +410,7 @@ def test_a_replica_whose_file_was_removed_does_not_prevent_closing(one):
     one.check("nrt")
 
 
-def test_nobody_waits_for_a_replica_that_is_gone(one):
+def test_waits_for_a_removed_replica_end(one):
     one.location("nrt")
     one.follow()
     replica = one.replica()
@@ -424,7 +424,7 @@ def test_nobody_waits_for_a_replica_that_is_gone(one):
     assert (paused.granted, before.granted, after.granted) == (False, False, False)
 
 
-def test_a_stream_that_came_to_a_place_while_that_was_paused_runs_nothing(one):
+def test_a_stream_that_moved_to_a_paused_place_runs_nothing(one):
     stream = one.service.engine.streams.open(one.database, Owner("local", "id", "ada", "rw"))
     one.database.paused = True
     assert not stream.begin(interruptible=True, now=0.0)
@@ -448,7 +448,7 @@ def test_a_database_whose_replicas_cannot_be_started_is_not_used_without_them(on
     one.check("nrt")
 
 
-def test_a_new_database_is_at_all_locations_of_its_group_at_once(one):
+def test_a_new_database_is_at_all_locations_of_its_group(one):
     one.location("nrt")
     token = (one.folder / "platform-token").read_text().strip()
     assert one.at("ams").service.catalog.group("local", "g").locations == ("ams", "nrt")
@@ -466,7 +466,7 @@ def test_a_new_database_is_at_all_locations_of_its_group_at_once(one):
     assert [(each["name"], each["status"]) for each in answer["instances"]] == [("ams", "ok"), ("nrt", "copying")]
 
 
-def test_a_damaged_database_keeps_no_other_from_its_replicas(one):
+def test_a_damaged_database_does_not_affect_replicas_of_others(one):
     damaged = one.service.catalog.create_database("local", "a", "g")
     folder = one.folder / "databases" / damaged.id
     folder.mkdir()

@@ -73,7 +73,7 @@ def test_a_crash_between_any_two_writes_of_a_replica_loses_nothing(pair, tmp_pat
         again.close()
 
 
-def test_a_write_that_fails_in_the_middle_shows_nobody_a_torn_file(pair):
+def test_a_write_that_fails_in_the_middle_never_shows_a_torn_file(pair):
     reader = pair.at("nrt").post(execute("SELECT count(*) FROM t"))
     replica = pair.replica()
     countdown = itertools.count()
@@ -96,7 +96,7 @@ def test_a_write_that_fails_in_the_middle_shows_nobody_a_torn_file(pair):
     pair.check("nrt")
 
 
-def test_a_change_by_hand_after_a_crash_is_seen(pair, tmp_path):
+def test_a_manual_change_after_a_crash_is_detected(pair, tmp_path):
     pair.location("nrt", method="DELETE")
     pair.restart()
     pair.location("nrt")
@@ -125,7 +125,7 @@ def test_a_replica_is_copied_again_without_its_time_or_file(pair):
     pair.check("nrt")
 
 
-def test_a_location_that_is_removed_and_added_again_has_what_came_between(pair):
+def test_a_location_that_is_removed_and_added_again_has_the_commits_between(pair):
     pair.restart()
     pair.location("nrt", method="DELETE")  # before the database was opened
     pair.run("UPDATE t SET a = 'between'")
@@ -136,7 +136,7 @@ def test_a_location_that_is_removed_and_added_again_has_what_came_between(pair):
 
 
 def test_a_reader_sees_one_commit_or_the_next_and_never_half_of_one(pair):
-    """Each commit adds to all rows alike; readers on threads of their own read while pages are written."""
+    """Each commit adds the same to all rows; threads read while pages are written."""
     pair.run("CREATE TABLE n(a INTEGER)", "INSERT INTO n SELECT 0 FROM t")
     pair.follow()
     wrong, stop = [], threading.Event()
@@ -164,7 +164,7 @@ def test_a_reader_sees_one_commit_or_the_next_and_never_half_of_one(pair):
     assert pair.at("nrt").run("SELECT max(a) FROM n").rows() == [["60"]]
 
 
-def test_a_wal_of_before_a_crash_is_not_taken_for_a_later_one(tmp_path, caplog):
+def test_a_wal_from_before_a_crash_is_not_used_as_a_later_one(tmp_path, caplog):
     one = Replicated(tmp_path / "data")
     one.run("CREATE TABLE t(id INTEGER PRIMARY KEY, a)")
     one.run("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 300)"
@@ -199,7 +199,7 @@ def test_a_crash_between_a_commit_and_its_counting_hides_it_from_no_replica(pair
     pair.check("nrt")
 
 
-def test_who_waits_for_a_file_that_is_being_torn_never_reads_it(pair):
+def test_a_reader_that_waits_for_a_file_during_a_write_never_reads_a_torn_one(pair):
     replica, seen, started = pair.replica(), [], threading.Event()
     reader = replica.take()
     reader.raw.execute("SELECT count(*) FROM t").fetchall()
@@ -383,7 +383,7 @@ class RandomChanges(RuleBasedStateMachine):
             shutil.rmtree(self.folder)
 
 
-def test_whatever_happens_replicas_become_their_primary(soak):
+def test_replicas_always_become_equal_to_their_primary(soak):
     run_state_machine_as_test(RandomChanges, settings=settings(
         max_examples=250 if soak else 8, stateful_step_count=20, deadline=None,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],

@@ -1,4 +1,4 @@
-"""Pages of a primary beside SQLite: they are those of the last recorded commit, wherever they are stored."""
+"""Pages of a primary, read beside SQLite, are those of the last recorded commit, from the WAL or the file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pipemagic.service.replicas.primary_pages import PrimaryPages, WalError
 
 
 class Primary:
-    """A database in WAL mode whose commits are recorded when a test says so."""
+    """A database in WAL mode whose commits a test records."""
 
     def __init__(self, path):
         self.raw = apsw.Connection(str(path))
@@ -75,13 +75,13 @@ def test_pages_of_a_wal_that_starts_over_meanwhile_are_read_from_the_file(primar
     primary.commit("second")
     primary.record()
     primary.checkpoint()
-    primary.commit("third")  # in the first frames of the WAL: in the file is the second
+    primary.commit("third")  # in the first frames of the WAL; the file has the second
     assert b"second" in primary.table()
     primary.record()
     assert b"third" in primary.table()
 
 
-def test_a_wal_that_another_program_started_anew_is_not_followed(primary):
+def test_a_wal_that_another_program_restarted_is_not_followed(primary):
     primary.commit("second")
     primary.record()
     for value in ("third", "fourth"):

@@ -56,7 +56,7 @@ def test_a_new_location_has_a_copy_and_follows(pair):
     pair.check("nrt")
 
 
-def test_a_new_database_of_a_group_with_several_locations_has_replicas_at_once(pair):
+def test_a_new_database_of_a_group_with_several_locations_has_replicas(pair):
     body = b'{"name": "y", "group": "g"}'
     token = (pair.folder / "platform-token").read_text().strip()
     headers = {"host": "127.0.0.1", "authorization": f"Bearer {token}"}
@@ -70,7 +70,7 @@ def test_a_new_database_of_a_group_with_several_locations_has_replicas_at_once(p
     assert [(one["name"], one["status"]) for one in answer["instances"]] == [("ams", "ok"), ("nrt", "copying")]
 
 
-def test_a_commit_ships_its_pages_and_not_the_database(one):
+def test_a_commit_copies_its_pages_and_not_the_database(one):
     one.run("CREATE TABLE t(id INTEGER PRIMARY KEY, a)",
             "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 20000)"
             " INSERT INTO t SELECT i, randomblob(1000) FROM n")  # fmt: skip
@@ -140,7 +140,7 @@ def test_several_locations_and_many_kinds_of_changes(one):
     one.run(
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 3000) INSERT INTO t(a) SELECT i FROM n"
     )
-    assert one.at("nrt").run("SELECT b FROM t").codes[0] == "SQL_INPUT_ERROR"  # not there yet
+    assert one.at("nrt").run("SELECT b FROM t").codes[0] == "SQL_INPUT_ERROR"  # not ready yet
     one.follow()
     assert one.at("syd").run("SELECT sum(b) FROM t").rows() == [["15015"]]
     one.run("DELETE FROM t", "DROP TABLE f", "VACUUM", "PRAGMA user_version = 7")
@@ -149,7 +149,7 @@ def test_several_locations_and_many_kinds_of_changes(one):
         {"name": "a", "decltype": None}, {"name": "b", "decltype": None}]  # fmt: skip
 
 
-def test_what_is_rolled_back_is_not_shipped(pair):
+def test_pages_that_are_rolled_back_are_not_copied(pair):
     pair.follow()
     shipped = pair.replica_set.shipped
     pair.at().post(execute("BEGIN"), execute("INSERT INTO t(a) VALUES (2)"), execute("ROLLBACK"), CLOSE)
@@ -159,7 +159,7 @@ def test_what_is_rolled_back_is_not_shipped(pair):
     pair.check("nrt")
 
 
-def test_a_commit_that_wrote_nothing_leaves_nobody_behind(pair):
+def test_a_commit_without_writes_does_not_make_a_replica_lag(pair):
     for sql in ("DELETE FROM t", "PRAGMA user_version = 5", "DELETE FROM t", "PRAGMA user_version = 5"):
         index = index_of(pair.run(sql))
         pair.follow()
@@ -167,7 +167,7 @@ def test_a_commit_that_wrote_nothing_leaves_nobody_behind(pair):
     pair.check("nrt")
 
 
-def test_a_large_transaction_spills_and_still_arrives_whole(pair):
+def test_a_large_transaction_that_spills_arrives_completely(pair):
     pair.at().post(
         execute("PRAGMA cache_size = 10"),
         execute("BEGIN"),
@@ -182,7 +182,7 @@ def test_a_large_transaction_spills_and_still_arrives_whole(pair):
     pair.check("nrt")
 
 
-def test_a_replica_that_was_off_catches_up(pair):
+def test_a_paused_replica_catches_up(pair):
     pair.location("nrt", "/pause")
     for number in range(5):
         pair.run(f"INSERT INTO t(a) VALUES ({number})")
@@ -196,7 +196,7 @@ def test_a_replica_that_was_off_catches_up(pair):
     assert count(pair.at("nrt")) == 7
 
 
-def test_a_primary_that_somebody_else_changed_is_copied_anew(pair):
+def test_a_primary_that_another_program_changed_is_copied_again(pair):
     pair.service.close()
     with sqlite3.connect(pair.files_of_closed) as outside:
         outside.execute("INSERT INTO t(a) VALUES ('by hand')")
@@ -220,13 +220,13 @@ def test_the_index_grows_over_restarts_and_crashes(pair, tmp_path):
     assert count(pair.at("nrt"), replication_index=str(seen[-1])) == 3
 
 
-# -- where a request goes
+# -- the instance of a request
 
 
-def test_a_stream_begins_at_the_nearest_location_and_is_told_its_address(tmp_path):
+def test_a_stream_begins_at_the_nearest_location_and_gets_its_address(tmp_path):
     one = Replicated(tmp_path / "data", engine=partial(EmbeddedEngine, here="nrt"))
     one.run("CREATE TABLE t(a)")
-    assert one.at().run("SELECT 1").body["base_url"] is None  # there is nowhere else to go
+    assert one.at().run("SELECT 1").body["base_url"] is None  # the only location
     one.location("nrt")
     one.follow()
     assert one.at().run("SELECT 1").body["base_url"] == "http://nrt-x-local.localhost:8080"
@@ -235,7 +235,7 @@ def test_a_stream_begins_at_the_nearest_location_and_is_told_its_address(tmp_pat
     own.headers = {"host": "127.0.0.1:8080"}
     assert own.run("SELECT 1").body["base_url"] is None
     one.run("INSERT INTO t VALUES (1)")
-    assert count(one.at()) == 0  # the replica, which has not followed yet
+    assert count(one.at()) == 0  # the replica, which has not caught up yet
     one.location("nrt", "/pause")
     assert count(one.at()) == 1
     assert one.at().run("SELECT 1").body["base_url"] == "http://ams-x-local.localhost:8080"
@@ -258,7 +258,7 @@ def test_a_stream_that_writes_stays_with_the_primary(pair):
 
 
 @pytest.mark.parametrize("first", ["BEGIN", "SAVEPOINT s", "PRAGMA foreign_keys = OFF", "CREATE TEMP TABLE u(a)"])
-def test_whatever_needs_the_primary_pins_the_stream(pair, first):
+def test_statements_that_need_the_primary_move_the_stream(pair, first):
     pair.run("INSERT INTO t(a) VALUES ('new')")
     answer = pair.at("nrt").post(execute("SELECT count(*) FROM t"), execute(first), execute("SELECT count(*) FROM t"))
     assert [answer.rows(0), answer.rows(2)] == [[["1"]], [["2"]]]
@@ -269,7 +269,7 @@ def test_a_request_waits_for_the_index_that_it_carries(pair):
     pair.follow()
     assert count(pair.at("nrt"), replication_index=index) == 2
     ahead = str(int(index) + 1)
-    assert count(pair.at("ams"), replication_index=ahead) == 2  # a primary has all there is
+    assert count(pair.at("ams"), replication_index=ahead) == 2  # a primary has all commits
 
 
 def test_the_wait_is_bounded(tmp_path):
@@ -280,7 +280,7 @@ def test_the_wait_is_bounded(tmp_path):
     index = index_of(one.run("INSERT INTO t VALUES (1)"))
     answer = one.at("nrt").post(execute("SELECT count(*) FROM t", replication_index=index), execute("SELECT 1"), CLOSE)
     assert answer.codes == ["REPLICA_BEHIND", "ok", "ok"]
-    assert f"stands at replication_index {int(index) - 1} and did not reach {index}" in answer.error()["message"]
+    assert f"is at replication_index {int(index) - 1} and did not reach {index}" in answer.error()["message"]
     batch = {"type": "batch", "batch": {"steps": [{"stmt": {"sql": "SELECT 1"}}], "replication_index": index}}
     assert one.at("nrt").post(batch, {"type": "describe", "sql": "SELECT 1", "replication_index": int(index)},
                               CLOSE).codes == ["REPLICA_BEHIND", "REPLICA_BEHIND", "ok"]  # fmt: skip
@@ -290,7 +290,7 @@ def test_the_wait_is_bounded(tmp_path):
 
 
 @pytest.mark.parametrize("index", ["-1", "soon", "1.5", "", "9" * 30])
-def test_an_index_that_is_no_number_is_refused(pair, index):
+def test_an_index_that_is_not_a_number_is_refused(pair, index):
     answer = pair.at("nrt").post(execute("SELECT 1", replication_index=index), CLOSE)
     assert answer.status == 400
 
@@ -339,11 +339,11 @@ def test_a_long_name_has_an_instance_name_that_is_a_label(one):
 # -- pausing, removing
 
 
-def test_a_paused_primary_refuses_writes_at_once_and_replicas_answer(pair):
+def test_a_paused_primary_refuses_writes_at_once_and_replicas_respond(pair):
     stream = pair.at("ams").post(execute("BEGIN IMMEDIATE"))
     group = pair.location("ams", "/pause")
     assert group["status"] == {"locations": [{"name": "ams", "status": "paused"}, {"name": "nrt", "status": "ok"}]}
-    assert pair.at("ams").post(execute("COMMIT"), baton=stream.baton).status == 400  # the stream is gone
+    assert pair.at("ams").post(execute("COMMIT"), baton=stream.baton).status == 400  # the stream was closed
     assert count(pair.at()) == 1
     answer = pair.at().post(execute("INSERT INTO t(a) VALUES (2)"), execute("SELECT count(*) FROM t"), CLOSE)
     assert answer.codes == ["PRIMARY_PAUSED", "ok", "ok"]
@@ -356,7 +356,7 @@ def test_a_paused_primary_refuses_writes_at_once_and_replicas_answer(pair):
     pair.run("INSERT INTO t(a) VALUES (2)")
 
 
-def test_health_and_status_say_what_is_down(pair):
+def test_health_and_status_report_paused_locations(pair):
     def health(host):
         return call(pair.service, "GET", "/health", headers={"host": host}).status
 
@@ -391,7 +391,7 @@ def test_a_replica_far_behind_is_unhealthy_and_its_primary_is_not(pair):
     assert count(pair.at("nrt")) == 2
 
 
-def test_a_location_that_is_removed_leaves_nothing(pair):
+def test_a_location_that_is_removed_leaves_no_files(pair):
     stream = pair.at("nrt").post(execute("SELECT 1"))
     group = pair.location("nrt", method="DELETE")
     assert group["locations"] == ["ams"]
@@ -421,7 +421,7 @@ def test_a_crash_in_the_middle_of_a_removal_is_cleaned_up(pair):
     assert not draft.exists()
 
 
-def test_a_database_that_is_deleted_takes_its_replicas_along(pair):
+def test_deleting_a_database_deletes_its_replicas(pair):
     folder = pair.files
     pair.manage("DELETE", "/databases/x")
     assert not folder.exists()
@@ -432,7 +432,7 @@ def test_waiting_for_a_location(pair):
     assert pair.manage("GET", "/groups/g/locations/nrt/wait") == (200, {})
     assert pair.manage("GET", "/groups/g/locations/syd/wait")[0] == 400
     pair.location("nrt", "/pause")
-    status, answer = pair.manage("GET", "/groups/g/locations/nrt/wait")  # at once: the clock stands still
+    status, answer = pair.manage("GET", "/groups/g/locations/nrt/wait")  # immediately: the clock does not move
     assert (status, answer["code"]) == (503, "LOCATION_PAUSED")
 
 
@@ -451,7 +451,7 @@ def delays(monkeypatch):
     return noted
 
 
-def test_distance_costs_time_where_that_is_wanted(tmp_path, delays):
+def test_distance_delays_responses_if_simulated(tmp_path, delays):
     one = Replicated(tmp_path / "data", engine=partial(EmbeddedEngine, here="syd", simulate_latency=True))
     one.run("CREATE TABLE t(a)")
     caller = one.at()
@@ -489,7 +489,7 @@ def test_a_replica_that_is_detached_while_a_connection_is_taken_is_not_ready(pai
     take = pool.take
 
     def detach_and_take():
-        replica.detach()  # as by the thread that is about to copy it anew
+        replica.detach()  # as by the thread that is about to copy it again
         return take()
 
     monkeypatch.setattr(pool, "take", detach_and_take)
@@ -497,11 +497,11 @@ def test_a_replica_that_is_detached_while_a_connection_is_taken_is_not_ready(pai
     assert (answer.status, answer.body["code"]) == (503, "REPLICA_NOT_READY")
 
 
-# -- a cursor that has no connection yet: all that it has given so far are errors
+# -- a cursor without a connection: so far it has had only errors
 
 
 def begin_with_errors(caller):
-    """Begin a cursor of which no statement ran and whose reader takes one piece; return the rest."""
+    """Begin a cursor of which no statement ran, and read one piece; return the rest."""
     chunks = iter(caller.cursor(*[{"stmt": {"sql_id": 7}}] * 3000).chunks)
     assert b"SQL_STORE_NOT_FOUND" in next(chunks)
     return chunks
@@ -517,7 +517,7 @@ def test_a_paused_location_ends_a_cursor_without_a_connection(pair):
     assert last_code(chunks) == "STREAM_ENDED"
 
 
-def test_a_cursor_without_a_connection_can_be_too_slow_at_a_replica_that_gives_none(pair):
+def test_a_cursor_without_a_connection_can_be_too_slow_at_a_replica_without_connections(pair):
     chunks = begin_with_errors(pair.at("nrt"))
     pair.replica().paused = True
     pair.clock.advance(pair.service.limits.reader_wait)
@@ -530,7 +530,7 @@ def test_a_cursor_without_a_connection_can_be_too_slow_at_a_replica_that_gives_n
     assert last_code(chunks) == "STREAM_ENDED"
 
 
-def test_a_fresh_copy_ends_all_streams_whatever_a_cursor_without_a_connection_does(pair):
+def test_a_new_copy_ends_all_streams_also_with_a_cursor_without_a_connection(pair):
     chunks = begin_with_errors(pair.at("nrt"))
     reading = pair.at("nrt").post(execute("SELECT count(*) FROM t"))
     pair.lose_track()

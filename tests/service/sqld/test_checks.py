@@ -60,7 +60,7 @@ def test_the_ports_of_local_nodes_are_closed(sqld_engine: SqldEngineProcess):
 
 @pytest.mark.parametrize(("primary", "what"), [("ams", "databases of the embedded service"), ("nrt", "at ams")])
 def test_a_folder_of_other_databases_is_refused(tmp_path: Path, primary: str, what: str):
-    """Else empty namespaces would stand where the data was."""
+    """Otherwise empty namespaces would replace the data."""
     catalog = Catalog(tmp_path / "catalog.sqlite", domain="localhost", now=lambda: 0.0)
     catalog.create_group("local", "g", "ams")
     (tmp_path / "databases" / catalog.create_database("local", "d", "g").id).mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Processes of local nodes: their start, their end, and what is signalled. A script stands for sqld."""
+"""Processes of local nodes: their start, their end, and signals. A script replaces sqld."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_a_node_whose_program_is_missing_is_tried_again(node: NodeProcess, monke
     assert node._process.poll() is None
 
 
-def test_a_node_that_ends_again_and_again_is_started_now_and_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_node_that_ends_repeatedly_is_started_at_intervals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     now = 0.0
     monkeypatch.setattr("pipemagic.service.sqld.cluster.time.monotonic", lambda: now)
     process = NodeProcess(NODE, tmp_path / "node", (str(script(tmp_path, "exit 1")),))
@@ -105,7 +105,7 @@ def test_a_node_that_ended_after_a_while_is_started_at_once(node: NodeProcess, m
     assert (psutil.pid_exists(ended), psutil.pid_exists(node._process.pid)) == (False, True)
 
 
-def test_the_log_says_why_a_node_ended(
+def test_the_log_has_the_reason_of_a_nodes_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
     monkeypatch.setattr("pipemagic.service.sqld.cluster.RESTART_INTERVAL", 0.0)

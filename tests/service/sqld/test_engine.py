@@ -32,7 +32,7 @@ from pipemagic.service.sqld.engine import SqldEngine
 from pipemagic.service.sqld.nodes import Node
 
 
-def test_a_database_is_at_the_address_that_the_api_gives(sqld_engine: SqldEngineProcess):
+def test_a_database_is_at_the_address_that_the_api_returns(sqld_engine: SqldEngineProcess):
     name = sqld_engine.create()
     info = sqld_engine.manage("GET", f"/databases/{name}")["database"]
     assert urlsplit(info["url"]).hostname == info["Hostname"] == f"{name}-local.localhost"
@@ -42,7 +42,7 @@ def test_a_database_is_at_the_address_that_the_api_gives(sqld_engine: SqldEngine
         assert list(db.execute("SELECT x FROM t").rows) == [(7,)]
 
 
-def test_only_locations_with_a_node_are_offered(sqld_engine: SqldEngineProcess):
+def test_only_locations_with_a_node_are_listed(sqld_engine: SqldEngineProcess):
     assert list(sqld_engine.manage("GET", "/v1/locations")["locations"]) == ["ams", "nrt", "ord"]
     refused = sqld_engine.ask("POST", "/groups/default/locations/syd")
     assert (refused.status_code, "syd has no node" in refused.text) == (400, True)
@@ -92,7 +92,7 @@ def _rows(db) -> list[tuple[object, ...]]:
         return []
 
 
-def test_a_deleted_database_is_gone_from_every_node(sqld_engine: SqldEngineProcess):
+def test_a_deleted_database_is_removed_from_every_node(sqld_engine: SqldEngineProcess):
     sqld_engine.manage("POST", "/groups", {"name": "brief", "location": "ams"})
     sqld_engine.manage("POST", "/groups/brief/locations/nrt")
     sqld_engine.manage("POST", "/databases", {"name": "brief", "group": "brief"})
@@ -159,7 +159,7 @@ def test_a_quota_that_is_used_up_blocks_until_overages_are_on(sqld_engine: SqldE
         with sqld_engine.open(name) as db:
             db.execute("CREATE TABLE t (x)")
             db.execute("INSERT INTO t VALUES (1)")
-            # The nodes are asked for their counts every 2 s for organizations with a quota, else once a minute.
+            # The counts of the nodes are read every 2 s for organizations with a quota, otherwise once a minute.
             sqld_engine.manage("PATCH", "/v1/quotas", {"rows_written": 1})
             said = until(lambda: blocked("INSERT INTO t VALUES (1)"))
             assert until(written)
@@ -184,7 +184,7 @@ def test_the_error_for_an_upload_shows_the_commands_to_use_instead(
     sqld_engine: SqldEngineProcess, source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ):  # fmt: skip
-    """The commands of the hint are run, but for `sqlite3 FILE .dump`."""
+    """The commands of the hint are run, except `sqlite3 FILE .dump`."""
     monkeypatch.setenv("PIPEMAGIC_API_URL", sqld_engine.url)
     monkeypatch.setenv("PIPEMAGIC_API_TOKEN", sqld_engine.token)
     monkeypatch.chdir(tmp_path)
@@ -376,8 +376,8 @@ def test_the_end_of_the_service_does_not_wait_for_a_node_that_hangs(
         released.set()
 
 
-def test_a_change_that_the_primary_did_not_take_applies_later(engine: SqldEngine, monkeypatch: pytest.MonkeyPatch):
-    """The catalog has it already: the error must not say that nothing was changed."""
+def test_a_change_that_did_not_reach_the_primary_is_applied_later(engine: SqldEngine, monkeypatch: pytest.MonkeyPatch):
+    """The catalog has it already, so the error must not state that nothing was changed."""
 
     def hang(*_: object) -> None:
         raise NodeDown("the node ams does not respond")

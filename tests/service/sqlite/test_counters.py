@@ -1,4 +1,4 @@
-"""A connection that wrote is kept, and its next stream finds no trace of that."""
+"""A connection that wrote is kept, and its next stream does not see that."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_trigger_may_use_them(db):
         "CREATE VIRTUAL TABLE temp.mine USING dbstat(main)", "CREATE VIRTUAL TABLE temp.mine USING fts5vocab(t, row)",
     ],
 )  # fmt: skip
-def test_what_a_stream_made_for_itself_is_not_seen_by_the_next(db, leaves_a_trace):
+def test_temporary_objects_of_a_stream_are_not_visible_to_the_next(db, leaves_a_trace):
     db.run("CREATE VIRTUAL TABLE t USING fts5(a)")
     answer = db.run(leaves_a_trace)
     assert answer.codes in (["ok", "ok"], ["SQLITE_ERROR", "ok"])

@@ -1,4 +1,4 @@
-"""The databases in use: opening one of them holds up no other, and no deletion or upload goes wrong meanwhile."""
+"""The databases in use: opening one delays no other, and deletions and uploads work meanwhile."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WAIT = 10
 
 
 class SlowOpening:
-    """Databases of which ``slow`` takes as long to open as the test wants."""
+    """Databases of which ``slow`` opens when the test allows it."""
 
     def __init__(self, service):
         self.catalog = service.catalog

@@ -1,4 +1,4 @@
-"""Functions whose time grew with the product of their arguments' sizes: bounded, else with SQLite's own results."""
+"""Functions whose time grows with the product of their arguments' sizes: bounded, with the results of SQLite."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_large_arguments_take_no_time(db, sql, arguments):
 
 
 def test_a_row_of_many_calls_ends_at_the_statement_limit(tmp_path):
-    """The calls of one row follow each other without a check of SQLite's own."""
+    """SQLite does not check for interrupts between the calls of one row."""
     with new_service(tmp_path, clock=time.monotonic, limits=Limits(statement_time=0.2)) as service:
         service.start()
         db = caller_of(service, "db")
@@ -101,7 +101,7 @@ def test_a_row_of_many_calls_ends_at_the_statement_limit(tmp_path):
         assert time.process_time() - used < 0.1
 
 
-def test_indexes_with_these_functions_are_readable_elsewhere(db, service):
+def test_indexes_with_these_functions_are_readable_by_other_programs(db, service):
     db.run(
         "CREATE TABLE t(a CHECK (instr(a, 'x') = 0), g AS (replace(a, 'b', 'c')))",
         "CREATE INDEX i ON t(ltrim(a, '0'))", "INSERT INTO t(a) VALUES ('00ab'), ('0ü')",

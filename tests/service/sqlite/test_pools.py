@@ -1,4 +1,4 @@
-"""Connections that are kept for the next stream: for how long, and how many of all databases."""
+"""Connections that are kept for the next stream: their time and their number."""
 
 from __future__ import annotations
 

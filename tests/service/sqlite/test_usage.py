@@ -1,4 +1,4 @@
-"""The memory and the temporary files of a statement are limited; what is large for a reason works."""
+"""The memory and the temporary files of a statement are limited; legitimate large statements work."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def spilled(service):
 
 
 @pytest.mark.parametrize("read_only", [True, False])
-def test_a_sort_that_fills_the_disk_is_ended(small, db, read_only):
+def test_a_sort_that_fills_the_disk_is_stopped(small, db, read_only):
     caller = caller_of(small, "db", read_only=read_only)
     answer = caller.run(SORTED.format(rows=100_000), "SELECT 1")
     assert answer.codes == ["SQLITE_FULL", "ok", "ok"]
@@ -133,7 +133,7 @@ def test_a_transaction_that_the_limit_ended_is_not_continued(db):
     assert db.run("SELECT count(*) FROM t").rows() == [["0"]]
 
 
-def test_what_an_insert_writes_to_the_database_is_no_temporary_file(db):
+def test_writes_of_an_insert_to_the_database_are_not_temporary_files(db):
     """Keys in no order: the page cache writes the same pages many times, 80 MB for a table of 3 MB."""
     keys = f"INSERT INTO t {NUMBERS.format(rows=100_000)} SELECT randomblob(16) FROM n"
     assert db.run("CREATE TABLE t(k BLOB PRIMARY KEY) WITHOUT ROWID", keys).codes == ["ok"] * 3
@@ -185,7 +185,7 @@ def test_a_statement_of_slow_instructions_shares_its_slot(tmp_path):
     quick.close()
 
 
-def test_a_cursor_is_not_stopped_for_what_its_thread_writes_for_others(tmp_path):
+def test_a_cursor_is_not_stopped_for_writes_of_its_thread_for_others(tmp_path):
     connection = Connection(File(tmp_path / "db", Limits(temporary=LIMIT)), writable=True)
     executor = Executor()
     counting = f"{NUMBERS.format(rows=2_000_000)} SELECT i FROM n WHERE i % 500000 = 0"
@@ -194,7 +194,7 @@ def test_a_cursor_is_not_stopped_for_what_its_thread_writes_for_others(tmp_path)
         try:
             for row in connection.run(parse(counting), (), may_write=False).rows:
                 yield row
-                connection.count_writes_anew()
+                connection.restart_write_count()
         finally:
             connection.finish()
 
@@ -234,7 +234,7 @@ HUNGRY = [
     "SELECT " + ", ".join(["zeroblob(20000000)"] * 8),
 ]
 HELD = f"{SERIES} SELECT substr(hex(zeroblob(26000000)), n, 1), hex(zeroblob(200000)) FROM c LIMIT 40"
-"""Keeps 52 MB while its reader takes the rows."""
+"""Keeps 52 MB while its reader reads the rows."""
 
 
 @pytest.fixture
@@ -267,7 +267,7 @@ def test_others_work_while_statements_use_up_the_memory(small_heap, db):
     assert [one.result() for one in running] == [{"SQLITE_NOMEM"}] * len(HUNGRY)
 
 
-def test_a_cursor_does_not_keep_the_memory_from_others(small_heap, db):
+def test_a_cursor_does_not_block_the_memory_of_others(small_heap, db):
     kinds = db.read(HELD, "SELECT 1").kinds
     assert kinds[-4:] == ["step_error SQLITE_NOMEM", "step_begin", "row", "step_end"]
     assert kinds.count("row") < 5

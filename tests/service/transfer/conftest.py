@@ -1,4 +1,4 @@
-"""Whole databases in and out of a service, by calls."""
+"""Exports and uploads of whole databases, in process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pipemagic.service.service import Service
 
 
 class Courier:
-    """Sends and fetches whole databases of one service."""
+    """Uploads and exports whole databases of one service."""
 
     def __init__(self, service, folder):
         self.service, self.folder = service, folder

@@ -92,7 +92,7 @@ def test_a_file_that_is_not_a_database_is_refused(courier, tmp_path):
         status, body = courier.upload("flights", file)
         assert (status, body["code"]) == (400, "NOT_A_DATABASE")
     assert courier.left_over() == []
-    assert courier.upload("flights", make_file(tmp_path / "good"))[0] == 200  # it still waits
+    assert courier.upload("flights", make_file(tmp_path / "good"))[0] == 200  # it still waits for an upload
 
 
 def test_a_damaged_database_is_refused(courier, tmp_path):
@@ -202,7 +202,7 @@ def test_files_of_every_format_are_accepted(pragma, courier, tmp_path):
 
 
 def test_triggers_and_views_of_an_upload_do_not_run(courier, tmp_path):
-    """Triggers do not fire, and functions that the schema calls cannot reach out."""
+    """Triggers do not fire, and functions that the schema calls cannot access files."""
     awaiting(courier)
     script = """
     CREATE TABLE t (a); CREATE TABLE log (n); INSERT INTO t VALUES (1);
@@ -220,8 +220,8 @@ def test_the_size_limit(tmp_path, service, courier):
     service.engine.transfers._limits = Limits(database=20_000)
     awaiting(courier)
     file = make_file(tmp_path / "f", "CREATE TABLE t (a); INSERT INTO t VALUES (zeroblob(50000))")
-    assert courier.upload("flights", file)[0] == 413  # as it declares
-    assert courier.upload("flights", file, size=0)[0] == 413  # as it is
+    assert courier.upload("flights", file)[0] == 413  # by its declared length
+    assert courier.upload("flights", file, size=0)[0] == 413  # by its actual length
     assert courier.left_over() == []
 
 
@@ -239,7 +239,7 @@ def test_an_upload_to_a_database_that_is_deleted_meanwhile(courier, tmp_path, se
 
 
 def test_interrupted_creations_are_cleaned_up_at_the_start(courier, reopened, service, tmp_path):
-    """A creation that the catalog did not see is cleaned up; a database that waits goes on waiting."""
+    """A creation that is not in the catalog is cleaned up; a database that waits continues to wait."""
     awaiting(courier)
     lost = courier.folder / "databases" / "0000-lost"
     service.engine.databases.place(lost.name, make_file(tmp_path / "f"))
@@ -296,7 +296,7 @@ def test_an_upload_to_a_full_disk(courier, tmp_path, monkeypatch, caplog, size):
 
 
 def test_an_upload_whose_file_cannot_be_closed(courier, tmp_path, monkeypatch, caplog):
-    """A network disk may report that it is full, or that a quota is used up, only then."""
+    """Only then may a network disk report that it is full, or that a quota is used up."""
 
     class Full(FileIO):
         def close(self):
@@ -475,7 +475,7 @@ def test_copies_count_against_the_storage_quota(courier, service):
 
 
 def test_a_copy_is_consistent_and_blocks_no_writer(courier, tmp_path):
-    """Transfers between two tables go on all the time: their sum is the same in every copy."""
+    """Transfers between two tables run continuously: their sum is the same in every copy."""
     courier.create("flights")
     caller = courier.caller("flights")
     caller.run("CREATE TABLE a (n)", "CREATE TABLE b (n)", "INSERT INTO a VALUES (1000)", "INSERT INTO b VALUES (0)")
@@ -529,7 +529,7 @@ def test_a_copy_is_cancelled_with_its_client(courier, service):
 
 @pytest.fixture
 def replicated(courier, service):
-    """Add a location to the group; gives what brings its replicas up to date."""
+    """Add a location to the group; return a function that updates its replicas."""
     service.catalog.add_location("local", "default", "nrt")
 
     def follow():

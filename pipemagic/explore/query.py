@@ -1,0 +1,375 @@
+"""Queries as trees of tokens: clauses, sources, common table expressions, columns, and the query at a cursor.
+
+Statements may be unfinished: what cannot be read is skipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise, zip_longest
+from typing import NamedTuple
+
+from pipemagic.explore.schema import Relation, TypedColumns
+from pipemagic.explore.sqlite_reference import KEYWORDS, UNRESERVED
+from pipemagic.sql import Token, significant, unquote
+
+DEPTH = 50
+"""Levels of parentheses that are read."""
+
+QUERY = ("SELECT", "WITH", "VALUES")
+"""Keywords that a query begins with."""
+
+COMPOUND = ("UNION", "INTERSECT", "EXCEPT")
+_CLAUSES = frozenset(
+    ["SELECT", "FROM", "JOIN", "ON", "USING", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "SET", "VALUES", "INTO",
+     "UPDATE", "RETURNING", "WITH", "WINDOW", "OFFSET", *COMPOUND]
+)  # fmt: skip
+_OF_SOURCES = frozenset(["FROM", "JOIN", "ON", "USING"])
+_NO_TABLE = _CLAUSES | {"LEFT", "INNER", "CROSS"}
+_ENDS = frozenset(["END", "NULL", "ISNULL", "NOTNULL"])
+"""Keywords that end an expression."""
+
+
+@dataclass(eq=False)
+class Group:
+    """Tokens in parentheses, and the groups nested in them; the outermost group is the statement.
+
+    ``index`` is the position of the group in its ``parent``.
+    """
+
+    items: list[Token | Group] = field(default_factory=list)
+    parent: Group | None = None
+    index: int = 0
+
+    def word(self, index: int) -> str:
+        """Return the word or sign at an index in capitals; '' for quoted names, strings, groups, and outside."""
+        item = self.items[index] if 0 <= index < len(self.items) else None
+        return item.text.upper() if isinstance(item, Token) and item.kind not in ("quoted", "string") else ""
+
+    def words(self) -> list[str]:
+        """Return the word at each index."""
+        return [self.word(index) for index in range(len(self.items))]
+
+    def is_name(self, index: int) -> bool:
+        """Return True if a word or a quoted name is at an index."""
+        item = self.items[index] if 0 <= index < len(self.items) else None
+        return isinstance(item, Token) and item.kind in ("word", "quoted")
+
+    def name(self, index: int) -> str:
+        """Return the name at an index, without quotes."""
+        item = self.items[index]
+        assert isinstance(item, Token)
+        return unquote(item.text)
+
+    def group(self, index: int) -> Group | None:
+        """Return the group at an index; None for anything else."""
+        item = self.items[index] if 0 <= index < len(self.items) else None
+        return item if isinstance(item, Group) else None
+
+    def clause(self, index: int) -> str:
+        """Return the keyword at an index that begins a clause; '' for anything else."""
+        word = self.word(index)
+        if word == "FROM" and self.word(index - 1) == "DISTINCT" and self.word(index - 2) in ("IS", "NOT"):
+            return ""
+        return word if word in _CLAUSES else ""
+
+    def slice(self, start: int, end: int | None = None) -> Group:
+        """Return some of the items as a group in the same place."""
+        return Group(self.items[start:end], self.parent, self.index)
+
+    def split(self) -> list[Group]:
+        """Return the parts between commas."""
+        cuts = [-1, *(at for at, word in enumerate(self.words()) if word == ","), len(self.items)]
+        return [self.slice(start + 1, end) for start, end in pairwise(cuts)] if self.items else []
+
+
+class Cursor(NamedTuple):
+    """A position in a statement: before the item at the index ``at`` of a group."""
+
+    group: Group
+    at: int
+
+    @property
+    def top(self) -> Group:
+        """The whole statement."""
+        group = self.group
+        while group.parent is not None:
+            group = group.parent
+        return group
+
+
+def nest(found: Iterable[Token], cursor: int | None = None, *, cases: bool = False) -> Cursor:
+    """Return the position before the token with a number, by default the end, in the tree of a statement's tokens.
+
+    ``cases`` also makes a group of each CASE ... END.
+    """
+    group, position = Group(), None
+    for number, token in enumerate(found):
+        if number == cursor:
+            position = Cursor(group, len(group.items))
+        if token.text == "(" or (cases and token.word == "CASE"):
+            inner = Group([], group, len(group.items))
+            group.items.append(inner)
+            group = inner
+        if token.text not in ("(", ")"):
+            group.items.append(token)
+        if token.text == ")" or (cases and token.word == "END"):
+            group = group.parent or group
+    return position or Cursor(group, len(group.items))
+
+
+def cursor_at(text: str, offset: int) -> Cursor:
+    """Return the position of a character of a statement."""
+    found = [token for token in significant(text) if token.kind != "semi"]
+    return nest(found, next((number for number, token in enumerate(found) if token.start >= offset), None))
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """A table, view, subquery or common table expression under its alias or name; ``table`` is None if unknown."""
+
+    label: str
+    table: Relation | None
+
+    @cached_property
+    def columns(self) -> TypedColumns:
+        """The columns with their types."""
+        return () if self.table is None else self.table.typed
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns."""
+        return [name for name, _ in self.columns]
+
+
+@dataclass(frozen=True, eq=False)
+class Query:
+    """One SELECT of a query, any other statement, or an expression in parentheses.
+
+    ``part`` are its tokens, ``tables`` the tables that it can name by their names in lower case, ``common`` the common
+    table expressions among them, and ``outer`` is the query around it.
+    """
+
+    part: Group
+    tables: Mapping[str, Relation]
+    common: Mapping[str, Relation]
+    outer: Query | None = None
+    depth: int = 0
+
+    @cached_property
+    def sources(self) -> tuple[Source, ...]:
+        """The tables after FROM, JOIN, UPDATE and INTO."""
+        return tuple(self.sources_in(self.part)) if self.depth <= DEPTH else ()
+
+    def enclosing(self) -> Iterator[Query]:
+        """Yield the query and those around it, the innermost first."""
+        query: Query | None = self
+        while query is not None:
+            yield query
+            query = query.outer
+
+    @property
+    def visible(self) -> list[Source]:
+        """The sources of the query and of those around it, the innermost first."""
+        return [source for query in self.enclosing() for source in query.sources]
+
+    @property
+    def nearest(self) -> tuple[Source, ...]:
+        """The sources of the innermost query that has any."""
+        return next((query.sources for query in self.enclosing() if query.sources), ())
+
+    def labelled(self, label: str) -> Source | None:
+        """Return the visible source with an alias or name."""
+        return next((source for source in self.visible if source.label.lower() == label.lower()), None)
+
+    def clause(self, keyword: str) -> Group:
+        """Return the tokens from a keyword to the next clause, without the keyword; an empty group if it is absent."""
+        end = len(self.part.items)
+        start = next((at for at in range(end) if self.part.word(at) == keyword), end)
+        return self.part.slice(start + 1, next((at for at in range(start + 1, end) if self.part.clause(at)), end))
+
+    @cached_property
+    def select_list(self) -> list[tuple[Group, str]]:
+        """The expressions of the SELECT, each with its alias or ''."""
+        selected = self.clause("SELECT")
+        return [split_alias(item) for item in selected.slice(int(selected.word(0) in ("DISTINCT", "ALL"))).split()]
+
+    @cached_property
+    def columns(self) -> TypedColumns:
+        """The columns of the result as far as they are named; those taken from a table have its types."""
+        words = self.part.words()
+        first = next((word for word in words if word in ("SELECT", "VALUES")), "")
+        if first == "VALUES":
+            row = self.part.group(words.index("VALUES") + 1) or Group()
+            return tuple((f"column{number}", "") for number, _ in enumerate(row.split(), 1))
+        return tuple(column for item, alias in self.select_list for column in self._columns_of(item, alias))
+
+    def _columns_of(self, item: Group, alias: str) -> TypedColumns:
+        last = len(item.items) - 1
+        is_qualified = last == 2 and item.is_name(0) and item.word(1) == "."
+        if item.word(last) == "*":
+            label = item.name(0).lower() if is_qualified else None
+            found: dict[str, str] = {}
+            for source in self.sources:
+                for name, type_ in source.columns if last == 0 or source.label.lower() == label else ():
+                    found.setdefault(name, type_)
+            return tuple(found.items())
+        column = self.column(item, last) if last == 0 or is_qualified else None
+        types = [] if column is None else [one for name, one in column[0].columns if name.lower() == column[1]]
+        if not alias and item.is_name(last) and (last == 0 or item.word(last - 1) == "."):
+            alias = item.name(last)
+        return ((alias, types[0] if types else ""),) if alias else ()
+
+    @cached_property
+    def _by_name(self) -> dict[tuple[str, str], Source]:
+        """The sources of the columns by label and name in lower case; the label is also ''."""
+        found: dict[tuple[str, str], Source] = {}
+        for source in self.sources:
+            for name in map(str.lower, source.names):
+                found.setdefault(("", name), source)
+                found.setdefault((source.label.lower(), name), source)
+        return found
+
+    def column(self, group: Group, index: int) -> tuple[Source, str] | None:
+        """Return the source and the name in lower case of the column at an index; None if there is no known one."""
+        if not group.is_name(index) or group.group(index + 1) is not None or group.word(index + 1) == ".":
+            return None
+        if group.word(index) in KEYWORDS - UNRESERVED:
+            return None
+        is_qualified = group.word(index - 1) == "." and group.is_name(index - 2)
+        key = (group.name(index - 2).lower() if is_qualified else "", group.name(index).lower())
+        return next(((query._by_name[key], key[1]) for query in self.enclosing() if key in query._by_name), None)
+
+    def sources_in(self, part: Group) -> Iterator[Source]:
+        """Yield the tables that a part of the query names after FROM, JOIN, UPDATE and INTO."""
+        index, in_list = 0, False
+        while index < len(part.items):
+            word = part.clause(index)
+            names_table = word in ("FROM", "JOIN", "INTO") or (
+                word == "UPDATE" and part.word(index - 1) not in ("DO", "FOR", "ON")
+            )
+            if names_table:
+                in_list = word in ("FROM", "JOIN")
+                index += 2 if word == "UPDATE" and part.word(index + 1) == "OR" else 0
+            elif word and word not in _OF_SOURCES:
+                in_list = False
+            index += 1
+            if names_table or (in_list and part.word(index - 1) == ","):
+                index = yield from self._source(part, index)
+
+    def _source(self, part: Group, index: int) -> Generator[Source, None, int]:
+        """Yield the table, the subquery or the joined tables in parentheses at an index; return the index after it."""
+        inner, name = part.group(index), ""
+        if inner is not None and inner.items and inner.word(0) not in QUERY:
+            joined = Group([Token("word", "FROM", 0), *inner.items])
+            yield from Query(joined, self.tables, self.common, self, self.depth + 1).sources
+            return index + 1
+        if inner is None:
+            if not part.is_name(index) or part.word(index) in _NO_TABLE:
+                return index
+            index += 2 if part.word(index + 1) == "." and part.is_name(index + 2) else 0
+            name = part.name(index)
+            index += 1 if part.group(index + 1) is not None else 0  # the arguments of a table function
+        alias, index = _alias(part, index + 1)
+        if inner is None:
+            yield Source(alias or name, self.tables.get(name.lower()) or _TABLE_FUNCTIONS.get(name.lower()))
+        elif alias:  # a subquery cannot use the other tables of the FROM
+            columns = queries_of(inner, self.tables, depth=self.depth + 1)[0].columns
+            yield Source(alias, Relation.of(alias, columns, "subquery"))
+        return index
+
+
+def queries_of(group: Group, tables: Mapping[str, Relation], outer: Query | None = None, depth: int = 0) -> list[Query]:
+    """Return the SELECTs of a compound query in a group, or the one query, statement or expression in it."""
+    depth = depth if outer is None else outer.depth + 1
+    common = _common_tables(group, tables, depth) if depth <= DEPTH else {}
+    tables = {**tables, **common} if common else tables
+    visible = common if outer is None else {**outer.common, **common}
+    cuts = [-1, *(at for at, word in enumerate(group.words()) if word in COMPOUND), len(group.items)]
+    return [Query(group.slice(start + 1, end), tables, visible, outer, depth) for start, end in pairwise(cuts)]
+
+
+def all_queries(group: Group, tables: Mapping[str, Relation], outer: Query | None = None) -> Iterator[Query]:
+    """Yield the queries of a statement and of all parentheses in it, to a depth of DEPTH."""
+    for query in queries_of(group, tables, outer):
+        if query.depth > DEPTH:
+            return
+        yield query
+        for item in query.part.items:
+            if isinstance(item, Group):
+                yield from all_queries(item, query.tables, query)
+
+
+def query_at(cursor: Cursor, tables: Mapping[str, Relation]) -> Query:
+    """Return the innermost query at a cursor, with those around it; ``tables`` by their names in lower case."""
+    path = [cursor]
+    while (group := path[-1].group).parent is not None:
+        path.append(Cursor(group.parent, group.index))
+    query: Query | None = None
+    for group, index in reversed(path):
+        found = queries_of(group, tables if query is None else query.tables, query)
+        for query in found:
+            index -= len(query.part.items) + 1
+            if index < 0:
+                break
+    assert query is not None
+    return query
+
+
+def _common_tables(group: Group, tables: Mapping[str, Relation], depth: int) -> dict[str, Relation]:
+    """Return the common table expressions at the beginning of a query, by their names in lower case."""
+    found: dict[str, Relation] = {}
+    start = next((at + 1 for at in range(4) if group.word(at) == "WITH"), None)
+    if start is None:
+        return found
+    for definition in group.slice(start + (group.word(start) == "RECURSIVE")).split():
+        if not definition.is_name(0):
+            break
+        listed = definition.group(1)
+        names = [] if listed is None else [listed.name(at) for at in range(len(listed.items)) if listed.is_name(at)]
+        at = 1 if listed is None else 2
+        while definition.word(at) in ("AS", "NOT", "MATERIALIZED"):
+            at += 1
+        body = definition.group(at)
+        columns = () if body is None else queries_of(body, {**tables, **found}, depth=depth + 1)[0].columns
+        if names:
+            types = [type_ for _, type_ in columns[: len(names)]]
+            columns = tuple(zip_longest(names, types, fillvalue=""))
+        if body is not None or names:
+            name = definition.name(0)
+            found[name.lower()] = Relation.of(name, columns, "common table")
+        if len(definition.items) > at + 1:
+            break
+    return found
+
+
+_EACH = ("key", "value", "type", "atom", "id", "parent", "fullkey", "path")
+_TABLE_FUNCTIONS = {
+    name: Relation.of(name, [(column, "") for column in columns], "table function")
+    for name, columns in {"json_each": _EACH, "json_tree": _EACH, "generate_series": ("value",)}.items()
+}
+
+
+def _alias(part: Group, index: int) -> tuple[str, int]:
+    """Return the alias at an index or '', and the index after it."""
+    if part.word(index) == "AS" and part.is_name(index + 1):
+        return part.name(index + 1), index + 2
+    if part.is_name(index) and part.word(index) not in KEYWORDS:
+        return part.name(index), index + 1
+    return "", index
+
+
+def split_alias(item: Group) -> tuple[Group, str]:
+    """Return an expression of a SELECT without its alias, and the alias; '' if it has none."""
+    last = len(item.items) - 1
+    if last < 1 or not item.is_name(last):
+        return item, ""
+    before, word = item.items[last - 1], item.word(last - 1)
+    if word == "AS":
+        return item.slice(0, last - 1), item.name(last)
+    follows_operator = isinstance(before, Token) and (before.kind == "op" or word in KEYWORDS - _ENDS)
+    if follows_operator or item.word(last) in _ENDS:
+        return item, ""
+    return item.slice(0, last), item.name(last)

@@ -1,0 +1,31 @@
+"""Several queries in one round trip, with a check for changes between them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pipemagic.errors import StatementError
+
+if TYPE_CHECKING:
+    from pipemagic.client.database import Database, Statement
+    from pipemagic.client.result import Result
+
+# Some servers treat the PRAGMA statements as writes.
+_VERSIONS = "SELECT s.schema_version, d.data_version FROM pragma_schema_version AS s, pragma_data_version AS d"
+
+INCONSISTENT = "The database changed while it was read, so the figures may disagree."
+
+
+def run_queries(database: Database, statements: Sequence[Statement]) -> tuple[list[Result], bool, int]:
+    """Return the results, whether another connection wrote between the queries, and the schema version before them.
+
+    They are no transaction, which the server would end after 5 s. StatementError, with its ``index``, if one fails.
+    """
+    try:
+        first, *results, last = database.batch([_VERSIONS, *statements, _VERSIONS], atomic=False)
+    except StatementError as error:
+        # The hint on statements that ran before the error does not apply to queries.
+        hint = error.hint if error.code == "RESPONSE_TOO_LARGE" else ""
+        raise error.replace(index=error.index - 1, hint=hint) from None
+    return results, first.rows != last.rows, int(first.rows[0][0] or 0)

@@ -1,0 +1,389 @@
+"""Show tables and columns, profiles, checks, differences, plots and diagrams.
+
+Each command sends requests of its own, so it sees committed data only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
+
+from IPython.core.error import UsageError
+
+from pipemagic import sql
+from pipemagic.errors import CheckError, UnknownName
+from pipemagic.notebook.arguments import Option, Positional, at_least, names
+from pipemagic.notebook.commands.base import ON, Context, Group
+from pipemagic.notebook.display import say
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from pipemagic.client.database import Database
+    from pipemagic.explore.conditions import Condition
+    from pipemagic.explore.diagrams import Diagram
+    from pipemagic.explore.diff_result import Diff
+    from pipemagic.explore.listing import Script
+    from pipemagic.explore.plot_query import Rows, Summary
+    from pipemagic.explore.profile_result import Profile
+    from pipemagic.explore.rules import Bound, Rule
+    from pipemagic.hrana.values import SqlValue
+    from pipemagic.notebook.plot import Plot
+    from pipemagic.session import Connection
+
+T = TypeVar("T")
+
+GROUP = Group("Exploring")
+TABLE = Positional("TABLE", 'the table or view, in quotes if its name contains blanks: "my table"')
+
+_NAME = r'\s*(?:"(?:[^"]|"")*"|[^",.=][^,.=]*)\s*'
+_NAMES = rf"(?:{_NAME}|\s*)(?:,(?:{_NAME}|\s*))*"  # `names` refuses the empty ones
+_NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?", re.IGNORECASE | re.ASCII)
+
+
+def _once(context: Context, function: Callable[[Database], T]) -> T:
+    with _explain_uncommitted(context.connection, context.args.get("TABLE")):
+        return context.connection.once(function)
+
+
+@contextmanager
+def _explain_uncommitted(connection: Connection, *given: str | None) -> Iterator[None]:
+    """Add a hint to the error for a table that only the connection of the cells can see."""
+    try:
+        yield
+    except UnknownName as error:
+        unseen = next((name for name in given if name is not None and connection.schema.is_private(name)), None)
+        if unseen is not None and repr(unseen) in error.message:
+            raise error.replace(hint="the table is temporary or not committed: query it with %%sql") from None
+        raise
+
+
+def _values(context: Context, text: str) -> tuple[str, Mapping[str, SqlValue]] | None:
+    """Return a statement with the values of its parameters, as in a cell; None if it is not exactly one."""
+    from pipemagic.client.arguments import values_of
+
+    stmts = context.session.read(text, context.variables).stmts
+    return (stmts[0].sql or "", values_of(stmts[0])) if len(stmts) == 1 else None
+
+
+def _condition(context: Context, text: str) -> Condition:
+    """Return a condition with the values of its parameters."""
+    from pipemagic.explore import conditions
+
+    conditions.check(text, parameters=True)
+    before, after = "SELECT 1 WHERE (", "\n)"
+    bound, values = _values(context, f"{before}{text}{after}") or ("", {})
+    return conditions.Condition(bound[len(before) : -len(after)], values)
+
+
+@GROUP.command(
+    Positional("PATTERN", "a part of the name, or a pattern with * and ? for the whole name", optional=True),
+    Option("--rows", "count the rows of each table; the server reads every table in full"),
+    ON,
+)
+def tables(context: Context) -> DataFrame:
+    """List the tables and views.
+
+    %pipedb tables
+    %pipedb tables fl* --rows
+    """
+    from pipemagic.explore import listing
+
+    pattern, rows = context.args.get("PATTERN") or "", context.args.on("--rows")
+    return _once(context, lambda database: listing.tables(database, pattern, rows=rows))
+
+
+@GROUP.command(TABLE, ON)
+def columns(context: Context) -> DataFrame:
+    """List the columns of a table or view.
+
+    %pipedb columns flights
+    %pipedb columns "my table"
+    """
+    from pipemagic.explore import listing
+
+    return _once(context, lambda database: listing.columns(database, context.args["TABLE"]))
+
+
+@GROUP.command(replace(TABLE, optional=True), ON)
+def schema(context: Context) -> Script:
+    """Show the CREATE statements of a table with its indexes and triggers, or of the whole database.
+
+    %pipedb schema flights
+    %pipedb schema
+    """
+    from pipemagic.explore import listing
+
+    return _once(context, lambda database: listing.ddl(database, context.args.get("TABLE")))
+
+
+@GROUP.command(
+    TABLE,
+    Option("--columns", "only these columns, separated by commas", "A,B", type=names),
+    Option("--where", "only rows that meet this condition; :name is the value of a variable", "SQL", code=True),
+    ON,
+)
+def profile(context: Context) -> Profile:
+    """Summarize the columns of a table: counts, NULLs, quartiles, frequent values.
+
+    %pipedb profile flights
+    %pipedb profile flights --columns origin,air_time
+    %pipedb profile flights --where "delay > 15 AND origin = 'JFK'"
+    """
+    from pipemagic.explore.profile import profile
+
+    table, columns, where = context.args["TABLE"], context.args.get("--columns"), context.args.get("--where") or ""
+    known, bound = context.connection.schema.of(table), _condition(context, where) if where else None
+
+    def run(database: Database) -> Profile:
+        if bound is None:
+            return profile(database, table, columns, known=known)
+        return profile(database, table, columns, known=known, where=bound.sql, params=bound.args)
+
+    return replace(_once(context, run), where=where)  # as it was written
+
+
+def _range(text: str, name: str) -> tuple[str, Bound, Bound]:
+    match = re.fullmatch(rf"({_NAME})=(.*?)\.\.(.*)", text, re.DOTALL)
+    if match is None:
+        raise UsageError(f"invalid {name} {text}; write {name} age=0..120 or {name} 'price=0..'")
+    return sql.unquote(match[1].strip()), _bound(match[2]), _bound(match[3])
+
+
+def _bound(text: str) -> Bound:
+    """Parse a bound: a number if it looks like one, else text; None if it is empty."""
+    text = text.strip()
+    if not text or not _NUMBER.fullmatch(text):
+        return text or None
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
+
+
+def _references(text: str, name: str) -> tuple[list[str], str, list[str]]:
+    match = re.fullmatch(rf"({_NAMES})=({_NAME})\.({_NAMES})", text)
+    if match is None:
+        raise UsageError(f"invalid {name} {text}; write {name} city=cities.id")
+    return names(match[1], name), sql.unquote(match[2].strip()), names(match[3], name)
+
+
+@GROUP.command(
+    TABLE,
+    Option("--not-null", "these columns contain no NULL", "A,B", many=True, type=names),
+    Option("--unique", "no two rows have the same values in these columns", "A,B", many=True, type=names),
+    Option(
+        "--range", "the values are between LOW and HIGH; either can be omitted", "COLUMN=LOW..HIGH", many=True,
+        type=_range,
+    ),
+    Option("--references", "the values exist in another table", "A,B=TABLE.C,D", many=True, type=_references),
+    Option("--foreign-keys", "the declared foreign keys of the table are valid"),
+    Option("--rows", "each row meets this condition; :name is the value of a variable", "SQL", many=True, code=True),
+    ON,
+)  # fmt: skip
+def check(context: Context) -> None:
+    """Check the rows of a table against rules; raise an error if a rule fails.
+
+    %pipedb check flights --not-null origin,dest --unique id
+    %pipedb check flights --range month=1..12 --references carrier=airlines.carrier --foreign-keys
+    """
+    from pipemagic.explore.check import check_rules
+
+    table, rules = context.args["TABLE"], _rules(context)
+    if not rules:
+        raise UsageError("no rule to check; add --not-null, --unique, --range, --references, --foreign-keys or --rows")
+    try:
+        say(str(_once(context, lambda database: check_rules(database, table, rules))))
+    except CheckError as error:
+        _show_failures(error)
+        raise
+
+
+def _rules(context: Context) -> list[Rule]:
+    """Return the rules given as options; raise an error for an invalid condition."""
+    from pipemagic.explore import rules
+
+    args, table = context.args, context.args["TABLE"]
+
+    def holds(text: str) -> Rule:
+        rules.expression(table, text)  # raises an error unless it is one expression
+        found = _condition(context, text)
+        return rules.expression(table, found.sql, found.args, text)
+
+    return [
+        *(rules.not_null(table, name) for columns in args.all("--not-null") for name in columns),
+        *(rules.unique(table, columns) for columns in args.all("--unique")),
+        *(rules.in_range(table, *bounds) for bounds in args.all("--range")),
+        *(rules.references(table, *reference) for reference in args.all("--references")),
+        *([rules.foreign_keys(table)] if args.on("--foreign-keys") else []),
+        *(holds(text) for text in args.all("--rows")),
+    ]
+
+
+def _show_failures(error: CheckError) -> None:
+    from IPython.display import display
+
+    for failure in error.failures:
+        say(f"{failure}{'' if failure.count == len(failure.frame) else f'; the first {len(failure.frame)}'}")
+        display(failure.frame)  # type: ignore[no-untyped-call]
+
+
+@GROUP.command(
+    Positional("A", "a table, a view, or a SELECT in quotes, with :name for variables", completes="table"),
+    Positional(
+        "B",
+        "a table, a view or a SELECT to compare with A; by default A on the connection --to",
+        optional=True,
+        completes="table",
+    ),
+    ON,
+    Option("--to", "the connection of B", "NAME", completes="connection"),
+    Option("--key", "the columns that identify a row; by default the common primary key", "A,B", type=names),
+    Option("--limit", "the maximum number of rows to show of each kind; by default 10", "N", type=at_least(0)),
+)
+def diff(context: Context) -> Diff:
+    """Compare two tables, views or SELECTs: columns, types, rows.
+
+    %pipedb diff flights flights_of_july --key id
+    %pipedb diff flights --to copy_of_it
+    """
+    from pipemagic.explore.diff import diff
+
+    args, one = context.args, context.connection
+    two = context.session.connection(args["--to"]) if args.get("--to") else one
+    if args.get("B") is None and one is two:
+        raise UsageError("nothing to compare with; add B, or --to another connection")
+    limit, key = 10 if args.get("--limit") is None else args["--limit"], args.get("--key")
+    places, given = (one.name, two.name), (args["A"], args.get("B"))
+    a, params = _query(context, given[0])
+    b, more = (None, {}) if given[1] is None else _query(context, given[1])
+
+    def compare(database: Database, other: Database | None) -> Diff:
+        return diff(database, a, b, other=other, key=key, limit=limit, places=places, params={**params, **more})
+
+    with _explain_uncommitted(one, *given), _explain_uncommitted(two, *given):
+        if one is two:
+            return one.once(lambda database: compare(database, None))
+        return one.once(lambda database: two.once(lambda other: compare(database, other)))
+
+
+def _query(context: Context, text: str) -> tuple[str, Mapping[str, SqlValue]]:
+    """Return the name of a table unchanged, or a SELECT with the values of its parameters."""
+    from pipemagic.explore.diff_inputs import is_query
+
+    # `diff` raises the error for several statements.
+    return (_values(context, text) if is_query(text) else None) or (text, {})
+
+
+@GROUP.command(
+    Positional("TABLE", "only these tables, and the tables linked to them by foreign keys", optional=True, many=True),
+    Option("--columns", "the columns to show", "WHICH", choices=("all", "keys", "none")),
+    Option(
+        "--limit", "the maximum number of tables; those with the most foreign keys are shown", "N", type=at_least(1)
+    ),
+    Option("--to", "write the diagram to this file: .svg, or .mmd for Mermaid", "FILE"),
+    ON,
+)
+def diagram(context: Context) -> Diagram | None:
+    """Draw tables, columns and foreign keys.
+
+    %pipedb diagram
+    %pipedb diagram flights --columns keys --to schema.svg
+    """
+    from pipemagic.explore.diagrams import diagram as draw
+    from pipemagic.explore.schema_reader import read_schema
+
+    args, file = context.args, context.args.get("--to")
+    if file is not None and not file.lower().endswith((".svg", ".mmd")):
+        raise UsageError(f"--to writes SVG or Mermaid: {file} must end with .svg or .mmd")
+    schema = context.connection.once(read_schema)
+    drawn = draw(schema, args.all("TABLE"), columns=args.get("--columns"), limit=args.get("--limit"))
+    if file is None:
+        return drawn
+    drawn.write(file)
+    say(f"Wrote {file}.")
+    return None
+
+
+@GROUP.command(
+    Positional("KIND", "what to draw", choices=("histogram", "box", "bar", "line", "scatter")),
+    Positional("TABLE", "a table or view", optional=True),
+    Option("--x", "the column of the horizontal axis", "COLUMN", required=True),
+    Option("--y", "the column of the vertical axis; a bar is its sum, a line its mean", "COLUMN"),
+    Option("--group", "draw each value of this column separately", "COLUMN"),
+    Option("--bins", "the number of intervals or bars", "N", type=at_least(1)),
+    Option("--where", "only rows that meet this condition; :name is the value of a variable", "CONDITION", code=True),
+    Option("--to", "write the picture to this file: .png, .svg or .pdf", "FILE"),
+    Option("--with", "plot this SELECT, saved with %%sql --save, instead of a table", "NAME"),
+    ON,
+)
+def plot(context: Context) -> Plot | None:
+    """Draw one or two columns from a summary that the server computes.
+
+    %pipedb plot histogram flights --x air_time
+    %pipedb plot bar flights --x carrier
+    """
+    from pipemagic.explore import plots
+    from pipemagic.notebook import plot as plotting
+
+    args = context.args
+    kind, x, y, bins, group = args["KIND"], args["--x"], args.get("--y"), args.get("--bins"), args.get("--group")
+    _check_plot_options(kind, y, bins)
+    rows = _plotted_rows(context)
+
+    def summarize(database: Database) -> Summary:
+        match kind:
+            case "histogram":
+                return plots.histogram(database, rows, x, bins, group=group)
+            case "box":
+                return plots.box(database, rows, y or x, group=x if y else group)
+            case "bar":
+                return plots.bar(database, rows, x, y, bars=bins, group=group)
+            case "line":
+                return plots.line(database, rows, x, y, group=group)
+        return plots.scatter(database, rows, x, y or "", group=group)
+
+    summary = context.connection.once(summarize)
+    drawn, file = plotting.plot(summary), args.get("--to")
+    for note in summary.notes:
+        say(note)
+    if file is None:
+        return drawn
+    drawn.save(file)
+    say(f"Wrote {file}.")
+    return None
+
+
+def _check_plot_options(kind: str, y: str | None, bins: int | None) -> None:
+    """Raise UsageError for an option that would have no effect, and for one that is missing."""
+    if kind == "histogram" and y is not None:
+        raise UsageError("a histogram counts the rows of --x; use plot line or scatter for --y")
+    if kind == "scatter" and y is None:
+        raise UsageError("plot scatter requires --y")
+    if bins is not None and kind not in ("histogram", "bar"):
+        raise UsageError(f"--bins is the number of intervals of a histogram, or of bars; plot {kind} has none")
+
+
+def _plotted_rows(context: Context) -> str | Rows:
+    """Return the rows to plot: the name of a table, or a SELECT with its values."""
+    from pipemagic.client.arguments import values_of
+    from pipemagic.explore.plot_query import Rows
+
+    args = context.args
+    if args.one_of("TABLE", "--with") is None:
+        raise UsageError("plot requires a TABLE, or --with NAME for a saved SELECT")
+    table: str | None = args.get("TABLE")
+    saved, where = args.get("--with"), args.get("--where")
+    if where is None and table is not None:
+        return table
+    source = f"main.{sql.quote(table)}" if table is not None else sql.quote(saved)
+    condition = f" WHERE ({where}\n)" if where is not None else ""
+    using = [saved] if saved is not None else []
+    cell = context.session.read(f"SELECT * FROM {source}{condition}", context.variables, using=using)
+    if len(cell.stmts) != 1:
+        raise UsageError("--where is one condition, as after WHERE")
+    (stmt,) = cell.stmts
+    return Rows(stmt.sql or "", values_of(stmt), str(table or saved))

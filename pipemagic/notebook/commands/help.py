@@ -1,0 +1,108 @@
+"""Show help: the list of subcommands, one subcommand, or a topic.
+
+The topics are in topics.md. A heading is ``# NAME, OTHER NAME: summary``.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+from IPython.core.error import UsageError
+
+from pipemagic.notebook.arguments import Option, Positional, refuse_password
+from pipemagic.notebook.commands.base import Command, Group
+from pipemagic.notebook.display import say
+
+_HEADING = re.compile(r"^# (.+?): (.+)\n+", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A topic of the help: other names that lead to it, its summary, and its text."""
+
+    name: str
+    others: tuple[str, ...]
+    about: str
+    text: str
+
+
+@cache
+def topics() -> dict[str, Topic]:
+    """Return the topics by name, in the order of the list."""
+    _, *parts = _HEADING.split(files(__package__).joinpath("topics.md").read_text("utf-8"))
+    found = {}
+    for heading, about, text in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
+        name, *others = heading.split(", ")
+        found[name] = Topic(name, tuple(others), about, text.strip())
+    return found
+
+
+def topic_named(name: str) -> Topic | None:
+    """Return the topic with that name or other name, None if there is none."""
+    name = name.lower()
+    return next((topic for topic in topics().values() if name in (topic.name, *topic.others)), None)
+
+
+def show_help(name: str, groups: Sequence[Group], daily: Sequence[str]) -> None:
+    """Print the help on a subcommand or topic; for '' the list of all, those of ``daily`` use first."""
+    commands = {command.name: command for group in groups for command in group.commands}
+    topic = topic_named(name)
+    name = name if topic is None else topic.name
+    if name in ("", "help"):
+        say(_overview(groups, daily))
+    elif name in commands:
+        say(command_help(commands[name]))
+    elif topic is not None:
+        say(_sql() if name == "sql" else topic.text)
+    else:
+        refuse_password(name)
+        near = difflib.get_close_matches(name, [*commands, *topics()], n=1)
+        hint = f", did you mean {near[0]}?" if near else "; %pipedb help lists subcommands and topics"
+        raise UsageError(f"no help for {name[:40]!r}{hint}")
+
+
+def _overview(groups: Sequence[Group], daily: Sequence[str]) -> str:
+    commands = {command.name: command for group in groups for command in group.commands}
+    sections = {"Daily use": [commands[name] for name in daily]}
+    for group in groups:
+        rest = [command for command in group.commands if command.name not in daily]
+        sections[f"Advanced: {group.title[:1].lower()}{group.title[1:]}"] = rest
+    width = max(map(len, [*topics(), *commands]))
+    lines = ["%pipedb SUBCOMMAND, %%sql and %sql; %pipedb help SUBCOMMAND or TOPIC shows the details"]
+    for title, listed in sections.items():
+        lines += ["", title, *_table(((command.name, command.help) for command in listed), width)]
+    return "\n".join([*lines, "", "Topics", *_table(((one.name, one.about) for one in topics().values()), width)])
+
+
+def command_help(command: Command) -> str:
+    """Return the help on a subcommand: usage, description, arguments, examples."""
+    lines = [command.usage, "", f"{command.help}."]
+    if rows := _rows((*command.positionals, *command.options)):
+        lines += ["", *rows]
+    lines += ["", *(f"    {example}" for example in command.examples)]
+    if (topic := topics().get(command.name)) is not None:
+        lines += ["", topic.text.split("\n\n")[0]]  # without its examples
+    return "\n".join(lines)
+
+
+def _sql() -> str:
+    from pipemagic.notebook.sql_options import PARAMETERS, RESULTS, RUNNING, sql_usage
+
+    lines = [sql_usage(True), sql_usage(False), "", topics()["sql"].text]
+    for title, options in (("Running", RUNNING), ("Parameters", PARAMETERS), ("Results", RESULTS)):
+        lines += ["", title, *_rows(options)]
+    return "\n".join([*lines, "", "More: %pipedb help parameters, transactions, results, limits"])
+
+
+def _rows(accepted: Sequence[Positional | Option]) -> list[str]:
+    labels = [one.name if isinstance(one, Positional) else one.label for one in accepted]
+    return _table(zip(labels, (one.help for one in accepted), strict=True), max(map(len, labels), default=0))
+
+
+def _table(pairs: Iterable[tuple[str, str]], width: int) -> list[str]:
+    return [f"  {left:{width}}  {right}" for left, right in pairs]

@@ -1,0 +1,265 @@
+"""Manage the organization: groups, locations, databases, tokens, usage."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from IPython.core.error import UsageError
+
+from pipemagic.errors import AlreadyExists, ConfirmError, UnsupportedError
+from pipemagic.notebook import outcomes
+from pipemagic.notebook.arguments import Option, Positional
+from pipemagic.notebook.commands.base import Context, Group, frame_of
+from pipemagic.notebook.display import say
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+GROUP = Group("Groups and databases")
+
+RESOURCES = ("rows_read", "rows_written", "storage_bytes", "databases", "groups", "locations", "bytes_synced")
+"""The resources with a usage, in the order of the table."""
+
+IF_NOT_EXISTS = Option("--if-not-exists", "succeed if it already exists")
+CONFIRM = Option("--confirm", "required, since this cannot be undone")
+GROUP_NAME = Positional("GROUP", "the name of the group")
+DATABASE = Positional("DATABASE", "the name of the database", completes="database")
+
+
+@GROUP.command(
+    Positional("SLUG", "the organization or personal account", optional=True),
+    Option("--at", "the address of the management API; by default that of the embedded service", "URL"),
+    Option("--token-env", "the environment variable that contains the platform token", "VARIABLE"),
+)
+def organization(context: Context) -> None:
+    """Select the organization for the commands of this group, or show the current one.
+
+    %pipedb organization
+    %pipedb organization acme --at https://api.example.com --token-env API_TOKEN
+    """
+    args = context.args
+    chosen = context.session.organization(args.get("SLUG"), at=args.get("--at"), token_env=args.get("--token-env"))
+    say(outcomes.describe_organization(chosen))
+
+
+@GROUP.command(Option("--latency", "list the locations of databases with the time of a small request to each"))
+def locations(context: Context) -> DataFrame:
+    """List the locations that a group can have.
+
+    %pipedb locations
+    """
+    rows = [(location.code, location.name) for location in context.platform.locations()]
+    if not context.args.on("--latency"):
+        return frame_of(rows, "location", "place")
+    from pipemagic.session.latency import addresses, latencies
+
+    places = dict(rows)
+    measured = [(one.code, places.get(one.code, ""), str(one)) for one in latencies(addresses(context.platform))]
+    if not measured:
+        say("No databases, so no latency to measure.")
+    return frame_of(measured, "location", "place", "latency")
+
+
+@GROUP.command()
+def groups(context: Context) -> DataFrame:
+    """List the groups.
+
+    %pipedb groups
+    """
+    listing = context.platform.groups()
+    _warn_if_incomplete(listing.complete, "groups")
+    rows = ((group.name, group.primary, ", ".join(group.locations)) for group in listing.items)
+    return frame_of(rows, "group", "primary", "locations")
+
+
+@GROUP.command()
+def databases(context: Context) -> DataFrame:
+    """List the databases.
+
+    %pipedb databases
+    """
+    listing = context.platform.databases()
+    _warn_if_incomplete(listing.complete, "databases")
+    return frame_of(((database.name, database.group) for database in listing.items), "database", "group")
+
+
+def _warn_if_incomplete(complete: bool, what: str) -> None:
+    if not complete:
+        say(f"This management API cannot list {what}; these are the ones created here.")
+
+
+@GROUP.command(
+    Positional("NAME", "the name of the group"),
+    Option("--location", "its primary location", "CODE", required=True),
+    IF_NOT_EXISTS,
+)
+def create_group(context: Context) -> None:
+    """Create a group.
+
+    %pipedb create-group europe --location ams --if-not-exists
+    """
+    args = context.args
+    group = context.platform.create_group(args["NAME"], args["--location"], if_not_exists=args.on("--if-not-exists"))
+    say(outcomes.describe_group(group))
+
+
+@GROUP.command(
+    Positional("NAME", "the name of the database"),
+    Option("--group", "its group", "GROUP", required=True),
+    Option("--from-file", "copy the content of this SQLite file, which may be in use", "FILE"),
+    IF_NOT_EXISTS,
+)
+def create_database(context: Context) -> None:
+    """Create a database in a group.
+
+    %pipedb create-database flights --group europe
+    %pipedb create-database flights --group europe --from-file flights.db
+    """
+    platform, args = context.platform, context.args
+    name, group, file = args["NAME"], args["--group"], args.get("--from-file")
+    if_not_exists, existed = args.on("--if-not-exists"), False
+    if file is None:
+        database = platform.create_database(name, group, if_not_exists=if_not_exists)
+    else:
+        try:
+            database = platform.create_database(name, group, file=Path(os.path.expanduser(file)))
+        except AlreadyExists:
+            if not if_not_exists:
+                raise
+            database, existed = platform.create_database(name, group, if_not_exists=True), True
+    say(outcomes.describe_database(database))
+    if existed:
+        say(f"The database already existed; {file} was not loaded.")
+
+
+@GROUP.command(GROUP_NAME, Positional("CODE", "the location"), IF_NOT_EXISTS)
+def add_location(context: Context) -> None:
+    """Replicate a group to another location.
+
+    %pipedb add-location europe fra
+    """
+    args = context.args
+    group = context.platform.add_location(args["GROUP"], args["CODE"], if_not_exists=args.on("--if-not-exists"))
+    say(outcomes.describe_group(group))
+
+
+@GROUP.command(Positional("SETTING", "on or off", choices=("on", "off")))
+def overages(context: Context) -> None:
+    """Allow or forbid usage above the quotas of the organization.
+
+    %pipedb overages off
+    """
+    say(outcomes.set_overages(context.platform, on=context.args["SETTING"] == "on"))
+
+
+@GROUP.command(Positional("NAME", "the name of the group", completes="group"), CONFIRM)
+def delete_group(context: Context) -> None:
+    """Delete a group and all its databases.
+
+    %pipedb delete-group europe --confirm
+    """
+    name = context.args["NAME"]
+    _check_confirmed(context, f"deletes the group {name} and all its databases")
+    say(outcomes.delete_group(context.session, context.platform, name))
+
+
+@GROUP.command(Positional("NAME", "the name of the database", completes="database"), CONFIRM)
+def delete_database(context: Context) -> None:
+    """Delete a database and its contents.
+
+    %pipedb delete-database flights --confirm
+    """
+    name = context.args["NAME"]
+    _check_confirmed(context, f"deletes the database {name} and its contents")
+    say(outcomes.delete_database(context.session, context.platform, name))
+
+
+@GROUP.command(GROUP_NAME, Positional("CODE", "a location other than the primary one"))
+def remove_location(context: Context) -> None:
+    """Remove a location from a group and delete its replicas there.
+
+    %pipedb remove-location europe fra
+    """
+    say(outcomes.remove_location(context.platform, context.args["GROUP"], context.args["CODE"]))
+
+
+@GROUP.command()
+def organizations(context: Context) -> DataFrame:
+    """List your organizations.
+
+    %pipedb organizations
+    """
+    platform = context.platform
+    rows = ((one.slug, one.name, one.type, one.slug == platform.organization) for one in platform.organizations())
+    return frame_of(rows, "organization", "name", "type", "current")
+
+
+@GROUP.command(Option("--databases", "show the usage of each database"))
+def usage(context: Context) -> DataFrame:
+    """Show the usage of this month and the quotas.
+
+    %pipedb usage
+    %pipedb usage --databases
+    """
+    platform = context.platform
+    used = platform.usage()
+    if context.args.on("--databases"):
+        counted = RESOURCES[:3]
+        rows = ((name, *(used.databases[name].get(one, 0) for one in counted)) for name in sorted(used.databases))
+        return frame_of(rows, "database", *counted)
+    from pandas import NA
+
+    try:
+        plan, limits = platform.quotas()
+        say(f"Organization {platform.organization}, plan {plan}.")
+    except UnsupportedError:
+        limits = {}
+    figures = ((name, used.figures[name], limits.get(name) or NA) for name in RESOURCES if name in used.figures)
+    return frame_of(figures, "resource", "used", "limit").astype({"used": "Int64", "limit": "Int64"})
+
+
+@GROUP.command(
+    DATABASE,
+    Option("--expiration", "the lifetime: 7d or 1w2d6h; by default the token never expires", "TIME"),
+    Option("--read-only", "the token does not allow writing"),
+    Option("--to-env", "the environment variable to set", "VARIABLE", completes="new name"),
+    Option("--to-file", "the file to write, readable only by you", "PATH"),
+    Option("--replace", "overwrite the variable or file"),
+)
+def create_token(context: Context) -> None:
+    """Create a database token and store it outside the notebook.
+
+    %pipedb create-token flights --expiration 7d --read-only --to-env FLIGHTS_TOKEN
+    %pipedb create-token flights --to-file ~/flights.token
+    """
+    from pipemagic.session.tokens import FileTarget, VariableTarget
+
+    args, database = context.args, context.args["DATABASE"]
+    where, replace = args.one_of("--to-env", "--to-file"), args.on("--replace")
+    if where is None:
+        raise UsageError("the token is not displayed; store it with --to-env VARIABLE or --to-file PATH")
+    target = (FileTarget if where == "--to-file" else VariableTarget)(args[where], replace=replace)
+    target.check()
+    expiration, read_only = args.get("--expiration") or "never", args.on("--read-only")
+    target.store(context.platform.create_token(database, expiration=expiration, read_only=read_only))
+    ends = "that never expires" if expiration == "never" else f"for {expiration}"
+    say(f"Stored a {'read-only token' if read_only else 'token'} for {database} {ends} in {target}.")
+
+
+@GROUP.command(DATABASE, CONFIRM)
+def invalidate_tokens(context: Context) -> None:
+    """Invalidate all tokens of a database; connections of this notebook get new ones.
+
+    %pipedb invalidate-tokens flights --confirm
+    """
+    name = context.args["DATABASE"]
+    _check_confirmed(context, f"invalidates all tokens of {name}")
+    for line in context.session.invalidate_tokens(name):
+        say(line)
+
+
+def _check_confirmed(context: Context, effect: str) -> None:
+    if not context.args.on("--confirm"):
+        raise ConfirmError(f"this command {effect}; nothing was sent", hint="add --confirm to run it")

@@ -1,0 +1,153 @@
+"""Show the state of connections and servers, requests and responses, and panels."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipemagic.errors import ServerError, SessionError
+from pipemagic.hrana.stream import Tx
+from pipemagic.notebook.arguments import Option, Positional
+from pipemagic.notebook.commands.base import ON, Context, Group
+from pipemagic.notebook.display import say
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from pipemagic.notebook.panels.base import Displayable
+    from pipemagic.session import Connection
+    from pipemagic.session.trace import Trace
+
+GROUP = Group("Status")
+PANELS = ("locations", "groups", "databases", "organization", "session", "explore")
+
+
+@GROUP.command(ON)
+def status(context: Context) -> None:
+    """Show connections, transactions and time left, without a request to a server.
+
+    %pipedb status
+    """
+    session, args = context.session, context.args
+    names = [args["--on"]] if args.get("--on") else list(session.connections)
+    if not names:
+        session.connection()  # the error explains how to connect
+    for name in names:
+        connection = session.connection(name)
+        current = ", current" if name == session.current else ""
+        parts = [_stream(connection), _transaction(connection, current=bool(current)), _kept_alive(connection)]
+        say(f"{name} ({connection.description}{current}): {'; '.join(filter(None, parts))}")
+
+
+def _stream(connection: Connection) -> str:
+    stream, left = connection.stream, connection.remaining_time
+    if stream is None or left.idle is None:
+        return "no server-side connection"
+    at = f" at {stream.instance}" if stream.instance else ""
+    return f"server-side connection{at}, idle time: {left.idle_left}"
+
+
+def _transaction(connection: Connection, *, current: bool) -> str:
+    from pipemagic.session.messages import describe_transaction
+    from pipemagic.session.profiles import word
+
+    state, loss, left = connection.transaction, connection.loss, connection.remaining_time.transaction_left
+    text = describe_transaction(state, connection.statements_open, loss)
+    text = f"{text[0].lower()}{text[1:]}"
+    if state is Tx.LOST and loss is not None and loss.timed_out:
+        return f"{text}: {_next_steps(connection, '' if current else f' --on {word(connection.name)}')}"
+    if state is Tx.LOST:
+        return f"{text}; continue with BEGIN, ROLLBACK or %pipedb retry"
+    return f"{text}, {left}" if left else text
+
+
+def _next_steps(connection: Connection, on: str) -> str:
+    """Return the commands that are possible after a transaction was rolled back."""
+    discard = f"%pipedb rollback{on} discards it"
+    try:
+        connection.to_retry()
+    except SessionError:  # it had no writes, for example
+        return discard
+    return f"%pipedb retry{on} reruns its statements, {discard}"
+
+
+def _kept_alive(connection: Connection) -> str:
+    from pipemagic.text import format_duration
+
+    keeping = connection.keep_alive_thread
+    if keeping is None:
+        return ""
+    if keeping.ended:
+        return f"no longer kept alive: {keeping.ended}"
+    return f"kept alive for {format_duration(keeping.left)} more without a cell"
+
+
+@GROUP.command(ON)
+def version(context: Context) -> None:
+    """Show the version of the database server.
+
+    %pipedb version
+    """
+    say(context.connection.once(lambda database: database.version()))
+
+
+@GROUP.command(ON)
+def health(context: Context) -> None:
+    """Check that the database server is healthy.
+
+    %pipedb health --on flights
+    """
+    connection = context.connection
+    if not connection.once(lambda database: database.health()):
+        raise ServerError(f"the server of {connection.name} reports that it is not healthy", status=503)
+    say("healthy")
+
+
+@GROUP.command(
+    Positional("ACTION", "on, off, or last", choices=("on", "last", "off")),
+    Option("--on", "only requests of this connection", "NAME"),
+    Option("--stable", "omit times, sizes and batons, for notebooks that are rerun and compared"),
+)
+def wire(context: Context) -> Trace | None:
+    """Show the requests and responses of the last cell, or of every later cell.
+
+    %pipedb wire on
+    %pipedb wire last --stable
+    %pipedb wire off
+    """
+    wire, args = context.session.wire, context.args
+    only = None if args.get("--on") is None else context.connection.name
+    if args["ACTION"] == "last":
+        return wire.trace(only=only, stable=args.on("--stable"))
+    wire.on, wire.only, wire.stable = args["ACTION"] == "on", only, args.on("--stable")
+    say("Each cell now shows its requests and responses." if wire.on else "Cells no longer show requests.")
+    return None
+
+
+@GROUP.command(
+    Option("--reset", "reset the counts to zero"),
+    Option("--time", "add the seconds spent waiting"),
+)
+def stats(context: Context) -> DataFrame | None:
+    """Count round trips, bytes, statements and rows of each connection.
+
+    %pipedb stats
+    %pipedb stats --reset
+    """
+    counted = context.session.wire
+    if context.args.on("--reset"):
+        counted.reset()
+        say("The counts were reset.")
+        return None
+    return counted.stats(seconds=context.args.on("--time"))
+
+
+@GROUP.command(Positional("NAME", "the panel; by default all of them, in tabs", optional=True, choices=PANELS))
+def panel(context: Context) -> Displayable:
+    """Show a panel: databases and groups, the session, or the tables of a database.
+
+    %pipedb panel
+    %pipedb panel databases
+    """
+    from pipemagic.notebook.panels.opening import open_panel
+
+    return open_panel(context.session, context.args.get("NAME") or "all", context.variables)

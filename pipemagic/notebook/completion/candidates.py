@@ -1,0 +1,143 @@
+"""Completions, and the names that a session knows."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from textwrap import shorten
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from pipemagic.explore.sqlite_reference import is_displayable
+from pipemagic.notebook.arguments import Arguments, Option, assign, given_values, split
+
+if TYPE_CHECKING:
+    from pipemagic.explore.schema import Relation
+    from pipemagic.notebook.magics import PipeMagics
+    from pipemagic.session import Session
+
+MOST = 200
+"""The most completions to show: front ends become slow with more."""
+
+WIDTH = 64
+"""The most characters of a description to show; Shift+Tab shows all of it."""
+
+_ON = Option("--on", "the connection", "NAME")
+_NOT_VARIABLES = {"In", "Out", "exit", "quit", "get_ipython", "open"}
+
+Names = Mapping[str, Callable[[], Iterable[str]]]
+"""Functions that return the known names of a kind (``connection``, ``table``, ...); a mapping has their details."""
+
+
+@dataclass(frozen=True)
+class Completion:
+    """A completion: ``text`` replaces the typed text, ``kind`` is shown next to it, ``name`` is matched.
+
+    ``detail`` is shown after the kind: the type of a column, the description of a subcommand or option.
+    """
+
+    text: str
+    kind: str
+    name: str = ""
+    detail: str = ""
+
+    @property
+    def description(self) -> str:
+        """The kind and detail in one line."""
+        if not is_displayable(self.detail):
+            return self.kind
+        between = " " if self.kind == "column" else ": "
+        return shorten(f"{self.kind}{between}{self.detail}", WIDTH, placeholder=" ...")
+
+
+@dataclass(frozen=True)
+class Completions:
+    """The completions to show, and the text before the cursor that each of them replaces."""
+
+    items: list[Completion]
+    fragment: str = ""
+
+
+def matching(completions: Iterable[Completion], typed: str) -> list[Completion]:
+    """Return the completions that match, in their order: first by prefix, then names that contain the text."""
+    lowered = typed.lower()
+    begin: dict[str, Completion] = {}
+    middle: dict[str, Completion] = {}
+    for completion in completions:
+        name = (completion.name or completion.text).lower()
+        if name.startswith(lowered):
+            begin.setdefault(completion.text, completion)
+        elif len(lowered) > 1 and completion.kind in ("table", "view", "column") and lowered in name:
+            middle.setdefault(completion.text, completion)
+    return [*begin.values(), *(completion for text, completion in middle.items() if text not in begin)][:MOST]
+
+
+class KnownNames:
+    """The names that the session of a shell knows; reading them sends nothing, and creates no session."""
+
+    def __init__(self, magics: PipeMagics) -> None:
+        self._magics = magics
+
+    @property
+    def session(self) -> Session | None:
+        """The session, None before its first use."""
+        found: Session | None = self._magics.__dict__.get("session")
+        return found
+
+    def tables(self, on: str | None) -> list[Relation]:
+        """Return the tables of a connection, by default of the current one."""
+        if self.session is None:
+            return []
+        connection = self.session.connections.get(on or self.session.current or "")
+        return connection.schema.tables if connection is not None else []
+
+    def columns(self, line: str, on: str | None) -> dict[str, str]:
+        """Return the columns of the tables that the line names, with their types."""
+        named = {word.text.lower() for word in split(line)}
+        tables = [one for one in self.tables(on) if one.name.lower() in named]
+        return {name: type_ for table in tables for name, type_ in table.typed}
+
+    def parameters(self, args: Arguments) -> list[str]:
+        """Return the names of the values that SQL can use as parameters."""
+        given = self._magics.user_ns.get(args.get("--params") or "")
+        if isinstance(given, Mapping):
+            return [key for key in given if isinstance(key, str)]
+        return sorted(name for name, value in self._variables() if type(value).__name__ != "DataFrame")
+
+    def by_kind(self, on: str | None) -> Names:
+        """Return the names by kind; tables are those of a connection, by default of the current one."""
+        names: dict[str, Callable[[], Iterable[str]]] = {
+            "table": lambda: sorted(table.name for table in self.tables(on)),
+            "frame": lambda: sorted(name for name, one in self._variables() if type(one).__name__ == "DataFrame"),
+            "dict": lambda: sorted(name for name, one in self._variables() if isinstance(one, Mapping)),
+            "name": lambda: sorted(name for name, _ in self._variables()),
+            "variable": lambda: sorted(name for name in os.environ if re.search("TOKEN|JWT|SECRET|KEY", name)),
+        }
+        if (session := self.session) is not None:
+            names |= {kind: partial(session.names, kind) for kind in ("group", "database", "location")}
+            names |= {
+                "connection": lambda: list(session.connections),
+                "profile": session.profiles.names,
+                "snippet": lambda: [one.name for one in session.snippets],
+                "target": lambda: dict.fromkeys(
+                    [*session.connections, *session.profiles.names(), *session.names("database")]
+                ),
+            }
+        return names
+
+    def _variables(self) -> Iterator[tuple[str, Any]]:
+        """Return the user's own variables: no private names, names of IPython, modules, functions or classes."""
+        hidden = {*_NOT_VARIABLES, *self._magics.shell.user_ns_hidden}
+        for name, value in list(self._magics.user_ns.items()):
+            own = not name.startswith("_") and name not in hidden
+            if own and not isinstance(value, ModuleType) and not callable(value):
+                yield name, value
+
+
+def connection_of(line: str) -> str | None:
+    """Return the value of ``--on`` on a line of any subcommand, None if it has none."""
+    on: str | None = given_values(assign(split(line), (), (_ON,))).get("--on")
+    return on

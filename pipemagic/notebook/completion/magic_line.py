@@ -1,0 +1,218 @@
+"""Complete the text of a magic: subcommands, options and their values on its line, and the SQL after them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pipemagic.explore.sqlite_reference import is_displayable
+from pipemagic.notebook import arguments
+from pipemagic.notebook.arguments import Assigned, Option, Positional
+from pipemagic.notebook.completion.candidates import Completion, Completions, KnownNames, Names, connection_of, matching
+from pipemagic.notebook.sql_options import OPTIONS
+
+if TYPE_CHECKING:
+    from IPython.core.completer import CompletionContext
+
+    from pipemagic.notebook.magics import PipeMagics
+
+_CELL = re.compile(r"\s*%%sql(?=\s|\Z)")
+_LINE = re.compile(r"\s*(?:[^\W\d]\w*\s*=\s*)?%(sql|pipedb)(?=\s|\Z)")  # also x = %sql ...
+_HELP = Option("--help", "show the usage and the arguments")
+
+
+@dataclass(frozen=True)
+class MagicText:
+    """The text of one of the magics: its line after the name, and the body of the cell below it.
+
+    ``marker`` is the name with its percent signs. ``at`` is the offset of the cursor after it, negative if the cursor
+    is in the name or before it.
+    """
+
+    marker: str
+    line: str
+    body: str
+    at: int
+
+    @property
+    def name(self) -> str:
+        """The name of the magic."""
+        return self.marker.lstrip("%")
+
+    @property
+    def on_line(self) -> bool:
+        """Whether the cursor is on the line of the magic."""
+        return self.at <= len(self.line)
+
+
+def magic_at(text: str, row: int, column: int) -> MagicText | None:
+    """Return the magic whose text contains the cursor, None outside our magics."""
+    rows = text.split("\n")
+    start = next((number for number, one in enumerate(rows) if one.strip()), 0)
+    if (head := _CELL.match(rows[start])) and row >= start:
+        line, below = rows[start][head.end() :], rows[start + 1 :]
+        if row == start:
+            at = column - head.end()
+        else:
+            at = len(line) + 1 + sum(len(one) + 1 for one in rows[start + 1 : row]) + column
+        return MagicText("%%sql", line, "\n".join(below), at)
+    if match := _LINE.match(rows[row]):
+        return MagicText(f"%{match[1]}", rows[row][match.end() :], "", column - match.end())
+    return None
+
+
+def complete_cell(magics: PipeMagics, context: CompletionContext) -> Completions | None:
+    """Return the completions at the cursor, None outside our magics."""
+    magic = magic_at(context.full_text, context.cursor_line, context.cursor_position)
+    if magic is None or magic.at <= 0:
+        return None
+    known = KnownNames(magics)
+    if magic.name == "pipedb":
+        return _complete_command(magic.line, magic.at, known)
+    from pipemagic.notebook.completion import sql_candidates as sql
+
+    options, rest = arguments.leading_options(magic.line[: magic.at] if magic.on_line else f"{magic.line}\n", OPTIONS)
+    args = arguments.given_values(options)
+    tables, parameters = known.tables(args.get("--on")), known.parameters(args)
+    if not magic.on_line:
+        return sql.complete(rest + magic.body, magic.at - len(magic.line) - 1 + len(rest), tables, parameters)
+    if rest not in ("", "-", "--"):
+        below = f"\n{magic.body}" if magic.body else ""
+        return sql.complete(f"{rest}{magic.line[magic.at :]}{below}", len(rest), tables, parameters)
+    answer = complete(magic.line, magic.at, (), OPTIONS, known.by_kind(args.get("--on")))
+    if rest or answer.fragment or arguments.waiting_option(options):
+        return answer
+    return Completions([*answer.items, *sql.complete("", 0, tables, parameters).items], answer.fragment)
+
+
+def _complete_command(line: str, at: int, known: KnownNames) -> Completions:
+    """Complete a line of %pipedb, from the subcommand on."""
+    from pipemagic.notebook.commands import COMMANDS, DAILY
+    from pipemagic.notebook.commands.help import topics
+
+    here, before = arguments.argument_at(line[:at], at, (), ())
+    completions = [
+        Completion(name, "subcommand", detail=COMMANDS[name].help) for name in dict.fromkeys([*DAILY, *COMMANDS])
+    ]
+    name = before[0].word.text if before else ""
+    if name in COMMANDS:
+        end, on, command = before[0].word.end, connection_of(line[:at]), COMMANDS[name]
+        names = {**known.by_kind(on), "column": lambda: known.columns(line[:at], on)}
+        return complete(line[end:], at - end, command.positionals, (*command.options, _HELP), names)
+    if not before:
+        completions.append(
+            Completion("help", "subcommand", detail="Show all subcommands, or help on a subcommand or topic")
+        )
+    elif name == "help" and len(before) == 1:
+        completions = [
+            *(Completion(topic.name, "topic", detail=topic.about) for topic in topics().values()),
+            *completions,
+        ]
+    else:
+        completions = []
+    return Completions(matching(completions, here.word.text), here.word.raw)
+
+
+def complete(
+    line: str, at: int, positionals: Sequence[Positional], options: Sequence[Option], names: Names
+) -> Completions:
+    """Complete the argument at an offset of a line."""
+    here, before = arguments.argument_at(line[:at], at, positionals, options)
+    completions = _completions(_Cursor(here, line[at:]), before, options, names)
+    return Completions(matching(completions, here.word.text), here.word.raw)
+
+
+class _Cursor:
+    """The value that is being typed: its text, its prefix (``--on=``), and the quotes around it."""
+
+    def __init__(self, here: Assigned, after: str) -> None:
+        self.here = here
+        self.prefix = f"{here.flag}=" if here.flag and here.value is not None else ""
+        self.text = here.value or ""
+        typed = here.word.raw[len(self.prefix) :]
+        self.quote = here.word.unclosed if typed[:1] == here.word.unclosed else ""
+        self.closed = bool(self.quote) and after.startswith(self.quote)  # JupyterLab inserts the closing quote
+
+    def written(self, name: str) -> str:
+        """Return a name in the quotes that are open, or else in quotes if it needs them."""
+        if self.quote or not name or any(char.isspace() or char in "'\"" for char in name) or name.startswith("-"):
+            quote = self.quote or ("'" if '"' in name and "'" not in name else '"')
+            return f"{quote}{name.replace(quote, quote * 2)}{'' if self.closed else quote}"
+        return name
+
+
+def _completions(
+    cursor: _Cursor, before: Sequence[Assigned], options: Sequence[Option], names: Names
+) -> Iterator[Completion]:
+    here, argument = cursor.here, cursor.here.argument
+    is_value = not here.flag or (bool(cursor.prefix) and isinstance(argument, Option) and bool(argument.value))
+    if argument is not None and is_value:
+        for completion in _values(argument, cursor, names):
+            name = f"{cursor.prefix}{completion.name or completion.text}"
+            yield replace(completion, text=f"{cursor.prefix}{completion.text}", name=name)
+    if cursor.prefix or cursor.quote or (isinstance(argument, Option) and not here.flag):
+        return  # a value must follow here
+    used = {one.argument.flag for one in before if one.flag and isinstance(one.argument, Option)}
+    yield from (Completion(one.flag, "option", detail=one.help) for one in options if one.flag not in used or one.many)
+
+
+def _values(argument: Option | Positional, cursor: _Cursor, names: Names) -> Iterator[Completion]:
+    kind = kind_of(argument)
+    if argument.choices:
+        yield from (Completion(choice, "value") for choice in argument.choices)
+    elif kind == "file":
+        yield from _files(cursor)
+    elif kind == "column" and not cursor.quote:
+        before, comma, _ = cursor.text.rpartition(",")  # columns are typed as a list with commas
+        for name, detail in _with_details(names[kind]()):
+            if is_displayable(name):
+                inside = _in_list(name) if isinstance(argument, Option) and "," in argument.value else name
+                yield Completion(f"{before}{comma}{cursor.written(inside)}", kind, f"{before}{comma}{name}", detail)
+    elif kind in names:
+        for name, detail in _with_details(names[kind]()):
+            if is_displayable(name):
+                yield Completion(cursor.written(name), kind, name, detail)
+
+
+def _with_details(names: Iterable[str]) -> Iterable[tuple[str, str]]:
+    return names.items() if isinstance(names, Mapping) else ((name, "") for name in names)
+
+
+_BY_NAME = {
+    "TABLE": "table", "A": "table", "B": "table", "COLUMN": "column", "A,B": "column", "KEY[,KEY]": "column",
+    "FRAME": "frame", "GROUP": "group", "CODE": "location", "FILE": "file", "PATH": "file",
+    "VARIABLE": "variable", "--on": "connection", "--to": "connection", "--location": "location", "--params": "dict",
+    "--out": "name", "--with": "snippet", "TARGET": "target", "SLUG": "organization",
+}  # fmt: skip
+"""The kinds of arguments without ``completes``, by flag or by the name of the value."""
+
+
+def kind_of(argument: Option | Positional) -> str:
+    """Return the kind of name that an argument takes, '' for any text."""
+    if argument.completes:
+        return argument.completes
+    value = argument.value.split(".")[0] if isinstance(argument, Option) else ""
+    return _BY_NAME.get(value) or _BY_NAME.get(argument.name, "")
+
+
+def _in_list(name: str) -> str:
+    """Return a name as an item of a list, before the word is quoted for the line."""
+    quoted = len(name) > 1 and name[0] == name[-1] == '"'
+    return f'"{name.replace(chr(34), chr(34) * 2)}"' if "," in name or quoted or name != name.strip() else name
+
+
+def _files(cursor: _Cursor) -> Iterator[Completion]:
+    """Return the files of this machine; those whose names begin with a dot only when it is typed."""
+    head, tail = os.path.split(cursor.text)
+    try:
+        with os.scandir(os.path.expanduser(head) or ".") as found:
+            entries = sorted((entry.name, entry.is_dir()) for entry in found)
+    except OSError:
+        return
+    for name, is_folder in entries:
+        if is_displayable(name) and (not name.startswith(".") or tail.startswith(".")):
+            path = os.path.join(head, name) + ("/" if is_folder else "")
+            yield Completion(cursor.written(path), "file", path)

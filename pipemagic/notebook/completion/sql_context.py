@@ -1,0 +1,221 @@
+"""The context of the cursor in SQL: the text typed before it, its query, its clause, and the names that can follow.
+
+The text before and the text after the cursor are tokenized separately, so that an open quote does not take in the rest
+of the statement.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+
+from pipemagic.explore.ddl import apply_ddl
+from pipemagic.explore.query import COMPOUND, Cursor, Group, Query, Source, nest, query_at
+from pipemagic.explore.schema import Relation
+from pipemagic.explore.sqlite_reference import KEYWORDS
+from pipemagic.explore.syntax_errors import unterminated
+from pipemagic.sql import Token, tokens, unquote
+
+_BLANK = ("space", "comment")
+_CLOSING = {'"': '"', "`": "`", "[": "]"}
+_CASE_OF_CELL = frozenset(["select", "from", "where", "insert", "update", "delete", "create", "join", "with"])
+_TABLE_NEXT = frozenset(["FROM", "JOIN", "INTO", "TABLE", "VIEW", "REFERENCES", "ANALYZE"])
+_OPERANDS = ("number", "string", "blob", "param", "quoted")
+_NOT_OPERANDS = KEYWORDS - {
+    "NULL", "END", "CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "ISNULL", "NOTNULL",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class CursorContext:
+    """The position of the cursor in a cell, and the text typed there.
+
+    ``tables`` are those of the database by their names in lower case, with the changes of earlier statements of the
+    cell; ``trigger`` is the table of the CREATE TRIGGER around the cursor or ''. ``lower`` is True if the cell has its
+    keywords in lower case. ``fragment`` is the text before the cursor that a completion replaces, with its opening
+    ``quote`` if it has one; ``closed`` if the closing quote is behind the cursor, ``calls`` if ``(`` is.
+    """
+
+    cursor: Cursor
+    tables: Mapping[str, Relation]
+    trigger: str
+    lower: bool
+    fragment: str = ""
+    closed: bool = False
+    calls: bool = False
+
+    @property
+    def quote(self) -> str:
+        """The opening quote before the cursor or ''."""
+        return self.fragment[:1] if self.fragment[:1] in _CLOSING else ""
+
+    @property
+    def typed(self) -> str:
+        """The fragment without quotes."""
+        if not self.quote:
+            return self.fragment
+        return self.fragment[1:] if self.quote == "[" else self.fragment[1:].replace(self.quote * 2, self.quote)
+
+    @cached_property
+    def query(self) -> Query:
+        """The innermost query around the cursor."""
+        return query_at(self.cursor, self.tables)
+
+    @property
+    def owner(self) -> Source | None:
+        """The table that is named before the dot before the cursor; None if it is unknown."""
+        if not self.group.is_name(self.at - 2):
+            return None
+        name = self.group.name(self.at - 2)
+        source = self.query.labelled(name)
+        if source is None and name.lower() == "excluded" and self.group.word(self.at - 3) != ".":
+            source = next(iter(self.query.nearest), None)
+        if source is None:  # a table that is not in FROM yet
+            name = self.trigger if name.lower() in ("new", "old") and self.trigger else name
+            table = self.tables.get(name.lower())
+            source = None if table is None else Source(table.name, table)
+        return source
+
+    @property
+    def group(self) -> Group:
+        """The parentheses that the cursor is in, or the statement."""
+        return self.cursor.group
+
+    @property
+    def at(self) -> int:
+        """The index in the group before which the cursor is."""
+        return self.cursor.at
+
+    @property
+    def previous(self) -> str:
+        """The word or sign before the cursor."""
+        return self.group.word(self.at - 1)
+
+    @property
+    def before_group(self) -> str:
+        """The word before the parentheses that the cursor is in; '' outside of any."""
+        parent = self.group.parent
+        return "" if parent is None else parent.word(self.group.index - 1)
+
+    @property
+    def clause(self) -> str:
+        """The keyword of the clause that the cursor is in; '' if there is none in its parentheses."""
+        group, places = self.group, range(self.at - 1, -1, -1)
+        found = next((word for at in places if (word := group.clause(at)) and group.word(at - 1) != "."), "")
+        return "" if found in COMPOUND else found
+
+    @property
+    def at_start(self) -> bool:
+        """True if a statement, or a query in parentheses, begins here."""
+        if self.at == 0:
+            return self.group.parent is None or self.before_group in ("", "AS", "IN", "EXISTS", "FROM", "JOIN", ",")
+        words = self.group.words()[: self.at]
+        return self.group.parent is None and words in (["EXPLAIN"], ["EXPLAIN", "QUERY", "PLAN"])
+
+    @property
+    def defines_table(self) -> bool:
+        """True in the parentheses of a CREATE TABLE."""
+        top = self.group.parent
+        if top is None or top.parent is not None or top.word(0) != "CREATE" or self.before_group in ("AS", ""):
+            return False
+        return "TABLE" in (top.word(1), top.word(2))
+
+    @property
+    def wants_table(self) -> bool:
+        """True if the name of a table comes next."""
+        previous, verb, word_before = self.previous, self.group.word(0) if self.at else "", self.group.word(self.at - 2)
+        if self.group.parent is not None and self.group.parent.word(0) == "PRAGMA" and self.before_group:
+            return True
+        if previous in _TABLE_NEXT:
+            return verb != "CREATE" or previous not in ("TABLE", "VIEW")
+        if previous == "UPDATE" or (word_before == "OR" and verb == "UPDATE"):
+            return word_before not in ("DO", "ON")
+        if (previous, verb) in (("ON", "CREATE"), ("EXISTS", "DROP")) or (previous == "REINDEX" and self.at == 1):
+            return True
+        return previous == "," and self.clause in ("FROM", "JOIN")
+
+    @property
+    def after_operand(self) -> bool:
+        """True if an operator or a clause comes next, since an operand is complete."""
+        item = self.group.items[self.at - 1] if self.at else None
+        if not isinstance(item, Token):
+            return item is not None
+        if item.kind == "word":
+            return self.group.word(self.at - 2) == "." or item.text.upper() not in _NOT_OPERANDS
+        is_all_columns = item.text == "*" and self.group.word(self.at - 2) in ("SELECT", ",", ".", "DISTINCT")
+        return item.kind in _OPERANDS or is_all_columns
+
+
+def context_at(text: str, at: int, tables: Iterable[Relation]) -> CursorContext | None:
+    """Return the context of the cursor at an offset, for a completion; None inside a string or a comment."""
+    ahead = list(tokens(text[:at]))
+    last = ahead[-1] if ahead else Token("space", "", 0)
+    if text[:at].endswith("/*") and last.text in ("*", "/*"):
+        return None  # the comment begins after the next character
+    if _is_inside(last):
+        return None
+    fragment = ""
+    if last.kind in ("word", "param") or unterminated(last) or (last.kind == "op" and last.text in (":", "@", "$")):
+        fragment = ahead.pop().text
+    behind, closing = text[at:], _CLOSING.get(fragment[:1], "")
+    rest = re.sub(rf"\A[\w$]*{re.escape(closing)}" if closing else r"\A[\w$]+", "", behind)
+    is_closed, calls = bool(closing) and behind.startswith(closing), rest.lstrip(" \t").startswith("(")
+    return replace(_context(text, ahead, rest, tables), fragment=fragment, closed=is_closed, calls=calls)
+
+
+def name_at(text: str, at: int, tables: Iterable[Relation]) -> tuple[CursorContext, Token | None] | None:
+    """Return the name or parameter that an offset is in or directly behind, and the context where it begins.
+
+    The token is None where there is no name. The result is None inside a string or a comment.
+    """
+    touched = [token for token in tokens(text) if token.start <= at <= token.end]
+    for token in touched:
+        inside = token.start < at and (at < token.end or token.text.startswith("--"))
+        if inside and token.kind in ("string", "blob", "comment"):
+            return None
+    found = next((token for token in touched if token.kind in ("word", "quoted", "param")), None)
+    start = at if found is None else found.start
+    return _context(text, list(tokens(text[:start])), text[start:], tables), found
+
+
+def _context(text: str, ahead: list[Token], rest: str, tables: Iterable[Relation]) -> CursorContext:
+    known = {table.name.lower(): table for table in tables}
+    ends = [token.start for token in ahead if token.kind == "semi"]
+    for start, end in pairwise([0, *(end + 1 for end in ends)]):
+        apply_ddl(text[start:end], known)
+    ahead = [token for token in ahead if token.kind not in _BLANK]
+    statement = [token for token in ahead if not ends or token.start > ends[-1]]
+    after = [token for token in _until_semicolon(rest) if token.kind not in _BLANK]
+    first = next((token.text for token in ahead if token.kind == "word" and token.text.lower() in _CASE_OF_CELL), "")
+    cursor = nest([*statement, *after], len(statement))
+    return CursorContext(cursor, known, _trigger(ahead), first.islower())
+
+
+def _until_semicolon(rest: str) -> list[Token]:
+    found: list[Token] = []
+    for token in tokens(rest):
+        if token.kind == "semi":
+            break
+        found.append(token)
+    return found
+
+
+def _is_inside(token: Token) -> bool:
+    """Return True if a cursor behind the token is in it or completes nothing: a number, an open string or comment."""
+    return token.kind == "number" or token.text.startswith("--") or unterminated(token) not in ("", "quoted name")
+
+
+def _trigger(ahead: list[Token]) -> str:
+    """Return the table of the CREATE TRIGGER that is not finished by the last of some tokens; '' if there is none."""
+    words = [token.text.upper() if token.kind in ("word", "semi") else "" for token in ahead]
+    start = next((at for at in range(len(words) - 1, -1, -1) if words[at] == "CREATE"), None)
+    if start is None or "TRIGGER" not in words[start + 1 : start + 3] or "ON" not in words[start:]:
+        return ""
+    if ("END", ";") in pairwise(words[start:]):
+        return ""
+    at = words.index("ON", start) + 1
+    at += 2 if at + 2 < len(ahead) and ahead[at + 1].text == "." else 0
+    return unquote(ahead[at].text) if at < len(ahead) else ""

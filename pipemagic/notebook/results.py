@@ -1,0 +1,136 @@
+"""The results of a cell: shown, stored in variables, written to files, or returned."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pipemagic.errors import SessionError
+from pipemagic.notebook.display import RowLimit, say, show
+from pipemagic.text import escape_controls, plural
+
+if TYPE_CHECKING:
+    from pipemagic.notebook.settings import PipeMagic
+    from pipemagic.notebook.sql_options import SqlOptions
+    from pipemagic.session import CellResult, Outcome
+
+
+class Results:
+    """Delivers the results of one cell according to its options and the settings.
+
+    Raise UnsupportedError if a package is not installed, and SessionError for a file that cannot be written. This is
+    checked when the object is made, before anything runs.
+    """
+
+    def __init__(
+        self, options: SqlOptions, settings: PipeMagic, variables: dict[str, Any], row_limit: RowLimit
+    ) -> None:
+        self.options, self.variables = options, variables
+        self.type = options.type or str(settings.type)
+        self.quiet = options.quiet or settings.quiet
+        self.files = {
+            form: file for form, file in (("csv", options.to_csv), ("parquet", options.to_parquet)) if file is not None
+        }
+        self._row_limit, self._rows = row_limit, int(settings.display_limit)
+        self._note = None if self.quiet else say
+        if self.type != "pandas" or self.files:
+            self._check()
+
+    def deliver(self, result: CellResult, seconds: float) -> Any:
+        """Show, store and write the results of a cell that ran in so many seconds; return the cell's value."""
+        out, returned = self.options.out, result.returned
+        stored = self._stored(result) if out else result.named
+        self._show(result, stored.values(), seconds)
+        if len(out) > 1:
+            result.check_tables(len(out))
+        if stored:
+            self._store(stored)
+        for form, file in self.files.items():
+            self._write(returned, form, file)
+        if len(out) == 1 and returned is None:
+            self.variables[out[0]] = None
+            if not self.quiet:
+                say(f"{out[0]} is None: no statement returned columns.")
+        return None if out or self.files or returned is None else self._table(returned, limited=True)
+
+    def deliver_failed(self, result: CellResult | None, seconds: float) -> None:
+        """Show the outcomes of a failed cell; store the named results that were not undone."""
+        if result is not None and result.total > 1:
+            self._show(result, result.tables, seconds)
+            self._store({name: outcome for name, outcome in result.named.items() if not outcome.undone})
+
+    def _check(self) -> None:
+        from pipemagic.frames import arrow_polars, files
+
+        if self.type != "pandas":
+            arrow_polars.check_type(self.type)
+        for form, file in self.files.items():
+            files.check_path(Path(os.path.expanduser(file)))
+            if form == "parquet":
+                arrow_polars.check_type("arrow")
+
+    def _stored(self, result: CellResult) -> dict[str, Outcome]:
+        """Return the outcomes to store, by variable name."""
+        out, tables = self.options.out, result.tables
+        if len(out) == 1:
+            tables = tables[-1:]
+        if len(out) != len(tables):
+            return result.named
+        return result.named | {name: one for name, one in zip(out, tables, strict=True) if name != "_"}
+
+    def _store(self, outcomes: dict[str, Outcome]) -> None:
+        for name, outcome in outcomes.items():
+            self.variables[name] = self._table(outcome) if outcome.has_columns else None
+            if not outcome.has_columns and not self.quiet:
+                say(f"{name} is None: its statement returned no columns.")
+
+    def _write(self, returned: Outcome | None, form: str, file: str) -> None:
+        if returned is None:
+            raise SessionError(f"no statement returned columns; {file} was not written")
+        count = returned.write(file, form, self._note)
+        if not self.quiet:
+            say(f"Wrote {plural(count, 'row')} to {escape_controls(file)}.")
+
+    def _show(self, result: CellResult, stored: Collection[Outcome], seconds: float) -> None:
+        """Show all but the value of the cell: lines, the outcomes of its statements, and earlier frames."""
+        if not self.quiet:
+            for note in result.notes:
+                say(note)
+            if result.total > 1 or result.returned is None or result.returned.more:
+                self._show_outcomes(result)
+            for outcome in result.tables:
+                if outcome is not result.returned and outcome not in stored:
+                    show(self._table(outcome, limited=True))
+            if result.open_line:
+                say(result.open_line)
+        if self.options.time:
+            _show_time(result, seconds)
+
+    def _show_outcomes(self, result: CellResult) -> None:
+        """Show a summary of several statements, or a line on a single one."""
+        from pipemagic.notebook.statement_summary import describe_outcome, summarize
+
+        outcome = result.outcomes[0] if result.outcomes else None
+        if result.total > 1:
+            show(summarize(result, timed=self.options.time))
+        elif outcome is not None and (outcome.more or outcome.statement.changes_rows or not result.open_line):
+            line = describe_outcome(outcome)
+            say(f"{line[:1].upper()}{line[1:]}.")
+
+    def _table(self, outcome: Outcome, *, limited: bool = False) -> Any:
+        """Return the rows of an outcome; with ``limited`` IPython shows at most ``display_limit`` of them."""
+        table = outcome.table(self.type, self._note)
+        if limited and self._rows and self.type != "arrow":
+            self._row_limit.apply(table, self._rows)
+        return table
+
+
+def _show_time(result: CellResult, seconds: float) -> None:
+    from pipemagic.notebook.statement_summary import milliseconds
+
+    durations = [outcome.result.query_duration_ms for outcome in result.outcomes]
+    known = [duration for duration in durations if duration is not None]
+    server = milliseconds(sum(known) if len(known) == len(durations) else None)
+    say(f"Time: {milliseconds(seconds * 1000)}, of which {server} on the server.")

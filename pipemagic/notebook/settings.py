@@ -1,0 +1,134 @@
+"""Settings of the magics, as traits: ``%config PipeMagic.quiet = True``.
+
+A trait that is set neither by ``%config`` nor in IPython's configuration has the value of the same key in the
+``[tool.pipemagic]`` table of the nearest pyproject.toml, searched from the folder of the notebook upward. That file is
+read when the first trait is used, not when the magics are loaded.
+"""
+
+from __future__ import annotations
+
+import difflib
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+import traitlets
+from traitlets import TraitError, TraitType
+from traitlets.config import Config, Configurable
+
+from pipemagic.errors import PipemagicError
+from pipemagic.notebook.display import warn
+
+_OTHER_KEYS = frozenset({"connections"})  # in the table of a project, beside settings
+
+
+class _ProjectDefault(TraitType):  # type: ignore[type-arg]
+    """A trait whose default is set by the project."""
+
+    def default(self, obj: Any = None) -> Any:
+        """Return the project's value, or the default of the trait."""
+        default = super().default(obj)
+        return obj.project.get(str(self.name), default) if isinstance(obj, PipeMagic) else default
+
+    def set(self, obj: Any, value: Any) -> None:
+        """Set the value, and record that the user set it."""
+        super().set(obj, value)
+        if isinstance(obj, PipeMagic):
+            obj.set_by_user.add(str(self.name))
+
+
+class Bool(_ProjectDefault, traitlets.Bool):  # type: ignore[type-arg]
+    """A boolean setting."""
+
+
+class Int(_ProjectDefault, traitlets.Int):  # type: ignore[type-arg]
+    """An integer setting; 0 means no limit."""
+
+
+class Unicode(_ProjectDefault, traitlets.Unicode):  # type: ignore[type-arg]
+    """A text setting."""
+
+
+class Enum(_ProjectDefault, traitlets.Enum):  # type: ignore[type-arg]
+    """A setting with a fixed set of values."""
+
+
+class PipeMagic(Configurable):
+    """The settings of the magics in one shell."""
+
+    quiet = Bool(False, help="print no lines and show only the returned frame").tag(config=True)
+    progress = Bool(True, help="show progress of work that takes longer than a second").tag(config=True)
+    read_ahead = Bool(
+        True, help="read the names of tables and columns in the background after connecting, for completion"
+    ).tag(config=True)
+    display_limit = Int(
+        0, min=0, help="maximum number of rows that a cell shows of a frame; 0 leaves this to pandas or polars"
+    ).tag(config=True)
+    notes = Bool(True, help="show a note below a cell on SQL that SQLite runs silently, such as x = NULL or 1 / 2").tag(
+        config=True
+    )
+    type = Enum(("pandas", "polars", "arrow"), "pandas", help="type of the table that a cell returns").tag(config=True)
+    connection = Unicode(
+        "", help="the profile, database or address to connect to if none is named and nothing is connected"
+    ).tag(config=True)
+    confirm = Bool(False, help="run an UPDATE or DELETE without WHERE even without --confirm").tag(config=True)
+
+    @classmethod
+    def of_shell(cls, shell: Configurable) -> Self:
+        """Return the settings of a shell; an invalid configuration is reported in one line and ignored."""
+        try:
+            return cls(parent=shell)
+        except TraitError as error:
+            warn(f"c.PipeMagic in IPython's configuration is ignored: {_one_line(error)}")
+            return cls(parent=shell, config=Config())
+
+    @cached_property
+    def set_by_user(self) -> set[str]:
+        """The names of the traits that were set by ``%config`` or in IPython's configuration."""
+        return set()
+
+    @property
+    def connection_of_project(self) -> bool:
+        """Whether the default connection is that of the project."""
+        return "connection" not in self.set_by_user and bool(self.connection)
+
+    @cached_property
+    def project(self) -> dict[str, Any]:
+        """The valid settings of the project; the others are reported once, in one line."""
+        from pipemagic.config import project_settings
+
+        try:
+            path, table = project_settings(Path.cwd())
+        except PipemagicError as error:
+            warn(f"The settings of the project are ignored: {_one_line(error)}")
+            return {}
+        problems = {key: self._problem(key, value) for key, value in table.items() if key not in _OTHER_KEYS}
+        if any(problems.values()):
+            warn(f"[tool.pipemagic] in {path.name}: {'; '.join(filter(None, problems.values()))}")
+        return {key.replace("-", "_"): table[key] for key, problem in problems.items() if not problem}
+
+    def _problem(self, key: str, value: Any) -> str:
+        """Return why the project cannot set a key to this value, "" if it can."""
+        from pipemagic.secret_scan import holds_secret
+
+        name, known = key.replace("-", "_"), self.trait_names(config=True)
+        if holds_secret(f"{key} = {value!r}"):
+            return f"{_printable(key)} contains a token or a password, which must not be in a shared file"
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            return f"unknown setting {_printable(key)}{f', did you mean {near[0]}?' if near else ''}"
+        try:
+            type(self)(**{name: value})
+        except TraitError as error:
+            return f"{key} is ignored, {_one_line(error)}"
+        return ""
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
+def _printable(key: str) -> str:
+    from pipemagic.secret_scan import mask
+
+    return key if key.replace("-", "").replace("_", "").isalnum() and len(key) < 40 else ascii(mask(key))

@@ -1,0 +1,287 @@
+"""The options of %%sql and %sql: definitions, help, checks, and conversion."""
+
+from __future__ import annotations
+
+import difflib
+import keyword
+import os
+import re
+from collections import ChainMap
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from IPython.core.error import UsageError
+
+from pipemagic import sql
+from pipemagic.notebook import arguments
+from pipemagic.notebook.arguments import Arguments, Option, at_least, names
+
+if TYPE_CHECKING:
+    from pipemagic.session.connection import RunOptions
+
+
+def _variable_names(text: str, name: str) -> tuple[str, ...]:
+    names = arguments.items(text, name)
+    for one in names:
+        if not one.isidentifier() or keyword.iskeyword(one):
+            raise UsageError(f"{one!r} is not a valid variable name")
+    twice = next((one for one in names if one != "_" and names.count(one) > 1), None)
+    if twice is not None:
+        raise UsageError(f"{name} names {twice} twice")
+    return tuple(names)
+
+
+def _seconds(text: str, name: str) -> float:
+    if not re.fullmatch(r"\d{1,6}(\.\d{1,6})?", text, re.ASCII) or not float(text):
+        raise UsageError(f"{name} must be a number of seconds, not {text!r}")
+    return float(text)
+
+
+PARAMETERS = (
+    Option(
+        "--params",
+        "read the values of :name and {name} from this dict, or from JSON: '{\"year\": 2013}'",
+        "NAME",
+        code=True,
+    ),
+    Option("--jinja", "render the text as a Jinja template first"),
+    Option("--with", "make these saved SELECTs available as tables: --with top,late", "NAME", type=names),
+    Option("--save", "save the cell's SELECT under this name, for --with", "NAME"),
+    Option("--no-execute", "with --save: save the SELECT without running it"),
+    Option("--file", "run the SQL in this file (UTF-8)", "PATH"),
+)
+
+RUNNING = (
+    Option("--on", "run on this connection; the current connection does not change", "NAME"),
+    Option("--explain", "show the query plan of each statement; run nothing"),
+    Option("--dry-run", "show the parameters, columns and effect of each statement; run nothing"),
+    Option("--confirm", "run an UPDATE or DELETE that has no WHERE"),
+    Option("--atomic", "apply all statements or none, in one round trip"),
+    Option("--clock", "show how many seconds an open transaction has left"),
+    Option("--timeout", "stop the cell after this many seconds, on the server as well", "SECONDS", type=_seconds),
+    Option("--close", "close the server-side connection after the cell"),
+)
+
+RESULTS = (
+    Option(
+        "--out",
+        "store the frame in this variable instead of showing it; a,b,c for several frames",
+        "NAME",
+        short="-o",
+        type=_variable_names,
+    ),
+    Option(
+        "--limit",
+        "fetch at most this many rows of each query, and report whether more exist",
+        "N",
+        type=at_least(0),
+    ),
+    Option("--type", "the type of the returned table", "TYPE", choices=("pandas", "polars", "arrow")),
+    Option("--to-csv", "write the last result to this CSV file instead of showing it", "FILE"),
+    Option(
+        "--to-parquet", "write the last result to this Parquet file instead of showing it (requires pyarrow)", "FILE"
+    ),
+    Option("--time", "show the time of each statement and of the cell"),
+    Option("--quiet", "print no lines and show only the returned frame", short="-q"),
+)
+
+OPTIONS = (*RUNNING, *PARAMETERS, *RESULTS)
+
+_FLAGS = tuple(option.flag for option in OPTIONS)
+_OF_A_RUN = {option.flag for option in (*RUNNING, *RESULTS)}
+_OF_A_REPORT = {"--explain", "--dry-run", "--on", "--out"}
+_SAVING = {"--save", "--no-execute"}
+
+_CONFLICTS: tuple[tuple[str, str, set[str]], ...] = (
+    ("--explain", "runs nothing", (_OF_A_RUN - _OF_A_REPORT) | _SAVING | {"--dry-run"}),
+    ("--dry-run", "runs nothing", (_OF_A_RUN - _OF_A_REPORT) | _SAVING),
+    ("--no-execute", "runs nothing", (_OF_A_RUN - {"--quiet"}) | {"--params"}),
+    ("--close", "leaves no transaction open", {"--clock"}),
+    ("--atomic", "leaves no transaction open", {"--clock"}),
+)
+"""A flag, its effect, and the flags that have no effect together with it."""
+
+_ASSIGNMENT = re.compile(r"\s*([^\W\d]\w*)\s*<<(?!<)")  # name << SELECT ...; no SQL statement starts like this
+
+_STATEMENT = re.compile(
+    r"(ALTER|ANALYZE|ATTACH|BEGIN|COMMIT|CREATE|DELETE|DETACH|DROP|END|EXPLAIN|INSERT|PRAGMA|REINDEX|RELEASE"
+    r"|REPLACE|ROLLBACK|SAVEPOINT|SELECT|UPDATE|VACUUM|VALUES|WITH)\Z",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class SqlOptions:
+    """The options of one cell: the fields are the long flags, see their help."""
+
+    on: str | None = None
+    explain: bool = False
+    dry_run: bool = False
+    confirm: bool = False
+    atomic: bool = False
+    clock: bool = False
+    timeout: float | None = None
+    close: bool = False
+    params: str | None = None
+    jinja: bool = False
+    with_: Sequence[str] = ()
+    save: str | None = None
+    no_execute: bool = False
+    file: str | None = None
+    out: tuple[str, ...] = ()
+    limit: int | None = None
+    type: str | None = None
+    to_csv: str | None = None
+    to_parquet: str | None = None
+    time: bool = False
+    quiet: bool = False
+
+    def run_options(self, progress: Callable[[int], None]) -> RunOptions:
+        """Return the options for the session; ``progress`` is called with the number of rows received."""
+        from pipemagic.session.connection import RunOptions
+
+        return RunOptions(
+            close=self.close,
+            atomic=self.atomic,
+            clock=self.clock,
+            tables=len(self.out) if len(self.out) > 1 else None,
+            limit=self.limit,
+            timeout=self.timeout,
+            progress=progress,
+        )
+
+
+@cache
+def sql_usage(cell: bool) -> str:
+    """Return the usage line of %%sql or %sql."""
+    head = "%%sql" if cell else "%sql"
+    return arguments.usage_of(head, (), OPTIONS) + " [NAME <<] " + ("[SQL]" if cell else "SQL")
+
+
+def starts_statement(word: str) -> bool:
+    """Return True if an SQL statement can start with the word."""
+    return _STATEMENT.match(word) is not None
+
+
+def parse(line: str, cell: str | None) -> tuple[SqlOptions, str]:
+    """Return the options of a magic and its SQL; the line of the magic is line 1 of a cell.
+
+    Raise UsageError for invalid options, options without effect, and missing SQL.
+    """
+    usage = sql_usage(cell is not None)
+    args, first = Arguments(), line.lstrip()
+    if first.startswith("-"):
+        args, first = arguments.leading(line, OPTIONS, usage)
+    if "--" in first:
+        _check_comments(first)
+    if cell is not None and re.fullmatch(r"\w[\w.-]*", first) and not starts_statement(first):
+        # other SQL magics take a connection there
+        raise UsageError(f"{first} is not SQL; to run on a connection of that name, write --on {first}\nusage: {usage}")
+    text = first if cell is None else f"{first}\n{cell}"
+    if match := _ASSIGNMENT.match(text):
+        if out := args.get("--out"):
+            raise UsageError(f"--out {','.join(out)} and {match[1]} << both name a variable\nusage: {usage}")
+        args.values["--out"] = _variable_names(match[1], "--out")
+        text = "\n" * match[0].count("\n") + text[match.end() :]
+    options = SqlOptions()
+    if given := {**args.values, **dict.fromkeys(args.switches, True)}:
+        _check_combinations(args)
+        fields = {flag.removeprefix("--").replace("-", "_"): value for flag, value in given.items()}
+        options = SqlOptions(**{"with_" if name == "with" else name: value for name, value in fields.items()})
+    if options.file is not None:
+        if text.strip():
+            raise UsageError(f"--file {options.file} and SQL in the cell cannot be combined\nusage: {usage}")
+        text = _read_file(options.file)
+    if "://" in text:
+        _refuse_addresses(text)
+    if not text.strip():
+        message = f"no SQL to run\nusage: {usage}" if options.file is None else f"{options.file} is empty"
+        raise UsageError(message)
+    return options, text
+
+
+def parameter_values(
+    options: SqlOptions, local_ns: Mapping[str, Any] | None, user_ns: dict[str, Any]
+) -> Mapping[str, Any]:
+    """Return the values of the cell's parameters: ``--params``, or the variables visible to the magic."""
+    in_function = local_ns is not None and local_ns is not user_ns
+    variables = ChainMap(dict(local_ns or {}), user_ns) if in_function else user_ns
+    name = options.params
+    if name is None:
+        return variables
+    if name.lstrip().startswith("{"):
+        return _from_json(name)
+    if name not in variables:
+        near = difflib.get_close_matches(name, [key for key in variables if not key.startswith("_")], n=1)
+        hint = f"did you mean {near[0]}?" if near else "to pass values directly, use JSON: --params '{\"name\": 1}'"
+        raise UsageError(f"--params: no variable {name}; {hint}")
+    values = variables[name]
+    if not isinstance(values, Mapping):
+        raise UsageError(f"--params: {name} must be a dict, not {type(values).__name__}")
+    return values
+
+
+# -- checks
+
+
+def _check_comments(first: str) -> None:
+    """Raise UsageError for an option after the SQL on the line of the magic."""
+    for token in sql.tokens(first):
+        flag = token.text.split("=")[0].split()[0] if token.kind == "comment" else ""
+        if flag in _FLAGS:
+            raise UsageError(f"{flag} after SQL is a comment; options go before the SQL")
+
+
+def _check_combinations(args: Arguments) -> None:
+    """Raise UsageError for options of which one would have no effect."""
+    given = [flag for flag in _FLAGS if flag in args.switches or flag in args.values]
+    if "--no-execute" in given and "--save" not in given:
+        raise UsageError("--no-execute requires --save NAME")
+    ignored = {"--params"} if "--jinja" in given else set()  # a template needs its values even if it is only saved
+    for flag, effect, useless in _CONFLICTS:
+        found = [other for other in given if other in useless - ignored]
+        if flag in given and found:
+            raise UsageError(f"{flag} {effect}; {', '.join(found)} would have no effect")
+    files = [os.path.realpath(os.path.expanduser(args[flag])) for flag in ("--to-csv", "--to-parquet") if flag in given]
+    if len(set(files)) < len(files):
+        raise UsageError("--to-csv and --to-parquet name the same file")
+
+
+def _refuse_addresses(text: str) -> None:
+    """Raise UsageError for an address outside strings and comments: later errors would show its password."""
+    texts = [token.text for token in sql.tokens(text)]
+    if any(texts[at : at + 3] == [":", "/", "/"] for at in range(len(texts))):
+        raise UsageError("the SQL contains an address\nwrite %pipedb connect ADDRESS first, without a password")
+
+
+# -- files and JSON
+
+
+def _read_file(path: str) -> str:
+    """Return the text of a UTF-8 file, with or without a byte order mark; raise UsageError if it cannot be read."""
+    file = Path(os.path.expanduser(path))
+    try:
+        return file.read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise UsageError(f"{path} is not UTF-8: byte {error.object[error.start]:#04x} in line {line}") from None
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise UsageError(f"{path} cannot be read: {why}") from None
+
+
+def _from_json(text: str) -> Mapping[str, Any]:
+    import json
+
+    def refuse(number: str) -> None:
+        raise UsageError(f"--params: {number} is not valid JSON")
+
+    try:
+        found: Mapping[str, Any] = json.loads(text, parse_constant=refuse)
+    except ValueError as error:
+        message = f"--params is not valid JSON: {error}; write '{{\"name\": value}}' in single quotes"
+        raise UsageError(message) from None
+    return found

@@ -1,0 +1,101 @@
+"""Text that people read: amounts with their units, tables, text from other sources made safe to display."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from unicodedata import combining, east_asian_width
+
+# C0 and C1 controls, line separators, marks that change the direction of text, and lone surrogates.
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
+_NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+_ADDRESS = re.compile(r"(?<=://)[^\s'\"<>]+")
+"""The part of an address after the scheme."""
+_USER = re.compile(r"\A(?:[^:]*:.*|[^/?#]*)@(?=[\w\[/])")
+"""User and password; the password may hold any character but blanks and quotes."""
+_PORT = re.compile(r"(?:\[[^]]*\]|[^:/?#@]*):\d{1,5}/(?:[^@]*/)?@[^@]*\Z")
+"""A host with a port, and a path with a segment that begins with @: it contains no password."""
+
+
+def plural(count: int, noun: str) -> str:
+    """Return ``1 row`` or ``336,776 rows``."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def format_size(count: int) -> str:
+    """Return a number of bytes with a decimal unit: ``512 B`` or ``1.2 MB``."""
+    amount, units = float(count), ["B", "kB", "MB", "GB", "TB"]
+    while amount >= 999.95 and len(units) > 1:  # would be rounded to 1000.0 of the smaller unit
+        amount, units = amount / 1000, units[1:]
+    return f"{count} B" if units[0] == "B" else f"{amount:.1f} {units[0]}"
+
+
+def format_duration(seconds: float) -> str:
+    """Return a length of time in whole seconds: ``45 s``, ``9 min 30 s``, ``2 h 5 min``."""
+    whole = int(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s" if whole % 60 else f"{whole // 60} min"
+    return f"{whole // 3600} h {whole % 3600 // 60} min" if whole % 3600 // 60 else f"{whole // 3600} h"
+
+
+def escape_controls(text: str, *, keep: str = "") -> str:
+    r"""Replace control characters and marks of text direction by escapes (``\n``, ``\u001b``), except for ``keep``.
+
+    The result is one line, unless ``keep`` contains a line break, and cannot change the state of a terminal.
+    """
+    return _CONTROL.sub(
+        lambda match: match[0] if match[0] in keep else _NAMED.get(match[0]) or f"\\u{ord(match[0]):04x}", text
+    )
+
+
+def mask_passwords(text: str) -> str:
+    """Return the text with ``***`` in place of the user and password of each address in it."""
+    return _ADDRESS.sub(_mask_user, text) if "@" in text else text
+
+
+def _mask_user(address: re.Match[str]) -> str:
+    return address[0] if _PORT.match(address[0]) else _USER.sub("***@", address[0], count=1)
+
+
+def shorten(text: str, width: int) -> str:
+    """Return text of at most ``width`` characters; a longer one ends with ``…``."""
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def display_width(text: str) -> int:
+    """Return the width of text in a terminal: two columns for East Asian letters and emoji, none for accents."""
+    return sum(0 if combining(char) else 2 if east_asian_width(char) in "WF" else 1 for char in text)
+
+
+def text_table(rows: Iterable[Sequence[str]], right: Sequence[bool] = ()) -> Iterator[str]:
+    """Yield the lines of a table, with control characters escaped and empty columns left out.
+
+    Columns are separated by two spaces; those with True in ``right`` are aligned to the right.
+    """
+    lines = [[escape_controls(cell) for cell in row] for row in rows]
+    widths = [max(map(display_width, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        columns = zip(line, widths, right or [False] * len(widths), strict=True)
+        yield "  ".join(_pad(cell, width, right=to_right) for cell, width, to_right in columns if width).rstrip()
+
+
+def _pad(cell: str, width: int, *, right: bool) -> str:
+    blanks = " " * (width - display_width(cell))
+    return blanks + cell if right else cell + blanks
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return a hint with the known name that is most similar to a wrong one; '' if none is similar."""
+    found = nearest(name, known)
+    return f"did you mean {found}?" if found else ""
+
+
+def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
+    """Return the known name that is most similar to a wrong one, ignoring case; '' if none is similar."""
+    by_lower = {one.lower(): one for one in known}
+    found = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=cutoff)
+    return by_lower[found[0]] if found else ""

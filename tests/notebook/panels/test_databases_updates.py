@@ -1,0 +1,220 @@
+"""The Databases panel follows changes elsewhere: writes of cells, and databases deleted by other sessions."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from panel_page import PanelPage
+from waiting import PATIENCE, until
+
+from pipemagic.notebook.panels import databases
+from pipemagic.session import Session
+
+
+@pytest.fixture
+def panel(page, session, monkeypatch) -> PanelPage:
+    """The panel, with a short delay after writes of cells, and the databases main and old."""
+    monkeypatch.setattr(databases, "INTERVAL", 0.01)
+    session.platform.create_database("old", "default")
+    panel = page("databases")
+    panel.wait_for("Details of old")
+    return panel
+
+
+@pytest.fixture
+def other_session(session):
+    """Another session on the same service, whose changes send no signal to this one."""
+    with Session(environ={}) as other:
+        other.connect()
+        yield other
+
+
+@pytest.fixture
+def outdated(panel, monkeypatch) -> list[str]:
+    """The databases whose tables must be read again."""
+    found: list[str] = []
+    monkeypatch.setattr(panel.panel.details.browser, "outdate", lambda: found.append(panel.panel.chosen))
+    return found
+
+
+def shown(panel: PanelPage) -> list[str]:
+    """Return a list to which all later texts of the panel are added."""
+    seen, update = [panel.words], panel.panel.update
+
+    def update_and_note() -> None:
+        update()
+        seen.append(panel.words)
+
+    panel.panel.update = update_and_note
+    return seen
+
+
+# -- after cells
+
+
+def test_sizes_are_those_after_the_last_cell(panel, session):
+    sizes = lambda: panel.panel.sizes.get("main", 0)  # noqa: E731
+    before = until(sizes)
+    # The embedded service returns the size of the file, after a checkpoint.
+    session.run("CREATE TABLE u (b); INSERT INTO u VALUES (zeroblob(6000000))")
+    until(lambda: sizes() >= before + 5_000_000)
+    until(lambda: " MB" in panel.rows("Databases")[0][1])
+    assert panel.alerts == []
+
+
+def test_sizes_are_read_at_the_end_of_a_transaction(panel, outdated, session):
+    panel.click("Details of main")
+    session.run("CREATE TABLE t (a)")
+    assert outdated.pop() == "main"
+    until(lambda: panel.panel._written is None)
+    session.run("BEGIN; INSERT INTO t VALUES (1)")
+    assert not panel.panel._written
+    assert outdated == []
+    session.run("COMMIT")
+    assert outdated == ["main"]
+
+
+def test_tables_of_another_database_are_not_read(panel, outdated, session):
+    panel.click("Details of old")
+    session.run("CREATE TABLE t (a)", on="main")
+    assert outdated == []
+    session.connect("old")
+    session.run("CREATE TABLE t (a)", on="old")
+    assert outdated == ["old"]
+
+
+def test_a_panel_that_is_closed_reads_nothing(panel, session, monkeypatch):
+    read = []
+    monkeypatch.setattr(panel.panel, "read_sizes", lambda: read.append(1))
+    monkeypatch.setattr(databases, "INTERVAL", PATIENCE)
+    session.run("CREATE TABLE t (a)")
+    timer = panel.panel._written
+    panel.panel.close()
+    timer.join(PATIENCE)  # it was cancelled
+    session.run("CREATE TABLE u (a)")
+    assert panel.panel._written is None
+    assert read == []
+
+
+def test_many_writes_are_followed_by_one_read(panel, session, monkeypatch):
+    monkeypatch.setattr(databases, "INTERVAL", PATIENCE)
+    session.run("CREATE TABLE t (a)")
+    timer = panel.panel._written
+    for _ in range(5):
+        session.run("INSERT INTO t VALUES (1)")
+        assert panel.panel._written is timer
+    read = []
+    monkeypatch.setattr(panel.panel, "read_sizes", lambda: read.append(panel.panel._written))
+    timer.function()
+    assert read == [None]  # a write during a read is followed by another read
+    timer.cancel()
+
+
+# -- deletions by another session
+
+
+def test_a_database_that_was_deleted_elsewhere_offers_nothing(panel, session, other_session):
+    session.connect("old")
+    panel.click("Details of old")
+    panel.click("New token ...")
+    panel.submit("Create token")
+    until(lambda: panel.secrets)
+    other_session.platform.delete_database("old")
+    panel.click("Refresh")
+    panel.wait("old was deleted elsewhere.")
+    until(lambda: panel.secrets == [])
+    assert panel.buttons_in(panel.panel.details) == ["Close details", "Close the connection old"]
+    panel.panel.details.facts.click("close", "old")
+    panel.wait("Closed old.")
+    assert panel.buttons_in(panel.panel.details) == ["Close details"]
+    panel.click("Close details")
+    assert "deleted elsewhere" not in panel.words
+    assert panel.alerts == []
+
+
+def test_a_failure_because_of_a_deletion_elsewhere_refreshes_the_list(panel, other_session):
+    panel.click("Details of old")
+    panel.click("Delete database ...")
+    other_session.platform.delete_database("old")
+    panel.type("Type old to delete", "old")
+    panel.submit("Delete database")
+    panel.wait("old was deleted elsewhere.")
+    assert "NOT_FOUND: " in panel.words
+    assert not panel.can("Details of old")
+
+
+def test_a_cell_deletes_a_database_and_creates_it_again(panel, session):
+    panel.click("Details of old")
+    session.platform.delete_database("old")
+    panel.wait("old was deleted elsewhere.")
+    session.platform.create_database("old", "default")
+    panel.wait_for("Delete database ...")
+    assert "deleted elsewhere" not in panel.words
+
+
+def test_a_created_database_that_was_deleted_elsewhere_offers_no_connection(panel, session, other_session, monkeypatch):
+    connect = panel.panel.created_connect
+    panel.type("Database name", "new")
+    panel.submit("Create database")
+    panel.wait_for("Details of new")
+    other_session.platform.delete_database("new")
+    panel.click("Refresh")
+    panel.wait("new was deleted elsewhere.")
+    assert connect not in panel.widgets
+    panel.click("Done")
+    listed, list_ = threading.Event(), session.platform.databases
+    monkeypatch.setattr(session.platform, "databases", lambda: listed.wait(PATIENCE) and list_())
+    panel.type("Database name", "new")
+    panel.submit("Create database")
+    until(lambda: connect in panel.widgets)
+    assert "deleted elsewhere" not in panel.words  # although it is not listed yet
+    listed.set()
+    panel.wait_for("Connect to new")
+
+
+def test_a_database_that_this_panel_deletes_is_not_shown_as_deleted_elsewhere(panel, session, monkeypatch):
+    delete = session.platform.delete_database
+
+    def delete_slowly(name: str) -> None:
+        delete(name)
+        until(lambda: not panel.can("Details of old"))  # the list is read before this work ends
+
+    monkeypatch.setattr(session.platform, "delete_database", delete_slowly)
+    panel.click("Details of old")
+    panel.click("Delete database ...")
+    seen = shown(panel)
+    panel.type("Type old to delete", "old")
+    panel.submit("Delete database")
+    panel.wait("Deleted database old.")
+    assert panel.panel.chosen == ""
+    assert not any("deleted elsewhere" in words for words in seen)
+
+
+def test_after_a_refused_deletion_the_form_is_still_there(panel, session, monkeypatch):
+    def refuse(_name: str) -> None:
+        raise PermissionError("not now")
+
+    monkeypatch.setattr(session.platform, "delete_database", refuse)
+    panel.click("Details of old")
+    panel.click("Delete database ...")
+    panel.type("Type old to delete", "old")
+    panel.submit("Delete database")
+    panel.wait("not now")
+    assert panel.field("Type old to delete").value == "old"
+
+
+def test_sizes_and_details_are_read_again_when_the_panel_is_on_a_page_again(panel, monkeypatch):
+    panel.click("Details of main")
+    followed: list[bool] = []
+    monkeypatch.setattr(panel.panel.details.browser, "follow", followed.append)
+    read: list[int] = []
+    monkeypatch.setattr(panel.panel, "read_sizes", lambda: read.append(1))
+    panel.panel.events.receive({"shown": "1"})
+    panel.panel.events.receive({"hidden": "1"})
+    assert followed[-1] is False
+    assert read == []
+    panel.panel.events.receive({"shown": "2"})
+    assert followed[-1] is True
+    assert read == [1]
+    assert panel.panel.details in panel.widgets

@@ -1,0 +1,257 @@
+"""The Session panel while limits expire, on the embedded service and on sqld, one of which is paused.
+
+The scenarios run concurrently, since they mostly wait. sqld ends transactions differently.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from contextlib import contextmanager
+from functools import partial
+
+import pytest
+from long_waits import side_by_side
+from magic_shell import make_database
+from panel_page import PanelPage
+from sqld_server import Sqld
+from waiting import Stopwatch, until
+
+from pipemagic.errors import TransactionLost
+from pipemagic.notebook.panels.organization_state import state_of
+from pipemagic.notebook.panels.session import SessionPanel
+from pipemagic.session import Session
+
+LATE = "This server may roll the transaction back only when another connection needs to write"
+TIMED_OUT = "Transaction timed out and was rolled back."
+WHY = "The server rolled the transaction back: it must be committed within 5 s and was open for longer"
+REFUSING = "No cell runs on this connection until the transaction is run again or discarded."
+
+
+class Servers:
+    """Sessions with their panels: on a service and a sqld for all, or on a sqld that is paused."""
+
+    def __init__(self, service, shared, binary, new_folder):
+        self.service, self.shared, self.binary, self.new_folder = service, shared, binary, new_folder
+        self.sessions, self.own = [], []
+        self._making = threading.Lock()
+
+    def embedded_panel(self, name):
+        """Return a page and its session: with one connection to a database of our service, `main`."""
+        with self._making:  # it makes a group, if there is none
+            url, token = make_database(self.service, f"panel {name}")
+        return self._panel(url, token, "main", version="pipemagic ")
+
+    def panel(self, server=None):
+        """Return a page and its session: with two connections to one database, `theirs` and `ours`."""
+        if isinstance(self.shared, pytest.skip.Exception):
+            raise self.shared
+        database = (server or self.shared).database()
+        return self._panel(database.url, database.token, "theirs", "ours", version="sqld ")
+
+    def _panel(self, url, token, *names, version):
+        session = Session(environ={})
+        self.sessions.append(session)
+        for name in names:
+            session.connect(url, name=name, token=token)
+        session.run("CREATE TABLE t (a)")
+        panel = SessionPanel(state_of(session))
+        panel.mount()
+        page = PanelPage(panel)
+        page.wait(version)
+        page.wait("healthy, round trip")
+        return page, session
+
+    @contextmanager
+    def one_to_pause(self):
+        """Yield a page and its session on a sqld of their own, and functions that pause and resume that server."""
+        if isinstance(self.binary, pytest.skip.Exception):
+            raise self.binary
+        server = Sqld(self.binary, self.new_folder())
+        self.own.append(server)
+        send = partial(os.kill, server.process.pid)
+        try:
+            yield *self.panel(server), partial(send, signal.SIGSTOP), partial(send, signal.SIGCONT)
+        finally:
+            send(signal.SIGCONT)
+
+
+def late(page, session):
+    """Begin a transaction, and wait until its time limit has passed in the panel."""
+    session.run("BEGIN; INSERT INTO t VALUES (1)")
+    page.wait("Transaction open, 1 statement so far.")
+    page.wait(LATE)
+
+
+def a_late_transaction_without_another_writer_can_be_committed(servers):
+    page, session = servers.panel()
+    late(page, session)
+    card = page.panel.card("ours")
+    end = card.transaction_left.until
+    assert TIMED_OUT not in page.words
+    page.panel.changed()
+    assert card.transaction_left.until == end  # without a request
+    card.commit.click()
+    page.wait("Committed 1 statement.")
+    until(lambda: card.transaction_left.until == 0.0)
+    assert session.run("SELECT a FROM t", on="theirs")["a"].tolist() == [1]
+
+
+def a_late_transaction_that_another_one_ended(servers):
+    page, session = servers.panel()
+    late(page, session)
+    session.run("INSERT INTO t VALUES (2)", on="theirs")
+    page.click("Commit ours")
+    page.wait(f"{WHY}. Its statements can be run again until the next cell.")
+    until(lambda: any(one.startswith("TRANSACTION_LOST: ") for one in page.alerts))
+    page.click("Run again on ours")
+    page.wait("Committed; 1 row affected.")
+    assert session.run("SELECT a FROM t")["a"].tolist() == [2, 1]
+
+
+def idle_time_that_is_over_ends_a_transaction_here_too(servers):
+    page, session = servers.panel()
+    session.run("BEGIN; INSERT INTO t VALUES (1)")
+    page.wait(TIMED_OUT)
+    page.wait("the connection was idle for more than 10 s and was closed")
+    assert not page.can("Commit ours")
+    with pytest.raises(TransactionLost):
+        session.run("INSERT INTO t VALUES (2)")
+    until(lambda: page.panel.card("ours").left.texts == ["INSERT INTO t VALUES (2)"])
+    assert session.run("SELECT a FROM t", on="theirs")["a"].tolist() == []
+
+
+def a_transaction_whose_time_is_over(servers):
+    """A lost transaction is run again at once, before any request detects the loss."""
+    page, session = servers.embedded_panel("over")
+    session.run("BEGIN; INSERT INTO t VALUES (1)")
+    page.wait(TIMED_OUT)
+    page.wait(f"{WHY}. {REFUSING}")
+    card = page.panel.card("main")
+    assert "transaction open" not in page.words.lower()
+    assert page.text.endswith("transaction timed out and was rolled back  current")
+    assert card.transaction_left.until == 0.0
+    assert card.commit.layout.display == "none"
+    assert card.roll_back.description == "Discard"
+    assert card.undone.texts == ["BEGIN", "INSERT INTO t VALUES (1)"]
+    card.run_again.click()
+    page.wait("Committed; 1 row affected.")
+    assert page.panel.status.line == "%pipedb retry --on main"
+    assert session.run("SELECT a FROM t")["a"].tolist() == [1]
+    page.wait("No transaction.")
+    assert not page.can("Run again on main")
+
+
+def a_transaction_that_a_cell_met_after_its_time(servers):
+    page, session = servers.embedded_panel("lost")
+    session.run("BEGIN; INSERT INTO t VALUES (1)")
+    page.wait(TIMED_OUT)
+    with pytest.raises(TransactionLost):
+        session.run("INSERT INTO t VALUES (2)")
+    card = page.panel.card("main")
+    until(lambda: card.left.texts == ["INSERT INTO t VALUES (2)"])
+    assert {"Rolled back", "Not run, and not part of a rerun"} <= set(page.words.split("\n"))
+    assert not page.can("Commit main")
+    page.wait_for("Run again on main")
+    page.click("Discard main")
+    page.wait("Lost transaction discarded.")
+    assert page.panel.status.line == "%pipedb rollback --on main"
+    assert session.run("SELECT a FROM t")["a"].tolist() == []
+
+
+def a_server_that_is_paused_is_told_of_and_heard_again(servers):
+    with servers.one_to_pause() as (page, _, pause, go_on):
+        card = page.panel.card("ours")
+        pause()
+        page.panel.refresh.click()
+        page.wait("Server: no response within 3 s.")
+        page.wait_for("Use theirs")
+        go_on()
+        until(lambda: not card.trouble.value)  # requested again automatically
+        page.wait("healthy, round trip")
+
+
+def a_health_that_is_being_read_is_aborted_with_the_last_panel(servers):
+    with servers.one_to_pause() as (page, session, pause, go_on):
+        health = page.panel.health
+        pause()
+        page.panel.refresh.click()
+        until(lambda: len(health._asked) == 2)
+        watch = Stopwatch()
+        page.panel.unmount()
+        until(lambda: not health._asked)
+        assert watch.stop() < 2.0
+        go_on()
+        page.panel.mount()  # and read again
+        until(
+            lambda: all(health.of(one).seconds and not health.of(one).reading for one in session.connections.values())
+        )
+
+
+def a_cell_that_waits_for_a_paused_server(servers):
+    """The panel detects without a click that the cell takes long, and sends a request beside it."""
+    with servers.one_to_pause() as (page, session, pause, go_on):
+        card = page.panel.card("ours")
+        pause()
+        cell = threading.Thread(target=session.run, args=["INSERT INTO t VALUES (2)"])
+        cell.start()
+        page.wait("A request has been running since ")
+        page.wait("Server: no response within 3 s.")
+        page.click("Use theirs")
+        page.wait("Using theirs.")
+        go_on()
+        cell.join()
+        until(lambda: not card.trouble.value)
+        assert session.run("SELECT a FROM t")["a"].tolist() == [2]
+
+
+def reading_the_health_does_not_touch_the_transaction(servers):
+    page, session = servers.panel()
+    session.run("BEGIN; INSERT INTO t VALUES (1)")
+    stream = session.connection().stream
+    sent, requests = stream.sent_for(), session.wire.newest(1)
+    health, connection = page.panel.health, session.connection()
+    before = health.of(connection).at
+    page.panel.refresh.click()
+    until(lambda: health.of(connection).at > before and not health.of(connection).reading)
+    assert stream.sent_for() > sent  # nothing was sent on it
+    assert session.wire.newest(1) == requests
+    assert session.connection().commit() == 1
+
+
+@pytest.fixture(scope="module")
+def outcome(request, service, tmp_path_factory, closing):
+    try:
+        sqld, binary = request.getfixturevalue("sqld"), request.getfixturevalue("sqld_binary")
+    except pytest.skip.Exception as reason:  # the scenarios on the embedded service run without it
+        sqld = binary = reason
+    servers = Servers(service, sqld, binary, lambda: tmp_path_factory.mktemp("sqld-to-pause"))
+    with pytest.MonkeyPatch.context() as patch:
+        # Seconds after which a server is queried again; the default is 5.
+        patch.setattr("pipemagic.notebook.panels.server_health.RETRY", 0.5)
+        with side_by_side(request, test_side_by_side, servers) as outcome:
+            yield outcome
+        closing()
+    for session in servers.sessions:
+        session.shut_down()
+    for server in servers.own:
+        server.close()
+
+
+SCENARIOS = [
+    a_late_transaction_without_another_writer_can_be_committed,
+    a_late_transaction_that_another_one_ended,
+    idle_time_that_is_over_ends_a_transaction_here_too,
+    a_transaction_whose_time_is_over,
+    a_transaction_that_a_cell_met_after_its_time,
+    a_server_that_is_paused_is_told_of_and_heard_again,
+    a_health_that_is_being_read_is_aborted_with_the_last_panel,
+    a_cell_that_waits_for_a_paused_server,
+    reading_the_health_does_not_touch_the_transaction,
+]
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
+def test_side_by_side(outcome, scenario):
+    outcome(scenario)

@@ -1,0 +1,82 @@
+"""Options of %%sql without effect are refused before anything runs."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+from IPython.core.error import UsageError
+from magic_shell import make_database
+
+from pipemagic.notebook.sql_options import OPTIONS
+
+OF_A_RUN = [
+    "--confirm", "--atomic", "--clock", "--timeout 5", "--close", "--limit 3", "--type polars", "--to-csv x.csv",
+    "--to-parquet x.parquet", "--time",
+]  # fmt: skip
+
+REFUSED = [
+    *[(f"{ask} {flag}", f"{ask} runs nothing") for ask in ("--explain", "--dry-run") for flag in (*OF_A_RUN, "-q")],
+    *[(f"--save s --no-execute {flag}", "--no-execute runs nothing") for flag in (*OF_A_RUN, "--on db", "-o x")],
+    ("--save s --no-execute --params '{}'", "--params would have no effect"),
+    ("--explain --save s", "--explain runs nothing; --save would"),
+    ("--explain --dry-run", "--explain runs nothing; --dry-run would have no effect"),
+    ("--no-execute", "--no-execute requires --save NAME"),
+    ("--close --clock", "--close leaves no transaction open; --clock would have no effect"),
+    ("--atomic --clock", "--atomic leaves no transaction open"),
+    ("--to-csv x --to-parquet ./x", "name the same file"),
+    ("--limit 2 --limit 3", "--limit can be used only once"),
+    ("-o a --out b", "--out can be used only once"),
+    ("--with ''", "--with requires at least one name"),
+    ("--with a,,b", "the list has an empty item; write --with a,b"),
+]
+
+
+def test_an_option_without_effect_is_refused(shell):
+    for given, message in REFUSED:
+        failed = shell.fails(f"%sql {given} SELECT 1")
+        assert isinstance(failed.error, UsageError), given
+        assert message in failed.err
+
+
+def test_an_option_after_the_sql_is_refused(shell):
+    for line in ("%sql SELECT 1 --limit 2", "%sql SELECT 1 --explain", "%%sql SELECT 1 --on=x\n+ 1"):
+        failed = shell.fails(line)
+        assert isinstance(failed.error, UsageError)
+        assert "options go before the SQL" in failed.err
+
+
+def test_comments_and_strings_are_not_options(db):
+    assert db("%sql SELECT '--limit 1' AS a -- limit 2").value["a"].tolist() == ["--limit 1"]
+    assert db("%%sql\nSELECT 1 AS a --limit 2").value["a"].tolist() == [1]
+    assert db("%sql SELECT 1 AS a --limited").value["a"].tolist() == [1]
+
+
+def test_two_results_cannot_be_stored_in_one_variable(db):
+    db("a = 'as before'")
+    failed = db.fails("%%sql -o a\n-- name: a\nCREATE TABLE t (x);\nSELECT 2")
+    assert "--out a and `-- name: a` name the same variable" in failed.err
+    assert db.names["a"] == "as before"
+    assert db("%sql SELECT count(*) AS n FROM sqlite_master").value["n"].tolist() == [0]
+
+
+def test_every_other_pair_of_options_runs(shell, service, monkeypatch, tmp_path):
+    url, token = make_database(service, "pairs")
+    monkeypatch.setenv("DB_TOKEN", token)
+    shell(f"%pipedb connect {url} --as db --token-env DB_TOKEN")
+    shell("%%sql --save late --no-execute\nSELECT 1 AS a")
+    shell("row = {'n': 1}")
+    (tmp_path / "q.sql").write_text("SELECT 1 AS a")
+    values = {
+        "--params": "row", "--with": "late", "--save": "other", "--file": f"{tmp_path}/q.sql", "--on": "db",
+        "--timeout": "5", "--out": "kept", "--limit": "3", "--type": "arrow", "--to-csv": f"{tmp_path}/x.csv",
+        "--to-parquet": f"{tmp_path}/x.parquet",
+    }  # fmt: skip
+    given = [f"{option.flag} {values[option.flag]}" if option.value else option.flag for option in OPTIONS]
+    for one, other in combinations(given, 2):
+        text = "" if "--file" in one + other else "SELECT a FROM late" if "--with" in one + other else "SELECT 1 AS a"
+        done = shell.run(f"%sql {one} {other} {text}")
+        if isinstance(done.error, UsageError):
+            assert "no effect" in done.err or "cannot be combined" in done.err or "requires" in done.err, done.err
+        else:
+            expected = "--with" in one + other and "--file" in one + other  # the file does not read from the snippet
+            assert (done.error is None) is not expected, (one, other, done.out)

@@ -1,0 +1,28 @@
+"""Every path in CONTRIBUTING's map exists."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+ROW = re.compile(r"^\| (?P<subject>[^|]+) \| (?P<edit>[^|]+) \| (?P<test>[^|]+) \|$", re.MULTILINE)
+PATH = re.compile(r"`([\w./-]+[/.][\w./-]*)`")
+
+
+def map_paths() -> list[str]:
+    """Return the paths of CONTRIBUTING's map, relative to the root of the repository."""
+    text = (ROOT / "CONTRIBUTING.md").read_text("utf-8").partition("## Map")[2].partition("\n## ")[0]
+    paths = []
+    for row in ROW.finditer(text):
+        for column, folder in (("edit", "pipemagic"), ("test", "tests")):
+            for path in PATH.findall(row[column]):
+                from_root = path.split("/")[0] in ("docs", "benchmarks", "labextension", "tests")
+                paths.append(path if from_root else f"{folder}/{path}")
+    return paths
+
+
+def test_every_path_of_the_map_exists():
+    paths = map_paths()
+    assert len(paths) > 100
+    assert [path for path in paths if not (ROOT / path).exists()] == []
