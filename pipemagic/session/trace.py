@@ -164,17 +164,17 @@ class Trace:
         *,
         stable: bool = False,
     ) -> None:
-        self.exchanges = [request for request in kept if cell is not None and request.origin is cell]
+        self.requests = [request for request in kept if cell is not None and request.origin is cell]
         self.stable = stable
         self._kept, self._cell, self._redact = kept, cell, redact
 
     def __len__(self) -> int:
-        return len(self.exchanges)
+        return len(self.requests)
 
     @cached_property
     def batons(self) -> dict[str, str]:
         """The names of the batons, in order of appearance: B1, B2."""
-        bodies = (body for request in self.exchanges for body in (request.sent, request.received))
+        bodies = (body for request in self.requests for body in (request.sent, request.received))
         found = dict.fromkeys(filter(None, map(baton_of, bodies)))
         return {
             baton: f"B{number}" if self.stable else f"B{number} (…{baton[-6:]})"
@@ -184,7 +184,7 @@ class Trace:
     @cached_property
     def timelines(self) -> list[StreamTimeline]:
         """The streams that the cell used, from their start if it is still known."""
-        numbers = {id(request): number for number, request in enumerate(self.exchanges, 1)}
+        numbers = {id(request): number for number, request in enumerate(self.requests, 1)}
         events = [
             TraceEvent(one, baton_of(one.sent), baton_of(one.received), numbers.get(id(one))) for one in self._kept
         ]
@@ -194,7 +194,7 @@ class Trace:
     @cached_property
     def timing(self) -> Timing:
         """The time of the whole cell by network, server and client; the rest is the client's."""
-        timings = [request.timing for request in self.exchanges]
+        timings = [request.timing for request in self.requests]
         network, server = sum(one.network for one in timings), sum(one.server for one in timings)
         cell = (self._cell and self._cell.seconds) or 0.0
         return Timing(max(cell - network - server, sum(one.client for one in timings)), network, server)
@@ -205,7 +205,7 @@ class Trace:
 
     def headline(self, number: int) -> str:
         """Return a line on a request and its outcome."""
-        request = self.exchanges[number - 1]
+        request = self.requests[number - 1]
         status = f"HTTP {request.status}" if request.status is not None else "no response"
         again = f", sent {request.attempts} times" if request.attempts > 1 else ""
         line = f"{number}. {request.connection}: {request.method} {redact(request.path)} → {status}{again}"
@@ -213,14 +213,14 @@ class Trace:
 
     def summary(self) -> str:
         """Return a line on the whole cell."""
-        if not self.exchanges:
+        if not self.requests:
             return "No cell has sent a request yet."
-        line = plural(len(self.exchanges), "request")
-        return f"{line}." if self.stable else f"{line}, {_sizes(self.exchanges)}; {self.timing}."
+        line = plural(len(self.requests), "request")
+        return f"{line}." if self.stable else f"{line}, {_sizes(self.requests)}; {self.timing}."
 
     def __str__(self) -> str:
         lines = [self.summary()]
-        for number, request in enumerate(self.exchanges, 1):
+        for number, request in enumerate(self.requests, 1):
             lines += ["", self.headline(number)]
             lines += self._body_lines("→", request.sent, request.sent_size)
             lines += self._body_lines("←", request.received, request.received_size)
@@ -239,9 +239,9 @@ class Trace:
                 self.headline(number), self.body(request.sent), request.sent_size,
                 self.body(request.received), request.received_size, request.error,
             )
-            for number, request in enumerate(self.exchanges, 1)
+            for number, request in enumerate(self.requests, 1)
         ]  # fmt: skip
-        timing = self.timing if self.exchanges and not self.stable else None
+        timing = self.timing if self.requests and not self.stable else None
         page = trace_html.page(self.summary(), timing, sections, self.timelines, stable=self.stable)
         return {"text/plain": str(self), "text/html": page}
 

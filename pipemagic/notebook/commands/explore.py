@@ -17,7 +17,7 @@ from pipemagic import sql
 from pipemagic.errors import CheckError, UnknownName
 from pipemagic.notebook.arguments import Option, Positional, at_least, names
 from pipemagic.notebook.commands.base import ON, Context, Group
-from pipemagic.notebook.display import say
+from pipemagic.notebook.display import say, show
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -224,11 +224,9 @@ def _rules(context: Context) -> list[Rule]:
 
 
 def _show_failures(error: CheckError) -> None:
-    from IPython.display import display
-
     for failure in error.failures:
         say(f"{failure}{'' if failure.count == len(failure.frame) else f'; the first {len(failure.frame)}'}")
-        display(failure.frame)  # type: ignore[no-untyped-call]
+        show(failure.frame)
 
 
 @GROUP.command(
