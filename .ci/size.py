@@ -15,13 +15,14 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 LIMITS = {
     "pipemagic/service": (8950, 83),
-    "pipemagic/cli": (1420, 11),
+    "pipemagic/cli": (1465, 12),
     "pipemagic/launcher.py": (230, 1),
     "client and session": (8905, 76),
     "frames and loading": (2255, 16),
-    "pipemagic/notebook": (6990, 50),
+    "pipemagic/notebook": (7135, 51),
     "pipemagic/notebook/panels": (3515, 18),
     "pipemagic/explore": (3740, 32),
+    "exercises": (1320, 14),
 }
 """The maximum code lines and modules of a part: a folder, a file, or one of `GROUPS`."""
 
@@ -33,6 +34,7 @@ GROUPS = {
         "client", "http", "management_api", "session", "hrana", "sql", "errors.py", "config.py", "secret_scan.py",
     ],
     "frames and loading": ["frames", LOADING],
+    "exercises": ["exercises", "notebook/exercises.py", "cli/exercises.py"],
 }  # fmt: skip
 """Folders and files of the package that are counted together; `LOADING` is counted only in its own group."""
 

@@ -21,6 +21,7 @@ INTERRUPTED = 130  # the exit code that shells use for SIGINT
 MODULES = {
     "auth": "auth", "org": "organizations", "plan": "organizations", "group": "groups", "db": "databases",
     "serve": "serving", "stop": "serving", "doctor": "doctor", "tour": "quickstart", "lab": "quickstart",
+    "exercises": "exercises",
 }  # fmt: skip
 """The module of each command."""
 

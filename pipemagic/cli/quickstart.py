@@ -113,11 +113,11 @@ def writable_copy(folder: Path) -> Path:
     return folder / NAME
 
 
-def check_installed(*modules: str) -> None:
+def check_installed(*modules: str, purpose: str = "the quick start") -> None:
     """Raise `UnsupportedError` for missing modules; select the kernel of this environment."""
     if missing := [module for module in modules if find_spec(module) is None]:
         raise UnsupportedError(
-            f"the quick start needs {', '.join(missing)}, which is not installed",
+            f"{purpose} needs {', '.join(missing)}, which is not installed",
             hint='pip install "pipemagic[lab]", or in a checkout: pip install ".[lab]"', code="LAB_MISSING",
         )  # fmt: skip
     os.environ["JUPYTER_PREFER_ENV_PATH"] = "1"  # not a kernel of the same name that is installed elsewhere

@@ -16,6 +16,7 @@ from IPython.core.formatters import DisplayFormatter
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import (
     Magics,
+    cell_magic,
     line_cell_magic,
     line_magic,
     magics_class,
@@ -149,6 +150,48 @@ class PipeMagics(Magics):
         self.session.wire.begin()
         with short_traceback():
             return run(line, Context(self.session, self.user_ns, self.settings))
+
+    @no_var_expand
+    @line_cell_magic
+    def check(self, line: str, cell: str | None = None) -> Any:
+        """Check the answer to an exercise: its points, what is wrong, and the next hint.
+
+        SQL, which runs in a transaction that is rolled back::
+
+            %%check late_flights
+            SELECT carrier, count(*) AS late FROM flights WHERE dep_delay > 60 GROUP BY carrier
+
+        The state of the database, a DataFrame, or a summary of all exercises checked so far::
+
+            %check archive_table
+            %check late_flights frame
+            %check
+        """
+        from pipemagic.notebook import exercises
+
+        with short_traceback():
+            return exercises.check(self, line, cell)
+
+    @no_var_expand
+    @cell_magic
+    def exercise(self, line: str, cell: str) -> Any:
+        """Define an exercise, which students solve with %%check, and write its file.
+
+        The header is SQL comments, the reference SQL is below it::
+
+            %%exercise late_flights
+            -- task: How many flights of each airline left more than an hour late?
+            -- points: 2
+            -- hint: dep_delay contains minutes.
+            SELECT carrier, count(*) AS late FROM flights WHERE dep_delay > 60 GROUP BY carrier
+
+        All keys: task, points, hint, requires, forbids, columns, names, feedback, tolerance, state, hidden, solution,
+        variable. `pipemagic exercises release` makes the students' notebook.
+        """
+        from pipemagic.notebook import exercises
+
+        with short_traceback():
+            return exercises.define(self, line, cell)
 
     @no_var_expand
     def sqlcmd(self, line: str) -> None:

@@ -71,6 +71,9 @@ class PipeMagic(Configurable):
     connection = Unicode(
         "", help="the profile, database or address to connect to if none is named and nothing is connected"
     ).tag(config=True)
+    exercises = Unicode("exercises", help="folder of the files that %%exercise writes and %check reads").tag(
+        config=True
+    )
     confirm = Bool(False, help="run an UPDATE or DELETE without WHERE even without --confirm").tag(config=True)
 
     @classmethod

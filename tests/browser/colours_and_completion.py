@@ -1,4 +1,4 @@
-"""SQL colours and Tab in %%sql cells, in JupyterLab and in Notebook 7.
+"""SQL colours and Tab in %%sql and %%check cells, in JupyterLab and in Notebook 7.
 
 Arguments: the path of chromium, a folder to work in. Leaves ``lab.png``, ``tab.png`` and ``notebook.png`` there.
 """
@@ -17,6 +17,7 @@ CELLS = [
     "SELECT origin FROM flight WHERE origin <> 'JFK'",
     "total = 1\nlen('id')",
     "%%sqlite\nSELECT 1",
+    "%%check late_flights --on main\nSELECT origin FROM flight",
 ]  # fmt: skip
 
 
@@ -39,11 +40,12 @@ def main(chromium: str, folder: Path) -> None:
 
 def look_at_colours(notebook: Notebook, page: Page) -> None:
     text = [notebook.cells.nth(number).locator(".cm-content") for number in range(len(CELLS))]
-    for number, language in enumerate(["python", "sql", "python", "python"]):
+    for number, language in enumerate(["python", "sql", "python", "python", "sql"]):
         expect(text[number]).to_have_attribute("data-language", language)
-    magic = notebook.cells.nth(1).locator(".pipemagic-sql-magic")
-    expect(magic).to_have_count(1)
-    expect(magic).to_have_text("%%sql --quiet -o flights")
+    for number, line in {1: "%%sql --quiet -o flights", 4: "%%check late_flights --on main"}.items():
+        magic = notebook.cells.nth(number).locator(".pipemagic-sql-magic")
+        expect(magic).to_have_count(1)
+        expect(magic).to_have_text(line)
     colours = text[1].evaluate(
         """cell => Object.fromEntries([...cell.querySelectorAll('span')].map(
             span => [span.textContent, getComputedStyle(span).color]))"""

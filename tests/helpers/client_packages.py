@@ -46,24 +46,26 @@ def install_npm(cache: Path) -> Path:
     return folder
 
 
-def install_python(cache: Path, requirements: Path = CLIENTS / "requirements.txt") -> Path:
-    """Return the interpreter of an environment with the pinned Python packages."""
+def install_python(cache: Path, requirements: Path = CLIENTS / "requirements.txt", others: Sequence[str] = ()) -> Path:
+    """Return the interpreter of an environment with the pinned Python packages, and others."""
 
     def fill(folder: Path) -> None:
         _run([sys.executable, "-m", "venv", "--without-pip", str(folder)], folder)
-        interpreter = _interpreter(folder)
-        _run([sys.executable, *_PIP, "--python", str(interpreter), "install", "-r", str(requirements)], folder)
+        pip = [sys.executable, *_PIP, "--python", str(_interpreter(folder)), "install"]
+        _run([*pip, "-r", str(requirements), *others], folder)
 
-    return _interpreter(_installed(cache, "python", [requirements], fill))
+    return _interpreter(_installed(cache, "python", [requirements], fill, others))
 
 
 def _interpreter(folder: Path) -> Path:
     return folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
 
 
-def _installed(cache: Path, kind: str, pins: Sequence[Path], fill: Callable[[Path], None]) -> Path:
-    """Fill a folder once for these pins; tests that run at the same time wait for each other."""
-    digest = hashlib.sha256(sys.version.encode())
+def _installed(
+    cache: Path, kind: str, pins: Sequence[Path], fill: Callable[[Path], None], others: Sequence[str] = ()
+) -> Path:
+    """Fill a folder once for these pins and packages; tests that run at the same time wait for each other."""
+    digest = hashlib.sha256("\n".join([sys.version, *others]).encode())
     for pin in pins:
         digest.update(pin.read_bytes())
     folder = cache / f"{kind}-{digest.hexdigest()[:12]}"

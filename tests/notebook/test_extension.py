@@ -27,6 +27,7 @@ def test_unloading_removes_the_magics(plain_shell):
     plain_shell("%load_ext pipemagic")
     assert magics(plain_shell) - before == {
         ("line", "pipedb"), ("line", "sql"), ("cell", "sql"), ("line", "sqlcmd"), ("line", "sqlplot"),
+        ("line", "check"), ("cell", "check"), ("cell", "exercise"),
     }  # fmt: skip
     plain_shell("%unload_ext pipemagic")
     assert magics(plain_shell) == before

@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from pipemagic.notebook import arguments, sql_options
+from pipemagic import sql
+from pipemagic.notebook import arguments, exercises, sql_options
 from pipemagic.notebook.commands import COMMANDS, DAILY
 from pipemagic.notebook.commands.help import topics
 from pipemagic.notebook.magics import PipeMagics
@@ -36,6 +37,9 @@ def check(example):
         arguments.parse(rest, command.positionals, command.options, command.usage)
     elif head.startswith("%%sql"):
         sql_options.parse(head.removeprefix("%%sql"), body or "SELECT 1")
+    elif (marker := head.split(" ", 1)[0]) in exercises.ARGUMENTS:
+        arguments.parse(head.removeprefix(marker), exercises.ARGUMENTS[marker], (exercises.ON,), marker)
+        assert not marker.startswith("%%") or sql.split(body)
     elif "--file" in head:  # which there is not
         arguments.leading(head.removeprefix("%sql"), OPTIONS, "")
     elif head.startswith("%sql"):

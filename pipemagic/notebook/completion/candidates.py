@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from textwrap import shorten
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -114,6 +115,7 @@ class KnownNames:
             "frame": lambda: sorted(name for name, one in self._variables() if type(one).__name__ == "DataFrame"),
             "dict": lambda: sorted(name for name, one in self._variables() if isinstance(one, Mapping)),
             "name": lambda: sorted(name for name, _ in self._variables()),
+            "exercise": lambda: sorted(one.stem for one in Path(self._magics.settings.exercises).glob("*.json")),
             "variable": lambda: sorted(name for name in os.environ if re.search("TOKEN|JWT|SECRET|KEY", name)),
         }
         if (session := self.session) is not None:

@@ -15,6 +15,7 @@ from pipemagic.notebook.arguments import Option, Positional
 from pipemagic.notebook.completion.candidates import KnownNames, connection_of
 from pipemagic.notebook.completion.magic_line import MagicText, kind_of, magic_at
 from pipemagic.notebook.completion.sql_help import Variable, column_help, sql_help, table_help
+from pipemagic.notebook.exercises import ARGUMENTS, ON
 from pipemagic.notebook.sql_options import OPTIONS
 
 if TYPE_CHECKING:
@@ -63,6 +64,8 @@ class Inspection:
         """Return the help on the item at the cursor of a magic, '' if it is unknown."""
         if magic.name == "pipedb":
             return self._pipedb(magic.line, magic.at)
+        if magic.marker in ARGUMENTS:
+            return self._exercise(magic)
         options, rest = arguments.leading_options(f"{magic.line}\n", OPTIONS)
         args = arguments.given_values(options)
         start = len(magic.line) + 1 - len(rest)
@@ -71,6 +74,12 @@ class Inspection:
         text, at = rest + magic.body, max(magic.at - start, 0)
         found = sql_help(text, at, self._known.tables(args.get("--on")), full=self._full)
         return Variable(found.name, args.get("--params") or "") if isinstance(found, Variable) else found
+
+    def _exercise(self, magic: MagicText) -> str | Variable:
+        on = connection_of(magic.line)
+        if magic.on_line:
+            return self._argument(magic.line, magic.at, ARGUMENTS[magic.marker], (ON,), on)
+        return sql_help(magic.body, magic.at - len(magic.line) - 1, self._known.tables(on), full=self._full)
 
     def _pipedb(self, line: str, at: int) -> str:
         from pipemagic.notebook.commands import COMMANDS

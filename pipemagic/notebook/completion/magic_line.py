@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from pipemagic.explore.sqlite_reference import is_displayable
 from pipemagic.notebook import arguments
-from pipemagic.notebook.arguments import Assigned, Option, Positional
+from pipemagic.notebook.arguments import Arguments, Assigned, Option, Positional
 from pipemagic.notebook.completion.candidates import Completion, Completions, KnownNames, Names, connection_of, matching
+from pipemagic.notebook.exercises import ARGUMENTS, ON
 from pipemagic.notebook.sql_options import OPTIONS
 
 if TYPE_CHECKING:
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 
     from pipemagic.notebook.magics import PipeMagics
 
-_CELL = re.compile(r"\s*%%sql(?=\s|\Z)")
-_LINE = re.compile(r"\s*(?:[^\W\d]\w*\s*=\s*)?%(sql|pipedb)(?=\s|\Z)")  # also x = %sql ...
+_CELL = re.compile(r"\s*%%(sql|check|exercise)(?=\s|\Z)")
+_LINE = re.compile(r"\s*(?:[^\W\d]\w*\s*=\s*)?%(sql|pipedb|check)(?=\s|\Z)")  # also x = %sql ...
 _HELP = Option("--help", "show the usage and the arguments")
 
 
@@ -58,7 +59,7 @@ def magic_at(text: str, row: int, column: int) -> MagicText | None:
             at = column - head.end()
         else:
             at = len(line) + 1 + sum(len(one) + 1 for one in rows[start + 1 : row]) + column
-        return MagicText("%%sql", line, "\n".join(below), at)
+        return MagicText(f"%%{head[1]}", line, "\n".join(below), at)
     if match := _LINE.match(rows[row]):
         return MagicText(f"%{match[1]}", rows[row][match.end() :], "", column - match.end())
     return None
@@ -74,6 +75,11 @@ def complete_cell(magics: PipeMagics, context: CompletionContext) -> Completions
         return _complete_command(magic.line, magic.at, known)
     from pipemagic.notebook.completion import sql_candidates as sql
 
+    if magic.marker in ARGUMENTS:
+        on = connection_of(magic.line)
+        if magic.on_line:
+            return complete(magic.line, magic.at, ARGUMENTS[magic.marker], (ON,), known.by_kind(on))
+        return sql.complete(magic.body, magic.at - len(magic.line) - 1, known.tables(on), known.parameters(Arguments()))
     options, rest = arguments.leading_options(magic.line[: magic.at] if magic.on_line else f"{magic.line}\n", OPTIONS)
     args = arguments.given_values(options)
     tables, parameters = known.tables(args.get("--on")), known.parameters(args)

@@ -1,12 +1,12 @@
-// The editor's part of pipemagic in JupyterLab 4 and Notebook 7: SQL colours in %%sql cells and on %sql lines, comments
-// that leave the magic line alone. Written by hand as a module of the federation protocol, so that nothing has to be
-// built: CodeMirror and the registries are those that the application shares.
+// The editor's part of pipemagic in JupyterLab 4 and Notebook 7: SQL colours in %%sql, %%check and %%exercise cells and
+// on %sql lines, comments that leave the magic line alone. Written by hand as a module of the federation protocol, so
+// that nothing has to be built: CodeMirror and the registries are those that the application shares.
 (function () {
   'use strict';
   const NAME = 'pipemagic-sql';
-  const MAGIC = /^\s*%%sql(?!\S)/;
-  // %sql and %pipedb at the beginning of a line or after "name =", as IPython has it.
-  const LINE_MAGIC = /^\s*(?:[^\s%#=][^%#=]*=\s*)?(%(sql|pipedb))(?!\S)/;
+  const MAGIC = /^\s*%%(sql|check|exercise)(?!\S)/;
+  // %sql, %check and %pipedb at the beginning of a line or after "name =", as IPython has it.
+  const LINE_MAGIC = /^\s*(?:[^\s%#=][^%#=]*=\s*)?(%(sql|check|pipedb))(?!\S)/;
   const WORD = /\s*((?:"(?:[^"]|"")*"|'(?:[^']|'')*'|[^\s"'])+)/y; // as arguments.py splits a line
   // The options of %sql that take the next word; tests/test_labextension.py compares them with options.py.
   const TAKES_VALUE = new Set([
@@ -115,8 +115,9 @@
     function* magicsOf(state) {
       const first = magicLine(state.doc);
       if (first) {
-        const start = first.text.indexOf('%%sql');
-        yield [first, [start, start + 5], 'sql'];
+        const start = first.text.indexOf('%%');
+        const name = MAGIC.exec(first.text)[1];
+        yield [first, [start, start + 2 + name.length], name];
         return;
       }
       for (let number = 1; number <= state.doc.lines; number++) {
@@ -224,7 +225,7 @@
 
     return {
       id: `${NAME}:plugin`,
-      description: 'SQL colours for %%sql cells and %sql lines, and comments below the magic line',
+      description: 'SQL colours for %%sql, %%check and %%exercise cells and %sql lines, and comments below the magic line',
       autoStart: true,
       requires: [codemirror.IEditorExtensionRegistry, codemirror.IEditorLanguageRegistry],
       activate: async (app, extensions, languages) => {

@@ -1,0 +1,15 @@
+"""Exercises that check themselves: what teachers write, what students get, and how answers are graded.
+
+``%%exercise`` and ``%%check`` are their magics. Graders call `points` and `check_hidden` in the kernel of a notebook.
+"""
+
+from pipemagic.exercises.checking import Check, check_hidden, results
+from pipemagic.exercises.exercise import Exercise
+
+__all__ = ["Check", "Exercise", "check_hidden", "points", "results"]
+
+
+def points(name: str) -> float:
+    """Return the points of the last answer to an exercise in this process; 0 without one."""
+    check = results.get(name)
+    return check.points if check else 0

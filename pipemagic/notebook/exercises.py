@@ -1,0 +1,161 @@
+"""The magics of exercises: %%exercise defines one, %%check and %check check an answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pipemagic import sql
+from pipemagic.errors import PipemagicError, SessionError
+from pipemagic.notebook import arguments
+from pipemagic.notebook.arguments import Arguments, Option, Positional
+from pipemagic.notebook.commands.base import frame_of
+from pipemagic.notebook.display import KEPT, show
+from pipemagic.svg import FAINT
+from pipemagic.text import escape_controls
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from pipemagic.exercises import Check, Exercise
+    from pipemagic.notebook.magics import PipeMagics
+
+EXERCISE = Positional("EXERCISE", "the name of the exercise", completes="exercise")
+OPTIONAL = Positional("EXERCISE", "the name of the exercise", completes="exercise", optional=True)
+VARIABLE = Positional("VARIABLE", "a variable with a DataFrame to check", completes="frame", optional=True)
+ON = Option("--on", "use this connection instead of the current one", "NAME")
+
+ARGUMENTS = {"%%exercise": (EXERCISE,), "%%check": (EXERCISE,), "%check": (OPTIONAL, VARIABLE)}
+"""The positional arguments of each magic."""
+
+
+@dataclass(frozen=True, repr=False)
+class Feedback:
+    """What a check found: points, reasons, the first differing rows and hints."""
+
+    check: Check
+
+    @property
+    def head(self) -> str:
+        """The exercise and its points."""
+        exercise, check = self.check.exercise, self.check
+        state = "passed, " if check.passed else "" if check.messages else "no answer yet, "
+        noun = "point" if exercise.points == 1 else "points"
+        return f"{exercise.name}: {state}{check.points:g} of {exercise.points:g} {noun}"
+
+    @property
+    def hints(self) -> list[str]:
+        """The hints so far, numbered."""
+        of = len(self.check.exercise.hints)
+        shown = () if self.check.passed or not self.check.messages else self.check.hints
+        return [f"Hint {at} of {of}: {hint}" for at, hint in enumerate(shown, 1)]
+
+    def __repr__(self) -> str:
+        lines = [self.head, *(f"- {line.replace(chr(10), chr(10) + '  ')}" for line in self.check.messages)]
+        if self.check.difference is not None:
+            lines += ["The first rows that differ:", self.check.difference.map(_sql).to_string(index=False)]
+        return escape_controls("\n".join([*lines, *self.hints]), keep=KEPT)
+
+    def _repr_html_(self) -> str:
+        colour = "#2e7d32" if self.check.passed else "#b26a00" if self.check.messages else FAINT
+        parts = [f"<b>{_html(self.head)}</b>"]
+        if self.check.messages:
+            parts.append(f"<ul style='margin: 4px 0'>{''.join(map(_item, self.check.messages))}</ul>")
+        if self.check.difference is not None:
+            table = self.check.difference.map(lambda value: _html(_sql(value))).rename(columns=_html)
+            parts.append(f"The first rows that differ:{table.to_html(index=False, escape=False, border=0)}")
+        parts += [f"<div>{_html(hint)}</div>" for hint in self.hints]
+        style = f"border-left: 4px solid {colour}; padding: 2px 10px"
+        return f'<div class="pipemagic-check" style="{style}">{"".join(parts)}</div>'
+
+
+def _sql(value: object) -> object:
+    return "NULL" if value is None else value
+
+
+def _html(value: object) -> str:
+    return escape(escape_controls(str(value), keep=KEPT))
+
+
+def _item(message: str) -> str:
+    """Return a message as an item of a list; the excerpt of SQL below its first line keeps its columns."""
+    first, _, rest = message.partition("\n")
+    return f"<li>{_html(first)}{f'<pre>{_html(rest)}</pre>' if rest else ''}</li>"
+
+
+def check(magics: PipeMagics, line: str, cell: str | None) -> DataFrame | None:
+    """Check the SQL of a cell, the state of the database, or a DataFrame; without a name return the summary."""
+    from pipemagic.exercises import checking, exercise
+
+    args = _parse("%check" if cell is None else "%%check", line)
+    name, variable = args.get("EXERCISE"), args.get("VARIABLE")
+    if name is None:
+        return summary()
+    chosen = exercise.load(name, folder_of(magics))
+    if variable:
+        found = checking.check_frame(chosen, magics.user_ns.get(variable))
+    elif cell is None:
+        found = checking.check_state(chosen, magics.session.connection(args.get("--on")))
+    else:
+        found = _check_sql(magics, chosen, cell, args.get("--on"))
+    found = checking.record(found)
+    show(Feedback(found))
+    return found.frame if cell is not None else None
+
+
+def _check_sql(magics: PipeMagics, exercise: Exercise, cell: str, on: str | None) -> Check:
+    from pipemagic.exercises.checking import Check, check_cell
+    from pipemagic.exercises.running import EMPTY
+
+    connection = magics.session.connection(on)
+    try:
+        answer = magics.session.read(cell, magics.user_ns) if sql.split(cell) else EMPTY
+    except PipemagicError as error:  # such as a parameter without a value
+        return Check(exercise, 0, (str(error),))
+    return check_cell(exercise, answer, connection)
+
+
+def define(magics: PipeMagics, line: str, cell: str) -> DataFrame | None:
+    """Define the exercise of a cell, write its file, and show the feedback on the reference."""
+    from pipemagic.exercises import authoring, checking, exercise
+
+    args = _parse("%%exercise", line)
+    definition = exercise.parse_cell(args["EXERCISE"], cell)
+    connection, folder = magics.session.connection(args.get("--on")), folder_of(magics)
+    made = authoring.author(definition, connection, folder, lambda: _run_cell(magics, definition.solution))
+    if definition.variable:
+        found = checking.check_frame(made, magics.user_ns.get(definition.variable))
+    elif definition.solution:
+        found = checking.check_state(made, connection)
+    else:
+        found = checking.check_cell(made, magics.session.read(definition.sql), connection)
+    if not found.passed:
+        raise SessionError(f"the solution of {made.name} does not pass its check\n{Feedback(found)!r}")
+    made.save(folder)
+    show(Feedback(checking.record(found)))
+    return found.frame
+
+
+def summary() -> DataFrame:
+    """Return a row for each exercise checked in this notebook, and a row with the total."""
+    from pipemagic.exercises import results
+
+    rows = [(name, check.points, check.exercise.points) for name, check in results.items()]
+    total = ("total", sum(row[1] for row in rows), sum(row[2] for row in rows))
+    return frame_of([*rows, total], "exercise", "points", "of")
+
+
+def folder_of(magics: PipeMagics) -> Path:
+    """Return the folder of the exercises' files."""
+    return Path(magics.settings.exercises)
+
+
+def _parse(marker: str, line: str) -> Arguments:
+    accepted = ARGUMENTS[marker]
+    return arguments.parse(line, accepted, (ON,), arguments.usage_of(marker, accepted, (ON,)))
+
+
+def _run_cell(magics: PipeMagics, text: str) -> None:
+    magics.shell.run_cell(text, store_history=False).raise_error()  # type: ignore[no-untyped-call]

@@ -1,0 +1,236 @@
+"""Submissions are run and graded on the visible and on the hidden data; a broken one does not stop the others."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import nbformat
+import pytest
+from course_notebooks import ANSWERS, EXERCISES, RINGED_ANSWER, insert_before, tamper, write_answers, write_source
+
+from pipemagic import cli
+from pipemagic.errors import SessionError
+from pipemagic.exercises.grading import Grade, grade, summary
+from pipemagic.exercises.release import release_file
+
+HARD_CODED_WITH_AN_ERROR = ANSWERS["hard_coded"]["species"].replace("('Adelie', 2)", "('Adelie', 3)")
+FILES_OF_REPORTS = """\
+from pathlib import Path
+Path("../heavy.json").write_text('{"submission": "", "exercise": "heavy", "points": 4, "of": 4}')
+Path("../species.json").write_text("no JSON")
+Path("../ringed.json").mkdir()"""
+FORGED = """\
+from pathlib import Path
+from pipemagic.exercises import grading
+def forge(path, name, *rest):
+    points = {"heavy": 100, "ringed": -1}.get(name)
+    if name == "egg":
+        Path(path).mkdir()
+    else:
+        Path(path).write_text(f'{{"submission": "", "exercise": "egg", "points": {points}, "of": 100}}')
+grading.report = forge"""
+
+pytestmark = pytest.mark.usefixtures("starts_processes")
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    return write_source(tmp_path_factory.mktemp("teacher"), *EXERCISES)
+
+
+@pytest.fixture(scope="module")
+def released(source, tmp_path_factory):
+    """The folder that students get."""
+    folder = tmp_path_factory.mktemp("released")
+    release_file(source, folder / "birds.ipynb")
+    return folder
+
+
+@pytest.fixture
+def solve(released, tmp_path):
+    """Write the notebook of a student to a copy of the released folder."""
+
+    def solve(name, answers=None, ringed=""):
+        folder = shutil.copytree(released, tmp_path / name)
+        write_answers(released / "birds.ipynb", folder / "birds.ipynb", answers or ANSWERS[name], ringed)
+        return folder / "birds.ipynb"
+
+    return solve
+
+
+@pytest.fixture
+def graded(source):
+    """Grade a submission; return its grades by exercise."""
+    return lambda notebook, **options: {one.exercise: one for one in grade(notebook, source, **options)}
+
+
+def points(grades):
+    return {name: one.points for name, one in grades.items()}
+
+
+def test_a_right_submission_has_all_points(solve, graded):
+    grades = graded(solve("right", ringed=RINGED_ANSWER), name="Ada")
+    assert grades == {
+        "heavy": Grade("Ada", "heavy", 4, 4),
+        "species": Grade("Ada", "species", 2, 2, hidden=True),
+        "egg": Grade("Ada", "egg", 1, 1),
+        "ringed": Grade("Ada", "ringed", 2, 2),
+    }
+
+
+def test_a_hard_coded_answer_is_right_on_the_visible_data_only(solve, graded):
+    grades = graded(solve("hard_coded"))
+    message = "right on the visible data, wrong on the hidden data"
+    assert grades["species"] == Grade("birds", "species", 0, 2, hidden=False, message=message)
+
+
+def test_a_hard_coded_answer_with_an_error_has_the_points_of_the_hidden_data(solve, graded):
+    grade = graded(solve("nearly", {"species": HARD_CODED_WITH_AN_ERROR}))["species"]
+    honest = "SELECT species, count(*) + (species = 'Adelie') AS birds FROM bird GROUP BY species"
+    assert grade.points < graded(solve("honest", {"species": honest}))["species"].points < 2
+
+
+def test_a_partly_right_answer_keeps_its_points_if_it_is_as_good_on_the_hidden_data(solve, graded):
+    answer = "SELECT species, count(*) AS birds FROM bird WHERE species <> 'Adelie' GROUP BY species"
+    grade = graded(solve("nearly", {"species": answer}))["species"]
+    assert 0 < grade.points < 2
+    assert grade.hidden
+
+
+def test_a_partly_right_answer_has_partial_credit(solve, graded):
+    grades = graded(solve("partly"))
+    assert points(grades) == {"heavy": 3.2, "species": 0, "egg": 0, "ringed": 0}
+    assert grades["species"].message == "no answer"
+
+
+def test_errors_and_their_messages(solve, graded):
+    grades = graded(solve("error"))
+    assert points(grades) == {"heavy": 0, "species": 0, "egg": 0, "ringed": 0}
+    assert grades["species"].message == "no such column: x"
+    assert grades["ringed"].message.startswith("state: no such column: ring")
+
+
+def test_nothing_of_the_teacher_is_written_into_the_folder_of_the_student(solve, graded):
+    notebook = solve("right")
+    before = {path: path.read_bytes() for path in notebook.parent.rglob("*") if path.is_file()}
+    graded(notebook)
+    assert {path: path.read_bytes() for path in notebook.parent.rglob("*") if path.is_file()} == before
+
+
+def test_a_tampered_submission_has_no_points(solve, graded):
+    notebook = solve("tampered")
+    tamper(notebook)
+    grades = graded(notebook)
+    assert points(grades) == {"heavy": 0, "species": 0, "egg": 0, "ringed": 0}
+    assert grades["egg"].message == "checked with another file than the teacher's"
+
+
+def test_a_submission_that_writes_files_of_reports(solve, graded):
+    notebook = solve("unsolved")
+    insert_before(notebook, "%%check heavy", FILES_OF_REPORTS)
+    assert points(graded(notebook)) == {"heavy": 0, "species": 0, "egg": 0, "ringed": 0}
+
+
+def test_forged_reports_do_not_stop_the_class_and_have_at_most_all_points(solve, graded):
+    notebook = solve("unsolved")
+    insert_before(notebook, "%%check heavy", FORGED)
+    grades = graded(notebook)
+    assert grades["heavy"] == Grade("birds", "heavy", 4, 4)
+    assert points(grades) == {"heavy": 4, "species": 0, "egg": 0, "ringed": 0}
+    assert grades["species"].message == grades["egg"].message == "the check did not report its points"
+
+
+def test_a_link_to_nothing_in_the_folder_of_a_submission(solve, graded):
+    notebook = solve("right")
+    notebook.with_name("data.csv").symlink_to("nothing")
+    assert graded(notebook)["heavy"].points == 4
+
+
+def test_a_source_without_exercises(solve, tmp_path):
+    source = tmp_path / "source.ipynb"
+    nbformat.write(nbformat.v4.new_notebook(), source)
+    with pytest.raises(SessionError, match=r"no %%exercise cells in source\.ipynb"):
+        grade(solve("right"), source)
+
+
+def test_the_reference_is_not_in_the_history_that_a_student_could_read(solve, graded):
+    notebook = solve("right")
+    copy = notebook.with_name("history.txt")
+    insert_before(notebook, "%%check egg", f"open({str(copy)!r}, 'w').write(repr([In, globals()]))")
+    assert graded(notebook)["species"].points == 2
+    text = copy.read_text("utf-8")
+    assert "count(name)" in text  # the student's own answer
+    assert "'Eve'" not in text
+    assert "count(*)" not in text
+
+
+def test_an_error_or_an_endless_cell_does_not_stop_the_notebook(solve, graded):
+    notebook = solve("right")
+    insert_before(notebook, "%%check heavy", "1 / 0")
+    insert_before(notebook, "%%check egg", "while True:\n    pass")
+    assert points(graded(notebook, timeout=10)) == {"heavy": 4, "species": 2, "egg": 1, "ringed": 0}
+
+
+def test_a_kernel_that_ends_keeps_the_points_before(solve, graded):
+    notebook = solve("right")
+    insert_before(notebook, "%%check egg", "import os\nos._exit(1)")
+    grades = graded(notebook)
+    assert points(grades) == {"heavy": 4, "species": 2, "egg": 0, "ringed": 0}
+    assert grades["egg"].message == "Kernel died"
+
+
+def test_a_removed_check_has_no_points(solve, graded):
+    notebook = solve("right")
+    made = nbformat.read(notebook, as_version=4)
+    made.cells = [cell for cell in made.cells if not cell.source.startswith("%%check egg")]
+    nbformat.write(made, notebook)
+    assert graded(notebook)["egg"] == Grade("birds", "egg", 0, 1, message="not checked")
+
+
+def test_a_connection_without_options_is_to_a_service_of_the_submission(solve, graded):
+    notebook = solve("right", ringed=RINGED_ANSWER)
+    made = nbformat.read(notebook, as_version=4)
+    for cell in made.cells:
+        cell.source = cell.source.replace("connect --temporary", "connect")
+    nbformat.write(made, notebook)
+    for _ in range(2):  # the second run would fail if the tables of the first existed
+        assert sum(points(graded(notebook)).values()) == 9
+
+
+def test_the_summary_of_a_class():
+    grades = [
+        Grade("ada", "heavy", 4, 4), Grade("ada", "egg", 0.5, 1), Grade("bo", "heavy", 0, 4), Grade("bo", "egg", 1, 1),
+    ]  # fmt: skip
+    frame = summary(grades)
+    assert frame.index.name == "submission"
+    assert frame.reset_index().to_dict("list") == {
+        "submission": ["ada", "bo"], "heavy": [4, 0], "egg": [0.5, 1], "total": [4.5, 1],
+    }  # fmt: skip
+
+
+def test_the_command_grades_a_class_with_a_broken_submission(solve, source, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    hard_coded, broken = solve("hard_coded"), solve("unsolved")
+    broken.write_text("no notebook")
+    paths = [str(path.relative_to(tmp_path)) for path in (hard_coded, broken)]
+    assert cli.main(["exercises", "grade", *paths, "--source", str(source), "--csv", "grades.csv"]) == 0
+    out, err = capsys.readouterr()
+    assert out.splitlines()[0].split() == ["SUBMISSION", "HEAVY", "SPECIES", "EGG", "RINGED", "TOTAL"]
+    assert "unsolved/birds: egg: 0 of 1: birds.ipynb cannot be read: " in err
+    assert "hard_coded/birds: species: 0 of 2: right on the visible data, wrong on the hidden data" in err
+    assert Path("grades.csv").read_text().splitlines() == [
+        "submission,heavy,species,egg,ringed,total",
+        "hard_coded/birds,0.0,0.0,0.0,0.0,0.0",
+        "unsolved/birds,0.0,0.0,0.0,0.0,0.0",
+    ]
+
+
+def test_the_command_releases_a_notebook(source, tmp_path, capsys):
+    assert cli.main(["exercises", "release", str(source), str(tmp_path / "class" / "birds.ipynb")]) == 0
+    assert (
+        capsys.readouterr().out == f"{tmp_path / 'class' / 'birds.ipynb'}: 4 exercises: heavy, species, egg, ringed\n"
+    )
+    assert sorted(path.name for path in (tmp_path / "class").rglob("*.*")) == [
+        "birds.ipynb", "egg.json", "heavy.json", "ringed.json", "species.json",
+    ]  # fmt: skip

@@ -1,0 +1,146 @@
+"""A teacher's notebook with exercises of each kind, and the answers of students."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import nbformat
+from nbclient import NotebookClient
+
+from pipemagic.exercises.exercise import Probe, frame_of, load, pack
+
+SETUP = """\
+%load_ext pipemagic
+%pipedb connect --temporary"""
+
+DATA = """\
+%%sql
+CREATE TABLE bird (name TEXT PRIMARY KEY, species TEXT NOT NULL, mass INTEGER);
+INSERT INTO bird VALUES ('Ada', 'Adelie', 3750), ('Bo', 'Gentoo', 5050), ('Cy', 'Adelie', 3250),
+  ('Di', 'Chinstrap', 3500);
+CREATE TABLE egg (id INTEGER PRIMARY KEY, mother TEXT NOT NULL, laid TEXT);"""
+
+HEAVY = """\
+%%exercise heavy
+-- task: Which birds weigh more than 3.4 kg? Return `name` and `mass`, the heaviest first.
+-- points: 4
+-- hint: mass contains grams.
+SELECT name, mass FROM bird WHERE mass > 3400 ORDER BY mass DESC"""
+
+SPECIES = """\
+%%exercise species
+-- task: How many birds of each species are there? Return `species` and `birds`.
+-- points: 2
+-- hidden: INSERT INTO bird VALUES ('Eve', 'Gentoo', 4900)
+SELECT species, count(*) AS birds FROM bird GROUP BY species"""
+
+EGG = """\
+%%exercise egg
+-- task: Store an egg with the id 7 that Ada has laid on 2026-11-26.
+INSERT INTO egg VALUES (7, 'Ada', '2026-11-26')"""
+
+RINGED = """\
+%%exercise ringed
+-- task: Add the column `ring` to `bird` and set it to 1 for Ada, in one atomic cell.
+-- points: 2
+-- solution: %%sql --atomic
+-- solution: ALTER TABLE bird ADD COLUMN ring INTEGER;
+-- solution: UPDATE bird SET ring = 1 WHERE name = 'Ada'
+SELECT name, ring FROM bird"""
+
+EXERCISES = (HEAVY, SPECIES, EGG, RINGED)
+
+ANSWERS: dict[str, dict[str, str]] = {
+    "right": {
+        "heavy": "SELECT name, mass FROM bird WHERE mass > 3400 ORDER BY mass DESC",
+        "species": "SELECT species, count(name) AS birds FROM bird GROUP BY 1",
+        "egg": "INSERT INTO egg (id, mother, laid) VALUES (7, 'Ada', '2026-11-26')",
+    },
+    "partly": {"heavy": "SELECT name, mass FROM bird ORDER BY mass DESC"},
+    "hard_coded": {
+        "species": "SELECT column1 AS species, column2 AS birds"
+        " FROM (VALUES ('Adelie', 2), ('Chinstrap', 1), ('Gentoo', 1))"
+    },
+    "wrong": {"heavy": "SELECT 1", "egg": "INSERT INTO egg VALUES (8, 'Bo', NULL)"},
+    "error": {"heavy": "SELEC name", "species": "SELECT x FROM bird", "egg": "INSERT INTO nest VALUES (1)"},
+    "unsolved": {},
+    "tampered": {"species": "SELECT 1 AS one", "egg": "SELECT 1 AS one"},
+}
+ANSWERS["mixed"] = {**ANSWERS["partly"], **ANSWERS["hard_coded"], "egg": ANSWERS["error"]["egg"]}
+RINGED_ANSWER = "%%sql --atomic\nALTER TABLE bird ADD COLUMN ring INTEGER;\nUPDATE bird SET ring = 1 WHERE name = 'Ada'"
+
+
+def write_source(folder: Path, *exercises: str) -> Path:
+    """Write a teacher's notebook and run it, which writes the files of its exercises."""
+    folder.mkdir(parents=True, exist_ok=True)
+    notebook = nbformat.v4.new_notebook()
+    notebook.cells = [nbformat.v4.new_markdown_cell("# Birds")]
+    notebook.cells += [nbformat.v4.new_code_cell(text) for text in (SETUP, DATA, *exercises)]
+    for number, cell in enumerate(notebook.cells):
+        cell.id = f"source-{number}"
+    run(notebook, folder)
+    nbformat.write(notebook, folder / "birds.ipynb")
+    return folder / "birds.ipynb"
+
+
+def run(notebook: Any, folder: Path) -> None:
+    """Run a notebook in a folder; it must not fail."""
+    NotebookClient(
+        notebook, timeout=60, kernel_name="python3", resources={"metadata": {"path": str(folder)}},
+        extra_arguments=["--log-level=ERROR"],
+    ).execute()  # fmt: skip
+
+
+def write_answers(released: Path, target: Path, answers: Mapping[str, str], ringed: str = "") -> None:
+    """Write a student's notebook: the released one with SQL below the `%%check` lines."""
+    notebook = nbformat.read(released, as_version=4)
+    for cell in notebook.cells:
+        first = cell.source.partition("\n")[0].split()
+        if first[:1] == ["%%check"] and first[1] in answers:
+            cell.source = f"{cell.source}\n{answers[first[1]]}"
+        elif cell.source.startswith("# Write your cell here.") and ringed:
+            cell.source = ringed
+    target.parent.mkdir(parents=True, exist_ok=True)
+    nbformat.write(notebook, target)
+
+
+def tamper(path: Path) -> None:
+    """Let a student's notebook pass without right answers.
+
+    The file of species expects `SELECT 1`, egg is checked with a file of another folder, the points of heavy are 4.
+    """
+    write_easier_file(path.parent / "exercises", "species", path.parent / "exercises")
+    write_easier_file(path.parent / "exercises", "egg", path.parent / "mine")
+    insert_before(path, "%%check egg", '%config PipeMagic.exercises = "mine"')
+    notebook = nbformat.read(path, as_version=4)
+    for cell in notebook.cells:
+        cell.source = cell.source.replace('points("heavy")', "4")
+    nbformat.write(notebook, path)
+
+
+def insert_before(path: Path, start: str, source: str) -> None:
+    """Insert a code cell before the one that begins with a text."""
+    notebook = nbformat.read(path, as_version=4)
+    (number,) = [number for number, cell in enumerate(notebook.cells) if cell.source.startswith(start)]
+    notebook.cells.insert(number, nbformat.v4.new_code_cell(source))
+    nbformat.write(notebook, path)
+
+
+def write_easier_file(folder: Path, name: str, target: Path) -> None:
+    """Write a file of an exercise that expects the result of `SELECT 1 AS one`."""
+    exercise = load(name, folder)
+    probe = Probe(expected=pack(frame_of(["one"], [[1]])))
+    msgspec.structs.replace(exercise, probes=(probe,)).save(target)
+
+
+def sources(path: Path) -> list[str]:
+    """Return the text of the cells of a notebook."""
+    return [cell.source for cell in nbformat.read(path, as_version=4).cells]
+
+
+def cells_of(notebook: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the type and the text of the cells of a notebook."""
+    return [(cell["cell_type"], cell["source"]) for cell in notebook["cells"]]
