@@ -10,6 +10,7 @@ import signal
 import threading
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 
 import pytest
 from long_waits import side_by_side
@@ -70,11 +71,18 @@ class Servers:
             raise self.binary
         server = Sqld(self.binary, self.new_folder())
         self.own.append(server)
-        send = partial(os.kill, server.process.pid)
+        pid = server.process.pid
         try:
-            yield *self.panel(server), partial(send, signal.SIGSTOP), partial(send, signal.SIGCONT)
+            yield *self.panel(server), partial(stop, pid), partial(os.kill, pid, signal.SIGCONT)
         finally:
-            send(signal.SIGCONT)
+            os.kill(pid, signal.SIGCONT)
+
+
+def stop(pid):
+    """Stop a process and wait until no thread of it runs: one may still respond after the signal was sent."""
+    os.kill(pid, signal.SIGSTOP)
+    states = Path(f"/proc/{pid}/task")
+    until(lambda: all(one.read_text().rpartition(")")[2].split()[0] in "Tt" for one in states.glob("*/stat")))
 
 
 def late(page, session):
