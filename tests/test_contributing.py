@@ -10,6 +10,9 @@ ROW = re.compile(r"^\| (?P<subject>[^|]+) \| (?P<edit>[^|]+) \| (?P<test>[^|]+) 
 PATH = re.compile(r"`([\w./-]+[/.][\w./-]*)`")
 
 
+FROM_ROOT = ("docs", "benchmarks", "labextension", "tests", "notebooks", "binder", ".ci")
+
+
 def map_paths() -> list[str]:
     """Return the paths of CONTRIBUTING's map, relative to the root of the repository."""
     text = (ROOT / "CONTRIBUTING.md").read_text("utf-8").partition("## Map")[2].partition("\n## ")[0]
@@ -17,7 +20,7 @@ def map_paths() -> list[str]:
     for row in ROW.finditer(text):
         for column, folder in (("edit", "pipemagic"), ("test", "tests")):
             for path in PATH.findall(row[column]):
-                from_root = path.split("/")[0] in ("docs", "benchmarks", "labextension", "tests")
+                from_root = path.split("/")[0] in FROM_ROOT
                 paths.append(path if from_root else f"{folder}/{path}")
     return paths
 

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-NOTEBOOKS = sorted((Path(__file__).parents[1] / "notebooks").glob("*.ipynb"))
+FOLDER = Path(__file__).parents[1] / "notebooks"
+NOTEBOOKS = sorted([*FOLDER.glob("*.ipynb"), *FOLDER.glob("teacher/*.ipynb")])
 SECRET = re.compile(r"pmp_[\w-]{8,}|eyJ[\w-]+\.[\w-]+\.[\w-]*")
 
 
-@pytest.fixture(params=NOTEBOOKS, ids=lambda path: path.stem)
+@pytest.fixture(params=NOTEBOOKS, ids=lambda path: path.relative_to(FOLDER).with_suffix("").as_posix())
 def notebook(request):
     return json.loads(request.param.read_text(encoding="utf-8"))
 

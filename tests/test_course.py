@@ -1,0 +1,82 @@
+"""The course: the students' notebooks are those of the teacher, and the solutions get all points."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from pipemagic.exercises.grading import grade
+from pipemagic.exercises.release import Source, release, release_file
+
+COURSE = Path(__file__).parents[1] / "notebooks"
+TEACHER = sorted((COURSE / "teacher").glob("*.ipynb"))
+STEMS = [path.stem for path in TEACHER]
+
+
+def read(path):
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def cells(notebook):
+    return [(one["cell_type"], "".join(one["source"]), one["metadata"].get("tags", [])) for one in notebook["cells"]]
+
+
+@pytest.fixture(params=TEACHER, ids=STEMS)
+def teacher(request):
+    return request.param
+
+
+def test_there_are_eight_notebooks_in_the_order_of_the_contents():
+    assert [stem[0] for stem in STEMS] == list("12345678")
+    contents = (COURSE / "README.md").read_text(encoding="utf-8")
+    links = re.findall(r"\]\((\d[\w-]*)\.ipynb\)", contents)
+    assert list(dict.fromkeys(links)) == STEMS
+    badges = re.findall(r"lab/tree/notebooks/(\d[\w-]*)\.ipynb", contents)
+    assert list(dict.fromkeys(badges)) == STEMS
+
+
+def test_the_students_notebook_is_released_from_the_teachers(teacher):
+    notebook = read(teacher)
+    fingerprints = Source.find(notebook, teacher.parent).fingerprints()
+    assert cells(read(COURSE / teacher.name)) == cells(release(notebook, fingerprints)), "python .ci/build_course.py"
+    assert len(fingerprints) >= 3
+
+
+def test_no_exercise_has_the_name_of_another():
+    names = [one.name for path in TEACHER for one in Source.find(read(path), path.parent).definitions]
+    assert len(names) == len(set(names))
+    assert {one.stem for one in (COURSE / "exercises").iterdir()} == set(names)
+
+
+def test_no_solution_is_in_the_students_notebook(teacher):
+    text = json.dumps(read(COURSE / teacher.name)) + "".join(
+        (COURSE / "exercises" / f"{one.name}.json").read_text("utf-8")
+        for one in Source.find(read(teacher), teacher.parent).definitions
+    )
+    for one in Source.find(read(teacher), teacher.parent).definitions:
+        assert json.dumps(one.sql)[1:-1] not in text
+        assert not one.solution or json.dumps(one.solution)[1:-1] not in text
+        assert not one.hidden or json.dumps(one.hidden)[1:-1] not in text
+
+
+def test_no_exercise_is_passed_without_an_answer(teacher):
+    """The saved outputs are those of the released notebook, as nbval checks."""
+    checks = [
+        cell
+        for cell in read(COURSE / teacher.name)["cells"]
+        if "".join(cell["source"]).startswith(("%%check", "%check "))
+    ]
+    texts = ["".join(output["data"]["text/plain"]) for cell in checks for output in cell["outputs"] if "data" in output]
+    assert len(texts) >= len(checks) >= 3
+    assert not [text for text in texts if ": passed, " in text]
+
+
+def test_the_solutions_get_all_points(teacher, tmp_path, waits):
+    solved = tmp_path / teacher.name
+    release_file(teacher, solved, solved=True)
+    grades = grade(solved, teacher)
+    assert [(one.exercise, one.points, one.message) for one in grades] == [(one.exercise, one.of, "") for one in grades]
+    assert all(one.hidden is not False for one in grades)
