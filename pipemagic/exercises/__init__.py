@@ -1,12 +1,13 @@
 """Exercises that check themselves: what teachers write, what students get, and how answers are graded.
 
-``%%exercise`` and ``%%check`` are their magics. Graders call `points` and `check_hidden` in the kernel of a notebook.
+``%%exercise`` and ``%%check`` are their magics. Graders call `points` and
+`pipemagic.exercises.grading.verified_points` in the kernel of a notebook.
 """
 
-from pipemagic.exercises.checking import Check, check_hidden, results
+from pipemagic.exercises.checking import Check, results
 from pipemagic.exercises.exercise import Exercise
 
-__all__ = ["Check", "Exercise", "check_hidden", "points", "results"]
+__all__ = ["Check", "Exercise", "points", "results"]
 
 
 def points(name: str) -> float:

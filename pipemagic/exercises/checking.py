@@ -130,17 +130,12 @@ def check_frame(exercise: Exercise, frame: object) -> Check:
     return replace(_compared(exercise, [frame], ""), frame=frame)
 
 
-def check_hidden(name: str, *, reference: str, data: str) -> bool:
-    """Check the last answer to an exercise on other data: return True if its result equals that of the reference.
+def hidden_score(name: str, *, reference: str, data: str) -> float | None:
+    """Return the score of the last answer to an exercise on other data, from 0 to 1; None without an answer in SQL.
 
     ``data`` are statements that change the data. They, the answer and the reference run in transactions that are rolled
-    back. Without an answer, the result is False.
+    back.
     """
-    return hidden_score(name, reference=reference, data=data) == 1
-
-
-def hidden_score(name: str, *, reference: str, data: str) -> float | None:
-    """Return the score of the last answer on other data, from 0 to 1; None without an answer in SQL."""
     check = results.get(name)
     if check is None or check.connection is None or check.cell is None:
         return None

@@ -57,8 +57,8 @@ class Probe(msgspec.Struct, frozen=True, omit_defaults=True):
 class Exercise(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An exercise as its file contains it.
 
-    ``baseline`` is the score of the state before an answer, which gets no points. ``in_cells`` is True if students
-    solve it in other cells, or in the DataFrame ``variable``, before ``%check``.
+    ``baseline`` is the score of the state before an answer, which gets no points. ``variable`` is the DataFrame that
+    contains the answer, '' for an answer in SQL.
     """
 
     name: str
@@ -69,7 +69,6 @@ class Exercise(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     forbids: tuple[str, ...] = ()
     probes: tuple[Probe, ...] = ()
     baseline: float = 0
-    in_cells: bool = False
     variable: str = ""
 
     def save(self, folder: Path) -> Path:
@@ -148,8 +147,7 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
         """Return the exercise for students, without the reference."""
         return Exercise(
             name=self.name, task=self.task, points=self.points, hints=self.hint, requires=self.requires,
-            forbids=self.forbids, probes=tuple(probes), baseline=baseline, in_cells=bool(self.solution),
-            variable=self.variable,
+            forbids=self.forbids, probes=tuple(probes), baseline=baseline, variable=self.variable,
         )  # fmt: skip
 
 

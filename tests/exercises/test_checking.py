@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from pipemagic.errors import SessionError, StatementError
-from pipemagic.exercises import check_hidden, points, results
+from pipemagic.exercises import points, results
 from pipemagic.exercises.authoring import author, order_columns
-from pipemagic.exercises.checking import check_cell, check_frame, check_state, record
+from pipemagic.exercises.checking import check_cell, check_frame, check_state, hidden_score, record
 from pipemagic.exercises.exercise import load, parse_cell
 from pipemagic.exercises.running import EMPTY
 
@@ -161,7 +161,6 @@ def test_pass_or_fail_with_an_order_and_columns_in_any_order(session, tmp_path):
 
 def test_the_state_that_other_cells_committed(session, tmp_path):
     exercise = make(session, tmp_path, "-- solution: %%sql --atomic\nUPDATE penguins SET mass = 0 WHERE id = 1")
-    assert exercise.in_cells
     unchanged = check_state(exercise, session.connection())
     assert (unchanged.points, unchanged.messages, unchanged.difference) == (0, (), None)  # no answer yet
     session.run("UPDATE penguins SET mass = 0 WHERE id = 2")
@@ -262,14 +261,14 @@ def test_pass_or_fail_stores_a_salted_digest(session, tmp_path, text):
 def test_hidden_data_reveal_a_hard_coded_answer(any_session, tmp_path):
     data = "DELETE FROM penguins WHERE id = 1; INSERT INTO penguins VALUES (9, 'Emperor', NULL, 30000)"
     exercise, before = make(any_session, tmp_path, f"-- hidden: {data}\n{BY_SPECIES}"), state(any_session)
-    assert not check_hidden("one", reference=BY_SPECIES, data=data)  # no answer yet
+    assert hidden_score("one", reference=BY_SPECIES, data=data) is None  # no answer yet
     hard_coded = "SELECT column1 AS species, column2 AS n FROM (VALUES ('Adelie', 3), ('Gentoo', 2), ('Chinstrap', 1))"
     assert answer(any_session, exercise, hard_coded).passed
-    assert not check_hidden("one", reference=BY_SPECIES, data=data)
+    assert hidden_score("one", reference=BY_SPECIES, data=data) < 1
     answer(any_session, exercise, "SELECT species, sum(1) AS n FROM penguins GROUP BY 1")
-    assert check_hidden("one", reference=BY_SPECIES, data=data)
+    assert hidden_score("one", reference=BY_SPECIES, data=data) == 1
     answer(any_session, exercise, "SELECT nope")
-    assert not check_hidden("one", reference=BY_SPECIES, data=data)
+    assert hidden_score("one", reference=BY_SPECIES, data=data) < 1
     assert state(any_session) == before
 
 
@@ -294,7 +293,7 @@ def test_neither_the_reference_nor_the_probes_are_in_the_wire_view(session, tmp_
     session.wire.begin()
     exercise = make(session, tmp_path, "-- hidden: DELETE FROM islands\nUPDATE islands SET area = 7")
     answer(session, exercise, "UPDATE islands SET area = 7")
-    check_hidden("one", reference="UPDATE islands SET area = 7", data="DELETE FROM islands WHERE area = 1")
+    hidden_score("one", reference="UPDATE islands SET area = 7", data="DELETE FROM islands WHERE area = 1")
     assert "area = 7" not in str(session.wire.last)
 
 
