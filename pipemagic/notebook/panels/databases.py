@@ -177,8 +177,8 @@ class DatabasesPanel(Panel):
             self.created_name.set_text(made.name)
             self.created_url.text = made.url
             self.created_note.set_text(f"{made.name} was deleted elsewhere." if deleted else "")
+            self.created_connect.disabled = bool(self.action.busy)  # before it is shown: a click would be ignored
             show(self.created_connect, not (deleted or self.state.connections(made.name)))
-            self.created_connect.disabled = bool(self.action.busy)
 
     def _by_group(self) -> list[DatabaseInfo]:
         order = {one.name: number for number, one in enumerate(self.state.groups)}
