@@ -104,9 +104,13 @@ class InterruptedRequest(UnknownOutcome):
 
 
 class ServerError(PipemagicError):
-    """The server refused a request; ``status`` is the HTTP status."""
+    """The server refused a request; ``status`` is the HTTP status.
+
+    ``retry_after`` is the number of seconds after which the server accepts the request again, None if unknown.
+    """
 
     code = "SERVER"
+    retry_after: float | None = None
 
     def __init__(self, message: str, *, status: int, hint: str = "", code: str = "") -> None:
         super().__init__(message, hint=hint, code=code)

@@ -18,6 +18,12 @@ _USER = re.compile(r"\A(?:[^:]*:.*|[^/?#]*)@(?=[\w\[/])")
 _PORT = re.compile(r"(?:\[[^]]*\]|[^:/?#@]*):\d{1,5}/(?:[^@]*/)?@[^@]*\Z")
 """A host with a port, and a path with a segment that begins with @: it contains no password."""
 
+_SECONDS = {
+    "w": 604800.0, "d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9,
+}  # fmt: skip
+_PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|us|µs|ns|w|d|h|m|s)")
+_DURATION = re.compile(rf"(?:{_PART.pattern})+")
+
 
 def plural(count: int, noun: str) -> str:
     """Return ``1 row`` or ``336,776 rows``."""
@@ -30,6 +36,13 @@ def format_size(count: int) -> str:
     while amount >= 999.95 and len(units) > 1:  # would be rounded to 1000.0 of the smaller unit
         amount, units = amount / 1000, units[1:]
     return f"{count} B" if units[0] == "B" else f"{amount:.1f} {units[0]}"
+
+
+def parse_duration(text: str) -> float | None:
+    """Parse a length of time such as ``2h``, ``7d`` or ``1w2d6h3m`` to seconds; None if it is not valid."""
+    if len(text) > 100 or not _DURATION.fullmatch(text):
+        return None
+    return sum(float(number) * _SECONDS[unit] for number, unit in _PART.findall(text))
 
 
 def format_duration(seconds: float) -> str:

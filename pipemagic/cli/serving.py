@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 STATE = Path("/var/lib/pipemagic")
 LOGS = Path("/var/log/pipemagic")
 
-EMBEDDED_ONLY = ["cors", "here", "simulate_latency", "statement_time", "streams", "response", "database"]
+EMBEDDED_ONLY = [
+    "cors", "here", "simulate_latency", "statement_time", "streams", "database_streams", "response", "database",
+]  # fmt: skip
 """The options that have no effect on libSQL servers."""
 
 CREDENTIALS = ["ssl_certfile", "ssl_keyfile"]
@@ -109,6 +111,11 @@ def origin(text: str) -> str:
 @click.option("--statement-timeout", "statement_time", type=seconds, default="60", help="Stop slower statements.")
 @click.option("--max-streams", "streams", type=COUNT, default=4096, metavar="N", help="Maximum number of open streams.")
 @click.option(
+    "--max-database-streams", "database_streams", type=COUNT, metavar="N",
+    help="Maximum number of open streams of one database; all databases, even of one account, then also share "
+    "threads and memory equally.  [default: 3/8 of --max-streams]",
+)  # fmt: skip
+@click.option(
     "--max-connections", "connections", type=COUNT, metavar="N",
     help="Maximum number of connections.  [default: file handles / 4]",
 )  # fmt: skip
@@ -122,13 +129,10 @@ def origin(text: str) -> str:
 @click.pass_context
 def serve(context: click.Context, /, **options: Any) -> None:
     """Run the service until it is stopped (SIGTERM, Ctrl-C)."""
-    given = [
-        one for one in context.command.params
-        if context.get_parameter_source(str(one.name)) is ParameterSource.COMMANDLINE
-    ]  # fmt: skip
+    given = given_parameters(context)
     settings = settings_of(given, options)
     if options["print_systemd"]:
-        print_unit(given, options)
+        print_unit("serve", given, options)
         return
     from pipemagic.service import process
 
@@ -145,6 +149,14 @@ def stop(data: Path | None) -> None:
 
 
 # -- settings
+
+
+def given_parameters(context: click.Context) -> list[click.Parameter]:
+    """Return the parameters that are on the command line."""
+    return [
+        one for one in context.command.params
+        if context.get_parameter_source(str(one.name)) is ParameterSource.COMMANDLINE
+    ]  # fmt: skip
 
 
 def settings_of(given: Sequence[click.Parameter], options: Mapping[str, Any]) -> Settings:
@@ -188,16 +200,16 @@ def engine_of(given: Sequence[click.Parameter], options: Mapping[str, Any]) -> C
 # -- the systemd unit
 
 
-def print_unit(given: Sequence[click.Parameter], options: Mapping[str, Any]) -> None:
-    """Print a unit that runs ``serve`` with these options, without access to anything else.
+def print_unit(command: str, given: Sequence[click.Parameter], options: Mapping[str, Any]) -> None:
+    """Print a unit that runs a command with these options, without access to anything else.
 
     Without --data the service gets a user and a data folder of its own; otherwise it runs as the current user, who can
     use the folder. systemd reads the certificate and its key, so that they can remain files of root.
     """
     folder = options["data"] or STATE
-    command = [sys.executable, "-m", "pipemagic", "serve", "--data", str(folder)]
+    words = [sys.executable, "-m", "pipemagic", *command.split(), "--data", str(folder)]
     unit = Path(__file__).with_name("systemd.service").read_text("utf-8").format(
-        command=" ".join([*map(quote, command), *command_options(given, options)]),
+        command=" ".join([*map(quote, words), *command_options(given, options)]),
         user="\n".join(directives(options)),
         capability="CAP_NET_BIND_SERVICE" if 0 < (options["port"] or 0) < 1024 else "",
         home="read-only" if any(map(in_home, [sys.executable, sys.prefix, str(folder)])) else "yes",

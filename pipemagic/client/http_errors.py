@@ -28,6 +28,8 @@ from pipemagic.errors import (
 _FORWARDED = "Failed to execute queries via RPC protocol"
 """The message of a libSQL replica whose primary did not accept a forwarded request."""
 
+OTHER_TOKEN = "use another token; the database token and the platform token are different"
+
 PARTLY = "parts of the request may have been applied"
 
 
@@ -36,11 +38,8 @@ def refusal(status: int, message: str, code: str = "", retry_after: str = "") ->
     retry = retry_time(retry_after) if status in (429, 503) else ""
     match status:
         case 401:
-            return AuthError(
-                f"the token was not accepted: {message}",
-                status=status,
-                hint="use another token; the database token and the platform token are different",
-            )
+            hint = "get a new token; in a class, ask the teacher for it" if "expired" in message else OTHER_TOKEN
+            return AuthError(f"the token was not accepted: {message}", status=status, hint=hint)
         case 403 if code == "BLOCKED":  # by a quota or a setting, with any token
             return ServerError(message, status=status, code=code)
         case 403:
@@ -72,10 +71,15 @@ def refusal(status: int, message: str, code: str = "", retry_after: str = "") ->
     )
 
 
+def retry_seconds(header: str) -> float | None:
+    """Return the seconds of a Retry-After header; None if it has no number."""
+    return float(header) if re.fullmatch(r"\d{1,6}", header.strip(), re.ASCII) else None
+
+
 def retry_time(header: str) -> str:
     """Return a Retry-After header as text; '' if it has no time."""
-    if re.fullmatch(r"\d{1,6}", header.strip(), re.ASCII):
-        return f"in {int(header)} s"
+    if (seconds := retry_seconds(header)) is not None:
+        return f"in {seconds:.0f} s"
     from email.utils import parsedate_to_datetime  # rarely needed
 
     try:

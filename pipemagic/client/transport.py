@@ -14,7 +14,7 @@ from urllib.parse import quote, unquote, urlencode, urlsplit
 import httpx
 
 from pipemagic.client.address import Endpoint
-from pipemagic.client.http_errors import FAILURES, chunk_failure, failure, refusal, transfer_failure
+from pipemagic.client.http_errors import FAILURES, chunk_failure, failure, refusal, retry_seconds, transfer_failure
 from pipemagic.client.response_body import Chunks, HttpResponse, TooLarge, read_chunks, read_whole
 from pipemagic.client.secrets import Token
 from pipemagic.client.trace_format import redact
@@ -206,7 +206,9 @@ class Transport:
     def refusal(self, received: HttpResponse) -> ServerError:
         """Return the error for a response that is not 2xx, without the token."""
         fault = read_fault(received.body, received.content_type)
-        return refusal(received.status, self.token.redact(fault.message), fault.code or "", received.retry_after)
+        error = refusal(received.status, self.token.redact(fault.message), fault.code or "", received.retry_after)
+        error.retry_after = retry_seconds(received.retry_after)
+        return error
 
     def close(self) -> None:
         """Close the connections, except those of a client of the caller."""
@@ -259,6 +261,8 @@ class Transport:
                 response = self._handle(request)
                 if response.status_code != 429 or time.monotonic() + pause > extensions["deadline"]:
                     return response
+                if (retry_seconds(response.headers.get("retry-after", "")) or 0) > pause:
+                    return response  # the attempt would come before the time that the server names
                 self._pause(response, pause, timeout)
                 if traced is not None:
                     traced.attempts += 1

@@ -12,7 +12,7 @@ from urllib.parse import quote, unquote
 import msgspec
 
 from pipemagic.client.address import Endpoint, parse_address
-from pipemagic.client.http_errors import PARTLY, retry_time
+from pipemagic.client.http_errors import OTHER_TOKEN, PARTLY, retry_seconds, retry_time
 from pipemagic.client.response_body import HttpResponse
 from pipemagic.client.secrets import Secret, Token
 from pipemagic.client.transport import Transport
@@ -106,7 +106,7 @@ def hint_for(refusal: Refusal) -> str:
         return "choose another name, or use the existing one"
     match refusal.status:
         case 401:
-            return "use another token; the database token and the platform token are different"
+            return OTHER_TOKEN
         case 402:
             return "the organization's plan does not include this"
         case 404:
@@ -444,7 +444,10 @@ class Management:
         response = self.transport.request(method, path, content, params=params)
         if not response.ok:
             missing = optional and (f"has no list of {optional}" if is_list else f"does not offer {optional}")
-            raise self._error(method, path, body or {}, response, missing)
+            error = self._error(method, path, body or {}, response, missing)
+            if isinstance(error, ServerError):
+                error.retry_after = retry_seconds(response.retry_after)
+            raise error
         if not response.body.strip():
             return None
         try:

@@ -40,9 +40,11 @@ OLD_HTTP_LIMIT = 128 * MB
 
 def create_app(
     service: Service, runtime: Runtime, *, metrics: Metrics, cors: Collection[str] = (),
-    access_log: AccessLog | None = None, more_routes: Sequence[BaseRoute] = (),
+    access_log: AccessLog | None = None, more_routes: Sequence[BaseRoute] = (), base_path: str = "",
 ) -> ASGIApp:  # fmt: skip
-    """Return the application. ``cors``: the origins whose pages may read responses, or ``*`` for all.
+    """Return the application.
+
+    ``cors``: the origins whose pages may read responses, or ``*`` for all. ``base_path``: as in `Settings`.
 
     Tokens are sent in a header that a page must set itself, never in cookies: a page without a token can read only what
     is public anyway.
@@ -53,7 +55,24 @@ def create_app(
             app, allow_origins=cors, allow_methods=METHODS, allow_headers=("*",), allow_private_network=True,
             max_age=PREFLIGHT_AGE,
         )  # fmt: skip
-    return RequestLog(app, metrics, access_log)
+    app = RequestLog(app, metrics, access_log)
+    return BasePath(app, base_path) if base_path else app
+
+
+class BasePath:
+    """Middleware that removes the path below which a proxy offers the service.
+
+    Paths that do not begin with it stay as they are: programs of this machine connect without the proxy.
+    """
+
+    def __init__(self, app: ASGIApp, path: str) -> None:
+        self._app, self._path = app, path
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request; ``scope["root_path"]`` is the removed path."""
+        if f"{scope['path']}/".startswith(f"{self._path}/"):
+            scope["root_path"], scope["path"] = self._path, scope["path"].removeprefix(self._path) or "/"
+        await self._app(scope, receive, send)
 
 
 class RequestLog:

@@ -18,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 
 from pipemagic.service.executor import UNVERIFIED, Executor, Job, Steps, Tenant
 from pipemagic.service.http_protocol import BODY_RECEIVED
-from pipemagic.service.limits import MB, MemoryBudget
+from pipemagic.service.limits import MB, Limits
 from pipemagic.service.responses import PART, Refused, ServiceResponse
 
 BODY_TIMEOUT = 30.0
@@ -81,9 +81,12 @@ class Runtime:
     ``body_timeout`` is in seconds, for the whole body of a request; a large one that arrives steadily has longer.
     """
 
-    def __init__(self, *, body_timeout: float = BODY_TIMEOUT, body_budget: int = BODY_BUDGET) -> None:
+    def __init__(
+        self, limits: Limits | None = None, *, body_timeout: float = BODY_TIMEOUT, body_budget: int = BODY_BUDGET
+    ) -> None:
+        self.limits = limits or Limits()
         self.executor = Executor()
-        self.bodies = MemoryBudget(body_budget)
+        self.bodies = self.limits.memory(body_budget)
         self.stopping = False
         self._running: dict[CancelToken, Receive] = {}
         self._timer: asyncio.TimerHandle | None = None

@@ -1,13 +1,14 @@
 """The worker threads of the service: all SQL runs here, none in the event loop.
 
-There is one queue and one worker thread. When that worker runs one job for longer than `HELD_UP` and others are queued,
-a timer in the event loop starts another worker; the first one exits when its job ends. More threads would only compete
-for the interpreter lock (measured: benchmarks/NOTES.md).
+There is one queue and one worker thread. When that worker runs one job for longer than `HELD_UP`, another worker starts
+as soon as the job pauses; if it does not and others are queued, a timer in the event loop starts one. The first worker
+exits when its job ends. More threads would only compete for the interpreter lock (measured: benchmarks/NOTES.md).
 
 A job is a generator. It may yield a `Waiter`, and holds no thread until that is done.
 
 Long-running statements share the cores (`pause`): few of them run at a time, in slices, in turn by account and then by
-database. Short statements therefore remain fast, however many long ones run.
+database. Short statements therefore remain fast, however many long ones run. A
+database that has as many long ones as the machine has cores gets no time in advance for further statements.
 """
 
 from __future__ import annotations
@@ -195,6 +196,7 @@ class Executor:
 
     def share(self, job: Job, statement: Stoppable) -> None:
         """Let other long-running jobs run."""
+        self._replace(job)  # at once: until the timer does so, the queue would wait
         self._running.discard(job)
         self.slices.share(job, statement)
         self._running.add(job)
@@ -257,6 +259,8 @@ class Executor:
         _current.job = self._front = job
         job.slice_began = time.monotonic()
         job.slice_ends = job.slice_began + HELD_UP
+        if self._held_up and self._has_many(job.tenant):  # otherwise each would get HELD_UP and a first slice
+            job.used, job.slice_ends = max(job.used, FIRST_SLICE), job.slice_began
         job.thread = threading.get_native_id()
         self._running.add(job)
         if self._timer is None:
@@ -319,6 +323,11 @@ class Executor:
         of_database = of_account.count(tenant)
         return of_database < max(1, min(share, self._most // 4)) and len(of_account) < max(1, share)
 
+    def _has_many(self, tenant: Tenant) -> bool:
+        """Return True if a database has as many long-running jobs as the machine has cores."""
+        with self._lock:
+            return sum(job.tenant == tenant for job in self._held_up) >= _CORES
+
     def _start_timer(self, loop: asyncio.AbstractEventLoop) -> None:
         """Start the timer from a worker thread: it queued jobs, or runs one."""
         if self._timer is None:
@@ -349,16 +358,16 @@ class Executor:
             return
         self._watch(loop)
         if self._taken == taken and not self._queue.empty():
-            self._join()
+            self._replace(self._front)
         long_ago = time.monotonic() - HELD_UP
         for job in running:
             if (check := job.check) is not None and job.slice_began <= long_ago:
                 check(job.thread)
 
-    def _join(self) -> None:
+    def _replace(self, job: Job | None) -> None:
+        """Start another worker if the one that takes jobs runs this one."""
         with self._lock:
-            job = self._front
-            if job is None or len(self._threads) >= self._most:
+            if job is None or job is not self._front or len(self._threads) >= self._most:
                 return
             self._front = None
             self._held_up.add(job)

@@ -22,6 +22,9 @@ LOOPBACK_HOSTS = frozenset({LOOPBACK, LOCAL_DOMAIN, "[::1]"})
 TLS_PORT, PLAIN_PORT = 8443, 8080
 """The default ports of a shared service: users and firewalls have to know the port."""
 
+NO_TLS = "NO_TLS"
+"""Code of the error for a network address without TLS."""
+
 _DEFAULT_PORTS = {"https": 443, "http": 80}
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 _DATABASE_LABEL = 64  # of 63 characters, with its dot
@@ -57,6 +60,7 @@ class Hosting:
                 f"--host {self.host} without TLS: tokens and data would cross the network unencrypted",
                 "add --ssl-certfile and --ssl-keyfile; or listen on loopback behind a proxy with TLS; "
                 "or add --insecure-http on a network that you trust",
+                NO_TLS,
             )
 
     def _check_host(self) -> None:
@@ -100,8 +104,8 @@ class Hosting:
         return f"{self.scheme}://{LOOPBACK if self.domain == LOCAL_DOMAIN else self.domain}{suffix}"
 
 
-def _refused(message: str, hint: str) -> ServiceError:
-    return ServiceError(message, hint=hint, code="HOSTING")
+def _refused(message: str, hint: str, code: str = "HOSTING") -> ServiceError:
+    return ServiceError(message, hint=hint, code=code)
 
 
 @lru_cache(maxsize=1024)
@@ -116,12 +120,21 @@ def host_of(header: str) -> str:
 def origin_of(request: Request, host: str) -> str:
     """Return the address of another host of this service, as the client of a request reaches it.
 
-    A proxy that terminates TLS sends X-Forwarded-Proto. Any client can send it, but it affects only the addresses
-    in the responses to that client.
+    A proxy that terminates TLS sends X-Forwarded-Proto, and further proxies append theirs. Any client can send it, but
+    it affects only the addresses in the responses to that client.
     """
-    scheme = request.headers.get("x-forwarded-proto", "").lower()
+    scheme = request.headers.get("x-forwarded-proto", "").partition(",")[0].strip().lower()
     if scheme not in ("http", "https"):
         scheme = request.scope["scheme"]
     header = request.headers.get("host", "")
     port = header[header.rindex(":") :] if ":" in header and not header.endswith("]") else ""
     return f"{scheme}://{host}{port}"
+
+
+def proxied_url(request: Request) -> str | None:
+    """Return the service's own address as the client reaches it below the path of a proxy; None without such a path.
+
+    A proxy offers no host names of databases, so clients use this address, where the token names the database.
+    """
+    path = request.scope.get("root_path")
+    return f"{origin_of(request, host_of(request.headers.get('host', '')))}{path}" if path else None

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import re
+import select
+import sys
 from collections.abc import Callable
+from heapq import nsmallest
 
 import httptools
 from uvicorn.protocols.http.flow_control import service_unavailable
@@ -29,6 +32,10 @@ PIPELINE_LIMIT = 64
 """Requests that may wait behind the running one before nothing more is read."""
 UNAVAILABLE_LIMIT = 8
 """Connections beyond the limit that may send a request before they get a 503; further ones are closed at once."""
+LEAST_IDLE_TIME = 1.0
+"""Seconds without a request after which a connection may be closed if the limit of connections is reached."""
+MOST_CLOSED = 32
+"""Idle connections closed at once, at most an eighth of the limit."""
 READ_SIZE = 64 * 1024
 """Bytes read at once. asyncio's 256 KB are mapped for each read, which takes 30 us instead of 6."""
 
@@ -40,7 +47,10 @@ class HttpProtocol(HttpToolsProtocol):
 
     head_timeout = HEAD_TIMEOUT
     send_timeout = SEND_TIMEOUT
+    least_idle_time = LEAST_IDLE_TIME
     _extensions: dict[str, Callable[[], None]]
+    _idle_since = 0.0
+    """When the connection was opened, or the last response was sent."""
     _in_head = False
     """Whether the parser is inside a request line or headers."""
     _head_timer: asyncio.TimerHandle | None = None
@@ -59,8 +69,13 @@ class HttpProtocol(HttpToolsProtocol):
     # Connection
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Wait for the first request. Beyond the limit of connections its response is 503."""
+        """Wait for the first request.
+
+        Beyond the limit of connections, those that have been idle longest are closed, so that a client with many
+        connections does not lock out others. If none is idle, the response is 503.
+        """
         super().connection_made(transport)
+        self._idle_since = self.loop.time()
         self._extensions = {ABORT: transport.abort}
         # `pause_writing` is called as soon as the client takes less than is sent; 0 would stop TLS of asyncio for good.
         transport.set_write_buffer_limits(high=1)
@@ -68,6 +83,8 @@ class HttpProtocol(HttpToolsProtocol):
             transport.max_size = READ_SIZE
         # uvicorn would also refuse the requests of connections that were open before the limit was reached.
         limit, self.limit_concurrency = self.limit_concurrency, None
+        if limit is not None and len(self.connections) > limit:
+            self._close_longest_idle(limit)
         excess = 0 if limit is None else len(self.connections) - limit
         if excess > UNAVAILABLE_LIMIT:
             self._refuse(503, "Service Unavailable")
@@ -75,6 +92,22 @@ class HttpProtocol(HttpToolsProtocol):
         if excess > 0:
             self.app = service_unavailable
         self._start_head_timer()
+
+    def _close_longest_idle(self, limit: int) -> None:
+        """Close connections that have been without a request for the longest time.
+
+        Close several at a time, since finding them takes time; skip those whose next request has arrived.
+        """
+        latest = self.loop.time() - self.least_idle_time
+        idle = [one for one in self.connections if isinstance(one, HttpProtocol) and one._is_idle_since(latest)]
+        for one in nsmallest(max(1, min(MOST_CLOSED, limit // 8)), idle, key=lambda one: one._idle_since):
+            if not _has_data(one.transport.get_extra_info("socket").fileno()):
+                self.connections.discard(one)  # `connection_lost` follows later
+                one.transport.close()
+
+    def _is_idle_since(self, latest: float) -> bool:
+        unused = self.cycle is None or self.cycle.response_complete
+        return unused and self._idle_since <= latest and self.app is not service_unavailable
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Cancel the timers and disconnect the running request; uvicorn disconnects the last one only."""
@@ -128,6 +161,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """Start the next request of the pipeline, send the refusal behind the last one, or wait for a request."""
+        self._idle_since = self.loop.time()
         if self.pipeline:
             self._running = self.pipeline[-1][0]
         elif self._refusal is not None:
@@ -248,3 +282,12 @@ class HttpProtocol(HttpToolsProtocol):
             self.transport.abort()
         else:
             self._start_send_timer()
+
+
+def _has_data(handle: int) -> bool:
+    """Return True if data of a socket, or its end, was not read yet. Needs no file handle: none may be left."""
+    if sys.platform == "win32":
+        return bool(select.select([handle], [], [], 0)[0])
+    poll = select.poll()
+    poll.register(handle, select.POLLIN)
+    return bool(poll.poll(0))

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import re
 import threading
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from pipemagic.service.executor import Tenant
+from pipemagic.service.executor import Tenant
 
 MB = 1024 * 1024
 
 DATABASE_SHARE, ACCOUNT_SHARE = 1 / 2, 3 / 4
 """The largest shares of a memory budget that the requests of one database, and of one account, can use."""
+CLASS_SHARE = 1 / 8
+"""The largest share of one database if each database is the account of one user (`Limits.database_streams`)."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,9 @@ class Limits:
     streams_of_database: float = 3 / 8
     streams_of_account: float = 3 / 8  # the account of the token that opened them
     streams_of_organization: float = 1 / 2
+    database_streams: int | None = None
+    """Open streams of one database. If set, each database counts as an account of its own in all limits: all databases
+    of a class belong to one account, of which each student uses one."""
     writer_wait: float = 5.0
     statement_time: float = 60.0  # how long one statement may run; the time of a slow reader does not count
     reader_wait: float = 30.0  # how long the rows of a cursor wait for a reader that reads nothing
@@ -48,6 +52,22 @@ class Limits:
     idle_connections_in_all: int = 500  # of all databases; each needs three file handles and 200 kB
     idle_connection_age: float = 60.0
     replica_wait: float = 5.0  # how long a request waits at a replica for the index that it names
+
+    def most_streams(self) -> dict[str, int]:
+        """Return how many streams one token, database, account and organization may have open."""
+        if self.database_streams is None:
+            names = ("token", "database", "account", "organization")
+            return {name: math.ceil(self.streams * getattr(self, f"streams_of_{name}")) for name in names}
+        every = self.streams
+        return {"token": every, "database": self.database_streams, "account": every, "organization": every}
+
+    def tenant(self, database: str, organization: str) -> Tenant:
+        """Return the tenant of a database's requests, given the ids of the database and of its organization."""
+        return Tenant(database, organization if self.database_streams is None else database)
+
+    def memory(self, total: int) -> MemoryBudget:
+        """Return a budget of ``total`` bytes in which each database has its share."""
+        return MemoryBudget(total) if self.database_streams is None else MemoryBudget(total, CLASS_SHARE)
 
     def size_of(self, own: int | None) -> int | None:
         """Return the size limit of a database whose ``own`` limit is given; None without any limit."""
@@ -75,8 +95,9 @@ class MemoryBudget:
     One database and one account get at most their shares.
     """
 
-    def __init__(self, total: int) -> None:
+    def __init__(self, total: int, database_share: float = DATABASE_SHARE) -> None:
         self.total = total
+        self._database_share = database_share
         self._lock = threading.Lock()
         self._taken = 0
         self._by_database: Counter[str] = Counter()
@@ -87,7 +108,7 @@ class MemoryBudget:
         with self._lock:
             if (
                 self._taken + size > self.total
-                or self._by_database[tenant.database] + size > self.total * DATABASE_SHARE
+                or self._by_database[tenant.database] + size > self.total * self._database_share
                 or self._by_account[tenant.account] + size > self.total * ACCOUNT_SHARE
             ):
                 return False

@@ -129,7 +129,7 @@ class ServiceProcess(Server):
     ) -> None:  # fmt: skip
         self._settings, self._announce = settings, announce
         self._reloaded = [part for part in (certificate, access_log) if part is not None]
-        self._runtime = Runtime()
+        self._runtime = Runtime(settings.limits)
         self._leases = Leases(settings.idle_timeout, self._stop_idle)
         self._about = _describe(settings, service, listeners)
         metrics = Metrics(service)
@@ -143,8 +143,9 @@ class ServiceProcess(Server):
             self._runtime, service.tokens, self._leases, metrics, self._stop_from_thread, self._about
         )
         app = create_app(
-            service, self._runtime, metrics=metrics, cors=settings.cors, access_log=access_log, more_routes=routes
-        )
+            service, self._runtime, metrics=metrics, cors=settings.cors, access_log=access_log, more_routes=routes,
+            base_path=settings.base_path,
+        )  # fmt: skip
         super().__init__(app, listeners, connections=settings.connections, proxies=settings.proxies)
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:

@@ -31,7 +31,8 @@ class Settings:
     ``cors``: the origins whose pages may use the service in a browser. ``here``: the code of the location of the
     service, from which requests go to the nearest instance; ``simulate_latency``: delay responses as the distance to
     an instance implies. ``proxies``: addresses or networks of trusted proxies, whose ``X-Forwarded-For`` names the
-    client. ``open`` creates the service or raises `ServiceError`; None creates the embedded one.
+    client. ``base_path``: the path below which a proxy offers the service, such as ``/services/sql``.
+    ``open`` creates the service or raises `ServiceError`; None creates the embedded one.
     """
 
     folder: Path
@@ -48,4 +49,5 @@ class Settings:
     access_log: Path | None = None
     cors: tuple[str, ...] = ()
     proxies: tuple[str, ...] = ()
+    base_path: str = ""
     open: Callable[[Settings], Service] | None = None

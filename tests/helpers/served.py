@@ -40,6 +40,11 @@ class Served:
         headers = {"authorization": f"Bearer {self.platform_token}", **options.pop("headers", {})}
         return self._http.request(method, url, headers=headers, **options)
 
+    def metrics(self) -> str:
+        """Return the page of metrics."""
+        headers = {"authorization": f"Bearer {self.platform_token}"}
+        return self._http.get(f"{self.url}/metrics", headers=headers).raise_for_status().text
+
     @cached_property
     def _http(self) -> httpx.Client:
         return httpx.Client(timeout=PATIENCE)
@@ -112,13 +117,15 @@ def serve(
     *options: str,
     prepare: Callable[[], None] | None = None,
     program: Sequence[str] = ("-m", "pipemagic"),
+    command: str = "serve",
 ) -> Iterator[Served]:
     """Run the service over a folder; ``prepare`` runs in its process first. It is killed at the end.
 
-    ``program`` are the interpreter's arguments in front of the command line.
+    ``program`` are the interpreter's arguments in front of the command line; ``command`` is ``serve`` or
+    ``class serve``.
     """
     process = subprocess.Popen(
-        [sys.executable, *program, "serve", "--data", str(folder), *options],
+        [sys.executable, *program, *command.split(), "--data", str(folder), *options],
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, preexec_fn=prepare,
     )  # fmt: skip
     assert process.stdout is not None

@@ -81,8 +81,41 @@ def test_an_instance_responds_at_its_own_name_below_both_domains(service, replic
         assert (answer["base_url"], answer["results"][0]["type"]) == (None, "ok")
 
 
+@pytest.mark.parametrize(("host", "proto", "url"), [
+    (DOMAIN, "https,http", f"https://{DOMAIN}/services/sql"),
+    (f"{DOMAIN}:8000", "http", f"http://{DOMAIN}:8000/services/sql"),
+    ("127.0.0.1:8000", "http", "http://127.0.0.1:8000/services/sql"),
+])  # fmt: skip
+def test_below_the_path_of_a_proxy_all_addresses_are_those_of_the_service(
+    service, platform, replicated, host, proto, url
+):
+    def through_proxy(method, path, body=None, token=platform):
+        headers = {"host": host, "authorization": f"Bearer {token}", "x-forwarded-proto": proto}
+        data = b"" if body is None else json.dumps(body).encode()
+        response = call(service, method, f"/services/sql{path}", headers=headers, body=data, base_path="/services/sql")
+        return json.loads(response.read())
+
+    path = "/v1/organizations/local/databases/db"
+    found = [through_proxy("GET", path)["database"], *through_proxy("GET", f"{path}/instances")["instances"]]
+    name = host.partition(":")[0]
+    assert {(one["hostname"], one["url"]) for one in found} == {(name, url)}
+    created = through_proxy("POST", path.removesuffix("/db"), {"name": "new", "group": "default"})["database"]
+    assert (created["Hostname"], created["url"]) == (name, url)
+    answer = through_proxy("POST", "/v3/pipeline", {"requests": [execute("SELECT 1")]}, replicated)
+    assert (answer["base_url"], answer["results"][0]["type"]) == (None, "ok")
+
+
+@pytest.mark.parametrize(("path", "status"), [
+    ("/version", 200), ("/services/sql/version", 200), ("/services/sql/health", 200), ("/services/sqlversion", 404),
+    ("/services/version", 404), ("/services/sql", 404), ("/services/sql/", 404),
+])  # fmt: skip
+def test_only_the_whole_path_of_a_proxy_is_removed(service, path, status):
+    assert call(service, "GET", path, headers={"host": DOMAIN}, base_path="/services/sql").status == status
+
+
 @pytest.mark.parametrize(("header", "scheme"), [
     (b"https", "https"), (b"HTTPS", "https"), (b"http", "http"), (b"javascript", "http"), (b"", "http"),
+    (b"https,http", "https"), (b"https, http", "https"), (b"http,https", "http"),
 ])  # fmt: skip
 def test_a_proxy_that_terminates_tls_is_recognized(header, scheme):
     headers = [(b"host", b"db-local.localhost:8080"), (b"x-forwarded-proto", header)]

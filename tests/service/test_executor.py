@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
 import threading
 import time
 from collections import Counter
 
 import pytest
-from waiting import PATIENCE
+from waiting import AT_ONCE, PATIENCE
 
 from pipemagic.service.executor import HELD_UP, Executor, Tenant, Waiter, pause, watch
 from pipemagic.service.sqlite.write_lock import WriteLock
@@ -235,6 +236,50 @@ def test_short_jobs_are_fast_beside_long_statements(executor):
         return sorted(times)[50]
 
     assert run(work()) < 4 * HELD_UP
+
+
+def test_a_database_with_many_long_statements_gets_no_time_in_advance_for_another_one(executor):
+    long = [Statement() for _ in range((os.cpu_count() or 1) + 2)]
+
+    def turns():
+        return sum(each.turns for each in long)
+
+    def begin(statement):
+        before = turns()
+        pause(statement)
+        return turns() - before
+
+    async def work():
+        jobs = [asyncio.ensure_future(executor.call(ADA, each.run)) for each in long]
+        await until(lambda: executor.workers > len(long))
+        turns_before_it = await executor.call(ADA, begin, Statement())
+        of_other_account = await executor.call(BOB, begin, Statement())
+        for each in long:
+            each.stop()
+        await asyncio.gather(*jobs)
+        return turns_before_it, of_other_account
+
+    turns_before_it, of_other_account = run(work())
+    assert turns_before_it > 10, "it ran before those that wait for a slice"
+    assert of_other_account < 10
+
+
+def test_a_long_job_that_pauses_does_not_keep_others_waiting(executor):
+    """Only its pause can start another worker: the timer runs in the event loop, which is blocked."""
+    long, ran = Statement(), threading.Event()
+
+    async def work():
+        job = asyncio.ensure_future(executor.call(ADA, long.run))
+        await until(long.started.is_set)
+        short = asyncio.ensure_future(executor.call(BOB, ran.set))
+        await asyncio.sleep(0)  # it is queued
+        try:
+            assert ran.wait(AT_ONCE)
+        finally:
+            long.stop()
+        await asyncio.gather(job, short)
+
+    run(work())
 
 
 def test_a_statement_that_is_stopped_while_it_is_paused_ends_at_once(executor):

@@ -10,12 +10,13 @@ import ssl
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import httpx
 import pytest
 import trustme
+from waiting import until
 
 import pipemagic
 from pipemagic import launcher
@@ -381,7 +382,12 @@ def test_a_service_behind_a_proxy_serves_its_domain_on_loopback(behind_a_proxy):
 def test_too_many_connections_get_an_error(tmp_path):
     with serving(tmp_path / "data", "--max-connections", "2", "--port", "0") as (_, line):
         host, port = line["url"].removeprefix("http://").split(":")
-        with socket.create_connection((host, int(port))):
-            assert httpx.get(f"{line['url']}/version").status_code == 200
-            with socket.create_connection((host, int(port))):
-                assert httpx.get(f"{line['url']}/version").status_code == 503
+        busy = b"POST /v1/auth/login HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\n\r\n"  # its body is missing
+        with ExitStack() as stack:
+            idle = stack.enter_context(socket.create_connection((host, int(port)), timeout=WAIT))
+            stack.enter_context(socket.create_connection((host, int(port)), timeout=WAIT))
+            until(lambda: httpx.get(f"{line['url']}/version").status_code == 200)
+            assert idle.recv(1) == b""
+            for _ in range(2):
+                stack.enter_context(socket.create_connection((host, int(port)))).sendall(busy)
+            until(lambda: httpx.get(f"{line['url']}/version").status_code == 503)

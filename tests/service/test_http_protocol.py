@@ -39,7 +39,7 @@ class App:
         self.loop = None
         self.release = None
         self.running, self.disconnected, self.finished = [], [], []
-        self.received = 0
+        self.received = self.waiting = 0
 
     async def __call__(self, scope, receive, send):
         if self.loop is None:
@@ -62,6 +62,7 @@ class App:
             self.received += len(message["body"])
             more = message["more_body"]
         if path == "/wait":
+            self.waiting += 1
             await self.release.wait()
         if path == "/until-hang-up":
             assert (await receive())["type"] == "http.disconnect"
@@ -517,21 +518,45 @@ def test_some_listeners_use_tls():
         until(lambda: service.server.connections == 1)  # the refused one is closed
 
 
-def test_connections_beyond_the_limit_get_503_and_the_others_are_served():
+def test_connections_beyond_the_limit_get_503_if_none_is_idle_and_the_others_are_served():
     with serving(connections=2) as service, ExitStack() as stack:
-        first = stack.enter_context(httpx.Client(base_url=service.url, trust_env=False))
-        assert first.get("/").status_code == 200
+        busy = [stack.enter_context(service.connect()) for _ in range(2)]
+        for one in busy:
+            one.sendall(head("/wait", CLOSE))
+        until(lambda: service.app.waiting == 2)
         crowd = [stack.enter_context(service.connect()) for _ in range(30)]
-        for idle in crowd[9:]:
+        for idle in crowd[8:]:
             assert statuses(read_all(idle)) == [503]
-        assert first.get("/").status_code == 200
         crowd[5].sendall(head("/a"))
         assert statuses(read_all(crowd[5])) == [503]
-        assert first.get("/").status_code == 200
+        service.app.proceed()
+        assert [statuses(read_all(one)) for one in busy] == [[200], [200]]
         for one in crowd:
             one.close()
-        until(lambda: service.server.connections == 1)
+        until(lambda: service.server.connections == 0)
         assert httpx.get(service.url).status_code == 200
+
+
+def test_a_new_connection_beyond_the_limit_closes_the_one_that_has_been_idle_longest(monkeypatch):
+    monkeypatch.setattr(HttpProtocol, "least_idle_time", 0.0)
+    with serving(connections=3) as service, ExitStack() as stack:
+        busy, silent, used = (stack.enter_context(service.connect()) for _ in range(3))
+        busy.sendall(head("/wait", CLOSE))
+        until(lambda: service.app.waiting == 1)
+        answers = stack.enter_context(used.makefile("rb"))
+        used.sendall(head("/a"))
+        assert read_response(answers)[0] == 200
+        assert httpx.get(service.url).status_code == 200
+        assert read_all(silent) == b""  # it has sent nothing since it was opened
+        used.sendall(head("/b"))
+        assert read_response(answers)[2].startswith(b"/b")
+        for _ in range(2):
+            late = stack.enter_context(service.connect())
+            late.sendall(head("/c"))
+            assert read_response(late.makefile("rb"))[0] == 200
+        assert read_all(used) == b""
+        service.app.proceed()
+        assert statuses(read_all(busy)) == [200]
 
 
 class Clock:

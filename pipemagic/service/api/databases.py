@@ -12,6 +12,7 @@ import msgspec
 
 from pipemagic.service.api.routing import ORG, ApiRequest, Body, Name, Route, Size, format_time, size_in_bytes
 from pipemagic.service.catalog.records import DatabaseRecord
+from pipemagic.service.hosting import proxied_url
 from pipemagic.service.responses import Refused
 from pipemagic.version import __version__
 
@@ -193,8 +194,8 @@ def _database(request: ApiRequest) -> DatabaseRecord:
 
 
 def _address(request: ApiRequest, record: DatabaseRecord) -> dict[str, str]:
-    """Return the field ``url`` of a database that is not at the service's own address."""
-    url = request.platform.engine.addresses(record).get(record.locations[0])
+    """Return the field ``url`` of a database whose address is more than its host name."""
+    url = request.platform.engine.addresses(record).get(record.locations[0]) or proxied_url(request.http)
     return {"url": url} if url else {}
 
 
@@ -218,7 +219,7 @@ def _instances_json(request: ApiRequest, record: DatabaseRecord) -> list[dict[st
     instances = []
     for one in request.platform.engine.status(record).values():
         url = addresses.get(one.code)
-        own = {"hostname": urlsplit(url).hostname or "", "url": url} if url else {}
+        own = {"hostname": urlsplit(url).hostname or "", "url": url} if url else _address(request, record)
         instances.append({
             "uuid": f"{record.id}-{one.code}", "name": one.code, "type": one.role, "region": one.code,
             "hostname": record.instances.get(one.code, record.hostname), "status": one.state,

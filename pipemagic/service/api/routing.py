@@ -70,9 +70,12 @@ class ApiRequest:
     def with_local_names(self, record: DatabaseRecord) -> DatabaseRecord:
         """Return the record with host names below ``localhost`` if the client has connected by loopback.
 
-        Programs of the machine then need neither the name of a shared service nor its certificate.
+        Programs of the machine then need neither the name of a shared service nor its certificate. Below the path of a
+        proxy, all names are that of the service itself.
         """
         host = host_of(self.http.headers.get("host", ""))
+        if self.http.scope.get("root_path"):
+            return record.at(host)
         if host == self.catalog.domain or host not in LOOPBACK_HOSTS or self.platform.engine.addresses(record):
             return record
         return record.below(LOCAL_DOMAIN)

@@ -31,6 +31,7 @@ from pipemagic.service.catalog.catalog import Catalog
 from pipemagic.service.catalog.records import DatabaseRecord, GroupRecord
 from pipemagic.service.files import KEY_FILE, PLATFORM_TOKEN_FILE
 from pipemagic.service.responses import Refused
+from pipemagic.text import parse_duration
 
 PLATFORM_PREFIX = "pmp_"
 """Prefix of platform tokens: secret scanners can find them, and errors can name a wrong kind of token."""
@@ -47,9 +48,6 @@ FIRST_TOKEN = "default"
 _MOST_CACHED = 1024
 _LONGEST_CACHED = 2048  # characters of a header
 _LAST_EXPIRY = 253_402_300_799  # the end of the year 9999, beyond which dates fail in many readers
-_UNITS = {"w": 604800.0, "d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
-_PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|us|µs|ns|w|d|h|m|s)")
-_PARTS = re.compile(rf"(?:{_PART.pattern})+")
 _VISIBLE = re.compile(r"[!-~]+")
 
 
@@ -115,10 +113,8 @@ def parse_expiration(text: str) -> float | None:
     """Parse a lifetime such as ``1w2d6h3m`` or ``7d`` to seconds, ``never`` to None; raise `Refused` with 400."""
     if text in ("", "never", "none", "default"):
         return None
-    if len(text) > 100 or not _PARTS.fullmatch(text):
-        raise Refused(400, "Invalid expiration format")
-    seconds = sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))
-    if not 0 < seconds < _LAST_EXPIRY:
+    seconds = parse_duration(text)
+    if seconds is None or not 0 < seconds < _LAST_EXPIRY:
         raise Refused(400, "Invalid expiration format")
     return seconds
 

@@ -72,6 +72,10 @@ class DatabaseRecord(Record, frozen=True):
         instances = {code: _below(name, domain) for code, name in self.instances.items()}
         return msgspec.structs.replace(self, hostname=hostname, instances=instances)
 
+    def at(self, hostname: str) -> DatabaseRecord:
+        """Return the record with the same host name for the database and all its instances."""
+        return msgspec.structs.replace(self, hostname=hostname, instances=dict.fromkeys(self.instances, hostname))
+
 
 def _below(name: str, domain: str) -> str:
     return f"{name.partition('.')[0]}.{domain}"

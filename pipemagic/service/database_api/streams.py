@@ -41,10 +41,7 @@ class StreamTable:
         self._streams: dict[bytes, ServerStream] = {}
         self._used: Counter[Scope] = Counter()
         """The number of open streams of each token, database, account and organization."""
-        self._most = {
-            name: math.ceil(limits.streams * getattr(limits, f"streams_of_{name}"))
-            for name in ("token", "database", "account", "organization")
-        }
+        self._most = limits.most_streams()
         self._expired: dict[bytes, float] = {}
 
     def __len__(self) -> int:
