@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pipemagic.notebook.panels.opening import Tabs
     from pipemagic.session import Session
 
-__all__ = ["databases", "everything", "explore", "groups", "locations", "organization", "session"]
+__all__ = ["class_", "databases", "everything", "explore", "groups", "locations", "organization", "session"]
 
 
 def everything(session: Session | None = None) -> Tabs:
@@ -49,6 +49,11 @@ def session(session: Session | None = None) -> Panel:
 def explore(session: Session | None = None) -> Panel:
     """Return the panel of one table: its rows in pages, sorted and filtered in SQL; its columns."""
     return _open("explore", session)
+
+
+def class_(session: Session | None = None) -> Panel:
+    """Return the panel of a class: the progress of each student, and resets of their databases."""
+    return _open("class", session)
 
 
 def _open(name: str, session: Session | None) -> Panel:

@@ -37,7 +37,20 @@ MEMORY, ENOUGH_MEMORY = Path("/dev/shm"), 4 * 10**9
 
 TESTS = Path(__file__).parent
 SLOW_FOLDERS = [
-    *(TESTS / name for name in ("attacks", "browser", "cli", "faults", "fuzzing", "notebook", "published_clients")),
+    *(
+        TESTS / name
+        for name in (
+            "attacks",
+            "browser",
+            "classroom",
+            "cli",
+            "faults",
+            "fuzzing",
+            "hub",
+            "notebook",
+            "published_clients",
+        )
+    ),
     *(TESTS / "service" / name for name in ("replicas", "sqld", "transfer")),
     TESTS.parent / "notebooks",
 ]

@@ -24,6 +24,7 @@ LAYERS = [
     ["launcher", "explore"],
     ["session"],
     ["exercises"],
+    ["classroom"],
     ["notebook", "cli"],
     ["panels"],
     ["__init__", "__main__"],

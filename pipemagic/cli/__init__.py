@@ -9,6 +9,7 @@ import io
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from keyword import iskeyword
 
 import click
 
@@ -21,7 +22,7 @@ INTERRUPTED = 130  # the exit code that shells use for SIGINT
 MODULES = {
     "auth": "auth", "org": "organizations", "plan": "organizations", "group": "groups", "db": "databases",
     "serve": "serving", "stop": "serving", "doctor": "doctor", "tour": "quickstart", "lab": "quickstart",
-    "exercises": "exercises",
+    "exercises": "exercises", "class": "classroom",
 }  # fmt: skip
 """The module of each command."""
 
@@ -37,7 +38,8 @@ class LazyGroup(click.Group):
         """Import a command."""
         if cmd_name not in MODULES:
             return None
-        command: click.Command = getattr(import_module(f"pipemagic.cli.{MODULES[cmd_name]}"), cmd_name)
+        name = f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name
+        command: click.Command = getattr(import_module(f"pipemagic.cli.{MODULES[cmd_name]}"), name)
         return command
 
 

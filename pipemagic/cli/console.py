@@ -78,6 +78,14 @@ def confirm(question: str, *, yes: bool) -> None:
         raise SessionError("nothing was changed")
 
 
+def confirm_name(question: str, name: str, typed: str) -> None:
+    """Raise `SessionError` unless the user types a name; ``typed`` is the name if an option has it, '' to ask."""
+    if not typed and not sys.stdin.isatty():
+        raise SessionError(f"this needs a confirmation: {question}", hint=f"confirm with --confirm {name}")
+    if (typed or ask(click.prompt, f"{question} Type {name} to confirm", default="", show_default=False)) != name:
+        raise SessionError(f"nothing was changed: the typed name is not {name}")
+
+
 # -- values, records and rows
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from pipemagic.cli import console
-from pipemagic.cli.groups import add_token_commands, wait_for_locations, wait_option
+from pipemagic.cli.groups import add_token_commands, wait_for_locations, wait_option, with_group_hint
 from pipemagic.cli.platform import api_command, name_argument
 from pipemagic.cli.shell import decode, open_database, print_dump, shell
 from pipemagic.client import transfer
@@ -49,15 +49,12 @@ def create(api: Management, name: str, group: str, size_limit: str | None, wait:
     from pipemagic.session import organization
 
     try:
-        with source_file(sources["from_file"], sources["from_dump"]) as file:
+        with with_group_hint(group), source_file(sources["from_file"], sources["from_dump"]) as file:
             if file is not None:
                 organization.create_from_file(api, name, group, file, size_limit=size_limit, warn=console.print_note)
             else:
                 api.create_database(name, group, copy_of=sources["from_db"], size_limit=size_limit)
     except ServerError as error:
-        if "group not found" in error.message:
-            hint = f"create it: pipemagic group create {group} --location ams"
-            raise error.replace(hint=hint) from None
         if '"seed"' in error.message:
             raise error.replace(hint=seed_hint(name, group, **sources)) from None
         raise

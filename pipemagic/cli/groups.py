@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import click
@@ -156,6 +156,17 @@ def with_location_hint(call: Callable[[str, str], Group], name: str, code: str) 
     except ServerError as error:
         if "location" in error.message.lower() and error.status in (400, 404):
             raise error.replace(hint="`pipemagic db locations` lists the codes") from None
+        raise
+
+
+@contextmanager
+def with_group_hint(group: str) -> Iterator[None]:
+    """Add a hint to the error for an unknown group."""
+    try:
+        yield
+    except ServerError as error:
+        if "group not found" in error.message:
+            raise error.replace(hint=f"create it: pipemagic group create {group} --location ams") from None
         raise
 
 

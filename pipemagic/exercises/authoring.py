@@ -16,13 +16,17 @@ from pipemagic.exercises.exercise import Definition, Exercise, Probe, load, pack
 from pipemagic.exercises.running import EMPTY, results_of
 from pipemagic.explore.query import Group, nest, queries_of
 from pipemagic.session.cell import Cell, parse_cell
+from pipemagic.session.connection import PROGRESS_TABLE
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
     from pipemagic.session.connection import Connection
 
-_OBJECTS = "SELECT name, type, tbl_name, sql FROM main.sqlite_schema WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
+_OBJECTS = (
+    "SELECT name, type, tbl_name, sql FROM main.sqlite_schema WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
+    f" AND name <> '{PROGRESS_TABLE}'"  # its rows change at any time
+)
 
 _TABLE = {
     "rows": "SELECT * FROM main.{name}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -94,13 +95,17 @@ def check(magics: PipeMagics, line: str, cell: str | None) -> DataFrame | None:
     if name is None:
         return summary()
     chosen = exercise.load(name, folder_of(magics))
-    if variable:
-        found = checking.check_frame(chosen, magics.user_ns.get(variable))
-    elif cell is None:
-        found = checking.check_state(chosen, magics.session.connection(args.get("--on")))
-    else:
-        found = _check_sql(magics, chosen, cell, args.get("--on"))
+    recorder = magics.recorder(args.get("--on"))
+    with nullcontext() if recorder is None else recorder.paused():
+        if variable:
+            found = checking.check_frame(chosen, magics.user_ns.get(variable))
+        elif cell is None:
+            found = checking.check_state(chosen, magics.session.connection(args.get("--on")))
+        else:
+            found = _check_sql(magics, chosen, cell, args.get("--on"))
     found = checking.record(found)
+    if recorder is not None and (found.passed or found.messages):
+        recorder.add_check(chosen.name, found.points, chosen.points)
     show(Feedback(found))
     return found.frame if cell is not None else None
 

@@ -36,9 +36,11 @@ from pipemagic.notebook.settings import PipeMagic
 from pipemagic.text import escape_controls, mask_passwords
 
 if TYPE_CHECKING:
+    from pipemagic.classroom.progress import Recorder, Recorders
     from pipemagic.notebook.sql_options import SqlOptions
     from pipemagic.session import Session
     from pipemagic.session.cell import Cell
+    from pipemagic.session.signals import Subject
     from pipemagic.session.snippets import Snippet, Snippets
 
 _log = logging.getLogger(__name__)
@@ -56,6 +58,7 @@ class PipeMagics(Magics):
     def __init__(self, shell: InteractiveShell) -> None:
         super().__init__(shell)
         self._notes: list[str] = []  # on the SQL of the running cell
+        self.recorders: Recorders | None = None  # with the first connection to a database of a class
 
     @property
     def user_ns(self) -> dict[str, Any]:
@@ -77,7 +80,7 @@ class PipeMagics(Magics):
 
         self.shell.events.register("post_run_cell", self._after_cell)
         settings = self.settings
-        return Session(
+        session = Session(
             ask_token=ask_token,
             notify=say,
             default=lambda: settings.connection,
@@ -85,6 +88,24 @@ class PipeMagics(Magics):
             reads_ahead=lambda: settings.read_ahead,
             while_starting=lambda: import_package(settings.type),
         )
+        session.changes.connect(self._connections_changed)
+        return session
+
+    def _connections_changed(self, subject: Subject) -> None:
+        """Record progress on connections to databases of a class."""
+        connections = self.session.connections.values()
+        if subject == "connections" and (self.recorders or any(one.records_progress for one in connections)):
+            from pipemagic.classroom.progress import Recorders
+
+            self.recorders = self.recorders or Recorders()
+            self.recorders.update(connections)
+
+    def recorder(self, name: str | None = None) -> Recorder | None:
+        """Return the recorder of a connection, by default the current one; None if nothing is recorded there."""
+        if self.recorders is None:
+            return None
+        connection = self.session.connections.get(name or self.session.current or "")
+        return None if connection is None else self.recorders.of(connection)
 
     @cached_property
     def _row_limit(self) -> RowLimit:
@@ -123,9 +144,14 @@ class PipeMagics(Magics):
             options, text = sql_options.parse(line, cell)
             self.session.wire.begin()
             try:
-                return self._sql(options, text, sql_options.parameter_values(options, local_ns, variables))
+                value = self._sql(options, text, sql_options.parameter_values(options, local_ns, variables))
             except PipemagicError as error:
+                if self.recorders is not None and (recorder := self.recorder(options.on)):
+                    recorder.add_cell(error.message)
                 raise add_load_hint(error, variables, options.on) from None
+            if self.recorders is not None and (recorder := self.recorder(options.on)):
+                recorder.add_cell()
+            return value
 
     @no_var_expand
     @line_magic
@@ -279,6 +305,9 @@ class PipeMagics(Magics):
         if "session" in self.__dict__:
             self.shell.events.unregister("post_run_cell", self._after_cell)
             self.session.shut_down()
+            if self.recorders is not None:
+                self.recorders.close()
+                self.recorders = None
             del self.__dict__["session"]
 
     def _after_cell(self, result: object = None) -> None:  # noqa: ARG002

@@ -69,7 +69,7 @@ class PipeMagic(Configurable):
     )
     type = Enum(("pandas", "polars", "arrow"), "pandas", help="type of the table that a cell returns").tag(config=True)
     connection = Unicode(
-        "", help="the profile, database or address to connect to if none is named and nothing is connected"
+        "", help="the profile, database or address to connect to if none is named; by default that of PIPEMAGIC_URL"
     ).tag(config=True)
     exercises = Unicode("exercises", help="folder of the files that %%exercise writes and %check reads").tag(
         config=True

@@ -13,10 +13,13 @@ from pipemagic.client.secrets import Secret
 from pipemagic.errors import AuthError
 from pipemagic.http import READ_TIMEOUT
 from pipemagic.session import messages, tokens
-from pipemagic.session.connection import Connection
+from pipemagic.session.connection import PROGRESS_TABLE, Connection
 from pipemagic.session.organization import Platform
 from pipemagic.session.profiles import Profile
 from pipemagic.session.trace import RequestRecorder
+
+CHECK = f"SELECT 1, EXISTS(SELECT 1 FROM sqlite_master WHERE name = '{PROGRESS_TABLE}')"
+"""The first statement on a new connection."""
 
 
 class ConnectionFactory:
@@ -47,19 +50,21 @@ class ConnectionFactory:
         self._recorder.watch(name, database.transport)
         with _closing_on_error(database):
             try:
-                _check(database)
+                recorded = _check(database)
             except AuthError as error:
                 if given is not None and error.status == 401 and not token:
-                    raise error.replace(hint=messages.token_renewal(source, endpoint.address)[0]) from None
+                    expired = f"{error.hint}\n" if "expired" in error.message else ""
+                    renewal = messages.token_renewal(source, endpoint.address)[0]
+                    raise error.replace(hint=expired + renewal) from None
                 if given is not None or error.status != 401 or self._ask_token is None:
                     raise
                 asked = Secret(self._ask_token(host))
                 database.renew_token(asked)
-                _check(database)
+                recorded = _check(database)
                 if remember:
                     tokens.keyring_put(source.keyring or tokens.KEYRING_SERVICE, entry, asked)
         profile = replace(profile.portable, name=name, address=endpoint.address, token_file=source.absolute_file)
-        return Connection(name, database, host, profile=profile)
+        return Connection(name, database, host, profile=profile, records_progress=recorded)
 
     def in_organization(self, platform: Platform, profile: Profile, similar: Sequence[str] = ()) -> Connection:
         """Connect to the database of a profile in an organization, with a token that is created for it.
@@ -73,16 +78,19 @@ class ConnectionFactory:
         found = open_database()
         self._recorder.watch(name, found.transport)
         with _closing_on_error(found):
-            _check(found)
+            recorded = _check(found)
         profile = replace(profile.portable, organization=platform.organization, at=platform.address)
         again = open_database if platform.moves else None
-        return Connection(name, found, platform.where, platform, again, profile=profile, listed_as=database)
+        return Connection(
+            name, found, platform.where, platform, again, profile=profile, listed_as=database, records_progress=recorded
+        )  # fmt: skip
 
 
-def _check(database: Database) -> None:
-    """Check address and token, and detect the features of the server."""
+def _check(database: Database) -> bool:
+    """Check address and token, detect the features of the server; return True if progress is recorded here."""
     _ = database.dialect
-    database.execute("SELECT 1")
+    rows = database.execute(CHECK).rows
+    return not database.read_only and [row[1:] for row in rows] == [(1,)]
 
 
 @contextmanager

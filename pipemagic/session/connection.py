@@ -63,6 +63,11 @@ class RunOptions:
 
 DEFAULTS = RunOptions()
 
+PROGRESS_TABLE = "pipemagic_progress"
+"""The table of a database of a class in which progress is recorded (`pipemagic.classroom.progress`)."""
+
+RECORDED = f"Recorded for the teacher: cells, errors, the last error and points (table {PROGRESS_TABLE})."
+
 
 @dataclass(eq=False)
 class Connection:
@@ -80,6 +85,7 @@ class Connection:
     find_again: Callable[[], Database] | None = field(default=None, repr=False)
     profile: Profile | None = field(default=None, repr=False)  # to connect here again
     listed_as: str = field(default="", repr=False)
+    records_progress: bool = field(default=False, repr=False)  # the database has the table of a class, and is writable
     refused: bool = field(default=False, repr=False)  # the server no longer accepts the token
     keep_alive_thread: KeepAlive | None = field(default=None, repr=False)
     written: Signal[Connection] = field(default_factory=Signal, repr=False)  # sent after it was written to
@@ -96,10 +102,11 @@ class Connection:
 
     @property
     def greeting(self) -> str:
-        """The line that reports a new connection."""
+        """The text that reports a new connection, and whether its progress is recorded."""
         parts = ["" if self.where == self.name else self.where, "read-only" if self.read_only else ""]
         where = ", ".join(filter(None, parts))
-        return f"Connected to {self.name}{f' ({where})' if where else ''}."
+        recorded = f"\n{RECORDED}" if self.records_progress else ""
+        return f"Connected to {self.name}{f' ({where})' if where else ''}.{recorded}"
 
     @property
     def read_only(self) -> bool:
@@ -440,7 +447,9 @@ class Connection:
         hint = error.hint
         if isinstance(error, AuthError) and error.status == 401:
             self.refused = True  # nothing of the request ran; the stream and its transaction are unchanged
-            hint = messages.refused_token_hint(self.name, self.profile, in_organization=self.platform is not None)
+            hint = messages.refused_token_hint(
+                self.name, self.profile, in_organization=self.platform is not None, expired="expired" in error.message
+            )
         still_open = self._transaction.open
         if still_open and undo:
             self._roll_back(stream)

@@ -388,9 +388,16 @@ def limit_hint(code: str, message: str, hint: str = "") -> str:
 # -- tokens that the server no longer accepts
 
 
-def refused_token_hint(name: str, profile: Profile | None, *, in_organization: bool) -> str:
+EXPIRED = (
+    "an open transaction stays open for at most 5 s; after that, %pipedb retry reruns its statements. "
+    "Tokens of a class expire at the end of the lesson: ask the teacher for a new one."
+)
+"""The consequences of an expired token."""
+
+
+def refused_token_hint(name: str, profile: Profile | None, *, in_organization: bool, expired: bool) -> str:
     """Return how to renew the token of a connection that the server no longer accepts, by where it came from."""
-    ends = "an open transaction stays open, unless the tokens were invalidated"
+    ends = EXPIRED if expired else "an open transaction stays open, unless the tokens were invalidated"
     if in_organization:
         return f"%pipedb connect {name} creates a new one: {ends}"
     if profile is None or profile.address is None:

@@ -90,6 +90,11 @@ class Platform:
         """The address of the API; None for the embedded service, whose address changes with each start."""
         return None if self.moves else self._api.endpoint.address
 
+    @property
+    def api(self) -> Management:
+        """The management API in use, for work that other modules do with it."""
+        return self._api
+
     def check(self) -> None:
         """Check address, token and organization; raise SessionError if there is no such organization."""
         self.locations()

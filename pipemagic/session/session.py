@@ -182,7 +182,7 @@ class Session:
         if found is not None:
             return found
         if name is None:
-            if not names and self._default():
+            if not names and self._configured():
                 connection = self.connect()
                 self._notify(connection.greeting)
                 return connection
@@ -262,9 +262,13 @@ class Session:
             connection.keep_alive(profile.kept_for)
         return connection
 
+    def _configured(self) -> str | None:
+        """Return the setting of the default target, else the address in PIPEMAGIC_URL, else None."""
+        return self._default() or self._environment.get(tokens.DATABASE_URL)
+
     def _default_target(self) -> str | None:
         """Return the configured target, None if there is none; raise SessionError if a project's is not trusted."""
-        target = self._default() or None
+        target = self._configured()
         if target is not None and "://" in target and self._default_of_project():
             self.profiles.check_trusted(Profile(target, address=target, of_project=True))
         return target

@@ -26,6 +26,9 @@ DATABASE_TOKENS = ("PIPEMAGIC_TOKEN", "TURSO_AUTH_TOKEN")
 PLATFORM_TOKENS = ("PIPEMAGIC_API_TOKEN", "TURSO_API_TOKEN")
 """Variables with a platform token, in order of precedence."""
 
+DATABASE_URL = "PIPEMAGIC_URL"
+"""Variable with the address of the database to connect to if none is named."""
+
 API_URL = "PIPEMAGIC_API_URL"
 """Variable with the address of a management API other than the embedded service's."""
 

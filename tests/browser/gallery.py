@@ -77,12 +77,45 @@ session.platform.create_database(database, group)
 session.connect(database)
 session.run("CREATE TABLE " + "t" * 63 + " (" + "c" * 63 + ")")
 """,
+    "class": """
+import random, tempfile, time
+from pipemagic.classroom import creation, model
+from pipemagic.classroom.roster import Student
+
+os.environ["PIPEMAGIC_CONFIG"] = tempfile.mkdtemp()
+session = started()
+session.run("CREATE TABLE flight (carrier TEXT)")
+api, random = session.platform.api, random.Random(7)
+made = model.Class("sql", api.url, api.slug, "default", "main", expires=time.time() + 7200)
+first, last = ["Ada", "Jörg", "Zoë", "Łukasz", "明"], ["Müller", "Okonkwo", "van der Berg-Łuczak", "Nguyễn", "Smith"]
+names = [f"{one} {other} {number}" for number in range(8) for one in first for other in last]
+names[3] = "Maximiliane " + "Freifrau von und zu " * 4 + "Hohenstein"
+creation.add_students(made, [Student(name.casefold(), name) for name in names], api.slug)
+creation.create(api, made)
+fields = "INSERT INTO pipemagic_progress(id, at, cells, errors, error, exercise, points, of) VALUES "
+for seat in made.seats[:183]:
+    with creation.Access(api, made)(seat) as database:
+        ago = random.choice([5, 40, 120, 600, 1500])
+        at = f"strftime('%Y-%m-%dT%H:%M:%SZ', 'now', '-{ago} seconds')"
+        passed, failed = random.randrange(9), random.random() < 0.3
+        cells = random.randrange(30)
+        rows = [f"(random(), {at}, {cells}, 0, NULL, 'task_{one}', 2, 2)" for one in range(passed)]
+        error = "no such column: dep_dely (in a statement that joins flights, airports and planes)"
+        rows += [f"(random(), {at}, 1, {int(failed)}, {repr(error) if failed else 'NULL'}, NULL, NULL, NULL)"]
+        database.execute(fields + ", ".join(rows))
+""",
     "error": "session = usual()",
     "busy": "session = usual()",
     "transaction": "session = usual()\nsession.run('BEGIN; UPDATE flight SET dep_delay = 0 WHERE id < 10')",
 }
 
 AFTER = {
+    "class": """
+if panel.title == "Class":
+    task(panel)
+    panel.choose(made.seats[5].database)
+    panel.ask_to_reset(asking=True)
+""",
     "error": """
 task(panel).error = PipemagicError(
     "the server refused the request (HTTP 402): this feature is not available for starter plans",

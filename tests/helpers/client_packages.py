@@ -1,4 +1,4 @@
-"""Install the published packages that tests drive; their versions are pinned in tests/published_clients.
+"""Install the published packages that tests drive; their versions are pinned, in tests/published_clients by default.
 
 They stay in a cache until the pins change.
 """
@@ -24,22 +24,22 @@ class CannotInstall(Exception):
     """A package manager is missing or failed; the message names it and the reason."""
 
 
-def install_npm(cache: Path) -> Path:
-    """Return the folder with the pinned npm packages in ``node_modules`` and copies of the scripts."""
+def install_npm(cache: Path, pins: Path = CLIENTS) -> Path:
+    """Return a folder with the npm packages that are pinned in the folder ``pins``, and copies of its drivers."""
     npm, node = shutil.which("npm"), shutil.which("node")
     if npm is None or node is None:
         raise CannotInstall("node and npm are not on the PATH")
 
     def fill(folder: Path) -> None:
         for name in ("package.json", "package-lock.json"):
-            shutil.copy(CLIENTS / name, folder / name)
+            shutil.copy(pins / name, folder / name)
         _run(
             [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error", "--fetch-retries=5"], folder
         )
 
-    folder = _installed(cache, "npm", [CLIENTS / "package-lock.json"], fill)
+    folder = _installed(cache, "npm", [pins / "package-lock.json"], fill)
     with FileLock(f"{folder}.lock"):
-        for script in DRIVERS.glob("*.mjs"):  # a script finds packages in the folders above its own only
+        for script in (pins / DRIVERS.name).glob("*.mjs"):  # a script finds packages in the folders above its own only
             draft = folder / f".{script.name}"
             shutil.copy(script, draft)
             draft.replace(folder / script.name)  # another worker may be reading it

@@ -15,7 +15,7 @@ from IPython.utils.capture import capture_output
 from traitlets.config import Config
 
 from pipemagic import launcher
-from pipemagic.session.tokens import API_URL, DATABASE_TOKENS, PLATFORM_TOKENS
+from pipemagic.session.tokens import API_URL, DATABASE_TOKENS, DATABASE_URL, PLATFORM_TOKENS
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -102,7 +102,7 @@ def plain_shell(ipython):
 def shell(plain_shell, monkeypatch, tmp_path):
     """A shell with the magics; the environment has no token and no service, and no file of the user is read."""
     monkeypatch.setenv("PIPEMAGIC_CONFIG", str(tmp_path / "config"))
-    for variable in (*DATABASE_TOKENS, *PLATFORM_TOKENS, API_URL):
+    for variable in (*DATABASE_TOKENS, *PLATFORM_TOKENS, API_URL, DATABASE_URL):
         monkeypatch.delenv(variable, raising=False)
     plain_shell("%load_ext pipemagic")
     return plain_shell

@@ -92,6 +92,10 @@ class Latencies:
         return statistics.median(self.seconds)
 
     @property
+    def p95(self) -> float:
+        return sorted(self.seconds)[int(len(self.seconds) * 0.95)]
+
+    @property
     def p99(self) -> float:
         return sorted(self.seconds)[int(len(self.seconds) * 0.99)]
 

@@ -42,6 +42,28 @@ def test_an_address_takes_its_token_from_the_usual_variables(make_session, sqld_
     assert session.run("SELECT 1 AS one").to_dict("list") == {"one": [1]}
 
 
+def test_without_a_target_the_address_is_that_of_a_variable(make_session, sqld_database):
+    environ = {"PIPEMAGIC_URL": sqld_database.url, "PIPEMAGIC_TOKEN": sqld_database.token}
+    assert make_session(environ).run("SELECT 1 AS one").to_dict("list") == {"one": [1]}
+    session = make_session(environ)
+    assert session.connect().where == f"{sqld_database.name}.localhost"
+    session.close()
+    assert session.run("SELECT 2 AS two").to_dict("list") == {"two": [2]}
+
+
+def test_the_setting_of_a_target_wins_over_the_variable(make_session, sqld_database):
+    environ = {"PIPEMAGIC_URL": f"http://127.0.0.1:{free_port()}", "PIPEMAGIC_TOKEN": sqld_database.token}
+    assert make_session(environ, default=lambda: sqld_database.url).run("SELECT 1 AS one") is not None
+    with pytest.raises(ConnectError):
+        make_session(environ).run("SELECT 1")
+
+
+def test_a_token_in_the_variable_for_the_address_is_refused(make_session):
+    with pytest.raises(AddressError, match="contains a token") as caught:
+        make_session({"PIPEMAGIC_URL": "https://db.example.org?authToken=secret"}).connect()
+    assert "authToken=secret" not in str(caught.value)
+
+
 def test_a_named_variable_wins_and_must_be_there(make_session, sqld_database):
     session = make_session({"PIPEMAGIC_TOKEN": "wrong", "MINE": sqld_database.token})
     assert session.connect(sqld_database.url, name="db", token_env="MINE").name == "db"

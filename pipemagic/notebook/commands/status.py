@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pipemagic.session.trace import Trace
 
 GROUP = Group("Status")
-PANELS = ("locations", "groups", "databases", "organization", "session", "explore")
+PANELS = ("locations", "groups", "databases", "organization", "session", "explore", "class")
 
 
 @GROUP.command(ON)
@@ -143,7 +143,7 @@ def stats(context: Context) -> DataFrame | None:
 
 @GROUP.command(Positional("NAME", "the panel; by default all of them, in tabs", optional=True, choices=PANELS))
 def panel(context: Context) -> Displayable:
-    """Show a panel: databases and groups, the session, or the tables of a database.
+    """Show a panel: databases and groups, the session, the tables of a database, or the students of a class.
 
     %pipedb panel
     %pipedb panel databases

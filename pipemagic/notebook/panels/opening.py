@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import ipywidgets
 
+from pipemagic.classroom import model
 from pipemagic.notebook.panels.base import Displayable, Panel
+from pipemagic.notebook.panels.classroom import ClassPanel
 from pipemagic.notebook.panels.databases import DatabasesPanel
 from pipemagic.notebook.panels.explore import ExplorePanel
 from pipemagic.notebook.panels.groups import GroupsPanel
@@ -31,8 +33,9 @@ PANELS: dict[str, Callable[[OrganizationState, Variables], Panel]] = {
     "organization": lambda state, _: OrganizationPanel(state),
     "session": lambda state, _: SessionPanel(state),
     "explore": ExplorePanel,
+    "class": lambda state, _: ClassPanel(state),
 }
-"""The panels in the order of their tabs; commands/panel.py repeats the names, so that it need not import this."""
+"""The panels in the order of their tabs; commands/status.py repeats the names, so that it need not import this."""
 
 NAMES = tuple(PANELS)
 
@@ -105,11 +108,16 @@ class Tabs(Displayable, ipywidgets.Tab):
 def open_panel(session: Session, name: str = "all", variables: Variables | None = None) -> Panel | Tabs:
     """Return the panel of one of `NAMES`, or ``all`` of them in tabs; exports go into ``variables``.
 
+    The tabs include that of a class only if there is a class on this machine.
+
     Return at once; the panel shows what it is loading.
     """
     state, variables = state_of(session), {} if variables is None else variables
     state.refresh()
-    panels = [make(state, variables) for one, make in PANELS.items() if name in ("all", one)]
-    opened = Tabs(panels) if name == "all" else panels[0]
+    if name == "all":
+        shown = [make for one, make in PANELS.items() if one != "class" or model.names()]
+        opened: Panel | Tabs = Tabs([make(state, variables) for make in shown])
+    else:
+        opened = PANELS[name](state, variables)
     opened.mount()
     return opened

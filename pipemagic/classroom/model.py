@@ -1,0 +1,142 @@
+"""A class and the seats of its students, stored in a private file of the user's settings."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from pipemagic.config import config_folder, make_config_folder, write_private
+from pipemagic.errors import NotFound, SessionError
+from pipemagic.text import nearest
+
+LOCK_TIMEOUT = 1.0
+"""Seconds to wait for another command that changes the same class."""
+
+
+class Seat(msgspec.Struct):
+    """A student of a class and the student's database.
+
+    ``attempted`` is set before the database is created, ``ready`` once it has the content of the template. ``expires``
+    is the time at which the token expires, in Unix seconds.
+    """
+
+    key: str
+    student: str
+    database: str
+    email: str = ""
+    url: str = ""
+    token: str = ""
+    expires: float = 0
+    attempted: bool = False
+    ready: bool = False
+
+
+class Class(msgspec.Struct):
+    """A class: the organization ``organization`` at ``api`` has its databases in ``group``.
+
+    ``id`` is in each of its databases. ``copies`` is set if the service has copied the template itself.
+
+    ``template`` is the database that each student gets a copy of, '' for none. ``expires`` is the end of the lesson, in
+    Unix seconds. ``address`` is the address that students use, '' for that of each database; ``link`` is printed in the
+    hand-outs.
+    """
+
+    name: str
+    api: str
+    organization: str
+    group: str
+    template: str = ""
+    expires: float = 0
+    size_limit: str = ""
+    address: str = ""
+    link: str = ""
+    id: str = msgspec.field(default_factory=lambda: secrets.token_hex(8))
+    copies: bool = False
+    seats: list[Seat] = []
+
+    def save(self) -> None:
+        """Write the file of the class."""
+        _make_folder()
+        write_private(_path(self.name), msgspec.json.format(msgspec.json.encode(self)) + b"\n")
+
+    def remove(self) -> None:
+        """Delete the file of the class."""
+        _path(self.name).unlink()
+
+    def find(self, students: Sequence[str]) -> list[Seat]:
+        """Return the seats of students by name, email address, id or database; raise NotFound for an unknown one."""
+        seats = {seat.key: seat for seat in map(self._seat, students)}
+        return list(seats.values())
+
+    def _seat(self, text: str) -> Seat:
+        folded = text.casefold().strip()
+        named = [
+            seat for seat in self.seats
+            if folded and folded in (seat.key, seat.student.casefold(), seat.email.casefold(), seat.database)
+        ]  # fmt: skip
+        if len(named) == 1:
+            return named[0]
+        if named:
+            names = " or ".join(seat.database for seat in named)
+            raise SessionError(f"the class {self.name} has {len(named)} students named {text}", hint=f"write {names}")
+        known = nearest(text, [seat.student for seat in self.seats])
+        hint = f"did you mean {known}?" if known else f"list the students with `pipemagic class status {self.name}`"
+        raise NotFound(f"the class {self.name} has no student {text}", status=404, hint=hint)
+
+
+def names() -> list[str]:
+    """Return the names of the classes on this machine."""
+    return sorted(path.stem for path in _folder().glob("*.json"))
+
+
+def load(name: str = "") -> Class:
+    """Return a class by name; without a name the only one. Raise NotFound."""
+    known = names()
+    if not name and len(known) == 1:
+        [name] = known
+    if name not in known:
+        missing = f"there is no class {name}" if name else "several classes exist" if known else "there is no class"
+        hint = f"the classes are: {', '.join(known)}" if known else "pipemagic class create ROSTER.csv --group G"
+        raise NotFound(missing, status=404, hint=hint)
+    path = _path(name)
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Class)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        raise SessionError(
+            f"{path} cannot be read: it was not written by this version of pipemagic",
+            hint="move the file away, and delete the databases of the class with `pipemagic db destroy`",
+        ) from None
+
+
+@contextmanager
+def locked(name: str) -> Iterator[None]:
+    """Prevent other commands from changing the class during the block; raise SessionError if one does."""
+    from filelock import FileLock, Timeout
+
+    _make_folder()
+    lock = FileLock(_folder() / f"{name}.lock", timeout=LOCK_TIMEOUT)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise SessionError(f"another command is changing the class {name}", hint="wait until it has ended") from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _folder() -> Path:
+    return config_folder() / "classes"
+
+
+def _make_folder() -> None:
+    make_config_folder(config_folder())
+    make_config_folder(_folder())
+
+
+def _path(name: str) -> Path:
+    return _folder() / f"{name}.json"

@@ -1,0 +1,193 @@
+"""Record the progress of a student in the table of a class, beside the cells and without delaying them."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from math import inf
+
+from pipemagic.client.replication import ReplicationState
+from pipemagic.hrana.stream import Tx
+from pipemagic.session.connection import PROGRESS_TABLE, Connection
+from pipemagic.text import mask_passwords
+
+__all__ = ["PROGRESS_DDL", "PROGRESS_TABLE", "Recorder", "Recorders"]
+
+PROGRESS_DDL = f"""\
+CREATE TABLE IF NOT EXISTS {PROGRESS_TABLE}(
+    id INTEGER PRIMARY KEY,  -- a row that is sent again after a lost response is stored once
+    at TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%SZ', 'now')),
+    cells INTEGER NOT NULL DEFAULT 0, errors INTEGER NOT NULL DEFAULT 0,  -- since the previous row
+    error TEXT,  -- the last of these errors
+    exercise TEXT, points REAL, of REAL)  -- a check of an exercise"""
+"""Creates the table in a database; nothing is recorded in a database without it."""
+
+INTERVAL = 5.0
+"""Seconds between two requests; the first one and the checks of exercises do not wait."""
+
+OCCUPIED = 1.0
+"""Seconds to wait while a cell runs or the student's transaction is open."""
+
+LONGEST_PAUSE = 60.0
+"""The most seconds between two attempts while requests fail."""
+
+TIMEOUT = 10.0
+"""Timeout of each request in seconds."""
+
+AT_EXIT = 1.0
+"""Seconds that the end of a session waits for the last requests."""
+
+MOST_ROWS = 50
+"""The most rows in one request."""
+
+LONGEST_ERROR = 200
+"""The most characters of a message that are recorded."""
+
+_INSERT = f"INSERT OR IGNORE INTO {PROGRESS_TABLE}(id, cells, errors, error, exercise, points, of) VALUES "
+
+_Row = tuple[int, int, int, str | None, str | None, float | None, float | None]
+
+_log = logging.getLogger(__name__)
+
+
+class Recorder(threading.Thread):
+    """Records the cells, errors and checks of one connection.
+
+    The thread sends them in requests of their own, outside of the wire view, so they see no transaction of the
+    student. Nothing is sent while a cell runs or a transaction is open: the student's write would fail after a write of
+    another connection, or the request would wait for it. A request that fails is repeated later, also while the table
+    is missing: a reset creates it again.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(name="pipemagic: progress", daemon=True)
+        self._connection = connection
+        self._changed = threading.Condition()
+        self._id = self._cells = self._errors = 0
+        self._error: str | None = None
+        self._rows: list[_Row] = [self._take_row()]  # without a cell: the student is connected
+        self._due = 0.0
+        self._is_paused = self._is_closed = False
+        self.failures = 0  # since the last request that succeeded
+        self.ended = False
+
+    def add_cell(self, error: str | None = None) -> None:
+        """Record that a cell ran; ``error`` is the message if it failed."""
+        with self._changed:
+            self._cells += 1
+            if error is not None:
+                self._errors += 1
+                self._error = mask_passwords(error.partition("\n")[0])[:LONGEST_ERROR]
+            if self._cells == 1:  # it was woken by the first; waking it at each cell would slow cells down
+                self._changed.notify()
+
+    def add_check(self, exercise: str, points: float, of: float) -> None:
+        """Record the points of an answer to an exercise, at once."""
+        with self._changed:
+            self._rows.append(self._take_row(exercise, points, of))
+            self._due = 0.0
+            self._changed.notify()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Send nothing inside the block, whose transaction is not that of the cells."""
+        self._is_paused = True
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._is_paused = False
+                self._changed.notify()
+
+    def close(self) -> None:
+        """Send what is left and end, in the background."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify()
+
+    def _take_row(self, exercise: str | None = None, points: float | None = None, of: float | None = None) -> _Row:
+        self._id = max(self._id + 1, time.time_ns())
+        row = (self._id, self._cells, self._errors, self._error, exercise, points, of)
+        self._cells, self._errors, self._error = 0, 0, None
+        return row
+
+    def run(self) -> None:
+        """Send rows when they are due, and the last ones after `close`."""
+        while not self.ended:
+            with self._changed:
+                while not self._is_closed and (left := self._seconds_left()):
+                    self._changed.wait(None if left == inf else left)
+                self.ended = self._is_closed
+            self._send()
+
+    def _seconds_left(self) -> float:
+        """Return the seconds until the next request is due; infinity if there is nothing to send."""
+        if self._is_paused or not (self._rows or self._cells):
+            return inf
+        return max(0.0, self._due - time.monotonic())
+
+    def _send(self) -> None:
+        """Send the rows, or try again later."""
+        with self._connection.between_cells() as free:
+            if not free or self._connection.transaction is Tx.OPEN:
+                self._wait(OCCUPIED)
+                return
+        with self._changed:
+            if self._cells:
+                self._rows.append(self._take_row())
+            rows = self._rows[:MOST_ROWS]
+        self._wait(INTERVAL)
+        if not rows:
+            return
+        try:
+            with self._connection.database.sibling(timeout=TIMEOUT) as database:
+                database.replication = ReplicationState()  # reads of the student must not wait for these rows
+                values = ", ".join(["(?, ?, ?, ?, ?, ?, ?)"] * len(rows))
+                database.execute(_INSERT + values, [value for row in rows for value in row])
+        except Exception as error:  # noqa: BLE001 - it must not appear among the student's cells
+            _log.info("progress is not recorded: %s", error)
+            self.failures += 1
+            self._wait(min(INTERVAL * 2 ** min(self.failures, 10), LONGEST_PAUSE))
+        else:
+            self.failures = 0
+            with self._changed:
+                del self._rows[: len(rows)]
+
+    def _wait(self, seconds: float) -> None:
+        with self._changed:
+            self._due = time.monotonic() + seconds
+
+
+class Recorders:
+    """The recorders of the connections of a session."""
+
+    def __init__(self) -> None:
+        self._open: dict[Connection, Recorder] = {}
+        self._closed: list[Recorder] = []
+        self._lock = threading.Lock()
+
+    def of(self, connection: Connection) -> Recorder | None:
+        """Return the recorder of a connection, None if nothing is recorded there."""
+        return self._open.get(connection)
+
+    def update(self, connections: Iterable[Connection]) -> None:
+        """Start recorders for new connections to databases of a class; close those of connections that have ended."""
+        with self._lock:
+            known = {one for one in connections if one.records_progress}
+            for connection in known - self._open.keys():
+                self._open[connection] = Recorder(connection)
+                self._open[connection].start()
+            for connection in self._open.keys() - known:
+                recorder = self._open.pop(connection)
+                recorder.close()
+                self._closed = [one for one in (*self._closed, recorder) if one.is_alive()]
+
+    def close(self) -> None:
+        """End all recorders; wait for their last requests, for `AT_EXIT`."""
+        self.update(())
+        end = time.monotonic() + AT_EXIT
+        for recorder in self._closed:
+            recorder.join(max(0.0, end - time.monotonic()))

@@ -1,0 +1,203 @@
+"""Read the students of a class from a CSV file."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import hashlib
+import io
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from pipemagic.errors import SessionError
+from pipemagic.text import shorten
+
+_COLUMNS = {
+    "name": {"name", "student", "students", "student name", "full name", "display name", "participant", "teilnehmer"},
+    "first": {"first name", "firstname", "given name", "vorname", "prénom", "nombre"},
+    "last": {"last name", "lastname", "surname", "family name", "nachname", "nom", "apellidos"},
+    "email": {"email", "e-mail", "email address", "e-mail address", "e-mail-adresse", "mail", "e-mailadresse"},
+    "id": {"id", "student id", "id number", "sis user id", "sis login id", "username", "matrikelnummer", "net id"},
+}
+"""Headers of columns, in lower case, as in exports of learning platforms."""
+
+_NO_STUDENTS = {"points possible", "student, test", "test student"}
+"""Names, in lower case, that Canvas writes into the column of students."""
+
+_FORMULA = ("=", "+", "-", "@")
+"""First characters of cells that spreadsheets run as a formula."""
+
+_EMAIL = re.compile(r"[^@\s]+@[^@\s]+")
+_INVISIBLE = re.compile("[\u00ad\u061c\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]")
+"""Marks that mail programs and spreadsheets leave in copied text."""
+_JOINERS = {0x200C: "", 0x200D: ""}  # parts of Persian words and of emojis
+
+_QUOTATION = 'quotation marks enclose a cell that contains separators, and are doubled in it: "Müller, Anna ""Jo"""'
+
+_FIRST_ROWS = 5
+"""Rows in which the header is looked for."""
+
+
+class Student(NamedTuple):
+    """A student; ``key`` is unique: the id, otherwise the email address, otherwise the name in lower case."""
+
+    key: str
+    name: str
+    email: str = ""
+
+
+class Roster(NamedTuple):
+    """The students of a file in its order, notes on lines that may not be what they seem, and the file's name."""
+
+    students: list[Student]
+    notes: list[str]
+    file: str
+
+
+def read_roster(path: Path) -> Roster:
+    """Read a CSV file with one student per line.
+
+    Columns are separated by commas, semicolons or tabs. The header names them (name, or first name and last name;
+    email; id), others are ignored. Without a header a cell with @ is the email address, one of digits the id, and the
+    others are the name. Raise SessionError, which names the line, if a line is not valid, and if two students cannot be
+    distinguished.
+    """
+    text, notes = _decoded(path)
+    rows = _rows(text, path)
+    at = max(range(len(rows[:_FIRST_ROWS])), key=lambda row: len(_header(rows[row][1])), default=0)
+    header = _header(rows[at][1]) if rows else {}
+    if at:
+        notes.append(f"the header is line {rows[at][0]}; what is above it was ignored")
+    found: dict[str, tuple[int, Student]] = {}
+    for number, cells in rows[at + 1 :] if header else rows:
+        if header and any(cells[len(rows[at][1]) :]):
+            raise SessionError(f"{path.name}: line {number} has more cells than the header", hint=_QUOTATION)
+        student = _student(number, cells, header, path)
+        if student is None:
+            continue
+        line, other = found.setdefault(student.key, (number, student))
+        if line == number:
+            continue
+        if other.name != student.name or student.key == folded(student.name):
+            raise SessionError(
+                f"{path.name}: line {number}, {student.name}, cannot be distinguished from line {line}, {other.name}",
+                hint="remove one of them, or add a column id or email, different for each student",
+            )
+        notes.append(f"line {number} repeats line {line}, {student.name}")
+    if not found:
+        raise SessionError(f"{path.name} has no students", hint="write one on each line, below the header name,email")
+    return Roster([student for _, student in found.values()], notes, path.name)
+
+
+def _decoded(path: Path) -> tuple[str, list[str]]:
+    """Return the text of a file: UTF-8, UTF-16 with a byte order mark, or else Windows-1252 with a note.
+
+    Raise SessionError for a workbook or another binary file.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise SessionError(f"the roster {path} cannot be read: {error.strerror}") from None
+    try:
+        is_utf16 = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+        text, notes = data.decode("utf-16" if is_utf16 else "utf-8-sig"), []
+    except UnicodeDecodeError:
+        text = data.decode("cp1252", "replace")
+        notes = [f"{path.name} is not UTF-8; it was read as Windows-1252: check the names"]
+    if "\0" in text:
+        raise SessionError(f"{path.name} is not CSV", hint="save it as CSV UTF-8")
+    return text, notes
+
+
+def _rows(text: str, path: Path) -> list[tuple[int, list[str]]]:
+    """Return the rows that are not empty, with the number of their first line. Raise SessionError if one is not CSV."""
+    first = list(filter(str.strip, text.splitlines()))[:_FIRST_ROWS] or [""]
+    named = re.fullmatch(r'"?sep=([,;\t|])"?\s*', first[0])  # Excel's line
+    delimiter = named[1] if named else _delimiter(first)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=True, strict=True)
+    rows, number = [], 1
+    try:
+        for cells in reader:
+            normal = [" ".join(_INVISIBLE.sub("", unicodedata.normalize("NFC", cell)).split()) for cell in cells]
+            if any(normal):
+                rows.append((number, normal))
+            number = reader.line_num + 1
+    except csv.Error as error:
+        raise SessionError(f"{path.name}: line {number} is not valid CSV: {error}", hint=_QUOTATION) from None
+    return rows[1:] if named else rows
+
+
+def _delimiter(lines: Sequence[str]) -> str:
+    """Return the character that separates most known columns in a line, otherwise the most frequent of the first."""
+
+    def columns(character: str) -> int:
+        return max(len(_header([cell.strip(' "') for cell in line.split(character)])) for line in lines)
+
+    first = re.sub(r'"[^"]*"', "", lines[0])
+    return max(",;\t", key=lambda character: (columns(character), first.count(character)))
+
+
+def _header(cells: Sequence[str]) -> dict[str, int]:
+    """Return the positions of the known columns; {} if the row is no header."""
+    found: dict[str, int] = {}
+    for at, cell in enumerate(cells):
+        for column, names in _COLUMNS.items():
+            if cell.casefold() in names:
+                found.setdefault(column, at)
+    return found
+
+
+def _student(number: int, cells: Sequence[str], header: Mapping[str, int], path: Path) -> Student | None:
+    """Return the student of a row; None if its columns are empty. Raise SessionError for an unusable cell."""
+    if header:
+        name, first, last, email, identifier = (
+            cells[header[column]] if column in header and header[column] < len(cells) else ""
+            for column in ("name", "first", "last", "email", "id")
+        )
+        name = name or f"{first} {last}".strip()
+    else:
+        email = next((cell for cell in cells if "@" in cell), "")
+        identifier = next((cell for cell in cells if cell.isdigit()), "")
+        name = " ".join(cell for cell in cells if cell and cell not in (email, identifier))
+    name = name or email or identifier
+    if not name or name.casefold() in _NO_STUDENTS:
+        return None
+    for what, text in {"an email address": email, "a name": name}.items():
+        is_plain = text.translate(_JOINERS).isprintable() and not text.startswith(_FORMULA)
+        if not is_plain or (text is email and text and not _EMAIL.fullmatch(text)):
+            raise SessionError(
+                f"{path.name}: line {number}: {shorten(repr(text), 40)} is not {what}",
+                hint=f"neither has control characters or begins with one of {' '.join(_FORMULA)}; "
+                "an email address has one @ and no blanks",
+            )
+    return Student(folded(identifier or email or name), name, email)
+
+
+def folded(text: str) -> str:
+    """Return a name, email address or id as it is compared: without regard to upper and lower case."""
+    return text.casefold()
+
+
+# -- names of databases
+
+
+def slug(text: str) -> str:
+    """Return a name in lower-case ASCII letters, digits and hyphens: ``jorg-muller`` for ``Jörg Müller``."""
+    ascii_text = unicodedata.normalize("NFKD", text.casefold()).encode("ascii", "ignore").decode()
+    return re.sub(r"[^a-z0-9]+", "-", ascii_text).strip("-")
+
+
+def database_name(prefix: str, student: Student, limit: int, taken: set[str]) -> str:
+    """Return a name for a student's database, of at most ``limit`` characters, that is not ``taken``.
+
+    It ends with a digest of the student's key if the name alone is too long, has no ASCII letters, or is taken.
+    """
+    plain = slug(student.name)
+    name = f"{prefix}-{plain}"
+    if plain and len(name) <= limit and name not in taken:
+        return name
+    digest = hashlib.sha256(student.key.encode()).hexdigest()[:8]
+    return f"{name[: limit - len(digest) - 1].strip('-')}-{digest}"

@@ -1,0 +1,236 @@
+"""``pipemagic class``: databases for the students of a class, hand-outs, progress and resets."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from pipemagic.classroom import creation, handouts, model, status
+from pipemagic.classroom.creation import Progress
+from pipemagic.classroom.model import Class
+from pipemagic.classroom.roster import Roster, read_roster, slug
+from pipemagic.cli import console, serving
+from pipemagic.cli.class_serve import serve
+from pipemagic.cli.groups import with_group_hint
+from pipemagic.cli.platform import api_command
+from pipemagic.client.address import parse_address
+from pipemagic.client.names import problem
+from pipemagic.errors import SessionError
+from pipemagic.management_api.client import Management
+from pipemagic.text import escape_controls, parse_duration, plural, shorten
+
+class_ = click.Group("class", help="Create and run a class: a database for each student.", commands=[serve])
+
+_CLASS = click.argument("name", required=False, default="", metavar="[CLASS]")
+YEAR = 366 * 86400
+"""Seconds; tokens are valid for at most that time."""
+
+_NEW_TOKENS = "--new-tokens creates new tokens for all students"
+
+
+def duration(text: str) -> float:
+    """Convert a length of time to seconds."""
+    seconds = parse_duration(text)
+    if not seconds or seconds > YEAR:
+        raise click.BadParameter(f"{text!r} is not a length of time up to a year: write 90m, 2h or 1d12h")
+    return seconds
+
+
+def size_limit(text: str) -> str:
+    """Check a size; an empty one removes the limit."""
+    if text:
+        serving.size(text)
+    return text
+
+
+def address(text: str) -> str:
+    """Check an address; an empty one removes it."""
+    if text:
+        parse_address(text)
+    return text
+
+
+def folder(text: str) -> Path:
+    """Check that a folder exists."""
+    path = console.absolute_path(text)
+    if not path.is_dir():
+        raise click.BadParameter(f"there is no folder {path}")
+    return path
+
+
+@api_command(class_, "create", click.argument("file", type=console.absolute_path, metavar="ROSTER"))
+@click.option("--group", required=True, metavar="G", help="An existing group.")
+@click.option("--from", "template", default="", metavar="DB", help="Give each student a copy of this database.")
+@click.option("--expires", type=duration, default="2h", metavar="TIME", help="The end of the lesson, from now.  [2h]")
+@click.option("--name", default="", help="The name of the class.  [default: that of the roster]")
+@click.option("--size-limit", type=size_limit, metavar="SIZE", help="Maximum size of each database, for example 100mb.")
+@click.option(
+    "--address", type=address, metavar="URL", help="The address of the service for students, if it is another."
+)
+@click.option("--link", metavar="URL", help="A link for the hand-outs, such as that of the notebook.")
+@click.option("--new-tokens", is_flag=True, help="Create new tokens for all students, with a new end.")
+@click.option("--output", type=folder, default=".", metavar="DIR", help="The folder for the hand-outs.")
+def create(
+    api: Management, file: Path, group: str, template: str, expires: float, name: str, new_tokens: bool, output: Path,
+    **others: str | None,
+) -> None:  # fmt: skip
+    """Create a database for each student, and write the hand-outs.
+
+    ROSTER is a CSV file with the columns name, email and id. Repeat the command to continue after an interrupt, or
+    after students were added to the file. Databases and valid tokens stay as they are.
+    """
+    roster = read_roster(file)
+    name = name or slug(file.stem)
+    if wrong := problem("database", f"{name}-x" if name else "", api.slug):
+        text = f"{shorten(repr(name), 40)} cannot be the name of a class: {wrong}"
+        raise SessionError(text, hint="choose another one with --name")
+    with model.locked(name):
+        chosen = _class_of(api, name, {"group": group, "template": template}, others)
+        extended = new_tokens or chosen.expires <= time.time() or not any(seat.token for seat in chosen.seats)
+        if extended:
+            chosen.expires = time.time() + expires
+        new = creation.add_students(chosen, roster.students, api.slug)
+        _print_notes(chosen, roster, extended=extended, new=len(new))
+        with _progress_bar() as progress, with_group_hint(group):
+            creation.create(api, chosen, progress=progress, notify=console.print_note)
+        files = handouts.write_handouts(chosen, output)
+    console.print_line(f"{name}: {plural(len(chosen.seats), 'student')}, tokens until {_local(chosen.expires)}")
+    for path in files:
+        console.print_line(str(path))
+    if parse_address(chosen.address or chosen.seats[0].url).loopback:
+        console.print_note("the addresses work only on this machine; --address URL names one for other machines")
+
+
+def _class_of(api: Management, name: str, fixed: Mapping[str, str], others: Mapping[str, str | None]) -> Class:
+    """Return the class of this name, or a new one; raise SessionError if it has another service, group or template."""
+    found = model.load(name) if name in model.names() else Class(name, api.url, api.slug, fixed["group"])
+    _check_service(api, found)
+    for field, now in fixed.items():
+        before = getattr(found, field)
+        if before != now and any(seat.ready for seat in found.seats):
+            raise SessionError(
+                f"the class {name} has the {field} {before or '(none)'}, not {now or '(none)'}",
+                hint="choose another name for a new class with --name",
+            )
+        setattr(found, field, now)
+    for field, value in others.items():
+        if value is not None:
+            setattr(found, field, value)
+    return found
+
+
+def _check_service(api: Management, chosen: Class) -> None:
+    """Raise SessionError if a class belongs to another organization or service; the port of a local one may change."""
+    if chosen.organization != api.slug or (chosen.api != api.url and not api.endpoint.loopback):
+        raise SessionError(
+            f"the class {chosen.name} belongs to the organization {chosen.organization} at {chosen.api}, "
+            f"not to {api.slug} at {api.url}",
+            hint="set PIPEMAGIC_API_URL, --data or --org as when it was created",
+        )
+    chosen.api = api.url
+
+
+def _print_notes(chosen: Class, roster: Roster, *, extended: bool, new: int) -> None:
+    """Print the notes on the roster, and its differences from a class; raise SessionError if they share no student."""
+    for note in roster.notes:
+        console.print_note(note)
+    known, students = len(chosen.seats) - new, {student.key for student in roster.students}
+    if not known:
+        return
+    if new == len(students):
+        raise SessionError(
+            f"none of the {plural(new, 'student')} of {roster.file} is in the class {chosen.name}",
+            hint="choose another name for a new class with --name",
+        )
+    console.print_note(f"{chosen.name} has {plural(known, 'student')}; {plural(new, 'new student')}")
+    if not extended:
+        console.print_note(f"the lesson ends at {_local(chosen.expires)}, as before; {_NEW_TOKENS}")
+    if missing := [seat.student for seat in chosen.seats if seat.key not in students]:
+        console.print_note(f"not in the roster, but in the class: {', '.join(missing)}")
+
+
+@api_command(class_, "reset", click.argument("students", nargs=-1, metavar="[STUDENT]..."), console.yes_option)
+@click.option("--class", "name", default="", metavar="CLASS", help="The class.  [default: the only one]")
+@click.option("--all", "everyone", is_flag=True, help="Reset the databases of all students.")
+@click.option("--output", type=folder, default=".", metavar="DIR", help="The folder for the hand-outs.")
+def reset(
+    api: Management, students: Sequence[str], name: str, everyone: bool, yes: bool, output: Path
+) -> None:  # fmt: skip
+    """Replace the content of students' databases by that of the template.
+
+    Addresses and tokens stay valid, unless the template has virtual tables: then there are new tokens and hand-outs.
+    """
+    if bool(students) == everyone:
+        raise click.UsageError("Name the students, or write --all.", click.get_current_context())
+    with model.locked((chosen := model.load(name)).name):
+        _check_service(api, chosen)
+        seats = chosen.seats if everyone else chosen.find(students)
+        whose = plural(len(seats), "student") if everyone else ", ".join(seat.student for seat in seats)
+        console.confirm(f"Discard everything in the databases of {whose}?", yes=yes)
+        with _progress_bar() as progress:
+            renewed = creation.reset(api, chosen, seats, progress, console.print_note)
+    for seat in seats:
+        console.print_line(seat.student)
+    if renewed:
+        console.print_note("their databases were created again, with new tokens: the template has virtual tables")
+        for path in handouts.write_handouts(chosen, output):
+            console.print_line(str(path))
+
+
+@api_command(class_, "status", _CLASS, console.json_option)
+def show_status(api: Management, name: str, as_json: bool) -> None:
+    """Show the progress of the students: time of connection, last activity, cells, errors and passed exercises."""
+    chosen = model.load(name)
+    _check_service(api, chosen)
+    creation.refresh(chosen, creation.existing(api))
+    access = creation.Access(api, chosen, read_only=True)
+    rows = status.read_progress(chosen.seats, status.with_own_token(access))
+    if as_json:
+        console.print_json([asdict(row) for row in rows])
+        return
+    table = status.table_of(rows, time.time())
+    console.print_table(status.HEADERS, [
+        (shorten(student, 40), *numbers, shorten(escape_controls(error), 60)) for student, *numbers, error in table
+    ])  # fmt: skip
+    end = "ended" if chosen.expires <= time.time() else "ends"
+    console.print_note(f"{chosen.name}: {status.summary(rows)}; the lesson {end} at {_local(chosen.expires)}")
+
+
+@api_command(class_, "close", _CLASS)
+@click.option("--confirm", default="", metavar="CLASS", help="The name of the class again, instead of the question.")
+def close(api: Management, name: str, confirm: str) -> None:
+    """Delete the databases of all students of a class."""
+    with model.locked((chosen := model.load(name)).name):
+        _check_service(api, chosen)
+        count = plural(len(chosen.seats), "database")
+        console.confirm_name(f"Delete {count} with all work of the students permanently?", chosen.name, confirm)
+        with _progress_bar() as progress:
+            foreign = creation.close(api, chosen, progress, console.print_note)
+    for seat in foreign:
+        console.print_note(f"{seat.database} was not deleted: it is not one of the class")
+    console.print_line(chosen.name)
+
+
+@contextmanager
+def _progress_bar() -> Iterator[Progress]:
+    """Show a bar on standard error, if that is a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda *_: None
+        return
+    with click.progressbar(length=1, label="students", file=sys.stderr, show_pos=True) as bar:
+
+        def progress(done: int, of: int) -> None:
+            bar.length = of
+            bar.update(done - bar.pos)
+
+        yield progress
+
+
+def _local(seconds: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
