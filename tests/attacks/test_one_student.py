@@ -1,0 +1,123 @@
+"""``pipemagic class serve``: a student who takes all that a student may have, and another one of the same account."""
+
+from __future__ import annotations
+
+import resource
+from contextlib import ExitStack
+from typing import NamedTuple
+
+import pytest
+from metrics_page import read_samples
+from probes import ENDLESS, connections, post_sql
+from served import Database, Served, serve
+from waiting import until
+
+import pipemagic
+from pipemagic.errors import PipemagicError
+
+STREAMS = 32
+PATIENCE = 10.0
+"""Seconds for a cell of the other student; less than the time limit of a statement, after which attacks end."""
+LARGE = 12_000_000
+"""Bytes of a response; larger than the buffers of a socket."""
+
+
+class Scene(NamedTuple):
+    """A service of a class: the tokens of three students, whose databases belong to one account."""
+
+    service: Served
+    greedy: str
+    partner: str
+    other: str
+
+    def works(self) -> None:
+        """Connect as the other student and run cells, which must succeed."""
+        with pipemagic.connect(self.service.url, self.other, timeout=PATIENCE) as db:
+            db.execute("CREATE TABLE IF NOT EXISTS notes(a)")
+            with db.transaction() as transaction:
+                transaction.execute("INSERT INTO notes VALUES (1)")
+            assert db.execute("SELECT count(*) > 0 FROM notes").rows == [(1,)]
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory):
+    options = ("--port", "0", "--max-streams", str(3 * STREAMS), "--max-database-size", "2MB")
+    with serve(tmp_path_factory.mktemp("class") / "data", *options, command="class serve") as service:
+        names = ["greedy", "partner", "other"]
+        for name in names:
+            service.create(name)
+        yield Scene(service, *map(service.token, names))
+
+
+def test_a_student_who_closes_no_stream_gets_an_error_and_another_one_works(scene):
+    with ExitStack() as stack:
+        tokens = [scene.greedy, scene.service.token("greedy", authorization="read-only")]
+        clients = [stack.enter_context(Database(scene.service.url, token)) for token in tokens]
+        answers = [clients[number % 2].post("SELECT 1", close=False) for number in range(STREAMS + 1)]
+        assert [one.status_code for one in answers] == [200] * STREAMS + [429]
+        assert answers[-1].json()["error"] == (
+            f"Too many open streams: this database has {STREAMS} open, which is the limit of one database; "
+            "close those that are not needed, idle ones end after 10 s"
+        )
+        scene.works()
+        for number, one in enumerate(answers[:-1]):
+            clients[number % 2].run(baton=one.json()["baton"])
+
+
+def test_endless_queries_of_two_students_leave_threads_for_others(scene):
+    """Two databases of one account may have half of all threads, and then no other one of that account any."""
+    with connections(scene.service, 2 * STREAMS) as opened:
+        for number, connection in enumerate(opened):
+            connection.sendall(post_sql([scene.greedy, scene.partner][number % 2], ENDLESS))
+        until(lambda: open_streams(scene.service) == 2 * STREAMS)
+        scene.works()
+    until(lambda: open_streams(scene.service) == 0)
+
+
+def open_streams(service: Served) -> float:
+    return read_samples(service.metrics())["pipemagic_streams_open",]
+
+
+def test_unread_responses_of_two_students_leave_memory_for_others(scene):
+    wide = f"SELECT hex(zeroblob({LARGE // 2}))"
+    with connections(scene.service, 24, receive_buffer=4096) as opened:  # their responses exceed all memory for them
+        for number, connection in enumerate(opened):
+            connection.sendall(post_sql([scene.greedy, scene.partner][number % 2], wide))
+        with Database(scene.service.url, scene.greedy) as greedy:
+            until(lambda: greedy.post(wide).json()["results"][0]["type"] == "error")
+            assert greedy.error(wide)["code"] == "RESPONSE_TOO_LARGE"
+        with Database(scene.service.url, scene.other) as other:
+            [(text,)] = other.rows(wide)
+        assert len(text) == LARGE
+
+
+def test_a_full_database_is_an_error_of_its_student_only(scene):
+    with pipemagic.connect(scene.service.url, scene.greedy) as db:
+        db.execute("CREATE TABLE IF NOT EXISTS large(a)")
+        with pytest.raises(PipemagicError, match="full") as caught:
+            db.execute("INSERT INTO large VALUES (zeroblob(3000000))")
+        assert caught.value.code == "SQLITE_FULL"
+        db.execute("DELETE FROM large")
+    scene.works()
+
+
+def test_a_student_with_more_connections_than_the_service_accepts_locks_no_one_out(tmp_path):
+    with serve(tmp_path / "data", "--port", "0", "--max-connections", "200", command="class serve") as service:
+        service.create("greedy"), service.create("other")
+        scene = Scene(service, service.token("greedy"), "", service.token("other"))
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(2000, hard)), hard))
+        with connections(service, 1000) as opened:
+            for connection in opened:
+                connection.sendall(post_sql(scene.greedy, "SELECT 1"))
+                assert connection.recv(12).startswith(b"HTTP/1.1 ")
+            with pipemagic.connect(service.url, scene.other) as db:
+                until(lambda: answers(db))
+            scene.works()
+
+
+def answers(db: pipemagic.Database) -> bool:
+    try:
+        return db.execute("SELECT 1").rows == [(1,)]
+    except PipemagicError:
+        return False
