@@ -15,14 +15,15 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 LIMITS = {
     "pipemagic/service": (8950, 83),
-    "pipemagic/cli": (1465, 12),
+    "pipemagic/cli": (1745, 14),
     "pipemagic/launcher.py": (230, 1),
-    "client and session": (8905, 76),
+    "client and session": (8920, 76),
     "frames and loading": (2255, 16),
-    "pipemagic/notebook": (7135, 51),
-    "pipemagic/notebook/panels": (3515, 18),
+    "pipemagic/notebook": (7365, 52),
+    "pipemagic/notebook/panels": (3715, 19),
     "pipemagic/explore": (3740, 32),
     "exercises": (1320, 14),
+    "classes": (1370, 11),
 }
 """The maximum code lines and modules of a part: a folder, a file, or one of `GROUPS`."""
 
@@ -35,6 +36,7 @@ GROUPS = {
     ],
     "frames and loading": ["frames", LOADING],
     "exercises": ["exercises", "notebook/exercises.py", "cli/exercises.py"],
+    "classes": ["classroom", "cli/classroom.py", "cli/class_serve.py", "notebook/panels/classroom.py"],
 }  # fmt: skip
 """Folders and files of the package that are counted together; `LOADING` is counted only in its own group."""
 
