@@ -66,6 +66,7 @@ Progress = Callable[[int, int], None]
 """Called with the number of students that are done and the number of all students."""
 
 Notify = Callable[[str], None]
+"""Called with a line for the teacher, such as on a long wait."""
 
 
 def add_students(class_: Class, students: Sequence[Student], slug: str) -> list[Seat]:
@@ -298,7 +299,7 @@ class _Work:
                 self._fill(database, fresh=fresh)
 
         # A hosted service may take seconds to find a new database. Another command may create the same class.
-        self.with_retries(fill, NotFound if fresh else StatementError, StatementError)
+        self.with_retries(fill, *((NotFound, StatementError) if fresh else (StatementError,)))
         seat.ready = True
 
     def _create(self, name: str) -> DatabaseInfo:

@@ -195,7 +195,7 @@ def test_tokens_of_an_interrupted_extension_are_replaced(embedded):
 
 
 def test_a_strict_rate_limit_is_kept(hosted, monkeypatch):
-    """Four requests in two seconds, each refusal with the exact time: as slow as that, and no request too early."""
+    """With four requests in two seconds, the creation ends, and only some requests are refused."""
     hosted.template()
     monkeypatch.setattr(creation, "PATIENCE", 30.0)
     real, accepted, early = hosted.hosted.answer, [], []
