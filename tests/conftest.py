@@ -9,6 +9,7 @@ import os
 import shutil
 import signal
 import sys
+import threading
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import ClassVar
@@ -44,6 +45,7 @@ SLOW_FOLDERS = [
             "browser",
             "classroom",
             "cli",
+            "docs",
             "faults",
             "fuzzing",
             "hub",
@@ -55,7 +57,7 @@ SLOW_FOLDERS = [
     TESTS.parent / "notebooks",
 ]
 """Folders of tests that start processes, wait for real time to pass, or write much."""
-REAL_PARTS = {"chromium", "served", "sqld_binary", "starts_processes", "waits"}
+REAL_PARTS = {"chromium", "served", "site", "sqld_binary", "starts_processes", "waits"}
 """Fixtures of tests that start processes or wait; other fixtures count if they use one of these."""
 REAL_SERVERS = {"on_port", "on_sqld", "on_sqld_engine", "sqld"}
 """Parts of parameters that name a server in another process."""
@@ -88,6 +90,25 @@ def give_away(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
             monkeypatch.setattr(os, "getuid", lambda: STRANGER)
 
     return give_away
+
+
+@pytest.fixture
+def interrupt_once() -> Iterator[Callable[[], None]]:
+    """Return a function that interrupts the main thread once. A signal just before a wait begins does not end it."""
+    arrived = threading.Event()
+
+    def interrupted(_signal: int, _frame: object) -> None:
+        if not arrived.is_set():
+            arrived.set()
+            raise KeyboardInterrupt
+
+    def interrupt() -> None:
+        while not arrived.wait(0.02):
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+    before = signal.signal(signal.SIGINT, interrupted)
+    yield interrupt
+    signal.signal(signal.SIGINT, before)
 
 
 def pytest_configure(config: pytest.Config) -> None:

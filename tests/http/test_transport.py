@@ -727,13 +727,13 @@ def test_a_peer_that_is_gone_is_noticed():
 
 
 @pytest.mark.parametrize("begun", [b"", b"HTTP/1.1 200 OK\r\n", chunked(b"a" * 1000)[:-5]])
-def test_an_interrupt_drops_the_connection(begun):
+def test_an_interrupt_drops_the_connection(begun, interrupt_once):
     hung_up = threading.Event()
 
     def serve(talk):
         talk.request()
         talk.send(begun)
-        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        interrupt_once()
         talk.end_of_client()
         hung_up.set()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import logging
-import signal
 import threading
 import weakref
 from collections.abc import Iterator
@@ -328,25 +327,6 @@ def test_in_a_terminal_a_panel_is_printed_and_follows_nothing_then(unconnected, 
         panel._ipython_display_()
         assert capsys.readouterr().out.splitlines() == ["Counter", "number 3"]
         assert not panel.mounted
-
-
-@pytest.fixture
-def interrupt_once():
-    """Return a function that interrupts the main thread once. A signal just before a wait begins does not end it."""
-    arrived = threading.Event()
-
-    def interrupted(_signal, _frame):
-        if not arrived.is_set():
-            arrived.set()
-            raise KeyboardInterrupt
-
-    def interrupt():
-        while not arrived.wait(0.02):
-            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
-
-    before = signal.signal(signal.SIGINT, interrupted)
-    yield interrupt
-    signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.parametrize("variables", [{}, {base.IN_VSCODE: "a.ipynb"}], ids=["two outputs", "one output"])
