@@ -1,7 +1,7 @@
 """Configuration of a JupyterHub for a class: one service for all, and each student connected to their own database.
 
-On The Littlest JupyterHub, copy it to /opt/tljh/config/jupyterhub_config.d/ (docs/hub.md). It runs in the environment
-of the hub, without pipemagic; ``c`` is the configuration.
+On The Littlest JupyterHub, copy it to /opt/tljh/config/jupyterhub_config.d/ (docs/how-to/hub.md). It runs in the
+environment of the hub, without pipemagic; ``c`` is the configuration.
 """
 
 import csv

@@ -123,7 +123,7 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
 
 
 def unload_ipython_extension(shell: InteractiveShell) -> None:
-    """Remove them (``%unload_ext pipemagic``)."""
+    """Remove the magics from IPython (``%unload_ext pipemagic``)."""
     from pipemagic.notebook import unload_ipython_extension
 
     unload_ipython_extension(shell)

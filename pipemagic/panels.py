@@ -1,7 +1,7 @@
-"""The panels from Python: ``pipemagic.panels.databases()`` gives what ``%pipedb panel databases`` shows.
+"""The panels from Python: ``pipemagic.panels.databases()`` returns what ``%pipedb panel databases`` shows.
 
-Each takes a session; without one it is that of the notebook, after ``%load_ext pipemagic``. A panel is an ipywidget:
-the last line of a cell, or ``IPython.display.display``, shows it. In a terminal, and in ``print``, it is a text.
+Each function takes a session, by default that of the notebook, after ``%load_ext pipemagic``. A panel is an ipywidget:
+the last line of a cell, or ``IPython.display.display``, shows it. In a terminal, and with ``print``, it is text.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ def everything(session: Session | None = None) -> Tabs:
 
 
 def locations(session: Session | None = None) -> Panel:
-    """Return the panel of locations: a map, a table, which group is where."""
+    """Return the panel of locations: a map, and a table of the groups at each."""
     return _open("locations", session)
 
 
 def groups(session: Session | None = None) -> Panel:
-    """Return the panel of groups: create, add and remove locations, delete."""
+    """Return the panel of groups, to create and delete them, and to add and remove locations."""
     return _open("groups", session)
 
 
 def databases(session: Session | None = None) -> Panel:
-    """Return the panel of databases: create, connect, look into, tokens, delete."""
+    """Return the panel of databases, to create, connect, inspect and delete them, and to create tokens."""
     return _open("databases", session)
 
 
 def organization(session: Session | None = None) -> Panel:
-    """Return the panel of the organization: which one, usage and quotas, overages."""
+    """Return the panel of the organization: its usage, quotas and overages."""
     return _open("organization", session)
 
 
 def session(session: Session | None = None) -> Panel:
-    """Return the panel of the session: what is connected, the running transaction, the last requests."""
+    """Return the panel of the session: its connections, the open transaction, the last requests."""
     return _open("session", session)
 
 

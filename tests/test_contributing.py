@@ -10,7 +10,7 @@ ROW = re.compile(r"^\| (?P<subject>[^|]+) \| (?P<edit>[^|]+) \| (?P<test>[^|]+) 
 PATH = re.compile(r"`([\w./-]+[/.][\w./-]*)`")
 
 
-FROM_ROOT = ("docs", "benchmarks", "examples", "labextension", "tests", "notebooks", "binder", ".ci")
+FROM_ROOT = ("README.md", "docs", "benchmarks", "examples", "labextension", "tests", "notebooks", "binder", ".ci")
 
 
 def map_paths() -> list[str]:

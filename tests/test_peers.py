@@ -1,4 +1,4 @@
-"""The pipemagic lines of docs/peers.md run from top to bottom in one notebook."""
+"""The pipemagic lines of docs/how-to/other-magics.md run from top to bottom in one notebook."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 from traitlets.config import Config
 
-PAGE = Path(__file__).parents[1] / "docs" / "peers.md"
+PAGE = Path(__file__).parents[1] / "docs" / "how-to" / "other-magics.md"
 PEERS = ["JupySQL", "ipython-sql", "magic_duckdb", "bigquery-magics"]
 
 

@@ -67,7 +67,10 @@ def list_members(api: Management, as_json: bool) -> None:
 
 
 @api_command(members, "add", username_argument)
-@click.option("--role", type=click.Choice(["admin", "member", "viewer"]), default="member", show_default=True)
+@click.option(
+    "--role", type=click.Choice(["admin", "member", "viewer"]), default="member", show_default=True,
+    help="What the account may do.",
+)  # fmt: skip
 def add_member(api: Management, username: str, role: str) -> None:
     """Add an account to the organization and print its name."""
     console.print_line(api.add_member(username, role).username)

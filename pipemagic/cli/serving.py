@@ -183,7 +183,7 @@ def engine_of(given: Sequence[click.Parameter], options: Mapping[str, Any]) -> C
             raise ServiceError("--nodes and --local are options of libSQL servers", hint="add --engine sqld")
         return None
     if (nodes is None) == (local is None):
-        hint = "--local 3 starts three servers here; --nodes FILE lists servers that run elsewhere (docs/sqld.md)"
+        hint = "--local 3 starts three servers here; --nodes FILE lists those elsewhere (docs/how-to/cluster.md)"
         raise ServiceError("--engine sqld needs either --nodes FILE or --local N", hint=hint)
     if unusable := [one.opts[0] for one in given if one.name in EMBEDDED_ONLY]:
         hint = "leave it out: with --engine sqld clients connect to the libSQL servers"

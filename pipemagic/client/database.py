@@ -117,7 +117,7 @@ class Database:
         return other
 
     def offers(self) -> frozenset[int]:
-        """Return the complete protocol versions of the server: {2, 3}, {2}, or none (the seed's two requests)."""
+        """Return the protocol versions that the server supports in full: {2, 3}, {2}, or an empty set."""
         return {Dialect.V3: frozenset({2, 3}), Dialect.V2: frozenset({2})}.get(self.dialect, frozenset())
 
     def renew_token(self, token: str | Token) -> None:
@@ -125,7 +125,12 @@ class Database:
         self.transport.token = token if isinstance(token, Token) else Token(token)
 
     def execute(self, sql: str, args: Arguments = None) -> Result:
-        """Run one statement on its own stream, in one request; raise StatementError if it fails."""
+        """Run one statement, in one request.
+
+        ``args`` is a list or tuple for ``?`` and ``?N``, or a mapping for ``:name``, ``@name`` and ``$name``. Raise
+        StatementError if the statement fails, ParameterError for a value that SQL cannot store, and UnknownOutcome if
+        the response is incomplete.
+        """
         # Every server takes these two requests; arguments and an index require to know the server.
         dialect = self.dialect if args or self.replication.index is not None else Dialect.V2
         stream = ClientStream(
@@ -135,13 +140,14 @@ class Database:
         return Result(result_of(entry, sql), sql)
 
     def query(self, sql: str, args: Arguments = None) -> pd.DataFrame:
-        """Run one statement and return its rows as a DataFrame."""
+        """Run one statement and return its rows as a DataFrame; see `execute` for ``args`` and errors."""
         return self.execute(sql, args).frame()
 
     def batch(self, statements: Sequence[Statement], *, atomic: bool = True) -> list[Result]:
         """Run statements in one round trip; with ``atomic`` all apply or none.
 
-        Without it those before a failed one stay applied. StatementError's ``index`` is that of the failed one.
+        A statement is its text, or a tuple of its text and its arguments. Return a result for each. Without ``atomic``
+        those before a failed one stay applied. The ``index`` of StatementError is that of the failed one.
         """
         with self.open_stream() as stream:
             return _batch(stream, statements, atomic=atomic, close=True)
@@ -150,7 +156,7 @@ class Database:
     def transaction(self, mode: Mode | None = None) -> Iterator[DatabaseTransaction]:
         """Open a transaction: committed when the block ends, rolled back when it raises.
 
-        The default ``mode`` is IMMEDIATE, on a read-only database DEFERRED. It must end
+        The default ``mode`` is IMMEDIATE, on a read-only database DEFERRED. A transaction must end
         within 5 s, the server's limit, or TransactionLost is raised.
         """
         begin = f"BEGIN {mode or ('DEFERRED' if self.read_only else 'IMMEDIATE')}"
@@ -161,7 +167,7 @@ class Database:
             inside.commit()
 
     def cursor(self, sql: str, args: Arguments = None) -> Cursor:
-        """Run one statement and receive its rows in batches, in a ``with`` block (see `pipemagic.client.cursor`)."""
+        """Run one statement and receive its rows in batches, in a ``with`` block; the number of rows is not limited."""
         return Cursor(self.open_stream(), statement(sql, args), owned=True)
 
     def load(
@@ -174,10 +180,12 @@ class Database:
         types: Mapping[str, str] | None = None,
         progress: Progress | None = None,
     ) -> int:
-        """Write a DataFrame into a table, all rows or none; return their number (see `pipemagic.client.bulk.load`).
+        """Write a DataFrame into a table, all rows or none; return their number.
 
-        ``if_exists`` is ``fail``, ``append``, ``replace`` or ``upsert``, which needs ``keys``. ``types`` are declared
-        types for columns of a new table.
+        ``if_exists`` is ``fail``, ``append``, ``replace`` or ``upsert``, which needs ``keys``, the columns that
+        identify a row. ``types`` are declared types for columns of a new table. ``progress`` is called after
+        each request with the number of rows sent and the total. Raise LoadError if a frame cannot be loaded (the table
+        is unchanged), and UnknownOutcome if it is not known whether the table changed.
         """
         from pipemagic.client.bulk.load import prepare
 
@@ -193,7 +201,11 @@ class Database:
         *,
         progress: Callable[[int], None] | None = None,
     ) -> int:
-        """Copy a table into another database, all rows or none; return their number."""
+        """Copy a table into another database, all rows or none; return their number.
+
+        ``new`` is the name of the copy, by default the same. ``if_exists`` is as in `load`. ``progress`` is called with
+        the number of rows that were sent.
+        """
         from pipemagic.client.bulk.copy import copy
 
         to.check_writable("copy")

@@ -158,7 +158,8 @@ def diagram(
     """Return a diagram of a schema, or of the tables ``names`` with those that they refer to and that refer to them.
 
     ``columns`` selects all columns, those of keys, or none; by default all, but only keys if there are many tables.
-    ``limit`` leaves out the tables with the fewest foreign keys. UnknownName with the most similar name.
+    ``limit`` is the number of tables to show; those with the fewest foreign keys are left out. Raise UnknownName for a
+    wrong name.
     """
     existing = [relation for relation in schema.relations if relation.kind != "shadow"]
     chosen = _neighbours(existing, [schema.relation(name) for name in names]) if names else existing

@@ -57,7 +57,7 @@ def _counts(database: Database, names: Sequence[str]) -> list[int | None]:
 
 
 def columns(database: Database, table: str) -> DataFrame:
-    """Return the columns of a table or view as a DataFrame. UnknownName if it does not exist.
+    """Return the columns of a table or view as a DataFrame. Raise UnknownName if it does not exist.
 
     The columns ``generated`` and ``references`` are left out if they would be empty.
     """
@@ -113,7 +113,7 @@ class Script:
 def ddl(database: Database, table: str | None = None) -> Script:
     """Return the CREATE statements of a table or view with its indexes and triggers, or of the whole database.
 
-    They create the same schema in an empty database. UnknownName if there is no such table.
+    They create the same schema in an empty database. Raise UnknownName if there is no such table.
     """
     if table is not None:
         return Script("\n".join(create_statements(read_relation(database, table))))

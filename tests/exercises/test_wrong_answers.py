@@ -17,7 +17,7 @@ from pipemagic.exercises.exercise import parse_cell
 from pipemagic.exercises.running import EMPTY
 from pipemagic.sql import split
 
-PAGE = Path(__file__).parents[2] / "docs" / "wrong-answers.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "wrong-answers.md"
 CELL = re.compile(r"```sql\n%%exercise (?P<name>\w+)\n(?P<text>.*?)```\n(?P<rest>.*?)(?=\n## |\Z)", re.DOTALL)
 ROW = re.compile(
     r"^\| (?P<mistake>[^|]+) \| (?P<sql>[^|]+) \| (?P<points>[\d.]+) \| (?P<feedback>[^|]*) \|$", re.MULTILINE

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from IPython.core.error import UsageError
 
@@ -106,18 +104,3 @@ def test_a_read_only_connection_refuses_writes(db, monkeypatch):
     assert not shown["db"].endswith("read-only")
     assert "read-only, current" in db("%pipedb status --on look").lines[0]
     assert db("%sql --on db INSERT INTO t VALUES (1)").lines == ["1 row affected."]
-
-
-def test_docs_show_the_actual_errors(db):
-    """docs/parameters.md contains these errors word for word."""
-    page = (Path(__file__).parents[2] / "docs" / "parameters.md").read_text("utf-8").replace("\n    ", "\n")
-    db("%sql CREATE TABLE flights (dep_delay, carrier, origin)")
-    db("origin, carriers, minutes = 'JFK', [1], 60")
-    db("%%sql --save late --no-execute\nSELECT * FROM flights WHERE dep_delay > minuets")
-    for cell in (
-        "%%sql\nSELECT * FROM flights WHERE origin = :orign",
-        "%sql DELETE FROM flights",
-        "%sql --with late SELECT * FROM late",
-    ):
-        error = db.fails(cell).error
-        assert f"{error.code}: {error.message}" in page

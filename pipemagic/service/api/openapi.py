@@ -5,6 +5,7 @@ The paths of the management API are those of its routes. Bodies are described by
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections import defaultdict
 from functools import cache
@@ -16,12 +17,14 @@ import msgspec
 from pipemagic.hrana import columns
 from pipemagic.hrana.cursors import CursorRequest
 from pipemagic.hrana.messages import BatchBody, ExecuteBody, PipelineRequest, PipelineResponse
-from pipemagic.service.api.routing import ROUTES, Route
+from pipemagic.service.api.routing import ORG, ROUTES, Route
 from pipemagic.service.responses import JSON
 from pipemagic.service.responses import TEXT as PLAIN
 from pipemagic.version import __version__
 
 PATH = "/openapi.json"
+DATABASE_API = "database"
+"""The tag of the database API; those of the management API are the names of its modules."""
 
 Schema = dict[str, Any]
 
@@ -74,14 +77,21 @@ def description() -> dict[str, Any]:
     """Return the description as one JSON object."""
     paths: dict[str, dict[str, Any]] = defaultdict(dict)
     healthy = {"200": {"description": "healthy"}, "503": {"description": "not healthy"}}
-    paths["/health"]["get"] = {"summary": "Check the service", "security": [], "responses": healthy}
+    paths["/health"]["get"] = {
+        "tags": [DATABASE_API],
+        "summary": "Check the service",
+        "security": [],
+        "responses": healthy,
+    }
     for path, summary, content in _WITHOUT_TOKEN:
-        paths[path]["get"] = {"summary": summary, "security": [], "responses": _responses((200,), content)}
+        paths[path]["get"] = {
+            "tags": [DATABASE_API], "summary": summary, "security": [], "responses": _responses((200,), content),
+        }  # fmt: skip
     for path, summary, body, response, parameters in _DATABASE_API:
         content = {PLAIN: {"schema": TEXT}} if response is None else {JSON: {"schema": _ref(response)}}
         paths[path]["post"] = {
-            "summary": summary, "security": [{"database": []}], "parameters": parameters, "requestBody": _body(body),
-            "responses": _responses(AT_DATABASE, content),
+            "tags": [DATABASE_API], "summary": summary, "security": [{"database": []}], "parameters": parameters,
+            "requestBody": _body(body), "responses": _responses(AT_DATABASE, content),
         }  # fmt: skip
     for route in ROUTES:
         paths[route.path][route.method.lower()] = _operation(route)
@@ -101,8 +111,11 @@ def description() -> dict[str, Any]:
 
 def _operation(route: Route) -> dict[str, Any]:
     statuses = READING if route.method == "GET" else CHANGING
+    summary, _, details = inspect.cleandoc(route.endpoint.__doc__ or "").partition("\n\n")
     operation: dict[str, Any] = {
-        "summary": (route.endpoint.__doc__ or "").partition("\n")[0],
+        "tags": [route.endpoint.__module__.rpartition(".")[2]],
+        "summary": summary,
+        "description": "\n\n".join(filter(None, [details, _who_may(route)])),
         "parameters": [
             *({"name": name, "in": "path", "required": True, "schema": TEXT}
               for name in re.findall(r"\{(\w+)\}", route.path)),
@@ -114,6 +127,17 @@ def _operation(route: Route) -> dict[str, Any]:
     if route.body is not None:
         operation["requestBody"] = _body(route.body, required=not route.body.optional)
     return operation
+
+
+def _who_may(route: Route) -> str:
+    """Return a sentence about who may use a route."""
+    if route.public:
+        return "This needs no token."
+    if route.operator:
+        return f"Only the operator {route.operator}."
+    if ORG in route.path:
+        return f"The account needs the role {route.needs.label} in the organization, or a higher one."
+    return "All accounts may use this."
 
 
 def _body(kind: type, *, required: bool = True) -> dict[str, Any]:

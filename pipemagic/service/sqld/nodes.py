@@ -120,7 +120,7 @@ def _domain(entry: _Entry) -> str:
 
 
 def _bad(path: Path, reason: str) -> ServiceError:
-    return ServiceError(f"{path}: {reason}", hint="docs/sqld.md has an example of the file", code="BAD_NODES")
+    return ServiceError(f"{path}: {reason}", hint="docs/how-to/cluster.md has an example of the file", code="BAD_NODES")
 
 
 # Checks of the ports, without a token, key or certificate.
@@ -146,7 +146,8 @@ def refuse_open(node: Node) -> None:
     if _status(node.http, "POST", "/v2/pipeline", json=_SELECT, headers={"host": f"default.{node.domain}"}) == 200:
         raise ServiceError(
             f"the node {node.code} runs SQL without a token at {node.http}",
-            hint="start it with --auth-jwt-key-file and --disable-default-namespace (docs/sqld.md)", code="NODE_OPEN",
+            hint="start it with --auth-jwt-key-file and --disable-default-namespace (docs/how-to/cluster.md)",
+            code="NODE_OPEN",
         )  # fmt: skip
 
 
@@ -155,12 +156,12 @@ def warnings(node: Node) -> Iterator[str]:
     if _status(node.admin, "GET", "/") not in (None, 401, 403):
         yield (
             f"the admin port of the node {node.code} needs no key: set its LIBSQL_ADMIN_AUTH_KEY, and admin_key_env in "
-            "the nodes' file (docs/sqld.md)"
+            "the nodes' file (docs/how-to/cluster.md)"
         )
     if node.grpc and accepts_plain_http2(node.grpc):
         yield (
             f"the gRPC port of the node {node.code} sends every database to any client: start it with --grpc-tls "
-            "(docs/sqld.md)"
+            "(docs/how-to/cluster.md)"
         )
 
 

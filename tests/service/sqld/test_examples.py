@@ -1,4 +1,4 @@
-"""The example files of docs/sqld.md: they parse, fit each other, and name only options that sqld has."""
+"""The example files of docs/how-to/cluster.md: they parse, fit each other, and name only options that sqld has."""
 
 from __future__ import annotations
 

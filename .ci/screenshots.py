@@ -1,0 +1,138 @@
+"""Take the screenshots of the documentation, with the tools of the browser tests: `.ci/screenshots.py [FOLDER]`.
+
+The folder is docs/images by default. chromium is the one of PIPEMAGIC_CHROMIUM, or on the PATH.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "tests" / "browser"))
+
+from lab import Notebook, browser, jupyterlab  # noqa: E402
+from PIL import Image  # noqa: E402
+from playwright.sync_api import Locator, Page, expect  # noqa: E402
+
+COLOURS = 128  # of a picture: enough for text, and a third of the size
+WIDTH, HEIGHT = 900, 2600  # room for both panels
+
+CELLS = [
+    "%load_ext pipemagic\n%pipedb connect --temporary\n%pipedb create-group edge --location nrt\n"
+    "%pipedb create-database flights --group edge\n%pipedb connect flights",
+    "%%sql\nCREATE TABLE airlines (carrier TEXT PRIMARY KEY, name TEXT);\n"
+    "CREATE TABLE flights (id INTEGER PRIMARY KEY, carrier TEXT REFERENCES airlines, origin TEXT, dep_delay REAL);\n"
+    "INSERT INTO airlines VALUES ('AA', 'American Airlines Inc.'), ('UA', 'United Air Lines Inc.');\n"
+    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 240)\n"
+    "INSERT INTO flights SELECT i, iif(i % 3, 'UA', 'AA'), iif(i % 2, 'EWR', 'JFK'), (i * 37 % 113) / 2.0 - 10 FROM n",
+    "%pipedb panel databases",
+    "%pipedb panel explore",
+    "",
+]
+SETUP, TABLES, DATABASES, EXPLORE, QUERY = range(len(CELLS))
+
+
+def save(picture: bytes, path: Path) -> None:
+    """Write a screenshot as a small PNG."""
+    image = Image.open(io.BytesIO(picture)).convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
+    image.save(path, optimize=True)
+    print(f"{path.name}: {path.stat().st_size:,} bytes")
+
+
+def shown(panel: Locator) -> bytes:
+    """Return the picture of a panel without work in progress."""
+    expect(panel.locator(".pm-busy").filter(visible=True)).to_have_count(0)
+    return panel.screenshot()
+
+
+def databases(notebook: Notebook) -> bytes:
+    """Show the details of a database."""
+    notebook.run(DATABASES)
+    panel = notebook.cells.nth(DATABASES).locator(".pipemagic-panel")
+    panel.get_by_role("button", name="Details of flights").click()
+    expect(panel.get_by_role("table", name="Tables of flights")).to_contain_text("airlines")
+    return shown(panel)
+
+
+def explore(notebook: Notebook) -> bytes:
+    """Show rows that are sorted and filtered."""
+    notebook.run(EXPLORE)
+    panel = notebook.cells.nth(EXPLORE).locator(".pipemagic-panel")
+    panel.get_by_role("button", name="Explore flights").click()
+    panel.get_by_label("Column", exact=True).select_option(label="dep_delay")
+    panel.get_by_label("Comparison", exact=True).select_option(label=">=")
+    panel.get_by_label("Value", exact=True).fill("42")
+    panel.get_by_label("Value", exact=True).press("Enter")
+    expect(panel.get_by_text("Rows 1 to 22 of 22")).to_be_visible()
+    panel.get_by_role("button", name="Sort by dep_delay").click()
+    expect(panel.locator("th[aria-sort=ascending]")).to_have_count(1)
+    return shown(panel)
+
+
+def type_query(notebook: Notebook, page: Page, before: str, after: str = "") -> Locator:
+    """Type a query into the last cell, with the cursor between two parts; return the cell."""
+    cell = notebook.cells.nth(QUERY)
+    cell.locator(".cm-content").click()
+    page.keyboard.press("Control+a")
+    page.keyboard.type(before + after)
+    for _ in after:
+        page.keyboard.press("ArrowLeft")
+    return cell
+
+
+def around(page: Page, cell: Locator, *others: Locator) -> bytes:
+    """Return the picture of a cell and of what is open above or below it."""
+    boxes = [box for one in (cell, *others) if (box := one.bounding_box()) is not None]
+    left, top = min(box["x"] for box in boxes), min(box["y"] for box in boxes)
+    bottom = max(box["y"] + box["height"] for box in boxes) + 8
+    right = max(box["x"] + box["width"] for box in boxes)
+    return page.screenshot(clip={"x": left, "y": top, "width": min(right - left, 720), "height": bottom - top})
+
+
+def completion(notebook: Notebook, page: Page) -> bytes:
+    """Open the list of the columns of a table."""
+    cell = type_query(notebook, page, "%%sql\nSELECT a.name, f.", " FROM flights AS f JOIN airlines AS a")
+    page.keyboard.press("Tab")
+    offered = page.locator(".jp-Completer")
+    expect(offered.locator(".jp-Completer-item")).to_have_count(4)
+    return around(page, cell, offered)
+
+
+def help_on_a_table(notebook: Notebook, page: Page) -> bytes:
+    """Open the help on a table."""
+    cell = type_query(notebook, page, "%%sql\nSELECT count(*) FROM flig", "hts")
+    page.keyboard.press("Shift+Tab")
+    tooltip = page.locator(".jp-Tooltip")
+    expect(tooltip).to_contain_text("REFERENCES")
+    return around(page, cell, tooltip)
+
+
+def main(folder: Path) -> None:
+    """Take all screenshots with one notebook."""
+    chromium = os.environ.get("PIPEMAGIC_CHROMIUM") or shutil.which("chromium")
+    if chromium is None:
+        sys.exit("there is no chromium on the PATH, and PIPEMAGIC_CHROMIUM names none")
+    with (
+        tempfile.TemporaryDirectory() as home,
+        jupyterlab(Path(home)) as lab,
+        browser(chromium, width=WIDTH, height=HEIGHT) as page,
+    ):
+        notebook = Notebook(page, lab, CELLS, app="notebooks")
+        notebook.run(SETUP)
+        notebook.run(TABLES)
+        for name, picture in {
+            "panel-databases": databases(notebook),
+            "panel-explore": explore(notebook),
+            "completion": completion(notebook, page),
+            "help-on-a-table": help_on_a_table(notebook, page),
+        }.items():
+            save(picture, folder / f"{name}.png")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "docs" / "images")

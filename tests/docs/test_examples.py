@@ -1,0 +1,250 @@
+"""The examples of README and of each page of docs/ run, and print the output that is shown below them.
+
+The cells of a page run from top to bottom in one IPython shell, in an empty folder. A ``text`` fence directly behind a
+cell is its whole output. Hidden cells are comments that begin with ``cell``. A cell below ``<!-- not run: REASON -->``
+does not run. Commands in ``sh`` and ``console`` fences are parsed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import capture_output
+from page_examples import CELLS, SHELLS, Block, blocks, cells, commands, is_cell, normalize
+from traitlets.config import Config
+
+from pipemagic import launcher
+from pipemagic.cli import pipemagic
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+README = ROOT / "README.md"
+PAGES = [
+    README,
+    DOCS / "index.md",
+    *(
+        page
+        for part in ("tutorial", "how-to", "reference", "explanation")
+        for page in sorted((DOCS / part).glob("*.md"))
+    ),
+]
+GENERATED = {
+    DOCS / "reference" / f"{name}.md"
+    for name in ("commands", "sql", "exercises", "settings", "errors", "command-line", "python")
+}
+TABLES = {DOCS / "how-to" / "other-magics.md"}
+"""Its cells run with the code of its tables, in tests/test_peers.py."""
+WITH_CELLS = [page for page in PAGES if page not in GENERATED | TABLES and cells(page)]
+
+MOST_NOT_RUN = 22
+"""How many cells of all pages may have a reason not to run. Raise it only for a cell that cannot run here."""
+UNCHECKED = {
+    "css",
+    "dockerfile",
+    "html",
+    "ini",
+    "javascript",
+    "jinja",
+    "js",
+    "json",
+    "mermaid",
+    "nginx",
+    "sql",
+    "toml",
+    "typescript",
+    "yaml",
+}
+"""Languages of fences that are not run."""
+OTHER_VARIABLES = (
+    "PIPEMAGIC_API_TOKEN",
+    "PIPEMAGIC_API_URL",
+    "PIPEMAGIC_TOKEN",
+    "PIPEMAGIC_URL",
+    "TURSO_API_TOKEN",
+    "TURSO_AUTH_TOKEN",
+)
+
+
+def name(page: Path) -> str:
+    return str(page.relative_to(ROOT)).removeprefix("docs/").removesuffix(".md")
+
+
+@pytest.fixture
+def shell(tmp_path, monkeypatch):
+    """An IPython shell in an empty folder, with settings and data of its own."""
+    environment = dict(os.environ)
+    folder = tmp_path / "notebook"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("PIPEMAGIC_CONFIG", str(tmp_path / "config"))
+    monkeypatch.setenv("PIPEMAGIC_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    monkeypatch.setenv("COLUMNS", "120")  # pandas fits frames into a terminal
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")  # for !pipemagic
+    for variable in OTHER_VARIABLES:
+        monkeypatch.delenv(variable, raising=False)
+    config = Config()
+    config.HistoryManager.enabled = False
+    config.InteractiveShell.colors = "nocolor"
+    InteractiveShell.clear_instance()
+    shell = InteractiveShell.instance(config=config)
+    yield shell
+    if "pipemagic" in shell.extension_manager.loaded:
+        shell.run_line_magic("unload_ext", "pipemagic")
+    InteractiveShell.clear_instance()
+    launcher.stop(tmp_path / "data")
+    os.environ.clear()
+    os.environ.update(environment)
+
+
+@pytest.mark.parametrize("page", WITH_CELLS, ids=name)
+def test_the_cells_print_the_output_of_the_page(page, shell):
+    for cell in cells(page):
+        if cell.not_run:
+            continue
+        with capture_output(display=False) as captured:
+            result = shell.run_cell(cell.source)
+        where = f"{name(page)}, line {cell.line}:\n{cell.source}\n{captured.stdout}{captured.stderr}"
+        if cell.expected is None:
+            assert result.success is not cell.raises, where
+        else:
+            assert normalize(captured.stdout + captured.stderr) == normalize(cell.expected), where
+
+
+def test_few_cells_do_not_run_and_each_has_a_reason():
+    found = [
+        (name(page), block.line, block.text)
+        for page in PAGES
+        for block in blocks(page)
+        if block.text.startswith("not run:")
+    ]
+    assert all(len(text.removeprefix("not run:").split()) >= 3 for _, _, text in found), found
+    assert len(found) == sum(bool(cell.not_run) for page in PAGES for cell in cells(page)), found
+    assert len(found) <= MOST_NOT_RUN, found
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page not in GENERATED], ids=name)
+def test_no_example_is_hidden_from_the_test(page):
+    """Code has a fence with a language; an output is directly behind the cell or the commands that print it.
+
+    A ``text`` fence that is not an output has ``<!-- illustration -->`` directly above it.
+    """
+    before = Block("", "", 0)
+    for block in blocks(page):
+        kind = block.kind
+        where = f"{name(page)}, line {block.line}: {kind} {block.text!r}"
+        assert kind != "plain", f"{where}: code without a fence that has a language"
+        assert kind in {"", "comment", "text"} | CELLS | SHELLS | UNCHECKED or kind.startswith("{"), (
+            f"{where}: unknown language"
+        )
+        if kind == "text":
+            illustrates = before.kind == "comment" and before.text == "illustration"
+            assert is_cell(before) or before.kind in SHELLS or illustrates, f"{where}: an output without a cell"
+        before = block
+
+
+COMMANDS = [pytest.param(words, id=f"{name(page)}:{line}") for page in PAGES for line, words in commands(page)]
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_commands_of_the_shell_exist_with_their_options(words):
+    parse(pipemagic, words)
+
+
+def parse(command: click.Command, words: list[str], parent: click.Context | None = None) -> None:
+    """Parse a command line without running it; raise click.UsageError for an unknown command, option or argument."""
+    context = click.Context(command, info_name=command.name, parent=parent)
+    values, rest, _ = command.make_parser(context).parse_args(list(words))
+    if any(values.get(option) is True for option in ("help", "version")):
+        return
+    if isinstance(command, click.Group):
+        if rest:
+            _, found, rest = command.resolve_command(context, rest)
+            assert found is not None
+            parse(found, rest, context)
+        return
+    for parameter in command.params:
+        value = values.get(parameter.name)
+        if isinstance(parameter, click.Argument) and parameter.required and parameter.value_is_missing(value):
+            raise click.MissingParameter(ctx=context, param=parameter)
+        if isinstance(parameter.type, click.Choice) and isinstance(value, str):
+            parameter.type.convert(value, parameter, context)
+    if rest:
+        raise click.UsageError(f"unexpected arguments: {rest}", context)
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["nothing", "db nothing", "db list --nothing", "db export one", "db list a b", "db shell x --mode wrong"],
+)
+def test_a_wrong_command_is_refused(words):
+    with pytest.raises(click.UsageError):
+        parse(pipemagic, words.split())
+
+
+def test_the_first_example_of_readme_has_at_most_ten_lines():
+    first = [cell.source for cell in cells(README)[:2]]
+    assert len(first) == 2
+    assert sum(source.count("\n") for source in first) <= 10
+
+
+WRONG = """\
+```ipython
+print(1 + 1)
+```
+```text
+3
+```
+"""
+PARTS = """\
+<!-- cell
+x = 2
+-->
+<!-- not run: it needs an account -->
+```ipython
+%pipedb connect x
+```
+1. A list:
+   ```python
+   x + 1
+   ```
+   ```text
+   3
+   ```
+
+```sh
+X=1 pipemagic db list --data d | sort > f && pipemagic stop  # ends
+pip install pipemagic
+```
+"""
+
+
+def test_an_output_that_differs_is_found(shell, tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(WRONG, "utf-8")
+    (cell,) = cells(page)
+    with capture_output(display=False) as captured:
+        shell.run_cell(cell.source)
+    assert normalize(captured.stdout) == "2" != normalize(cell.expected or "")
+
+
+def test_cells_reasons_outputs_and_commands_are_found(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(PARTS, "utf-8")
+    assert [(cell.source.strip(), cell.expected, cell.not_run) for cell in cells(page)] == [
+        ("x = 2", None, ""),
+        ("%pipedb connect x", None, "it needs an account"),
+        ("x + 1", "3\n", ""),
+    ]
+    assert commands(page) == [(17, ["db", "list", "--data", "d"]), (17, ["stop"])]
+
+
+def test_times_ports_and_tokens_are_not_compared():
+    assert normalize("Out[3]: \n  a  b \n1  2.5 ms http://x.localhost:34567 eyJh.x-y ") == (
+        "a  b\n1  TIME http://x.localhost:PORT TOKEN"
+    )

@@ -1,0 +1,158 @@
+"""The examples of a page of the documentation: its fences, hidden cells, and reasons why a cell does not run."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+CELLS = {"ipython", "python", "{code-cell} ipython3"}
+"""Kinds of fences that are cells."""
+SHELLS = {"sh", "console"}
+
+_FENCE = re.compile(r"(?P<indent> *)(?P<ticks>`{3,}|:{3,})(?P<kind>[^`]*)")
+_OPERATOR = re.compile(r"[|&;<>()]+")
+
+# Parts of outputs that differ between runs, and what replaces them on both sides of the comparison.
+_VARYING = [
+    (re.compile(r"\b\d+(?:\.\d+)? ?(?:ms|s|µs)\b"), "TIME"),
+    (re.compile(r"(?<=\w):\d{4,5}\b"), ":PORT"),
+    (re.compile(r"\beyJ[\w.-]+|\bpmp_\w+"), "TOKEN"),
+    (re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"), "UUID"),
+]
+
+
+@dataclass
+class Block:
+    """A fence or a comment of a page. ``line`` is the first line of its text."""
+
+    kind: str
+    text: str
+    line: int
+
+
+@dataclass
+class Cell:
+    """A cell. ``expected`` is its output on the page, None if none is shown; ``not_run`` is the reason or ''.
+
+    ``raises`` is whether it has the tag for an error of myst-nb.
+    """
+
+    source: str
+    line: int
+    expected: str | None = None
+    not_run: str = ""
+    hidden: bool = False
+    raises: bool = False
+
+
+def blocks(page: Path) -> list[Block]:
+    """Return the fences, comments and paragraphs of a page, in order.
+
+    The kind of a line of text is ``''``, that of code without a language is ``plain``.
+    """
+    lines = page.read_text(encoding="utf-8").splitlines()
+    found: list[Block] = []
+    number = 0
+    while number < len(lines):
+        line = lines[number]
+        if fence := _FENCE.fullmatch(line):
+            end = number + 1
+            while end < len(lines) and lines[end].strip() != fence["ticks"]:
+                end += 1
+            found.append(
+                Block(fence["kind"].strip() or "plain", _join(lines[number + 1 : end], fence["indent"]), number + 2)
+            )
+        elif line.startswith("<!--"):
+            end = number
+            while "-->" not in lines[end]:
+                end += 1
+            text = "\n".join(lines[number : end + 1]).removeprefix("<!--").partition("-->")[0]
+            found.append(Block("comment", text.strip(), number + 1))
+        else:
+            end = number
+            if line.strip():
+                after_blank = number > 0 and not lines[number - 1].strip()
+                found.append(Block("plain" if after_blank and _is_code(lines[:number], line) else "", line, number + 1))
+        number = end + 1
+    return found
+
+
+def _is_code(before: list[str], line: str) -> bool:
+    """Return True if an indented line behind a blank one is code, not part of a list."""
+    start = next((one for one in reversed(before) if one.strip() and not one.startswith(" ")), "")
+    return line.startswith("    ") and not re.match(r"[-*+:] |\d+[.)] |\[", start)
+
+
+def _join(lines: list[str], indent: str) -> str:
+    return "".join(f"{line.removeprefix(indent)}\n" for line in lines)
+
+
+def cells(page: Path) -> list[Cell]:
+    """Return the cells of a page with their outputs."""
+    found: list[Cell] = []
+    before = Block("", "", 0)
+    for block in blocks(page):
+        reason = before.text.removeprefix("not run:").strip() if before.text.startswith("not run:") else ""
+        if block.kind in CELLS:
+            source = re.sub(r"\A(?::[\w-]+:.*\n)+\n?", "", block.text)  # options of a cell of myst-nb
+            raises = "raises-exception" in block.text.removesuffix(source)
+            found.append(Cell(source, block.line, not_run=reason, raises=raises))
+        elif block.kind == "comment" and block.text.startswith("cell\n"):
+            found.append(Cell(block.text.removeprefix("cell\n"), block.line + 1, hidden=True))
+        elif block.kind == "text" and is_cell(before):
+            found[-1].expected = block.text
+        before = block
+    return found
+
+
+def is_cell(block: Block) -> bool:
+    """Return True if the block is a cell, shown or hidden."""
+    return block.kind in CELLS or (block.kind == "comment" and block.text.startswith("cell\n"))
+
+
+def commands(page: Path) -> list[tuple[int, list[str]]]:
+    """Return the line and the arguments of each ``pipemagic`` command in the fences of shell commands."""
+    found = []
+    for block in blocks(page):
+        if block.kind not in SHELLS:
+            continue
+        text = block.text.replace("\\\n", " ")
+        for offset, line in enumerate(text.splitlines()):
+            if block.kind == "sh" or line.startswith("$ "):
+                found += [(block.line + offset, words[1:]) for words in _simple_commands(line.removeprefix("$ "))]
+    return found
+
+
+def _simple_commands(line: str) -> list[list[str]]:
+    """Split a line of shell at its operators; return the parts that call ``pipemagic``, without redirections."""
+    words = shlex.shlex(line, posix=True, punctuation_chars=True)
+    words.whitespace_split = True
+    words.commenters = "#"
+    parts: list[list[str]] = [[]]
+    target = False
+    for word in words:
+        if _OPERATOR.fullmatch(word):
+            target = bool(re.search("[<>]", word))
+            if not target:
+                parts.append([])
+        elif target:
+            target = False
+        else:
+            parts[-1].append(word)
+    return [part for part in map(_without_assignments, parts) if part and part[0] == "pipemagic"]
+
+
+def _without_assignments(words: list[str]) -> list[str]:
+    while words and re.fullmatch(r"[A-Za-z_]\w*=.*", words[0]):
+        words = words[1:]
+    return words
+
+
+def normalize(output: str) -> str:
+    """Replace times, ports, tokens and identifiers; remove the numbers of outputs and blanks at the ends of lines."""
+    text = re.sub(r"^Out\[\d+\]: ?\n?", "", output, flags=re.MULTILINE)
+    for pattern, name in _VARYING:
+        text = pattern.sub(name, text)
+    return re.sub(r"[ \t\r]+$", "", text, flags=re.MULTILINE).strip()

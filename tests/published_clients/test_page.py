@@ -1,0 +1,100 @@
+"""The examples of docs/how-to/other-clients.md: each is a program that prints what the page shows."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from published_clients import PUBLISHED
+
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "other-clients.md"
+EXAMPLE = re.compile(
+    r"^### (?P<title>[^\n]+)\n(?:(?!^#)[^\n]*\n)*?```(?P<language>js|python)\n(?P<code>.*?)```\n"
+    r"(?:\n<!-- illustration -->\n)?```text\n(?P<output>.*?)```",
+    re.MULTILINE | re.DOTALL,
+)
+TIMEOUT = 120  # seconds
+
+
+class Example(NamedTuple):
+    """A program on the page, and what it prints."""
+
+    title: str
+    language: str
+    code: str
+    output: str
+
+    @property
+    def manages(self) -> bool:
+        """Whether it is a client of the management API."""
+        return "SERVICE_URL" in self.code
+
+
+def examples() -> list[Example]:
+    text = PAGE.read_text("utf-8")
+    return [Example(*found.group("title", "language", "code", "output")) for found in EXAMPLE.finditer(text)]
+
+
+def _cases() -> list[object]:
+    """Return each example with each of its servers; sqld has no management API."""
+    return [
+        pytest.param(one, server, id=f"{one.language}-{one.title.rpartition('/')[2]}-{server}")
+        for one in examples()
+        for server in (["service"] if one.manages else ["service", "sqld"])
+    ]
+
+
+@pytest.fixture
+def command(request, tmp_path):
+    """Return the command that runs an example; its script is removed afterwards."""
+    written = []
+
+    def command_of(example: Example) -> list[str | Path]:
+        if example.language == "js":  # node finds packages in the folders above the script only
+            folder = request.getfixturevalue("npm_folder") / tmp_path.name
+            folder.mkdir(exist_ok=True)
+            script = folder / "example.mjs"
+            program: str | Path = "node"
+        else:
+            script = tmp_path / "example.py"
+            program = request.getfixturevalue("clients_python")
+        script.write_text(example.code, "utf-8")
+        written.append(script)
+        return [program, script]
+
+    yield command_of
+    for script in written:
+        shutil.rmtree(script.parent)
+
+
+@pytest.mark.parametrize(("example", "server"), _cases())
+def test_an_example_prints_what_the_page_shows(example, server, command, request, served, authority):
+    target = request.getfixturevalue(f"{server}_target")
+    needs_tls = any(one.tls and one.package == example.title for one in PUBLISHED)
+    trust = dict.fromkeys(("REQUESTS_CA_BUNDLE", "SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS"), str(authority.file))
+    own = {
+        "DATABASE_URL": target.tls.url if needs_tls else target.url,
+        "DATABASE_TOKEN": target.database.token,
+        "SERVICE_URL": served.address,
+        "PLATFORM_TOKEN": served.platform_token,
+        "PYTHONPATH": "",
+        **trust,
+    }
+    done = subprocess.run(
+        command(example), env={**os.environ, **own}, capture_output=True, text=True, encoding="utf-8", timeout=TIMEOUT
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == example.output
+
+
+def test_every_tested_package_has_an_example():
+    shown = "\n".join(example.code for example in examples())
+    for package in {one.package for one in PUBLISHED} - {"libsql-experimental"}:  # which takes the lines of libsql
+        assert package in shown or package.replace("-", "_") in shown, package
+    fences = re.findall(r"^```(?:js|python)$", PAGE.read_text("utf-8"), re.MULTILINE)
+    assert len(examples()) == len(fences)
