@@ -10,6 +10,7 @@ from pipemagic import sql
 from pipemagic.notebook import arguments, exercises, sql_options
 from pipemagic.notebook.commands import COMMANDS, DAILY
 from pipemagic.notebook.commands.help import topics
+from pipemagic.notebook.commands.pages import pages
 from pipemagic.notebook.magics import PipeMagics
 from pipemagic.notebook.settings import PipeMagic
 from pipemagic.notebook.sql_options import OPTIONS
@@ -99,9 +100,10 @@ def test_daily_commands_are_listed_first(shell):
     assert next(iter(listed)) == "Daily use"
     assert listed["Daily use"] == list(DAILY)
     assert len(DAILY) == 12
-    assert list(listed)[-1] == "Topics"
+    assert list(listed)[-2:] == ["Topics", "Pages of the documentation"]
+    assert listed["Pages of the documentation"] == list(pages())
     advanced = [title for title in listed if title.startswith("Advanced: ")]
-    assert list(listed)[1:-1] == advanced
+    assert list(listed)[1:-2] == advanced
     rest = [name for title in advanced for name in listed[title]]
     assert sorted([*DAILY, *rest]) == sorted(COMMANDS)
 

@@ -1,4 +1,4 @@
-"""Show help: the list of subcommands, one subcommand, or a topic.
+"""Show help: the list of subcommands, one subcommand, a topic, or a page of the documentation.
 
 The topics are in topics.md. A heading is ``# NAME, OTHER NAME: summary``.
 """
@@ -16,7 +16,8 @@ from IPython.core.error import UsageError
 
 from pipemagic.notebook.arguments import Option, Positional, refuse_password
 from pipemagic.notebook.commands.base import Command, Group
-from pipemagic.notebook.display import say
+from pipemagic.notebook.commands.pages import page_about, page_named, pages
+from pipemagic.notebook.display import say, show
 
 _HEADING = re.compile(r"^# (.+?): (.+)\n+", re.MULTILINE)
 
@@ -49,20 +50,23 @@ def topic_named(name: str) -> Topic | None:
 
 
 def show_help(name: str, groups: Sequence[Group], daily: Sequence[str]) -> None:
-    """Print the help on a subcommand or topic; for '' the list of all, those of ``daily`` use first."""
-    commands = {command.name: command for group in groups for command in group.commands}
+    """Show the help on a subcommand, topic or page; for '' the list of all, those of ``daily`` use first."""
+    commands = {command.name: (command, group) for group in groups for command in group.commands}
     topic = topic_named(name)
     name = name if topic is None else topic.name
     if name in ("", "help"):
         say(_overview(groups, daily))
     elif name in commands:
-        say(command_help(commands[name]))
+        command, group = commands[name]
+        say(f"{command_help(command)}\n\n{page_about(name, group.title)}")
     elif topic is not None:
-        say(_sql() if name == "sql" else topic.text)
+        say(f"{_sql() if name == 'sql' else topic.text}\n\n{page_about(name)}")
+    elif (page := page_named(name)) is not None:
+        show(page)
     else:
         refuse_password(name)
-        near = difflib.get_close_matches(name, [*commands, *topics()], n=1)
-        hint = f", did you mean {near[0]}?" if near else "; %pipedb help lists subcommands and topics"
+        near = difflib.get_close_matches(name, [*commands, *topics(), *pages()], n=1)
+        hint = f", did you mean {near[0]}?" if near else "; %pipedb help lists subcommands, topics and pages"
         raise UsageError(f"no help for {name[:40]!r}{hint}")
 
 
@@ -73,10 +77,14 @@ def _overview(groups: Sequence[Group], daily: Sequence[str]) -> str:
         rest = [command for command in group.commands if command.name not in daily]
         sections[f"Advanced: {group.title[:1].lower()}{group.title[1:]}"] = rest
     width = max(map(len, [*topics(), *commands]))
-    lines = ["%pipedb SUBCOMMAND, %%sql and %sql; %pipedb help SUBCOMMAND or TOPIC shows the details"]
+    lines = ["%pipedb SUBCOMMAND, %%sql and %sql; %pipedb help SUBCOMMAND, TOPIC or PAGE shows the details"]
     for title, listed in sections.items():
         lines += ["", title, *_table(((command.name, command.help) for command in listed), width)]
-    return "\n".join([*lines, "", "Topics", *_table(((one.name, one.about) for one in topics().values()), width)])
+    lines += ["", "Topics", *_table(((one.name, one.about) for one in topics().values()), width)]
+    if pages():
+        titles = ((page.name, page.title) for page in pages().values())
+        lines += ["", "Pages of the documentation", *_table(titles, max(map(len, pages())))]
+    return "\n".join(lines)
 
 
 def command_help(command: Command) -> str:
@@ -96,7 +104,7 @@ def _sql() -> str:
     lines = [sql_usage(True), sql_usage(False), "", topics()["sql"].text]
     for title, options in (("Running", RUNNING), ("Parameters", PARAMETERS), ("Results", RESULTS)):
         lines += ["", title, *_rows(options)]
-    return "\n".join([*lines, "", "More: %pipedb help parameters, transactions, results, limits"])
+    return "\n".join([*lines, "", "See also %pipedb help parameters, transactions, results, limits"])
 
 
 def _rows(accepted: Sequence[Positional | Option]) -> list[str]:

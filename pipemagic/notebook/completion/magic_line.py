@@ -98,6 +98,7 @@ def _complete_command(line: str, at: int, known: KnownNames) -> Completions:
     """Complete a line of %pipedb, from the subcommand on."""
     from pipemagic.notebook.commands import COMMANDS, DAILY
     from pipemagic.notebook.commands.help import topics
+    from pipemagic.notebook.commands.pages import pages
 
     here, before = arguments.argument_at(line[:at], at, (), ())
     completions = [
@@ -110,12 +111,13 @@ def _complete_command(line: str, at: int, known: KnownNames) -> Completions:
         return complete(line[end:], at - end, command.positionals, (*command.options, _HELP), names)
     if not before:
         completions.append(
-            Completion("help", "subcommand", detail="Show all subcommands, or help on a subcommand or topic")
+            Completion("help", "subcommand", detail="Show all subcommands, or help on a subcommand, topic or page")
         )
     elif name == "help" and len(before) == 1:
         completions = [
             *(Completion(topic.name, "topic", detail=topic.about) for topic in topics().values()),
             *completions,
+            *(Completion(page.name, "page", detail=page.title) for page in pages().values()),
         ]
     else:
         completions = []

@@ -1,0 +1,119 @@
+"""Show the how-to and explanation pages of the documentation, which the wheel carries as Markdown."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path, PurePosixPath
+
+import pipemagic
+
+PARTS = ("how-to", "explanation")
+
+ABOUT = {
+    "Connections": "how-to/hosted-database", "Transactions": "how-to/transactions", "Status": "how-to/inspect-requests",
+    "Exploring": "how-to/explore", "Data": "how-to/load-data", "Groups and databases": "explanation/replication",
+    "status": "how-to/transactions", "panel": "how-to/panels", "diagram": "how-to/plot", "plot": "how-to/plot",
+    "snippets": "how-to/parameters", "create-token": "how-to/tokens", "invalidate-tokens": "how-to/tokens",
+    "sql": "how-to/results", "parameters": "how-to/parameters", "transactions": "how-to/transactions",
+    "results": "how-to/results", "explore": "how-to/explore", "config": "how-to/saved-connections",
+    "profiles": "how-to/saved-connections", "tokens": "how-to/tokens", "limits": "explanation/limits",
+    "retry": "explanation/unknown-outcome", "keep-alive": "explanation/streams", "exercises": "how-to/exercises",
+    "completion": "how-to/completion",
+}  # fmt: skip
+"""The page to read after the help on a subcommand or topic, by its name or by the title of its group."""
+
+_LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
+_REFERENCES = {
+    "reference/sql": "sql", "reference/commands": "", "reference/settings": "config",
+    "reference/exercises": "exercises",
+}  # fmt: skip
+_CODE = re.compile(r"^(```+|~~~+)(\{?)([^\n}]*)\}?[^\n]*\n(.*?)^\1[ ]*$", re.MULTILINE | re.DOTALL)
+_NOT_SHOWN = re.compile(r"\A---\n.*?^---\n|^<!--.*?-->\n*|^:::[^\n]*\n|^\(\S+\)=\n", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True, repr=False)
+class Page:
+    """A page: Markdown in a notebook, the same as plain text in a terminal."""
+
+    name: str
+    path: Path
+
+    @property
+    def title(self) -> str:
+        """The heading of the page."""
+        found = re.search(r"^# (.+)", self._source, re.MULTILINE)
+        return found[1] if found else self.name
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def _repr_markdown_(self) -> str:
+        return self.text
+
+    @property
+    def text(self) -> str:
+        """The Markdown of the page, without comments and directives; its links name the pages in `%pipedb help`."""
+        parts, end, source = [], 0, self._source
+        for fence in _CODE.finditer(source):
+            parts += [self._prose(source[end : fence.start()]), _fence(fence)]
+            end = fence.end()
+        return re.sub(r"\n{3,}", "\n\n", "".join([*parts, self._prose(source[end:])])).strip()
+
+    @property
+    def _source(self) -> str:
+        return self.path.read_text("utf-8")
+
+    def _prose(self, text: str) -> str:
+        return _LINK.sub(self._link, _NOT_SHOWN.sub("", text))
+
+    def _link(self, link: re.Match[str]) -> str:
+        picture, words, target = link.groups()
+        if "://" in target:
+            return link[0]
+        page = _joined(PurePosixPath(self.name).parent, target.partition("#")[0].removesuffix(".md"))
+        if not picture and page != self.name and (page in pages() or page in _REFERENCES):
+            return f"{words} (`%pipedb help {_REFERENCES.get(page, page)}".rstrip() + "`)"
+        return words
+
+
+def _joined(folder: PurePosixPath, target: str) -> str:
+    """Return the name of the page at a path relative to a folder."""
+    parts = list(folder.parts)
+    for part in PurePosixPath(target).parts:
+        if part == "..":
+            del parts[-1:]
+        else:
+            parts.append(part)
+    return "/".join(parts)
+
+
+def _fence(fence: re.Match[str]) -> str:
+    """Return a fence of code; '' for a directive, except a cell, without its options."""
+    marks, directive, language, body = fence.groups()
+    if not directive:
+        return fence[0]
+    code = re.sub(r"\A(?:---\n.*?^---\n|(?::\S+:[^\n]*\n)+)", "", body, flags=re.MULTILINE | re.DOTALL)
+    return f"{marks}ipython\n{code}{marks}" if language == "code-cell" else ""
+
+
+@cache
+def pages() -> dict[str, Page]:
+    """Return the pages by name, such as ``how-to/load-data``: those of the wheel, or of docs/ in a checkout."""
+    package = Path(pipemagic.__file__).parent
+    folder = next((one for one in (package / "pages", package.parent / "docs") if one.is_dir()), package)
+    paths = [path for part in PARTS for path in sorted((folder / part).glob("*.md")) if path.stem != "index"]
+    found = (Page(f"{path.parent.name}/{path.stem}", path) for path in paths)
+    return {page.name: page for page in found}
+
+
+def page_named(name: str) -> Page | None:
+    """Return the page of that name, with or without its folder; None if there is none."""
+    return next((page for page in pages().values() if name in (page.name, page.path.stem)), None)
+
+
+def page_about(*names: str) -> str:
+    """Return the line that names the page on the first of these names that has one; '' if none has."""
+    page = next((ABOUT[name] for name in names if ABOUT.get(name) in pages()), "")
+    return f"More: %pipedb help {page}" if page else ""

@@ -1,0 +1,150 @@
+"""%pipedb help shows the pages of the documentation, and help on commands and topics leads to them."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from IPython.core.completer import provisionalcompleter
+
+from pipemagic.notebook.commands import COMMANDS, GROUPS
+from pipemagic.notebook.commands.help import topic_named, topics
+from pipemagic.notebook.commands.pages import ABOUT, PARTS, Page, page_named, pages
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+
+
+def offers(shell, line):
+    """Return the completions at the end of a line."""
+    with provisionalcompleter():
+        return [one.text for one in shell.ip.Completer.completions(line, len(line))]
+
+
+SOURCE = """---
+mystnb: {}
+---
+# A page
+
+<!-- cell
+hidden()
+-->
+Read [results](results.md#types), [the options](../reference/sql.md), [above](#a-page), [SQLite](https://sqlite.org),
+[the course](../tutorial/index.md) and `[code]`. ![A plot](../images/plot.svg)
+
+```{figure} ../images/plot.svg
+A figure
+```
+
+```{code-cell} ipython3
+:tags: [hide-input]
+%pipedb tables
+```
+
+```ipython
+%sql SELECT '[a](b.md)'
+```
+
+:::{note}
+A note.
+:::
+"""
+
+SHOWN = """# A page
+
+Read results (`%pipedb help how-to/results`), the options (`%pipedb help sql`), above, [SQLite](https://sqlite.org),
+the course and `[code]`. A plot
+
+```ipython
+%pipedb tables
+```
+
+```ipython
+%sql SELECT '[a](b.md)'
+```
+
+A note."""
+
+
+def test_the_pages_are_those_of_the_documentation():
+    found = {f"{path.parent.name}/{path.stem}" for part in PARTS for path in (DOCS / part).glob("*.md")}
+    assert set(pages()) == found - {f"{part}/index" for part in PARTS}
+    assert len(pages()) > 15
+
+
+@pytest.mark.parametrize("name", [*COMMANDS, *(name for name in topics() if name not in COMMANDS)])
+def test_help_on_a_subcommand_or_topic_names_a_page(shell, name):
+    *_, blank, last = shell(f"%pipedb help {name}").out.splitlines()
+    assert blank == ""
+    match = re.fullmatch(r"More: %pipedb help (\S+)", last)
+    assert match is not None, last
+    assert match[1] in pages()
+
+
+def test_the_map_has_only_names_that_exist():
+    assert set(ABOUT) <= {*COMMANDS, *topics(), *(group.title for group in GROUPS)}
+    assert set(ABOUT.values()) <= set(pages())
+
+
+@pytest.mark.parametrize("name", pages())
+def test_every_page_is_shown(shell, name):
+    page = pages()[name]
+    (shown,) = shell(f"%pipedb help {name}").shown
+    assert shown["text/plain"] == shown["text/markdown"] == page.text
+    assert page.text.startswith(f"# {page.title}\n")
+    prose = re.sub(r"^(```+|~~~+).*?^\1", "", page.text, flags=re.MULTILINE | re.DOTALL)
+    assert not re.search(r"^```+\{|^:::|^<!--", page.text, re.MULTILINE)
+    assert [target for target in re.findall(r"\]\(([^)\s]+)\)", prose) if "://" not in target] == []
+    for other in re.findall(r"`%pipedb help ([^`\s]+)`", prose):
+        assert other in (*pages(), *COMMANDS, "SUBCOMMAND") or topic_named(other), other
+
+
+@pytest.mark.parametrize("name", pages())
+def test_every_link_of_a_page_leads_to_a_file(name):
+    path = ROOT / "docs" / f"{name}.md"  # an installed package carries two of the four parts
+    prose = re.sub(r"^(```+|~~~+).*?^\1", "", path.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+    targets = re.findall(r"\]\(([^)\s#]+)(?:#[^)\s]*)?\)", prose)
+    assert [one for one in targets if "://" not in one and not (path.parent / one).exists()] == []
+
+
+def test_comments_directives_and_relative_links_are_replaced(tmp_path):
+    path = tmp_path / "page.md"
+    path.write_text(SOURCE, "utf-8")
+    page = Page("how-to/page", path)
+    assert page.title == "A page"
+    assert page.text == SHOWN
+    assert repr(page) == page._repr_markdown_() == SHOWN
+
+
+def test_a_notebook_gets_markdown(shell):
+    data, _ = shell.ip.display_formatter.format(pages()["how-to/load-data"])
+    assert data["text/markdown"] == data["text/plain"] == pages()["how-to/load-data"].text
+
+
+def test_names_of_pages_can_be_short_and_are_completed_and_corrected(shell):
+    assert page_named("load-data") is pages()["how-to/load-data"]
+    assert shell("%pipedb help load-data").shown == shell("%pipedb help how-to/load-data").shown
+    assert offers(shell, "%pipedb help how-to/load") == ["how-to/load-data"]
+    assert set(pages()) <= set(offers(shell, "%pipedb help "))
+    assert "did you mean how-to/load-data?" in shell.fails("%pipedb help how-to/laod-data").err
+
+
+def test_a_wheel_carries_the_pages(tmp_path):
+    pytest.importorskip("hatchling", reason="hatchling builds the wheel")
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path / "dist")]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
+    (wheel,) = (tmp_path / "dist").glob("*.whl")
+    zipfile.ZipFile(wheel).extractall(tmp_path / "site")
+    code = (
+        "from pipemagic.notebook.commands.pages import pages; print(*(one.path for one in pages().values()), sep='\\n')"
+    )
+    run = [sys.executable, "-c", code]
+    found = subprocess.run(
+        run, cwd=tmp_path, env={"PYTHONPATH": str(tmp_path / "site")}, check=True, capture_output=True, text=True
+    )
+    folder = tmp_path / "site" / "pipemagic" / "pages"
+    assert found.stdout.splitlines() == [str(folder / f"{name}.md") for name in pages()]
