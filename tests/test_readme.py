@@ -1,4 +1,4 @@
-"""The notebook examples of README and of some pages of docs/ print the output that is shown below them."""
+"""README is short, and its pictures, figures and links are right; tests/docs/test_examples.py runs its examples."""
 
 from __future__ import annotations
 
@@ -6,54 +6,51 @@ import re
 from pathlib import Path
 
 import pytest
-from IPython.core.interactiveshell import InteractiveShell
-from IPython.utils.capture import capture_output
-from traitlets.config import Config
+from PIL import Image
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
-PAGES = [README, ROOT / "docs" / "results.md", ROOT / "docs" / "panels.md"]
-FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+TEXT = README.read_text(encoding="utf-8")
+PICTURES = re.findall(r"!\[([^\]]+)\]\(([^)]+)\)", TEXT)
 
 
-def examples(page: Path) -> list[tuple[str, str]]:
-    """Return each notebook cell and the output shown below it ('' if none is shown)."""
-    blocks = FENCE.findall(page.read_text(encoding="utf-8"))
-    pairs = []
-    for number, (kind, body) in enumerate(blocks):
-        if kind == "ipython":
-            follows = blocks[number + 1] if number + 1 < len(blocks) else ("", "")
-            pairs.append((body, follows[1] if follows[0] == "text" else ""))
-    return pairs
+def test_readme_has_at_most_650_words():
+    assert len(TEXT.split()) <= 650
 
 
-@pytest.fixture
-def shell(starts_processes):
-    config = Config()
-    config.HistoryManager.enabled = False
-    config.InteractiveShell.colors = "nocolor"
-    shell = InteractiveShell(config=config)
-    yield shell
-    shell.run_line_magic("unload_ext", "pipemagic")
-    InteractiveShell.clear_instance()
+def test_readme_has_two_pictures():
+    assert [path for _, path in PICTURES] == ["docs/images/session.gif", "docs/images/panel.gif"]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_the_examples_print_the_output_of_the_page(page, shell, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    pairs = examples(page)
-    assert len(pairs) >= 3
-    for source, expected in pairs:
-        with capture_output() as captured:
-            result = shell.run_cell(source)
-        shown = "".join(f"{output.data['text/plain']}\n" for output in captured.outputs)
-        printed = re.sub(r"^Out\[\d+\]: ?\n?", "", shown + captured.stdout, flags=re.MULTILINE).strip()
-        if expected:
-            assert printed == expected.strip()
-        else:
-            assert result.success, printed
+@pytest.mark.parametrize(("alternative", "path"), PICTURES, ids=[path for _, path in PICTURES])
+def test_a_picture_moves_is_small_and_can_be_read_without_it(alternative, path):
+    assert (ROOT / path).stat().st_size < 1_000_000
+    with Image.open(ROOT / path) as picture:
+        assert picture.n_frames > 10
+        assert picture.info["loop"] == 0  # for ever
+        assert picture.width >= 800
+        lasts = 0
+        for number in range(picture.n_frames):
+            picture.seek(number)
+            lasts += picture.info["duration"]
+        assert 10_000 <= lasts <= 35_000  # ms
+        assert picture.info["duration"] >= 3_000, "the last frame is not held"
+    assert len(alternative.split()) > 5
 
 
-def test_the_first_example_has_at_most_ten_lines():
-    sources = [source for source, _ in examples(README)[:2]]
-    assert sum(source.count("\n") for source in sources) <= 10
+def test_the_figures_of_the_table_are_those_of_the_benchmarks():
+    section = TEXT.partition("## How fast")[2].partition("\n## ")[0]
+    rows = [line for line in section.splitlines() if line.startswith("| ")][1:]
+    measured = (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
+    assert len(rows) == 5
+    for row in rows:
+        _, ours, _, others, ratio = [cell.strip() for cell in row.strip("|").split("|")]
+        figures = [f" {figure} " for figure in (ours, others, ratio.split()[0])]
+        same_line = [line for line in measured.splitlines() if all(figure in line for figure in figures)]
+        assert same_line, row
+
+
+def test_five_links_lead_to_files():
+    links = re.findall(r"^- \[.+?\]\((.+?)\):", TEXT.partition("## Links")[2], re.MULTILINE)
+    assert len(links) == 5
+    assert not [link for link in links if not (ROOT / link).is_file()]

@@ -191,9 +191,10 @@ def _chromium(path: str) -> Browser:
 
 
 @contextlib.contextmanager
-def browser(chromium: str, *, width: int = 1280, height: int = 1000) -> Iterator[Page]:
-    """Yield a page with its own profile."""
-    with _chromium(chromium).new_context(viewport={"width": width, "height": height}) as profile:
+def browser(chromium: str, *, width: int = 1280, height: int = 1000, scale: float = 1) -> Iterator[Page]:
+    """Yield a page with its own profile; ``scale`` is the number of pixels of a picture for each CSS pixel."""
+    size = {"width": width, "height": height}
+    with _chromium(chromium).new_context(viewport=size, device_scale_factor=scale) as profile:
         profile.set_default_timeout(PATIENCE)
         yield profile.new_page()
 
