@@ -19,7 +19,7 @@ ABOUT = {
     "sql": "how-to/results", "parameters": "how-to/parameters", "transactions": "how-to/transactions",
     "results": "how-to/results", "explore": "how-to/explore", "config": "how-to/saved-connections",
     "profiles": "how-to/saved-connections", "tokens": "how-to/tokens", "limits": "explanation/limits",
-    "retry": "explanation/unknown-outcome", "keep-alive": "explanation/streams", "exercises": "how-to/exercises",
+    "retry": "explanation/unknown-outcome", "keep-alive": "how-to/transactions", "exercises": "how-to/exercises",
     "completion": "how-to/completion",
 }  # fmt: skip
 """The page to read after the help on a subcommand or topic, by its name or by the title of its group."""
