@@ -19,7 +19,7 @@ LIMITS = {
     "pipemagic/launcher.py": (230, 1),
     "client and session": (8920, 76),
     "frames and loading": (2255, 16),
-    "pipemagic/notebook": (7450, 53),
+    "pipemagic/notebook": (7445, 53),
     "pipemagic/notebook/panels": (3715, 19),
     "pipemagic/explore": (3740, 32),
     "exercises": (1320, 14),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import pipemagic
 
@@ -72,21 +73,11 @@ class Page:
         picture, words, target = link.groups()
         if "://" in target:
             return link[0]
-        page = _joined(PurePosixPath(self.name).parent, target.partition("#")[0].removesuffix(".md"))
+        path = posixpath.join(posixpath.dirname(self.name), target.partition("#")[0])
+        page = posixpath.normpath(path).removesuffix(".md")
         if not picture and page != self.name and (page in pages() or page in _REFERENCES):
             return f"{words} (`%pipedb help {_REFERENCES.get(page, page)}".rstrip() + "`)"
         return words
-
-
-def _joined(folder: PurePosixPath, target: str) -> str:
-    """Return the name of the page at a path relative to a folder."""
-    parts = list(folder.parts)
-    for part in PurePosixPath(target).parts:
-        if part == "..":
-            del parts[-1:]
-        else:
-            parts.append(part)
-    return "/".join(parts)
 
 
 def _fence(fence: re.Match[str]) -> str:
