@@ -15,11 +15,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 LIMITS = {
     "pipemagic/service": (8950, 83),
-    "pipemagic/cli": (1745, 14),
+    "pipemagic/cli": (1755, 14),
     "pipemagic/launcher.py": (230, 1),
     "client and session": (8920, 76),
     "frames and loading": (2255, 16),
-    "pipemagic/notebook": (7445, 53),
+    "pipemagic/notebook": (7480, 53),
     "pipemagic/notebook/panels": (3715, 19),
     "pipemagic/explore": (3740, 32),
     "exercises": (1320, 14),

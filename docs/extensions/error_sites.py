@@ -6,12 +6,13 @@ import ast
 import importlib
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
 import apsw
+from source_texts import Found, Frame, Package, name_of
 
 import pipemagic
 from pipemagic.errors import PipemagicError
@@ -20,12 +21,8 @@ PACKAGE = Path(pipemagic.__file__).parent
 _CODE = re.compile(r"[A-Z][A-Z0-9_]{2,}")
 _NOT_ERRORS = {"SQLITE_OK", "SQLITE_ROW", "SQLITE_DONE", "SQLITE_NOTICE", "SQLITE_WARNING"}
 
-_POSITIONS = {"Error": 1, "Rejected": 1, "UsageExceeded": 1, "StatementRefused": 1, "Refused": 2, "_refused": 2}
-"""The position of the code in the arguments of functions and classes."""
-
-
-Texts = Mapping[str, Sequence[ast.expr]]
-"""The expressions of text that a name may have."""
+SEVERAL = ""
+"""The code of hints that errors with several codes have."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +37,6 @@ class Hint:
 class Source:
     """What the source code has on an error code."""
 
-    modules: set[str] = field(default_factory=set)
     classes: set[str] = field(default_factory=set)
     statuses: set[int] = field(default_factory=set)
     hints: dict[Hint, None] = field(default_factory=dict)
@@ -65,27 +61,48 @@ def exception_classes() -> dict[str, type[PipemagicError]]:
     return found
 
 
+@dataclass
+class Hints:
+    """The codes, messages and hints of a package, the calls that lead to them, and the hints without a known text."""
+
+    found: dict[tuple[str, Hint], None] = field(default_factory=dict)
+    followed: set[ast.Call] = field(default_factory=set)
+    unknown: set[str] = field(default_factory=set)
+
+
+@cache
+def package() -> Package:
+    """Return the parsed source code of the package."""
+    paths = {path: path.relative_to(PACKAGE.parent).with_suffix("") for path in sorted(PACKAGE.rglob("*.py"))}
+    return Package({
+        ".".join(name.parts).removesuffix(".__init__"): ast.parse(path.read_text("utf-8"))
+        for path, name in paths.items()
+    })  # fmt: skip
+
+
 @cache
 def error_codes() -> dict[str, Source]:
     """Return the codes that the package raises, sends or handles, and SQLite's."""
     found = {name: Source() for name in sqlite_codes()}
-    trees = {path: ast.parse(path.read_text("utf-8")) for path in sorted(PACKAGE.rglob("*.py"))}
-    constants = {name: [text] for tree in trees.values() for name, text in _constants(tree)}
-    default = {name: one.code for name, one in exception_classes().items()}
-    for path, tree in trees.items():
+    for tree in package().modules.values():
         for node in ast.walk(tree):
-            for code in _codes_at(node, constants):
-                source = found.setdefault(code, Source())
-                source.modules.add(path.relative_to(PACKAGE).as_posix())
-                _add_origin(source, node)
-    for tree in trees.values():
-        helpers = dict(_helpers(tree))
-        for function in _functions(tree):
-            local = {**constants, **_local_texts(function)}
-            for node in ast.walk(function):
-                if isinstance(node, ast.Call):
-                    _add_hint(found, node, local, {**default, **helpers})
+            for code in codes_at(node, package()):
+                _add_origin(found.setdefault(code, Source()), node)
+    for code, hint in package_hints().found:
+        if code != SEVERAL:
+            found.setdefault(code, Source()).hints[hint] = None
     return found
+
+
+def hints_of_several() -> list[Hint]:
+    """Return the hints of errors that have no code of their own."""
+    return [hint for code, hint in package_hints().found if code == SEVERAL]
+
+
+@cache
+def package_hints() -> Hints:
+    """Return the hints of the exceptions that the package creates."""
+    return hints(package())
 
 
 def _class_codes(node: ast.ClassDef) -> Iterator[ast.Constant]:
@@ -96,88 +113,17 @@ def _class_codes(node: ast.ClassDef) -> Iterator[ast.Constant]:
                 yield value
 
 
-def _constants(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
-    """Yield the constants of a module: text, also in parentheses or with placeholders."""
-    for node in tree.body:
-        match node:
-            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=str()) | ast.JoinedStr() as value):
-                yield name, value
+def codes_at(node: ast.AST, source: Package) -> Iterator[str]:
+    """Yield the error codes that a node names."""
+    for expression in _code_expressions(node, source):
+        yield from _codes(source.texts(expression, source.frame((), node)))
 
 
-def _functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    """Yield the functions and methods of a module, without those inside other functions."""
-    for node in tree.body:
-        for one in [node, *(node.body if isinstance(node, ast.ClassDef) else [])]:
-            if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef):
-                yield one
+def _codes(found: Found) -> list[str]:
+    return [text for text in found.texts if _CODE.fullmatch(text)]
 
 
-def _helpers(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    """Yield the functions that return an exception with a message, a hint and a code, and their default codes."""
-    for function in _functions(tree):
-        match function.args:
-            case ast.arguments(
-                args=[ast.arg("message"), ast.arg("hint"), ast.arg("code")], defaults=[ast.Constant(value=str(code))]
-            ):
-                yield function.name, code
-
-
-def _local_texts(function: ast.AST) -> dict[str, list[ast.expr]]:
-    """Return the expressions that a function assigns to names."""
-    found: dict[str, list[ast.expr]] = {}
-    for node in ast.walk(function):
-        match node:
-            case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)):
-                pairs = zip(targets, values, strict=False)
-            case ast.Assign(targets=[target], value=value):
-                pairs = zip([target], [value], strict=True)
-            case _:
-                continue
-        for target, value in pairs:
-            if isinstance(target, ast.Name):
-                found.setdefault(target.id, []).append(value)
-    return found
-
-
-def _texts(node: ast.expr | None, constants: Texts, depth: int = 0) -> list[str]:
-    """Return the possible texts of an expression, with placeholders in braces; [] if it is not text."""
-    match node:
-        case ast.Constant(value=str(text)):
-            return [text]
-        case ast.JoinedStr(values=values):
-            return ["".join(_part(part, constants) for part in values)]
-        case ast.IfExp(body=body, orelse=other):
-            return [*_texts(body, constants, depth), *_texts(other, constants, depth)]
-        case ast.BoolOp(values=values):
-            return [text for value in values for text in _texts(value, constants, depth)]
-        case ast.BinOp(left=left, op=ast.Add(), right=right):
-            right_texts = _texts(right, constants, depth)
-            return [f"{one}{other}" for one in _texts(left, constants, depth) for other in right_texts or [""]]
-        case ast.Name(id=name) | ast.Attribute(attr=name) if name in constants and depth < 3:
-            values = [value for value in constants[name] if 0 <= node.lineno - (value.end_lineno or 0) <= 3]
-            return [text for value in values or constants[name] for text in _texts(value, constants, depth + 1)]
-    return []
-
-
-def _part(part: ast.expr, constants: Texts) -> str:
-    """Return a part of an f-string: its text, a constant, or a placeholder, which is a name in braces."""
-    match part:
-        case ast.Constant(value=value):
-            return str(value)
-        case ast.FormattedValue(value=ast.Name() as name) if name.id.isupper() and _texts(name, constants):
-            return _texts(name, constants)[0]
-    names = [node for node in ast.walk(part) if isinstance(node, ast.Name | ast.Attribute)]
-    last = names[0] if names else None
-    name = last.attr if isinstance(last, ast.Attribute) else last.id if last else "..."
-    return f"{{{name.strip('_')}}}"
-
-
-def _codes_at(node: ast.AST, constants: Texts) -> Iterator[str]:
-    for expression in _code_expressions(node):
-        yield from (text for text in _texts(expression, constants) if _CODE.fullmatch(text))
-
-
-def _code_expressions(node: ast.AST) -> Iterator[ast.expr | None]:
+def _code_expressions(node: ast.AST, source: Package) -> Iterator[ast.expr | None]:
     """Yield the expressions of a node that are error codes."""
     match node:
         case ast.ClassDef():
@@ -191,13 +137,11 @@ def _code_expressions(node: ast.AST) -> Iterator[ast.expr | None]:
             )  # fmt: skip
         case ast.arguments(args=args, defaults=defaults) if defaults:
             yield from (value for one, value in zip(args[-len(defaults) :], defaults, strict=True) if one.arg == "code")
-        case ast.Call(func=function, args=args, keywords=keywords):
-            yield from (one.value for one in keywords if one.arg == "code")
-            position = _POSITIONS.get(_name(function), len(args))
-            yield from args[position : position + 1]
-            if ast.unparse(function) == "_CODES.get":
-                yield args[1]
-        case ast.Compare(left=left, comparators=[right]) if _name(left) == "code":
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="_CODES"), attr="get"), args=[_, default]):
+            yield default
+        case ast.Call():
+            yield source.argument(node, "code")
+        case ast.Compare(left=left, comparators=[right]) if name_of(left) == "code":
             yield right
         case ast.Tuple(elts=[ast.Constant(value=int()), ast.Constant(value=str()) as code, *_]):
             yield code
@@ -209,47 +153,96 @@ def _code_expressions(node: ast.AST) -> Iterator[ast.expr | None]:
             yield from (values if key.value in range(400, 600) else ())
 
 
-def _name(function: ast.expr) -> str:
-    match function:
-        case ast.Name(id=name) | ast.Attribute(attr=name):
-            return name
-    return ""
-
-
 def _add_origin(source: Source, node: ast.AST) -> None:
     """Add the class or the HTTP status with which a node sends its code."""
     match node:
         case ast.ClassDef(name=name):
             source.classes.add(name)
-        case ast.Call(func=function) if _name(function) in exception_classes():
-            source.classes.add(_name(function))
-        case ast.Call(func=function, args=[ast.Constant(value=int(status)), *_]) if _name(function) == "Refused":
+        case ast.Call(func=function) if name_of(function) in exception_classes():
+            source.classes.add(name_of(function))
+        case ast.Call(func=function, args=[ast.Constant(value=int(status)), *_]) if name_of(function) == "Refused":
             source.statuses.add(status)
         case ast.Tuple(elts=[ast.Constant(value=int(status)), *_]):
             source.statuses.add(status)
 
 
-def _add_hint(found: dict[str, Source], node: ast.Call, constants: Texts, default: Mapping[str, str]) -> None:
-    """Add the messages and hints of a call that creates an exception."""
-    given = {one.arg: one.value for one in node.keywords}
-    given |= dict(zip(("message", "hint", "code"), node.args, strict=False))
-    if _name(node.func) not in default or not {"message", "hint"} <= given.keys():
+# -- hints
+
+
+def hints(source: Package) -> Hints:
+    """Return the hints of all exceptions that a package creates."""
+    result = Hints()
+    for call in calls_with_hints(source):
+        if _classes_of(call, source):
+            _add_hints(result, source, call, ())
+    return result
+
+
+def calls_with_hints(source: Package) -> Iterator[ast.Call]:
+    """Yield the calls that have a hint: as ``hint=...``, or for the parameter ``hint`` of a function."""
+    for call in (one for called in source.calls.values() for one in called):
+        if source.argument(call, "hint") is not None and source.module(call) != PipemagicError.__module__:
+            yield call
+
+
+def _add_hints(result: Hints, source: Package, call: ast.Call, callers: tuple[ast.Call, ...]) -> None:
+    """Add the hints of a call that creates an exception, in the calls of its function that give it the hint."""
+    frame = source.frame(callers, call)
+    found = source.texts(source.argument(call, "hint"), frame)
+    result.followed |= {call, *callers}
+    codes = _codes_of(call, source, frame)
+    outermost = source.function(callers[-1] if callers else call)
+    above = source.calls_of(outermost) if outermost is not None and (found.parameters or not codes) else []
+    for caller in above:
+        _add_hints(result, source, call, (*callers, caller))
+    if above:
         return
-    message = next(iter(_texts(given["message"], constants)), "")
-    match given:
-        case {"code": ast.Name(id=code), "hint": ast.Name(id=hint)} if (
-            len(constants.get(code, ())) == len(constants.get(hint, ())) > 1
-        ):
-            both = zip(constants[code], constants[hint], strict=True)  # assigned together
-            pairs = [pair for one, other in both for pair in _product(one, other, constants)]
-        case _:
-            codes = [text for text in _texts(given.get("code"), constants) if _CODE.fullmatch(text)]
-            hints = _texts(given["hint"], constants)
-            pairs = list(itertools.product(codes or [default[_name(node.func)]], hints))
-    for code, hint in pairs:
-        if message.strip("{}") != "message" and hint:
-            found[code].hints[Hint(message, hint)] = None
+    unknown = [*map(ast.unparse, found.unknown), *found.parameters]
+    result.unknown |= {f"{source.module(call)}: {text}" for text in unknown}
+    message = call.args[0] if call.args else source.argument(call, "message")
+    named = source.texts(message, frame) if message is not None else Found()
+    is_part = named.separator == "\n" or (not named.separator and (named.unknown or named.parameters))
+    known = [] if is_part else named.texts
+    shown = ["" if _ONLY_NAMES.fullmatch(text) else text for text in known] or [""]
+    texts = [text.strip() for text in found.texts if text and text[-1] not in " :"]  # parts before another one
+    pairs = itertools.product(codes or [SEVERAL], shown, texts)
+    result.found |= {(code, Hint(name, text)): None for code, name, text in pairs}
 
 
-def _product(one: ast.expr, other: ast.expr, constants: Texts) -> Iterator[tuple[str, str]]:
-    return itertools.product(_texts(one, constants), _texts(other, constants))
+def _codes_of(call: ast.Call, source: Package, frame: Frame) -> list[str]:
+    """Return the codes of the exception that a call creates; none if they depend on a parameter."""
+    given = source.argument(call, "code")
+    found = source.texts(given, frame)
+    if given is not None and (found.parameters or _codes(found)):
+        return _codes(found)
+    if given is not None and "" not in found.texts:
+        return [SEVERAL]
+    return [SEVERAL if one in _OF_SEVERAL_CODES else exception_classes()[one].code for one in _classes_of(call, source)]
+
+
+_OF_SEVERAL_CODES = {"PipemagicError", "StatementError"}
+_ONLY_NAMES = re.compile(r"(\{\w+\}\s*)+")
+
+
+def _classes_of(call: ast.Call, source: Package) -> list[str]:
+    """Return the names of the classes of exceptions that a call may create."""
+    match call.func:
+        case ast.Name(id=name) | ast.Attribute(attr=name) if name in exception_classes():
+            return [name]
+        case ast.Attribute(value=ast.Call(func=ast.Name(id="super")), attr="__init__"):
+            kind = source.class_of_method(call)
+            return [kind.name] if kind is not None and kind.name in exception_classes() else []
+        case ast.Attribute(value=base, attr="replace"):
+            return _classes_caught(base, call, source)
+    return []
+
+
+def _classes_caught(error: ast.expr, call: ast.Call, source: Package) -> list[str]:
+    """Return the classes of the handler that caught an error."""
+    node: ast.AST = call
+    while (above := source.parents.get(node)) is not None:
+        node = above
+        if isinstance(node, ast.ExceptHandler) and node.name == name_of(error) and node.type is not None:
+            names = {one.id for one in ast.walk(node.type) if isinstance(one, ast.Name)}
+            return sorted(names & exception_classes().keys()) or ["PipemagicError"]
+    return ["PipemagicError"]

@@ -16,7 +16,7 @@ from typing import Any
 from docutils import nodes
 from docutils.nodes import make_id
 from docutils.statemachine import StringList
-from error_sites import PACKAGE, Source, error_codes, exception_classes
+from error_sites import PACKAGE, Hint, Source, error_codes, hints_of_several
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
@@ -25,6 +25,7 @@ from pipemagic.notebook.arguments import Option, Positional
 from pipemagic.notebook.commands import GROUPS
 from pipemagic.notebook.commands.base import Command
 from pipemagic.notebook.commands.help import topics
+from pipemagic.notebook.commands.pages import error_texts, meaning_of
 from pipemagic.notebook.magics import PipeMagics
 from pipemagic.notebook.settings import PipeMagic
 from pipemagic.notebook.sql_options import PARAMETERS, RESULTS, RUNNING, sql_usage
@@ -182,45 +183,36 @@ _TITLES = {
 """The title and the introduction of each group in error_codes.toml."""
 
 
-def error_texts() -> dict[str, dict[str, list[str]]]:
-    """Return the texts of error_codes.toml by group and code."""
-    found: dict[str, dict[str, list[str]]] = tomllib.loads((REFERENCE / "error_codes.toml").read_text("utf-8"))
-    return found
-
-
-def meaning_of(name: str, texts: Sequence[str]) -> str:
-    """Return the meaning of a code: that of the page, or the docstring of its exception class."""
-    if len(texts) > 1:
-        return texts[0]
-    classes = exception_classes().values()
-    docs = [one.__doc__ or "" for one in classes if name in (one.__dict__.get("code"), one.__dict__.get("unchanged"))]
-    return " ".join(docs[0].split("\n\n")[0].split())
-
-
 def errors_page() -> Lines:
-    """Yield each error code by group."""
+    """Yield each error code by group, and the hints of errors with several codes."""
     for group, codes in error_texts().items():
         yield from (f"## {_TITLES[group][0]}", "", _TITLES[group][1], "")
         yield from (f"{', '.join(f'[`{name}`](#{make_id(name)})' for name in codes)}.", "")
         for name, texts in codes.items():
             yield from error_lines(name, texts, error_codes()[name])
+    yield from ("## Hints of several codes", "", _SEVERAL, "")
+    yield from hint_table(hints_of_several())
+
+
+_SEVERAL = """These hints belong to errors whose code comes from the database or the server, or to errors that a later
+step completes, such as the error of a cell with an open transaction."""
+
+
+def hint_table(hints: Iterable[Hint]) -> Lines:
+    """Yield a table of messages and hints; a message that has no text of its own is an ellipsis."""
+    rows = ((code(hint.message) if hint.message else "…", code(hint.hint)) for hint in hints)
+    yield from table(("Message", "Hint"), rows)
 
 
 def error_lines(name: str, texts: Sequence[str], source: Source) -> Lines:
     """Yield the section of an error code."""
-    yield from (f"### `{name}`", "", _references(meaning_of(name, texts)), "", f"**What to do:** {texts[-1]}", "")
+    yield from (f"### `{name}`", "", meaning_of(name, texts), "", f"**What to do:** {texts[-1]}", "")
     origin = [f"Raised as {', '.join(code(one) for one in sorted(source.classes))}."] if source.classes else []
     origin += [f"HTTP status: {', '.join(map(str, sorted(source.statuses)))}."] if source.statuses else []
     if origin:
         yield from (" ".join(origin), "")
     if source.hints:
-        rows = ((code(hint.message) if hint.message else "…", code(hint.hint)) for hint in source.hints)
-        yield from table(("Message", "Hint"), rows)
-
-
-def _references(text: str) -> str:
-    """Return a docstring without the marks of reStructuredText."""
-    return re.sub(r"`+([^`]+)`+", r"`\1`", text)
+        yield from hint_table(source.hints)
 
 
 PAGES = {

@@ -471,17 +471,16 @@ class Management:
             return AuthError(text, status=status, code=code)
         retry = retry_time(response.retry_after) if status in (429, 503) else ""
         refusal = Refusal(method, status, text, retry, _names(path, body))
-        hint = self.hint_for(refusal)
-        if refusal.name_is_taken:
-            return AlreadyExists(text, status=status, hint=hint)
         if status == 403 and code == "BLOCKED":  # by a quota or a setting, with any token
             return ServerError(text, status=status, code=code)
-        if status in _ERRORS:
+        if refusal.name_is_taken:
+            error: ServerError = AlreadyExists(text, status=status)
+        elif status in _ERRORS:
             kind, says = _ERRORS[status]
-            return kind(f"{says}: {text}", status=status, hint=hint)
-        return ServerError(
-            f"the server refused the request (HTTP {status}): {text}", status=status, code=code, hint=hint
-        )
+            error = kind(f"{says}: {text}", status=status)
+        else:
+            error = ServerError(f"the server refused the request (HTTP {status}): {text}", status=status, code=code)
+        return error.replace(hint=self.hint_for(refusal))
 
 
 def _path(start: str, *names: str) -> str:

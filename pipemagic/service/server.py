@@ -132,12 +132,16 @@ def listen(host: str, port: int) -> socket.socket:
     """Bind a socket to an address and port of this machine; raise `ServiceError` if that is not possible."""
     try:
         return _bind(host, port)
+    except PermissionError as error:
+        hint = "ports below 1024 need a capability: pipemagic serve --print-systemd shows how to grant it"
+        raise _cannot_listen(host, port, error, hint, "PORT_NOT_ALLOWED") from error
     except OSError as error:
-        hint, code = "choose another one with --port, or --port 0 for any that is free", "PORT_IN_USE"
-        if isinstance(error, PermissionError):
-            hint = "ports below 1024 need a capability: pipemagic serve --print-systemd shows how to grant it"
-            code = "PORT_NOT_ALLOWED"
-        raise ServiceError(f"cannot listen on port {port} of {host}: {error.strerror}", hint=hint, code=code) from error
+        hint = "choose another one with --port, or --port 0 for any that is free"
+        raise _cannot_listen(host, port, error, hint, "PORT_IN_USE") from error
+
+
+def _cannot_listen(host: str, port: int, error: OSError, hint: str, code: str) -> ServiceError:
+    return ServiceError(f"cannot listen on port {port} of {host}: {error.strerror}", hint=hint, code=code)
 
 
 def listen_locally(port_file: Path, port: int | None) -> socket.socket:

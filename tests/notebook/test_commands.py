@@ -174,6 +174,9 @@ def test_load_errors(db):
     db("number = 1\nimport pandas\nframe = pandas.DataFrame({'a': [1]})")
     assert "UsageError: no variable 'fram', did you mean frame?" in db.fails("%pipedb load fram --table t").err
     assert "number is not a DataFrame but a int" in db.fails("%pipedb load number --table t").err
+    for name in ("data/towns.csv", "frame.csv"):
+        refused = db.fails(f"%pipedb load {name} --table t").err
+        assert f"{name} is not a variable; to load a file, run frame = pandas.read_csv('{name}')" in refused
     assert "--table TABLE is missing" in db.fails("%pipedb load frame").err
     assert (
         "--append and --replace cannot be used together"

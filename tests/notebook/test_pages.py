@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 from IPython.core.completer import provisionalcompleter
 
+import pipemagic
 from pipemagic.notebook.commands import COMMANDS, GROUPS
 from pipemagic.notebook.commands.help import topic_named, topics
-from pipemagic.notebook.commands.pages import ABOUT, PARTS, Page, page_named, pages
+from pipemagic.notebook.commands.pages import ABOUT, PARTS, WORDS, Page, help_on_code, page_named, pages
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -90,6 +91,19 @@ def test_the_map_has_only_names_that_exist():
     assert set(ABOUT.values()) <= set(pages())
 
 
+NAMED = re.compile(r"(?:docs/)?(?:how-to|explanation)/[\w./-]*\w")
+
+
+def test_every_page_that_a_message_names_exists():
+    """A user of the wheel has no folder docs/: a message names the page, as `%pipedb help` does."""
+    package = Path(pipemagic.__file__).parent
+    sources = [path for kind in ("py", "md", "js") for path in package.rglob(f"*.{kind}")]
+    sources = [path for path in sources if package / "pages" not in path.parents]
+    named = {(path.name, found) for path in sources for found in NAMED.findall(path.read_text("utf-8"))}
+    assert {"class_serve.py", "nodes.py", "pages.py", "serving.py"} <= {name for name, _ in named}
+    assert {(name, found) for name, found in named if found not in pages()} == set()
+
+
 @pytest.mark.parametrize("name", pages())
 def test_every_page_is_shown(shell, name):
     page = pages()[name]
@@ -97,7 +111,7 @@ def test_every_page_is_shown(shell, name):
     assert shown["text/plain"] == shown["text/markdown"] == page.text
     assert page.text.startswith(f"# {page.title}\n")
     prose = re.sub(r"^(```+|~~~+).*?^\1", "", page.text, flags=re.MULTILINE | re.DOTALL)
-    assert not re.search(r"^```+\{|^:::|^<!--", page.text, re.MULTILINE)
+    assert not re.search(r"^```+\{|^:::|^ *<!--", page.text, re.MULTILINE)
     assert [target for target in re.findall(r"\]\(([^)\s]+)\)", prose) if "://" not in target] == []
     for other in re.findall(r"`%pipedb help ([^`\s]+)`", prose):
         assert other in (*pages(), *COMMANDS, "SUBCOMMAND") or topic_named(other), other
@@ -131,6 +145,24 @@ def test_names_of_pages_can_be_short_and_are_completed_and_corrected(shell):
     assert offers(shell, "%pipedb help how-to/load") == ["how-to/load-data"]
     assert set(pages()) <= set(offers(shell, "%pipedb help "))
     assert "did you mean how-to/load-data?" in shell.fails("%pipedb help how-to/laod-data").err
+    assert "did you mean errors?" in shell.fails("%pipedb help erors").err
+
+
+@pytest.mark.parametrize(("word", "page"), WORDS.items())
+def test_a_word_that_is_no_command_leads_to_a_page(shell, word, page):
+    assert shell(f"%pipedb help {word}").shown == shell(f"%pipedb help {page}").shown
+
+
+def test_help_on_the_code_of_an_error_says_what_to_do(shell):
+    shell("%pipedb connect --temporary")
+    code = shell.fails("%sql SELECT * FROM missing").out.split(":")[0]
+    assert shell(f"%pipedb help {code}").out == (
+        "UNKNOWN_NAME: The database has no table, view or column of that name. "
+        "Correct the name. The hint lists similar names.\n\nMore: %pipedb help how-to/errors\n"
+    )
+    assert shell("%pipedb help LOAD").out.startswith("LOAD: A frame could not be loaded")
+    assert "did you mean UNKNOWN_NAME?" in shell.fails("%pipedb help UNKNWN_NAME").err
+    assert shell("%pipedb help sqlite_full").out.startswith("SQLITE_FULL: The database has reached its size limit")
 
 
 def test_a_wheel_carries_the_pages(tmp_path):
@@ -140,11 +172,14 @@ def test_a_wheel_carries_the_pages(tmp_path):
     (wheel,) = (tmp_path / "dist").glob("*.whl")
     zipfile.ZipFile(wheel).extractall(tmp_path / "site")
     code = (
-        "from pipemagic.notebook.commands.pages import pages; print(*(one.path for one in pages().values()), sep='\\n')"
+        "from pipemagic.notebook.commands.pages import help_on_code, pages; "
+        "print(*(one.path for one in pages().values()), help_on_code('BUSY'), sep='\\n')"
     )
     run = [sys.executable, "-c", code]
     found = subprocess.run(
         run, cwd=tmp_path, env={"PYTHONPATH": str(tmp_path / "site")}, check=True, capture_output=True, text=True
     )
     folder = tmp_path / "site" / "pipemagic" / "pages"
-    assert found.stdout.splitlines() == [str(folder / f"{name}.md") for name in pages()]
+    names = [str(folder / f"{name}.md") for name in pages()]
+    assert found.stdout.splitlines() == [*names, *help_on_code("BUSY").splitlines()]
+    assert help_on_code("BUSY")

@@ -147,9 +147,17 @@ def _types_line(types: Sequence[tuple[str, str]], ready: Load) -> str:
     return f"Types: {', '.join(listed)}{more}{kept}"
 
 
+_READERS = {"csv": "read_csv", "json": "read_json", "parquet": "read_parquet", "xlsx": "read_excel"}
+"""The functions of pandas that read a file, by its suffix."""
+
+
 def _frame(context: Context, name: str) -> Any:
     """Return the frame in a variable, perhaps of an object: ``flights`` or ``data.flights``."""
     first, *attributes = name.split(".")
+    reader = _READERS.get(attributes[-1].lower()) if attributes else None
+    if reader and not hasattr(context.variables.get(first), attributes[-1]):
+        read = f"frame = pandas.{reader}({name!r})"
+        raise UsageError(f"{name} is not a variable; to load a file, run {read} and load frame")
     if first not in context.variables:
         near = difflib.get_close_matches(first, [key for key in context.variables if key[:1] != "_"], n=1)
         raise UsageError(f"no variable {first!r}{f', did you mean {near[0]}?' if near else ''}")

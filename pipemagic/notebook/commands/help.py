@@ -16,7 +16,7 @@ from IPython.core.error import UsageError
 
 from pipemagic.notebook.arguments import Option, Positional, refuse_password
 from pipemagic.notebook.commands.base import Command, Group
-from pipemagic.notebook.commands.pages import page_about, page_named, pages
+from pipemagic.notebook.commands.pages import error_texts, help_on_code, page_about, page_named, page_words, pages
 from pipemagic.notebook.display import say, show
 
 _HEADING = re.compile(r"^# (.+?): (.+)\n+", re.MULTILINE)
@@ -52,7 +52,8 @@ def topic_named(name: str) -> Topic | None:
 def show_help(name: str, groups: Sequence[Group], daily: Sequence[str]) -> None:
     """Show the help on a subcommand, topic or page; for '' the list of all, those of ``daily`` use first."""
     commands = {command.name: (command, group) for group in groups for command in group.commands}
-    topic = topic_named(name)
+    on_code = help_on_code(name)
+    topic = None if on_code and name.isupper() else topic_named(name)
     name = name if topic is None else topic.name
     if name in ("", "help"):
         say(_overview(groups, daily))
@@ -63,9 +64,12 @@ def show_help(name: str, groups: Sequence[Group], daily: Sequence[str]) -> None:
         say(f"{_sql() if name == 'sql' else topic.text}\n\n{page_about(name)}")
     elif (page := page_named(name)) is not None:
         show(page)
+    elif on_code:
+        say(on_code)
     else:
         refuse_password(name)
-        near = difflib.get_close_matches(name, [*commands, *topics(), *pages()], n=1)
+        codes = [code for group in error_texts().values() for code in group]
+        near = difflib.get_close_matches(name, [*commands, *topics(), *pages(), *page_words(), *codes], n=1)
         hint = f", did you mean {near[0]}?" if near else "; %pipedb help lists subcommands, topics and pages"
         raise UsageError(f"no help for {name[:40]!r}{hint}")
 

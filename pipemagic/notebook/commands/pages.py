@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import posixpath
 import re
+import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 import pipemagic
+from pipemagic.errors import PipemagicError
 
 PARTS = ("how-to", "explanation")
 
@@ -25,13 +28,18 @@ ABOUT = {
 }  # fmt: skip
 """The page to read after the help on a subcommand or topic, by its name or by the title of its group."""
 
+WORDS = {
+    "class": "how-to/teach", "csv": "how-to/load-data", "hosted": "how-to/hosted-database", "error": "how-to/errors",
+}  # fmt: skip
+"""Pages by words that name no subcommand, topic or page."""
+
 _LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
 _REFERENCES = {
     "reference/sql": "sql", "reference/commands": "", "reference/settings": "config",
     "reference/exercises": "exercises",
 }  # fmt: skip
 _CODE = re.compile(r"^(```+|~~~+)(\{?)([^\n}]*)\}?[^\n]*\n(.*?)^\1[ ]*$", re.MULTILINE | re.DOTALL)
-_NOT_SHOWN = re.compile(r"\A---\n.*?^---\n|^<!--.*?-->\n*|^:::[^\n]*\n|^\(\S+\)=\n", re.MULTILINE | re.DOTALL)
+_NOT_SHOWN = re.compile(r"\A---\n.*?^---\n|^ *<!--.*?-->\n*|^:::[^\n]*\n|^\(\S+\)=\n", re.MULTILINE | re.DOTALL)
 
 
 @dataclass(frozen=True, repr=False)
@@ -89,19 +97,55 @@ def _fence(fence: re.Match[str]) -> str:
     return f"{marks}ipython\n{code}{marks}" if language == "code-cell" else ""
 
 
+def _folder() -> Path:
+    package = Path(pipemagic.__file__).parent
+    return next((one for one in (package / "pages", package.parent / "docs") if one.is_dir()), package)
+
+
 @cache
 def pages() -> dict[str, Page]:
     """Return the pages by name, such as ``how-to/load-data``: those of the wheel, or of docs/ in a checkout."""
-    package = Path(pipemagic.__file__).parent
-    folder = next((one for one in (package / "pages", package.parent / "docs") if one.is_dir()), package)
-    paths = [path for part in PARTS for path in sorted((folder / part).glob("*.md")) if path.stem != "index"]
+    paths = [path for part in PARTS for path in sorted((_folder() / part).glob("*.md")) if path.stem != "index"]
     found = (Page(f"{path.parent.name}/{path.stem}", path) for path in paths)
     return {page.name: page for page in found}
 
 
+def page_words() -> list[str]:
+    """Return the short names of the pages, and other words that lead to one."""
+    return [*(page.path.stem for page in pages().values()), *WORDS]
+
+
 def page_named(name: str) -> Page | None:
-    """Return the page of that name, with or without its folder; None if there is none."""
+    """Return the page of that name, with or without its folder, or about that word; None if there is none."""
+    name = WORDS.get(name, name)
     return next((page for page in pages().values() if name in (page.name, page.path.stem)), None)
+
+
+def error_texts() -> dict[str, dict[str, list[str]]]:
+    """Return the texts on error codes, by group and code: the meaning and what to do, for a class only the latter."""
+    path = _folder() / "reference" / "error_codes.toml"
+    return tomllib.loads(path.read_text("utf-8")) if path.exists() else {}
+
+
+def meaning_of(code: str, texts: Sequence[str]) -> str:
+    """Return the meaning of an error code: that of its texts, or the docstring of its exception class."""
+    if len(texts) > 1:
+        return texts[0]
+    kinds = [PipemagicError]
+    for kind in kinds:
+        kinds += kind.__subclasses__()
+    docs = [one.__doc__ or "" for one in kinds if code in (one.__dict__.get("code"), one.__dict__.get("unchanged"))]
+    return re.sub(r"`+([^`]+)`+", r"`\1`", " ".join(docs[0].split("\n\n")[0].split())) if docs else ""
+
+
+def help_on_code(name: str) -> str:
+    """Return the meaning of an error code and what to do; '' for other names."""
+    code = name.upper()
+    for group in error_texts().values():
+        if texts := group.get(code):
+            text = " ".join(filter(None, (meaning_of(code, texts), texts[-1])))
+            return f"{code}: {text}\n\nMore: %pipedb help how-to/errors"
+    return ""
 
 
 def page_about(*names: str) -> str:
