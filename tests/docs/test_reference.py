@@ -10,11 +10,12 @@ import click
 import pytest
 from bs4 import BeautifulSoup
 from docutils.nodes import make_id
+from public_names import INTERNAL, full_name, members, names_in_code, public_objects, resolve, returned
 
 import pipemagic
 import pipemagic.cli
-import pipemagic.panels
 import pipemagic.service.api
+import pipemagic.session
 from pipemagic.service.api.openapi import DATABASE_API, PATH, description
 
 
@@ -32,7 +33,7 @@ def commands(command: click.Command, path: str) -> list[tuple[str, click.Command
 
 COMMANDS = dict(commands(pipemagic.cli.pipemagic, "pipemagic"))
 PYTHON = Path(__file__).parents[2] / "docs" / "reference" / "python.md"
-PUBLIC = [name for name in pipemagic.__all__ if name != "__version__"]
+PUBLIC = public_objects(PYTHON.parents[2])
 OPERATIONS = [
     (method.upper(), path, operation)
     for path, methods in description()["paths"].items()
@@ -42,17 +43,6 @@ OPERATIONS = [
 
 def options(command: click.Command) -> list[click.Option]:
     return [one for one in command.params if isinstance(one, click.Option) and not one.hidden]
-
-
-def members(kind: type) -> dict[str, object]:
-    """Return the public methods and properties of a class, with those of its bases in pipemagic."""
-    own = [vars(base) for base in reversed(kind.__mro__) if base.__module__.startswith("pipemagic")]
-    found = {name: value for names in own for name, value in names.items() if not name.startswith("_")}
-    return {
-        name: value
-        for name, value in found.items()
-        if inspect.isroutine(value) or isinstance(value, property) or hasattr(value, "func")
-    }
 
 
 def documented(value: object) -> bool:
@@ -87,34 +77,64 @@ def test_every_command_and_option_is_on_the_page(page):
             assert section.find(["h2", "h3", "h4", "h5"]).code.text == path
 
 
+@pytest.mark.parametrize("path", ["pipemagic serve", "pipemagic class serve", "pipemagic exercises grade"])
+def test_options_on_the_page_have_the_defaults_and_placeholders_of_help(page, path):
+    section = page("command-line").find("section", id=make_id(path))
+    shown = " ".join(section.text.replace("¶", " ").split())
+    context = click.Context(COMMANDS[path], info_name=path, **COMMANDS[path].context_settings)
+    records = [one.get_help_record(context) for one in options(COMMANDS[path])]
+    assert any("[default: " in text for _, text in records)
+    for names, text in records:
+        assert " ".join(f"{names} {text}".replace("`", "").split()) in shown
+
+
 # -- Python
 
 
-@pytest.mark.parametrize("name", PUBLIC)
+@pytest.mark.parametrize("name", sorted(PUBLIC))
 def test_everything_public_has_a_docstring(name):
-    value = getattr(pipemagic, name)
+    value = PUBLIC[name]
     assert documented(value)
     if inspect.isclass(value):
         assert [member for member, one in members(value).items() if not documented(one)] == []
 
 
-@pytest.mark.parametrize("name", pipemagic.panels.__all__)
-def test_every_function_of_panels_has_a_docstring(name):
-    assert documented(getattr(pipemagic.panels, name))
+@pytest.fixture(scope="module")
+def places(page):
+    """Return the places of classes and functions on the page by full name."""
+    ids = [str(tag["id"]) for tag in page("python").select("dl.py > dt[id]")]
+    return {full_name(resolve(place)): place for place in reversed(ids)}
 
 
-def test_everything_public_is_on_the_page(page):
+def test_everything_public_is_on_the_page(page, places):
+    assert sorted(set(PUBLIC) - set(places)) == []
     ids = {str(tag["id"]) for tag in page("python").find_all(id=True)}
-    for name in PUBLIC:
-        value = getattr(pipemagic, name)
-        places = {f"pipemagic.{name}", f"pipemagic.errors.{name}", f"module-pipemagic.{name}"} & ids
-        assert places, name
+    for name, value in PUBLIC.items():
         if inspect.isclass(value):
-            (place,) = places
             inherited = issubclass(value, pipemagic.PipemagicError)  # their methods are those of the base class
             own = vars(value) if inherited else members(value)
-            assert {f"{place}.{one}" for one in members(value) if one in own} <= ids, name
-    assert {f"pipemagic.panels.{name}" for name in pipemagic.panels.__all__} <= ids
+            assert {f"{places[name]}.{one}" for one in members(value) if one in own} <= ids, name
+
+
+def test_what_is_public_follows_from_examples_and_results():
+    code = ["%load_ext pipemagic", "from pipemagic import launcher as here\nx = here.find()\nimport json\njson.loads"]
+    assert list(names_in_code(code)) == ["pipemagic.launcher.find"]
+    assert {
+        "pipemagic.client.database.connect",  # in __all__
+        "pipemagic.errors.LoadError",
+        "pipemagic.panels.everything",  # in __all__ of a module in it
+        "pipemagic.explore.diff.diff",  # an example imports it
+        "pipemagic.explore.plots.histogram",  # a text names its module
+        "pipemagic.launcher.LocalService",  # the result of a function in an example
+        "pipemagic.session.results.CellResult",  # in __all__ of a package from which an example imports
+    } <= set(PUBLIC)
+
+
+def test_internal_classes_are_results_of_public_functions(places):
+    known = {full_name(one) for value in PUBLIC.values() for one in returned(value)}
+    known |= {full_name(getattr(pipemagic.session, name)) for name in pipemagic.session.__all__}
+    assert set(INTERNAL) <= known
+    assert set(INTERNAL) & set(places) == set()
 
 
 def test_every_entry_of_the_page_has_a_text(page):
@@ -129,7 +149,7 @@ def test_every_entry_of_the_page_has_a_text(page):
 def test_the_members_that_the_source_of_the_page_names_are_on_it(page):
     ids = {str(tag["id"]) for tag in page("python").find_all(id=True)}
     found = re.findall(r"automodule:: (\S+)\n   :members: (.+)", PYTHON.read_text("utf-8"))
-    assert len(found) == 2
+    assert len(found) == 3
     assert [
         f"{module}.{name}" for module, names in found for name in names.split(", ") if f"{module}.{name}" not in ids
     ] == []
