@@ -183,7 +183,10 @@ def engine_of(given: Sequence[click.Parameter], options: Mapping[str, Any]) -> C
             raise ServiceError("--nodes and --local are options of libSQL servers", hint="add --engine sqld")
         return None
     if (nodes is None) == (local is None):
-        hint = "--local 3 starts three servers here; --nodes FILE lists those elsewhere (docs/how-to/cluster.md)"
+        hint = (
+            "--local 3 starts three servers here; --nodes FILE lists those elsewhere "
+            "(in a notebook: %pipedb help how-to/cluster)"
+        )
         raise ServiceError("--engine sqld needs either --nodes FILE or --local N", hint=hint)
     if unusable := [one.opts[0] for one in given if one.name in EMBEDDED_ONLY]:
         hint = "leave it out: with --engine sqld clients connect to the libSQL servers"
@@ -233,12 +236,15 @@ def command_options(given: Sequence[click.Parameter], options: Mapping[str, Any]
 def directives(options: Mapping[str, Any]) -> Iterator[str]:
     """Return the lines for the user of the service, the folders that it can write to, and the certificate."""
     if options["data"] is None:
-        yield from ("DynamicUser=yes", "StateDirectory=pipemagic", "StateDirectoryMode=0700", "LogsDirectory=pipemagic")
+        yield from ("DynamicUser=yes", "StateDirectory=pipemagic", "StateDirectoryMode=0700")
     else:
         yield f"User={getpass.getuser()}"
         yield f"ReadWritePaths={quote(str(options['data']))}"
     log = options["access_log"]
-    if log not in (None, Path("-")) and not log.is_relative_to(LOGS):
+    in_logs = log is not None and log.is_relative_to(LOGS)
+    if in_logs or options["data"] is None:
+        yield "LogsDirectory=pipemagic"
+    if log not in (None, Path("-")) and not in_logs:
         yield f"ReadWritePaths={quote(str(log.parent))}"
     for name in CREDENTIALS:
         if options[name] is not None:

@@ -73,6 +73,11 @@ def test_a_unit_with_a_data_folder_runs_as_the_current_user(printed, tmp_path, m
     assert service["CapabilityBoundingSet"] == ""
 
 
+def test_a_unit_with_a_data_folder_can_write_a_log_in_the_folder_of_logs(printed):
+    service, _ = printed("--data", "data", "--access-log", "/var/log/pipemagic/access.log")
+    assert service["LogsDirectory"] == "pipemagic"
+
+
 def test_a_unit_keeps_switches(printed):
     service, _ = printed(*HUB, "--insecure-http")
     assert service["ExecStart"].endswith("--insecure-http")

@@ -120,7 +120,8 @@ def _domain(entry: _Entry) -> str:
 
 
 def _bad(path: Path, reason: str) -> ServiceError:
-    return ServiceError(f"{path}: {reason}", hint="docs/how-to/cluster.md has an example of the file", code="BAD_NODES")
+    hint = "in a notebook, %pipedb help how-to/cluster shows an example of the file"
+    return ServiceError(f"{path}: {reason}", hint=hint, code="BAD_NODES")
 
 
 # Checks of the ports, without a token, key or certificate.
@@ -146,7 +147,8 @@ def refuse_open(node: Node) -> None:
     if _status(node.http, "POST", "/v2/pipeline", json=_SELECT, headers={"host": f"default.{node.domain}"}) == 200:
         raise ServiceError(
             f"the node {node.code} runs SQL without a token at {node.http}",
-            hint="start it with --auth-jwt-key-file and --disable-default-namespace (docs/how-to/cluster.md)",
+            hint="start it with --auth-jwt-key-file and --disable-default-namespace "
+            "(in a notebook: %pipedb help how-to/cluster)",
             code="NODE_OPEN",
         )  # fmt: skip
 
@@ -156,12 +158,12 @@ def warnings(node: Node) -> Iterator[str]:
     if _status(node.admin, "GET", "/") not in (None, 401, 403):
         yield (
             f"the admin port of the node {node.code} needs no key: set its LIBSQL_ADMIN_AUTH_KEY, and admin_key_env in "
-            "the nodes' file (docs/how-to/cluster.md)"
+            "the nodes' file (in a notebook: %pipedb help how-to/cluster)"
         )
     if node.grpc and accepts_plain_http2(node.grpc):
         yield (
             f"the gRPC port of the node {node.code} sends every database to any client: start it with --grpc-tls "
-            "(docs/how-to/cluster.md)"
+            "(in a notebook: %pipedb help how-to/cluster)"
         )
 
 

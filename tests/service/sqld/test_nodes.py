@@ -63,7 +63,7 @@ def test_a_node_on_loopback_has_names_below_localhost(tmp_path: Path):
 def test_an_invalid_file_is_refused(tmp_path: Path, text: str, what: str):
     with pytest.raises(ServiceError, match=what) as raised:
         load_text(tmp_path, text)
-    assert "docs/how-to/cluster.md" in raised.value.hint
+    assert "%pipedb help how-to/cluster" in raised.value.hint
 
 
 def test_a_missing_file_is_refused(tmp_path: Path):
