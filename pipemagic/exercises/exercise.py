@@ -88,7 +88,7 @@ def load(name: str, folder: Path) -> Exercise:
     path = folder / f"{name}.json"
     if not NAME.fullmatch(name) or not path.exists():
         known = sorted(one.stem for one in folder.glob("*.json"))
-        hint = did_you_mean(name, known) or f"the exercises are files in the folder {folder}"
+        hint = did_you_mean(name, known) or f"{path} is missing: an %%exercise cell writes it; students need the folder"
         raise SessionError(f"no such exercise: {name}", hint=hint)
     try:
         return msgspec.json.decode(path.read_bytes(), type=Exercise)

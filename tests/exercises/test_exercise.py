@@ -114,8 +114,9 @@ def test_a_missing_or_damaged_file(tmp_path):
     with pytest.raises(SessionError, match="no such exercise: haevy") as caught:
         load("haevy", tmp_path)
     assert caught.value.hint == "did you mean heavy?"
-    with pytest.raises(SessionError, match="no such exercise: x"):
+    with pytest.raises(SessionError, match="no such exercise: x") as caught:
         load("x", tmp_path / "nowhere")
+    assert f"{tmp_path / 'nowhere' / 'x.json'} is missing: an %%exercise cell writes it" in caught.value.hint
     with pytest.raises(SessionError, match=r"no such exercise: \.\./heavy"):
         load("../heavy", tmp_path / "inside")
     (tmp_path / "heavy.json").write_text('{"name": 3')

@@ -73,12 +73,18 @@ ANSWERS["mixed"] = {**ANSWERS["partly"], **ANSWERS["hard_coded"], "egg": ANSWERS
 RINGED_ANSWER = "%%sql --atomic\nALTER TABLE bird ADD COLUMN ring INTEGER;\nUPDATE bird SET ring = 1 WHERE name = 'Ada'"
 
 
-def write_source(folder: Path, *exercises: str) -> Path:
-    """Write a teacher's notebook and run it, which writes the files of its exercises."""
+def write_source(folder: Path, *exercises: str, template: str = "") -> Path:
+    """Write a teacher's notebook and run it, which writes the files of its exercises.
+
+    It creates its data; with ``template``, it uses that database, in a cell for the teacher only.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     notebook = nbformat.v4.new_notebook()
     notebook.cells = [nbformat.v4.new_markdown_cell("# Birds")]
-    notebook.cells += [nbformat.v4.new_code_cell(text) for text in (SETUP, DATA, *exercises)]
+    setup = ("%load_ext pipemagic", f"%pipedb connect {template}") if template else (SETUP, DATA)
+    notebook.cells += [nbformat.v4.new_code_cell(text) for text in (*setup, *exercises)]
+    if template:
+        notebook.cells[2].metadata["tags"] = ["teacher"]
     for number, cell in enumerate(notebook.cells):
         cell.id = f"source-{number}"
     run(notebook, folder)

@@ -1,4 +1,4 @@
-"""The examples of a page of the documentation: its fences, hidden cells, and reasons why a cell does not run."""
+"""The examples of a page of the documentation: its fences, hidden cells and commands, and reasons not to run one."""
 
 from __future__ import annotations
 
@@ -6,6 +6,32 @@ import re
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+README = ROOT / "README.md"
+PAGES = [
+    README,
+    DOCS / "index.md",
+    *(
+        page
+        for part in ("tutorial", "how-to", "reference", "explanation")
+        for page in sorted((DOCS / part).glob("*.md"))
+    ),
+]
+GENERATED = {
+    DOCS / "reference" / f"{name}.md"
+    for name in ("commands", "sql", "exercises", "settings", "errors", "command-line", "python")
+}
+OTHER_VARIABLES = (
+    "PIPEMAGIC_API_TOKEN",
+    "PIPEMAGIC_API_URL",
+    "PIPEMAGIC_TOKEN",
+    "PIPEMAGIC_URL",
+    "TURSO_API_TOKEN",
+    "TURSO_AUTH_TOKEN",
+)
+"""Settings of the machine that examples must not see."""
 
 CELLS = {"ipython", "python", "{code-cell} ipython3"}
 """Kinds of fences that are cells."""
@@ -21,6 +47,16 @@ _VARYING = [
     (re.compile(r"\beyJ[\w.-]+|\bpmp_\w+"), "TOKEN"),
     (re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"), "UUID"),
 ]
+_VARYING_OF_COMMANDS = [
+    (re.compile(r"\b\d{4}-\d\d-\d\d \d\d:\d\d\b"), "DATE"),
+    (re.compile(r"\b\d\d:\d\d\b"), "HH:MM"),
+    (re.compile(r"\b\d+ (?:s|min) ago +"), "TIME ago  "),
+]
+
+
+def name(page: Path) -> str:
+    """Return the path of a page below docs/, without its suffix."""
+    return str(page.relative_to(ROOT)).removeprefix("docs/").removesuffix(".md")
 
 
 @dataclass
@@ -47,6 +83,19 @@ class Cell:
     raises: bool = False
 
 
+@dataclass
+class Step:
+    """A command of a ``console`` fence with its output, or a whole fence or comment of commands.
+
+    ``expected`` is the output on the page. If it is None, the output counts for nothing, but all commands must succeed.
+    """
+
+    source: str
+    line: int
+    expected: str | None = None
+    not_run: str = ""
+
+
 def blocks(page: Path) -> list[Block]:
     """Return the fences, comments and paragraphs of a page, in order.
 
@@ -64,11 +113,11 @@ def blocks(page: Path) -> list[Block]:
             found.append(
                 Block(fence["kind"].strip() or "plain", _join(lines[number + 1 : end], fence["indent"]), number + 2)
             )
-        elif line.startswith("<!--"):
+        elif line.lstrip().startswith("<!--"):
             end = number
             while "-->" not in lines[end]:
                 end += 1
-            text = "\n".join(lines[number : end + 1]).removeprefix("<!--").partition("-->")[0]
+            text = "\n".join(lines[number : end + 1]).lstrip().removeprefix("<!--").partition("-->")[0]
             found.append(Block("comment", text.strip(), number + 1))
         else:
             end = number
@@ -94,11 +143,10 @@ def cells(page: Path) -> list[Cell]:
     found: list[Cell] = []
     before = Block("", "", 0)
     for block in blocks(page):
-        reason = before.text.removeprefix("not run:").strip() if before.text.startswith("not run:") else ""
         if block.kind in CELLS:
             source = re.sub(r"\A(?::[\w-]+:.*\n)+\n?", "", block.text)  # options of a cell of myst-nb
             raises = "raises-exception" in block.text.removesuffix(source)
-            found.append(Cell(source, block.line, not_run=reason, raises=raises))
+            found.append(Cell(source, block.line, not_run=_reason(before), raises=raises))
         elif block.kind == "comment" and block.text.startswith("cell\n"):
             found.append(Cell(block.text.removeprefix("cell\n"), block.line + 1, hidden=True))
         elif block.kind == "text" and is_cell(before):
@@ -110,6 +158,46 @@ def cells(page: Path) -> list[Cell]:
 def is_cell(block: Block) -> bool:
     """Return True if the block is a cell, shown or hidden."""
     return block.kind in CELLS or (block.kind == "comment" and block.text.startswith("cell\n"))
+
+
+def _reason(before: Block) -> str:
+    is_reason = before.kind == "comment" and before.text.startswith("not run:")
+    return before.text.removeprefix("not run:").strip() if is_reason else ""
+
+
+def steps(page: Path) -> list[Step]:
+    """Return the shell commands of a page, in order."""
+    found: list[Step] = []
+    before = Block("", "", 0)
+    for block in blocks(page):
+        if block.kind in SHELLS and (reason := _reason(before)):
+            found.append(Step(block.text, block.line, not_run=reason))
+        elif block.kind == "console":
+            found += _steps_of_console(block)
+        elif block.kind == "sh":
+            found.append(Step(block.text, block.line))
+        elif block.kind == "comment" and block.text.startswith("shell\n"):
+            found.append(Step(block.text.removeprefix("shell\n"), block.line + 1))
+        elif block.kind == "text" and before.kind in SHELLS:
+            found[-1].expected = block.text
+        before = block
+    return found
+
+
+def _steps_of_console(block: Block) -> list[Step]:
+    found: list[Step] = []
+    continues = False
+    for number, line in enumerate(block.text.splitlines(keepends=True), block.line):
+        if line.startswith("$ "):
+            found.append(Step(line.removeprefix("$ "), number, expected=""))
+        elif not found:
+            raise ValueError(f"line {number} of a console fence is the output of no command: {line!r}")
+        elif continues:
+            found[-1].source += line
+        else:
+            found[-1].expected = f"{found[-1].expected}{line}"
+        continues = line.endswith("\\\n")
+    return found
 
 
 def commands(page: Path) -> list[tuple[int, list[str]]]:
@@ -156,3 +244,11 @@ def normalize(output: str) -> str:
     for pattern, name in _VARYING:
         text = pattern.sub(name, text)
     return re.sub(r"[ \t\r]+$", "", text, flags=re.MULTILINE).strip()
+
+
+def normalize_commands(output: str, home: str = "/home/ada") -> str:
+    """Replace dates, times of day, ages and the home folder, too."""
+    text = output.replace(home, "/home/ada")
+    for pattern, name in _VARYING_OF_COMMANDS:
+        text = pattern.sub(name, text)
+    return normalize(text)
