@@ -27,11 +27,11 @@ sys.path.insert(0, str(ROOT / "tests" / "browser"))
 from lab import Album, Notebook, Watch, browser, jupyterlab  # noqa: E402
 
 WIDTH = 800
-HEIGHTS = {"session": 620, "panel": 720}
-SCALES = {"session": 2, "panel": 1.5}
-"""Pixels for each point of the page: the panels change more of it, and would exceed 1 MB with 2."""
+HEIGHTS = {"session": 660, "panel": 720}
+SCALE = 2
+"""Pixels for each point of the page."""
 
-LETTER, WORDS, GLANCE, LOOK, READ, END = 90, 150, 400, 1000, 2200, 4000  # ms that a frame is shown
+LETTER, WORD, GLANCE, LOOK, READ, END = 90, 120, 400, 1000, 2200, 4000  # ms that a frame is shown
 STEPS = 4
 """Frames of the pointer on its way to an element."""
 
@@ -49,9 +49,10 @@ PANEL = 2
 STILL = """
 .cm-cursorLayer { animation: none !important; }
 .jp-toast-container, #Toastify { display: none; }
+.jp-Notebook .jp-Cell { scroll-margin-bottom: 150px; }
 #pointer { position: fixed; z-index: 100000; width: 18px; height: 24px; pointer-events: none; }
 """
-"""The text cursor does not blink, or frames would differ by chance."""
+"""The text cursor does not blink, or frames would differ by chance. Below the last cell is room for the next one."""
 
 ARROW = """([x, y]) => {
   const pointer = document.getElementById("pointer") ?? document.body.appendChild(document.createElement("div"));
@@ -63,7 +64,18 @@ ARROW = """([x, y]) => {
 }"""
 """Draws the pointer, which screenshots do not include."""
 
-TO_THE_MIDDLE = "cell => cell.scrollIntoView({block: 'center'})"
+WITHOUT_BARS = """async () => {
+  const {commands} = jupyterapp;
+  const hide = async (command, which) => commands.isToggled(command, which) && commands.execute(command, which);
+  await hide("application:toggle-left-area");
+  for (const side of ["left", "right"]) await hide("application:toggle-side-tabbar", {side});
+  await hide("statusbar:toggle");
+}"""
+"""Hides the bars around the notebook, which only take room and change by chance."""
+
+TO_THE_END = "element => element.scrollIntoView({block: 'end'})"
+
+FITS = "element => element.scrollWidth <= element.clientWidth"
 
 INTO_VIEW = "element => element.scrollIntoView({block: 'nearest'})"
 
@@ -124,16 +136,17 @@ class Session:
         self.run(None, END)
 
     def write(self, text: str) -> None:
-        """Type a text two words at a time."""
+        """Type a text word by word."""
         for number, line in enumerate(text.split("\n")):
             if number:
                 self._page.keyboard.press("Enter")
                 self._page.keyboard.press("Shift+Home")  # replaces an automatic indentation
-            for words in re.findall(r"\s*\S+(?:\s+\S+)?\s*", line):
-                self._page.keyboard.insert_text(words)
-                self.film.take(WORDS)
-        lines = self._notebook.cells.nth(self._cell).locator(".cm-line")
-        assert lines.all_inner_texts() == text.split("\n")
+            for word in re.findall(r"\s*\S+\s*", line):
+                self._page.keyboard.insert_text(word)
+                self.film.take(WORD)
+        cell = self._notebook.cells.nth(self._cell)
+        assert cell.locator(".cm-line").all_inner_texts() == text.split("\n")
+        assert cell.locator(".cm-scroller").evaluate(FITS), f"the picture is too narrow for {text!r}"
         self.film.take(GLANCE)
 
     def run(self, expected: str | None, duration: int) -> None:
@@ -144,10 +157,10 @@ class Session:
         self._cell += 1
         expect(self._notebook.cells).to_have_count(self._cell + 1)
         if expected is None:
-            output.locator("img").evaluate(TO_THE_MIDDLE)
+            output.locator("img").evaluate(TO_THE_END)
         else:
             expect(output).to_contain_text(expected)
-            self._notebook.cells.nth(self._cell).evaluate(TO_THE_MIDDLE)
+            self._notebook.cells.nth(self._cell).evaluate(TO_THE_END)
         self.film.take(duration)
 
     def correct(self) -> None:
@@ -182,26 +195,35 @@ class Panels:
     def record(self) -> None:
         """Create a database, then browse, sort and filter a table."""
         self._page.evaluate(ARROW, self._at)
-        self.film.take(LOOK)
+        self.take(LOOK)
         self.click(self._panel.get_by_role("tab", name="Databases", exact=True))
+        expect(self.field("Database name")).to_be_visible()
+        self.take(GLANCE)
         self.click(self.field("Database name"))
         self.write("flights")
         self.click(self.button("Create database"))
         expect(self._panel.get_by_role("table", name="Databases")).to_contain_text("flights")
-        self.film.take(READ)
+        self.take(READ)
         self.click(self._panel.get_by_role("tab", name="Explore", exact=True))
+        expect(self.button("Explore airport")).to_be_visible()
+        self.take(GLANCE)
         self.click(self.button("Explore airport"))
         rows = self._panel.get_by_role("table", name="Rows of airport")
         expect(rows).to_be_visible()
-        self.film.take(READ)
+        self.take(READ)
         self.click(self.button("Sort by alt"))
         expect(rows.locator("th[aria-sort=ascending]")).to_have_count(1)
-        self.film.take(LOOK)
+        self.take(LOOK)
         self.click(self.field("Condition in SQL"))
         self.write("alt > 7000")
         self.click(self.button("Apply"))
         expect(rows.get_by_role("row").nth(1)).to_contain_text("Shively Field")
-        self.film.take(END)
+        self.take(END)
+
+    def take(self, duration: int) -> None:
+        """Add a frame without work in progress."""
+        expect(self._panel.locator(".pm-busy").filter(visible=True)).to_have_count(0)
+        self.film.take(duration)
 
     def click(self, element: Locator) -> None:
         """Move the pointer to an element and click it."""
@@ -217,7 +239,6 @@ class Panels:
             self.film.take(LETTER)
         self._at = to
         element.click()
-        self.film.take(GLANCE)
 
     def write(self, text: str) -> None:
         """Type into the field that has the focus."""
@@ -243,11 +264,11 @@ def notebook(chromium: str, folder: Path, name: str, cells: list[str]) -> Iterat
     with (
         tempfile.TemporaryDirectory() as home,
         jupyterlab(Path(home)) as lab,
-        browser(chromium, width=WIDTH, height=HEIGHTS[name], scale=SCALES[name]) as page,
+        browser(chromium, width=WIDTH, height=HEIGHTS[name], scale=SCALE) as page,
     ):
         watch = Watch(page)
         opened = Notebook(page, lab, cells, name=name)
-        page.keyboard.press("Control+b")
+        page.evaluate(WITHOUT_BARS)
         try:
             yield opened
         except BaseException:

@@ -32,9 +32,17 @@ CELLS = [
     "INSERT INTO flights SELECT i, iif(i % 3, 'UA', 'AA'), iif(i % 2, 'EWR', 'JFK'), (i * 37 % 113) / 2.0 - 10 FROM n",
     "%pipedb panel databases",
     "%pipedb panel explore",
+    "%%exercise late\n-- task: How many flights of each carrier were more than 40 minutes late?\n"
+    "--   Return the columns `carrier` and `late`.\n-- points: 2\n-- hint: count(*) counts the rows of a group.\n"
+    "SELECT carrier, count(*) AS late FROM flights WHERE dep_delay > 40 GROUP BY carrier",
+    "%%check late\nSELECT carrier, count(*) AS n FROM flights\nWHERE dep_delay > 40 GROUP BY carrier LIMIT 1",
+    "%sql BEGIN",
+    "%sql UPDATE flights SET dep_delay = 0 WHERE dep_delay < 0",
+    "%%sql\nSELECT count(*) AS late FROM flights WHERE dep_delay > 40;\nCOMMIT",
+    "%pipedb wire last",
     "",
 ]
-SETUP, TABLES, DATABASES, EXPLORE, QUERY = range(len(CELLS))
+SETUP, TABLES, DATABASES, EXPLORE, EXERCISE, CHECK, BEGIN, UPDATE, COMMIT, WIRE, QUERY = range(len(CELLS))
 
 
 def save(picture: bytes, path: Path) -> None:
@@ -72,6 +80,26 @@ def explore(notebook: Notebook) -> bytes:
     panel.get_by_role("button", name="Sort by dep_delay").click()
     expect(panel.locator("th[aria-sort=ascending]")).to_have_count(1)
     return shown(panel)
+
+
+def exercise_feedback(notebook: Notebook, page: Page) -> bytes:
+    """Check an answer that is partly right."""
+    notebook.run(EXERCISE)
+    notebook.run(CHECK)
+    cell = notebook.cells.nth(CHECK)
+    expect(cell).to_contain_text("1 of 2 points")
+    box = cell.bounding_box()
+    assert box is not None
+    return page.screenshot(clip={**box, "width": 640})  # without the buttons of the cell
+
+
+def wire(notebook: Notebook) -> bytes:
+    """Show the requests of a cell, which ends a transaction."""
+    for number in (BEGIN, UPDATE, COMMIT, WIRE):
+        notebook.run(number)
+    cell = notebook.cells.nth(WIRE)
+    cell.evaluate("cell => cell.scrollIntoView({block: 'start'})")
+    return cell.screenshot()
 
 
 def type_query(notebook: Notebook, page: Page, before: str, after: str = "") -> Locator:
@@ -128,6 +156,8 @@ def main(folder: Path) -> None:
         for name, picture in {
             "panel-databases": databases(notebook),
             "panel-explore": explore(notebook),
+            "exercise-feedback": exercise_feedback(notebook, page),
+            "wire": wire(notebook),
             "completion": completion(notebook, page),
             "help-on-a-table": help_on_a_table(notebook, page),
         }.items():

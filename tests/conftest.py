@@ -207,6 +207,17 @@ def require_real():
 
 
 @pytest.fixture(scope="session")
+def chromium(require_real) -> str:
+    """The path of a chromium: from PIPEMAGIC_CHROMIUM, or on the PATH."""
+    names = ("chromium", "chromium-browser", "google-chrome", "chrome")
+    found = os.environ.get("PIPEMAGIC_CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
+    if found is None:
+        require_real("there is no chromium on the PATH, and PIPEMAGIC_CHROMIUM names none")
+    assert found is not None
+    return found
+
+
+@pytest.fixture(scope="session")
 def sqld_binary(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the path of a sqld binary; one that a package contains is unpacked once for all workers."""
     folder = tmp_path_factory.getbasetemp()

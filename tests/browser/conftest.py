@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -78,17 +77,6 @@ class Host:
 def _kill(process: subprocess.Popen[str]) -> None:
     """Kill the process and its children."""
     os.killpg(process.pid, signal.SIGKILL)
-
-
-@pytest.fixture(scope="session")
-def chromium(require_real) -> str:
-    """The path of a chromium: from PIPEMAGIC_CHROMIUM, or on the PATH."""
-    names = ("chromium", "chromium-browser", "google-chrome", "chrome")
-    found = os.environ.get("PIPEMAGIC_CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
-    if found is None:
-        require_real("there is no chromium on the PATH, and PIPEMAGIC_CHROMIUM names none")
-    assert found is not None
-    return found
 
 
 @pytest.fixture(scope="session")

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
+from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
 from bs4 import BeautifulSoup
 
+LOOK = Path(__file__).parents[1] / "browser" / "look_of_site.py"
 LOADED = ("src", "srcset", "poster", "data")
 """Attributes whose address a browser loads, with `href` of links in the head."""
 NOT_LOADED = {"canonical", "index", "search", "next", "prev", "genindex"}
@@ -53,6 +57,13 @@ def test_all_that_the_pages_load_exists(site):
             path = unquote(urlsplit(address).path)
             if path and not is_remote(address) and not address.startswith("data:"):
                 assert (page.parent / path).exists(), (page.name, address)
+
+
+def test_pages_fit_narrow_windows_and_are_readable_in_light_and_dark_mode(site, chromium):
+    command = [sys.executable, str(LOOK), chromium, str(site)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=500, check=False)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 20
 
 
 @pytest.mark.parametrize(
