@@ -50,6 +50,33 @@ def test_the_figures_of_the_table_are_those_of_the_benchmarks():
         assert same_line, row
 
 
+@pytest.mark.parametrize(
+    "name", ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "notebooks/README.md", "benchmarks/README.md"]
+)
+def test_links_outside_of_the_site_lead_to_files(name):
+    page = ROOT / name
+    links = re.findall(r"\]\(([^)\s]+)\)|^\[\w+\]: (\S+)", page.read_text("utf-8"), re.MULTILINE)
+    targets = [(one or other).partition("#")[0] for one, other in links]
+    assert not [one for one in targets if one and "://" not in one and not (page.parent / one).exists()]
+
+
+def test_files_that_a_text_names_exist():
+    """The sphinx build checks the links of the site; these are names in code, examples and notebooks."""
+    texts = [
+        path
+        for folder in ("pipemagic", "examples", "notebooks", "benchmarks", ".ci")
+        for path in (ROOT / folder).rglob("*")
+        if path.suffix in (".py", ".md", ".ipynb", ".toml", ".yaml", "") and path.is_file()
+    ]
+    named = {
+        name
+        for path in [*texts, *ROOT.glob("*.md")]
+        for name in re.findall(r"\bdocs/[\w/-]+\.md\b", path.read_text("utf-8", errors="ignore"))
+    }
+    assert named
+    assert not [one for one in sorted(named) if not (ROOT / one).is_file()]
+
+
 def test_five_links_lead_to_files():
     links = re.findall(r"^- \[.+?\]\((.+?)\):", TEXT.partition("## Links")[2], re.MULTILINE)
     assert len(links) == 5

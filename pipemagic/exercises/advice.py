@@ -24,7 +24,7 @@ _EXTRA = (
     ("", "", (), "is a condition missing or too wide?"),
 )
 _MISSING = (
-    ("none", "", (), "is a condition never true? A comparison with NULL is never true, IS NULL is"),
+    ("none", "", (), "is a condition never true? A comparison with NULL is never true; use IS NULL"),
     ("one", "aggregate function", ("GROUP BY",), "is GROUP BY missing?"),
     ("empty", "LEFT JOIN", (), "does a condition in WHERE remove the rows without a match? In ON it does not"),
     ("empty", "JOIN", (), "LEFT JOIN keeps rows without a match"),

@@ -32,7 +32,7 @@ def diff(
     places: tuple[str, str] = ("A", "B"),
     params: Mapping[str, SqlValue] | None = None,
 ) -> Diff:
-    """Compare ``a`` with ``b`` of the same or an ``other`` database; without ``b`` with the table of the same name.
+    """Compare ``a`` with ``b`` of the same database or of ``other``; without ``b``, with the table of the same name.
 
     Both are tables, views or SELECTs. Rows are matched by ``key``, by default by the primary key if both have the same
     one; otherwise whole rows are compared. ``limit`` is the number of rows of each kind to return. ``places`` are the

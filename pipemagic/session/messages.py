@@ -156,7 +156,7 @@ def _error(
     first = fault.message.split("\n")[0]
     more = _name_hint(first, sent, fault.offset, failure) or limit_hint(failure.error.code, first, hint)
     if more and more not in f"{message}\n{hint}":
-        hint = f"{more}\n{hint}".rstrip("\n")
+        hint = "\n".join(filter(None, [more, hint]))
     offset = None if fault.offset is None else len(sent[: fault.offset].encode())
     result = _cell_result(failure, done, first)
     return StatementError(
@@ -373,7 +373,9 @@ _LIMITS_BY_TEXT = {
     "too many SQL variables": "a statement can have 32766 parameters: load more values into a table and join it",
     "string or blob too big": "a value or statement is larger than the server accepts: store it in parts",
     "database or disk is full": "the database has reached its size limit: delete rows, or raise the limit",
-    "database is locked": "another connection is writing: run the cell again; BEGIN IMMEDIATE locks immediately",
+    "ROLLBACK and begin again": "",  # the message of a snapshot conflict, whose remedy is complete
+    "database is locked": "another connection is writing, or wrote meanwhile: run the cell again; in a transaction, "
+    "ROLLBACK first, and begin with BEGIN IMMEDIATE",
     "unsupported statement": "this server does not support the statement",
 }
 

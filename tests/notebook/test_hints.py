@@ -124,6 +124,16 @@ def test_hints_on_limits(code, message, hint):
     assert hint in messages.limit_hint(code, message)
 
 
+def test_no_hint_contradicts_the_remedy_in_a_message(db):
+    db("%sql CREATE TABLE t (a)")
+    db("%sql BEGIN; SELECT * FROM t")
+    session_of(db).connection().database.execute("INSERT INTO t VALUES (1)")
+    refused = db.fails("%sql INSERT INTO t VALUES (2)")
+    assert "ROLLBACK" in refused.out
+    assert "BEGIN IMMEDIATE" in refused.out
+    assert "is writing: run the cell again" not in refused.out
+
+
 def test_hint_on_a_limit_that_a_server_reports(db):
     big = db.fails("%sql SELECT zeroblob(2000000000)")
     assert "larger than the server accepts" in big.out

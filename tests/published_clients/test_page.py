@@ -23,7 +23,8 @@ TIMEOUT = 120  # seconds
 ABORTS_AT_EXIT = {"aiolibsql"}
 """A thread of these packages may still run when Python ends, which then aborts the process after all of its output.
 
-aiolibsql 0.3.0: 16 of 400 programs on a busy machine, none of 400 that wait for 0.1 s before they end.
+aiolibsql 0.3.0: 16 of 400 programs on a busy machine, none of 400 that wait for 0.1 s before they end, as the page's
+program does. A wait makes it rare, not impossible.
 """
 
 

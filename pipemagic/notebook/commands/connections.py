@@ -25,7 +25,7 @@ GROUP = Group("Connections")
     Positional(
         "TARGET",
         "an address with ://, a connection, a profile, or a database of the organization; by default the setting "
-        "PipeMagic.connection, or else the embedded service",
+        "PipeMagic.connection, else the address in PIPEMAGIC_URL, else the embedded service",
         optional=True,
         code=True,
     ),
