@@ -10,7 +10,7 @@ from contextlib import suppress
 
 import psutil
 import pytest
-from probes import HOST, WAIT, Account, check_p99, connections, pipeline, probing, request, statuses, undisturbed
+from probes import HOST, WAIT, Account, check_p99, connections, pipeline, quieter_period, request, statuses, undisturbed
 from served import Served
 from waiting import pause, until
 
@@ -118,8 +118,7 @@ def test_unfinished_bodies_of_all_clients_have_one_budget(fresh_scene):
         for connection in opened:
             connection.setblocking(False)
             send_until_answered(connection, head, size=UNFINISHED, growth=growth)
-        with probing(service, probes) as during:
-            pause(1)
+        during = quieter_period(service, probes, seconds=1)
         growth.sample()
     print(f"\n{BODIES} unfinished bodies: {growth.most / MB:.0f} MB")
     assert growth.most < BUDGET

@@ -388,9 +388,14 @@ def repeated(start: str, piece: str, between: str, end: str) -> str:
 )
 def test_the_time_is_bounded(text):
     assert len(text) <= LONGEST
-    begun = time.process_time()
-    lint(text, {}, MANY)
-    assert time.process_time() - begun < 1  # usually 0.05 s; a minute if the time is quadratic
+
+    def seconds():
+        begun = time.process_time()
+        lint(text, {}, MANY)
+        return time.process_time() - begun
+
+    # Usually 0.05 s; a minute if the time is quadratic. Other programs may slow an attempt.
+    assert any(seconds() < 1 for _ in range(3))
 
 
 def test_longer_statements_are_skipped():

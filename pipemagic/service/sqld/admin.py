@@ -129,11 +129,19 @@ class Admin:
         except ValueError as error:
             raise NodeDown(f"the node {self._code} returned unknown figures: {error}") from None
 
+    def _send(self, method: str, path: str, body: dict[str, Any], timeout: float) -> httpx.Response:
+        try:
+            return self._client.request(method, path, json=body, timeout=timeout)
+        except httpx.RemoteProtocolError:  # sqld sometimes closes a new connection without a response
+            if method != "GET":
+                raise
+            return self._client.request(method, path, json=body, timeout=timeout)
+
     def _request(
         self, method: str, path: str, body: dict[str, Any] | None = None, timeout: float = TIMEOUT
     ) -> bytes:  # fmt: skip
         try:
-            response = self._client.request(method, path, json=body or {}, timeout=timeout)
+            response = self._send(method, path, body or {}, timeout)
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             raise NodeDown(f"the node {self._code} cannot be reached: {error}", refused=True) from None
         except (httpx.HTTPError, RuntimeError) as error:  # RuntimeError: the client is closed

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import socketserver
+import threading
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -15,6 +17,7 @@ from waiting import until
 from pipemagic.errors import ServiceError
 from pipemagic.service.catalog.catalog import Catalog
 from pipemagic.service.service import Service
+from pipemagic.service.sqld.admin import Admin, NodeDown
 from pipemagic.service.sqld.cluster import free_port
 from pipemagic.service.sqld.engine import SqldEngine
 from pipemagic.service.sqld.nodes import Node, accepts_plain_http2, refuse_open, warnings
@@ -70,3 +73,27 @@ def test_a_folder_of_other_databases_is_refused(tmp_path: Path, primary: str, wh
     with closing(service), pytest.raises(ServiceError, match=what) as raised:
         service.start()
     assert "--data" in raised.value.hint
+
+
+@pytest.mark.parametrize(("closed", "is_up"), [(1, True), (2, False)])
+def test_a_check_is_repeated_once_if_the_node_closes_the_connection(closed, is_up):
+    """Sqld does so by chance, so a server that always does for the first requests takes its place."""
+    methods = []
+
+    class Closing(socketserver.StreamRequestHandler):
+        def handle(self):
+            methods.append(self.rfile.readline().split()[0])
+            if len(methods) > closed:
+                self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+
+    with socketserver.TCPServer(("127.0.0.1", 0), Closing) as server:
+        threading.Thread(target=server.serve_forever).start()
+        address = f"http://127.0.0.1:{server.server_address[1]}"
+        with closing(Admin(Node("ams", address, address))) as admin:
+            if is_up:
+                admin.check()
+            else:
+                with pytest.raises(NodeDown, match="does not respond"):
+                    admin.check()
+        server.shutdown()
+    assert methods == [b"GET", b"GET"]
