@@ -9,9 +9,12 @@ import tomllib
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from pipemagic.errors import ServiceError, SessionError
+
+if TYPE_CHECKING:
+    from filelock import FileLock
 
 CONFIG_VARIABLE = "PIPEMAGIC_CONFIG"
 PROJECT_FILE = "pyproject.toml"
@@ -115,6 +118,21 @@ def check_owner(status: os.stat_result, what: str, hint: str) -> None:
 def unusable_folder(message: str, hint: str) -> ServiceError:
     """Return the error for a folder that cannot be used."""
     return ServiceError(message, hint=hint, code="DATA_FOLDER")
+
+
+def private_lock(path: Path) -> FileLock:
+    """Return a lock on a file (mode 0600): every user who can open the file can hold the lock.
+
+    Its ``acquire`` raises TimeoutError after a timeout.
+    """
+    from filelock import FileLock
+
+    if sys.platform != "win32":
+        with suppress(OSError):  # there is none yet
+            mode = path.lstat().st_mode
+            if stat.S_ISREG(mode) and mode & (stat.S_IRWXG | stat.S_IRWXO):  # an earlier version made it
+                path.chmod(0o600)
+    return FileLock(path, mode=0o600)
 
 
 def write_private(path: Path, data: bytes) -> None:

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Self
 
-from pipemagic.config import make_private_folder
+from pipemagic.config import make_private_folder, private_lock
 from pipemagic.errors import ServiceError
 from pipemagic.service import files
 from pipemagic.version import __version__
@@ -149,15 +149,14 @@ def ensure(folder: Path | None = None, *, while_starting: Callable[[], None] = l
         with suppress(*_CONNECTION_ERRORS):  # it may be stopping
             return _open_lease(found)
     make_private_folder(folder)
-    from filelock import FileLock, Timeout
-
     try:
-        with FileLock(folder / files.START_LOCK_FILE, timeout=START_TIMEOUT):
-            return _open_lease(find(folder) or _spawn(folder, stdin=subprocess.DEVNULL, callback=while_starting)[1])
-    except Timeout:
+        starting = private_lock(folder / files.START_LOCK_FILE).acquire(START_TIMEOUT)
+    except TimeoutError:
         message = f"another process has been starting the service for more than {START_TIMEOUT:g} s"
         hint = f"read {folder / files.LOG_FILE}, then try again"
         raise ServiceError(message, hint=hint, code="START_TIMEOUT") from None
+    with starting:
+        return _open_lease(find(folder) or _spawn(folder, stdin=subprocess.DEVNULL, callback=while_starting)[1])
 
 
 def temporary(*, while_starting: Callable[[], None] = lambda: None) -> Lease:
@@ -194,13 +193,11 @@ def stop(folder: Path | None = None) -> bool:
     found = find(folder)
     if found is None:
         return False
-    from filelock import FileLock, Timeout
-
     try:
         _request(found, "POST", files.STOP_PATH, found.platform_token())
-        with FileLock(found.folder / files.LOCK_FILE).acquire(timeout=STOP_TIMEOUT, poll_interval=0.02):
+        with private_lock(found.folder / files.LOCK_FILE).acquire(timeout=STOP_TIMEOUT, poll_interval=0.02):
             pass  # the service released the lock: it has ended
-    except (*_CONNECTION_ERRORS, Timeout) as error:
+    except _CONNECTION_ERRORS as error:  # also after the timeout
         raise _failure(found, f"does not end: {error}", code="STOP") from None
     _poll_children()
     return True
@@ -221,6 +218,7 @@ def _read_runtime_file(folder: Path) -> LocalService | None:
     try:
         if folder.is_dir():  # it is not created
             make_private_folder(folder)
+            files.check_lock_files(folder)
         about = json.loads((folder / files.RUNTIME_FILE).read_bytes())
         if about["host"] != platform.node():
             return None
@@ -235,13 +233,11 @@ def _is_locked(folder: Path) -> bool:
     The test takes that lock for a moment. Only one process tests at a time, since its lock looks like that of a
     service.
     """
-    from filelock import FileLock, Timeout
-
-    tests, lock = FileLock(folder / files.PROBE_LOCK_FILE), FileLock(folder / files.LOCK_FILE)
+    tests, lock = private_lock(folder / files.PROBE_LOCK_FILE), private_lock(folder / files.LOCK_FILE)
     try:
         with tests.acquire(PROBE_TIMEOUT, poll_interval=0.005), lock.acquire(timeout=0):
             return False
-    except Timeout:
+    except TimeoutError:
         return True
     except OSError:
         return False

@@ -22,7 +22,13 @@ from waiting import until
 
 from pipemagic import __version__, launcher
 from pipemagic.errors import ServiceError
-from pipemagic.service.files import LOCK_FILE, PLATFORM_TOKEN_FILE, RUNTIME_FILE
+from pipemagic.service.files import (
+    LOCK_FILE,
+    PLATFORM_TOKEN_FILE,
+    PROBE_LOCK_FILE,
+    RUNTIME_FILE,
+    START_LOCK_FILE,
+)
 
 pytestmark = pytest.mark.usefixtures("starts_processes")
 
@@ -219,6 +225,62 @@ def test_a_service_of_another_user_is_not_used(folder, give_away, name, monkeypa
         monkeypatch.undo()
         os.chown(folder / name, owner, -1)
         assert launcher.find(folder) == lease.service
+
+
+@pytest.fixture
+def usual_umask():
+    """The umask of most machines; pytest may run with another."""
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+def open_to_others(folder):
+    return {path.name: oct(path.stat().st_mode & 0o777) for path in folder.rglob("*") if path.stat().st_mode & 0o077}
+
+
+@posix
+def test_no_file_of_a_folder_that_others_can_enter_is_open_to_them(folder, usual_umask):
+    """Who can open a lock can hold it and listen at the service's port in its place."""
+    folder.mkdir(mode=0o755)
+    with launcher.ensure(folder) as lease:
+        headers = {"Authorization": f"Bearer {lease.service.platform_token()}"}
+        with httpx.Client(base_url=f"{lease.service.url}/v1/organizations/local", headers=headers) as http:
+            http.post("/groups", json={"name": "g", "location": "ams"}).raise_for_status()
+            http.post("/databases", json={"name": "d", "group": "g"}).raise_for_status()
+        assert launcher.check(folder) == lease.service
+        names = {path.name for path in folder.rglob("*")}
+        assert names >= {LOCK_FILE, START_LOCK_FILE, PROBE_LOCK_FILE, RUNTIME_FILE, "catalog.sqlite-wal"}
+        assert open_to_others(folder) == {}
+    launcher.stop(folder)
+    assert open_to_others(folder) == {}
+    assert folder.stat().st_mode & 0o777 == 0o755
+
+
+@posix
+@pytest.mark.parametrize("name", [LOCK_FILE, START_LOCK_FILE, PROBE_LOCK_FILE])
+def test_a_lock_that_others_can_hold_is_refused(folder, name):
+    folder.mkdir(mode=0o755)
+    folder.chmod(0o755)
+    (folder / name).touch()
+    (folder / name).chmod(0o644)
+    for use in (launcher.find, launcher.check, launcher.ensure, launcher.stop):
+        with pytest.raises(ServiceError, match=f"other users can hold the lock {folder / name}") as refused:
+            use(folder)
+        assert refused.value.hint == f"run: chmod 600 '{folder / name}'"
+    assert (folder / name).stat().st_mode & 0o777 == 0o644
+
+
+@posix
+def test_a_private_folder_of_an_earlier_version_is_used(folder):
+    """Its locks are open to others, who cannot enter the folder."""
+    folder.mkdir(mode=0o700)
+    for name in (LOCK_FILE, START_LOCK_FILE, PROBE_LOCK_FILE):
+        (folder / name).touch()
+        (folder / name).chmod(0o644)
+    with launcher.ensure(folder) as lease:
+        assert launcher.check(folder) == lease.service
+        assert open_to_others(folder) == {}
 
 
 # -- invalid runtime files

@@ -50,6 +50,7 @@ ONLY = {
     "pandas": {"frames", "client", "explore", "session", "exercises", "notebook", "cli"},
     "numpy": {"frames", "client", "explore", "session", "exercises", "notebook"},
     "matplotlib": {"explore"},
+    "filelock": {"config"},  # it gives every lock its mode
     "keyring": {"session"},
     "jinja2": {"session"},
 }

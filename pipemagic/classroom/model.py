@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from pipemagic.config import config_folder, make_config_folder, write_private
+from pipemagic.config import config_folder, make_config_folder, private_lock, write_private
 from pipemagic.errors import NotFound, SessionError
 from pipemagic.text import nearest
 
@@ -115,18 +115,13 @@ def load(name: str = "") -> Class:
 @contextmanager
 def locked(name: str) -> Iterator[None]:
     """Prevent other commands from changing the class during the block; raise SessionError if one does."""
-    from filelock import FileLock, Timeout
-
     _make_folder()
-    lock = FileLock(_folder() / f"{name}.lock", timeout=LOCK_TIMEOUT)
     try:
-        lock.acquire()
-    except Timeout:
+        lock = private_lock(_folder() / f"{name}.lock").acquire(LOCK_TIMEOUT)
+    except TimeoutError:
         raise SessionError(f"another command is changing the class {name}", hint="wait until it has ended") from None
-    try:
+    with lock:
         yield
-    finally:
-        lock.release()
 
 
 def _folder() -> Path:

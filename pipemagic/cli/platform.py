@@ -17,7 +17,7 @@ import click
 from pipemagic import launcher
 from pipemagic.cli.console import absolute_path, check_exclusive
 from pipemagic.client.address import parse_address
-from pipemagic.config import config_folder, make_config_folder, write_private
+from pipemagic.config import config_folder, make_config_folder, private_lock, write_private
 from pipemagic.errors import SessionError
 from pipemagic.management_api.client import Management, Refusal, hint_for
 
@@ -173,10 +173,8 @@ class Credentials:
     @contextmanager
     def _locked(self) -> Iterator[dict[str, Account]]:
         """Lock the file, and write the changes of the block."""
-        from filelock import FileLock
-
         make_config_folder(self.path.parent)
-        with FileLock(self.path.with_suffix(".lock"), timeout=LOCK_TIMEOUT):
+        with private_lock(self.path.with_suffix(".lock")).acquire(LOCK_TIMEOUT):
             accounts = self._read()
             yield accounts
             document = {"version": 1, "services": {key: asdict(one) for key, one in sorted(accounts.items())}}

@@ -14,6 +14,7 @@ RUNTIME_FILE = "service.json"  # url, port, pid, host, version, organization (an
 LOCK_FILE = "service.lock"  # held as long as the service runs
 PROBE_LOCK_FILE = "probe.lock"  # held while a process checks whether the service runs
 START_LOCK_FILE = "start.lock"  # held while a process starts the service
+LOCK_FILES = (LOCK_FILE, PROBE_LOCK_FILE, START_LOCK_FILE)
 LOG_FILE = "service.log"
 PORT_FILE = "port"  # of the last start
 KEY_FILE = "signing-key.pem"
@@ -33,6 +34,7 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 def check_data_folder(folder: Path) -> None:
     """Raise `ServiceError` if other users have access to the files of a data folder, or if its catalog is missing."""
+    check_lock_files(folder)
     catalog, databases = folder / CATALOG_FILE, folder / DATABASES_FOLDER
     if sys.platform != "win32":
         for path in (catalog, databases, folder / KEY_FILE, folder / PLATFORM_TOKEN_FILE):
@@ -45,13 +47,29 @@ def check_data_folder(folder: Path) -> None:
         )
 
 
+def check_lock_files(folder: Path) -> None:
+    """Raise `ServiceError` if other users can open a lock file, and so pretend that the service is running."""
+    if sys.platform != "win32":
+        paths = [path for path in (folder / name for name in LOCK_FILES) if _is_accessible(path)]
+        if paths:
+            names = " ".join(f"'{path}'" for path in paths)
+            raise unusable_folder(f"other users can hold the lock {paths[0]}", f"run: chmod 600 {names}")
+
+
 def _check_access(path: Path) -> None:
     """Raise `ServiceError` if a file of a data folder was made by another user, or if other users can open it."""
     with suppress(FileNotFoundError):
-        status = path.stat()
-        check_owner(status, f"{path}", "name another folder with PIPEMAGIC_DATA or --data")
-        if status.st_mode & _OTHERS and path.parent.stat().st_mode & _OTHERS:
-            raise unusable_folder(f"other users have access to {path}", f"run: chmod 700 '{path.parent}'")
+        check_owner(path.stat(), f"{path}", "name another folder with PIPEMAGIC_DATA or --data")
+    if _is_accessible(path):
+        raise unusable_folder(f"other users have access to {path}", f"run: chmod 700 '{path.parent}'")
+
+
+def _is_accessible(path: Path) -> bool:
+    """Return True if the modes of a file and of its folder give other users access."""
+    try:
+        return bool(path.stat().st_mode & _OTHERS and path.parent.stat().st_mode & _OTHERS)
+    except FileNotFoundError:
+        return False
 
 
 def _lists_databases(catalog: Path) -> bool:

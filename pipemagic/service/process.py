@@ -20,9 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import apsw
-from filelock import FileLock, Timeout
 
-from pipemagic.config import make_private_folder, write_private
+from pipemagic.config import make_private_folder, private_lock, write_private
 from pipemagic.errors import ServiceError
 from pipemagic.service.app import create_app
 from pipemagic.service.control import Leases, operator_routes
@@ -34,6 +33,7 @@ from pipemagic.service.files import (
     PORT_FILE,
     RUNTIME_FILE,
     check_data_folder,
+    check_lock_files,
 )
 from pipemagic.service.hosting import LOOPBACK, Hosting
 from pipemagic.service.logs import AccessLog, logging_to
@@ -235,12 +235,13 @@ def _data_folder(settings: Settings) -> Iterator[None]:
     """
     folder = settings.folder
     make_private_folder(folder)
-    lock = FileLock(folder / LOCK_FILE)
+    check_lock_files(folder)
+    lock = private_lock(folder / LOCK_FILE)
     runtime_file = folder / RUNTIME_FILE
     try:
         # A process that is stopping has removed its runtime file and releases the lock within two seconds.
         lock.acquire(timeout=0.5 if runtime_file.exists() else 5.0, poll_interval=0.02)
-    except Timeout:
+    except TimeoutError:
         raise ServiceError(
             f"the data folder {folder} is in use by the service {_describe_owner(runtime_file)}",
             hint="connect to that one, end it with `pipemagic stop`, or name another folder with --data",

@@ -16,7 +16,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipemagic.client.address import parse_address
-from pipemagic.config import config_folder, make_config_folder, project_settings, read_toml, write_private
+from pipemagic.config import (
+    config_folder,
+    make_config_folder,
+    private_lock,
+    project_settings,
+    read_toml,
+    write_private,
+)
 from pipemagic.errors import PipemagicError, SessionError
 from pipemagic.session.keep_alive import LONGEST, parse_duration
 from pipemagic.session.tokens import KEYRING_SERVICE, TokenSource, expand_home
@@ -326,18 +333,18 @@ class Profiles:
     def _edited(self, path: Path) -> Iterator[TOMLDocument]:
         """Lock a file, yield its content, and write it back unless the block raises; comments are kept."""
         import tomlkit
-        from filelock import FileLock, Timeout
 
         make_config_folder(path.parent)
         try:
-            with FileLock(self.path.with_suffix(".lock"), timeout=LOCK_TIMEOUT):
-                read_toml(path)  # raises the error for a malformed file
-                text = path.read_bytes().decode("utf-8-sig") if path.exists() else ""  # keeps its line ends
-                document = tomlkit.parse(text)
-                yield document
-                write_private(path, tomlkit.dumps(document).encode())
-        except Timeout:
+            lock = private_lock(self.path.with_suffix(".lock")).acquire(LOCK_TIMEOUT)
+        except TimeoutError:
             raise SessionError(f"another process has {self.path} locked", hint="try again") from None
+        with lock:
+            read_toml(path)  # raises the error for a malformed file
+            text = path.read_bytes().decode("utf-8-sig") if path.exists() else ""  # keeps its line ends
+            document = tomlkit.parse(text)
+            yield document
+            write_private(path, tomlkit.dumps(document).encode())
 
 
 def word(name: str) -> str:

@@ -78,8 +78,8 @@ def test_a_class_from_roster_to_close(run, tmp_path, embedded):
 
 def test_the_files_with_tokens_are_private(run, tmp_path, settings_folder):
     run(*CREATE)
-    paths = [*tmp_path.glob("*handouts*"), *settings_folder.rglob("*.json")]
-    assert len(paths) == 3
+    paths = [*tmp_path.glob("*handouts*"), *settings_folder.rglob("*.json"), *settings_folder.rglob("*.lock")]
+    assert len(paths) == 4
     assert {stat.S_IMODE(path.stat().st_mode) for path in paths} == {0o600}
 
 

@@ -159,7 +159,8 @@ def test_credentials_are_private(settings_folder):
     credentials.put("https://api.example.io", token="secret", username="ada")
     credentials.put("https://api.example.io", organization="acme")
     assert credentials.get("https://api.example.io").token == "secret"
-    assert stat.S_IMODE(credentials.path.stat().st_mode) == 0o600
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in settings_folder.iterdir()}
+    assert modes == {"credentials.json": 0o600, "credentials.lock": 0o600}
     assert stat.S_IMODE(settings_folder.stat().st_mode) == 0o700
     assert "secret" not in repr(credentials.get("https://api.example.io"))
     assert credentials.forget("https://api.example.io")

@@ -14,7 +14,7 @@ import apsw
 import pytest
 
 import pipemagic
-from pipemagic.config import make_private_folder
+from pipemagic.config import make_private_folder, private_lock
 from pipemagic.errors import ServiceError
 from pipemagic.service.catalog.catalog import Catalog
 from pipemagic.service.files import (
@@ -25,6 +25,8 @@ from pipemagic.service.files import (
     LOG_FILE,
     PLATFORM_TOKEN_FILE,
     PRIMARY_FILE,
+    PROBE_LOCK_FILE,
+    START_LOCK_FILE,
     UNFINISHED_FILE,
     check_data_folder,
 )
@@ -120,6 +122,71 @@ def test_others_may_list_a_folder_of_private_files(folder):
     assert "chmod 700" in refused.value.hint
     folder.chmod(0o700)
     check_data_folder(folder)
+
+
+# -- locks
+
+
+@pytest.fixture
+def usual_umask():
+    """The umask of most machines."""
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+@posix
+def test_a_lock_is_private(folder, usual_umask):
+    folder.chmod(0o755)
+    path = folder / LOCK_FILE
+    with private_lock(path):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    path.chmod(0o644)  # as an earlier version made it
+    with private_lock(path):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+@posix
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o606])
+@pytest.mark.parametrize("name", [LOCK_FILE, START_LOCK_FILE, PROBE_LOCK_FILE])
+def test_a_lock_that_others_can_hold_is_refused(folder, name, mode):
+    folder.chmod(0o755)
+    lock = folder / name
+    lock.touch()
+    lock.chmod(mode)
+    with pytest.raises(ServiceError, match=f"other users can hold the lock {lock}") as refused:
+        check_data_folder(folder)
+    assert refused.value.code == "DATA_FOLDER"
+    assert refused.value.hint == f"run: chmod 600 '{lock}'"
+    folder.chmod(0o700)  # nobody else can open the file
+    check_data_folder(folder)
+
+
+@posix
+def test_one_command_corrects_all_locks(folder):
+    folder.chmod(0o755)
+    locks = [folder / name for name in (LOCK_FILE, PROBE_LOCK_FILE, START_LOCK_FILE)]
+    for lock in locks:
+        lock.touch()
+        lock.chmod(0o644)
+    with pytest.raises(ServiceError) as refused:
+        check_data_folder(folder)
+    subprocess.run(refused.value.hint.removeprefix("run: "), shell=True, check=True)
+    check_data_folder(folder)
+    assert {stat.S_IMODE(lock.stat().st_mode) for lock in locks} == {0o600}
+
+
+@posix
+@pytest.mark.usefixtures("starts_processes")
+def test_a_service_does_not_start_with_a_lock_that_others_can_hold(folder):
+    folder.chmod(0o755)
+    (folder / LOCK_FILE).touch()
+    (folder / LOCK_FILE).chmod(0o644)
+    command = [sys.executable, "-P", MAIN, "--data", folder, "--idle-timeout", "0"]
+    line = json.loads(subprocess.run(command, stdout=subprocess.PIPE, timeout=60, check=False).stdout)
+    assert "other users can hold the lock" in line.get("error", "")
+    assert stat.S_IMODE((folder / LOCK_FILE).stat().st_mode) == 0o644
+    assert not (folder / PLATFORM_TOKEN_FILE).exists()
 
 
 # -- the catalog

@@ -197,7 +197,8 @@ def test_saving_and_deleting_leave_the_rest_of_the_file_as_it_was(profiles, name
     assert profiles.get(name) == profile
     assert profiles.path.read_text(encoding="utf-8").startswith(text)
     if os.name == "posix":
-        assert profiles.path.stat().st_mode & 0o077 == 0
+        files = {path.name: path.stat().st_mode & 0o077 for path in profiles.path.parent.iterdir()}
+        assert files == {"connections.toml": 0, "connections.lock": 0}
     with pytest.raises(SessionError, match="already"):
         profiles.save(profile)
     profiles.delete(name)
