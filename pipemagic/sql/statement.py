@@ -315,8 +315,7 @@ def is_complete(script: str) -> bool:
     draft, last = None, None
     for last, draft in _drafts(tokens(script)):  # noqa: B007 - the last ones are looked at
         pass
-    open_comment = last is not None and last.text.startswith("/*") and not last.text.endswith("*/")
-    return draft is None and not open_comment
+    return draft is None and (last is None or last.is_finished)
 
 
 def statements_of(chunks: Iterable[str]) -> Iterator[str]:

@@ -58,6 +58,20 @@ class Token(NamedTuple):
         """The word in capitals; '' for other tokens, including quoted names."""
         return self.text.upper() if self.kind == "word" else ""
 
+    @property
+    def is_finished(self) -> bool:
+        """False for a string, name or comment that lacks its end, and so would continue in a text behind it."""
+        match self.kind:
+            case "comment" if self.text.startswith("/*"):
+                return self.text.endswith("*/") and len(self.text) > len("/*/")
+            case "string" | "blob":
+                return self.text.count("'") % 2 == 0
+            case "quoted":
+                return self.text.endswith("]") if self.text[0] == "[" else self.text.count(self.text[0]) % 2 == 0
+            case "param" if "(" in self.text:
+                return self.text.endswith(")")
+        return True
+
 
 def tokens(text: str) -> Iterable[Token]:
     """Return every token of the text, including blanks and comments; joined they are the text."""

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from asgi_calls import Disconnect, Reply, call
 
+from pipemagic.service.limits import Limits
 from pipemagic.service.service import Service
 
 CLOSE = {"type": "close"}
@@ -28,6 +29,14 @@ class Clock:
 
     def advance(self, seconds: float) -> None:
         self.time += seconds
+
+
+class File(NamedTuple):
+    """A database file for `Connection`, without a service."""
+
+    path: Path
+    limits: Limits = Limits()
+    schema_changes: int = 0
 
 
 @contextmanager

@@ -177,6 +177,49 @@ def test_views_and_triggers_have_the_same_limits_as_statements(db):
     assert db.post(execute("INSERT INTO t VALUES ('x')"), CLOSE).codes[0] in ("ok", "SQLITE_AUTH")
 
 
+# Definitions of ALTER COLUMN that lack the end of a string, so that the text of another column's default would be read
+# as SQL. {sql} contains no quotes; the mark {q} ends the string.
+SMUGGLED = {
+    "string": ("DEFAULT 'x", "c DEFAULT '); {sql}; --'"),
+    "name": ('DEFAULT "x', "c DEFAULT '\"); {sql}; --'"),
+    "backquoted name": ("DEFAULT `x", "c DEFAULT '`); {sql}; --'"),
+    "bracketed name": ("DEFAULT [x", "c DEFAULT ']); {sql}; --'"),
+    "blob": ("DEFAULT x'00", "c DEFAULT '); {sql}; --'"),
+    "collation": ("COLLATE 'nocase", "c DEFAULT '); {sql}; --'"),
+    "type": ("'text", "c DEFAULT '); {sql}; --'"),
+    "second statement": ("TEXT); {sql}; CREATE TABLE u(x", "c"),
+    "parameter": ("DEFAULT $x(", "c DEFAULT '); {sql}; --'"),
+    "table of a query": ("TEXT) AS SELECT * FROM (SELECT 1", "c"),
+    "second column": ("TEXT, d TEXT", "c"),
+}
+
+
+@pytest.mark.parametrize("name", SMUGGLED)
+@pytest.mark.parametrize("kind", ["write", "create", "vacuum"])
+def test_a_definition_of_a_column_is_never_sql(db, tmp_path, name, kind):
+    other = caller_of(db.service, "other")
+    other.run("CREATE TABLE secret(x)", "INSERT INTO secret VALUES ('kept')")
+    (path,) = [path for path in tmp_path.rglob("primary.sqlite-wal") if b"secret" in path.read_bytes()]
+    attached = os.path.relpath(path.with_name("primary.sqlite"))
+    assert not set(attached) & set("'\"`[]")
+    sql = {
+        "write": f"ATTACH char({','.join(str(ord(letter)) for letter in attached)}) AS v; UPDATE v.secret SET x = 1",
+        "create": f"ATTACH char({','.join(str(ord(letter)) for letter in PATH)}) AS v; CREATE TABLE v.t(x)",
+        "vacuum": f"VACUUM INTO char({','.join(str(ord(letter)) for letter in PATH)})",
+    }[kind]
+    definition, column = (text.format(sql=sql) for text in SMUGGLED[name])
+    db.run(f"CREATE TABLE v(a, b, {column})", "CREATE INDEX i ON v(c)", "INSERT INTO v(a, b) VALUES (1, 2)")
+    before = db.run("SELECT sql FROM sqlite_schema").rows()
+    assert len(before) == 3
+    for start in ("b", '"b"', "b INTEGER"):
+        assert code(db, f"ALTER TABLE v ALTER COLUMN b TO {start} {definition}") != "ok"
+    assert other.run("SELECT x FROM secret").rows() == [["kept"]]
+    assert not os.path.exists(PATH)
+    answer = db.run("SELECT sql FROM sqlite_schema", "SELECT a, b FROM v INDEXED BY i WHERE c IS NOT 0")
+    assert (answer.rows(0), answer.rows(1)) == (before, [["1", "2"]])
+    assert db.run("PRAGMA integrity_check").rows() == [["ok"]]
+
+
 def test_arguments_are_never_sql(db):
     text = {"type": "text", "value": "'; DROP TABLE t; --"}
     assert db.post(execute("SELECT ?", text), CLOSE).rows() == [["'; DROP TABLE t; --"]]

@@ -371,12 +371,25 @@ def test_the_time_is_linear_in_the_number_of_names():
 
 @pytest.mark.parametrize(("text", "complete"), [
     ("", True), ("  -- only a comment", True), ("SELECT 1", False), ("SELECT 1;", True), ("SELECT ';", False),
-    ("SELECT 1; -- done", True), ("SELECT 1; /* goes on", False), ("SELECT 1; SELECT 2", False), (";", True),
+    ("SELECT 1; -- done", True), ("SELECT 1; /* goes on", False), ("SELECT 1; /*/", False),
+    ("SELECT 1; SELECT 2", False), (";", True),
     ("CREATE TRIGGER x AFTER INSERT ON t BEGIN SELECT 1;", False),
     ("CREATE TRIGGER x AFTER INSERT ON t BEGIN SELECT 1; END;", True), ('SELECT "a;', False), ("SELECT [a;", False),
 ])  # fmt: skip
 def test_complete_and_incomplete_statements(text, complete):
     assert sql.is_complete(text) is complete
+
+
+@given(text=st.text(alphabet="'\"`[]/*-$ax(1) \n", max_size=8))
+@example("/*/")
+@example("$a(b")
+@example("x'0")
+def test_only_an_unfinished_token_continues_in_the_text_behind_it(text):
+    for last in list(sql.tokens(text))[-1:]:
+        behind = ")" if last.kind == "param" else "\n"  # a line ends a comment that has no other end
+        continued = list(sql.tokens(text + behind))
+        continues = continued[len(list(sql.tokens(text))) - 1].text != last.text
+        assert last.is_finished is not (continues and last.kind not in ("op", "space"))
 
 
 @given(

@@ -8,23 +8,26 @@ Source: https://github.com/tursodatabase/libsql/blob/main/libsql-sqlite3/doc/lib
 
 from __future__ import annotations
 
-from contextlib import closing
+from collections.abc import Callable
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
+from typing import Any
 
 import apsw
 
-from pipemagic.service.sqlite import functions
-from pipemagic.sql import Token, quote, significant, unquote
+from pipemagic import sql as sqltext
+from pipemagic.service.sqlite.sandbox import only_create_table
+from pipemagic.sql import Token, quote, significant, tokens, unquote
 
 _STORED = 3  # `hidden` of a column that is generated and stored
+_COLUMNS = 'SELECT name, type, "notnull", dflt_value, pk, hidden FROM pragma_table_xinfo(?, ?)'
 _PROPERTIES = (
-    "SELECT lower(name), hidden, pk FROM pragma_table_xinfo(?)",
     "SELECT wr, strict FROM pragma_table_list(?)",
     "SELECT origin, x.name, coll FROM pragma_index_list(?) AS i, pragma_index_xinfo(i.name) AS x WHERE key "
     "ORDER BY i.name, seqno",
     "SELECT name FROM sqlite_schema WHERE name != ?",  # sqlite_sequence, if the table has an AUTOINCREMENT
 )
-"""Queries for what ALTER COLUMN keeps."""
+"""Queries for what ALTER COLUMN keeps, besides the names, keys and kinds of the columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +65,19 @@ def parse(text: str) -> AlterColumn | None:
     return AlterColumn(schema, unquote(table.text), unquote(column.text), unquote(new_name.text), definition, renaming)
 
 
-def apply(connection: apsw.Connection, change: AlterColumn) -> None:
+Scratch = Callable[[], apsw.Connection]
+WritableSchema = Callable[[str], AbstractContextManager[None]]
+
+
+def apply(connection: apsw.Connection, change: AlterColumn, scratch: Scratch, writable_schema: WritableSchema) -> None:
     """Change the column, or raise `apsw.SQLError` and change nothing.
 
-    The connection's authorizer must allow all, and its defensive mode must be off.
+    ``scratch`` opens an empty database with the sandbox, limits and time of the connection. In a block of
+    ``writable_schema``, the named schema's table of definitions can be written.
     """
     connection.execute("SAVEPOINT alter_column")
     try:
-        _replace_definition(connection, change)
+        _replace_definition(connection, change, scratch, writable_schema)
     except BaseException:
         if not connection.get_autocommit():  # an interrupt may have ended the whole transaction
             connection.execute("ROLLBACK TO alter_column; RELEASE alter_column")
@@ -77,7 +85,9 @@ def apply(connection: apsw.Connection, change: AlterColumn) -> None:
     connection.execute("RELEASE alter_column")
 
 
-def _replace_definition(connection: apsw.Connection, change: AlterColumn) -> None:
+def _replace_definition(
+    connection: apsw.Connection, change: AlterColumn, scratch: Scratch, writable_schema: WritableSchema
+) -> None:
     if change.new_name.lower() != change.column.lower():
         raise apsw.SQLError(f"ALTER COLUMN cannot rename {change.column} to {change.new_name}; use RENAME COLUMN")
     schema, name, number, hidden = connection.execute(
@@ -88,23 +98,43 @@ def _replace_definition(connection: apsw.Connection, change: AlterColumn) -> Non
     ).get
     where = f"{schema}.sqlite_schema", "WHERE type = 'table' AND name = ?"
     old = str(connection.execute(f"SELECT sql FROM {where[0]} {where[1]}", (name,)).get)
-    column = _columns(old)[number]
-    new = old[: column[0].start] + change.definition + old[column[-1].end :]
-    if len(_columns(f"({change.definition})")) > 1:
-        raise apsw.SQLError('near ",": syntax error')
-    if hidden == _STORED or _properties(name, old) != _properties(name, new):
+    new = _with_definition(old, number, change.definition)
+    before, after = (_parse(scratch, name, text) for text in (old, new))
+    if hidden == _STORED or _kept(before, number) != _kept(after, number):
         raise apsw.SQLError(
             f"error in {change.definition}: a generated column, UNIQUE constraint or PRIMARY KEY cannot be altered; "
             "create a new table, copy the rows, and rename it"
         )
-    version = int(connection.pragma("schema_version", schema=schema))
-    connection.pragma("writable_schema", True)
-    try:
+    with writable_schema(schema):
         connection.execute(f"UPDATE {where[0]} SET sql = ? {where[1]}", (new, name))
-        connection.pragma("schema_version", version + 1, schema=schema)  # every connection reads the schema again
-    finally:
-        connection.pragma("writable_schema", False)
+    # SQLite reads the schema again: a definition that it understands in another way is not committed.
+    written = connection.execute(f"SELECT sql FROM {where[0]} {where[1]}", (name,)).fetchall()
+    if written != [(new,)] or connection.execute(_COLUMNS, (name, schema)).fetchall() != after[0]:
+        raise apsw.SQLError(f"error in {change.definition}: it does not define one column")
     connection.execute(f"REINDEX {schema}.{quote(name)}")  # a new collation changes the order of an index
+
+
+def _with_definition(sql: str, number: int, definition: str) -> str:
+    """Return a CREATE TABLE with another definition of column ``number``.
+
+    Raise `apsw.SQLError` if the definition is not that of one column, or changes how the text around it is read, such
+    as an unfinished string.
+    """
+    column = _columns(sql)[number]
+    parts = sql[: column[0].start], definition, sql[column[-1].end :]
+    new = "".join(parts)
+    depth = 0
+    for token in significant(definition):
+        depth += (token.text == "(") - (token.text == ")")
+        if depth < 0 or (depth == 0 and token.text == ",") or token.kind == "semi":
+            raise apsw.SQLError(f'near "{token.text}": syntax error')
+    if depth or [*_texts(new)] != [text for part in parts for text in _texts(part)] or len(sqltext.split(new)) != 1:
+        raise apsw.SQLError(f"error in {definition}: the definition is not finished")
+    return new
+
+
+def _texts(sql: str) -> list[str]:
+    return [token.text for token in tokens(sql)]
 
 
 def _columns(sql: str) -> list[list[Token]]:
@@ -120,9 +150,24 @@ def _columns(sql: str) -> list[list[Token]]:
     return columns
 
 
-def _properties(name: str, sql: str) -> list[object]:
-    """Return the properties of a table that ALTER COLUMN keeps; raise `apsw.SQLError` if it does not parse."""
-    with closing(apsw.Connection(":memory:")) as scratch:
-        functions.install(scratch)
-        scratch.execute(sql)
-        return [scratch.execute(query, (name,)).fetchall() for query in _PROPERTIES]
+def _parse(scratch: Scratch, name: str, sql: str) -> tuple[list[Any], list[Any]]:
+    """Return the columns (`_COLUMNS`) and `_PROPERTIES` of a table; raise `apsw.SQLError` if SQLite does not parse it.
+
+    Nothing but one CREATE TABLE runs: the text is made of what users wrote, also in files that they uploaded.
+    """
+    with closing(scratch()) as connection:
+        sandbox, connection.authorizer = connection.authorizer, only_create_table(name)
+        try:
+            connection.execute(sql)
+        except apsw.AuthError:
+            raise apsw.SQLError(f"error in table {name}: its definition is not one CREATE TABLE") from None
+        connection.authorizer = sandbox
+        columns = connection.execute(_COLUMNS, (name, "main")).fetchall()
+        return columns, [connection.execute(query, (name,)).fetchall() for query in _PROPERTIES]
+
+
+def _kept(table: tuple[list[Any], list[Any]], number: int) -> object:
+    """Return what a new definition of column ``number`` must not change."""
+    columns, properties = table
+    name, *_, key, hidden = columns[number]
+    return columns[:number], (name.lower(), key, hidden), columns[number + 1 :], properties

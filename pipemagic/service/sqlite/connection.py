@@ -249,11 +249,28 @@ class Connection:
     def _alter_column(self, plan: Plan, change: AlterColumn) -> None:
         self.describe(plan)
         self._writes = True
+        alter_column.apply(self.raw, change, self._scratch, self._writable_schema)
+
+    def _scratch(self) -> apsw.Connection:
+        """Open an empty database with the sandbox and the limits of this connection, which also ends with it."""
+        scratch = apsw.Connection(":memory:")
+        functions.install(scratch)
+        Sandbox().install(scratch, self._database.limits)
+        scratch.set_progress_handler(lambda: self.stopped or self._usage.check_memory(), usage.FIRST_INTERVAL)
+        return scratch
+
+    @contextmanager
+    def _writable_schema(self, schema: str) -> Iterator[None]:
+        """Allow writes to ``sqlite_schema``; afterwards, every connection reads the schema again."""
         with self._without_sandbox():
+            version = int(self.raw.pragma("schema_version", schema=schema))
             self.raw.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 0)
             try:
-                alter_column.apply(self.raw, change)
+                self.raw.pragma("writable_schema", True)
+                yield
+                self.raw.pragma("schema_version", version + 1, schema=schema)
             finally:
+                self.raw.pragma("writable_schema", False)
                 self.raw.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
 
     def finish(self) -> None:

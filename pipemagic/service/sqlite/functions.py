@@ -63,18 +63,20 @@ def bound(connection: apsw.Connection, largest: int, stopped: Callable[[], bool]
     }
     flags = int(apsw.SQLITE_INNOCUOUS)  # like SQLite's own: views, indexes and CHECK constraints may use them
     for name, (count, function) in functions.items():
-        checked = _checked(name, function, stopped)
+        checked = _checked(name, function, largest, stopped)
         connection.create_scalar_function(name, checked, count, deterministic=True, flags=flags)
 
 
-def _checked(name: str, function: Callable[..., Any], stopped: Callable[[], bool]) -> Callable[..., SqlValue]:
+def _checked(
+    name: str, function: Callable[..., Any], largest: int, stopped: Callable[[], bool]
+) -> Callable[..., SqlValue]:
     """Return a function that calls SQLite's own one where ``function`` returns NotImplemented."""
 
     def call(*arguments: SqlValue) -> SqlValue:
         if stopped():
             raise apsw.InterruptError("interrupted")
         result = function(*arguments)
-        return _native(name, *arguments) if result is NotImplemented else result
+        return _native(name, largest, *arguments) if result is NotImplemented else result
 
     call.__name__ = name
     return call
@@ -163,13 +165,13 @@ def _trim(strip: Callable[[str, str], str], text: SqlValue, characters: SqlValue
 
 
 class _Native(threading.local):
-    """A connection with SQLite's own functions, one for each thread."""
+    """A connection with SQLite's own functions, one for each thread. No SQL of users runs on it."""
 
     def __init__(self) -> None:
         self.connection = apsw.Connection(":memory:")
 
-    def __call__(self, name: str, *arguments: SqlValue) -> SqlValue:
-        """Return the result of SQLite's function; raise `apsw.TooBigError` if it might take long."""
+    def __call__(self, name: str, largest: int, *arguments: SqlValue) -> SqlValue:
+        """Return the result of SQLite's function; raise `apsw.TooBigError` if it might take long, or is too large."""
         if None in arguments and name != "replace":  # with an empty second argument, its third may be NULL
             return None
         if _size(arguments[0]) * _size(arguments[1]) > _MOST_STEPS:
@@ -178,6 +180,7 @@ class _Native(threading.local):
                 f"{_MOST_STEPS:,}"
             )
         marks = ", ".join("?" * len(arguments))
+        self.connection.limit(apsw.SQLITE_LIMIT_LENGTH, largest)
         return self.connection.execute(f"SELECT {name}({marks})", arguments).get  # type: ignore[no-any-return]
 
 

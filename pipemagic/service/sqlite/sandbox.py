@@ -123,3 +123,26 @@ def _is_allowed_cache_size(argument: str) -> bool:
     except ValueError:
         return False
     return -MAX_CACHE_KIB <= size <= MAX_CACHE_KIB // 64
+
+
+def only_create_table(name: str) -> apsw.Authorizer:
+    """Return an authorizer that allows a CREATE TABLE of that name, and no other statement."""
+    tables = {name.lower(), "sqlite_sequence"}  # which AUTOINCREMENT creates
+
+    def authorize(action: int, first: str | None, second: str | None, _schema: str | None, _inner: str | None) -> int:
+        match action:
+            case apsw.SQLITE_CREATE_TABLE:
+                allowed = (first or "").lower() in tables
+            case apsw.SQLITE_CREATE_INDEX:
+                allowed = (first or "").startswith("sqlite_autoindex_") and (second or "").lower() in tables
+            case apsw.SQLITE_INSERT | apsw.SQLITE_UPDATE:
+                allowed = first == "sqlite_master"
+            case apsw.SQLITE_READ:
+                allowed = first == "sqlite_master" or (first or "").lower() in tables
+            case apsw.SQLITE_FUNCTION:
+                allowed = (second or "").lower() not in REFUSED_FUNCTIONS
+            case _:
+                allowed = False
+        return int(apsw.SQLITE_OK if allowed else apsw.SQLITE_DENY)
+
+    return authorize

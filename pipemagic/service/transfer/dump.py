@@ -9,7 +9,7 @@ is not valid Unicode, ``user_version`` and ``application_id``.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from textwrap import shorten
@@ -18,11 +18,15 @@ import apsw
 
 from pipemagic.errors import TransferError
 from pipemagic.hrana.values import SqlValue
+from pipemagic.service.limits import Limits
 from pipemagic.service.sqlite import functions
+from pipemagic.service.sqlite.sandbox import Sandbox
 from pipemagic.sql import quote, statements_of, tokens
 
 CHUNK = 64 * 1024
 """Minimum size of a chunk of text, in characters."""
+CHECK_INTERVAL = 100_000
+"""Virtual machine instructions of SQLite between two checks whether the dump must end."""
 EXCERPT = 60
 """Characters of a failed statement that its error shows."""
 
@@ -42,9 +46,16 @@ _REFUSED = frozenset({"load_extension", "fts3_tokenizer", "temp_store_directory"
 _CODECS = {"UTF-8": "utf-8", "UTF-16le": "utf-16-le", "UTF-16be": "utf-16-be"}
 
 
-def dump(path: Path) -> Iterator[bytes]:
-    """Yield the SQL text (UTF-8) of a database file in chunks; the file must not change meanwhile."""
+def dump(path: Path, limits: Limits, must_end: Callable[[], bool]) -> Iterator[bytes]:
+    """Yield the SQL text (UTF-8) of a database file in chunks; the file must not change meanwhile.
+
+    Its schema may be of a file that was uploaded, so it is read in the sandbox. ``must_end`` is called often; it may
+    raise to end the dump.
+    """
     with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)) as connection:
+        Sandbox().install(connection, limits)
+        connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
+        connection.set_progress_handler(must_end, CHECK_INTERVAL)
         pending, size = [], 0
         for line in _lines(connection):
             pending.append(line + "\n")

@@ -169,7 +169,7 @@ class Transfers:
         database = admission.context.database
         with self._one_at_a_time(database), self.copy(database, cancel) as path:
             yield StreamedResponse("application/sql")
-            yield from _in_time(dump(path), path)
+            yield from _in_time(dump(path, self._limits, partial(self._must_end, cancel)), path)
         return b""
 
     def _export(self, request: Request, admission: Admission, body: bytes, cancel: CancelToken) -> Steps:  # noqa: ARG002

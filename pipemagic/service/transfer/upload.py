@@ -51,7 +51,6 @@ def validate_upload(path: Path, limits: Limits, must_end: Callable[[], bool]) ->
         sandbox = Sandbox()
         value, sql = min(limits.value, max(size, MB)), min(limits.statement, SCHEMA_SQL)
         sandbox.install(connection, replace(limits, value=value, statement=sql))
-        sandbox.bypass = True
         connection.set_progress_handler(must_end, _CHECK_INTERVAL)
         timer = threading.Timer(seconds, connection.interrupt)  # a single instruction may take long
         timer.start()
@@ -63,6 +62,7 @@ def validate_upload(path: Path, limits: Limits, must_end: Callable[[], bool]) ->
             for (problem,) in connection.execute("PRAGMA integrity_check(2147483647)"):
                 if problem != "ok" and not _BREAKS_CONSTRAINT.match(str(problem)):
                     raise _damaged(str(problem).strip()[:300])
+            sandbox.bypass = True  # for the pragmas of the form
             _convert(connection)
         except apsw.InterruptError:
             line = f"checking the file took more than {seconds:.0f} s: are its generated columns or indexes slow?"

@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import NamedTuple
-
 import pytest
+from service_calls import File
 
-from pipemagic.service.limits import Limits
 from pipemagic.service.sqlite.connection import Connection, NeedsWriteLock
 from pipemagic.service.sqlite.statement import parse
-
-
-class File(NamedTuple):
-    """An empty database file."""
-
-    path: Path
-    limits: Limits = Limits()
-    schema_changes: int = 0
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,10 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
 
 import apsw
 import pytest
-from service_calls import CLOSE, caller_of, execute, new_service
+from service_calls import CLOSE, File, caller_of, execute, new_service
 
 from pipemagic.service.executor import Executor, Tenant
 from pipemagic.service.limits import MB, Limits
@@ -144,14 +143,6 @@ def test_the_error_of_a_sort_is_not_that_of_the_next_alter_table(db):
     db.run("CREATE TABLE t(a)", "CREATE INDEX i ON t(a)", fill)
     assert db.run(SORTED.format(rows=100_000)).codes[0] == "SQLITE_FULL"
     assert db.run("ALTER TABLE t ALTER COLUMN a TO a INTEGER NOT NULL").codes == ["ok", "ok"]
-
-
-class File(NamedTuple):
-    """An empty database file."""
-
-    path: Path
-    limits: Limits = Limits()
-    schema_changes: int = 0
 
 
 def test_a_statement_of_slow_instructions_shares_its_slot(tmp_path):

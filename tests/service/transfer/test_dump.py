@@ -10,7 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipemagic.errors import TransferError
-from pipemagic.service.transfer.dump import dump, restore
+from pipemagic.service.limits import Limits
+from pipemagic.service.transfer.dump import dump as dump_in_sandbox
+from pipemagic.service.transfer.dump import restore
+
+
+def dump(path):
+    return dump_in_sandbox(path, Limits(), lambda: False)
+
 
 EVERYTHING = """
 CREATE TABLE plain (a, b TEXT, c REAL, d INTEGER, e NUMERIC, f BLOB);
@@ -195,3 +202,19 @@ def test_an_unfinished_transaction_is_not_in_the_file(tmp_path):
     restore(["CREATE TABLE t (a); BEGIN; INSERT INTO t VALUES (1)"], tmp_path / "made", "the text")
     with closing(sqlite3.connect(tmp_path / "made")) as db:
         assert db.execute("SELECT count(*) FROM t").fetchone() == (0,)
+
+
+def test_a_dump_ends_when_it_is_cancelled(original):
+    with closing(sqlite3.connect(original)) as db:
+        db.execute("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100000) "
+                   "INSERT INTO log SELECT hex(randomblob(50)) FROM n")  # fmt: skip
+        db.commit()
+
+    class Cancelled(Exception):
+        pass
+
+    def must_end():
+        raise Cancelled
+
+    with pytest.raises(Cancelled):
+        list(dump_in_sandbox(original, Limits(), must_end))
