@@ -134,6 +134,7 @@ def _execute(
     client = nbclient.NotebookClient(
         notebook, timeout=timeout, interrupt_on_timeout=True, error_on_timeout=_TOO_LONG,
         allow_errors=True, kernel_name="python3", resources={"metadata": {"path": str(folder / "work")}},
+        record_timing=False,  # for a cell that ran too long, it calls datetime.utcnow(), which is deprecated
         extra_arguments=["--log-level=ERROR"],
     )  # fmt: skip
     variables = {"JUPYTER_PREFER_ENV_PATH": "1", launcher.FOLDER_VARIABLE: str(folder / "data")}
