@@ -145,7 +145,7 @@ class Rows:
         """Return a number for each row, equal for rows with the same values in some columns."""
         ids = np.zeros(self.size + self.given, np.int64)
         for column in columns:
-            ids = pd.factorize(ids * (column.codes.max(initial=0) + 2) + column.codes + 1)[0].astype(np.int64)
+            ids = pd.factorize(ids * (np.max(column.codes, initial=0) + 2) + column.codes + 1)[0].astype(np.int64)
         return ids
 
     def order_differs(self, keys: Iterable[Column], *, backwards: bool = False) -> Any:
