@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import takewhile
 
 from pipemagic.explore.schema import Relation
-from pipemagic.sql import Token, normalize, significant, unquote
+from pipemagic.sql import Token, normalize, significant, terminated, unquote
 
 Changes = dict[str, Relation | None]
 """What DDL changes, by names in lower case: the table or view afterwards, None if it no longer exists."""
@@ -22,7 +22,7 @@ def create_statements(relation: Relation) -> Iterator[str]:
     """Yield each CREATE statement with its semicolon, except those of indexes that belong to a key."""
     for sql in (relation.sql, *(index.sql for index in relation.indexes), *(one.sql for one in relation.triggers)):
         if sql:
-            yield f"{sql};"
+            yield terminated(sql)
 
 
 def parse_ddl(text: str, known: Mapping[str, Relation]) -> Changes:

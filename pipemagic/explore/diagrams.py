@@ -13,7 +13,8 @@ from typing import Literal
 
 from pipemagic import svg
 from pipemagic.explore.layouts import Layout, arrange
-from pipemagic.explore.schema import ForeignKey, Relation, Schema, folded
+from pipemagic.explore.schema import ForeignKey, Relation, Schema
+from pipemagic.sql import folded
 from pipemagic.text import display_width, escape_controls, plural, shorten, text_table
 
 Detail = Literal["all", "keys", "none"]

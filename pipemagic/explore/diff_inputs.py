@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from pipemagic import sql
 from pipemagic.errors import ParameterError, UnknownName
 from pipemagic.explore.conditions import args_of
-from pipemagic.explore.schema import Relation, folded
+from pipemagic.explore.schema import Relation
 from pipemagic.explore.schema_reader import read_relation
 from pipemagic.hrana.values import SqlValue
+from pipemagic.sql import folded
 from pipemagic.sql.type_affinity import affinity
 from pipemagic.text import did_you_mean, escape_controls, shorten
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from pipemagic.client.batch_runner import result_of
 from pipemagic.explore.ddl import create_statements
-from pipemagic.explore.schema import Column, ForeignKey, Relation, folded, same
+from pipemagic.explore.schema import Column, ForeignKey, Relation, same
 from pipemagic.explore.schema_reader import LISTED, read_relation, read_schema
 from pipemagic.hrana.messages import Close, ErrorEntry, Execute, Stmt
 from pipemagic.hrana.values import decode
-from pipemagic.sql import quote
+from pipemagic.sql import folded, quote
 
 if TYPE_CHECKING:
     from pandas import DataFrame

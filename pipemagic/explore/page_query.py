@@ -28,11 +28,11 @@ from pipemagic.explore.page_values import (
     row_cells,
 )
 from pipemagic.explore.previews import LETTER, InvalidText, byte_length, decode_preview, preview_sql
-from pipemagic.explore.schema import Column, Relation, Schema, folded
+from pipemagic.explore.schema import Column, Relation, Schema
 from pipemagic.explore.schema_reader import read_schema
 from pipemagic.explore.sqlite_reference import KEYWORDS
 from pipemagic.hrana.values import SqlValue
-from pipemagic.sql import tokens
+from pipemagic.sql import folded, tokens
 from pipemagic.sql.type_affinity import affinity
 from pipemagic.text import escape_controls
 

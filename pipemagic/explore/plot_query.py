@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from pipemagic.errors import PlotError, UnknownName
 from pipemagic.explore.conditions import args_of
-from pipemagic.explore.schema import folded
 from pipemagic.explore.schema_reader import read_relation
 from pipemagic.hrana.values import SqlValue
-from pipemagic.sql import quote
+from pipemagic.sql import folded, quote
 from pipemagic.text import did_you_mean, plural
 
 if TYPE_CHECKING:

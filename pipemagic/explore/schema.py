@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from string import ascii_lowercase, ascii_uppercase
 from typing import Literal
 
 from pipemagic.errors import UnknownName
+from pipemagic.sql import folded
 from pipemagic.text import did_you_mean
 
 Kind = Literal["table", "view", "virtual", "shadow", "common table", "subquery", "table function"]
@@ -179,14 +179,6 @@ class Schema:
     @cached_property
     def _by_name(self) -> dict[str, Relation]:
         return {folded(relation.name): relation for relation in self.relations}
-
-
-_LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
-
-
-def folded(name: str) -> str:
-    """Return a name as SQLite compares names: with ASCII letters in lower case."""
-    return name.translate(_LOWER)
 
 
 def same(one: str, other: str) -> bool:

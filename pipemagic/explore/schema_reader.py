@@ -30,11 +30,11 @@ from pipemagic.explore.schema import (
     Relation,
     Schema,
     Trigger,
-    folded,
     no_relation,
 )  # fmt: skip
 from pipemagic.hrana.messages import Close, Entry, ErrorEntry, Execute, Stmt
 from pipemagic.hrana.values import decode
+from pipemagic.sql import folded
 
 if TYPE_CHECKING:
     from pipemagic.client.database import Database

@@ -1,12 +1,13 @@
 """Parse SQLite text: tokens, statements, positions and names. Nothing is run."""
 
-from pipemagic.sql.identifiers import normalize, quote, unquote
+from pipemagic.sql.definition import Definition, parse_definition, terminated
+from pipemagic.sql.identifiers import folded, normalize, quote, unquote
 from pipemagic.sql.positions import caret, character_offset, position
 from pipemagic.sql.statement import HIGHEST_PARAMETER, ParsedStatement, is_complete, parse, split, statements_of
 from pipemagic.sql.tokenizer import FIRST_LETTER, LETTER, Token, significant, tokens
 
 __all__ = [
-    "FIRST_LETTER", "HIGHEST_PARAMETER", "LETTER", "ParsedStatement", "Token", "caret", "character_offset",
-    "is_complete", "normalize", "parse", "position", "quote", "significant", "split",
-    "statements_of", "tokens", "unquote",
+    "FIRST_LETTER", "HIGHEST_PARAMETER", "LETTER", "Definition", "ParsedStatement", "Token", "caret",
+    "character_offset", "folded", "is_complete", "normalize", "parse", "parse_definition", "position", "quote",
+    "significant", "split", "statements_of", "terminated", "tokens", "unquote",
 ]  # fmt: skip

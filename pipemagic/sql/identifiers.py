@@ -1,7 +1,10 @@
-"""Quote, unquote and normalize names of tables and columns."""
+"""Quote, unquote, fold and normalize names of tables and columns."""
 
 from __future__ import annotations
 
+from string import ascii_lowercase, ascii_uppercase
+
+_LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
 _CLOSING_QUOTES = {'"': '"', "`": "`", "'": "'", "[": "]"}
 
 
@@ -19,6 +22,11 @@ def unquote(name: str) -> str:
         return name
     inside = name[1:-1] if len(name) > 1 and name.endswith(end) else name[1:]
     return inside if end == "]" else inside.replace(end * 2, end)
+
+
+def folded(name: str) -> str:
+    """Return a name as SQLite compares names: with ASCII letters in lower case."""
+    return name.translate(_LOWER)
 
 
 def normalize(name: str) -> str:

@@ -151,6 +151,62 @@ def test_hostile_names(pair, name) -> None:
     assert kept(target, name) == kept(target, f"{name} 2") == kept(source, name)
 
 
+UNUSUAL = [
+    ("t.u", "CREATE TABLE [t.u](`a``b` [long text], 'c' \"INT\" -- ; )\n, [d e] /* ( */) -- end", "[d e]"),
+    ("été", "CREATE TABLE été(\"É\" INT CHECK (\"É\" <> ';'), é, x AS (é || ')') STORED)", "É, é DESC"),
+    ("t", "create table t(a integer primary key, b text collate nocase default ('a;''b')) strict", "b, a"),
+    ("T", "CREATE TABLE IF NOT EXISTS main.T(a INT, b INT DEFAULT 2, PRIMARY KEY (b)) WITHOUT ROWID, STRICT", "abs(a)"),
+    ("begin", "CREATE TABLE begin(end, CONSTRAINT ck CHECK (end IN (1, 2)))", "end COLLATE nocase DESC"),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "columns"), UNUSUAL, ids=[name for name, _, _ in UNUSUAL])
+def test_unusual_definitions_are_copied(pair, name, text, columns) -> None:
+    source, target = pair
+    source.batch([
+        text, f'INSERT INTO "{name}" DEFAULT VALUES',
+        f'CREATE INDEX IF NOT EXISTS main.[i;j] ON "{name}"({columns}) WHERE (1) /* end */',
+        f"CREATE UNIQUE INDEX 'it''s' ON \"{name}\"({columns}) -- end",
+    ])  # fmt: skip
+    source.copy(name, target)
+    source.copy(name, target, f"{name} 2")
+    source.execute(f'ALTER TABLE "{name}" RENAME TO "a new ""name"""')
+    source.copy('a new "name"', target, name, "replace")
+    assert kept(target, name) == kept(target, f"{name} 2") == kept(source, 'a new "name"')
+    indexes = {name for kind, name, _ in schema(target) if kind == "index"}
+    assert indexes == {"i;j", "it's", f"{name} 2_i;j", f"{name} 2_it's"}
+
+
+def test_names_that_differ_only_in_letters_beyond_ascii(pair) -> None:
+    source, target = pair
+    source.batch(["CREATE TABLE É(É, é)", "INSERT INTO É VALUES (1, 2)"])
+    source.copy("É", target)
+    source.copy("É", source, "é")
+    assert target.execute("SELECT É, é FROM É").rows == source.execute("SELECT * FROM é").rows == [(1, 2)]
+
+
+def test_types_with_signs_are_copied_from_a_view(pair) -> None:
+    source, target = pair
+    source.batch(['CREATE TABLE t(a "br]c", b "INT); DROP", c [my int])', "INSERT INTO t VALUES ('1', '2', '3')",
+                  "CREATE VIEW v AS SELECT * FROM t"])  # fmt: skip
+    source.copy("v", target)
+    types = "SELECT type FROM pragma_table_info(?)"
+    assert target.execute(types, ["v"]).rows == source.execute(types, ["t"]).rows
+    assert target.execute("SELECT * FROM v").rows == source.execute("SELECT * FROM t").rows
+
+
+def test_a_trigger_may_have_any_name(pair) -> None:
+    source, target = pair
+    source.batch(["CREATE TABLE t(a)", "INSERT INTO t VALUES (1)"])
+    target.batch(["CREATE TABLE y(a)", "CREATE TRIGGER t AFTER INSERT ON y BEGIN SELECT 1; END"])
+    source.copy("t", target)
+    target.execute("CREATE TRIGGER [{staging}] AFTER INSERT ON y BEGIN INSERT INTO t VALUES (new.a); END")
+    source.copy("t", target, if_exists="replace")
+    assert [name for _, name, _ in schema(target)] == ["t", "t", "y", "{staging}"]
+    target.execute("INSERT INTO y VALUES (5)")
+    assert target.execute("SELECT * FROM t").rows == [(1,), (5,)]
+
+
 def test_a_view_becomes_a_table(pair) -> None:
     source, target = pair
     source.batch([*DEFINED, 'CREATE VIEW v AS SELECT d, b AS "B b", count(*) AS n FROM t GROUP BY 1, 2'])

@@ -87,6 +87,16 @@ def test_the_ddl_of_everything_creates_the_same_schema(filled, request):
     assert read_schema(other).relations == read_schema(filled).relations
 
 
+def test_a_comment_at_the_end_of_a_definition_does_not_contain_the_next_one(database):
+    database.execute("CREATE TABLE s (a INT) STRICT -- end")
+    database.execute("CREATE INDEX i ON s (a) /* end */")
+    database.execute("CREATE VIEW v AS SELECT 1 -- end")
+    from pipemagic import sql
+
+    made = [statement.text for statement in sql.split(str(ddl(database)))]
+    assert made == ["CREATE TABLE s (a INT) STRICT", "CREATE INDEX i ON s (a)", "CREATE VIEW v AS SELECT 1"]
+
+
 def test_the_ddl_of_an_empty_database(embedded):
     assert repr(ddl(embedded)) == "-- there are no tables and views"
     assert str(ddl(embedded)) == ""

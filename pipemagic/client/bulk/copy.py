@@ -16,16 +16,17 @@ from pipemagic.client.bulk.load_plan import (
     LoadPlan,
     changed_row,
     check_name,
-    definition,
     differences,
+    new_definition,
     writable,
 )
 from pipemagic.client.bulk.schema_objects import (
+    TEXT,
     SchemaSnapshot,
     Table,
     check_not_referred_to,
+    definition_of,
     dependents,
-    index_under_name,
     inspect_table,
     rows,
 )
@@ -34,11 +35,14 @@ from pipemagic.errors import LoadError, StatementError
 from pipemagic.frames.columnar import ColumnarRows, RowsBuilder
 from pipemagic.frames.columns import ColumnChunk, concat
 from pipemagic.hrana.faults import RESPONSE_TOO_LARGE
-from pipemagic.sql import quote
+from pipemagic.sql import folded, quote
 from pipemagic.sql.type_affinity import affinity
 
 _MOST = 900
 """The most columns with which infinite numbers can be copied: the query would become too long."""
+
+_AGAIN = "the table may have been changed meanwhile: copy it again"
+_BY_HAND = "create the table yourself, and use append"
 
 _TOGETHER = 100  # conditions in one pair of parentheses: SQLite limits the depth of expressions
 
@@ -65,7 +69,7 @@ def copy(
         found = inspect_table(source, table)
         if found is None:
             raise LoadError(f"there is no table {table} to copy; nothing was changed")
-        if source.url == target.url and found.name.lower() == new.lower():
+        if source.url == target.url and folded(found.name) == folded(new):
             raise LoadError(f"{table} cannot be copied onto itself", hint="choose another name for the copy")
         names, types = _columns(source, found)
         plan, kinds = _plan(source, target, found, new, names, types, if_exists)
@@ -81,10 +85,17 @@ def _columns(source: Executor, found: Table) -> tuple[list[str], list[str]]:
     """Return the names and declared types of the columns to copy: all but generated ones."""
     if found.is_ordinary:
         columns = [column for column in found.columns.values() if not column.generated]
-        return [column.name for column in columns], [column.declared for column in columns]
-    empty = f"SELECT * FROM {quote(found.name)} LIMIT 0"
-    with nothing_changed("before the rows were read"), source.cursor(empty) as cursor:
-        return list(cursor.columns), [col.decltype or "" for col in cursor.cols]
+        names, types = [column.name for column in columns], [column.declared for column in columns]
+    else:
+        empty = f"SELECT * FROM {quote(found.name)} LIMIT 0"
+        with nothing_changed("before the rows were read"), source.cursor(empty) as cursor:
+            names, types = list(cursor.columns), [col.decltype or "" for col in cursor.cols]
+    if not all(names) or "\0" in "".join((*names, *types)):
+        raise LoadError(
+            f"a column of {found.name} has no name that can be written; nothing was changed",
+            hint="copy a view that names all columns",
+        )
+    return names, types
 
 
 def _plan(
@@ -95,11 +106,13 @@ def _plan(
     if there is not None and there.kind != "table":
         raise LoadError(f"{there.name} is a {there.kind}, not a table", hint="choose another name")
     pairs = tuple(zip(names, types, strict=True))
-    text = found.sql if found.is_ordinary else definition(pairs)
-    kinds = [""] * len(names) if found.is_ordinary else [affinity(declared) for declared in types]
+    if found.is_ordinary:
+        kinds, own = [""] * len(names), definition_of("table", found.name, found.name, found.sql, _BY_HAND)
+    else:
+        kinds, own = [affinity(declared) for declared in types], new_definition(pairs)
     if there is None:
         creates = _indexes(source, target, found, new)
-        return LoadPlan(new, pairs, text, SchemaSnapshot(new), creates=creates), kinds
+        return LoadPlan(new, pairs, own, SchemaSnapshot(new), creates=creates), kinds
     match if_exists:
         case "append":
             return _append(there, names)
@@ -109,7 +122,7 @@ def _plan(
             indexes = _indexes(source, target, found, there.name)
             creates = (*indexes, *others.creates(indexes=False), *others.checks(there, names))
             drops = others.drops(there)
-            return LoadPlan(there.name, pairs, text, others.snapshot, drops=drops, creates=creates), kinds
+            return LoadPlan(there.name, pairs, own, others.snapshot, drops=drops, creates=creates), kinds
         case "fail":
             hint = "--append adds the rows, --replace replaces the table"
             raise LoadError(f"there is a table {new} already", hint=hint)
@@ -121,8 +134,8 @@ def _append(there: Table, names: list[str]) -> tuple[LoadPlan, list[str]]:
         raise LoadError(f"the columns do not match: {problem}; nothing was changed")
     columns = [writable(there, name) for name in names]
     pairs = tuple((column.name, column.declared) for column in columns)
-    text = definition([(name, "") for name in names])
-    plan = LoadPlan(there.name, pairs, text, there.snapshot, into="append")
+    own = new_definition([(name, "") for name in names])
+    plan = LoadPlan(there.name, pairs, own, there.snapshot, into="append")
     return plan, [affinity(column.declared) for column in columns]
 
 
@@ -133,20 +146,21 @@ def _indexes(source: Executor, target: Executor, found: Table, new: str) -> tupl
         "SELECT name, sql FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL AND lower(tbl_name) = lower(?) "
         "ORDER BY rowid",
         found.name,
+        types=(TEXT, TEXT),
     )
     others = "SELECT lower(name) FROM sqlite_master WHERE NOT (type = 'index' AND lower(tbl_name) = lower(?))"
-    taken = {str(name) for (name,) in rows(target, others, new)} | {new.lower()}
+    taken = {name for (name,) in rows(target, others, new, types=(TEXT,))} | {folded(new)}
     made = []
     for name, text in own:
-        free = _free(str(name), new, taken)
-        taken.add(free.lower())
-        made.append(index_under_name(str(text), free, new))
+        index, free = definition_of("index", name, found.name, text, _BY_HAND), _free(name, new, taken)
+        taken.add(folded(free))
+        made.append(index.renamed(free, new))
     return tuple(made)
 
 
 def _free(name: str, table: str, taken: set[str]) -> str:
     candidate, number = name, 1
-    while candidate.lower() in taken:
+    while folded(candidate) in taken:
         candidate = f"{table}_{name}" if number == 1 else f"{table}_{name}_{number}"
         number += 1
     return candidate
@@ -173,6 +187,8 @@ def _fill(
 
     try:
         with nothing_changed("while rows were received"), source.cursor(_query(table, names)) as cursor:
+            if len(cursor.cols) != len(names) + 1:
+                raise LoadError(f"the rows of {table} have other columns than it; nothing was changed", hint=_AGAIN)
             waiting = RowsBuilder(cursor.cols)
             for some in cursor:
                 waiting.add(some)
@@ -226,7 +242,8 @@ def _with_sign(column: ColumnChunk, at: int, letters: Sequence[object]) -> Colum
     values = column.values.copy()
     for row, value in enumerate(column.items()):
         if value is not None and value != value:
-            if not isinstance(sign := letters[row], str):
+            sign = letters[row]
+            if not isinstance(sign, str) or sign[at : at + 1] not in ("+", "-"):
                 raise LoadError("an infinite number was received without its sign; nothing was changed")
             values[row] = math.inf if sign[at] == "+" else -math.inf
     return column._replace(values=values)

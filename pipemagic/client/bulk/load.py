@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from pipemagic.client.batch_runner import run
 from pipemagic.client.bulk import PREFIX
 from pipemagic.client.bulk.load_plan import IfExists, LoadPlan, check_unique, plan_load
+from pipemagic.client.bulk.schema_objects import TEXT, rows
 from pipemagic.client.result import Executor
 from pipemagic.errors import (
     InterruptedRequest,
@@ -282,11 +283,9 @@ def remove_leftovers(database: Executor, *, older_than: float = OLD) -> list[str
 
     Tables that cannot be dropped are left.
     """
-    names = database.execute(
-        f"SELECT name FROM sqlite_master WHERE type = 'table' AND name GLOB '{PREFIX}*' ORDER BY name"
-    ).rows
+    query = f"SELECT name FROM sqlite_master WHERE type = 'table' AND name GLOB '{PREFIX}*' ORDER BY name"
     gone = []
-    for name in (str(name) for (name,) in names):
+    for (name,) in rows(database, query, types=(TEXT,)):
         if name in _left or _age(name) > older_than:
             with suppress(StatementError, ServerError):
                 database.execute(f"DROP TABLE IF EXISTS {quote(name)}")

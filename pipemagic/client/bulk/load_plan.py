@@ -9,17 +9,21 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
 from pipemagic.client.bulk.schema_objects import (
+    ANY,
+    MAYBE_TEXT,
+    STAGING,
+    TEXT,
     KeyColumn,
     SchemaSnapshot,
     Table,
     TargetColumn,
     check_indexed,
     check_not_referred_to,
+    definition_of,
     dependents,
     has_constraints,
     inspect_table,
     rows,
-    table_under_name,
 )
 from pipemagic.client.result import Executor
 from pipemagic.errors import LoadError, StatementError
@@ -27,7 +31,7 @@ from pipemagic.frames.columns import ColumnChunk
 from pipemagic.frames.encoder import has_signed_zero
 from pipemagic.frames.from_pandas import Column
 from pipemagic.hrana.values import Float, Integer, SqlValue, Text, is_integer
-from pipemagic.sql import quote
+from pipemagic.sql import Definition, folded, quote
 from pipemagic.sql.type_affinity import affinity
 
 IfExists: TypeAlias = Literal["fail", "append", "replace", "upsert"]
@@ -43,15 +47,15 @@ _TYPE = re.compile(r"[^\W\d]\w*(?: [^\W\d]\w*)*(?: ?\( ?[+-]?\d+ ?(?:, ?[+-]?\d+
 class LoadPlan:
     """The plan of a load.
 
-    ``text`` defines the staging table, which becomes the table unless rows are added ``into`` one. ``types`` are the
-    columns to write, with their declared types in the resulting table. ``snapshot`` is the schema when it
+    ``definition`` is that of the staging table, which becomes the table unless rows are added ``into`` one. ``types``
+    are the columns to write, with their declared types in the resulting table. ``snapshot`` is the schema when it
     was read: the switch fails if it has changed since. ``drops`` and ``creates`` are the statements of the switch
     before and after the staging table gets its name. ``keeps`` is True if a replaced table keeps its definition.
     """
 
     table: str
     types: tuple[tuple[str, str], ...]
-    text: str
+    definition: Definition
     snapshot: SchemaSnapshot
     into: Literal["", "append", "upsert"] = ""
     keys: tuple[KeyColumn, ...] = ()
@@ -66,7 +70,7 @@ class LoadPlan:
 
     def create(self, staging: str) -> str:
         """Return the SQL that creates the staging table."""
-        return table_under_name(self.text, staging)
+        return self.definition.renamed(staging)
 
     def switch(self, staging: str, total: int) -> list[str]:
         """Return the statements that move the staged rows into the table, for one transaction."""
@@ -74,12 +78,12 @@ class LoadPlan:
         if self.into:
             return [check, self.insert(staging), self._all_added(total), f"DROP TABLE {quote(staging)}"]
         rename = f"ALTER TABLE {quote(staging)} RENAME TO {quote(self.table)}"
-        return [check, *(text.replace("{staging}", staging) for text in self.drops), rename, *self.creates]
+        return [check, *(text.replace(STAGING, staging) for text in self.drops), rename, *self.creates]
 
     def insert(self, staging: str, first: int | None = None) -> str:
         """Return the statement that adds the staged rows to the table, or only the ``first`` of them."""
         names = ", ".join(map(quote, self.names))
-        rowid = next((one for one in _ROWID if one not in {name.lower() for name in self.names}), None)
+        rowid = next((one for one in _ROWID if one not in {folded(name) for name in self.names}), None)
         limit = "" if first is None else f" LIMIT {first}"
         order = f" ORDER BY {rowid}" if rowid else ""
         added = f"SELECT {names} FROM {quote(staging)} WHERE true{order}{limit}"
@@ -93,8 +97,8 @@ class LoadPlan:
     def _on_conflict(self) -> str:
         if self.into != "upsert":
             return ""
-        keys = {key.name.lower() for key in self.keys}
-        sets = ", ".join(f"{quote(name)} = excluded.{quote(name)}" for name in self.names if name.lower() not in keys)
+        keys = {folded(key.name) for key in self.keys}
+        sets = ", ".join(f"{quote(name)} = excluded.{quote(name)}" for name in self.names if folded(name) not in keys)
         target = ", ".join(quote(key.name) for key in self.keys)
         return f" ON CONFLICT ({target}) DO " + (f"UPDATE SET {sets}" if sets else "NOTHING")
 
@@ -160,19 +164,29 @@ def check_name(table: str) -> None:
         raise LoadError(f"{table!r} cannot be the name of a table")
 
 
-def definition(types: Sequence[tuple[str, str]], keys: Sequence[str] = ()) -> str:
-    """Return the CREATE TABLE statement for columns with declared types."""
-    defined = [f"{quote(name)} {declared}".rstrip() for name, declared in types]
+def new_definition(types: Sequence[tuple[str, str]], keys: Sequence[str] = ()) -> Definition:
+    """Return the definition of a table for columns with declared types."""
+    defined = [f"{quote(name)} {_type(declared)}".rstrip() for name, declared in types]
     if keys:
         defined.append(f"PRIMARY KEY ({', '.join(map(quote, keys))})")
-    return f'CREATE TABLE "t" ({", ".join(defined)})'
+    text = f'CREATE TABLE "t" ({", ".join(defined)})'
+    return definition_of("table", "t", "t", text, "use other names and types")
+
+
+def _type(declared: str) -> str:
+    """Return a declared type as SQL: one that is more than words and numbers is a name in quotes, as in SQLite."""
+    return declared if not declared or _is_type(declared) else quote(declared)
+
+
+def _is_type(text: str) -> bool:
+    return _TYPE.match(text) is not None and not has_constraints(text)
 
 
 def _new(
     table: str, columns: Sequence[Column], types: Mapping[str, str], keys: Sequence[str], snapshot: SchemaSnapshot
 ) -> LoadPlan:
     declared = tuple((column.name, types.get(column.name, column.declared)) for column in columns)
-    return LoadPlan(table, declared, definition(declared, keys), snapshot)
+    return LoadPlan(table, declared, new_definition(declared, keys), snapshot)
 
 
 def _add(database: Executor, found: Table, columns: Sequence[Column], keys: Sequence[str]) -> LoadPlan:
@@ -183,7 +197,7 @@ def _add(database: Executor, found: Table, columns: Sequence[Column], keys: Sequ
     _check_values(found, columns)
     plain = [(column.name, column.declared) for column in columns]
     return LoadPlan(
-        found.name, _types(found, columns), definition(plain), found.snapshot, into="upsert" if keys else "append",
+        found.name, _types(found, columns), new_definition(plain), found.snapshot, into="upsert" if keys else "append",
         keys=_unique_key(database, found, keys) if keys else (),
     )  # fmt: skip
 
@@ -195,10 +209,12 @@ def _replace(database: Executor, found: Table, columns: Sequence[Column], types:
     """
     check_not_referred_to(database, found)
     others = dependents(database, found)
-    drops, creates, names = others.drops(found), others.creates(), [column.name for column in columns]
+    creates, drops, names = others.creates(), others.drops(found), [column.name for column in columns]
     if not types and _keeps(found, columns):
+        hint = f"drop it first: DROP TABLE {quote(found.name)}"
+        own = definition_of("table", found.name, found.name, found.sql, hint)
         return LoadPlan(
-            found.name, _types(found, columns), found.sql, others.snapshot, drops=drops, creates=creates, keeps=True
+            found.name, _types(found, columns), own, others.snapshot, drops=drops, creates=creates, keeps=True
         )  # fmt: skip
     if found.has_foreign_keys:
         raise LoadError(
@@ -208,7 +224,7 @@ def _replace(database: Executor, found: Table, columns: Sequence[Column], types:
     check_indexed(database, found, names)
     declared = tuple((column.name, types.get(column.name, column.declared)) for column in columns)
     creates += others.checks(found, names)
-    return LoadPlan(found.name, declared, definition(declared), others.snapshot, drops=drops, creates=creates)
+    return LoadPlan(found.name, declared, new_definition(declared), others.snapshot, drops=drops, creates=creates)
 
 
 def _keeps(found: Table, columns: Sequence[Column]) -> bool:
@@ -226,7 +242,7 @@ def _keeps(found: Table, columns: Sequence[Column]) -> bool:
 
 
 def _types(found: Table, columns: Sequence[Column]) -> tuple[tuple[str, str], ...]:
-    return tuple((column.name, found.columns[column.name.lower()].declared) for column in columns)
+    return tuple((column.name, found.columns[folded(column.name)].declared) for column in columns)
 
 
 def differences(found: Table, names: Sequence[str], source: str = "the frame", *, nullable: bool = False) -> str:
@@ -234,8 +250,8 @@ def differences(found: Table, names: Sequence[str], source: str = "the frame", *
 
     With ``nullable`` columns that may be NULL can be missing, too.
     """
-    given = {name.lower() for name in names}
-    unknown = [name for name in names if name.lower() not in found.columns]
+    given = {folded(name) for name in names}
+    unknown = [name for name in names if folded(name) not in found.columns]
     missing = [
         one.name
         for name, one in found.columns.items()
@@ -260,7 +276,7 @@ def _check_values(found: Table, columns: Sequence[Column]) -> None:
 
 def writable(found: Table, name: str) -> TargetColumn:
     """Return the column of this name; raise LoadError if it is generated."""
-    there = found.columns[name.lower()]
+    there = found.columns[folded(name)]
     if there.generated:
         raise LoadError(f"column {there.name} of {found.name} is generated and cannot be written; nothing was changed")
     return there
@@ -268,13 +284,13 @@ def writable(found: Table, name: str) -> TargetColumn:
 
 def _check_types(columns: Sequence[Column], types: Mapping[str, str]) -> dict[str, str]:
     """Return the requested types by column; raise LoadError for an invalid type, or one that changes a value."""
-    there = {column.name.lower(): column for column in columns}
+    there = {folded(column.name): column for column in columns}
     wanted = {}
     for name, declared in types.items():
-        column = there.get(name.lower())
+        column = there.get(folded(name))
         if column is None:
             raise LoadError(f"the frame has no column {name} to give a type; nothing was changed")
-        if not _TYPE.match(declared) or has_constraints(declared):
+        if not _is_type(declared):
             raise LoadError(
                 f"column {name}: {declared[:60]!r} is not a type; nothing was changed",
                 hint="a type is INTEGER, TEXT, DECIMAL(10, 2) and the like; constraints need a CREATE TABLE",
@@ -346,36 +362,37 @@ def _check_rowids(column: Column, name: str) -> None:
 
 def _check_keys(keys: Sequence[str], columns: Sequence[Column]) -> tuple[str, ...]:
     """Return the keys as spelt in the frame; raise LoadError for one that is missing, or NULL in a row."""
-    there = {column.name.lower(): column for column in columns}
-    unknown = [key for key in keys if key.lower() not in there]
+    there = {folded(column.name): column for column in columns}
+    unknown = [key for key in keys if folded(key) not in there]
     if unknown:
         raise LoadError(f"the frame has no {', '.join(unknown)}, which is to be the key; nothing was changed")
     for key in keys:
-        row = next((row for row, value in enumerate(there[key.lower()].values.each(), start=1) if value is None), None)
+        row = next((row for row, value in enumerate(there[folded(key)].values.each(), start=1) if value is None), None)
         if row is not None:
             raise LoadError(f"column {key}: the key of row {row} is NULL; nothing was changed", hint="fill or drop it")
-    return tuple(there[key.lower()].name for key in keys)
+    return tuple(there[folded(key)].name for key in keys)
 
 
 def _unique_key(database: Executor, table: Table, keys: Sequence[str]) -> tuple[KeyColumn, ...]:
     """Return the columns of the unique index on exactly these; raise LoadError without one, which ON CONFLICT needs."""
-    wanted = {key.lower() for key in keys}
-    if missing := [key for key in keys if key.lower() not in table.columns]:
+    wanted = {folded(key) for key in keys}
+    if missing := [key for key in keys if folded(key) not in table.columns]:
         raise LoadError(f"{table.name} has no {', '.join(missing)}, which is to be the key; nothing was changed")
-    primary = rows(database, "SELECT name FROM pragma_table_xinfo(?) WHERE pk > 0", table.name)
+    primary = rows(database, "SELECT name FROM pragma_table_xinfo(?) WHERE pk > 0", table.name, types=(TEXT,))
     indexed: dict[str, dict[str, str]] = {}
     found = rows(
         database,
         """SELECT l.name, x.name, x.coll FROM pragma_index_list(?) AS l, pragma_index_xinfo(l.name) AS x
         WHERE l."unique" AND NOT l.partial AND x.key""",
         table.name,
+        types=(TEXT, MAYBE_TEXT, TEXT),
     )
     for index, column, collation in found:  # an expression has no name
-        indexed.setdefault(str(index), {})[str(column or "").lower()] = str(collation)
+        indexed.setdefault(index, {})[folded(column or "")] = collation
     for columns in indexed.values():
         if set(columns) == wanted:
-            return tuple(KeyColumn(key, columns[key.lower()]) for key in keys)
-    if {str(name).lower() for (name,) in primary} == wanted:  # the rowid itself, which has no index
+            return tuple(KeyColumn(key, columns[folded(key)]) for key in keys)
+    if {folded(name) for (name,) in primary} == wanted:  # the rowid itself, which has no index
         return tuple(KeyColumn(key, "BINARY") for key in keys)
     listed = ", ".join(map(quote, keys))
     raise LoadError(
@@ -386,9 +403,10 @@ def _unique_key(database: Executor, table: Table, keys: Sequence[str]) -> tuple[
 
 def check_unique(database: Executor, staging: str, keys: Sequence[KeyColumn]) -> None:
     """Raise LoadError for several rows with the same key."""
-    by = ", ".join(f"{quote(key.name)} COLLATE {key.collation}" for key in keys)
+    by = ", ".join(f"{quote(key.name)} COLLATE {quote(key.collation)}" for key in keys)
     names = ", ".join(quote(key.name) for key in keys)
-    twice = rows(database, f"SELECT {names} FROM {quote(staging)} GROUP BY {by} HAVING count(*) > 1 LIMIT 1")
+    query = f"SELECT {names} FROM {quote(staging)} GROUP BY {by} HAVING count(*) > 1 LIMIT 1"
+    twice = rows(database, query, types=[ANY] * len(keys))
     for values in twice:
         shown = ", ".join(f"{key.name} = {str(value)[:40]!r}" for key, value in zip(keys, values, strict=True))
         raise LoadError(

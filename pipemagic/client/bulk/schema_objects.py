@@ -9,6 +9,15 @@ from typing import Any, NamedTuple
 from pipemagic import sql
 from pipemagic.client.result import Executor
 from pipemagic.errors import LoadError
+from pipemagic.sql import Definition, folded
+from pipemagic.text import escape_controls, shorten
+
+STAGING = "\0"
+"""Stands for the name of the staging table in statements that are made before it; no name contains it."""
+
+TEXT = str
+MAYBE_TEXT = str | None
+ANY = object
 
 _SCHEMA = """
 SELECT json_group_array(json_array(type, name, sql)) FROM
@@ -40,7 +49,7 @@ class SchemaSnapshot:
     def read(cls, database: Executor, table: str, *, users: bool = False) -> SchemaSnapshot:
         """Return the current schema of a table."""
         empty = cls(table, users=users)
-        return replace(empty, schema=str(rows(database, empty._query())[0][0]))
+        return replace(empty, schema="".join(text for (text,) in rows(database, empty._query(), types=(TEXT,))))
 
     def check(self) -> str:
         """Return a statement that fails if the schema has changed since."""
@@ -75,7 +84,7 @@ class KeyColumn(NamedTuple):
 
 @dataclass(frozen=True)
 class Table:
-    """A table or view: ``columns`` by name in lower case, ``kind`` is ``table`` or ``view``."""
+    """A table or view: ``columns`` by folded name, ``kind`` is ``table`` or ``view``."""
 
     name: str
     kind: str
@@ -87,27 +96,37 @@ class Table:
     @property
     def is_ordinary(self) -> bool:
         """Whether it is a table and not virtual."""
-        return [one.text.upper() for one in _words(self.sql)[:2]] == ["CREATE", "TABLE"]
+        return self.kind == "table" and [one.word for one in _words(self.sql)[:2]] != ["CREATE", "VIRTUAL"]
 
 
 def inspect_table(database: Executor, table: str) -> Table | None:
     """Return the table or view of this name (case-insensitive); None if there is none."""
     snapshot = SchemaSnapshot.read(database, table)
-    named = rows(database, "SELECT type, name, sql FROM sqlite_master WHERE lower(name) = lower(?)", table)
+    named = rows(
+        database,
+        "SELECT type, name, sql FROM sqlite_master WHERE lower(name) = lower(?) AND type <> 'trigger'",
+        table,
+        types=(TEXT, TEXT, MAYBE_TEXT),
+    )
     if not named:
         return None
     kind, name, text = named[0]
+    if folded(name) != folded(table):
+        raise _unexpected(name)
     columns = {}
     for own, declared, not_null, default, key, hidden, is_rowid in (
-        rows(database, _COLUMNS.strip(), str(name)) if kind == "table" else ()
+        rows(database, _COLUMNS.strip(), name, types=(TEXT, MAYBE_TEXT, ANY, ANY, ANY, ANY, ANY))
+        if kind == "table"
+        else ()
     ):
         has_default = bool(default is not None or hidden or is_rowid)
-        columns[str(own).lower()] = TargetColumn(
-            str(own), str(declared or ""), bool(not_null or key) and not has_default, has_default, hidden in (2, 3),
+        columns[folded(own)] = TargetColumn(
+            own, declared or "", bool(not_null or key) and not has_default, has_default, hidden in (2, 3),
             bool(is_rowid),
         )  # fmt: skip
-    foreign = bool(rows(database, "SELECT 1 FROM pragma_foreign_key_list(?) LIMIT 1", name)) if columns else False
-    return Table(str(name), str(kind), str(text or ""), columns, foreign, snapshot)
+    keys = "SELECT 1 FROM pragma_foreign_key_list(?) LIMIT 1"
+    foreign = bool(rows(database, keys, name, types=(ANY,))) if columns else False
+    return Table(name, kind, text or "", columns, foreign, snapshot)
 
 
 def check_not_referred_to(database: Executor, table: Table) -> None:
@@ -117,6 +136,7 @@ def check_not_referred_to(database: Executor, table: Table) -> None:
         """SELECT m.name FROM sqlite_master AS m, pragma_foreign_key_list(m.name) AS f
         WHERE m.type = 'table' AND lower(f."table") = lower(?) LIMIT 1""",
         table.name,
+        types=(TEXT,),
     )
     for (name,) in found:
         raise LoadError(
@@ -127,18 +147,19 @@ def check_not_referred_to(database: Executor, table: Table) -> None:
 
 def check_indexed(database: Executor, table: Table, names: Sequence[str]) -> None:
     """Raise LoadError if a column of an index is missing: its quoted name would become a string."""
-    kept = {name.lower() for name in names}
+    kept = {folded(name) for name in names}
     found = rows(
         database,
         """SELECT i.name, c.name FROM pragma_index_list(?) AS i, pragma_index_info(i.name) AS c
         WHERE i.origin = 'c' AND c.name IS NOT NULL ORDER BY i.seq, c.seqno""",
         table.name,
+        types=(TEXT, TEXT),
     )
     for index, column in found:
-        if str(column).lower() not in kept:
+        if folded(column) not in kept:
             raise LoadError(
                 f"the index {index} is on {column}, which the frame does not have; nothing was changed",
-                hint=f"drop it first: DROP INDEX {sql.quote(str(index))}",
+                hint=_drop_first("index", index),
             )
 
 
@@ -155,9 +176,9 @@ class Dependents:
 
     def drops(self, table: Table) -> tuple[str, ...]:
         """Return the statements that drop the objects that mention the table, which a rename checks, and itself."""
-        views = {name.lower() for kind, name, _, _ in self.objects if kind == "view"}
-        going = {table.name.lower(), *views}
-        triggers = [name for kind, name, on, _ in self.objects if kind == "trigger" and on.lower() not in going]
+        views = {folded(name) for kind, name, _, _ in self.objects if kind == "view"}
+        going = {folded(table.name), *views}
+        triggers = [name for kind, name, on, _ in self.objects if kind == "trigger" and folded(on) not in going]
         return (
             *(f"DROP TRIGGER {sql.quote(name)}" for name in triggers),
             *(f"DROP VIEW {sql.quote(name)}" for kind, name, _, _ in reversed(self.objects) if kind == "view"),
@@ -166,14 +187,22 @@ class Dependents:
         )
 
     def creates(self, *, indexes: bool = True) -> tuple[str, ...]:
-        """Return the statements that create everything again: ``indexes`` of the table, then views, then triggers."""
+        """Return the statements that create everything again: ``indexes`` of the table, then views, then triggers.
+
+        Raise LoadError for a text that is not the definition of its object.
+        """
         kinds = ("index", "view", "trigger") if indexes else ("view", "trigger")
-        return tuple(text for wanted in kinds for kind, _, _, text in self.objects if kind == wanted)
+        return tuple(
+            definition_of(kind, name, on, text, _drop_first(kind, name)).text
+            for wanted in kinds
+            for kind, name, on, text in self.objects
+            if kind == wanted
+        )
 
     def checks(self, table: Table, names: Sequence[str]) -> tuple[str, ...]:
         """Return statements that fail if a view or a trigger does not fit the table's new columns."""
         views = [f"SELECT 1 FROM {sql.quote(name)} LIMIT 0" for kind, name, _, _ in self.objects if kind == "view"]
-        if not any(kind == "trigger" and on.lower() == table.name.lower() for kind, _, on, _ in self.objects):
+        if not any(kind == "trigger" and folded(on) == folded(table.name) for kind, _, on, _ in self.objects):
             return tuple(views)
         target = sql.quote(table.name)
         sets = ", ".join(f"{sql.quote(name)} = {sql.quote(name)}" for name in names)
@@ -184,57 +213,72 @@ class Dependents:
 def dependents(database: Executor, table: Table) -> Dependents:
     """Return the objects that belong to a table or mention it, including views on views."""
     snapshot = SchemaSnapshot.read(database, table.name, users=True)  # first, to detect later changes
-    found = rows(
+    objects = rows(
         database,
         "SELECT type, name, tbl_name, sql FROM sqlite_master WHERE sql IS NOT NULL AND type <> 'table' ORDER BY rowid",
+        types=(TEXT, TEXT, TEXT, TEXT),
     )
-    objects = [(str(kind), str(name), str(on), str(text)) for kind, name, on, text in found]
-    names, views = {table.name.lower()}, {name.lower(): text for kind, name, _, text in objects if kind == "view"}
+    names, views = {folded(table.name)}, {folded(name): text for kind, name, _, text in objects if kind == "view"}
     while more := {name for name, text in views.items() if name not in names and _mentions(text, names)}:
         names |= more
 
     def concerns(kind: str, name: str, on: str, text: str) -> bool:
         if kind == "trigger":
-            return on.lower() in names or _mentions(text, names)
-        return name.lower() in names if kind == "view" else on.lower() == table.name.lower()
+            return folded(on) in names or _mentions(text, names)
+        return folded(name) in names if kind == "view" else folded(on) == folded(table.name)
 
     counts = any(one.word == "AUTOINCREMENT" for one in sql.tokens(table.sql))
     return Dependents([one for one in objects if concerns(*one)], snapshot, counts)
 
 
-def rows(database: Executor, query: str, *args: Any) -> list[tuple[Any, ...]]:
-    """Return the rows of a query."""
-    return list(database.execute(query, list(args)).rows)
+def rows(database: Executor, query: str, *args: Any, types: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """Return the rows of a query on the schema; raise LoadError for values of other ``types`` than its columns have."""
+    found = database.execute(query, list(args)).rows
+    for row in found:
+        if len(row) != len(types) or not all(map(isinstance, row, types)):
+            raise _unexpected(*row)
+    return list(found)
+
+
+def _unexpected(*values: object) -> LoadError:
+    return LoadError(
+        f"the server describes its schema in an unknown way: {_shown(', '.join(map(repr, values)))}; "
+        "nothing was changed",
+        hint="is it the address of a SQLite or libSQL server?",
+    )
 
 
 def _keep_counter(table: str) -> tuple[str, str]:
     """Return the statements that copy the counter of the old table to the new one if it is larger."""
-    last = f"(SELECT max(seq) FROM sqlite_sequence WHERE name IN ({_literal(table)}, '{{staging}}'))"
+    last = f"(SELECT max(seq) FROM sqlite_sequence WHERE name IN ({_literal(table)}, '{STAGING}'))"
     return (
-        f"INSERT INTO sqlite_sequence (name, seq) SELECT '{{staging}}', {last} "
-        "WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = '{staging}')",
-        f"UPDATE sqlite_sequence SET seq = {last} WHERE name = '{{staging}}'",
+        f"INSERT INTO sqlite_sequence (name, seq) SELECT '{STAGING}', {last} "
+        f"WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = '{STAGING}')",
+        f"UPDATE sqlite_sequence SET seq = {last} WHERE name = '{STAGING}'",
     )
 
 
-# -- definitions in the form of ``sqlite_master``
+# -- definitions
 
 
-def table_under_name(text: str, name: str) -> str:
-    """Return the definition of a table with another name.
+def definition_of(kind: str, name: str, table: str, text: str, hint: str) -> Definition:
+    """Return the definition of an object; raise LoadError for any other text, which must not run."""
+    found = sql.parse_definition(text)
+    if found is None or not name or not found.creates(kind, name, table):
+        wanted = f"{kind} {name}" if name == table else f"{kind} {name} on {table}"
+        what = f"is not one statement that creates it: {_shown(text) or 'it is empty'}"
+        raise LoadError(f"the definition of {_shown(wanted)} {what}; nothing was changed", hint=hint)
+    return found
 
-    SQLite stores it as ``CREATE TABLE name ...``, without TEMP, IF NOT EXISTS or a schema before the name.
-    """
-    return _replaced(text, _words(text)[2], name)
+
+def _drop_first(kind: str, name: str) -> str:
+    return (
+        f"drop it first: DROP {kind.upper()} {_shown(sql.quote(name)) if name and STAGING not in name else ''}".rstrip()
+    )
 
 
-def index_under_name(text: str, name: str, table: str) -> str:
-    """Return the definition of an index with another name, on a table with another name."""
-    words = _words(text)
-    at = 3 if words[1].text.upper() == "UNIQUE" else 2
-    on = next(number for number in range(at + 1, len(words)) if words[number].text.upper() == "ON")
-    text = _replaced(text, words[on + 1], table)  # the later position first, so that the earlier one stays valid
-    return _replaced(text, words[at], name)
+def _shown(text: str) -> str:
+    return shorten(escape_controls(" ".join(text.split())), 60)
 
 
 def has_constraints(text: str) -> bool:
@@ -243,16 +287,12 @@ def has_constraints(text: str) -> bool:
 
 
 def _mentions(text: str, names: Iterable[str]) -> bool:
-    """Return True if one of the lower-case names may be in the text."""
-    return not {sql.normalize(one.text) for one in _words(text)}.isdisjoint(names)
+    """Return True if one of the folded names may be in the text."""
+    return not {folded(sql.unquote(one.text)) for one in _words(text)}.isdisjoint(names)
 
 
 def _words(text: str) -> list[sql.Token]:
     return [one for one in sql.tokens(text) if one.kind in ("word", "quoted", "string")]
-
-
-def _replaced(text: str, word: sql.Token, name: str) -> str:
-    return text[: word.start] + sql.quote(name) + text[word.start + len(word.text) :]
 
 
 def _literal(value: str) -> str:
