@@ -25,9 +25,15 @@ class Limits:
     body: int = 128 * MB
     statement: int = 128 * MB
     value: int = 128 * MB
-    pattern: int = 256  # of LIKE, GLOB and REGEXP, whose time grows with the product of both sizes
+    # Patterns of LIKE, GLOB and REGEXP, whose time grows with the product of both sizes: long ones are for smaller values.
+    pattern: int = 256
+    long_pattern: int = 4096
+    value_of_long_pattern: int = 16 * MB
     database: int | None = None  # a database file; its own size_limit can only be smaller
-    temporary: int = 256 * MB  # of one statement's sorts and intermediate tables; twice the database's size is added
+    temporary: int = 256 * MB  # of the temporary tables of one stream
+    temporary_reserve: int = 256 * MB
+    """Free space of the disk of temporary files below which the statement with the largest ones is stopped; of a small
+    disk, a twentieth."""
     response: int = 128 * MB
     responses: int = 256 * MB  # of all responses that are not sent yet
     stored_texts: int = 4096

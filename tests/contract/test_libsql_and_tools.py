@@ -1,6 +1,7 @@
 """Additions of libSQL to SQLite's SQL, and the PRAGMAs that tools read."""
 
 import re
+import sqlite3
 
 import pytest
 from contract_wire import CLOSE, execute
@@ -207,3 +208,26 @@ def test_a_regular_expression(db):
     db.run("CREATE TABLE t(code CHECK (code REGEXP '^[A-Z]{3}$'))")
     answer = db.post(execute("INSERT INTO t VALUES ('JFK')"), execute("INSERT INTO t VALUES ('jfk')"), CLOSE)
     assert answer.codes == ["ok", "SQLITE_CONSTRAINT", "ok"]
+
+
+LONGEST = "x" * 4094
+
+
+@pytest.mark.parametrize(("sql", "arguments"), [
+    ("SELECT a LIKE ?, a GLOB ?, like(?, a) FROM t", [f"%{LONGEST}%", f"*{LONGEST}*", f"%{LONGEST}_"]),
+    (f"SELECT a LIKE '%{LONGEST}%', a GLOB '*{LONGEST}*', like('%{LONGEST}_', a) FROM t", []),
+    ("SELECT a LIKE '%' || ? || '%', a GLOB '*' || ? || '*', like('%' || ? || '_', a) FROM t", [LONGEST] * 3),
+    ("SELECT a LIKE ?, a GLOB ?, a LIKE ? FROM t", ["%" + "ä" * 2047, "*" + "ä" * 2047, "%" + "x" * 300 + "b"]),
+])  # fmt: skip
+def test_a_pattern_of_4096_bytes(db, sql, arguments):
+    """SQLite's own limit is 50,000."""
+    db.run("CREATE TABLE t(a)")
+    values = f"a{LONGEST}b", "ä" * 3000, LONGEST, None
+    assert set(db.post(*(execute("INSERT INTO t VALUES (?)", value) for value in values), CLOSE).codes) == {"ok"}
+    with sqlite3.connect(":memory:") as reference:
+        reference.execute("CREATE TABLE t(a)")
+        reference.executemany("INSERT INTO t VALUES (?)", [(value,) for value in values])
+        expected = [list(row) for row in reference.execute(sql, arguments)]
+    answer = db.post(execute(sql, *arguments), CLOSE)
+    assert answer.codes == ["ok", "ok"], answer.body
+    assert answer.rows() == expected

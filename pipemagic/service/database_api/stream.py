@@ -144,7 +144,8 @@ class ServerStream:
                 else:
                     self._stop()
             elif isinstance(self._waiting_for, bytes):
-                if now >= self._waits_since + limits.reader_wait:
+                exceeded = self._connection is not None and self._connection.exceeded
+                if exceeded or now >= self._waits_since + limits.reader_wait:
                     self.cancelled = True
                     self._abort()
             elif self._running and now >= self._began + limits.statement_time:

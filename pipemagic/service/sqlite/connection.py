@@ -35,6 +35,10 @@ NO_TABLE = "SELECT 1 FROM main.sqlite_there_is_no_such_table"
 MOST_PAGES = 2**32 - 2  # that an SQLite file can have
 
 
+_running: set[Connection] = set()
+"""The connections, of all databases, whose statement runs, waits for its slice or waits for its reader."""
+
+
 class NeedsWriteLock(Exception):
     """The statement would write, and the caller did not allow it: nothing ran."""
 
@@ -91,8 +95,10 @@ class Connection:
         functions.count_changes_since(self.raw, lambda: self._changes_before)
         self._changes_before = 0
         """The changes that earlier streams made on the connection."""
-        self._usage = StatementUsage(database.path, database.limits, 0)
+        self._usage = StatementUsage(database.limits, 0)
         self._temporary_tables_bounded = False
+        self._long_patterns = False
+        """Whether the limits of patterns and values are those for long patterns."""
         self._writes = False
         self.raw.set_progress_handler(self._must_end, self._usage.interval)
         self.stopped = False
@@ -100,9 +106,7 @@ class Connection:
         self.resumed = threading.Event()
         """Set to end the pause of a long-running statement (see `executor.pause`)."""
         self._guard = threading.Lock()
-        """Held while a statement is stopped because of what it wrote, so that this does not stop the next one."""
-        self._reads = False
-        """Whether a statement has started that only reads, and has not ended."""
+        """Held while a statement is stopped because of its temporary files, so that this does not stop the next one."""
         self._cursor: apsw.Cursor | None = None
         self._schema = database.schema_changes
         self.size_limit: int | None = None
@@ -115,12 +119,19 @@ class Connection:
         # SQLite also calls this after the end of a statement: one that has committed must not count as stopped.
         if self._writes and self.raw.txn_state() != apsw.SQLITE_TXN_WRITE:
             return False
-        if self.stopped or self._usage.check_memory() or (self._writes and self._wrote_too_much()):
+        if self._writes and self._usage.is_due():
+            to_database = self.raw.status(apsw.SQLITE_DBSTATUS_CACHE_WRITE)[0] * self._page_size
+            self._usage.count(threading.get_native_id(), to_database)
+            self._check_space()
+        if self._is_stopped() or self._usage.check_memory():
             return True
         if self._usage.adapt_interval():
             self.raw.set_progress_handler(self._must_end, self._usage.interval)
         pause(self)
-        return self.stopped
+        return self._is_stopped()
+
+    def _is_stopped(self) -> bool:
+        return self.stopped or (self._usage.exceeded is not None and self in _running)
 
     def stop(self) -> None:
         """Stop the running statement, from any thread. Reset ``stopped`` before the next one."""
@@ -128,18 +139,30 @@ class Connection:
         self.raw.interrupt()
         self.resumed.set()
 
-    def _wrote_too_much(self) -> bool:
-        """Return True if a statement that writes must end; what it wrote to the database does not count."""
-        if not self._usage.is_due():
-            return False
-        to_database = self.raw.status(apsw.SQLITE_DBSTATUS_CACHE_WRITE)[0] * self._page_size
-        return self._usage.check_writes(threading.get_native_id(), to_database)
+    def check_temporary_files(self, thread: int) -> None:
+        """Stop the statement with the largest temporary files if their disk gets full. Any thread.
 
-    def check_writes(self, thread: int) -> None:
-        """Stop a statement that only reads if its thread, given by the native id, has written too much. Any thread."""
+        The statement of this connection runs in the thread with the given native id.
+        """
         with self._guard:
-            if self._reads and self._usage.check_writes(thread):
+            if self not in _running:
+                return
+            if not self._writes:  # otherwise the progress handler counts
+                self._usage.count(thread)
+        self._check_space()
+
+    def _check_space(self) -> None:
+        if self._usage.needs_space():
+            largest = max(_running.copy(), key=lambda connection: connection._usage.written, default=self)
+            largest._stop_for_space()
+
+    def _stop_for_space(self) -> None:
+        with self._guard:
+            if self in _running and self._usage.exceeded is None:  # otherwise its files are about to be freed
+                self._usage.exceed_disk()
+                log.warning("%s: a statement was stopped: %s", self._database.path, self._usage.exceeded)
                 self.raw.interrupt()
+                self.resumed.set()
 
     def restart_write_count(self) -> None:
         """Do not count what the thread wrote while the statement waited for its reader."""
@@ -148,9 +171,14 @@ class Connection:
 
     def check_usage(self) -> None:
         """Raise `UsageExceeded` if the statement uses too much memory or disk space to wait for its reader."""
-        if self._usage.check_memory():
+        if self.exceeded or self._usage.check_memory():
             assert self._usage.exceeded is not None
             raise self._usage.exceeded
+
+    @property
+    def exceeded(self) -> bool:
+        """Whether the statement must end because of the memory or the disk space that it uses."""
+        return self._usage.exceeded is not None
 
     def cause_of(self, error: Exception) -> Exception:
         """Return the cause of a failed statement: `UsageExceeded` if that stopped it, otherwise the error itself."""
@@ -220,9 +248,8 @@ class Connection:
 
         def may_start(shape: Shape) -> bool:
             self._writes = not shape.readonly or plan.writes_by_itself
-            if not (self._writes or plan.commits):
-                self._reads = True
-                watch(self.check_writes)
+            if not plan.commits:
+                self._begin()
             return may_write or not self._writes or shape.explain
 
         # If a cached statement cannot be prepared again, SQLite's error has no position. A cached EXPLAIN that is
@@ -246,9 +273,15 @@ class Connection:
             usage.bound_temporary_tables(self.raw, self._database.limits)
         self._temporary_tables_bounded = True
 
+    def _begin(self) -> None:
+        """Record that a statement starts, until `finish`."""
+        _running.add(self)
+        watch(self.check_temporary_files)
+
     def _alter_column(self, plan: Plan, change: AlterColumn) -> None:
         self.describe(plan)
         self._writes = True
+        self._begin()
         alter_column.apply(self.raw, change, self._scratch, self._writable_schema)
 
     def _scratch(self) -> apsw.Connection:
@@ -275,12 +308,14 @@ class Connection:
 
     def finish(self) -> None:
         """End the last statement even if rows are left: only then are its changes committed or refused."""
-        with self._guard:
-            self._reads = False
         watch(None)
         cursor, self._cursor, self._writes = self._cursor, None, False
-        if cursor is not None:
-            cursor.close()
+        try:
+            if cursor is not None:
+                cursor.close()
+        finally:
+            with self._guard:
+                _running.discard(self)
 
     def _execute(
         self, plan: Plan, bindings: Sequence[SqlValue], may_start: Callable[[Shape], bool], *, can_cache: bool
@@ -292,7 +327,8 @@ class Connection:
         """
         if self._usage.interval != usage.FIRST_INTERVAL:
             self.raw.set_progress_handler(self._must_end, usage.FIRST_INTERVAL)
-        self._usage = StatementUsage(self._database.path, self._database.limits, apsw.memory_used())
+        self._usage = StatementUsage(self._database.limits, apsw.memory_used())
+        self._limit_patterns(plan, bindings)
         prepared: list[Shape] = []
 
         def trace(cursor: apsw.Cursor, _text: str, _bindings: Any) -> bool:
@@ -319,6 +355,16 @@ class Connection:
             with suppress(apsw.SQLError):
                 self.raw.execute(NO_TABLE)
             renewed = True
+
+    def _limit_patterns(self, plan: Plan, bindings: Sequence[SqlValue]) -> None:
+        """Allow long patterns of LIKE where values are small enough; it takes the time of the product of both sizes."""
+        limits = self._database.limits
+        value = min(limits.value, limits.value_of_long_pattern)
+        long = value == limits.value or plan.may_have_long_pattern(bindings, limits)
+        if long != self._long_patterns:
+            self._long_patterns = long
+            self.raw.limit(apsw.SQLITE_LIMIT_LENGTH, value if long else limits.value)
+            self.raw.limit(apsw.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, limits.long_pattern if long else limits.pattern)
 
     def rollback(self) -> None:
         """Roll back the open transaction; needed after an interrupt, too, which may leave it open."""

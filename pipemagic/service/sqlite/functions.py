@@ -174,7 +174,7 @@ class _Native(threading.local):
         """Return the result of SQLite's function; raise `apsw.TooBigError` if it might take long, or is too large."""
         if None in arguments and name != "replace":  # with an empty second argument, its third may be NULL
             return None
-        if _size(arguments[0]) * _size(arguments[1]) > _MOST_STEPS:
+        if most_bytes(arguments[0]) * most_bytes(arguments[1]) > _MOST_STEPS:
             raise _too_big(
                 f"the arguments of {name}() are too large: the product of their sizes in bytes is limited to "
                 f"{_MOST_STEPS:,}"
@@ -193,7 +193,7 @@ def _too_big(message: str) -> apsw.TooBigError:
     return error
 
 
-def _size(value: SqlValue) -> int:
+def most_bytes(value: SqlValue) -> int:
     """Return an upper bound of the bytes of a value as text."""
     match value:
         case str():

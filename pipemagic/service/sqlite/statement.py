@@ -12,12 +12,14 @@ from pipemagic.errors import ProtocolError
 from pipemagic.hrana import faults
 from pipemagic.hrana.messages import Error, NamedArg
 from pipemagic.hrana.values import Float, SqlValue, Value, decode
+from pipemagic.service.limits import Limits
 from pipemagic.service.sqlite import alter_column, functions
 from pipemagic.service.sqlite.alter_column import AlterColumn
 from pipemagic.sql import ParsedStatement
 from pipemagic.sql.statement import READ_PRAGMAS
 
 _ENDS = frozenset({"COMMIT", "END", "ROLLBACK", "RELEASE"})
+_PATTERN = re.compile(r"LIKE|GLOB|REGEXP", re.IGNORECASE)
 _DATABASE_LIST = re.compile(r"PRAGMA (?:\w+ \. )?DATABASE_LIST")
 _BEGIN_READONLY = re.compile(r"BEGIN READONLY(?: TRANSACTION)?")
 
@@ -75,6 +77,17 @@ class Plan:
         """Whether it writes although SQLite reports it as read-only when it is prepared."""
         self.needs_full_access = keyword == "PRAGMA" and name not in READ_PRAGMAS
         """Whether it is a setting, which a read-only token may not change although the file is not written."""
+        self._strings = _strings_beside_pattern(statement)
+
+    def may_have_long_pattern(self, bindings: Sequence[SqlValue], limits: Limits) -> bool:
+        """Return True if it compares with a pattern that its strings and arguments could make longer than usual.
+
+        Its values are then limited to a smaller size, unless an argument is larger than that.
+        """
+        if self._strings is None:
+            return False
+        sizes = [functions.most_bytes(value) for value in bindings if isinstance(value, str | bytes)]
+        return self._strings + sum(sizes) > limits.pattern and max(sizes, default=0) <= limits.value_of_long_pattern
 
 
 LONGEST_CACHED = 4096
@@ -125,6 +138,13 @@ def _of_statement(statement: ParsedStatement, skipped: int) -> Plan:
         sent = statement if change is None else sqltext.parse(change.renaming)
         return Plan(sent, skipped, parameters=statement.parameters, alters_column=change)
     return Plan(statement, skipped)
+
+
+def _strings_beside_pattern(statement: ParsedStatement) -> int | None:
+    """Return the most bytes that all strings of a statement have; None if it compares with no pattern."""
+    if not _PATTERN.search(statement.text):
+        return None
+    return sum(functions.most_bytes(token.text) for token in statement.tokens if token.kind in ("string", "quoted"))
 
 
 def _normalized(text: str) -> str:

@@ -1,23 +1,29 @@
-"""The memory and the temporary files of a running statement, and the limits of both.
+"""The memory and the temporary files of a running statement, and what stops one that needs too much of either.
 
-The memory that SQLite uses is counted for the whole process (its heap limit, see `apsw.hard_heap_limit`). SQLite counts
-what a sort writes only when the sort is done, so on Linux the bytes that the statement's thread writes are counted. For
-statements that only read, the timer of the executor does so: between two calls of SQLite's progress handler gigabytes
-may be written. For the others the progress handler does: only there it is known how much of that SQLite's page cache
-has written, which is the database itself. Elsewhere temporary files are kept in memory.
+The memory that SQLite uses is counted for the whole process (its heap limit, see `apsw.hard_heap_limit`).
+
+Temporary files hold what a sort, a DISTINCT or a materialized table needs beyond its memory. They have no limit of
+their own, but the disk has a reserve: when less is free, the statement with the largest files is stopped. SQLite
+unlinks these files as soon as it has created them, so no folder shows them; on Linux, the bytes that the thread of a
+statement has written rank the statements. (They are more than the files contain: pages are written many times.) The
+timer of the executor checks this, since gigabytes may be written between two calls of SQLite's progress handler.
+For a statement that writes, the progress handler counts, too: only there it is known how much of the bytes SQLite's
+page cache has written, which is the database itself. On other systems temporary files are kept in memory.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import time
+from functools import cache
 from pathlib import Path
 
 import apsw
 import msgspec
 
-from pipemagic.service.limits import Limits
+from pipemagic.service.limits import MB, Limits
 
 _THREAD_IO = "/proc/self/task/{thread}/io"
 """Source: https://man7.org/linux/man-pages/man5/proc_pid_io.5.html"""
@@ -30,6 +36,8 @@ interpreter lock.
 """
 _EVERY = 0.01
 """Seconds between two counts of what a statement that writes has written; one takes some 15 microseconds."""
+_LARGE = 4 * MB
+"""Bytes: a statement that has written fewer has not filled a disk."""
 _QUICK, _SLOW = 0.0005, 0.004
 """Seconds of CPU time between two checks: the interval grows below the first and shrinks above the second."""
 
@@ -42,19 +50,19 @@ class UsageExceeded(Exception):
         self.code = code
 
 
-class StatementUsage(msgspec.Struct):
-    """The memory and disk space that one statement on the database file ``path`` uses.
+class StatementUsage(msgspec.Struct, eq=False):
+    """The memory and disk space that one statement uses.
 
     ``memory_before``: the bytes that SQLite used at its start; ``exceeded``: the reason if it was stopped.
     """
 
-    path: Path
     limits: Limits
     memory_before: int
     exceeded: UsageExceeded | None = None
     interval: int = FIRST_INTERVAL
+    written: int = 0
+    """The bytes that it has written, as far as counted, less those of the database."""
     _cpu_time: float = 0.0
-    _written: int = 0
     _counted: int = 0
     """What the thread had written, less what it wrote to the database, at the last count."""
     _thread: int = 0
@@ -77,37 +85,38 @@ class StatementUsage(msgspec.Struct):
         return True
 
     def is_due(self) -> bool:
-        """Return True if a statement that writes is to be checked with `check_writes`, which takes time."""
+        """Return True if a statement that writes is to be counted with `count`, which takes time."""
         now = time.monotonic()
         if now < self._due:
             return False
         first, self._due = not self._due, now + _EVERY
         return not first
 
-    def check_writes(self, thread: int, to_database: int = 0) -> bool:
-        """Return True if the statement must be stopped; `exceeded` is then the reason.
+    def count(self, thread: int, to_database: int = 0) -> None:
+        """Count what the statement has written; it runs in a thread with this native id.
 
-        It runs in a thread with this native id. ``to_database`` of the bytes that the thread wrote are no temporary
-        files.
+        ``to_database`` of the bytes that the thread wrote are no temporary files.
         """
         if (written := _written_by(thread)) is not None:
             written -= to_database
             if thread == self._thread:
-                self._written += written - self._counted
+                self.written += written - self._counted
             self._thread, self._counted = thread, written
-        if self._written <= self.limits.temporary:
+
+    def needs_space(self) -> bool:
+        """Return True if the statement has large temporary files, and their disk has less free than the reserve."""
+        if self.written < _LARGE:
             return False
-        # A sort of a whole table writes it once or twice, and so do VACUUM and CREATE INDEX.
-        limit = self.limits.temporary + 2 * (
-            file_size(self.path) + file_size(self.path.with_name(self.path.name + "-wal"))
+        disk = shutil.disk_usage(temporary_folder())
+        return disk.free < min(self.limits.temporary_reserve, disk.total // 20)
+
+    def exceed_disk(self) -> None:
+        """Set `exceeded`: the disk is nearly full, and this statement has the largest temporary files."""
+        self.exceeded = UsageExceeded(
+            f"less than {self.limits.temporary_reserve:,} bytes are free for temporary files, of which this statement "
+            "had most, so it was stopped: sort or group fewer rows or columns, or create an index that has the order",
+            "SQLITE_FULL",
         )
-        if self._written > limit:
-            self.exceeded = UsageExceeded(
-                f"the statement wrote more than {limit:,} bytes of temporary files, the limit of this service, and was "
-                "stopped: sort or group fewer rows or columns, or create an index that has the order",
-                "SQLITE_FULL",
-            )
-        return self._written > limit
 
     def restart_count(self) -> None:
         """Do not count what was written since the last count."""
@@ -125,6 +134,14 @@ class StatementUsage(msgspec.Struct):
         elif began and self._cpu_time - began > _SLOW:
             self.interval = max(SHORTEST_INTERVAL, before // 16)
         return self.interval != before
+
+
+@cache
+def temporary_folder() -> str:
+    """Return the folder of SQLite's temporary files. Source: https://sqlite.org/tempfiles.html (section 5)."""
+    named = (os.environ.get(name, "") for name in ("SQLITE_TMPDIR", "TMPDIR"))
+    folders = (*named, "/var/tmp", "/usr/tmp", "/tmp")
+    return next((one for one in folders if os.path.isdir(one) and os.access(one, os.W_OK | os.X_OK)), ".")
 
 
 def _written_by(thread: int) -> int | None:
@@ -147,7 +164,7 @@ def file_size(path: Path) -> int:
 
 
 def keep_temporary_files_bounded(raw: apsw.Connection) -> None:
-    """Keep temporary files in memory, which is limited, if writes cannot be counted."""
+    """Keep temporary files in memory, which is limited, if they cannot be ranked."""
     if not _COUNTS_WRITES:
         raw.pragma("temp_store", "MEMORY")
 

@@ -119,3 +119,35 @@ def test_indexes_with_these_functions_are_readable_by_other_programs(db, service
 def test_like_still_uses_an_index(db):
     db.run("CREATE TABLE t(a TEXT COLLATE NOCASE)", "CREATE INDEX i ON t(a)")
     assert "SEARCH" in db.run("EXPLAIN QUERY PLAN SELECT * FROM t WHERE a LIKE 'ab%'").rows()[0][3]
+
+
+TOO_COMPLEX = "LIKE or GLOB pattern too complex"
+LARGE = f"hex(zeroblob({9 * M}))"
+"""A value of 18 MB."""
+
+
+@pytest.mark.parametrize(("sql", "arguments", "expected"), [
+    ("SELECT 'a' LIKE ?", ["x" * 4097], TOO_COMPLEX),
+    (f"SELECT length({LARGE}) WHERE 'a' LIKE ?", ["a%"], str(18 * M)),
+    (f"SELECT length({LARGE}) WHERE 'a' LIKE ?", ["x" * 256], None),
+    (f"SELECT length({LARGE}) WHERE 'a' NOT LIKE ?", ["x" * 257], "string or blob too big"),
+    ("SELECT length(?) WHERE 'a' LIKE 'a%'", ["x" * 17 * M], str(17 * M)),
+    ("SELECT length(?) WHERE 'a' LIKE ?", ["x" * 17 * M, "x" * 257], TOO_COMPLEX),
+    (f"SELECT length({LARGE})", [], str(18 * M)),  # after the long patterns
+    ("SELECT 'a' LIKE x FROM (SELECT hex(zeroblob(129)) AS x)", [], TOO_COMPLEX),  # made by SQL
+])  # fmt: skip
+def test_long_patterns_are_for_values_of_up_to_16_mb(tmp_path, sql, arguments, expected):
+    with new_service(tmp_path) as service:
+        caller = caller_of(service, "db")
+        first = execute("SELECT 'a' LIKE ?", {"type": "text", "value": "x" * 4096})
+        answer = caller.post(first, execute(sql, *({"type": "text", "value": value} for value in arguments)))
+    assert answer.codes[0] == "ok"
+    if answer.codes[1] == "ok":
+        assert answer.rows(1) == ([] if expected is None else [[expected]])
+    else:
+        assert answer.error(1)["message"] == f"SQLite error: {expected}"
+
+
+def test_all_patterns_may_be_long_if_all_values_are_small(tmp_path):
+    with new_service(tmp_path, limits=Limits(value=16 * M)) as service:
+        assert caller_of(service, "db").run("SELECT 'a' LIKE x FROM (SELECT hex(zeroblob(2048)) AS x)").codes[0] == "ok"
