@@ -25,7 +25,7 @@ class Limits:
     body: int = 128 * MB
     statement: int = 128 * MB
     value: int = 128 * MB
-    # Patterns of LIKE, GLOB and REGEXP, whose time grows with the product of both sizes: long ones are for smaller values.
+    # Patterns of LIKE, GLOB and REGEXP, whose time is the product of both sizes: long ones are for small values.
     pattern: int = 256
     long_pattern: int = 4096
     value_of_long_pattern: int = 16 * MB
