@@ -2,14 +2,19 @@
 
 One process serves a data folder for all kernels and programs that use it. Each of them holds a lease: an open
 connection, which the operating system closes when the process ends. The service ends some time after the last lease.
+
+Another process may listen at the port of a service that has ended. So on each connection the service first proves that
+it knows the secret of the folder, and only then a token is sent, on the same connection.
 """
 
 from __future__ import annotations
 
+import hmac
 import http.client
 import json
 import os
 import platform
+import secrets
 import shutil
 import socket
 import subprocess
@@ -19,14 +24,18 @@ import threading
 import weakref
 from collections.abc import Callable
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import IO, TYPE_CHECKING, Any, Self
 
 from pipemagic.config import make_private_folder, private_lock
 from pipemagic.errors import ServiceError
 from pipemagic.service import files
 from pipemagic.version import __version__
+
+if TYPE_CHECKING:
+    from pipemagic.client.address import Endpoint
 
 FOLDER_VARIABLE = "PIPEMAGIC_DATA"
 
@@ -106,12 +115,13 @@ def default_folder() -> Path:
 def find(folder: Path | None = None) -> LocalService | None:
     """Return the running service of a folder on this machine, or None; start and change nothing.
 
-    Raise `ServiceError` for a folder that other users can write to, or that contains their files.
+    Raise `ServiceError` for a folder that other users can write to, or that contains their files, and for a process
+    that does not prove that it is the service.
     """
-    found = _read_runtime_file(_absolute(folder))
+    found = _running(_absolute(folder))
     with suppress(*_CONNECTION_ERRORS):
-        if found is not None and _is_locked(found.folder):
-            _request(found, "GET", "/health")
+        if found is not None:
+            _connect(found).close()
             return found
     return None
 
@@ -128,11 +138,11 @@ def check(folder: Path | None = None) -> LocalService | None:
     if found is None:
         hint = f"read {folder / files.LOG_FILE}; the service may be on another machine that shares the folder"
         raise ServiceError(f"a service has locked the data folder {folder}, but its address is unknown", hint=hint)
+    _check_version(found)
     try:
-        _request(found, "GET", "/health")
+        _connect(found).close()
     except _CONNECTION_ERRORS as error:
         raise _failure(found, f"does not respond: {error}") from None
-    _check_version(found)
     return found
 
 
@@ -144,10 +154,8 @@ def ensure(folder: Path | None = None, *, while_starting: Callable[[], None] = l
     """
     folder = _absolute(folder)
     _poll_children()
-    found = find(folder)
-    if found is not None:
-        with suppress(*_CONNECTION_ERRORS):  # it may be stopping
-            return _open_lease(found)
+    if (lease := _lease_running(folder)) is not None:
+        return lease
     make_private_folder(folder)
     try:
         starting = private_lock(folder / files.START_LOCK_FILE).acquire(START_TIMEOUT)
@@ -156,7 +164,9 @@ def ensure(folder: Path | None = None, *, while_starting: Callable[[], None] = l
         hint = f"read {folder / files.LOG_FILE}, then try again"
         raise ServiceError(message, hint=hint, code="START_TIMEOUT") from None
     with starting:
-        return _open_lease(find(folder) or _spawn(folder, stdin=subprocess.DEVNULL, callback=while_starting)[1])
+        if (lease := _lease_running(folder)) is not None:
+            return lease
+        return _open_lease(_spawn(folder, stdin=subprocess.DEVNULL, callback=while_starting)[1])
 
 
 def temporary(*, while_starting: Callable[[], None] = lambda: None) -> Lease:
@@ -190,20 +200,41 @@ def temporary(*, while_starting: Callable[[], None] = lambda: None) -> Lease:
 
 def stop(folder: Path | None = None) -> bool:
     """Stop the service of a folder and wait for its end; return False if none was running."""
-    found = find(folder)
+    found = _running(_absolute(folder))
     if found is None:
         return False
+    problem: Exception | None = None
     try:
-        _request(found, "POST", files.STOP_PATH, found.platform_token())
+        with closing(_connect(found)) as connection:
+            _request(connection, found, "POST", files.STOP_PATH, found.platform_token()).read()
+    except _CONNECTION_ERRORS as error:  # it may be stopping
+        problem = error
+    try:
         with private_lock(found.folder / files.LOCK_FILE).acquire(timeout=STOP_TIMEOUT, poll_interval=0.02):
             pass  # the service released the lock: it has ended
-    except _CONNECTION_ERRORS as error:  # also after the timeout
-        raise _failure(found, f"does not end: {error}", code="STOP") from None
+    except OSError as error:  # also after the timeout
+        raise _failure(found, f"does not end: {problem or error}", code="STOP") from None
     _poll_children()
     return True
 
 
+def endpoint_of(service: LocalService) -> Endpoint:
+    """Return the address of a service for clients, to which it has to prove on each connection that it is the one."""
+    from pipemagic.client.address import parse_address
+
+    return replace(parse_address(service.url), challenge=partial(_challenge, service))
+
+
 # -- find
+
+
+def _running(folder: Path) -> LocalService | None:
+    """Return the service that has locked a folder, by its runtime file; None if there is none.
+
+    It may be stopping, or another process may listen at its port.
+    """
+    found = _read_runtime_file(folder)
+    return found if found is not None and _is_locked(folder) else None
 
 
 def _absolute(folder: Path | None) -> Path:
@@ -258,33 +289,69 @@ def _check_version(found: LocalService) -> None:
 # -- requests
 
 
-def _request(found: LocalService, method: str, path: str, token: str = "") -> None:
-    connection, response = _send(found, method, path, token)
-    with closing(connection):
-        response.read()
+def _challenge(service: LocalService) -> tuple[str, bytes]:
+    """Return the path of a request for a proof, and the proof; raise OSError if the token cannot be read."""
+    nonce = secrets.token_hex(32)
+    return f"{files.PROOF_PATH}?nonce={nonce}", files.proof(service.folder, service.url, nonce)
 
 
-def _send(
-    found: LocalService, method: str, path: str, token: str
-) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
-    """Send a request without a proxy; raise `ServiceError` unless the status of the response is 200."""
+def _connect(found: LocalService) -> http.client.HTTPConnection:
+    """Connect to a service without a proxy; raise `ServiceError` unless it proves that it is the one of the folder."""
+    try:
+        path, proof = _challenge(found)
+    except OSError as error:
+        raise _failure(found, f"has no platform token that can be read: {error}") from None
     connection = http.client.HTTPConnection(found.url.removeprefix("http://"), timeout=RESPONSE_TIMEOUT)
     try:
-        connection.request(method, path, headers={"Authorization": f"Bearer {token}"} if token else {})
+        connection.connect()
+        connection.auto_open = 0  # the proof is for this connection only
+        connection.request("GET", path)
         response = connection.getresponse()
-        if response.status != 200:
+        if response.status == 503:
             raise _failure(found, f"returned {response.status} {response.reason}")
+        if response.status != 200 or not hmac.compare_digest(response.read(len(proof) + 1), proof):
+            raise _unproven(found)
     except BaseException:
         connection.close()
         raise
-    return connection, response
+    return connection
+
+
+def _unproven(found: LocalService) -> ServiceError:
+    message = f"the process at {found.url} does not prove that it is the service; no token was sent"
+    hint = (
+        f"end the process whose pid is in {found.folder / files.RUNTIME_FILE}, or the one that has "
+        f"{found.folder / files.LOCK_FILE} open; or name another folder with PIPEMAGIC_DATA or --data"
+    )
+    return ServiceError(message, hint=hint, code="UNPROVEN")
+
+
+def _request(
+    connection: http.client.HTTPConnection, found: LocalService, method: str, path: str, token: str
+) -> http.client.HTTPResponse:
+    """Send a request on a connection of `_connect`; raise `ServiceError` unless the status of the response is 200."""
+    connection.request(method, path, headers={"Authorization": f"Bearer {token}"})
+    response = connection.getresponse()
+    if response.status != 200:
+        raise _failure(found, f"returned {response.status} {response.reason}")
+    return response
+
+
+def _lease_running(folder: Path) -> Lease | None:
+    """Lease the running service of a folder; return None if there is none, or if it is stopping."""
+    found = _running(folder)
+    with suppress(*_CONNECTION_ERRORS):
+        if found is not None:
+            return _open_lease(found)
+    return None
 
 
 def _open_lease(found: LocalService) -> Lease:
     _check_version(found)
-    connection, response = _send(found, "GET", files.LEASE_PATH, found.platform_token())
-    held = connection.sock
+    connection = _connect(found)
     try:
+        response = _request(connection, found, "GET", files.LEASE_PATH, found.platform_token())
+        held = connection.sock
         response.readline()  # the lease counts from now on
         held.settimeout(0)
     except BaseException:

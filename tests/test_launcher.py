@@ -216,7 +216,7 @@ def test_a_service_of_another_user_is_not_used(folder, give_away, name, monkeypa
     with launcher.ensure(folder) as lease:
         owner = folder.stat().st_uid
         with monkeypatch.context() as patch:
-            patch.setattr(launcher, "_send", lambda *_: pytest.fail("a request was sent"))
+            patch.setattr(launcher, "_connect", lambda *_: pytest.fail("a request was sent"))
             give_away(folder / name)
             for use in (launcher.find, launcher.check, launcher.ensure, launcher.stop):
                 with pytest.raises(ServiceError, match="belongs to another user") as refused:

@@ -224,7 +224,11 @@ class Access:
 
     def __call__(self, seat: Seat) -> Database:
         """Return the database of a seat."""
-        return Database(seat.url, self._token_for(seat), read_only=self._read_only)
+        return self.open(seat, self._token_for(seat))
+
+    def open(self, seat: Seat, token: str) -> Database:
+        """Return the database of a seat with a token."""
+        return Database(self._api.endpoint.refer(seat.url), token, read_only=self._read_only)
 
     def _token_for(self, seat: Seat) -> Secret:
         with self._lock:
@@ -277,7 +281,8 @@ class _Work:
     def _read(self, read: Callable[[Database], T]) -> T:
         name = self._class.template
         info = self._api.database(name)
-        with Database(info.url, self._api.create_token(name, expiration="1h", read_only=True)) as database:
+        token = self._api.create_token(name, expiration="1h", read_only=True)
+        with Database(self._api.endpoint.refer(info.url), token) as database:
             return read(database)
 
     # -- one database

@@ -8,12 +8,16 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from pipemagic.classroom.model import Seat
 from pipemagic.classroom.progress import LONGEST_ERROR, PROGRESS_TABLE
 from pipemagic.client.database import Database
 from pipemagic.errors import PipemagicError
 from pipemagic.text import format_duration, plural
+
+if TYPE_CHECKING:
+    from pipemagic.classroom.creation import Access
 
 WORKERS = 8
 """Databases that are read at a time."""
@@ -87,13 +91,13 @@ def read_progress(seats: Sequence[Seat], open_seat: Callable[[Seat], Database]) 
         return list(pool.map(lambda seat: _read(seat, open_seat), seats))
 
 
-def with_own_token(otherwise: Callable[[Seat], Database]) -> Callable[[Seat], Database]:
-    """Return a function that opens a database with the student's token, or with ``otherwise`` once it has expired."""
+def with_own_token(access: Access) -> Callable[[Seat], Database]:
+    """Return a function that opens a database with the student's token, or the teacher's once that has expired."""
 
     def open_seat(seat: Seat) -> Database:
         if seat.token and seat.expires > time.time() + TIMEOUT:
-            return Database(seat.url, seat.token, read_only=True)
-        return otherwise(seat)
+            return access.open(seat, seat.token)
+        return access(seat)
 
     return open_seat
 

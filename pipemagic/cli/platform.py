@@ -16,7 +16,7 @@ import click
 
 from pipemagic import launcher
 from pipemagic.cli.console import absolute_path, check_exclusive
-from pipemagic.client.address import parse_address
+from pipemagic.client.address import Endpoint, parse_address
 from pipemagic.config import config_folder, make_config_folder, private_lock, write_private
 from pipemagic.errors import SessionError
 from pipemagic.management_api.client import Management, Refusal, hint_for
@@ -64,14 +64,14 @@ def management(data: Path | None, org: str | None = None, *, anonymous: bool = F
 
     ``anonymous`` sends no token. The organization is ``org``, the one of `org switch`, or the account's own.
     """
-    with platform_login(data) as (address, token, organization):
+    with platform_login(data) as (endpoint, token, organization):
         if not token and not anonymous:
-            raise SessionError(f"there is no platform token for {address}", hint=LOG_IN)
+            raise SessionError(f"there is no platform token for {endpoint.address}", hint=LOG_IN)
         organization = org or organization
         if anonymous:
-            api = Management(address, organization=organization)
+            api = Management(endpoint, organization=organization)
         else:
-            api = Management(address, token, organization=organization, hint_for=_hint_for)
+            api = Management(endpoint, token, organization=organization, hint_for=_hint_for)
         with api:
             yield api
 
@@ -81,8 +81,8 @@ def _hint_for(refusal: Refusal) -> str:
 
 
 @contextmanager
-def platform_login(data: Path | None) -> Iterator[tuple[str, str, str]]:
-    """Yield the address of a management API, the platform token, and the organization; '' for those that are unknown.
+def platform_login(data: Path | None) -> Iterator[tuple[Endpoint, str, str]]:
+    """Yield the endpoint of a management API, the platform token, and the organization; '' if one is unknown.
 
     The token is that of the environment (for PIPEMAGIC_API_URL only), of the account that is logged in, or of the data
     folder. The embedded service is started if necessary.
@@ -90,14 +90,14 @@ def platform_login(data: Path | None) -> Iterator[tuple[str, str, str]]:
     selected = SelectedService(data)
     account = Credentials().get(selected.account_key)
     if selected.address:
-        yield selected.address, selected.token or account.token, account.organization
+        yield parse_address(selected.key), selected.token or account.token, account.organization
         return
     with launcher.ensure(data) as lease:
         if account.token:
-            yield lease.service.url, account.token, account.organization
+            yield launcher.endpoint_of(lease.service), account.token, account.organization
         else:
             organization = account.organization or lease.service.organization
-            yield lease.service.url, lease.service.platform_token(), organization
+            yield launcher.endpoint_of(lease.service), lease.service.platform_token(), organization
 
 
 class SelectedService:

@@ -92,7 +92,8 @@ def open_target(name: str, token_env: str | None, org: str | None, data: Path | 
 def open_database(api: Management, name: str, expiration: str = "1d", *, read_only: bool = False) -> Iterator[Database]:
     """Open a database of the organization with a new token."""
     info = api.database(name)
-    with Database(info.url, api.create_token(name, expiration=expiration, read_only=read_only)) as database:
+    token = api.create_token(name, expiration=expiration, read_only=read_only)
+    with Database(api.endpoint.refer(info.url), token) as database:
         yield database
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
@@ -22,11 +23,13 @@ class Endpoint:
     """The endpoint of a server: ``url`` is an http(s) address without a trailing slash.
 
     ``host_header`` is the Host header, if it is not the host of ``url``: names below ``localhost`` do
-    not resolve on every machine, so the connection goes to 127.0.0.1.
+    not resolve on every machine, so the connection goes to 127.0.0.1. ``challenge`` is for the embedded service, whose
+    port another process may have taken: the server has to respond to it on each new connection (`http.connection`).
     """
 
     url: str
     host_header: str | None = None
+    challenge: Callable[[], tuple[str, bytes]] | None = field(default=None, repr=False, compare=False)
 
     @cached_property
     def scheme(self) -> str:
@@ -58,6 +61,12 @@ class Endpoint:
     def loopback(self) -> bool:
         """Whether the endpoint is on this machine."""
         return _is_loopback(self.named_host)
+
+    def refer(self, address: str) -> Endpoint:
+        """Return the endpoint of an address that this server named, with the same challenge if it is its own port."""
+        other = parse_address(address)
+        same = (other.scheme, _connects_to(other), other.port) == (self.scheme, _connects_to(self), self.port)
+        return replace(other, challenge=self.challenge) if same else other
 
 
 def parse_address(target: str) -> Endpoint:

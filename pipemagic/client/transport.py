@@ -421,7 +421,7 @@ def _transport_to(endpoint: Endpoint) -> httpx.BaseTransport:
     """Return the transport to an endpoint: a proxy if there is one, but never for loopback."""
     if not endpoint.loopback and (proxy := find_proxy(endpoint.scheme, endpoint.named_host + endpoint.port_suffix)):
         return proxy_transport(proxy)
-    return HttpTransport()
+    return HttpTransport(endpoint.challenge)
 
 
 @lru_cache(maxsize=1024)

@@ -36,6 +36,10 @@ MAX_IDLE = 20
 """Idle connections that are kept; there is no limit for those in use."""
 
 
+Challenge = Callable[[], tuple[str, bytes]]
+"""Returns the path of a request, and the body that only the right server responds with. May raise OSError."""
+
+
 class Origin(NamedTuple):
     """The peer of a connection; ``server_name`` is the name that its certificate must have, None without TLS."""
 

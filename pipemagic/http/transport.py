@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -9,7 +10,7 @@ from math import inf
 
 import httpx
 
-from pipemagic.http.connection import Connection, Origin, Pool, connect
+from pipemagic.http.connection import Challenge, Connection, Origin, Pool, connect
 from pipemagic.http.parser import ResponseParser
 
 HEAD_TIMEOUT = 30.0
@@ -17,6 +18,9 @@ HEAD_TIMEOUT = 30.0
 
 _ONE_PACKET = 64 * 1024
 """The most bytes of a body that is sent together with the head, in few packets."""
+
+
+_UNPROVEN = "the process there does not prove that it is the service; no token was sent"
 
 
 class SecretBytes(bytes):
@@ -34,11 +38,13 @@ class HttpTransport(httpx.BaseTransport):
     It follows no redirects and sends nothing twice. The extension ``timeout`` is that of httpx: ``connect`` and, for
     the next part, ``read`` and ``write``. ``deadline`` is the time of `time.monotonic` for the end of the response.
     ``sni_hostname`` is the name that the certificate must have, if it is not the host of the URL. The body of a
-    response is raw: possibly compressed.
+    response is raw: possibly compressed. With a ``challenge`` a request is sent on a new connection only after the
+    server has responded to the challenge there; otherwise httpx.ConnectError is raised.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, challenge: Challenge | None = None) -> None:
         self.pool = Pool()
+        self._challenge = challenge
         # Referenced here, they are never garbage together with an incomplete response: the garbage collector might
         # close the socket of one that is put back at the same moment.
         self._in_use: dict[Connection, object] = {}  # and their users
@@ -53,11 +59,14 @@ class HttpTransport(httpx.BaseTransport):
         server_name = (extensions.get("sni_hostname") or url.host) if url.scheme == "https" else None
         port = url.port or (80 if server_name is None else 443)
         origin = Origin(url.raw_host.decode("ascii"), port, server_name)
-        connection = self.pool.take(origin) or connect(origin, remaining(timeout.get("connect"), deadline))
+        known = self.pool.take(origin)
+        connection = known or connect(origin, remaining(timeout.get("connect"), deadline))
         try:
             use = self._in_use[connection] = object()
             if self._aborted:
                 raise httpx.ReadError("it was aborted")
+            if known is None and self._challenge is not None:
+                _check_server(connection, self._challenge, remaining(timeout.get("connect"), deadline))
             sent = _send(connection, request, remaining(timeout.get("write"), deadline))
             release = partial(self._release, connection, use)
             stream = ResponseStream(connection, timeout.get("read"), deadline, release, was_sent=sent)
@@ -153,6 +162,24 @@ def remaining(timeout: float | None, deadline: float) -> float | None:
             raise httpx.ReadTimeout("the response did not end in time")
         timeout = left if timeout is None else min(left, timeout)
     return None if timeout is None else max(timeout, 0.001)  # 0 would not wait at all
+
+
+def _check_server(connection: Connection, challenge: Challenge, timeout: float | None) -> None:
+    """Raise httpx.ConnectError unless the server of a new connection responds to a challenge as expected."""
+    origin, body, parser = connection.origin, b"", ResponseParser()
+    deadline = time.monotonic() + (HEAD_TIMEOUT if timeout is None else timeout)
+    try:
+        path, expected = challenge()
+        connection.send(f"GET {path} HTTP/1.1\r\nHost: {origin.host}:{origin.port}\r\n\r\n".encode("ascii"), timeout)
+        while not parser.is_complete and len(body) <= len(expected):
+            parser.feed(connection.receive(remaining(None, deadline)))
+            body += parser.take_body()
+    except (httpx.TransportError, OSError) as error:
+        raise httpx.ConnectError(f"{_UNPROVEN} ({error})") from None
+    finally:
+        parser.release()
+    if parser.status != 200 or not parser.keeps_alive or not hmac.compare_digest(body, expected):
+        raise httpx.ConnectError(_UNPROVEN)
 
 
 def _send(connection: Connection, request: httpx.Request, timeout: float | None) -> bool:

@@ -7,7 +7,10 @@ clock, and when the program ends, however that happens, the operating system clo
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -19,10 +22,13 @@ from starlette.types import Receive, Scope, Send
 from pipemagic.service.auth.tokens import Tokens
 from pipemagic.service.endpoint import Runtime, disconnected
 from pipemagic.service.executor import UNVERIFIED
-from pipemagic.service.files import LEASE_PATH, METRICS_PATH, STOP_PATH
+from pipemagic.service.files import LEASE_PATH, METRICS_PATH, PROOF_PATH, STOP_PATH, proof
+from pipemagic.service.hosting import LOOPBACK
 from pipemagic.service.http_protocol import ABORT
 from pipemagic.service.metrics import CONTENT_TYPE, Metrics
-from pipemagic.service.responses import JSON, Refused, ServiceResponse, json
+from pipemagic.service.responses import JSON, Refused, ServiceResponse, json, text
+
+_NONCE = re.compile(rb"nonce=([0-9a-f]{64})")
 
 
 class Leases:
@@ -107,11 +113,38 @@ class OperatorEndpoint:
         return self._respond()
 
 
+class ProofEndpoint:
+    """An ASGI endpoint that proves to a client that this is the service of its data folder, before it sends a token.
+
+    It responds at the address for programs of this machine only, which alone is in the runtime file.
+    """
+
+    def __init__(self, runtime: Runtime, folder: Path, about: Mapping[str, Any]) -> None:
+        self._executor, self._address = runtime.executor, (LOOPBACK, about["port"])
+        self._proof = partial(proof, folder, about["url"])
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["method"] != "GET" or tuple(scope["server"] or ()) != self._address:
+            raise Refused(404, "not found")
+        nonce = _NONCE.fullmatch(scope["query_string"])
+        if nonce is None:
+            raise Refused(400, "the nonce must be 64 hexadecimal digits")
+        response = await self._executor.call(UNVERIFIED, self._respond, nonce[1].decode())
+        await response(scope, receive, send)
+
+    def _respond(self, nonce: str) -> Response:
+        try:
+            return text(self._proof(nonce).decode())
+        except OSError:
+            raise Refused(503, "the platform token of the data folder cannot be read") from None
+
+
 def operator_routes(
     runtime: Runtime, tokens: Tokens, leases: Leases, metrics: Metrics, stop: Callable[[], None],
-    about: Mapping[str, Any],
+    folder: Path, about: Mapping[str, Any],
 ) -> list[BaseRoute]:  # fmt: skip
-    """Return the routes. ``stop`` is called in a worker thread; ``about`` describes the service to clients."""
+    """Return the routes. ``stop`` is called in a worker thread; ``about`` is the content of the runtime file."""
 
     def stop_service() -> Response:
         stop()
@@ -126,6 +159,7 @@ def operator_routes(
     endpoints = {LEASE_PATH: ("GET", lease), STOP_PATH: ("POST", stop_service), METRICS_PATH: ("GET", page)}
     return [
         *(Route(path, OperatorEndpoint(runtime, tokens, *endpoint)) for path, endpoint in endpoints.items()),
+        Route(PROOF_PATH, ProofEndpoint(runtime, folder, about)),
         Mount("/pipemagic", _not_found),
     ]
 

@@ -1,7 +1,8 @@
-"""The files and paths that the service shares with its clients, and the check of a data folder."""
+"""The files and paths that the service shares with its clients, its proof, and the check of a data folder."""
 
 from __future__ import annotations
 
+import hmac
 import stat
 import sys
 from contextlib import closing, suppress
@@ -28,8 +29,21 @@ UNFINISHED_FILE = "awaits-upload"  # in the folder of a database that is being c
 LEASE_PATH = "/pipemagic/lease"
 STOP_PATH = "/pipemagic/stop"
 METRICS_PATH = "/metrics"
+PROOF_PATH = "/pipemagic/proof"
 
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
+
+
+def proof(folder: Path, url: str, nonce: str) -> bytes:
+    """Return the proof that the service at ``url`` knows the platform token of a data folder, without the token.
+
+    A client sends a new random ``nonce`` on each connection, before a token. The URL makes the proof worthless for a
+    process at another port that forwards the nonce to the service. Raise OSError if the token cannot be read.
+    """
+    path = folder / PLATFORM_TOKEN_FILE
+    if not (token := path.read_bytes().strip()):
+        raise OSError(f"{path} is empty")
+    return hmac.digest(token, f"pipemagic service\n{url}\n{nonce}".encode(), "sha256").hex().encode()
 
 
 def check_data_folder(folder: Path) -> None:

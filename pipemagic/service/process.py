@@ -140,7 +140,7 @@ class ServiceProcess(Server):
             "pipemagic_http_connections", "Open connections, including idle ones.", lambda: self.connections
         )
         routes = operator_routes(
-            self._runtime, service.tokens, self._leases, metrics, self._stop_from_thread, self._about
+            self._runtime, service.tokens, self._leases, metrics, self._stop_from_thread, settings.folder, self._about
         )
         app = create_app(
             service, self._runtime, metrics=metrics, cors=settings.cors, access_log=access_log, more_routes=routes,

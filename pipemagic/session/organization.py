@@ -309,7 +309,7 @@ class Platform:
             raise SessionError(
                 f"the service creates no tokens for {name}", hint=f"%pipedb connect {info.url} --token-env VARIABLE"
             ) from None
-        return Database(info.url, token, timeout=timeout, read_only=read_only)
+        return Database(self._api.endpoint.refer(info.url), token, timeout=timeout, read_only=read_only)
 
     def close(self) -> None:
         """Close the connections to the API permanently: later requests raise ConnectError."""
@@ -479,7 +479,7 @@ def create_from_file(
     info = api.create_database(name, group, awaits_upload=True, size_limit=size_limit)
     try:
         url = info.url or api.database(name).url
-        with Database(url, api.create_token(name, expiration="1d")) as database:
+        with Database(api.endpoint.refer(url), api.create_token(name, expiration="1d")) as database:
             transfer.upload(database, file)
     except BaseException:
         try:

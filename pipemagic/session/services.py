@@ -44,9 +44,10 @@ class Embedded:
     def management(self) -> Management:
         """Return the management API at the current address of the service, which is started if necessary."""
         service = self._service()  # imported while the service starts
+        from pipemagic import launcher
         from pipemagic.management_api.client import Management
 
-        return Management(service.url, service.platform_token(), organization=service.organization)
+        return Management(launcher.endpoint_of(service), service.platform_token(), organization=service.organization)
 
     def _service(self) -> launcher.LocalService:
         from pipemagic import launcher  # not needed by a session with addresses only

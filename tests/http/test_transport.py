@@ -11,6 +11,7 @@ import time
 import traceback
 import tracemalloc
 from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
 
 import httpx
 import pytest
@@ -470,6 +471,88 @@ def test_a_forked_process_has_connections_of_its_own(starts_processes):
         assert server.connections == 2
         assert http.post("/", b"parent").body == b"parent"
     assert server.connections == 2
+
+
+# -- a server that has to prove what it is
+
+
+def challenged(server, proof=b"proof", path="/proof?nonce=1"):
+    return Transport(replace(parse_address(server.url), challenge=lambda: (path, proof)), "t", timeout=PATIENCE)
+
+
+def test_a_challenge_is_the_first_request_on_each_connection():
+    received = []
+
+    def serve(talk):
+        while (request := talk.request()) is not None:
+            received.append((talk.number, request[0].split(b"\r\n")[0], b"Authorization" in request[0]))
+            talk.send(plain(b"proof" if b"/proof" in request[0] else b"hello"))
+            if b"/last" in request[0]:
+                return
+
+    with served(serve) as server, challenged(server) as http, http.sibling() as other:
+        for path in ("/", "/last", "/"):
+            assert http.get(path).body == b"hello"
+        assert other.get("/").body == b"hello"
+    proof = b"GET /proof?nonce=1 HTTP/1.1"
+    assert received == [
+        (0, proof, False), (0, b"GET / HTTP/1.1", True), (0, b"GET /last HTTP/1.1", True),
+        (1, proof, False), (1, b"GET / HTTP/1.1", True), (2, proof, False), (2, b"GET / HTTP/1.1", True),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        plain(b"prooF"), plain(b"proof2"), plain(b""), plain(b"proof" * 10_000), plain(b"proof", status="401 No"),
+        plain(b"proof", "Connection: close"), b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nproof", b"garbage\r\n\r\n",
+        b"HTTP/1.1 204 No Content\r\n\r\n", b"",
+    ],
+)  # fmt: skip
+def test_nothing_is_sent_to_a_server_that_does_not_prove_what_it_is(answer):
+    received = []
+
+    def serve(talk):
+        received.append(talk.request()[0])
+        talk.send(answer)
+        with suppress(OSError):
+            received.append(talk.receive())
+
+    with served(serve) as server, challenged(server) as http:
+        for _ in range(2):
+            with pytest.raises(errors.ConnectError, match="does not prove that it is the service; no token was sent"):
+                http.post("/", b"{}")
+        assert len(pool_of(http)) == 0
+    assert b"Bearer" not in b"".join(received)
+    assert {line for line in received if line} == {
+        f"GET /proof?nonce=1 HTTP/1.1\r\nHost: 127.0.0.1:{server.port}".encode()
+    }
+
+
+def test_a_challenge_ends_in_time():
+    def serve(talk):
+        talk.head()
+        with suppress(OSError):
+            while True:
+                talk.send(b"H")
+                time.sleep(0.01)
+
+    with served(serve) as server:
+        endpoint = replace(parse_address(server.url), challenge=lambda: ("/proof", b"proof"))
+        with Transport(endpoint, "t", connect_timeout=0.3) as http, pytest.raises(errors.ConnectError):
+            http.get("/")
+
+
+def test_a_challenge_that_cannot_be_made_connects_to_nothing():
+    def broken():
+        raise OSError("no file")
+
+    with (
+        served(echo) as server,
+        Transport(replace(parse_address(server.url), challenge=broken), "t") as http,
+        pytest.raises(errors.ConnectError, match="no file"),
+    ):
+        http.post("/", b"{}")
 
 
 def test_a_closed_transport_connects_no_more():

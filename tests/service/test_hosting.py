@@ -248,6 +248,14 @@ def test_programs_of_the_machine_find_a_shared_service_and_need_no_certificate(h
 
 
 @hosted
+def test_other_machines_get_no_proof(hub):
+    path = f"/pipemagic/proof?nonce={'0' * 64}"
+    assert hub.call("GET", path).status_code == 404
+    assert hub.call("GET", path, headers={"Host": "127.0.0.1"}).status_code == 404
+    assert httpx.get(hub.line["local_url"] + path, timeout=WAIT).status_code == 200
+
+
+@hosted
 def test_host_names_depend_on_the_address_of_the_request(hub):
     hub.database()
     path = "/v1/organizations/local/databases/db"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import http.client
 import json
 import os
@@ -288,6 +289,36 @@ def test_leases_and_stop_need_the_platform_token(lasting):
         other_host = lasting.headers | {"Host": "db-local.localhost"}
         assert lasting.call(method, path, headers=other_host).status_code == 404
     assert lasting.call("GET", "/pipemagic/stop").status_code == 404
+
+
+NONCE = "0123456789abcdef" * 4
+
+
+def test_the_service_proves_that_it_knows_the_token_of_its_folder(lasting):
+    """The proof is for one nonce and one address; without the token nobody can make it."""
+    token = lasting.headers["Authorization"].removeprefix("Bearer ")
+    text = f"pipemagic service\n{lasting.url}\n{NONCE}"
+    expected = hmac.new(token.encode(), text.encode(), "sha256").hexdigest()
+    answer = lasting.call("GET", f"/pipemagic/proof?nonce={NONCE}", headers={})
+    assert (answer.status_code, answer.text) == (200, expected)
+    assert token not in answer.text
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["", "?nonce=", f"?nonce={NONCE[1:]}", f"?nonce={NONCE}0", f"?nonce={NONCE.upper()}", f"?nonce={NONCE[1:]}%0a",
+     f"?nonce={NONCE}&nonce={NONCE}", f"?nonce={'0' * 10_000}"],
+)  # fmt: skip
+def test_a_nonce_has_64_digits(lasting, query):
+    assert lasting.call("GET", f"/pipemagic/proof{query}", headers={}).status_code == 400
+
+
+def test_only_the_address_of_the_service_gives_a_proof(lasting):
+    path = f"/pipemagic/proof?nonce={NONCE}"
+    for method in ("POST", "HEAD", "PUT"):
+        assert lasting.call(method, path, headers={}).status_code == 404
+    assert lasting.call("GET", path, headers={"Host": "db-local.localhost"}).status_code == 404
+    assert lasting.call("GET", path, headers={"Host": "evil.example.com"}).status_code == 421
 
 
 def test_a_foreign_host_is_refused(lasting):

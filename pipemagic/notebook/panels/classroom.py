@@ -245,13 +245,12 @@ def _load(name: str, platform: Platform) -> Class:
 
     The port of a local service may change.
     """
-    class_, urls = model.load(name), {one.name: one.url for one in platform.databases().items}
+    class_, listed = model.load(name), platform.databases()
     api = platform.api
     if class_.organization != api.slug or (class_.api != api.url and not api.endpoint.loopback):
         raise SessionError(
             f"the class {name} belongs to the organization {class_.organization} at {class_.api}",
             hint=f"%pipedb organization {class_.organization} --at {class_.api}",
         )
-    for seat in class_.seats:
-        seat.url = urls.get(seat.database) or seat.url
+    creation.refresh(class_, {one.name: one for one in listed.items} if listed.complete else None)
     return class_

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 
 import pytest
@@ -131,6 +132,20 @@ def test_a_deleted_database_and_an_expired_token(page, session, made):
     assert panel.cells("Students", "Ada")["Last error"]
     panel.click("Details of Ada")
     assert panel.panel.rows[0].problem in panel.words
+
+
+def test_no_token_goes_to_the_earlier_port_of_a_deleted_database(page, session, made):
+    """Another process may listen there now."""
+    session.platform.delete_database(made.seats[0].database)
+    with socket.create_server(("127.0.0.1", 0)) as stranger:
+        stranger.settimeout(0.2)
+        for seat in made.seats:
+            seat.url = f"http://{seat.database}-local.localhost:{stranger.getsockname()[1]}"
+        made.save()
+        panel = page("class")
+        panel.wait("0 of 3 connected, 0 with errors, 1 database not readable")
+        with pytest.raises(TimeoutError):
+            stranger.accept()
 
 
 def test_the_saved_form_has_numbers_only(page, made):
