@@ -21,7 +21,7 @@ from pipemagic.hrana.values import SqlValue
 from pipemagic.service.limits import Limits
 from pipemagic.service.sqlite import functions
 from pipemagic.service.sqlite.sandbox import Sandbox
-from pipemagic.sql import quote, statements_of, tokens
+from pipemagic.sql import quote, statements_of, terminated, tokens
 
 CHUNK = 64 * 1024
 """Minimum size of a chunk of text, in characters."""
@@ -75,11 +75,11 @@ def _lines(connection: apsw.Connection) -> Iterator[str]:
     for kind, name, sql in connection.execute(_SCHEMA):
         schema[str(kind)][str(name)] = str(sql)
     for name, sql in schema["table"].items():
-        yield _terminated(sql)
+        yield terminated(sql)
         yield from _inserts(connection, name, encoding)
     yield from _system_tables(connection, any(map(_has_autoincrement, schema["table"].values())), encoding)
     for kind in ("index", "view", "trigger"):
-        yield from map(_terminated, schema[kind].values())
+        yield from map(terminated, schema[kind].values())
     yield from _virtual_tables(schema["virtual table"])
     for name in ("user_version", "application_id"):
         if value := int(connection.pragma(name)):
@@ -111,14 +111,6 @@ def _virtual_tables(tables: Mapping[str, str]) -> Iterator[str]:
             values = f"'table',{_literal(name)},{_literal(name)},0,{_literal(sql)}"
             yield f"INSERT INTO sqlite_schema(type,name,tbl_name,rootpage,sql) VALUES({values});"
         yield "PRAGMA writable_schema=OFF;"
-
-
-def _terminated(sql: str) -> str:
-    """Terminate a statement of the schema, which may end with a comment."""
-    *_, last = tokens(sql)
-    if last.kind != "comment" or last.text.endswith("*/"):
-        return sql + ";"
-    return sql + ("\n;" if last.text.startswith("--") else "*/;")
 
 
 def _inserts(connection: apsw.Connection, table: str, encoding: str) -> Iterator[str]:
