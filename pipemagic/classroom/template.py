@@ -19,6 +19,7 @@ from pipemagic.client.statement_errors import statement_error
 from pipemagic.client.transfer import dumped
 from pipemagic.errors import UnsupportedError
 from pipemagic.hrana.messages import Close, ErrorEntry, Sequence
+from pipemagic.text import escape_controls, shorten
 
 CHUNK = 512 * 1024
 """The size of a request in characters; each request is one transaction, which is limited to 5 s."""
@@ -34,7 +35,11 @@ ORDER BY type = 'table', type = 'view', sql NOT LIKE 'CREATE VIRTUAL%'
 _OWNER = re.compile(rf"CREATE TABLE {PROGRESS_TABLE}\(  -- class (\w+)\n")
 _OF_PROGRESS = re.compile(rf"(?:CREATE TABLE(?: IF NOT EXISTS)?|INSERT INTO)\s+\W?{PROGRESS_TABLE}\b", re.IGNORECASE)
 _PRAGMA = re.compile(r"PRAGMA\s+(\w+)", re.IGNORECASE)
-_TRANSACTION = re.compile(r"(?:BEGIN|COMMIT)\b", re.IGNORECASE)
+_TRANSACTION = re.compile(r"(?:BEGIN(?: TRANSACTION)?|COMMIT)\s*\Z", re.IGNORECASE)
+_IF_NEW = re.compile(r"(CREATE TABLE) IF NOT EXISTS\b", re.IGNORECASE)  # of the dumps of sqld
+_OF_SQLITE = re.compile(r"DELETE FROM sqlite_(?:sequence|stat1)|ANALYZE sqlite_schema", re.IGNORECASE)
+_SETTING = re.compile(r"PRAGMA\s+\w+\s*=\s*[\w'-]+", re.IGNORECASE)
+_ROWS = ["VALUES", "(", ")"]
 
 
 @dataclass(frozen=True)
@@ -53,7 +58,25 @@ def read_template(database: Database) -> Template:
             "the template has virtual tables, such as full-text indexes, which cannot be copied as SQL",
             hint="use a template without them",
         )
+    if unknown := next((statement for statement in statements if not _is_of_dump(statement)), ""):
+        raise UnsupportedError(
+            f"the SQL text of the template has a statement that creates no content: "
+            f"{shorten(escape_controls(' '.join(unknown.split())), 60)}",
+            hint="use a template from a service that you trust",
+        )
     return Template(tuple(filter(_is_content, statements)))
+
+
+def _is_of_dump(statement: str) -> bool:
+    """Return True for a statement of a dump: its transaction and settings, a definition, or rows of a table."""
+    if _TRANSACTION.match(statement) or _SETTING.fullmatch(statement) or _OF_SQLITE.fullmatch(statement):
+        return True
+    if sql.parse_definition(_IF_NEW.sub(r"\1", statement, count=1)) is not None:
+        return True
+    parsed = sql.parse(statement)
+    words = [token.word or token.text for token in parsed.outer_tokens if token.text != ","]
+    queries = {token.word for token in parsed.tokens} & {"SELECT", "WITH"}
+    return words[:2] == ["INSERT", "INTO"] and words[3:] in (_ROWS, ["(", ")", *_ROWS]) and not queries
 
 
 def _is_content(statement: str) -> bool:
@@ -86,6 +109,8 @@ def read_content(database: Database) -> Content:
     """Read the objects of a database."""
     objects, progress, owner = dict[str, str](), "", ""
     for kind, name, text in database.execute(_OBJECTS.strip()).rows:
+        if kind not in ("table", "view", "trigger"):
+            raise UnsupportedError(f"the server lists an object of an unknown type: {kind!r}")
         if name != PROGRESS_TABLE:
             objects[str(name)] = str(kind)
         else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -40,7 +40,7 @@ Statements end with a semicolon and may span several lines. Ctrl-C cancels a sta
 .quit                leave; an open transaction is rolled back"""
 
 _TABLES = "SELECT name FROM sqlite_schema WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite^_%' ESCAPE '^'"
-_SCHEMA = "SELECT sql || ';' FROM sqlite_schema WHERE sql IS NOT NULL"
+_SCHEMA = "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL"
 
 
 def no_option(text: str) -> str:
@@ -200,10 +200,12 @@ class Shell:
             case [".tables"]:
                 self._print_column(f"{_TABLES} ORDER BY name")
             case [".schema"]:
-                self._print_column(f"{_SCHEMA} ORDER BY rowid")
+                self._print_column(f"{_SCHEMA} ORDER BY rowid", sqltext.terminated)
             case [".schema", name]:
                 quoted = name.replace("'", "''")
-                self._print_column(f"{_SCHEMA} AND lower(tbl_name) = lower('{quoted}') ORDER BY rowid")
+                self._print_column(
+                    f"{_SCHEMA} AND lower(tbl_name) = lower('{quoted}') ORDER BY rowid", sqltext.terminated
+                )
             case [".dump"]:
                 print_dump(self._database)
             case [".mode", mode] if mode in console.FORMATS:
@@ -217,9 +219,9 @@ class Shell:
             case _:
                 raise SessionError(f"unknown command: {line}", hint=".help lists the commands and their arguments")
 
-    def _print_column(self, query: str) -> None:
+    def _print_column(self, query: str, convert: Callable[[str], str] = str) -> None:
         for (text,) in self._execute(query).rows:
-            console.print_line(str(text))
+            console.print_line(convert(str(text)))
 
 
 def _may_end(line: str) -> bool:
