@@ -41,7 +41,7 @@ def test_the_statements_of_a_dump():
 
 @pytest.mark.parametrize("statement", [
     "END", "ROLLBACK", "COMMIT AND CHAIN", "SAVEPOINT x", "ATTACH 'x' AS x", "DROP TABLE pipemagic_progress", "VACUUM",
-    'PRAGMA "writable_schema"=ON', "PRAGMA user_version(7)", "CREATE TABLE u AS SELECT 1 AS a", "CREATE TEMP TABLE u(a)",
+    'PRAGMA "writable_schema"=ON', "PRAGMA user_version(7)", "CREATE TABLE u AS SELECT 1", "CREATE TEMP TABLE u(a)",
     "INSERT INTO t SELECT 1, 2", "INSERT INTO t VALUES((SELECT 1), 2)", "INSERT INTO t VALUES(1,2) RETURNING a",
     "INSERT INTO main.t VALUES(1,2)", "INSERT OR REPLACE INTO t VALUES(1,2)", "UPDATE t SET a = 1", "DELETE FROM t",
     "CREATE TRIGGER q AFTER INSERT ON t BEGIN SELECT 1; END; DROP TABLE t", "SELECT load_extension('x')",
