@@ -64,14 +64,17 @@ def test_the_owner_of_a_token_file_is_not_checked_on_windows(on, open_file, monk
 
 def test_modes_of_folders_are_checked_where_they_exist(on, tmp_path):
     tmp_path.chmod(0o777)
-    (tmp_path / files.KEY_FILE).touch()
-    (tmp_path / files.KEY_FILE).chmod(0o666)
-    for check in (config.make_private_folder, files.check_data_folder):
+    for name in (files.KEY_FILE, files.LOCK_FILE):
+        (tmp_path / name).touch()
+        (tmp_path / name).chmod(0o666)
+    for check in (config.make_private_folder, files.check_lock_files, files.check_data_folder):
         with pytest.raises(ServiceError, match="other users"):
             check(tmp_path)
     on("win32", files, config)
     config.make_private_folder(tmp_path)
     files.check_data_folder(tmp_path)
+    config.private_lock(tmp_path / files.LOCK_FILE)
+    assert stat.S_IMODE((tmp_path / files.LOCK_FILE).stat().st_mode) == 0o666
     assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o777
     config.write_private(tmp_path / "file", b"a\nb\r\n")
     assert (tmp_path / "file").read_bytes() == b"a\nb\r\n"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -102,7 +101,7 @@ def hub_settings(environ: Mapping[str, str]) -> dict[str, Any]:
 
 def announce(settings: Settings, about: Mapping[str, Any]) -> None:
     """Print the line of ``serve`` to standard output; print limits, metrics and the next command to standard error."""
-    click.echo(json.dumps(about))
+    serving.announce(about)
     for line in notes(settings, about):
         console.print_note(line)
 

@@ -137,7 +137,14 @@ def serve(context: click.Context, /, **options: Any) -> None:
     from pipemagic.service import process
 
     process.stop_on_hang_up()
-    process.run(settings, lambda about: click.echo(json.dumps(about)))
+    process.run(settings, announce)
+
+
+def announce(about: Mapping[str, Any]) -> None:
+    """Print the line about a service that is ready to standard output, and its warning to standard error."""
+    click.echo(json.dumps({key: value for key, value in about.items() if key != "warning"}))
+    if "warning" in about:
+        console.print_note(f"Warning: {about['warning']}")
 
 
 @click.command()

@@ -22,9 +22,10 @@ _DEFAULT_PORT = {"http": 80, "https": 443}
 class Endpoint:
     """The endpoint of a server: ``url`` is an http(s) address without a trailing slash.
 
-    ``host_header`` is the Host header, if it is not the host of ``url``: names below ``localhost`` do
-    not resolve on every machine, so the connection goes to 127.0.0.1. ``challenge`` is for the embedded service, whose
-    port another process may have taken: the server has to respond to it on each new connection (`http.connection`).
+    ``host_header`` is the Host header, if it is not the host of ``url``: ``localhost`` and names below it mean
+    127.0.0.1. Such names do not resolve on every machine, and others resolve ``localhost`` to [::1], where another
+    process may listen. ``challenge`` is for the embedded service, whose port another process may have taken: the server
+    has to respond to it on each new connection (`http.connection`).
     """
 
     url: str
@@ -89,7 +90,7 @@ def parse_address(target: str) -> Endpoint:
     netloc = f"[{host}]" if ":" in host else host
     suffix = f":{port}" if port is not None and port != _DEFAULT_PORT[real] else ""
     path = parts.path.rstrip("/")
-    if host.endswith(".localhost"):
+    if _is_localhost(host):
         return Endpoint(f"{real}://127.0.0.1{suffix}{path}", host_header=netloc + suffix)
     return Endpoint(f"{real}://{netloc}{suffix}{path}")
 
@@ -183,13 +184,14 @@ def _is_address(host: str) -> bool:
     return True
 
 
+def _is_localhost(host: str) -> bool:
+    return host == "localhost" or host.endswith(".localhost")
+
+
 def _is_loopback(host: str) -> bool:
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    return _is_address(host) and ipaddress.ip_address(host).is_loopback
+    return _is_localhost(host) or (_is_address(host) and ipaddress.ip_address(host).is_loopback)
 
 
 def _connects_to(endpoint: Endpoint) -> str:
-    """Return the host to connect to; the name ``localhost`` counts as 127.0.0.1."""
-    host = (urlsplit(endpoint.url).hostname or "").rstrip(".")
-    return "127.0.0.1" if host == "localhost" else host
+    """Return the host to connect to."""
+    return (urlsplit(endpoint.url).hostname or "").rstrip(".")

@@ -165,6 +165,10 @@ def _no_connection(error: httpx.TransportError, endpoint: Endpoint) -> ConnectEr
                 return ConnectError(f"the host name in {where} is unknown", hint=hint)
             case ConnectionRefusedError():
                 hint = "check that the server is running, and the port"
+                if endpoint.named_host == "localhost":
+                    hint += (
+                        f"; localhost means 127.0.0.1, for IPv6 write {endpoint.scheme}://[::1]{endpoint.port_suffix}"
+                    )
                 return ConnectError(f"nothing listens at {where} (connection refused)", hint=hint)
             case OSError(errno=errno.ENETUNREACH | errno.EHOSTUNREACH):
                 return ConnectError(f"there is no route to {where}", hint="is there a network?")

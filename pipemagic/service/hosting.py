@@ -14,7 +14,7 @@ from pipemagic.errors import ServiceError
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-LOOPBACK = "127.0.0.1"
+LOOPBACK, LOOPBACK_6 = "127.0.0.1", "::1"
 LOCAL_DOMAIN = "localhost"
 LOOPBACK_HOSTS = frozenset({LOOPBACK, LOCAL_DOMAIN, "[::1]"})
 """Host headers that mean the service itself, whatever its domain is."""
@@ -85,7 +85,7 @@ class Hosting:
 
     @property
     def local_only(self) -> bool:
-        """Whether it listens on plain HTTP at 127.0.0.1 only."""
+        """Whether it listens on plain HTTP at the addresses of ``localhost`` only."""
         return self.host == LOOPBACK and self.certfile is None
 
     @property
@@ -101,7 +101,8 @@ class Hosting:
     def url(self, port: int) -> str:
         """Return the public URL of the service."""
         suffix = "" if port == _DEFAULT_PORTS[self.scheme] else f":{port}"
-        return f"{self.scheme}://{LOOPBACK if self.domain == LOCAL_DOMAIN else self.domain}{suffix}"
+        host = f"[{LOOPBACK_6}]" if self.host == LOOPBACK_6 else LOOPBACK
+        return f"{self.scheme}://{host if self.domain == LOCAL_DOMAIN else self.domain}{suffix}"
 
 
 def _refused(message: str, hint: str, code: str = "HOSTING") -> ServiceError:

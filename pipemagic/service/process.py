@@ -35,10 +35,10 @@ from pipemagic.service.files import (
     check_data_folder,
     check_lock_files,
 )
-from pipemagic.service.hosting import LOOPBACK, Hosting
+from pipemagic.service.hosting import LOOPBACK, LOOPBACK_6, Hosting
 from pipemagic.service.logs import AccessLog, logging_to
 from pipemagic.service.metrics import Metrics
-from pipemagic.service.server import Certificate, Listener, Server, listen, listen_locally
+from pipemagic.service.server import Bound, Certificate, Listener, Server, listen_for_localhost, listen_locally
 from pipemagic.service.service import Service
 from pipemagic.service.settings import Settings
 from pipemagic.version import __version__
@@ -62,9 +62,9 @@ def open_embedded(settings: Settings) -> Service:
 def run(settings: Settings, announce: Announce) -> None:
     """Run the service until a signal or a stop request.
 
-    ``announce`` is called when it is ready, with url, organization and pid, and with local_url if that differs. Raises
-    `ServiceError` if the folder or the port cannot be used. Sets the umask, the switch interval, SQLite's memory limit
-    and the logging of this process, so a process runs one service only.
+    ``announce`` is called when it is ready, with url, organization and pid, with local_url if that differs, and with a
+    warning, if any. Raises `ServiceError` if the folder or the port cannot be used. Sets the umask, the switch
+    interval, SQLite's memory limit and the logging of this process, so a process runs one service only.
     """
     os.umask(0o077)
     # apsw releases the interpreter lock for every row: with the default of 5 ms it gets it back too late.
@@ -81,23 +81,52 @@ def run(settings: Settings, announce: Announce) -> None:
         if settings.access_log is not None:
             access_log = stack.enter_context(closing(AccessLog(settings.access_log)))
         certificate = _certificate(settings.hosting)
-        listeners = _listen(settings, certificate, stack)
+        listeners, warning = _listen(settings, certificate, stack)
         service = (settings.open or open_embedded)(settings)
         stack.callback(service.close)
         service.start()
-        ServiceProcess(settings, service, listeners, access_log, certificate, announce).run()
+        ServiceProcess(
+            settings, service, listeners, access_log, certificate, partial(_announce, announce, warning)
+        ).run()
         _log.info("stopped")
 
 
-def _listen(settings: Settings, certificate: Certificate | None, stack: ExitStack) -> list[Listener]:
-    """Bind the sockets. The first listener is always that for this machine: plain HTTP on 127.0.0.1."""
+def _listen(
+    settings: Settings, certificate: Certificate | None, stack: ExitStack
+) -> tuple[list[Listener], str]:  # fmt: skip
+    """Bind the sockets; return them and a warning, '' if there is none.
+
+    The first listener is always that for this machine: plain HTTP on 127.0.0.1.
+    """
     hosting, port = settings.hosting, settings.port
-    local = listen_locally(settings.folder / PORT_FILE, port if hosting.local_only else None)
-    listeners = [Listener(stack.enter_context(local))]
+    bound = listen_locally(settings.folder / PORT_FILE, port if hosting.local_only else None)
+    stack.callback(bound.close)
+    listeners = [Listener(one) for one in bound.sockets]
     if not hosting.local_only:
-        shared = stack.enter_context(listen(hosting.host, hosting.default_port if port is None else port))
-        listeners.append(Listener(shared, None if certificate is None else certificate.context))
-    return listeners
+        bound = listen_for_localhost(hosting.host, hosting.default_port if port is None else port)
+        stack.callback(bound.close)
+        tls = None if certificate is None else certificate.context
+        listeners += [Listener(one, tls) for one in bound.sockets]
+    warning = _describe_taken(hosting, bound) if bound.taken else ""
+    if warning:
+        _log.warning("%s", warning)
+    return listeners, warning
+
+
+def _describe_taken(hosting: Hosting, bound: Bound) -> str:
+    """Return the warning for a port that another process has at the other address of ``localhost``."""
+    names = {LOOPBACK: LOOPBACK, LOOPBACK_6: f"[{LOOPBACK_6}]"}
+    other = names.pop(bound.taken)
+    (own,) = names.values()
+    url = f"{hosting.scheme}://localhost:{bound.port}"
+    return (
+        f"another process listens at {other}:{bound.port}: other programs that use {url} reach it; "
+        f"use {hosting.scheme}://{own}:{bound.port}"
+    )
+
+
+def _announce(announce: Announce, warning: str, about: dict[str, Any]) -> None:
+    announce({**about, "warning": warning} if warning else about)
 
 
 def _certificate(hosting: Hosting) -> Certificate | None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import ipaddress
 import socket
 import ssl
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
@@ -14,13 +17,20 @@ import uvicorn
 
 from pipemagic.config import write_private
 from pipemagic.errors import ServiceError
-from pipemagic.service.hosting import LOOPBACK
+from pipemagic.service.hosting import LOOPBACK, LOOPBACK_6
 from pipemagic.service.http_protocol import HttpProtocol
 
 KEEP_ALIVE = 75  # seconds; clients drop idle connections before that, so they never use one that is being closed
 GRACE = 1  # seconds in which running requests may end when the server stops
 CONNECTIONS_SHARE = 4
 """The limit of connections is the number of file handles divided by this: a stream of a client needs three more."""
+
+
+_ATTEMPTS = 16
+"""Ports that are tried to find one that is free at both addresses of ``localhost``."""
+
+_OTHER_LOOPBACK = {LOOPBACK: LOOPBACK_6, "0.0.0.0": LOOPBACK_6, LOOPBACK_6: LOOPBACK}
+"""Addresses at which ``localhost`` reaches the service, and the other address of that name. ``::`` includes both."""
 
 
 class Listener(NamedTuple):
@@ -42,7 +52,7 @@ class Server(uvicorn.Server):
     ) -> None:
         super().__init__(uvicorn.Config(
             app, http=HttpProtocol, ws="none", lifespan="off", log_config=None, access_log=False,
-            server_header=False, proxy_headers=bool(proxies), forwarded_allow_ips=list(proxies), interface="asgi3",
+            server_header=False, proxy_headers=bool(proxies), forwarded_allow_ips=_trusted(proxies), interface="asgi3",
             limit_concurrency=default_connection_limit() if connections is None else connections,
             timeout_keep_alive=KEEP_ALIVE, timeout_graceful_shutdown=GRACE,
         ))  # fmt: skip
@@ -69,6 +79,16 @@ class Server(uvicorn.Server):
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
         """Stop on a signal, without raising it again afterwards."""
         self.stop()
+
+
+def _trusted(proxies: Sequence[str]) -> list[str]:
+    """Return the addresses of trusted proxies, with both of this machine: one that connects to localhost has either."""
+    trusted = list(proxies)
+    for proxy in proxies:
+        with suppress(ValueError):
+            if ipaddress.ip_address(LOOPBACK) in ipaddress.ip_network(proxy, strict=False):
+                trusted.append(LOOPBACK_6)
+    return trusted
 
 
 def default_connection_limit() -> int | None:
@@ -144,19 +164,71 @@ def _cannot_listen(host: str, port: int, error: OSError, hint: str, code: str) -
     return ServiceError(f"cannot listen on port {port} of {host}: {error.strerror}", hint=hint, code=code)
 
 
-def listen_locally(port_file: Path, port: int | None) -> socket.socket:
-    """Bind a socket to loopback and write the port to a file, so that addresses survive a restart.
+class Bound(NamedTuple):
+    """The sockets of one port. ``taken`` is the address for ``localhost`` that another process has, '' if none has."""
+
+    sockets: list[socket.socket]
+    taken: str = ""
+
+    @property
+    def port(self) -> int:
+        """The port."""
+        port: int = self.sockets[0].getsockname()[1]
+        return port
+
+    def close(self) -> None:
+        """Close the sockets."""
+        for one in self.sockets:
+            one.close()
+
+
+def listen_for_localhost(host: str, port: int) -> Bound:
+    """Bind a socket to an address; if programs reach that as ``localhost``, also to the other address of this name.
+
+    Programs try [::1] or 127.0.0.1 first, and would send a token to any other process there. If the port is 0, one is
+    chosen that is free at both. Raise `ServiceError` if the address itself cannot be used.
+    """
+    other = _OTHER_LOOPBACK.get(host)
+    attempts = _ATTEMPTS if port == 0 else 1
+    while True:
+        bound, attempts = Bound([listen(host, port)]), attempts - 1
+        if other is None:
+            return bound
+        try:
+            bound.sockets.append(_bind(other, bound.port))
+        except OSError as error:
+            if isinstance(error, PermissionError) or error.errno == errno.EADDRINUSE:
+                if not attempts:
+                    return bound._replace(taken=other)
+                bound.close()
+                continue
+            # This machine has no such address.
+        return bound
+
+
+def listen_locally(port_file: Path, port: int | None) -> Bound:
+    """Bind sockets to loopback and write the port to a file, so that addresses survive a restart.
 
     ``port``: None takes the one of the last start if it is free, else any; 0 takes any.
     """
+    if port is None:
+        bound = _listen_again(last_port(port_file)) or listen_for_localhost(LOOPBACK, 0)
+    else:
+        bound = listen_for_localhost(LOOPBACK, port)
+    write_private(port_file, str(bound.port).encode())
+    return bound
+
+
+def _listen_again(port: int) -> Bound | None:
+    """Bind sockets to the port of the last start; return None if it is not free."""
     try:
-        listener = listen(LOOPBACK, last_port(port_file) if port is None else port)
+        bound = listen_for_localhost(LOOPBACK, port)
     except ServiceError:
-        if port is not None:
-            raise
-        listener = listen(LOOPBACK, 0)
-    write_private(port_file, str(listener.getsockname()[1]).encode())
-    return listener
+        return None
+    if bound.taken:
+        bound.close()
+        return None
+    return bound
 
 
 def last_port(port_file: Path) -> int:

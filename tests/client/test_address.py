@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from pipemagic.client.address import Endpoint, check_base_url, parse_address
@@ -21,7 +23,13 @@ from pipemagic.errors import AddressError
         ("libsql://db.example.io:8080?tls=0", "http://db.example.io:8080", None),
         ("https://db.example.io:443", "https://db.example.io", None),
         ("https://example.io/dev/flights", "https://example.io/dev/flights", None),
-        ("  http://localhost:1  ", "http://localhost:1", None),
+        ("  http://localhost:1  ", "http://127.0.0.1:1", "localhost:1"),
+        ("http://LocalHost.:8080/v1/", "http://127.0.0.1:8080/v1", "localhost:8080"),
+        ("http://localhost", "http://127.0.0.1", "localhost"),
+        ("https://localhost:443", "https://127.0.0.1", "localhost"),
+        ("libsql://localhost:8080", "http://127.0.0.1:8080", "localhost:8080"),
+        ("ws://localhost:8080", "http://127.0.0.1:8080", "localhost:8080"),
+        ("wss://localhost", "https://127.0.0.1", "localhost"),
     ],
 )
 def test_addresses(target: str, url: str, host: str | None) -> None:
@@ -69,6 +77,8 @@ def test_other_addresses_are_refused(target: str) -> None:
         ("https://flights-acme.example.io:8443", "https://ams-flights-acme.example.io:8443"),
         ("http://127.0.0.1:8080", "http://127.0.0.1:8080"),
         ("http://localhost:8080", "http://127.0.0.1:8080"),
+        ("http://127.0.0.1:8080", "http://localhost:8080"),
+        ("http://localhost:8080", "http://ams-db.localhost:8080"),
         ("http://flights-local.localhost:8080", "http://flights-local.localhost:8080"),
         ("http://flights-local.localhost:8080", "http://ams-flights-local.localhost:8080"),
         ("http://flights-local.localhost:8080", "http://127.0.0.1:8080"),
@@ -93,6 +103,8 @@ def test_a_base_url_that_is_followed(named: str, base_url: str) -> None:
         ("http://127.0.0.1:8080", "http://127.0.0.1:8081"),
         ("http://127.0.0.1:8080", "http://127.0.0.2:8080"),
         ("http://127.0.0.1:8080", "http://[::1]:8080"),
+        ("http://localhost:8080", "http://[::1]:8080"),
+        ("http://[::1]:8080", "http://localhost:8080"),
         ("http://127.0.0.1:8080", "http://evil-127.0.0.1:8080"),
         ("http://10.0.0.1:8080", "http://10.0.0.2:8080"),
     ],
@@ -107,4 +119,22 @@ def test_names_for_people() -> None:
     assert endpoint.address == "http://flights-local.localhost:8080"
     assert endpoint.named_host == "flights-local.localhost"
     assert endpoint.loopback
+    endpoint = parse_address("http://localhost:8080/v1")
+    assert (endpoint.address, endpoint.named_host) == ("http://localhost:8080/v1", "localhost")
+    assert endpoint.loopback
     assert not parse_address("https://localhost.example.io").loopback
+
+
+@pytest.mark.parametrize(
+    ("address", "challenged"),
+    [
+        ("http://db-local.localhost:8080", True), ("http://localhost:8080", True), ("libsql://127.0.0.1:8080", True),
+        ("http://db-local.localhost:8081", False), ("https://127.0.0.1:8080", False), ("http://[::1]:8080", False),
+        ("http://db.example.io:8080", False),
+    ],
+)  # fmt: skip
+def test_an_address_that_a_server_names_has_its_challenge_at_its_own_port_only(address: str, challenged: bool) -> None:
+    challenge = lambda: ("/proof", b"proof")  # noqa: E731
+    service = replace(parse_address("http://127.0.0.1:8080"), challenge=challenge)
+    assert service.refer(address) == parse_address(address)
+    assert service.refer(address).challenge is (challenge if challenged else None)

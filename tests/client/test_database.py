@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import math
+import socket
 import ssl
 import threading
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import httpx
@@ -486,6 +488,65 @@ def test_names_below_localhost_are_not_looked_up(scripted) -> None:
     with pipemagic.connect(f"http://flights-local.localhost:{server.port}") as database:
         database.execute("SELECT 1")
     assert server.posts[0].headers["host"] == f"flights-local.localhost:{server.port}"
+
+
+@pytest.fixture
+def ipv6_first(monkeypatch) -> None:
+    """A resolver that names [::1] first for localhost, as on most machines."""
+    resolve = socket.getaddrinfo
+
+    def getaddrinfo(host, port, *options, **named):
+        if str(host).lower().rstrip(".").endswith("localhost"):
+            return [*resolve("::1", port, *options, **named), *resolve("127.0.0.1", port, *options, **named)]
+        return resolve(host, port, *options, **named)
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+
+
+@pytest.mark.usefixtures("ipv6_first")
+@pytest.mark.parametrize("scheme", ["http", "ws", "libsql"])
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST.", "db.localhost"])
+def test_localhost_is_127_0_0_1(scripted, scheme, host) -> None:
+    """Whoever listens at [::1], which the resolver may name first, gets nothing."""
+    server = scripted(good)
+    with socket.create_server(("::1", server.port), family=socket.AF_INET6) as stranger:
+        stranger.settimeout(0.1)
+        address = f"{scheme}://{host}:{server.port}"
+        with pipemagic.connect(address, "t") as database, pipemagic.management(address, "t") as api:
+            database.execute("SELECT 1")
+            with suppress(errors.PipemagicError):
+                api.locations()
+        with pytest.raises(TimeoutError):
+            stranger.accept()
+    name = host.lower().rstrip(".")
+    assert {call.headers["host"] for call in server.calls} == {f"{name}:{server.port}"}
+
+
+@pytest.mark.usefixtures("ipv6_first")
+def test_localhost_with_a_client_of_the_caller(scripted) -> None:
+    server = scripted(good)
+    with (
+        socket.create_server(("::1", server.port), family=socket.AF_INET6) as stranger,
+        httpx.Client() as http,
+        pipemagic.connect(f"http://localhost:{server.port}", "t", http=http) as database,
+    ):
+        stranger.settimeout(0.1)
+        database.execute("SELECT 1")
+        with pytest.raises(TimeoutError):
+            stranger.accept()
+    assert server.posts[0].headers["host"] == f"localhost:{server.port}"
+
+
+@pytest.mark.usefixtures("ipv6_first")
+def test_a_server_at_ipv6_only_is_named_by_its_address() -> None:
+    with socket.create_server(("::1", 0), family=socket.AF_INET6) as listener:
+        port = listener.getsockname()[1]
+        with (
+            pipemagic.connect(f"http://localhost:{port}") as database,
+            pytest.raises(errors.ConnectError, match=f"nothing listens at http://localhost:{port}") as refused,
+        ):
+            database.execute("SELECT 1")
+    assert f"localhost means 127.0.0.1, for IPv6 write http://[::1]:{port}" in refused.value.hint
 
 
 def test_loopback_never_goes_through_a_proxy(scripted, monkeypatch) -> None:

@@ -889,18 +889,19 @@ def test_a_certificate_for_another_name(secure):
         http.get("/")
 
 
-def test_names_below_localhost_are_asked_for_and_checked(secure):
-    context, asked = secure("db.localhost"), []
+@pytest.mark.parametrize("name", ["db.localhost", "localhost"])
+def test_names_of_this_machine_are_asked_for_and_checked(secure, name):
+    context, asked = secure(name), []
     context.sni_callback = lambda _socket, name, _context: asked.append(name)
     with served(echo, context) as server:
-        with Transport(parse_address(f"https://db.localhost:{server.port}")) as http:
+        with Transport(parse_address(f"https://{name}:{server.port}")) as http:
             assert http.post("/", b"x").body == b"x"
         with (
             Transport(parse_address(f"https://other.localhost:{server.port}")) as http,
             pytest.raises(errors.ConnectError, match=r"other\.localhost:\d+ is not trusted"),
         ):
             http.get("/")
-    assert asked == ["db.localhost", "other.localhost"]
+    assert asked == [name, "other.localhost"]
 
 
 def test_certificates_that_cannot_be_read(monkeypatch):

@@ -15,6 +15,7 @@ import httpx
 import msgspec
 
 from pipemagic.errors import ServiceError
+from pipemagic.service.hosting import LOCAL_DOMAIN, LOOPBACK
 from pipemagic.service.locations import LOCATIONS, Location
 
 CHECK_TIMEOUT = 1.0
@@ -35,7 +36,7 @@ class Node:
     http: str
     admin: str
     grpc: str = ""
-    domain: str = "localhost"
+    domain: str = LOCAL_DOMAIN
     name: str = ""
     admin_key: str = field(default="", repr=False)
 
@@ -116,7 +117,7 @@ def _domain(entry: _Entry) -> str:
         return host
     if not address.is_loopback:
         raise ValueError(f'the node {entry.code} needs domain = "NAME": its databases are names below it')
-    return "localhost"
+    return LOCAL_DOMAIN
 
 
 def _bad(path: Path, reason: str) -> ServiceError:
@@ -134,9 +135,21 @@ def open_client(address: str, timeout: float, headers: Mapping[str, str] | None 
     node has closed would fail.
     """
     return httpx.Client(
-        base_url=address, headers=headers, timeout=timeout, trust_env=False, verify=ssl.create_default_context(),
-        limits=httpx.Limits(max_keepalive_connections=0),
+        base_url=_connectable(address), headers=headers, timeout=timeout, trust_env=False,
+        verify=ssl.create_default_context(), limits=httpx.Limits(max_keepalive_connections=0),
     )  # fmt: skip
+
+
+def _connectable(address: str) -> str:
+    """Return an address with 127.0.0.1 in place of ``localhost``, which may resolve to [::1] and another process.
+
+    With TLS the name stays: the certificate is for it.
+    """
+    parts = urlsplit(address)
+    host = (parts.hostname or "").rstrip(".")
+    if parts.scheme != "http" or not (host == LOCAL_DOMAIN or host.endswith(f".{LOCAL_DOMAIN}")):
+        return address
+    return parts._replace(netloc=LOOPBACK if parts.port is None else f"{LOOPBACK}:{parts.port}").geturl()
 
 
 def refuse_open(node: Node) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import socket
 from pathlib import Path
 
 import pytest
+from raw_server import served
 
 from pipemagic.errors import ServiceError
 from pipemagic.service.sqld.binary import NoSqld, find
-from pipemagic.service.sqld.nodes import load
+from pipemagic.service.sqld.nodes import load, open_client
 
 EXAMPLE = """
 primary = "ams"
@@ -41,6 +43,34 @@ def test_a_node_on_loopback_has_names_below_localhost(tmp_path: Path):
     nodes = load_text(tmp_path, f'primary = "ams"\n{NODE}')
     assert nodes[0].url("shop-local") == "http://shop-local.localhost:8080"
     assert [node.code for node in nodes] == ["ams"]
+
+
+def test_the_admin_key_is_not_sent_to_the_ipv6_address_of_localhost(monkeypatch: pytest.MonkeyPatch):
+    """Another process may listen there; most resolvers name [::1] first."""
+    resolve = socket.getaddrinfo
+
+    def getaddrinfo(host, *options, **named):
+        found = [] if host != "localhost" else resolve("::1", *options, **named)
+        return [*found, *resolve("127.0.0.1" if found else host, *options, **named)]
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+
+    def serve(talk):
+        received.append(talk.head())
+        talk.send(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+
+    received: list[bytes] = []
+    with (
+        served(serve) as node,
+        socket.create_server(("::1", node.port), family=socket.AF_INET6) as stranger,
+        open_client(f"http://localhost:{node.port}/base", 5.0, {"Authorization": "secret"}) as client,
+    ):
+        stranger.settimeout(0.1)
+        assert client.get("/v1").status_code == 200
+        with pytest.raises(TimeoutError):
+            stranger.accept()
+    assert b"GET /base/v1 " in received[0]
+    assert b"secret" in received[0]
 
 
 @pytest.mark.parametrize(
