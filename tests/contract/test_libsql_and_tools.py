@@ -2,6 +2,7 @@
 
 import re
 import sqlite3
+from contextlib import closing
 
 import pytest
 from contract_wire import CLOSE, execute
@@ -224,7 +225,7 @@ def test_a_pattern_of_4096_bytes(db, sql, arguments):
     db.run("CREATE TABLE t(a)")
     values = f"a{LONGEST}b", "ä" * 3000, LONGEST, None
     assert set(db.post(*(execute("INSERT INTO t VALUES (?)", value) for value in values), CLOSE).codes) == {"ok"}
-    with sqlite3.connect(":memory:") as reference:
+    with closing(sqlite3.connect(":memory:")) as reference:
         reference.execute("CREATE TABLE t(a)")
         reference.executemany("INSERT INTO t VALUES (?)", [(value,) for value in values])
         expected = [list(row) for row in reference.execute(sql, arguments)]

@@ -220,6 +220,20 @@ def test_a_definition_of_a_column_is_never_sql(db, tmp_path, name, kind):
     assert db.run("PRAGMA integrity_check").rows() == [["ok"]]
 
 
+@pytest.mark.parametrize("name", ["table_list", "table_xinfo", "index_list", "index_xinfo"])
+def test_tables_in_the_place_of_pragmas_do_not_affect_alter_column(db, name):
+    """Virtual tables hide SQLite's own of the same name; their rows must not become SQL, or choose the table."""
+    columns = "schema, name, type, wr, strict, cid, hidden, origin, coll, seqno, key"
+    schema = f"main.sqlite_schema; ATTACH '{PATH}' AS x; SELECT 1 FROM main"
+    text = {"type": "text", "value": schema}
+    db.run(f"CREATE VIRTUAL TABLE pragma_{name} USING fts5({columns})", "CREATE TABLE v(a, b)")
+    row = execute(f"INSERT INTO pragma_{name}(schema, name, cid) VALUES (?, ?, 0)", text, text)
+    assert db.post(row, CLOSE).codes == ["ok", "ok"]
+    assert code(db, "ALTER TABLE v ALTER COLUMN b TO b TEXT") == "ok"
+    assert db.run("SELECT sql FROM sqlite_schema WHERE name = 'v'").rows() == [["CREATE TABLE v(a, b TEXT)"]]
+    assert not os.path.exists(PATH)
+
+
 def test_arguments_are_never_sql(db):
     text = {"type": "text", "value": "'; DROP TABLE t; --"}
     assert db.post(execute("SELECT ?", text), CLOSE).rows() == [["'; DROP TABLE t; --"]]

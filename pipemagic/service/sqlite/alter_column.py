@@ -17,17 +17,10 @@ import apsw
 
 from pipemagic import sql as sqltext
 from pipemagic.service.sqlite.sandbox import only_create_table
-from pipemagic.sql import Token, quote, significant, tokens, unquote
+from pipemagic.sql import Token, folded, quote, significant, tokens, unquote
+from pipemagic.sql.type_affinity import affinity
 
 _STORED = 3  # `hidden` of a column that is generated and stored
-_COLUMNS = 'SELECT name, type, "notnull", dflt_value, pk, hidden FROM pragma_table_xinfo(?, ?)'
-_PROPERTIES = (
-    "SELECT wr, strict FROM pragma_table_list(?)",
-    "SELECT origin, x.name, coll FROM pragma_index_list(?) AS i, pragma_index_xinfo(i.name) AS x WHERE key "
-    "ORDER BY i.name, seqno",
-    "SELECT name FROM sqlite_schema WHERE name != ?",  # sqlite_sequence, if the table has an AUTOINCREMENT
-)
-"""Queries for what ALTER COLUMN keeps, besides the names, keys and kinds of the columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,14 +81,11 @@ def apply(connection: apsw.Connection, change: AlterColumn, scratch: Scratch, wr
 def _replace_definition(
     connection: apsw.Connection, change: AlterColumn, scratch: Scratch, writable_schema: WritableSchema
 ) -> None:
-    if change.new_name.lower() != change.column.lower():
+    if folded(change.new_name) != folded(change.column):
         raise apsw.SQLError(f"ALTER COLUMN cannot rename {change.column} to {change.new_name}; use RENAME COLUMN")
-    schema, name, number, hidden = connection.execute(
-        "SELECT t.schema, t.name, cid, hidden FROM pragma_table_list(?) AS t, pragma_table_xinfo(t.name, t.schema) AS c"
-        " WHERE t.schema = coalesce(nullif(lower(?), ''), t.schema) AND lower(c.name) = lower(?)"
-        " ORDER BY t.schema = 'main'",  # a temporary table hides one of the same name
-        (change.table, change.schema, change.column),
-    ).get
+    schema, name = _find_table(connection, change)
+    columns = _columns_of(connection, schema, name)
+    number, hidden = next((row[0], row[-1]) for row in columns if folded(row[1]) == folded(change.column))
     where = f"{schema}.sqlite_schema", "WHERE type = 'table' AND name = ?"
     old = str(connection.execute(f"SELECT sql FROM {where[0]} {where[1]}", (name,)).get)
     new = _with_definition(old, number, change.definition)
@@ -109,7 +99,7 @@ def _replace_definition(
         connection.execute(f"UPDATE {where[0]} SET sql = ? {where[1]}", (new, name))
     # SQLite reads the schema again: a definition that it understands in another way is not committed.
     written = connection.execute(f"SELECT sql FROM {where[0]} {where[1]}", (name,)).fetchall()
-    if written != [(new,)] or connection.execute(_COLUMNS, (name, schema)).fetchall() != after[0]:
+    if written != [(new,)] or _columns_of(connection, schema, name) != after[0]:
         raise apsw.SQLError(f"error in {change.definition}: it does not define one column")
     connection.execute(f"REINDEX {schema}.{quote(name)}")  # a new collation changes the order of an index
 
@@ -120,7 +110,7 @@ def _with_definition(sql: str, number: int, definition: str) -> str:
     Raise `apsw.SQLError` if the definition is not that of one column, or changes how the text around it is read, such
     as an unfinished string.
     """
-    column = _columns(sql)[number]
+    column = _split(sql)[number]
     parts = sql[: column[0].start], definition, sql[column[-1].end :]
     new = "".join(parts)
     depth = 0
@@ -137,7 +127,7 @@ def _texts(sql: str) -> list[str]:
     return [token.text for token in tokens(sql)]
 
 
-def _columns(sql: str) -> list[list[Token]]:
+def _split(sql: str) -> list[list[Token]]:
     """Return the tokens of each column of a CREATE TABLE, followed by those of each constraint."""
     depth, columns = 0, [list[Token]()]
     for token in significant(sql):
@@ -151,7 +141,7 @@ def _columns(sql: str) -> list[list[Token]]:
 
 
 def _parse(scratch: Scratch, name: str, sql: str) -> tuple[list[Any], list[Any]]:
-    """Return the columns (`_COLUMNS`) and `_PROPERTIES` of a table; raise `apsw.SQLError` if SQLite does not parse it.
+    """Return the columns and the properties of a table; raise `apsw.SQLError` if SQLite does not parse it.
 
     Nothing but one CREATE TABLE runs: the text is made of what users wrote, also in files that they uploaded.
     """
@@ -162,12 +152,41 @@ def _parse(scratch: Scratch, name: str, sql: str) -> tuple[list[Any], list[Any]]
         except apsw.AuthError:
             raise apsw.SQLError(f"error in table {name}: its definition is not one CREATE TABLE") from None
         connection.authorizer = sandbox
-        columns = connection.execute(_COLUMNS, (name, "main")).fetchall()
-        return columns, [connection.execute(query, (name,)).fetchall() for query in _PROPERTIES]
+        return _columns_of(connection, "main", name), _properties(connection, name)
+
+
+def _find_table(connection: apsw.Connection, change: AlterColumn) -> tuple[str, str]:
+    """Return the schema of a table and its name as stored; a temporary table hides one of the same name."""
+    found = [row[:2] for row in _rows(connection, f"PRAGMA table_list({quote(change.table)})")]
+    for schema, name in sorted(found, reverse=True):
+        if folded(change.schema) in ("", schema):
+            return schema, name
+    raise apsw.SQLError(f"no such table: {change.table}")
+
+
+def _columns_of(connection: apsw.Connection, schema: str, name: str) -> list[Any]:
+    """Return the number, name, type, NOT NULL, default, place in the key, and kind of each column."""
+    return _rows(connection, f"PRAGMA {schema}.table_xinfo({quote(name)})")
+
+
+def _properties(connection: apsw.Connection, name: str) -> list[Any]:
+    """Return what ALTER COLUMN keeps: the options of a table, its keys and constraints, and whether it counts rows."""
+    options = [row[4:] for row in _rows(connection, f"PRAGMA table_list({quote(name)})")]
+    keys = []
+    for _, index, _, origin, *_ in _rows(connection, f"PRAGMA index_list({quote(name)})"):
+        columns = _rows(connection, f"PRAGMA index_xinfo({quote(index)})")
+        keys.append((origin, [column for column in columns if column[-1]]))  # without those that are only stored
+    return [options, keys, _rows(connection, "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name")]
+
+
+def _rows(connection: apsw.Connection, sql: str) -> list[Any]:
+    """Return the rows of a query. It is a PRAGMA, not a table ``pragma_...``: users may create one of that name."""
+    return connection.execute(sql).fetchall()
 
 
 def _kept(table: tuple[list[Any], list[Any]], number: int) -> object:
     """Return what a new definition of column ``number`` must not change."""
     columns, properties = table
-    name, *_, key, hidden = columns[number]
-    return columns[:number], (name.lower(), key, hidden), columns[number + 1 :], properties
+    _, name, declared, *_, key, hidden = columns[number]
+    kept = folded(name), key, hidden, key and affinity(declared)  # with another one, SQLite does not find old keys
+    return columns[:number], kept, columns[number + 1 :], properties
