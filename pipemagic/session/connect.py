@@ -35,10 +35,13 @@ class ConnectionFactory:
         self._recorder = recorder
         self._ask_token = ask_token
 
-    def at_address(self, profile: Profile, token: str | None, *, remember: bool) -> Connection:
+    def at_address(
+        self, profile: Profile, token: str | None, *, remember: bool, check: Callable[[], None]
+    ) -> Connection:  # fmt: skip
         """Connect to the address of a profile; ask the user for a token if the server requires one and none is known.
 
-        With ``remember`` the keyring stores the token that the user entered.
+        ``check`` raises an error if the user must not be asked. With ``remember`` the keyring stores the token that the
+        user entered.
         """
         endpoint = parse_address(str(profile.address))
         host, entry = endpoint.named_host, tokens.keyring_entry(endpoint)
@@ -58,6 +61,7 @@ class ConnectionFactory:
                     raise error.replace(hint=expired + renewal) from None
                 if given is not None or error.status != 401 or self._ask_token is None:
                     raise
+                check()
                 asked = Secret(self._ask_token(host))
                 database.renew_token(asked)
                 recorded = _check(database)

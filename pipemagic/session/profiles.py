@@ -1,13 +1,14 @@
 """Profiles: named connections in files without secrets, the user's connections.toml and a project's pyproject.toml.
 
 A project's file may come from another author, but the token is the user's. So nothing is sent to a host that
-only a project names until the user trusts the route: the address together with the source of the token. Addresses on
-this machine need no trust.
+only a project names until the user trusts the route: the address together with the source of the token. An address on
+this machine needs no trust as long as no token is sent there: another user may listen at its port.
 """
 
 from __future__ import annotations
 
 import difflib
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -38,6 +39,7 @@ LISTED = "%pipedb profiles lists them"
 LOCK_TIMEOUT = 10.0
 """Seconds to wait for another process that saves a profile."""
 
+_PLATFORM_TOKEN = "platform token"
 _LONGEST_SHOWN = 100  # characters of a project's text in a message
 _NOT_WRITTEN = ("name", "path", "of_project")
 _PLAIN = re.compile(r"[\w./~][\w./~-]*")
@@ -51,6 +53,11 @@ class Route:
 
     address: str
     token: str = ""
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether it is on this machine and names no source of a token."""
+        return self.token in ("", _PLATFORM_TOKEN) and parse_address(self.address).loopback
 
     def __str__(self) -> str:
         token = self.token or "PIPEMAGIC_TOKEN or TURSO_AUTH_TOKEN"
@@ -126,19 +133,26 @@ class Profile:
 
     @property
     def route(self) -> Route | None:
-        """Where a token is sent; None for this machine and the current organization; AddressError if malformed."""
+        """Where a token is sent; None for the current organization. Raise AddressError if it is malformed."""
         if self.address is not None:
             source = self.token_source
-            named = (("variable", source.env), ("file", source.absolute_file), ("keyring", source.keyring))
+            named = (("variable", source.env), ("file", self._real_token_file), ("keyring", source.keyring))
             address, token = self.address, next((f"{kind} {value}" for kind, value in named if value), "")
         else:
             variable = self.api_token_env
-            token = f"platform token in variable {variable}" if variable else "platform token"
+            token = f"{_PLATFORM_TOKEN} in variable {variable}" if variable else _PLATFORM_TOKEN
             if self.at is None:
                 return Route("PIPEMAGIC_API_URL", token) if variable else None
             address = self.at
-        endpoint = parse_address(address)
-        return None if endpoint.loopback else Route(endpoint.address, token)
+        return Route(parse_address(address).address, token)
+
+    @property
+    def _real_token_file(self) -> str | None:
+        """The path of the token file; that of a link's target if the link is in the project, which can change it."""
+        file = self.token_source.absolute_file
+        if file is None or not self.of_project or self.path is None:
+            return file
+        return os.path.realpath(file) if Path(file).is_relative_to(self.path.parent.absolute()) else file
 
     def settings(self) -> dict[str, Any]:
         """Return the keys and values as in a file."""
@@ -262,15 +276,22 @@ class Profiles:
         """The file of trusted routes, besides those of the user's own profiles."""
         return self.path.with_name(TRUST_FILE)
 
-    def check_trusted(self, profile: Profile) -> None:
-        """Raise SessionError if a profile of a project has a route that the user does not trust."""
+    def check_trusted(self, profile: Profile, *, has_token: bool, sent: str = "nothing") -> None:
+        """Raise SessionError if a profile of a project has a route that the user does not trust.
+
+        ``has_token`` is True if a token would be sent although the profile names no source of one. ``sent`` says what
+        was not sent.
+        """
         route = profile.route if profile.of_project else None
-        if route is None or route in self._trusted() or route in self._own_routes():
+        if route is None or (route.is_silent and not has_token):
             return
-        name = word(profile.name) if profile.name.isprintable() else ascii(profile.name)
+        if route in self._trusted() or route in self._own_routes():
+            return
+        name = profile.name or str(profile.address)
+        name = word(name) if name.isprintable() else ascii(name)
         raise SessionError(
             f"{profile.path.name if profile.path else 'the project'} of this project leads to {route}, which you "
-            "did not name yourself; nothing was sent",
+            f"did not name yourself; {sent} was sent",
             hint=f"if that is right, trust it once: %pipedb profiles --trust {name}",
         )
 
@@ -284,7 +305,7 @@ class Profiles:
             raise SessionError(f"there is no profile {name!r}", hint=did_you_mean(name, self.names()) or LISTED)
         route = profile.route if profile.of_project else None
         if route is None:
-            raise SessionError(f"{name} needs no trust: it is yours, or on this machine")
+            raise SessionError(f"{name} needs no trust: it is yours, or names no other address")
         with self._edited(self.trust_file) as document:
             document["trusted"] = [asdict(one) for one in dict.fromkeys([*self._trusted(), route])]
         return route

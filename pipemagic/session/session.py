@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -233,23 +234,25 @@ class Session:
         token that is created for a database of an organization cannot write either.
         """
         source = tokens.TokenSource.of(token_env, token_file, keyring, remember=remember)
+        of_project = False
         if target is None and not temporary:
-            target = self._default_target()
+            target, of_project = self._configured(), self._default_of_project()
         if target is not None and "://" in target:
             if temporary:
                 raise SessionError("--temporary is for the embedded service, not for an address")
             foreign_addresses.check(target, connected=bool(self.connections), platform=self.organization_in_use)
-            profile = Profile("", address=target)
+            profile = Profile("", address=target, of_project=of_project)
         else:
             refuse_user(target or "")
             if self._has(target or "", read_only=read_only) and not (name or temporary or token or source):
                 return self.use(str(target))
             found = None if target is None or temporary else self.profiles.get(target)
             profile = found or Profile("", database=target)
-            self.profiles.check_trusted(profile)
+        self.check_trusted(profile, has_token=bool(token or source))
+        check = partial(self.profiles.check_trusted, profile, has_token=True, sent="no token")
         profile = profile.with_options(name, source, timeout, read_only=read_only)
         if profile.address is not None:
-            connection = self._factory.at_address(profile, token, remember=remember)
+            connection = self._factory.at_address(profile, token, remember=remember, check=check)
         elif token is not None or source:
             raise SessionError(
                 "a token is for an address; for a database of an organization pipemagic creates one itself",
@@ -266,12 +269,14 @@ class Session:
         """Return the setting of the default target, else the address in PIPEMAGIC_URL, else None."""
         return self._default() or self._environment.get(tokens.DATABASE_URL)
 
-    def _default_target(self) -> str | None:
-        """Return the configured target, None if there is none; raise SessionError if a project's is not trusted."""
-        target = self._configured()
-        if target is not None and "://" in target and self._default_of_project():
-            self.profiles.check_trusted(Profile(target, address=target, of_project=True))
-        return target
+    def check_trusted(self, profile: Profile, *, has_token: bool = False) -> None:
+        """Raise SessionError if a project's profile leads a token to an address that the user does not trust.
+
+        ``has_token`` is True for a token, or a source of one, besides those of the profile and the default variables.
+        """
+        default = tokens.PLATFORM_TOKENS if profile.address is None else tokens.DATABASE_TOKENS
+        has_token = has_token or any(map(self._environment.get, default))
+        self.profiles.check_trusted(profile, has_token=has_token)
 
     def _has(self, name: str, *, read_only: bool) -> bool:
         """Return True if a connection of that name can be used; raise SessionError if it may write and must not."""

@@ -107,6 +107,24 @@ def test_profiles_of_a_project_require_trust(shell, tmp_path, monkeypatch):
     assert "cannot be used together" in str(shell.fails("%pipedb profiles --trust a --delete b").error)
 
 
+def test_an_address_on_this_machine_requires_trust_for_a_token_only(shell, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("PIPEMAGIC_TOKEN", "TURSO_AUTH_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "pyproject.toml").write_text(
+        "[tool.pipemagic.connections.plain]\naddress = 'http://localhost:9'\n"
+        "[tool.pipemagic.connections.named]\naddress = 'http://localhost:9'\ntoken-env = 'HOME'\n"
+    )
+    assert shell("%pipedb profiles").value["file"].tolist() == ["pyproject.toml", "pyproject.toml, not trusted"]
+    assert "nothing listens at http://localhost:9" in shell.fails("%pipedb connect plain").out
+    assert "nothing was sent" in shell.fails("%pipedb connect named").out
+    monkeypatch.setenv("PIPEMAGIC_TOKEN", "secret-of-mine")
+    assert shell("%pipedb profiles").value["file"].tolist() == ["pyproject.toml, not trusted"] * 2
+    assert "nothing was sent" in shell.fails("%pipedb connect plain").out
+    assert "http://localhost:9 (token: PIPEMAGIC_TOKEN or" in shell("%pipedb profiles --trust plain").out
+    assert "nothing listens at http://localhost:9" in shell.fails("%pipedb connect plain").out
+
+
 def test_a_default_set_by_the_user_requires_no_trust(shell, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "pyproject.toml").write_text("[tool.pipemagic]\nconnection = 'https://evil.invalid'\n")

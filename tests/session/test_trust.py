@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from contextlib import ExitStack
 
 import pytest
+from raw_server import answering, plain, served
 
-from pipemagic.errors import ConnectError, SessionError
+from pipemagic.errors import AuthError, ConnectError, SessionError
 from pipemagic.http.transport import HttpTransport
 from pipemagic.session import Session
 from pipemagic.session.profiles import FILE, Profiles
@@ -70,6 +72,14 @@ def project(tmp_path, text):
         ("database = 'd'\nat = 'https://evil.example.io'\napi-token-env = 'AWS_SECRET'", "variable AWS_SECRET"),
         ("database = 'd'\napi-token-env = 'AWS_SECRET'", "variable AWS_SECRET"),
         ("address = 'https://\u0430pple.example.io'", "\\u0430pple"),  # a Cyrillic letter
+        # On this machine another user may listen.
+        ("address = 'http://127.0.0.1:81'", "PIPEMAGIC_TOKEN"),
+        ("address = 'http://[::1]:81'\ntoken-env = 'AWS_SECRET'", "variable AWS_SECRET"),
+        ("address = 'http://localhost:81'\ntoken-env = 'AWS_SECRET'", "http://localhost:81"),
+        ("address = 'libsql://db.localhost:81'\ntoken-file = '../../.ssh/id'", "id (token: file"),
+        ("address = 'http://localhost:81'\nkeyring = 'other'", "keyring other"),
+        ("database = 'd'\nat = 'http://127.0.0.1:81'", "platform token"),
+        ("database = 'd'\nat = 'http://localhost:81/v1'\napi-token-env = 'AWS_SECRET'", "variable AWS_SECRET"),
     ],
 )
 def test_nothing_is_sent_before_the_user_trusts_the_route(session, sent, asked, tmp_path, text, named):
@@ -123,11 +133,109 @@ def test_the_users_own_file_is_trusted(session, profiles, sent, tmp_path):
         profiles.trust("nothing")
 
 
-def test_this_machine_needs_no_trust(session, sent, tmp_path):
-    project(tmp_path, "address = 'http://db.localhost:81'")
+NO_TOKENS = [{}, {"PIPEMAGIC_TOKEN": "", "TURSO_AUTH_TOKEN": ""}, {"PIPEMAGIC_API_TOKEN": "p", "OTHER": "o"}]
+
+
+@pytest.fixture
+def student(profiles, asked):
+    """Returns a session with other variables than `session`."""
+    with ExitStack() as stack:
+        yield lambda **environ: stack.enter_context(
+            Session(environ=environ, profiles=profiles, ask_token=lambda host: asked.append(host) or "typed")
+        )
+
+
+@pytest.mark.parametrize("environ", NO_TOKENS)
+@pytest.mark.parametrize("address", ["http://db.localhost:81", "http://localhost:81", "http://127.0.0.1:81"])
+def test_this_machine_needs_no_trust_without_a_token(student, sent, tmp_path, environ, address):
+    """A project for teaching has a local server."""
+    project(tmp_path, f"address = '{address}'")
+    session = student(**environ)
+    session._default, session._default_of_project = lambda: address, lambda: True
+    for target in ("x", None):
+        with pytest.raises(ConnectError):
+            session.connect(target)
+        assert sent.pop()[1] == ""
+
+
+@pytest.mark.parametrize("name", ["PIPEMAGIC_TOKEN", "TURSO_AUTH_TOKEN"])
+@pytest.mark.parametrize("target", ["x", None])
+def test_a_default_variable_is_not_sent_to_a_process_of_this_machine(student, profiles, sent, tmp_path, name, target):
+    address = "http://localhost:81"
+    project(tmp_path, f"address = '{address}'")
+    session = student(**{name: "mine"})
+    session._default, session._default_of_project = lambda: address, lambda: True
+    for options in ({}, {"token_env": name}, {"token": "given"}):
+        with pytest.raises(SessionError, match="nothing was sent") as refused:
+            session.connect(target, **options)
+    assert sent == []
+    assert refused.value.hint.endswith("--trust x" if target else f'--trust "{address}"')
+    assert str(profiles.trust(target or address)) == f"{address} (token: PIPEMAGIC_TOKEN or TURSO_AUTH_TOKEN)"
+    with pytest.raises(ConnectError):
+        session.connect(target)
+    assert sent == [("localhost", "Bearer mine")]
+
+
+@pytest.mark.parametrize("name", ["PIPEMAGIC_API_TOKEN", "TURSO_API_TOKEN"])
+def test_a_platform_token_is_not_sent_to_a_process_of_this_machine(student, profiles, sent, tmp_path, name):
+    project(tmp_path, "database = 'd'\nat = 'http://localhost:81'")
+    with pytest.raises(SessionError, match="there is no platform token"):
+        student(PIPEMAGIC_TOKEN="mine").connect("x")
+    session = student(**{name: "mine"})
+    with pytest.raises(SessionError, match="nothing was sent"):
+        session.connect("x")
+    assert sent == []
+    profiles.trust("x")
     with pytest.raises(ConnectError):
         session.connect("x")
-    assert sent
+    assert sent[-1] == ("localhost", "Bearer mine")
+
+
+@pytest.mark.parametrize("options", [{"token": "given"}, {"token_env": "OTHER"}])
+def test_a_token_of_the_call_is_not_sent_to_a_process_of_this_machine(student, sent, tmp_path, options):
+    project(tmp_path, "address = 'http://localhost:81'")
+    session = student(OTHER="mine")
+    session._default, session._default_of_project = lambda: "http://localhost:81", lambda: True
+    for target in ("x", None):
+        with pytest.raises(SessionError, match="nothing was sent"):
+            session.connect(target, **options)
+    assert sent == []
+
+
+def test_the_user_is_not_asked_for_a_token_for_a_process_of_this_machine(student, profiles, asked, tmp_path):
+    """The first request has none; a server that only the project names may want the user's."""
+    with served(answering(plain(b'{"error": "who are you?"}', status="401 Unauthorized"))) as server:
+        project(tmp_path, f"address = '{server.url}'")
+        session = student()
+        session._default, session._default_of_project = lambda: server.url, lambda: True
+        for target, name in (("x", "x"), (None, f'"{server.url}"')):
+            with pytest.raises(SessionError, match="no token was sent") as refused:
+                session.connect(target)
+            assert refused.value.hint == f"if that is right, trust it once: %pipedb profiles --trust {name}"
+        assert asked == []
+        profiles.trust("x")
+        with pytest.raises(AuthError):
+            session.connect("x")
+    assert asked == ["127.0.0.1"]
+
+
+def test_a_link_of_the_project_to_another_token_file_asks_again(session, profiles, sent, tmp_path):
+    """A pull of the project may change a link, which keeps its name."""
+    for name in ("one", "two"):
+        (tmp_path / name).write_text(name)
+        (tmp_path / name).chmod(0o600)
+    link = tmp_path / "project" / "token"
+    link.symlink_to(tmp_path / "one")
+    project(tmp_path, "address = 'http://localhost:81'\ntoken-file = 'token'")
+    assert str(profiles.trust("x")) == f"http://localhost:81 (token: file {tmp_path / 'one'})"
+    with pytest.raises(ConnectError):
+        session.connect("x")
+    assert sent == [("localhost", "Bearer one")]
+    link.unlink()
+    link.symlink_to(tmp_path / "two")
+    with pytest.raises(SessionError, match="nothing was sent"):
+        session.connect("x")
+    assert len(sent) == 1
 
 
 @pytest.mark.parametrize("named", ["address", "profile"])

@@ -16,7 +16,8 @@ from pipemagic.notebook.display import say
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from pipemagic.session.profiles import Profile, Profiles
+    from pipemagic.session.profiles import Profile
+    from pipemagic.session.session import Session
 
 GROUP = Group("Connections")
 
@@ -150,7 +151,7 @@ def profiles(context: Context) -> DataFrame | None:
         case "--trust":
             say(f"Trusted until the address or the source of the token changes: {known.trust(args['--trust'])}")
         case _:
-            return _list_profiles(known)
+            return _list_profiles(context.session)
     return None
 
 
@@ -168,23 +169,23 @@ def _save(context: Context, name: str) -> None:
     say(f"Saved profile {name}: %pipedb connect {word(name)}")
 
 
-def _list_profiles(known: Profiles) -> DataFrame:
+def _list_profiles(session: Session) -> DataFrame:
     rows = []
-    for name in known.names():
+    for name in session.profiles.names():
         try:
-            profile = known.get(name)
+            profile = session.profiles.get(name)
         except SessionError as error:
             rows.append((name, error.message, "", ""))
         else:
             if profile is not None and profile.path is not None:  # unless the file has just changed
-                rows.append((name, profile.where, profile.token_from, _file(known, profile)))
+                rows.append((name, profile.where, profile.token_from, _file(session, profile)))
     return frame_of(rows, "profile", "target", "token from", "file")
 
 
-def _file(known: Profiles, profile: Profile) -> str:
+def _file(session: Session, profile: Profile) -> str:
     name = profile.path.name if profile.path else ""
     try:
-        known.check_trusted(profile)
+        session.check_trusted(profile)
     except PipemagicError as error:
         return f"{name}, {'not trusted' if isinstance(error, SessionError) else error.message}"
     return name
