@@ -298,12 +298,12 @@ class Connection:
         with self._without_sandbox():
             version = int(self.raw.pragma("schema_version", schema=schema))
             self.raw.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 0)
+            self.raw.config(apsw.SQLITE_DBCONFIG_WRITABLE_SCHEMA, 1)
             try:
-                self.raw.pragma("writable_schema", True)
                 yield
                 self.raw.pragma("schema_version", version + 1, schema=schema)
-            finally:
-                self.raw.pragma("writable_schema", False)
+            finally:  # not with a PRAGMA, which an interrupt or a lack of memory would prevent
+                self.raw.config(apsw.SQLITE_DBCONFIG_WRITABLE_SCHEMA, 0)
                 self.raw.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
 
     def finish(self) -> None:

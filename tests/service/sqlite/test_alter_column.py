@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import apsw
 import pytest
-from service_calls import CLOSE, caller_of, execute, new_service
+from service_calls import CLOSE, File, caller_of, execute, new_service
+
+from pipemagic.service.sqlite.connection import Connection
+from pipemagic.service.sqlite.sandbox import Sandbox
+from pipemagic.service.sqlite.statement import parse
 
 
 @pytest.fixture
@@ -29,3 +34,57 @@ def test_a_key_keeps_its_order_and_its_affinity(db, key):
 def test_names_that_differ_beyond_ascii_are_others(db, column, name, code):
     db.run('CREATE TABLE t(a, k, "é")')
     assert db.run(f'ALTER TABLE t ALTER COLUMN "{column}" TO "{name}" TEXT').codes[0] == code
+
+
+@pytest.mark.parametrize("out_of_memory", [False, True])
+def test_an_interrupt_leaves_the_sandbox_as_it_was(tmp_path, monkeypatch, out_of_memory):
+    """At each call of the authorizer: the statements before it ran."""
+    connection, calls, last = Connection(File(tmp_path / "db"), writable=True), 0, 0
+    authorize, heap = Sandbox.authorize, apsw.hard_heap_limit(-1)
+
+    def run(sql):
+        try:
+            return list(connection.run(parse(sql), (), may_write=True).rows)
+        finally:
+            connection.finish()
+            connection.stopped = False
+
+    def interrupted(sandbox, *arguments):
+        nonlocal calls
+        calls += sandbox is connection.sandbox
+        if calls == last and sandbox is connection.sandbox:
+            if out_of_memory:
+                apsw.hard_heap_limit(apsw.memory_used())
+            else:
+                connection.stop()
+        return authorize(sandbox, *arguments)
+
+    run("CREATE TABLE t(a, b)")
+    run("CREATE INDEX i ON t(b)")
+    before = run("SELECT sql FROM sqlite_schema")
+    monkeypatch.setattr(Sandbox, "authorize", interrupted)
+    connection.raw.authorizer = connection.sandbox.authorize
+    while calls >= last:
+        last, calls = last + 1, 0
+        run("SAVEPOINT outer")
+        calls = 0
+        try:
+            run("ALTER TABLE t ALTER COLUMN b TO b INT COLLATE NOCASE")
+        except (apsw.InterruptError, apsw.NoMemError, MemoryError):
+            changed = False
+        else:
+            changed = True
+        apsw.hard_heap_limit(heap)
+        count, calls = calls, last + 1
+        assert connection.raw.config(apsw.SQLITE_DBCONFIG_WRITABLE_SCHEMA, -1) == 0
+        assert connection.raw.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, -1) == 1
+        with pytest.raises(apsw.Error):
+            run("UPDATE sqlite_schema SET sql = ''")
+        with pytest.raises(apsw.AuthError):
+            run("ATTACH 'x' AS x")
+        assert changed or run("SELECT sql FROM sqlite_schema") == before
+        if not connection.autocommit:
+            run("ROLLBACK")
+        calls = count
+    assert last > 50
+    connection.close()
