@@ -163,6 +163,7 @@ def test_a_lock_that_others_can_hold_is_refused(folder, name, mode):
 
 
 @posix
+@pytest.mark.usefixtures("starts_processes")
 def test_one_command_corrects_all_locks(folder):
     folder.chmod(0o755)
     locks = [folder / name for name in (LOCK_FILE, PROBE_LOCK_FILE, START_LOCK_FILE)]
