@@ -249,7 +249,8 @@ class Connection:
         def may_start(shape: Shape) -> bool:
             self._writes = not shape.readonly or plan.writes_by_itself
             if not plan.commits:
-                self._begin()
+                _running.add(self)
+                watch(self.check_temporary_files)
             return may_write or not self._writes or shape.explain
 
         # If a cached statement cannot be prepared again, SQLite's error has no position. A cached EXPLAIN that is
@@ -273,15 +274,11 @@ class Connection:
             usage.bound_temporary_tables(self.raw, self._database.limits)
         self._temporary_tables_bounded = True
 
-    def _begin(self) -> None:
-        """Record that a statement starts, until `finish`."""
-        _running.add(self)
-        watch(self.check_temporary_files)
-
     def _alter_column(self, plan: Plan, change: AlterColumn) -> None:
         self.describe(plan)
         self._writes = True
-        self._begin()
+        _running.add(self)
+        watch(self.check_temporary_files)
         alter_column.apply(self.raw, change, self._scratch, self._writable_schema)
 
     def _scratch(self) -> apsw.Connection:
@@ -328,7 +325,8 @@ class Connection:
         if self._usage.interval != usage.FIRST_INTERVAL:
             self.raw.set_progress_handler(self._must_end, usage.FIRST_INTERVAL)
         self._usage = StatementUsage(self._database.limits, apsw.memory_used())
-        self._limit_patterns(plan, bindings)
+        if plan.strings is not None or self._long_patterns:
+            self._limit_patterns(long=plan.may_have_long_pattern(bindings, self._database.limits))
         prepared: list[Shape] = []
 
         def trace(cursor: apsw.Cursor, _text: str, _bindings: Any) -> bool:
@@ -356,14 +354,11 @@ class Connection:
                 self.raw.execute(NO_TABLE)
             renewed = True
 
-    def _limit_patterns(self, plan: Plan, bindings: Sequence[SqlValue]) -> None:
-        """Allow long patterns of LIKE where values are small enough; it takes the time of the product of both sizes."""
-        limits = self._database.limits
-        value = min(limits.value, limits.value_of_long_pattern)
-        long = value == limits.value or plan.may_have_long_pattern(bindings, limits)
+    def _limit_patterns(self, *, long: bool) -> None:
+        """Allow long patterns of LIKE with smaller values; it takes the time of the product of both sizes."""
         if long != self._long_patterns:
-            self._long_patterns = long
-            self.raw.limit(apsw.SQLITE_LIMIT_LENGTH, value if long else limits.value)
+            self._long_patterns, limits = long, self._database.limits
+            self.raw.limit(apsw.SQLITE_LIMIT_LENGTH, limits.value_of_long_pattern if long else limits.value)
             self.raw.limit(apsw.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, limits.long_pattern if long else limits.pattern)
 
     def rollback(self) -> None:

@@ -77,17 +77,18 @@ class Plan:
         """Whether it writes although SQLite reports it as read-only when it is prepared."""
         self.needs_full_access = keyword == "PRAGMA" and name not in READ_PRAGMAS
         """Whether it is a setting, which a read-only token may not change although the file is not written."""
-        self._strings = _strings_beside_pattern(statement)
+        self.strings = _strings_beside_pattern(statement)
+        """The most bytes that its strings have; None if it compares with no pattern."""
 
     def may_have_long_pattern(self, bindings: Sequence[SqlValue], limits: Limits) -> bool:
         """Return True if it compares with a pattern that its strings and arguments could make longer than usual.
 
-        Its values are then limited to a smaller size, unless an argument is larger than that.
+        Its values are then limited to a smaller size, so no argument may be larger.
         """
-        if self._strings is None:
+        if self.strings is None or limits.value <= limits.value_of_long_pattern:
             return False
         sizes = [functions.most_bytes(value) for value in bindings if isinstance(value, str | bytes)]
-        return self._strings + sum(sizes) > limits.pattern and max(sizes, default=0) <= limits.value_of_long_pattern
+        return self.strings + sum(sizes) > limits.pattern and max(sizes, default=0) <= limits.value_of_long_pattern
 
 
 LONGEST_CACHED = 4096
@@ -141,7 +142,7 @@ def _of_statement(statement: ParsedStatement, skipped: int) -> Plan:
 
 
 def _strings_beside_pattern(statement: ParsedStatement) -> int | None:
-    """Return the most bytes that all strings of a statement have; None if it compares with no pattern."""
+    """Return `Plan.strings` of a statement."""
     if not _PATTERN.search(statement.text):
         return None
     return sum(functions.most_bytes(token.text) for token in statement.tokens if token.kind in ("string", "quoted"))

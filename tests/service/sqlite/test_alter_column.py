@@ -75,6 +75,7 @@ def test_an_interrupt_leaves_the_sandbox_as_it_was(tmp_path, monkeypatch, out_of
         else:
             changed = True
         apsw.hard_heap_limit(heap)
+        apsw.soft_heap_limit(heap)  # otherwise, SQLite goes on as if its memory was nearly used up
         count, calls = calls, last + 1
         assert connection.raw.config(apsw.SQLITE_DBCONFIG_WRITABLE_SCHEMA, -1) == 0
         assert connection.raw.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, -1) == 1

@@ -356,6 +356,7 @@ def small_heap(small):
     apsw.hard_heap_limit(HEAP)
     yield small
     apsw.hard_heap_limit(before)
+    apsw.soft_heap_limit(before)  # otherwise, SQLite goes on as if its memory was nearly used up
 
 
 def test_others_work_while_statements_use_up_the_memory(small_heap, db):
