@@ -87,7 +87,9 @@ def _replace_definition(
     columns = _columns_of(connection, schema, name)
     number, hidden = next((row[0], row[-1]) for row in columns if folded(row[1]) == folded(change.column))
     where = f"{schema}.sqlite_schema", "WHERE type = 'table' AND name = ?"
-    old = str(connection.execute(f"SELECT sql FROM {where[0]} {where[1]}", (name,)).get)
+    old = connection.execute(f"SELECT sql FROM {where[0]} {where[1]}", (name,)).get
+    if not isinstance(old, str):  # a file that was uploaded has the name in another case
+        raise apsw.SQLError(f"error in table {name}: its definition has another name")
     new = _with_definition(old, number, change.definition)
     before, after = (_parse(scratch, name, text) for text in (old, new))
     if hidden == _STORED or _kept(before, number) != _kept(after, number):

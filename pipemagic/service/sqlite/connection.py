@@ -33,6 +33,7 @@ WRITABLE = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
 NO_TABLE = "SELECT 1 FROM main.sqlite_there_is_no_such_table"
 """A reserved name: before SQLite reports that the table does not exist, it reads a changed schema again."""
 MOST_PAGES = 2**32 - 2  # that an SQLite file can have
+FRAME_HEADER = 24  # bytes before each page in a WAL
 
 
 _running: set[Connection] = set()
@@ -120,7 +121,7 @@ class Connection:
         if self._writes and self.raw.txn_state() != apsw.SQLITE_TXN_WRITE:
             return False
         if self._writes and self._usage.is_due():
-            to_database = self.raw.status(apsw.SQLITE_DBSTATUS_CACHE_WRITE)[0] * self._page_size
+            to_database = self.raw.status(apsw.SQLITE_DBSTATUS_CACHE_WRITE)[0] * (self._page_size + FRAME_HEADER)
             self._usage.count(threading.get_native_id(), to_database)
             self._check_space()
         if self._is_stopped() or self._usage.check_memory():

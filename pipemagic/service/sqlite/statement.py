@@ -20,6 +20,7 @@ from pipemagic.sql.statement import READ_PRAGMAS
 
 _ENDS = frozenset({"COMMIT", "END", "ROLLBACK", "RELEASE"})
 _PATTERN = re.compile(r"LIKE|GLOB|REGEXP", re.IGNORECASE)
+_PATTERNS = frozenset({"LIKE", "GLOB", "REGEXP", "REGEXPI"})
 _DATABASE_LIST = re.compile(r"PRAGMA (?:\w+ \. )?DATABASE_LIST")
 _BEGIN_READONLY = re.compile(r"BEGIN READONLY(?: TRANSACTION)?")
 
@@ -83,12 +84,12 @@ class Plan:
     def may_have_long_pattern(self, bindings: Sequence[SqlValue], limits: Limits) -> bool:
         """Return True if it compares with a pattern that its strings and arguments could make longer than usual.
 
-        Its values are then limited to a smaller size, so no argument may be larger.
+        Its values are then limited to a smaller size, so none of these may be larger.
         """
         if self.strings is None or limits.value <= limits.value_of_long_pattern:
             return False
-        sizes = [functions.most_bytes(value) for value in bindings if isinstance(value, str | bytes)]
-        return self.strings + sum(sizes) > limits.pattern and max(sizes, default=0) <= limits.value_of_long_pattern
+        sizes = [self.strings, *(functions.most_bytes(value) for value in bindings if isinstance(value, str | bytes))]
+        return sum(sizes) > limits.pattern and max(sizes) <= limits.value_of_long_pattern
 
 
 LONGEST_CACHED = 4096
@@ -143,9 +144,12 @@ def _of_statement(statement: ParsedStatement, skipped: int) -> Plan:
 
 def _strings_beside_pattern(statement: ParsedStatement) -> int | None:
     """Return `Plan.strings` of a statement."""
-    if not _PATTERN.search(statement.text):
+    if not _PATTERN.search(statement.text):  # which is quick
         return None
-    return sum(functions.most_bytes(token.text) for token in statement.tokens if token.kind in ("string", "quoted"))
+    found = statement.tokens
+    if _PATTERNS.isdisjoint(token.word for token in found):
+        return None
+    return sum(functions.most_bytes(token.text) for token in found if token.kind in ("string", "blob", "quoted"))
 
 
 def _normalized(text: str) -> str:

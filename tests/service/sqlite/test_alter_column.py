@@ -36,6 +36,17 @@ def test_names_that_differ_beyond_ascii_are_others(db, column, name, code):
     assert db.run(f'ALTER TABLE t ALTER COLUMN "{column}" TO "{name}" TEXT').codes[0] == code
 
 
+def test_a_name_in_another_case_than_that_of_the_definition(tmp_path):
+    """As in a file that was made by hand and uploaded."""
+    connection = Connection(File(tmp_path / "db"), writable=True)
+    with apsw.Connection(str(tmp_path / "db")) as other:
+        other.execute("CREATE TABLE t(a, b); PRAGMA writable_schema = ON; UPDATE sqlite_schema SET name = 'T'")
+    with pytest.raises(apsw.SQLError, match="another name"):
+        connection.run(parse("ALTER TABLE t ALTER COLUMN b TO b INT"), (), may_write=True)
+    connection.finish()
+    connection.close()
+
+
 @pytest.mark.parametrize("out_of_memory", [False, True])
 def test_an_interrupt_leaves_the_sandbox_as_it_was(tmp_path, monkeypatch, out_of_memory):
     """At each call of the authorizer: the statements before it ran."""

@@ -134,6 +134,9 @@ LARGE = f"hex(zeroblob({9 * M}))"
     ("SELECT length(?) WHERE 'a' LIKE 'a%'", ["x" * 17 * M], str(17 * M)),
     ("SELECT length(?) WHERE 'a' LIKE ?", ["x" * 17 * M, "x" * 257], TOO_COMPLEX),
     (f"SELECT length({LARGE})", [], str(18 * M)),  # after the long patterns
+    (f"SELECT length({LARGE}) AS likes WHERE ? IS NOT NULL", ["x" * 300], str(18 * M)),  # not the word
+    (f"SELECT length('{'like ' * (3 * M + M // 2)}')", [], str(35 * M // 2)),
+    (f"SELECT length('{'x' * (17 * M)}') WHERE 'a' LIKE 'a%'", [], str(17 * M)),
     ("SELECT 'a' LIKE x FROM (SELECT hex(zeroblob(129)) AS x)", [], TOO_COMPLEX),  # made by SQL
 ])  # fmt: skip
 def test_long_patterns_are_for_values_of_up_to_16_mb(tmp_path, sql, arguments, expected):

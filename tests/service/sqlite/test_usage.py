@@ -258,6 +258,13 @@ def test_writes_of_an_insert_to_the_database_are_not_temporary_files(db):
 
 
 @pytest.mark.usefixtures("full_disk")
+def test_the_headers_of_a_wal_are_not_temporary_files(db):
+    """24 bytes for each page of 900 MB."""
+    filled = f"INSERT INTO t {NUMBERS.format(rows=9000)} SELECT zeroblob(100000) FROM n"
+    assert db.run("CREATE TABLE t(a)", filled, "DROP TABLE t").codes == ["ok"] * 4
+
+
+@pytest.mark.usefixtures("full_disk")
 def test_the_error_of_a_sort_is_not_that_of_the_next_alter_table(db):
     fill = f"INSERT INTO t {NUMBERS.format(rows=20_000)} SELECT i FROM n"
     db.run("CREATE TABLE t(a)", "CREATE INDEX i ON t(a)", fill)
