@@ -144,13 +144,17 @@ class ServerStream:
                 else:
                     self._stop()
             elif isinstance(self._waiting_for, bytes):
-                exceeded = self._connection is not None and self._connection.exceeded
-                if exceeded or now >= self._waits_since + limits.reader_wait:
+                if self._exceeded or now >= self._waits_since + limits.reader_wait:
                     self.cancelled = True
                     self._abort()
             elif self._running and now >= self._began + limits.statement_time:
                 self.out_of_time = True
                 self._stop()
+
+    @property
+    def _exceeded(self) -> bool:
+        """Whether the running statement must end because of what it uses, also while it waits for its reader."""
+        return self._connection is not None and self._connection.exceeded
 
     def next_deadline(self, limits: Limits) -> float:
         """Return the time at which the sweeper must check this stream, as far as known; infinity if never."""
@@ -158,7 +162,7 @@ class ServerStream:
             if self.phase is Phase.IDLE:
                 deadline = self.idle_since + IDLE_LIMIT
             elif isinstance(self._waiting_for, bytes):
-                deadline = self._waits_since + limits.reader_wait
+                deadline = self._waits_since + (0.0 if self._exceeded else limits.reader_wait)
             elif self._running:
                 deadline = self._began + limits.statement_time
             else:

@@ -1,8 +1,8 @@
 """libSQL's ``ALTER TABLE t ALTER COLUMN c TO c definition``, which SQLite does not have.
 
-The definition of the column is replaced in ``sqlite_schema``. It applies to rows written from then on; existing
-rows are neither changed nor checked. As in libSQL, the name of the column, keys, UNIQUE constraints and generated
-columns stay as they are.
+The definition of the column is replaced in ``sqlite_schema``. It applies to rows written from then on; what is stored
+is neither changed nor checked. As in libSQL, the name of the column, keys, UNIQUE constraints and generated columns
+stay as they are.
 Source: https://github.com/tursodatabase/libsql/blob/main/libsql-sqlite3/doc/libsql_extensions.md
 """
 
@@ -20,6 +20,8 @@ from pipemagic.service.sqlite.sandbox import only_create_table
 from pipemagic.sql import Token, folded, quote, significant, tokens, unquote
 from pipemagic.sql.type_affinity import affinity
 
+LONGEST = 250_000
+"""Characters of a statement and of the definition of a table: their tokens need a hundred times the memory."""
 _STORED = 3  # `hidden` of a column that is generated and stored
 
 
@@ -68,14 +70,22 @@ def apply(connection: apsw.Connection, change: AlterColumn, scratch: Scratch, wr
     ``scratch`` opens an empty database with the sandbox, limits and time of the connection. In a block of
     ``writable_schema``, the named schema's table of definitions can be written.
     """
+    undo = "ROLLBACK" if connection.get_autocommit() else "ROLLBACK TO alter_column; RELEASE alter_column"
     connection.execute("SAVEPOINT alter_column")
     try:
         _replace_definition(connection, change, scratch, writable_schema)
+        connection.execute("RELEASE alter_column")
     except BaseException:
-        if not connection.get_autocommit():  # an interrupt may have ended the whole transaction
-            connection.execute("ROLLBACK TO alter_column; RELEASE alter_column")
+        try:
+            _undo(connection, undo)
+        except apsw.InterruptError:  # which came at this very moment
+            _undo(connection, undo)
         raise
-    connection.execute("RELEASE alter_column")
+
+
+def _undo(connection: apsw.Connection, undo: str) -> None:
+    if not connection.get_autocommit():  # an interrupt may have ended the whole transaction
+        connection.execute(undo)
 
 
 def _replace_definition(
@@ -90,6 +100,8 @@ def _replace_definition(
     old = connection.execute(f"SELECT sql FROM {where[0]} {where[1]}", (name,)).get
     if not isinstance(old, str):  # a file that was uploaded has the name in another case
         raise apsw.SQLError(f"error in table {name}: its definition has another name")
+    if len(old) > LONGEST:
+        raise apsw.SQLError(f"error in table {name}: its definition is too long for ALTER COLUMN")
     new = _with_definition(old, number, change.definition)
     before, after = (_parse(scratch, name, text) for text in (old, new))
     if hidden == _STORED or _kept(before, number) != _kept(after, number):

@@ -100,7 +100,7 @@ class Connection:
         self._temporary_tables_bounded = False
         self._long_patterns = False
         """Whether the limits of patterns and values are those for long patterns."""
-        self._writes = False
+        self._writes = self._vacuums = False
         self.raw.set_progress_handler(self._must_end, self._usage.interval)
         self.stopped = False
         """Set to stop the running statement: SQLite's own interrupt is lost just before the first step."""
@@ -121,8 +121,9 @@ class Connection:
         if self._writes and self.raw.txn_state() != apsw.SQLITE_TXN_WRITE:
             return False
         if self._writes and self._usage.is_due():
-            to_database = self.raw.status(apsw.SQLITE_DBSTATUS_CACHE_WRITE)[0] * (self._page_size + FRAME_HEADER)
-            self._usage.count(threading.get_native_id(), to_database)
+            # The count of pages includes those of temporary tables, and of the copy that VACUUM makes.
+            pages = 0 if self.sandbox.dirty or self._vacuums else self.raw.status(apsw.SQLITE_DBSTATUS_CACHE_WRITE)[0]
+            self._usage.count(threading.get_native_id(), pages * (self._page_size + FRAME_HEADER))
             self._check_space()
         if self._is_stopped() or self._usage.check_memory():
             return True
@@ -132,7 +133,7 @@ class Connection:
         return self._is_stopped()
 
     def _is_stopped(self) -> bool:
-        return self.stopped or (self._usage.exceeded is not None and self in _running)
+        return self.stopped or self.exceeded
 
     def stop(self) -> None:
         """Stop the running statement, from any thread. Reset ``stopped`` before the next one."""
@@ -162,8 +163,7 @@ class Connection:
             if self in _running and self._usage.exceeded is None:  # otherwise its files are about to be freed
                 self._usage.exceed_disk()
                 log.warning("%s: a statement was stopped: %s", self._database.path, self._usage.exceeded)
-                self.raw.interrupt()
-                self.resumed.set()
+                self.stop()
 
     def restart_write_count(self) -> None:
         """Do not count what the thread wrote while the statement waited for its reader."""
@@ -172,14 +172,14 @@ class Connection:
 
     def check_usage(self) -> None:
         """Raise `UsageExceeded` if the statement uses too much memory or disk space to wait for its reader."""
-        if self.exceeded or self._usage.check_memory():
+        if self._usage.exceeded is not None or self._usage.check_memory():
             assert self._usage.exceeded is not None
             raise self._usage.exceeded
 
     @property
     def exceeded(self) -> bool:
-        """Whether the statement must end because of the memory or the disk space that it uses."""
-        return self._usage.exceeded is not None
+        """Whether the running statement must end because of the memory or the disk space that it uses."""
+        return self._usage.exceeded is not None and self in _running
 
     def cause_of(self, error: Exception) -> Exception:
         """Return the cause of a failed statement: `UsageExceeded` if that stopped it, otherwise the error itself."""
@@ -247,6 +247,8 @@ class Connection:
         if self.sandbox.dirty and not self._temporary_tables_bounded:
             self._bound_temporary_tables()
 
+        self._vacuums = plan.keyword == "VACUUM"
+
         def may_start(shape: Shape) -> bool:
             self._writes = not shape.readonly or plan.writes_by_itself
             if not plan.commits:
@@ -307,13 +309,14 @@ class Connection:
     def finish(self) -> None:
         """End the last statement even if rows are left: only then are its changes committed or refused."""
         watch(None)
-        cursor, self._cursor, self._writes = self._cursor, None, False
+        cursor, self._cursor = self._cursor, None
         try:
             if cursor is not None:
                 cursor.close()
         finally:
             with self._guard:
                 _running.discard(self)
+            self._writes = False
 
     def _execute(
         self, plan: Plan, bindings: Sequence[SqlValue], may_start: Callable[[Shape], bool], *, can_cache: bool

@@ -19,7 +19,7 @@ from pipemagic.sql import ParsedStatement
 from pipemagic.sql.statement import READ_PRAGMAS
 
 _ENDS = frozenset({"COMMIT", "END", "ROLLBACK", "RELEASE"})
-_PATTERN = re.compile(r"LIKE|GLOB|REGEXP", re.IGNORECASE)
+_PATTERN = re.compile(r"\b(?:LIKE|GLOB|REGEXPI?)\b", re.IGNORECASE)
 _PATTERNS = frozenset({"LIKE", "GLOB", "REGEXP", "REGEXPI"})
 _DATABASE_LIST = re.compile(r"PRAGMA (?:\w+ \. )?DATABASE_LIST")
 _BEGIN_READONLY = re.compile(r"BEGIN READONLY(?: TRANSACTION)?")
@@ -135,7 +135,7 @@ def _of_statement(statement: ParsedStatement, skipped: int) -> Plan:
         return Plan(sqltext.parse("BEGIN"), skipped, begins_read_only=True)
     if statement.keyword == "PRAGMA" and _DATABASE_LIST.fullmatch(_normalized(statement.text)):
         return Plan(sqltext.parse(f"SELECT seq, name, file FROM {functions.DATABASE_LIST}"), skipped)
-    if statement.keyword == "ALTER":
+    if statement.keyword == "ALTER" and len(statement.text) <= alter_column.LONGEST:
         change = alter_column.parse(statement.text)
         sent = statement if change is None else sqltext.parse(change.renaming)
         return Plan(sent, skipped, parameters=statement.parameters, alters_column=change)
@@ -143,13 +143,16 @@ def _of_statement(statement: ParsedStatement, skipped: int) -> Plan:
 
 
 def _strings_beside_pattern(statement: ParsedStatement) -> int | None:
-    """Return `Plan.strings` of a statement."""
-    if not _PATTERN.search(statement.text):  # which is quick
+    """Return `Plan.strings` of a statement. A list of all tokens would need a hundred times the memory of the text."""
+    if not _PATTERN.search(statement.text):
         return None
-    found = statement.tokens
-    if _PATTERNS.isdisjoint(token.word for token in found):
-        return None
-    return sum(functions.most_bytes(token.text) for token in found if token.kind in ("string", "blob", "quoted"))
+    size, compares = 0, False
+    for token in sqltext.tokens(statement.text):
+        if token.kind in ("word", "quoted"):
+            compares = compares or sqltext.unquote(token.text).upper() in _PATTERNS
+        if token.kind in ("string", "blob", "quoted"):
+            size += functions.most_bytes(token.text)
+    return size if compares else None
 
 
 def _normalized(text: str) -> str:

@@ -21,7 +21,7 @@ from pipemagic.hrana.values import SqlValue
 from pipemagic.service.limits import Limits
 from pipemagic.service.sqlite import functions
 from pipemagic.service.sqlite.sandbox import Sandbox
-from pipemagic.sql import quote, statements_of, terminated, tokens
+from pipemagic.sql import folded, quote, statements_of, terminated, tokens
 
 CHUNK = 64 * 1024
 """Minimum size of a chunk of text, in characters."""
@@ -31,18 +31,13 @@ EXCERPT = 60
 """Characters of a failed statement that its error shows."""
 
 _SCHEMA = """
-SELECT iif(type = 'table' AND rootpage = 0, 'virtual table', type), name, sql FROM sqlite_schema
+SELECT iif(type = 'table' AND rootpage = 0, 'virtual table', type), name, CAST(sql AS TEXT) FROM sqlite_schema
 WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite^_%' ESCAPE '^' ORDER BY rowid
 """
-_HAS_HIDDEN_ROWID = """
-SELECT NOT wr AND (
-  EXISTS (SELECT 1 FROM pragma_index_list(?1) WHERE origin = 'pk')
-  OR (SELECT count(*) <> 1 OR upper(max(type)) <> 'INTEGER' FROM pragma_table_info(?1) WHERE pk)
-) FROM pragma_table_list(?1) WHERE schema = 'main'
-"""
-"""Whether a table has a rowid that none of its columns contains (``INTEGER PRIMARY KEY DESC`` is not the rowid)."""
 _REFUSED = frozenset({"load_extension", "fts3_tokenizer", "temp_store_directory", "data_store_directory"})
 """Functions and pragmas that load code or name files."""
+_GENERATED = (2, 3)
+"""`hidden` of columns that are generated."""
 _CODECS = {"UTF-8": "utf-8", "UTF-16le": "utf-16-le", "UTF-16be": "utf-16-be"}
 
 
@@ -73,7 +68,7 @@ def _lines(connection: apsw.Connection) -> Iterator[str]:
     yield from ("PRAGMA foreign_keys=OFF;", "PRAGMA ignore_check_constraints=ON;", "BEGIN TRANSACTION;")
     schema: dict[str, dict[str, str]] = defaultdict(dict)
     for kind, name, sql in connection.execute(_SCHEMA):
-        schema[str(kind)][str(name)] = str(sql)
+        schema[str(kind)][str(name)] = str(sql).partition("\0")[0]  # the rest would be run by who restores the dump
     for name, sql in schema["table"].items():
         yield terminated(sql)
         yield from _inserts(connection, name, encoding)
@@ -115,12 +110,13 @@ def _virtual_tables(tables: Mapping[str, str]) -> Iterator[str]:
 
 def _inserts(connection: apsw.Connection, table: str, encoding: str) -> Iterator[str]:
     """Yield an INSERT statement for each row of a table."""
-    described = connection.execute("SELECT name, hidden IN (2, 3) FROM pragma_table_xinfo(?)", (table,)).fetchall()
-    columns = [quote(str(name)) for name, generated in described if not generated]
-    taken = {str(name).lower() for name, _ in described}
+    # Not a table pragma_table_xinfo(?), which a table of that name hides.
+    described = connection.execute(f"PRAGMA main.table_xinfo({quote(table)})").fetchall()
+    columns = [quote(str(name)) for _, name, *_, hidden in described if hidden not in _GENERATED]
+    taken = {folded(str(name)) for _, name, *_ in described}
     rowid = next((name for name in ("rowid", "_rowid_", "oid") if name not in taken), None)
     order = ""
-    if rowid is not None and connection.execute(_HAS_HIDDEN_ROWID, (table,)).get:
+    if rowid is not None and _has_hidden_rowid(connection, table, [str(row[2]) for row in described if row[5]]):
         columns.insert(0, rowid)
         order = f" ORDER BY {rowid}"
     if not columns:
@@ -134,6 +130,16 @@ def _inserts(connection: apsw.Connection, table: str, encoding: str) -> Iterator
             for value, kind in zip(row[::2], row[1::2], strict=True)
         ]
         yield f"{head}{','.join(values)});"
+
+
+def _has_hidden_rowid(connection: apsw.Connection, table: str, key: list[str]) -> bool:
+    """Return True if a table has a rowid that none of its columns contains; ``key``: the types of its primary key."""
+    [*_, without_rowid, _] = connection.execute(f"PRAGMA main.table_list({quote(table)})").fetchall()[0]
+    if without_rowid:
+        return False
+    # INTEGER PRIMARY KEY DESC is not the rowid: it has an index.
+    indexes = connection.execute(f"PRAGMA main.index_list({quote(table)})").fetchall()
+    return [kind.upper() for kind in key] != ["INTEGER"] or any(row[3] == "pk" for row in indexes)
 
 
 def _text_literal(data: bytes, codec: str) -> str:

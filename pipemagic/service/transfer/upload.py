@@ -62,6 +62,9 @@ def validate_upload(path: Path, limits: Limits, must_end: Callable[[], bool]) ->
             for (problem,) in connection.execute("PRAGMA integrity_check(2147483647)"):
                 if problem != "ok" and not _BREAKS_CONSTRAINT.match(str(problem)):
                     raise _damaged(str(problem).strip()[:300])
+            for name, sql in connection.execute("SELECT name, sql FROM sqlite_schema"):
+                if not isinstance(sql, str | None) or "\0" in f"{name}{sql}":  # of which SQLite reads only the start
+                    raise _damaged(f"the definition of {str(name)[:100]!r} contains a NUL character, or is a blob")
             sandbox.bypass = True  # for the pragmas of the form
             _convert(connection)
         except apsw.InterruptError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
+import tracemalloc
 from base64 import b64encode
 
 import apsw
@@ -16,6 +17,7 @@ from waiting import AT_ONCE
 
 from pipemagic.service.limits import Limits
 from pipemagic.service.sqlite import functions
+from pipemagic.service.sqlite.statement import parse
 
 M = 1024 * 1024
 TWO = ("instr", "trim", "ltrim", "rtrim", "unhex")
@@ -138,6 +140,7 @@ LARGE = f"hex(zeroblob({9 * M}))"
     (f"SELECT length('{'like ' * (3 * M + M // 2)}')", [], str(35 * M // 2)),
     (f"SELECT length('{'x' * (17 * M)}') WHERE 'a' LIKE 'a%'", [], str(17 * M)),
     ("SELECT 'a' LIKE x FROM (SELECT hex(zeroblob(129)) AS x)", [], TOO_COMPLEX),  # made by SQL
+    ('SELECT "like"(?, \'a\')', ["x" * 4096], "0"),
 ])  # fmt: skip
 def test_long_patterns_are_for_values_of_up_to_16_mb(tmp_path, sql, arguments, expected):
     with new_service(tmp_path) as service:
@@ -149,6 +152,19 @@ def test_long_patterns_are_for_values_of_up_to_16_mb(tmp_path, sql, arguments, e
         assert answer.rows(1) == ([] if expected is None else [[expected]])
     else:
         assert answer.error(1)["message"] == f"SQLite error: {expected}"
+
+
+@pytest.mark.parametrize("sql", ["SELECT 'a' LIKE 'b'", "ALTER TABLE t ALTER COLUMN a TO a DEFAULT (0)", "SELECT 1"])
+def test_a_long_statement_needs_no_list_of_its_tokens(sql):
+    """Tokens need a hundred times the memory of their text."""
+    long = f"{sql}, {'1,' * 200_000} 1"
+    tracemalloc.start()
+    try:
+        parse(long)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 20 * len(long)
 
 
 def test_all_patterns_may_be_long_if_all_values_are_small(tmp_path):

@@ -22,7 +22,7 @@ from small_disks import NoMounts, small_disk
 from pipemagic.service.executor import Executor, Tenant
 from pipemagic.service.limits import MB, Limits
 from pipemagic.service.responses import storage_refusal
-from pipemagic.service.sqlite import usage
+from pipemagic.service.sqlite import connection, usage
 from pipemagic.service.sqlite.connection import Connection
 from pipemagic.service.sqlite.statement import parse
 from pipemagic.service.sqlite.usage import StatementUsage, UsageExceeded
@@ -197,6 +197,33 @@ def test_the_statement_with_the_largest_files_is_stopped(tmp_path, monkeypatch):
     executor.close()
     small.close()
     large.close()
+
+
+@pytest.mark.usefixtures("full_disk")
+@pytest.mark.parametrize("statement", ["VACUUM", "CREATE TEMP TABLE x AS SELECT * FROM t"])
+def test_the_copy_of_a_vacuum_and_temporary_tables_count(tmp_path, statement):
+    """SQLite counts their pages with those of the database."""
+    with new_service(tmp_path) as service:
+        answer = caller_of(service, "db").run(f"CREATE TABLE t AS {ROWS.format(rows=60_000)}", statement, "SELECT 1")
+    assert answer.codes == ["ok", "SQLITE_FULL", "ok", "ok"]
+
+
+def test_a_cursor_that_waits_for_its_reader_frees_its_files(tmp_path):
+    """The sweeper ends it at once; otherwise others would be stopped while it keeps the disk full."""
+    with new_service(tmp_path) as service:
+        response = caller_of(service, "db").cursor(
+            f"{NUMBERS.format(rows=20_000)} SELECT randomblob(1000) b FROM n ORDER BY b"
+        )
+        first = next(response.chunks)
+        (waiting,) = [running for running in connection._running if running.exceeded is False]
+        service.engine.streams.sweep()
+        assert waiting in connection._running
+        waiting._stop_for_space()
+        service.engine.streams.sweep()
+        assert waiting not in connection._running
+        rest = b"".join(response.chunks)
+    assert b'"step_begin"' in first
+    assert b"STREAM_ENDED" in rest
 
 
 ON_A_SMALL_DISK = f"""

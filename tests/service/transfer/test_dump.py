@@ -39,6 +39,8 @@ CREATE INDEX expr ON keyed (upper(v));
 CREATE VIRTUAL TABLE words USING fts5(title, body);
 CREATE VIRTUAL TABLE boxes USING rtree(id, x1, x2);
 CREATE VIEW broken AS SELECT * FROM gone;
+CREATE VIRTUAL TABLE pragma_table_xinfo USING fts5(name, hidden);
+CREATE TABLE pragma_table_list (a); CREATE TABLE pragma_index_list (a, "K" TEXT, "ROWID");
 """
 
 ROWS = [
@@ -218,3 +220,17 @@ def test_a_dump_ends_when_it_is_cancelled(original):
 
     with pytest.raises(Cancelled):
         list(dump_in_sandbox(original, Limits(), must_end))
+
+
+@pytest.mark.parametrize(
+    "sql", ["'CREATE TABLE t(a)' || char(0) || ';' || char(10) || '.shell x'", "CAST('CREATE TABLE t(a)' AS BLOB)"]
+)
+def test_only_what_sqlite_reads_of_a_definition_is_in_the_text(tmp_path, sql):
+    """As in a file that an earlier release accepted as an upload: the rest would run where the dump is restored."""
+    with closing(sqlite3.connect(tmp_path / "a")) as db:
+        db.executescript(f"CREATE TABLE t(a); PRAGMA writable_schema = ON; UPDATE sqlite_schema SET sql = {sql}")
+        db.commit()
+    text = b"".join(dump(tmp_path / "a")).decode()
+    assert "CREATE TABLE t(a);\n" in text
+    assert ".shell" not in text
+    assert "\0" not in text
