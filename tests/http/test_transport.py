@@ -486,9 +486,10 @@ def test_a_challenge_is_the_first_request_on_each_connection():
     def serve(talk):
         while (request := talk.request()) is not None:
             received.append((talk.number, request[0].split(b"\r\n")[0], b"Authorization" in request[0]))
-            talk.send(plain(b"proof" if b"/proof" in request[0] else b"hello"))
             if b"/last" in request[0]:
+                talk.send(plain(b"hello", "Connection: close"))
                 return
+            talk.send(plain(b"proof" if b"/proof" in request[0] else b"hello"))
 
     with served(serve) as server, challenged(server) as http, http.sibling() as other:
         for path in ("/", "/last", "/"):
