@@ -487,7 +487,7 @@ def test_a_challenge_is_the_first_request_on_each_connection():
         while (request := talk.request()) is not None:
             received.append((talk.number, request[0].split(b"\r\n")[0], b"Authorization" in request[0]))
             if b"/last" in request[0]:
-                talk.send(plain(b"hello", "Connection: close"))
+                talk.send(plain(b"hello", "200 OK", "Connection: close"))
                 return
             talk.send(plain(b"proof" if b"/proof" in request[0] else b"hello"))
 
@@ -506,7 +506,7 @@ def test_a_challenge_is_the_first_request_on_each_connection():
     "answer",
     [
         plain(b"prooF"), plain(b"proof2"), plain(b""), plain(b"proof" * 10_000), plain(b"proof", status="401 No"),
-        plain(b"proof", "Connection: close"), b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nproof", b"garbage\r\n\r\n",
+        plain(b"proof", "200 OK", "Connection: close"), b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nproof", b"garbage\r\n\r\n",
         b"HTTP/1.1 204 No Content\r\n\r\n", b"",
     ],
 )  # fmt: skip
