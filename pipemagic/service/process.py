@@ -101,12 +101,12 @@ def _listen(
     hosting, port = settings.hosting, settings.port
     bound = listen_locally(settings.folder / PORT_FILE, port if hosting.local_only else None)
     stack.callback(bound.close)
-    listeners = [Listener(one) for one in bound.sockets]
+    listeners = [Listener(sock) for sock in bound.sockets]
     if not hosting.local_only:
         bound = listen_for_localhost(hosting.host, hosting.default_port if port is None else port)
         stack.callback(bound.close)
         tls = None if certificate is None else certificate.context
-        listeners += [Listener(one, tls) for one in bound.sockets]
+        listeners += [Listener(sock, tls) for sock in bound.sockets]
     warning = _describe_taken(hosting, bound) if bound.taken else ""
     if warning:
         _log.warning("%s", warning)

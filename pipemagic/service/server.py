@@ -178,8 +178,8 @@ class Bound(NamedTuple):
 
     def close(self) -> None:
         """Close the sockets."""
-        for one in self.sockets:
-            one.close()
+        for sock in self.sockets:
+            sock.close()
 
 
 def listen_for_localhost(host: str, port: int) -> Bound:

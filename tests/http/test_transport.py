@@ -506,8 +506,8 @@ def test_a_challenge_is_the_first_request_on_each_connection():
     "answer",
     [
         plain(b"prooF"), plain(b"proof2"), plain(b""), plain(b"proof" * 10_000), plain(b"proof", status="401 No"),
-        plain(b"proof", "200 OK", "Connection: close"), b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nproof", b"garbage\r\n\r\n",
-        b"HTTP/1.1 204 No Content\r\n\r\n", b"",
+        plain(b"proof", "200 OK", "Connection: close"), b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nproof",
+        b"garbage\r\n\r\n", b"HTTP/1.1 204 No Content\r\n\r\n", b"",
     ],
 )  # fmt: skip
 def test_nothing_is_sent_to_a_server_that_does_not_prove_what_it_is(answer):

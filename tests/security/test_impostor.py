@@ -226,7 +226,7 @@ def test_the_service_starts_elsewhere_if_only_its_port_is_taken(session, folder)
     with impostor(folder, locked=False) as other:
         session.run("INSERT INTO t VALUES (1)")
         assert session.run("SELECT count(*) AS n FROM t")["n"].tolist() == [1]
-        assert {one.name for one in session.platform.databases().items} == {"main", "other"}
+        assert {info.name for info in session.platform.databases().items} == {"main", "other"}
         other.assert_no_secret()
         assert launcher.find(folder).url == json.loads((folder / RUNTIME_FILE).read_text())["url"]
 

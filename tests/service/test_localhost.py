@@ -53,7 +53,7 @@ def port_of(sock):
 @ipv6
 def test_a_service_listens_at_both_addresses_with_one_port(tmp_path):
     with closing(server.listen_locally(tmp_path / "port", None)) as bound:
-        assert [one.getsockname()[:2] for one in bound.sockets] == [("127.0.0.1", bound.port), ("::1", bound.port)]
+        assert [sock.getsockname()[:2] for sock in bound.sockets] == [("127.0.0.1", bound.port), ("::1", bound.port)]
         assert bound.taken == ""
         port = bound.port
         assert (tmp_path / "port").read_text() == str(port)
@@ -85,7 +85,7 @@ def test_any_port_is_free_at_both(tmp_path, monkeypatch):
 @pytest.mark.parametrize(("host", "taken"), [("127.0.0.1", "::1"), ("0.0.0.0", "::1"), ("::1", "127.0.0.1")])
 def test_a_port_that_was_named_is_used_at_the_other_address(host, taken):
     with listening(taken) as other, closing(server.listen_for_localhost(host, port_of(other))) as bound:
-        assert [one.getsockname()[:2] for one in bound.sockets] == [(host, port_of(other))]
+        assert [sock.getsockname()[:2] for sock in bound.sockets] == [(host, port_of(other))]
         assert bound.taken == taken
 
 

@@ -83,7 +83,7 @@ class LoadPlan:
     def insert(self, staging: str, first: int | None = None) -> str:
         """Return the statement that adds the staged rows to the table, or only the ``first`` of them."""
         names = ", ".join(map(quote, self.names))
-        rowid = next((one for one in _ROWID if one not in {folded(name) for name in self.names}), None)
+        rowid = next((alias for alias in _ROWID if alias not in {folded(name) for name in self.names}), None)
         limit = "" if first is None else f" LIMIT {first}"
         order = f" ORDER BY {rowid}" if rowid else ""
         added = f"SELECT {names} FROM {quote(staging)} WHERE true{order}{limit}"

@@ -96,7 +96,7 @@ class Table:
     @property
     def is_ordinary(self) -> bool:
         """Whether it is a table and not virtual."""
-        return self.kind == "table" and [one.word for one in _words(self.sql)[:2]] != ["CREATE", "VIRTUAL"]
+        return self.kind == "table" and [token.word for token in _words(self.sql)[:2]] != ["CREATE", "VIRTUAL"]
 
 
 def inspect_table(database: Executor, table: str) -> Table | None:
@@ -288,7 +288,7 @@ def has_constraints(text: str) -> bool:
 
 def _mentions(text: str, names: Iterable[str]) -> bool:
     """Return True if one of the folded names may be in the text."""
-    return not {folded(sql.unquote(one.text)) for one in _words(text)}.isdisjoint(names)
+    return not {folded(sql.unquote(token.text)) for token in _words(text)}.isdisjoint(names)
 
 
 def _words(text: str) -> list[sql.Token]:

@@ -252,5 +252,5 @@ def _load(name: str, platform: Platform) -> Class:
             f"the class {name} belongs to the organization {class_.organization} at {class_.api}",
             hint=f"%pipedb organization {class_.organization} --at {class_.api}",
         )
-    creation.refresh(class_, {one.name: one for one in listed.items} if listed.complete else None)
+    creation.refresh(class_, {info.name: info for info in listed.items} if listed.complete else None)
     return class_

@@ -113,8 +113,8 @@ class StatementUsage(msgspec.Struct, eq=False):
     def exceed_disk(self) -> None:
         """Set `exceeded`: the disk is nearly full, and this statement has the largest temporary files."""
         self.exceeded = UsageExceeded(
-            f"less than {self.limits.temporary_reserve:,} bytes are free for temporary files, of which this statement "
-            "had most, so it was stopped: sort or group fewer rows or columns, or create an index that has the order",
+            "the disk for temporary files is nearly full; the statement had the largest ones and was stopped: sort or "
+            "group fewer rows or columns, or create an index that has the order",
             "SQLITE_FULL",
         )
 
@@ -141,7 +141,7 @@ def temporary_folder() -> str:
     """Return the folder of SQLite's temporary files. Source: https://sqlite.org/tempfiles.html (section 5)."""
     named = (os.environ.get(name, "") for name in ("SQLITE_TMPDIR", "TMPDIR"))
     folders = (*named, "/var/tmp", "/usr/tmp", "/tmp")
-    return next((one for one in folders if os.path.isdir(one) and os.access(one, os.W_OK | os.X_OK)), ".")
+    return next((name for name in folders if os.path.isdir(name) and os.access(name, os.W_OK | os.X_OK)), ".")
 
 
 def _written_by(thread: int) -> int | None:

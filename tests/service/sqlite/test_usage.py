@@ -252,7 +252,7 @@ def test_a_real_disk_that_gets_full(tmp_path):
     used, codes, message, free = output.splitlines()
     assert used == str(folder)
     assert codes == "['SQLITE_FULL', 'ok', 'ok']"
-    assert "are free for temporary files, of which this statement had most" in message
+    assert "the disk for temporary files is nearly full" in message
     assert float(free) > 0.99  # the files were deleted
 
 
