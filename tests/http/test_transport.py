@@ -476,8 +476,9 @@ def test_a_forked_process_has_connections_of_its_own(starts_processes):
 # -- a server that has to prove what it is
 
 
-def challenged(server, proof=b"proof", path="/proof?nonce=1"):
-    return Transport(replace(parse_address(server.url), challenge=lambda: (path, proof)), "t", timeout=PATIENCE)
+def challenged(server, proof=b"proof", path="/proof?nonce=1", **options):
+    endpoint = replace(parse_address(server.url), challenge=lambda: (path, proof))
+    return Transport(endpoint, "t", timeout=PATIENCE, **options)
 
 
 def test_a_challenge_is_the_first_request_on_each_connection():
@@ -519,7 +520,7 @@ def test_nothing_is_sent_to_a_server_that_does_not_prove_what_it_is(answer):
         with suppress(OSError):
             received.append(talk.receive())
 
-    with served(serve) as server, challenged(server) as http:
+    with served(serve) as server, challenged(server, connect_timeout=1.0) as http:  # for answers that never end
         for _ in range(2):
             with pytest.raises(errors.ConnectError, match="does not prove that it is the service; no token was sent"):
                 http.post("/", b"{}")
