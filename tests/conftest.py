@@ -1,7 +1,4 @@
-"""Fixtures and markers for all tests.
-
-The marker ``fast`` is set here: on tests outside of `SLOW_FOLDERS` that use none of `REAL_PARTS`.
-"""
+"""Fixtures for all tests, and their two levels: `pytest` runs the first one, `pytest -m slow` the second (`SLOW`)."""
 
 from __future__ import annotations
 
@@ -10,9 +7,8 @@ import shutil
 import signal
 import sys
 import threading
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import ClassVar
 
 import pytest
 from filelock import FileLock
@@ -26,7 +22,6 @@ from pipemagic.service.sqld.binary import NoSqld, find
 
 # Runs are reproducible and do not fail on a slow machine; `--hypothesis-profile=search` searches for new cases.
 settings.register_profile("suite", deadline=None, derandomize=True, print_blob=True)
-settings.register_profile("fast", settings.get_profile("suite"), max_examples=25)
 settings.register_profile("long", settings.get_profile("suite"), max_examples=500)
 settings.register_profile("search", deadline=None, max_examples=2000)
 settings.load_profile("suite")
@@ -37,46 +32,15 @@ MEMORY, ENOUGH_MEMORY = Path("/dev/shm"), 4 * 10**9
 """A folder in memory, and the free bytes that it must have; the tests need some 600 MB."""
 
 TESTS = Path(__file__).parent
-SLOW_FOLDERS = [
-    *(
-        TESTS / name
-        for name in (
-            "attacks",
-            "browser",
-            "classroom",
-            "cli",
-            "docs",
-            "faults",
-            "fuzzing",
-            "hub",
-            "notebook",
-            "published_clients",
-        )
-    ),
-    *(TESTS / "service" / name for name in ("replicas", "sqld", "transfer")),
-    TESTS.parent / "notebooks",
-]
-"""Folders of tests that start processes, wait for real time to pass, or write much."""
-REAL_PARTS = {"chromium", "served", "site", "sqld_binary", "starts_processes", "waits"}
-"""Fixtures of tests that start processes or wait; other fixtures count if they use one of these."""
-REAL_SERVERS = {"on_port", "on_sqld", "on_sqld_engine", "sqld"}
-"""Parts of parameters that name a server in another process."""
-STARTS = {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn"}
-"""Audit events of a new process."""
+SLOW = [
+    "attacks", "browser", "docs/test_shell_examples.py", "docs/test_site.py", "exercises/test_nbgrader.py",
+    "exercises/test_otter.py", "faults", "fuzzing", "hub", "published_clients", "service/replicas", "service/sqld",
+    "../notebooks/teacher",
+]  # fmt: skip
+"""Folders and files of the second level, `pytest -m slow`: browsers, attacks, faults, other programs, long waits."""
+SLOW_PATHS = {(TESTS / name).resolve() for name in SLOW}
 STRANGER = 54321
 """The id of another user."""
-FONT_LISTER = "fc-list"
-"""Matplotlib runs it once on each machine, with the first plot."""
-
-
-@pytest.fixture
-def starts_processes() -> None:
-    """Mark a test that starts processes itself; a test with the marker ``fast`` fails if it starts one."""
-
-
-@pytest.fixture
-def waits() -> None:
-    """Mark a test that waits for real time, or that transfers much data."""
 
 
 @pytest.fixture
@@ -112,9 +76,9 @@ def interrupt_once() -> Iterator[Callable[[], None]]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Keep files in memory, as syncing to a disk takes long; try fewer examples in the fast tests."""
-    if config.option.markexpr == "fast":
-        settings.load_profile("fast")
+    """Select the first level, or everything that is named; keep files in memory, as syncing to a disk takes long."""
+    if not config.option.markexpr:
+        config.option.markexpr = "not soak" if _names_paths(config) else "not slow and not soak"
     if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ENOUGH_MEMORY:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
     # A pytest that a shell started in the background ignores interrupts.
@@ -122,69 +86,36 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def _names_paths(config: pytest.Config) -> bool:
+    return config.args_source is pytest.Config.ArgsSource.ARGS
+
+
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Return the number of workers of ``-n auto``: one for each core that this process may use, at most 8."""
+    """Return the number of workers of ``-n auto``: one for each core that this process may use, at most 8.
+
+    One named file runs in this process, so that a debugger and ``-s`` work.
+    """
+    if _names_paths(config) and len(config.args) == 1 and not Path(config.args[0].partition("::")[0]).is_dir():
+        return 0
     allowed = os.sched_getaffinity(0) if sys.platform == "linux" else range(os.cpu_count() or 1)
     return min(len(allowed), 8)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Skip the folders without fast tests if only fast tests are selected."""
-    slow = {collection_path, *collection_path.parents}.intersection(SLOW_FOLDERS)
-    return True if slow and config.option.markexpr == "fast" else None
+    """Do not import the modules of the second level if only the first one runs."""
+    first_only = "not slow" in config.option.markexpr
+    return True if first_only and _is_slow(collection_path) else None
+
+
+def _is_slow(path: Path) -> bool:
+    return not SLOW_PATHS.isdisjoint([path, *path.parents])
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Set the marker ``fast``."""
+    """Set the marker ``slow``; the long form of a test is of neither level."""
     for item in items:
-        if _is_fast(item):
-            item.add_marker(pytest.mark.fast)
-
-
-def _is_fast(item: pytest.Item) -> bool:
-    fixtures = set(getattr(item, "fixturenames", ()))
-    callspec = getattr(item, "callspec", None)
-    return not (
-        set(SLOW_FOLDERS).intersection(item.path.parents)
-        or REAL_PARTS & fixtures
-        or any(REAL_SERVERS.intersection(str(one).split()) for one in (callspec.params.values() if callspec else ()))
-        or item.get_closest_marker("soak")
-    )
-
-
-class FastTest:
-    """Whether a fast test is running, and the processes that it started."""
-
-    running = False
-    started: ClassVar[list[str]] = []
-
-    @classmethod
-    def audit(cls, event: str, arguments: tuple[object, ...]) -> None:
-        """Record each process that is started while a fast test runs."""
-        if cls.running and event in STARTS and arguments[0] != FONT_LISTER:
-            cls.started.append(f"{event} {arguments[:2]}")
-
-
-sys.addaudithook(FastTest.audit)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Watch a fast test and its fixtures."""
-    FastTest.started.clear()
-    # Among other tests, a fast one may be the first to use a fixture that many share.
-    FastTest.running = item.config.option.markexpr == "fast"
-    try:
-        return (yield)
-    finally:
-        FastTest.running = False
-
-
-@pytest.fixture(autouse=True)
-def fast_tests_start_no_process() -> Iterator[None]:
-    """Fail a fast test that starts a process."""
-    yield
-    assert not FastTest.started, "a test with the marker fast started a process; it needs the fixture starts_processes"
+        if _is_slow(item.path) and not item.get_closest_marker("soak"):
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(params=[pytest.param(False, id="short"), pytest.param(True, id="long", marks=pytest.mark.soak)])

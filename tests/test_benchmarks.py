@@ -159,7 +159,7 @@ for line in sys.stdin:
 """
 
 
-def test_a_worker_reports_seconds_and_errors(starts_processes):
+def test_a_worker_reports_seconds_and_errors():
     with Worker([sys.executable, "-c", SCRIPT]) as worker:
         assert worker.seconds("work", size=3) == 1.5
         with pytest.raises(PeerError, match="no such table"):
@@ -169,7 +169,7 @@ def test_a_worker_reports_seconds_and_errors(starts_processes):
             worker.seconds("end")
 
 
-def test_a_worker_that_hangs_is_ended(starts_processes):
+def test_a_worker_that_hangs_is_ended():
     with (
         Worker([sys.executable, "-c", SCRIPT], limit=0.5) as worker,
         pytest.raises(PeerError, match="its process ended with status -9"),
@@ -177,7 +177,7 @@ def test_a_worker_that_hangs_is_ended(starts_processes):
         worker.seconds("hang")
 
 
-def test_a_peer_that_fails_is_omitted(tmp_path, monkeypatch, capsys, starts_processes):
+def test_a_peer_that_fails_is_omitted(tmp_path, monkeypatch, capsys):
     script = tmp_path / "worker.py"
     script.write_text(SCRIPT)
     monkeypatch.setattr("benchmarks.peers.WORKER", script)

@@ -74,7 +74,7 @@ def test_no_exercise_is_passed_without_an_answer(teacher):
     assert not [text for text in texts if ": passed, " in text]
 
 
-def test_the_solutions_get_all_points(teacher, tmp_path, waits):
+def test_the_solutions_get_all_points(teacher, tmp_path):
     solved = tmp_path / teacher.name
     release_file(teacher, solved, solved=True)
     grades = grade(solved, teacher)

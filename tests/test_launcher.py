@@ -30,8 +30,6 @@ from pipemagic.service.files import (
     START_LOCK_FILE,
 )
 
-pytestmark = pytest.mark.usefixtures("starts_processes")
-
 WAIT = 20.0
 posix = pytest.mark.skipif(os.name != "posix", reason="signals and file modes are those of POSIX")
 

@@ -223,12 +223,12 @@ def modules_after(code: str) -> set[str]:
     return set(json.loads(run.stdout.splitlines()[-1]))
 
 
-def test_importing_pipemagic_imports_nothing_heavy(starts_processes):
+def test_importing_pipemagic_imports_nothing_heavy():
     bare = modules_after("")
     assert not (modules_after("import pipemagic") - bare) & {*HEAVY, "IPython"}
 
 
-def test_loading_the_extension_imports_nothing_heavy(starts_processes):
+def test_loading_the_extension_imports_nothing_heavy():
     shell = (
         "from IPython.core.interactiveshell import InteractiveShell\n"
         "from traitlets.config import Config\n"
@@ -241,7 +241,7 @@ def test_loading_the_extension_imports_nothing_heavy(starts_processes):
     assert not (loaded - bare) & set(HEAVY)
 
 
-def test_the_first_tab_on_a_line_of_pipedb_imports_nothing_heavy(starts_processes):
+def test_the_first_tab_on_a_line_of_pipedb_imports_nothing_heavy():
     bare = modules_after("from pipemagic.notebook import load_ipython_extension")
     first = modules_after("import pipemagic.notebook.commands, pipemagic.notebook.completion.magic_line") - bare
     assert "pipemagic.notebook.commands.explore" in first

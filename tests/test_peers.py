@@ -38,7 +38,7 @@ def lines() -> list[str]:
 
 
 @pytest.fixture
-def shell(tmp_path, monkeypatch, starts_processes):
+def shell(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PIPEMAGIC_CONFIG", str(tmp_path / "config"))
     monkeypatch.setenv("MPLBACKEND", "agg")

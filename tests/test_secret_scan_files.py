@@ -207,7 +207,6 @@ def test_a_column_of_addresses_is_a_few_findings(leaks):
     )
 
 
-@pytest.mark.usefixtures("waits")
 def test_a_large_notebook_is_scanned_quickly(tmp_path):
     noise = random.Random(1)
     table = "".join(f"<td>{noise.random()}</td><td>https://example.io/{n}</td>\n" for n in range(12_000))

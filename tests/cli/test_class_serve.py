@@ -154,7 +154,7 @@ def shared(tmp_path):
         running.communicate(timeout=20)
 
 
-def test_a_class_behind_tls_and_a_path(shared, tmp_path, monkeypatch, starts_processes):
+def test_a_class_behind_tls_and_a_path(shared, tmp_path, monkeypatch):
     line, trusted = shared
     monkeypatch.setenv("SSL_CERT_FILE", str(trusted))
     address = f"{line['url'].replace('127.0.0.1', 'localhost')}/services/sql/"

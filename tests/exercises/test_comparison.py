@@ -316,7 +316,7 @@ def test_without_any_rows():
     assert messages(empty, LATE) == ["3 rows too many"]
 
 
-def test_a_large_result_takes_less_than_two_seconds(waits):
+def test_a_large_result_takes_less_than_two_seconds():
     size = 336_776
     flights = frame(
         number=list(range(size)), distance=[at * 0.37 if at % 9 else None for at in range(size)],

@@ -31,8 +31,6 @@ def forge(path, name, *rest):
         Path(path).write_text(f'{{"submission": "", "exercise": "egg", "points": {points}, "of": 100}}')
 grading.report = forge"""
 
-pytestmark = pytest.mark.usefixtures("starts_processes")
-
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory):

@@ -21,8 +21,6 @@ c.CourseDirectory.course_id = "birds"
 c.Exchange.root = {exchange!r}
 c.ClearSolutions.code_stub = {{"python": ""}}
 """
-pytestmark = pytest.mark.usefixtures("starts_processes")
-
 STUDENT = getpass.getuser()
 """The student who uses the exchange is the user of this machine; the answers of others are put beside."""
 

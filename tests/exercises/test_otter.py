@@ -14,8 +14,6 @@ from graders import install
 
 from pipemagic.exercises.release import release_file
 
-pytestmark = pytest.mark.usefixtures("starts_processes")
-
 
 @pytest.fixture(scope="module")
 def otter(request, tmp_path_factory, require_real):

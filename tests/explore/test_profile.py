@@ -156,7 +156,6 @@ def test_a_broken_view(embedded):
 
 
 @pytest.mark.parametrize("server", ["embedded", "on_sqld"])
-@pytest.mark.usefixtures("waits")
 def test_five_hundred_columns_in_one_round_trip(server, request, count_requests):
     database = request.getfixturevalue(server)
     names = [f"c{number}" for number in range(500)]

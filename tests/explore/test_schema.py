@@ -161,7 +161,6 @@ def test_a_read_only_token_is_enough(embedded, read_only):
 
 
 @pytest.mark.parametrize("server", ["embedded", "on_sqld"])
-@pytest.mark.usefixtures("waits")
 def test_a_thousand_tables_in_one_round_trip(server, request, count_requests):
     database = request.getfixturevalue(server)
     many = [

@@ -60,9 +60,7 @@ def shared_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedS
 
 
 @pytest.fixture
-def local_service(
-    shared_service: SharedService, monkeypatch: pytest.MonkeyPatch, starts_processes: None
-) -> launcher.LocalService:
+def local_service(shared_service: SharedService, monkeypatch: pytest.MonkeyPatch) -> launcher.LocalService:
     """An embedded service without databases; sessions find it and may stop it."""
     monkeypatch.setenv(launcher.FOLDER_VARIABLE, str(shared_service.folder))
     return shared_service.ready()

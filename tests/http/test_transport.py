@@ -457,7 +457,7 @@ def test_threads_share_the_connections():
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_a_forked_process_has_connections_of_its_own(starts_processes):
+def test_a_forked_process_has_connections_of_its_own():
     with talking(echo) as (http, server):
         assert http.post("/", b"before").body == b"before"
         child = os.fork()
@@ -621,7 +621,6 @@ def test_a_server_that_sends_nothing():
         http.get("/")
 
 
-@pytest.mark.usefixtures("waits")
 def test_a_server_that_stops_in_the_middle():
     def serve(talk):
         talk.request()
@@ -639,7 +638,6 @@ def test_a_server_that_stops_in_the_middle():
         assert len(pool_of(http)) == 0
 
 
-@pytest.mark.usefixtures("waits")
 def test_the_time_out_is_for_the_next_part_not_for_the_whole():
     pause = threading.Event()  # which nobody sets: what passes here is the time that is tested
 
@@ -665,7 +663,6 @@ def endless(talk):
 
 
 @pytest.mark.parametrize("directly", [True, False])
-@pytest.mark.usefixtures("waits")
 def test_a_limit_is_for_the_whole_answer(directly):
     with (
         served(endless) as server,

@@ -11,8 +11,6 @@ import pytest
 from client_packages import CannotInstall
 from hub import Programs, running_hub
 
-pytestmark = pytest.mark.usefixtures("starts_processes")
-
 ROSTER = "name,email\nAda Lovelace,Ada@example.org\nJörg Müller,joerg@example.org\n"
 STUDENTS = {"ada": "Ada Lovelace", "joerg": "Jörg Müller"}
 """The students by the names of their users."""

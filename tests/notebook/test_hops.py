@@ -11,7 +11,7 @@ import profiled_cell
 FUNCTIONS, MODULES = 110, 25
 
 
-def test_a_warm_cell_calls_few_functions_of_few_modules(starts_processes, tmp_path):
+def test_a_warm_cell_calls_few_functions_of_few_modules(tmp_path):
     run = subprocess.run(
         [sys.executable, profiled_cell.__file__],
         capture_output=True, text=True, timeout=300, check=True, cwd=tmp_path,

@@ -27,7 +27,7 @@ def token(service):
 
 
 @pytest.fixture(autouse=True)
-def still_responds(service, token, starts_processes):
+def still_responds(service, token):
     yield
     assert service.process.poll() is None
     with service.database("db") as db:
@@ -154,7 +154,6 @@ def test_a_large_body_is_413_in_the_management_interface(service, text):
         assert (answer.status_code, answer.json()["code"]) == (413, "BODY_TOO_LARGE"), path
 
 
-@pytest.mark.usefixtures("waits")
 def test_a_gzip_bomb_is_never_unpacked(service, token):
     bomb = gzip.compress(b" " * 200_000_000, 9)
     assert len(bomb) < 250_000

@@ -24,10 +24,7 @@ from pipemagic.errors import PipemagicError, ServiceError
 from pipemagic.service.files import LOCK_FILE, PLATFORM_TOKEN_FILE, RUNTIME_FILE, proof
 from pipemagic.session import Session
 
-pytestmark = [
-    pytest.mark.usefixtures("starts_processes"),
-    pytest.mark.skipif(os.name != "posix", reason="Windows lets nobody take over a port or a lock"),
-]
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="Windows lets nobody take over a port or a lock")
 
 PASSWORD = "a long enough password"
 SECRETS = ("pmp_", "pml_", "eyJ", "Bearer", PASSWORD)

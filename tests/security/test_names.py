@@ -92,7 +92,7 @@ TARGETS = [
 ]  # fmt: skip
 
 
-def test_no_target_reaches_a_file(tmp_path, starts_processes):
+def test_no_target_reaches_a_file(tmp_path):
     with serve(tmp_path / "data", "--port", "0") as service:
         secrets = [(tmp_path / "data" / name).read_bytes().strip() for name in ("platform-token", "signing-key.pem")]
         for target in TARGETS:

@@ -287,7 +287,6 @@ def peak():
 
 
 @pytest.mark.parametrize("name", BOMBS)
-@pytest.mark.usefixtures("waits")
 def test_a_bomb_is_an_error_of_its_statement_and_others_continue(small, name):
     db, other = caller_of(small, "db"), caller_of(small, "other")
     other.run("CREATE TABLE IF NOT EXISTS t(a)", "INSERT INTO t VALUES (1)")

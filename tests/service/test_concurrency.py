@@ -18,8 +18,6 @@ from pipemagic.service.limits import Limits
 from pipemagic.service.service import Service
 from pipemagic.service.sqlite.write_lock import WriteLock
 
-pytestmark = pytest.mark.usefixtures("waits")
-
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
 
 

@@ -163,7 +163,6 @@ def test_a_lock_that_others_can_hold_is_refused(folder, name, mode):
 
 
 @posix
-@pytest.mark.usefixtures("starts_processes")
 def test_one_command_corrects_all_locks(folder):
     folder.chmod(0o755)
     locks = [folder / name for name in (LOCK_FILE, PROBE_LOCK_FILE, START_LOCK_FILE)]
@@ -178,7 +177,6 @@ def test_one_command_corrects_all_locks(folder):
 
 
 @posix
-@pytest.mark.usefixtures("starts_processes")
 def test_a_service_does_not_start_with_a_lock_that_others_can_hold(folder):
     folder.chmod(0o755)
     (folder / LOCK_FILE).touch()
@@ -205,7 +203,6 @@ def without_rows(path):
 CATALOGS = {"missing": lambda _: None, "empty": Path.touch, "no tables": without_tables, "no rows": without_rows}
 
 
-@pytest.mark.usefixtures("starts_processes")
 @pytest.mark.parametrize("create", CATALOGS.values(), ids=CATALOGS)
 def test_databases_without_a_catalog_are_not_served_as_a_new_folder(folder, create):
     (folder / DATABASES_FOLDER / "8c4a").mkdir(parents=True)

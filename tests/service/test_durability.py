@@ -14,10 +14,7 @@ from contextlib import contextmanager
 import httpx
 import pytest
 
-pytestmark = [
-    pytest.mark.skipif(os.name != "posix", reason="there is no kill -9 elsewhere"),
-    pytest.mark.usefixtures("starts_processes"),
-]
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="there is no kill -9 elsewhere")
 
 WRITERS = 4
 ORGANIZATION = "/v1/organizations/local"

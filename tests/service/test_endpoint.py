@@ -26,8 +26,6 @@ from pipemagic.service.metrics import Metrics
 from pipemagic.service.responses import Refused, ServiceResponse, StreamedResponse
 from pipemagic.service.transfer.endpoints import NO_LIMIT, UploadEndpoint
 
-pytestmark = pytest.mark.usefixtures("waits")
-
 WAIT = 10.0
 
 

@@ -17,8 +17,6 @@ from pipemagic.service.sqlite.write_lock import WriteLock
 
 ADA, BOB = Tenant("flights", "ada"), Tenant("planes", "bob")
 
-pytestmark = pytest.mark.usefixtures("waits")
-
 
 class Statement:
     """A long-running statement, which pauses like SQLite's progress handler until it is stopped."""

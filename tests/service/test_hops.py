@@ -33,7 +33,6 @@ def count(request: Callable[[], None], service: Served, report: Path) -> str:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the profile is switched by a signal of Unix")
-@pytest.mark.usefixtures("starts_processes")
 def test_a_warm_pipeline_calls_few_functions_of_few_modules(tmp_path):
     report = tmp_path / "hops"
     program = (str(Path(profiled_cli.__file__)), str(report))

@@ -30,7 +30,6 @@ FOREVER = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELEC
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(pipemagic.__file__).parents[1])}
 
 posix = pytest.mark.skipif(os.name != "posix", reason="signals are those of POSIX")
-hosted = pytest.mark.usefixtures("starts_processes")
 
 
 # -- refused settings
@@ -198,7 +197,6 @@ def hub(authority, tmp_path_factory):
         yield hub
 
 
-@hosted
 def test_a_shared_service_prints_its_public_address_and_that_of_this_machine(hub):
     assert hub.line["url"] == f"https://{DOMAIN}:{hub.port}"
     assert hub.line["local_url"].startswith("http://127.0.0.1:")
@@ -206,7 +204,6 @@ def test_a_shared_service_prints_its_public_address_and_that_of_this_machine(hub
     assert (about["url"], about["public_url"]) == (hub.line["local_url"], hub.line["url"])
 
 
-@hosted
 def test_a_database_of_a_shared_service_is_below_its_domain(hub):
     token, made = hub.database()
     assert made["Hostname"] == f"db-local.{DOMAIN}"
@@ -216,7 +213,6 @@ def test_a_database_of_a_shared_service_is_below_its_domain(hub):
     assert hub.call("GET", "/v1/organizations", made["Hostname"], headers=hub.platform).status_code == 404
 
 
-@hosted
 @pytest.mark.parametrize("host", [
     "evil.example", f"{DOMAIN}.evil.example", f"evil{DOMAIN}", "example.test", "192.0.2.1", "localhost.evil.example",
 ])  # fmt: skip
@@ -226,19 +222,16 @@ def test_any_other_host_is_refused(hub, host):
         assert hub.call("GET", path, DOMAIN, headers={**hub.platform, "Host": host}).status_code == 421
 
 
-@hosted
 def test_sign_up_is_off_on_a_shared_service(hub):
     account = {"username": "mallory", "password": "a long enough password"}
     assert hub.call("POST", "/v1/auth/signup", json=account).status_code == 403
 
 
-@hosted
 def test_the_public_port_does_not_respond_without_tls(hub):
     with pytest.raises(httpx.RemoteProtocolError):
         hub.call("GET", "/version", scheme="http")
 
 
-@hosted
 def test_programs_of_the_machine_find_a_shared_service_and_need_no_certificate(hub):
     found = launcher.find(hub.folder)
     assert (found.url, found.public_url) == (hub.line["local_url"], hub.line["url"])
@@ -247,7 +240,6 @@ def test_programs_of_the_machine_find_a_shared_service_and_need_no_certificate(h
         assert lease.service.url == hub.line["local_url"]
 
 
-@hosted
 def test_other_machines_get_no_proof(hub):
     path = f"/pipemagic/proof?nonce={'0' * 64}"
     assert hub.call("GET", path).status_code == 404
@@ -255,7 +247,6 @@ def test_other_machines_get_no_proof(hub):
     assert httpx.get(hub.line["local_url"] + path, timeout=WAIT).status_code == 200
 
 
-@hosted
 def test_host_names_depend_on_the_address_of_the_request(hub):
     hub.database()
     path = "/v1/organizations/local/databases/db"
@@ -264,7 +255,6 @@ def test_host_names_depend_on_the_address_of_the_request(hub):
     assert near["Hostname"] == near["hostname"] == "db-local.localhost"
 
 
-@hosted
 def test_the_commands_of_the_machine_work_on_a_shared_service(hub):
     hub.database()
     command = [sys.executable, "-m", "pipemagic", "db", "show", "db", "--http-url", "--data", hub.folder]
@@ -276,7 +266,6 @@ def test_the_commands_of_the_machine_work_on_a_shared_service(hub):
         assert db.execute("SELECT 1").rows == [(1,)]
 
 
-@hosted
 @posix
 def test_a_renewed_certificate_is_loaded_on_a_signal(authority, tmp_path):
     def serial(port):
@@ -303,7 +292,6 @@ def test_a_renewed_certificate_is_loaded_on_a_signal(authority, tmp_path):
             assert serial(hub.port) == renewed
 
 
-@hosted
 def test_a_certificate_that_does_not_cover_databases_causes_a_warning(authority, tmp_path):
     certfile, keyfile = issue(authority, tmp_path, DOMAIN)
     tls = ["--ssl-certfile", certfile, "--ssl-keyfile", keyfile]
@@ -334,24 +322,20 @@ def sign_up(url):
     return httpx.post(f"{url}/v1/auth/signup", json=account, timeout=WAIT).status_code
 
 
-@hosted
 def test_no_signup_refuses_accounts(strict):
     assert sign_up(strict[0]) == 403
 
 
-@hosted
 def test_signup_allows_accounts(behind_a_proxy):
     assert sign_up(f"http://127.0.0.1:{behind_a_proxy[1]}") == 200
 
 
-@hosted
 def test_a_database_s_size_can_be_limited(strict):
     answer = Local(*strict, "small").run("CREATE TABLE t (a)", "INSERT INTO t VALUES (zeroblob(100000))")
     assert [entry["type"] for entry in answer["results"]] == ["ok", "error"]
     assert answer["results"][1]["error"]["code"] == "SQLITE_FULL"
 
 
-@hosted
 def test_the_statement_timeout_can_be_set(strict):
     answer = Local(*strict, "quick").run(FOREVER)
     assert answer["results"][0]["error"]["code"] == "STATEMENT_TIMEOUT"
@@ -377,7 +361,6 @@ class Local:
         ).json()
 
 
-@hosted
 def test_a_service_behind_a_proxy_serves_its_domain_on_loopback(behind_a_proxy):
     line, port = behind_a_proxy
     assert "local_url" not in line
@@ -386,7 +369,6 @@ def test_a_service_behind_a_proxy_serves_its_domain_on_loopback(behind_a_proxy):
         assert answer.status_code == 200
 
 
-@hosted
 def test_too_many_connections_get_an_error(tmp_path):
     with serving(tmp_path / "data", "--max-connections", "2", "--port", "0") as (_, line):
         host, port = line["url"].removeprefix("http://").split(":")

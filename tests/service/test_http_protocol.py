@@ -27,8 +27,6 @@ from pipemagic.service.http_protocol import ABORT, HEAD_LIMIT, PIPELINE_LIMIT, H
 from pipemagic.service.logs import LOG_INTERVAL, LogLimit
 from pipemagic.service.server import Listener, Server
 
-pytestmark = pytest.mark.usefixtures("waits")
-
 WAIT = 15.0
 
 
@@ -637,7 +635,6 @@ with logging_to(Path(sys.argv[1])):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="resource limits")
-@pytest.mark.usefixtures("starts_processes")
 def test_without_file_handles_clients_are_served_and_the_log_stays_small(tmp_path):
     log = tmp_path / "log"
     process = subprocess.Popen(

@@ -35,7 +35,6 @@ def has_ipv6():
 
 
 ipv6 = pytest.mark.skipif(not has_ipv6(), reason="this machine has no [::1]")
-processes = pytest.mark.usefixtures("starts_processes")
 
 
 def listening(host, port=0):
@@ -158,7 +157,6 @@ def ending(process):
 
 
 @ipv6
-@processes
 def test_a_service_responds_at_both_addresses_and_counts_both(tmp_path):
     log = tmp_path / "access.log"
     options = ["--port", "0", "--max-connections", "2", "--access-log", log]
@@ -183,7 +181,6 @@ def test_a_service_responds_at_both_addresses_and_counts_both(tmp_path):
 
 
 @ipv6
-@processes
 @pytest.mark.parametrize("command", [["serve"], ["class", "serve"]], ids=" ".join)
 def test_it_says_that_another_process_has_the_other_address(tmp_path, command):
     with listening("::1") as other:
@@ -205,7 +202,6 @@ def test_it_says_that_another_process_has_the_other_address(tmp_path, command):
 
 
 @ipv6
-@processes
 def test_an_embedded_service_takes_a_port_that_is_free_at_both(tmp_path):
     folder = tmp_path / "data"
     folder.mkdir(mode=0o700)
@@ -219,7 +215,6 @@ def test_an_embedded_service_takes_a_port_that_is_free_at_both(tmp_path):
 
 
 @ipv6
-@processes
 def test_a_shared_service_has_both_addresses_too(tmp_path):
     """The other machines have its name; programs of this one may use localhost."""
     options = ["--host", "0.0.0.0", "--domain", "db.example.test", "--insecure-http", "--port", "0"]

@@ -33,7 +33,6 @@ WAIT = 15.0
 MAIN = Path(pipemagic.__file__).parent / "service" / "__main__.py"
 FOREVER = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
 
-pytestmark = pytest.mark.usefixtures("starts_processes")
 posix = pytest.mark.skipif(os.name != "posix", reason="signals and file modes are those of POSIX")
 
 

@@ -28,7 +28,6 @@ LINE = re.compile(
     r" (?P<status>\d{3}) (?P<bytes>\d+) (?P<ms>\d+\.\d)\n"
 )
 
-pytestmark = pytest.mark.usefixtures("starts_processes")
 posix = pytest.mark.skipif(os.name != "posix", reason="signals are those of POSIX")
 
 

@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 
 import httpx
-import pytest
 from served_apps import serving
 from service_calls import caller_of, execute
 from waiting import pause, until
@@ -18,8 +17,6 @@ from pipemagic.service import embedded
 from pipemagic.service.http_protocol import HttpProtocol
 from pipemagic.service.limits import Limits
 from pipemagic.service.service import Service
-
-pytestmark = pytest.mark.usefixtures("waits")
 
 WAIT = 20.0
 MANY = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 2000000) SELECT n, 'row ' || n FROM c"

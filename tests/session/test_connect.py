@@ -24,7 +24,7 @@ def make_session():
 
 
 @pytest.fixture
-def data(tmp_path, monkeypatch, starts_processes):
+def data(tmp_path, monkeypatch):
     """A data folder of this test, without a service."""
     monkeypatch.setenv("PIPEMAGIC_DATA", str(tmp_path / "data"))
     yield tmp_path / "data"

@@ -33,7 +33,7 @@ ENDLESS = "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c) SELEC
 
 
 @pytest.fixture(params=["embedded", "sqld"])
-def numbers(request, starts_processes):
+def numbers(request):
     """A session on a real server, with a table of one row."""
     if request.param == "sqld":
         made = request.getfixturevalue("sqld_database")
@@ -184,7 +184,7 @@ class BusyRelay(CountingRelay):
         super()._pass_on(Filtered(), target, counted)
 
 
-def test_after_the_answer_nothing_takes_the_write_lock(local_service, request, starts_processes):
+def test_after_the_answer_nothing_takes_the_write_lock(local_service, request):
     """A server without a free connection is asked no longer than the user waits."""
     url, token = make_database(local_service, request.node.name)
     with closing(BusyRelay(urlsplit(url).port)) as relay:

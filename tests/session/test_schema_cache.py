@@ -133,7 +133,7 @@ def test_altered_tables_of_an_open_transaction(clock):
 
 
 @pytest.mark.parametrize("text", ["SELECT * FROM citty", "SELECT name FROM city AS a, city AS b"])
-def test_an_error_message_waits_only_briefly_for_the_schema(waits, text):
+def test_an_error_message_waits_only_briefly_for_the_schema(text):
     answered = threading.Event()
 
     def answer(call):

@@ -120,7 +120,7 @@ def test_many_threads_connect_use_and_close(session):
     assert set(session.connections) <= {"main", "other"}
 
 
-def test_one_service_is_started_however_many_ask_at_once(tmp_path, monkeypatch, starts_processes):
+def test_one_service_is_started_however_many_ask_at_once(tmp_path, monkeypatch):
     monkeypatch.setenv("PIPEMAGIC_DATA", str(tmp_path / "data"))
     told = []
     with Session(environ={}, while_starting=lambda: told.append("starting")) as session:

@@ -134,7 +134,7 @@ def numbers_too_late(session, clock):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs tmpfs")
-def test_a_full_disk(tmp_path, starts_processes):
+def test_a_full_disk(tmp_path):
     try:
         with small_disk(tmp_path / "disk", 12) as disk:
             on_a_full_disk(disk)

@@ -351,7 +351,6 @@ UNITS = [
 ]  # fmt: skip
 
 
-@pytest.mark.usefixtures("waits")
 @pytest.mark.parametrize("unit", UNITS, ids=repr)
 def test_the_time_is_linear(unit):
     """300 kB of anything take 1 s at most: what is quadratic would take many, even if it only copied the rest."""

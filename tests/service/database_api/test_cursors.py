@@ -61,7 +61,6 @@ def test_the_stream_continues_with_the_baton_of_the_first_line(db):
     assert db.post(execute("SELECT 1"), baton=first.baton).status == 400
 
 
-@pytest.mark.usefixtures("waits")
 def test_many_rows_take_no_memory(db):
     response = db.cursor(MANY.format(200_000))
     tracemalloc.start()

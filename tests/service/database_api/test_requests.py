@@ -89,7 +89,6 @@ def test_a_string_without_an_end_ends_the_check(end):
     check_size(b'["' + b"[," * MOST_PARTS + end)
 
 
-@pytest.mark.usefixtures("waits")
 @pytest.mark.parametrize(
     ("head", "part", "tail"), [(b'{"a":"', b'[\\"', b'"}'), (b'{"a":"', b"[[[", b'"}'), (b"[", b"1,2,", b"1]")]
 )

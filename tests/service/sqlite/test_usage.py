@@ -240,7 +240,6 @@ print(temporary_folder(), answer.codes, answer.error()["message"], disk.free / d
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="temporary files are kept in memory")
-@pytest.mark.usefixtures("starts_processes")
 def test_a_real_disk_that_gets_full(tmp_path):
     try:
         with small_disk(tmp_path / "disk", megabytes=400) as folder:
