@@ -50,10 +50,6 @@ def refused(words, status):
 
 REFUSALS = {
     "400 group": (create, said("group not found", 400), errors.ServerError, refused("group not found", 400), ""),
-    "400 location": (
-        replicate, said("invalid location: xyz", 400), errors.ServerError, refused("invalid location: xyz", 400), "",
-    ),
-    "400 name": (create, said("bad name", 400), errors.ServerError, refused("bad name", 400), ""),
     "400 taken": (
         create, said("database with same name already exists", 400), errors.AlreadyExists,
         "database with same name already exists", TAKEN,
@@ -70,7 +66,6 @@ REFUSALS = {
         look, said("could not find database with name flights: record not found", 404), errors.NotFound,
         "not found: could not find database with name flights: record not found", WHICH,
     ),
-    "404 deleting": (delete, said("database not found", 404), errors.NotFound, "not found: database not found", WHICH),
     "404 organization": (
         create, said("organization not found", 404), errors.NotFound, "not found: organization not found", WHICH,
     ),
@@ -106,7 +101,6 @@ REFUSALS = {
         create, as_text("<html>Bad <b>gateway</b></html>", 502), errors.ServerError,
         refused("received an HTML page instead of a response of the database", 502), PERHAPS,
     ),
-    "503 text": (create, as_text("upstream down", 503), errors.ServerError, refused("upstream down", 503), PERHAPS),
     "503 later": (
         look, after(Answer(503), "5"), errors.ServerError, refused("the response has no text", 503),
         "nothing was changed; try again in 5 s",
@@ -158,11 +152,8 @@ def test_raised_errors(api, name):
         ({"error": "paid only", "code": "feature_not_available_for_starter_plan"}, "paid only"),
         ({"error": {"message": "inside"}}, "inside"),
         ({"error": {"reason": "odd", "at": [1]}}, '{"reason":"odd","at":[1]}'),
-        ({"error": {"message": 5}}, '{"message":5}'),
         ({"error": ["one", "two"]}, '{"error": ["one", "two"]}'),
-        ({"error": 7}, '{"error": 7}'),
         ({"error": None}, '{"error": null}'),
-        ({"error": False}, '{"error": false}'),
         ({"error": ""}, '{"error": ""}'),
         ({"detail": "elsewhere"}, '{"detail": "elsewhere"}'),
         ({}, "{}"),
