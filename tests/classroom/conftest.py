@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import pytest
 from hosted_api import HostedApi
-from magic_shell import ipython, plain_shell, shell
 from served import serve
 
 from pipemagic import connect
 from pipemagic.client.database import Database
 from pipemagic.management_api.client import Management, management
-
-__all__ = ["ipython", "plain_shell", "shell"]
 
 CONTENT = """
 CREATE TABLE city(id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL, share REAL, photo BLOB);
@@ -96,7 +94,8 @@ def _hosted(request) -> Iterator[Place]:
     hosted.close()
 
 
-PLACES: dict[str, Callable[..., Iterator[Place]]] = {"embedded": _embedded, "on_sqld": _on_sqld, "hosted": _hosted}
+PLACES: dict[str, Callable[..., Iterator[Place]]] = {"embedded": _embedded, "hosted": _hosted, "on_sqld": _on_sqld}
+"""The embedded service copies the template; the others get it as SQL."""
 
 
 def _cleaned(places: Iterator[Place]) -> Iterator[Place]:
@@ -107,10 +106,25 @@ def _cleaned(places: Iterator[Place]) -> Iterator[Place]:
             place.api.delete_database(name)
 
 
-@pytest.fixture(params=PLACES)
+@pytest.fixture(params=["embedded", "hosted"])
 def place(request):
-    """Each service in turn, without databases of earlier tests."""
+    """A service of each kind, or that of ``on_every_service``, without databases of earlier tests."""
     yield from _cleaned(PLACES[request.param](request))
+
+
+@pytest.fixture
+def waits(monkeypatch) -> list[float]:
+    """Long waits of the commands, in seconds; each takes a moment only."""
+    waits, real = list[float](), threading.Event.wait
+
+    def wait(event, timeout=None):
+        if timeout is not None and timeout > 1:
+            waits.append(timeout)
+            timeout = 0.01
+        return real(event, timeout)
+
+    monkeypatch.setattr(threading.Event, "wait", wait)
+    return waits
 
 
 @pytest.fixture

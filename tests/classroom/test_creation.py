@@ -13,11 +13,10 @@ from pathlib import Path
 import pytest
 from classes import NAMES, STUDENTS, new_class
 from scripted_server import Answer, as_json
-from waiting import until
 
 import pipemagic
-from pipemagic import connect
-from pipemagic.classroom import creation, model
+from pipemagic import cli, connect
+from pipemagic.classroom import creation, model, template
 from pipemagic.classroom.progress import PROGRESS_TABLE
 from pipemagic.classroom.roster import Student
 from pipemagic.errors import (
@@ -32,6 +31,7 @@ from pipemagic.errors import (
 
 ROOT = str(Path(pipemagic.__file__).parents[1])
 SCHEMA = f"SELECT type, name, tbl_name, sql FROM sqlite_master WHERE tbl_name <> '{PROGRESS_TABLE}' ORDER BY type, name"
+ON_EVERY_SERVICE = pytest.mark.parametrize("place", ["embedded", "hosted", "on_sqld"], indirect=True)
 CITIES = "SELECT id, name, share, typeof(share), photo FROM city ORDER BY id"
 
 
@@ -41,12 +41,13 @@ def content(database) -> list[object]:
     ]
 
 
+@ON_EVERY_SERVICE
 def test_every_student_gets_a_copy_of_the_template(place):
     place.template()
     made = new_class(place.api)
     assert creation.create(place.api, made) == len(NAMES)
-    with place.open("lesson") as template:
-        wanted = content(template)
+    with place.open("lesson") as original:
+        wanted = content(original)
     for seat in model.load("sql").seats:
         with connect(seat.url, seat.token) as database:
             assert content(database) == wanted
@@ -118,13 +119,14 @@ def test_the_next_lesson_has_new_tokens_and_the_same_databases(place):
         assert database.execute("SELECT count(*) FROM street").rows == [(0,)]
 
 
+@ON_EVERY_SERVICE
 def test_a_reset_keeps_token_address_and_progress(place):
     place.template()
     made = new_class(place.api, students=STUDENTS[:2])
     creation.create(place.api, made)
     one, other = made.seats
-    with place.open("lesson") as template, connect(one.url, one.token) as database:
-        wanted = content(template)
+    with place.open("lesson") as original, connect(one.url, one.token) as database:
+        wanted = content(original)
         for statement in ("DROP TABLE street", "DELETE FROM city", "CREATE TABLE mine(a)", "DROP VIEW streets"):
             database.execute(statement)
         database.execute("CREATE VIEW v AS SELECT 1")
@@ -153,17 +155,17 @@ def test_a_reset_waits_for_the_transaction_of_the_student(embedded):
         assert database.execute("SELECT count(*) FROM city").rows == [(2,)]
 
 
-def test_a_large_template_is_sent_in_parts(place):
-    rows = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 6000) SELECT i, hex(zeroblob(100))"
+@ON_EVERY_SERVICE
+def test_a_large_template_is_sent_in_parts(place, monkeypatch):
+    monkeypatch.setattr(template, "CHUNK", 10_000)
+    rows = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 300) SELECT i, hex(zeroblob(100))"
     place.template(content=f"CREATE TABLE city(id INTEGER PRIMARY KEY, v TEXT); INSERT INTO city {rows} FROM n;")
     made = new_class(place.api, students=STUDENTS[:1])
     creation.create(place.api, made)
     creation.reset(place.api, made, made.seats)
     [seat] = made.seats
     with connect(seat.url, seat.token) as database:
-        assert database.execute("SELECT count(*), sum(id), sum(length(v)) FROM city").rows == [
-            (6000, 18003000, 1200000)
-        ]
+        assert database.execute("SELECT count(*), sum(id), sum(length(v)) FROM city").rows == [(300, 45150, 60000)]
 
 
 def test_virtual_tables_are_copied_where_the_service_copies_files(embedded):
@@ -212,42 +214,66 @@ def test_close_deletes_the_databases_of_the_class_only(place):
 # -- interrupts and failures
 
 
-@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL], ids=["Ctrl-C", "kill -9"])
-@pytest.mark.parametrize("ready", [0, 8], ids=["at the first databases", "half-way"])
-def test_a_class_whose_creation_was_interrupted_is_continued(place, tmp_path, ready, end):
+STOPPED = """
+import itertools, os, signal, sys, threading
+from pipemagic import cli
+from pipemagic.classroom import creation
+
+signal_number, at, *arguments = sys.argv[1:]
+calls, create = itertools.count(1), creation._Work.create
+
+def stopped(work, seat):
+    if next(calls) == int(at):
+        signal.pthread_kill(threading.main_thread().ident, int(signal_number))
+    create(work, seat)
+
+creation._Work.create = stopped
+sys.exit(cli.main(arguments))
+"""
+"""A command that gets a signal when it begins a database; arguments: the signal, the number of the database."""
+
+
+@pytest.mark.parametrize(
+    ("place", "end", "at"),
+    [("embedded", "Ctrl-C", 3), ("embedded", "kill -9", 11), ("hosted", "Ctrl-C", 11), ("hosted", "kill -9", 3)],
+    indirect=["place"],
+)
+def test_a_class_whose_creation_was_interrupted_is_continued(place, tmp_path, monkeypatch, capsys, end, at):
+    monkeypatch.setenv("PIPEMAGIC_API_URL", place.api.url)
+    monkeypatch.setenv("PIPEMAGIC_API_TOKEN", place.token)
     place.template()
     roster = tmp_path / "sql.csv"
-    roster.write_text("name\n" + "".join(f"student {number}\n" for number in range(16)))
+    roster.write_text("name\n" + "".join(f"student {number}\n" for number in range(20)))
     command = [
-        sys.executable, "-m", "pipemagic", "class", "create", str(roster), "--group", "default", "--from", "lesson",
-        "--org", place.api.slug, "--output", str(tmp_path),
+        "class", "create", str(roster), "--group", "default", "--from", "lesson", "--org", place.api.slug,
+        "--output", str(tmp_path),
     ]  # fmt: skip
-    environment = {
-        **os.environ, "PIPEMAGIC_API_URL": place.api.url, "PIPEMAGIC_API_TOKEN": place.token, "PYTHONPATH": ROOT,
-    }  # fmt: skip
-    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
-        until(lambda: model.names() and _count(model.load("sql").seats, "attempted") > ready)
-        process.send_signal(end)
-        _, messages = process.communicate()
-    if end is signal.SIGINT:
-        assert process.returncode == 130
-        done = sum(bool(seat.token) for seat in model.load("sql").seats)
-        assert messages.startswith(
-            f"Error: interrupted: {done} of 16 students done\nHint: run `pipemagic class create` again"
+    number = signal.SIGINT if end == "Ctrl-C" else signal.SIGKILL
+    stopped = subprocess.run(
+        [sys.executable, "-c", STOPPED, str(int(number)), str(at), *command],
+        env={**os.environ, "PYTHONPATH": ROOT}, stderr=subprocess.PIPE, text=True, check=False,
+    )  # fmt: skip
+    seats = model.load("sql").seats
+    begun, earlier = (8, 0) if at <= 8 else (16, 8)  # the class is saved before and after each group of 8 students
+    assert [seat.attempted for seat in seats] == [True] * begun + [False] * (20 - begun)
+    done = sum(bool(seat.token) for seat in seats)
+    if end == "Ctrl-C":  # a request that has begun is finished, none begins
+        assert stopped.returncode == 130
+        assert earlier <= done <= begun
+        assert stopped.stderr.startswith(
+            f"Error: interrupted: {done} of 20 students done\nHint: run `pipemagic class create` again"
         )
-    assert ready <= _count(model.load("sql").seats, "ready") < 16
-    finished = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    assert finished.stdout.startswith("sql: 16 students, tokens until ")
-    assert place.names() == {"lesson", *(f"sql-student-{number}" for number in range(16))}
-    with place.open("lesson") as template:
-        wanted = content(template)
+    else:
+        assert stopped.returncode == -signal.SIGKILL
+        assert done == earlier
+    assert cli.main(command) == 0
+    assert capsys.readouterr().out.startswith("sql: 20 students, tokens until ")
+    assert place.names() == {"lesson", *(f"sql-student-{number}" for number in range(20))}
+    with place.open("lesson") as original:
+        wanted = content(original)
     for seat in model.load("sql").seats:
         with connect(seat.url, seat.token) as database:
             assert content(database) == wanted
-
-
-def _count(seats, state: str) -> int:
-    return sum(getattr(seat, state) for seat in seats)
 
 
 def test_an_interrupt_finishes_the_databases_that_were_begun(hosted, monkeypatch):
@@ -323,27 +349,13 @@ def test_an_interrupt_while_the_service_is_busy_ends_the_wait(hosted, monkeypatc
     assert caught.value.hint == "run `pipemagic class create` again to continue"
 
 
-def test_a_rate_limit_is_waited_for(hosted, monkeypatch):
+def test_a_rate_limit_is_waited_for(hosted, waits):
     hosted.template()
     busy = Answer(429, b'{"error": "too many requests"}', headers={"Retry-After": "7"})
     hosted.hosted.refuse("POST .*/databases$", busy, times=3)
-    waits = []
-    monkeypatch.setattr(creation.threading.Event, "wait", _record(waits))
     creation.create(hosted.api, new_class(hosted.api))
     assert 6 < max(waits) <= 7
     assert len(hosted.names()) == len(NAMES) + 1
-
-
-def _record(waits):
-    real = threading.Event.wait
-
-    def wait(event, timeout=None):
-        if timeout is not None and timeout > 1:
-            waits.append(timeout)
-            timeout = 0.01
-        return real(event, timeout)
-
-    return wait
 
 
 def test_a_service_that_stays_busy_is_an_error_that_names_the_student(hosted, monkeypatch):

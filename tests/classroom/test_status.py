@@ -82,9 +82,8 @@ def test_a_seat_without_a_database(made, run):
     assert "1 database not readable" in err
 
 
-@pytest.mark.parametrize("ended", [False, True], ids=["student's token", "teacher's token"])
-def test_a_table_that_is_slow_to_read_delays_the_others_by_one_timeout(made, run, monkeypatch, ended):
-    monkeypatch.setattr(status, "TIMEOUT", 1.0)
+def test_a_table_that_is_slow_to_read_does_not_prevent_that_others_are_read(made, run, monkeypatch):
+    monkeypatch.setattr(status, "TIMEOUT", 2.0)
     write(
         made.seats[0],
         "WITH RECURSIVE ids(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM ids WHERE n < 1000)"
@@ -92,11 +91,9 @@ def test_a_table_that_is_slow_to_read_delays_the_others_by_one_timeout(made, run
         "ALTER TABLE pipemagic_progress DROP COLUMN of",
         "ALTER TABLE pipemagic_progress ADD COLUMN of AS (length(hex(zeroblob(9000000 + id))))",
     )
-    made.seats[0].expires *= not ended
+    made.seats[1].expires = 0  # it is read with the teacher's token
     made.save()
-    started = time.monotonic()
     rows = json.loads(run("--json")[1])
-    assert 1 <= time.monotonic() - started < 10
     assert "did not respond in time" in rows[0]["problem"]
     assert [row["problem"] for row in rows[1:]] == ["", ""]
 
