@@ -118,7 +118,8 @@ class PanelPage:
 
     def can(self, name: str) -> bool:
         """Return True if a button with a name is visible and enabled."""
-        return any(self._enabled(one) for one in self._named(name))
+        with updates:
+            return any(self._enabled(one) for one in self._named(name))
 
     @property
     def buttons(self) -> list[str]:
@@ -163,11 +164,7 @@ class PanelPage:
         if isinstance(self.panel, Tabs) and name in self.panel.titles:
             self.panel.select(name)
             return
-        self._until(
-            lambda: len(found := self._named(name)) == 1 and self._enabled(found[0]),
-            f"there is not one {name!r} that can be pressed",
-        )
-        (found,) = self._named(name)
+        found = self._until(lambda: self._pressable(name), f"there is not one {name!r} that can be pressed")
         if isinstance(found, TableAction):
             found.table.click(found.name, found.key)
         else:
@@ -217,13 +214,19 @@ class PanelPage:
     def _named(self, name: str) -> list[ipywidgets.Button | TableAction]:
         return [one for one in self._buttons() if name == _name(one)]
 
+    def _pressable(self, name: str) -> ipywidgets.Button | TableAction | None:
+        """Return the only button with a name if it is enabled. A page shows an update as a whole."""
+        with updates:
+            found = self._named(name)
+            return found[0] if len(found) == 1 and self._enabled(found[0]) else None
+
     @staticmethod
     def _enabled(found: ipywidgets.Button | TableAction) -> bool:
         return not (found.table.busy if isinstance(found, TableAction) else found.disabled)
 
-    def _until(self, condition: Any, failure: str) -> None:
+    def _until(self, condition: Any, failure: str) -> Any:
         try:
-            until(condition)
+            return until(condition)
         except AssertionError:
             raise AssertionError(f"{failure}; there is\n{self.words}") from None
 

@@ -6,7 +6,9 @@ servers that end in the middle.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import cycle
 
 from scripted_server import Answer, as_json, as_text
 
@@ -89,3 +91,19 @@ REFUSALS = {
         "check the data before you run it again",
     ),
 }  # fmt: skip
+
+
+def in_turn() -> Iterator[str]:
+    """Yield the names of refusals endlessly: two with an error in JSON, then one of another kind."""
+    errors = [name for name, one in REFUSALS.items() if one.answer.status >= 400 and one.answer.body[:1] == b"{"]
+    # In steps of 4, so that similar ones, such as both of 402, are used for different names.
+    spread = cycle([errors[4 * number % len(errors)] for number in range(len(errors))])
+    for other in cycle([name for name in REFUSALS if name not in errors]):
+        yield next(spread)
+        yield next(spread)
+        yield other
+
+
+def pairs(names: Iterable[str], refusals: Iterator[str], count: int = 2) -> list[tuple[str, str]]:
+    """Return pairs of a name and one of the next refusals, ``count`` for each name."""
+    return [(name, next(refusals)) for name in names for _ in range(count)]

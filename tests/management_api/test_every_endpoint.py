@@ -12,9 +12,8 @@ from itertools import cycle
 from typing import Any
 
 import pytest
-from refused_answers import REFUSALS
+from refused_answers import REFUSALS, in_turn, pairs
 from scripted_server import Answer, ScriptedServer, as_json, as_text
-from some_refusals import some_refusals
 
 from pipemagic import errors
 from pipemagic.client import transport
@@ -107,7 +106,11 @@ def requests(server):
     return [f"{call.method} {call.path.partition('?')[0]}" for call in server.calls]
 
 
-@pytest.mark.parametrize(("name", "status"), some_refusals(ENDPOINTS, 2))
+PAIRS = pairs(ENDPOINTS, in_turn())
+assert {status for _, status in PAIRS} == set(REFUSALS)
+
+
+@pytest.mark.parametrize(("name", "status"), PAIRS)
 def test_a_refusal(api, server, name, status):
     endpoint, refusal = ENDPOINTS[name], REFUSALS[status]
     server.answer = lambda _: refusal.answer
