@@ -1,4 +1,8 @@
-"""Run every test of this folder against every server; a difference must be listed in `differences`."""
+"""Run the tests of this folder against the service in process and sqld; a difference is listed in `differences`.
+
+Tests of what depends on the way to a server (HTTP, processes, keys of tokens) have the marker ``every_server``: they
+also run against the service as a process, and, in the second level, against the service in front of sqld.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +15,13 @@ from differences import DIFFERENCES, FACTS
 from sqld_engine import SqldEngineProcess
 from sqld_server import Sqld
 
-SERVERS = ["in_process", "on_port", "sqld", "on_sqld_engine"]
+SERVERS = ["in_process", "sqld"]
+MORE_SERVERS = ["on_port", pytest.param("on_sqld_engine", marks=pytest.mark.slow)]
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "fake_clock: needs a clock that the test moves, so it runs in process only")
+    config.addinivalue_line("markers", "every_server: depends on the way to the server, so it runs on all four")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -23,6 +29,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     # With a real clock these tests would take minutes; one test for each window waits there.
     servers = SERVERS[:1] if metafunc.definition.get_closest_marker("fake_clock") else SERVERS
+    if metafunc.definition.get_closest_marker("every_server"):
+        servers = SERVERS + MORE_SERVERS
     metafunc.parametrize("server", servers, indirect=True, scope="session")
 
 
@@ -77,6 +85,12 @@ def db(server: Server) -> Iterator[Database]:
     yield server.database()
     if isinstance(server, InProcess):
         server.expire()
+
+
+@pytest.fixture(scope="session")
+def empty(server: Server) -> Database:
+    """Return a database that tests do not change."""
+    return server.database()
 
 
 @pytest.fixture

@@ -30,6 +30,9 @@ from pipemagic.service.service import Service
 from pipemagic.service.sqld import keys
 from pipemagic.service.sqlite.write_lock import WriteLock
 
+MAX_BODY = 16 * 1024 * 1024
+"""Of the service in process, instead of 128 MB."""
+
 
 class Server(Protocol):
     """A server with many databases."""
@@ -45,6 +48,9 @@ class Server(Protocol):
 
     def pass_time(self, seconds: float) -> None:
         """Advance the server's clock."""
+
+    def until_one_waits(self, database: Database, count: int = 1) -> None:
+        """Wait until a stream, or several, wait for the write lock."""
 
     def disconnect(self, database: Database, body: bytes, running: float) -> None:
         """Send a pipeline and disconnect while it runs."""
@@ -195,7 +201,8 @@ class InProcess(Embedded):
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.clock = folder, FakeClock()
-        self.service = Service(folder, clock=self.clock, limits=Limits(idle_connections_in_all=20))
+        limits = Limits(body=MAX_BODY, response=10 * 1024 * 1024, idle_connections_in_all=20)
+        self.service = Service(folder, clock=self.clock, limits=limits)
         self._transport = ServiceTransport(self.service)
         self.http = httpx.Client(transport=self._transport, base_url="http://127.0.0.1:8080")
         self.make_group()
@@ -221,10 +228,10 @@ class InProcess(Embedded):
         """Wait until a statement runs."""
         until(lambda: any(one._running for one in list(self.service.engine.streams._streams.values())))
 
-    def until_one_waits(self, database: Database) -> None:
-        """Wait until a stream waits for the write lock."""
+    def until_one_waits(self, database: Database, count: int = 1) -> None:
+        """Wait until a stream, or several, wait for the write lock."""
         lock = self._write_lock(database)
-        until(lock.waiters)
+        until(lambda: len(lock.waiters()) >= count)
 
     def _write_lock(self, database: Database) -> WriteLock:
         record = self.service.catalog.database_by_host(database.host)
@@ -253,6 +260,10 @@ class RealTime:
 
     def pass_time(self, seconds: float) -> None:
         time.sleep(seconds)
+
+    def until_one_waits(self, _database: Database, _count: int = 1) -> None:
+        """Wait until a stream certainly waits for the write lock, which no client can see."""
+        pause(0.25)
 
     def disconnect(self, database: Database, body: bytes, running: float) -> None:
         host, _, port = self.address.removeprefix("http://").partition(":")

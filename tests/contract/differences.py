@@ -97,12 +97,6 @@ DIFFERENCES = [
         server="in_process",
     ),
     Difference(
-        "test_a_malformed_body_is_400_as_a_line_of_text[duplicate keys]",
-        "takes the last of them",
-        "the JSON decoder does not detect them; no client sends any",
-        server="on_port",
-    ),
-    Difference(
         "test_nothing_of_a_malformed_pipeline_runs[unknown1]",
         "detects a statement without text when it is reached; earlier ones are applied",
         "an invalid request is refused before anything runs",
@@ -139,16 +133,6 @@ DIFFERENCES = [
     Difference("test_rows_that_are_not_wanted_are_omitted", "ignores want_rows", SPEC),
     Difference("test_a_condition_controls_its_step[error skipped]", "treats a skipped step as failed", SPEC),
     Difference("test_every_optional_field_may_be_null", "answers 400 to null arguments", "null means an absent key"),
-    Difference(
-        "test_a_condition_controls_a_step_of_a_cursor[error skipped]",
-        "treats a skipped step as failed",
-        SPEC,
-    ),
-    Difference(
-        "test_a_condition_controls_a_step_of_a_cursor[not error skipped]",
-        "treats a skipped step as failed",
-        SPEC,
-    ),
     Difference("test_a_cursor_omits_rows_that_are_not_wanted", "ignores want_rows", SPEC),
     Difference(
         "test_an_unparsable_step_is_an_error_of_its_own",
@@ -247,7 +231,6 @@ DIFFERENCES = [
 FACTS: dict[str, dict[str, object]] = {
     # (status, codes): the specification does not say whether the body or the statement is wrong.
     "the code of errors that SQLite calls generic": {"service": "SQLITE_ERROR", "sqld": "SQLITE_UNKNOWN"},
-    "bytes that are more than a response may have": {"service": 128 * MB, "sqld": 10 * MB},
     "bytes that are more than a value may have": {"service": 128 * MB + 1, "sqld": 5_000_001},
     "a value of invalid form": {"service": (200, ["ARGS_INVALID", "ok"]), "sqld": (400, None)},
 }

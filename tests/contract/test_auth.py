@@ -42,8 +42,8 @@ BAD_TOKENS = {
 
 
 @pytest.mark.parametrize(("make", "cause"), BAD_TOKENS.values(), ids=BAD_TOKENS)
-def test_a_bad_token_is_401_with_its_cause(db, make, cause):
-    answer = db.send_body(BODY, token=make(db))
+def test_a_bad_token_is_401_with_its_cause(empty, make, cause):
+    answer = empty.send_body(BODY, token=make(empty))
     assert answer.status == 401
     assert answer.content_type == "application/json"
     assert answer.body["error"].startswith(f"Unauthorized: `{cause}`")
@@ -57,29 +57,31 @@ HEADERS = {
 
 
 @pytest.mark.parametrize(("header", "cause"), HEADERS.values(), ids=HEADERS)
-def test_a_bad_header_is_401_with_its_cause(db, header, cause):
+def test_a_bad_header_is_401_with_its_cause(empty, header, cause):
     headers = {"authorization": header} if header is not None else {}
-    answer = db.send("POST", "/v2/pipeline", headers=headers, content=BODY)
+    answer = empty.send("POST", "/v2/pipeline", headers=headers, content=BODY)
     assert answer.status == 401
     assert cause.lower() in answer.body["error"].lower()
     assert answer.body["error"].startswith("Unauthorized: ")
     assert "www-authenticate" not in answer.http.headers
 
 
-def test_a_refusal_has_message_and_code(db):
-    answer = db.send("POST", "/v2/pipeline", content=BODY)
+def test_a_refusal_has_message_and_code(empty):
+    answer = empty.send("POST", "/v2/pipeline", content=BODY)
     assert answer.body["message"] == answer.body["error"]
     assert answer.body["code"] == "UNAUTHORIZED"
 
 
-def test_the_token_is_checked_before_the_body(db):
-    assert db.send("POST", "/v2/pipeline", content=b"{broken").status == 401
+def test_the_token_is_checked_before_the_body(empty):
+    assert empty.send("POST", "/v2/pipeline", content=b"{broken").status == 401
 
 
-def test_a_token_that_has_not_expired_is_accepted(db):
-    assert db.send_body(BODY, token=db.mint(exp=int(time.time()) + 100)).status == 200
+@pytest.mark.every_server
+def test_a_token_that_has_not_expired_is_accepted(empty):
+    assert empty.send_body(BODY, token=empty.mint(exp=int(time.time()) + 100)).status == 200
 
 
+@pytest.mark.every_server
 def test_a_token_of_another_database_is_404_and_reveals_nothing(db, other):
     answer = db.send_body(BODY, token=other.token)
     assert answer.status == 404
@@ -87,12 +89,14 @@ def test_a_token_of_another_database_is_404_and_reveals_nothing(db, other):
     assert other.name not in answer.http.text
 
 
+@pytest.mark.every_server
 def test_a_token_is_invalid_after_its_database_was_recreated(server, db):
     assert db.send_body(BODY).status == 200
     server.recreate(db)
     assert db.send_body(BODY).status in (401, 404)
 
 
+@pytest.mark.every_server
 def test_a_recreated_database_is_empty(server, db):
     db.run("CREATE TABLE t(a)")
     stream = db.stream()
@@ -175,6 +179,7 @@ def test_a_401_keeps_the_stream_open(db):
     assert stream.autocommit is False
 
 
+@pytest.mark.every_server
 def test_the_token_is_checked_with_a_baton_too(db, other):
     stream = db.stream()
     stream.run("SELECT 1")
@@ -208,6 +213,7 @@ def test_a_baton_is_invalid_with_a_token_of_other_rights(db, end):
     assert stream.rows("SELECT a FROM t") == [[1]]
 
 
+@pytest.mark.every_server
 def test_a_baton_is_invalid_at_another_database(db, other):
     db.run("CREATE TABLE t(a)")
     stream = db.stream()

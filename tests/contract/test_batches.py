@@ -24,8 +24,8 @@ def test_each_step_has_a_result_or_an_error_or_nothing(table, version):
     assert [bool(one) for one in result["step_errors"]] == [False, True, False]
 
 
-def test_an_empty_batch_is_accepted(db):
-    result = db.post(batch(), CLOSE).result()
+def test_an_empty_batch_is_accepted(empty):
+    result = empty.post(batch(), CLOSE).result()
     assert (result["step_results"], result["step_errors"]) == ([], [])
 
 
@@ -59,14 +59,14 @@ def test_a_condition_controls_its_step(table, cond, runs):
     assert answer.steps()[3] == ("ok" if runs else "skipped")
 
 
-def test_a_null_condition_is_none(db):
+def test_a_null_condition_is_none(empty):
     step = {"stmt": {"sql": "SELECT 1"}, "condition": None}
-    assert db.post(batch(step), CLOSE).steps() == ["ok"]
+    assert empty.post(batch(step), CLOSE).steps() == ["ok"]
 
 
-def test_is_autocommit_is_a_condition_of_version_3(db):
+def test_is_autocommit_is_a_condition_of_version_3(empty):
     auto = {"type": "is_autocommit"}
-    answer = db.post(
+    answer = empty.post(
         batch(("SELECT 1", auto), "BEGIN", ("SELECT 2", auto), ("ROLLBACK", not_(auto)), ("SELECT 3", auto)),
         CLOSE,
         version=3,

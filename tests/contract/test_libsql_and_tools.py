@@ -22,8 +22,8 @@ PRAGMAS = ["mmap_size", "threads", "analysis_limit", "stats", "wal_autocheckpoin
 
 
 @pytest.mark.parametrize("name", PRAGMAS)
-def test_tools_may_read_a_pragma(db, name):
-    assert db.post(execute(f"PRAGMA {name}"), CLOSE).codes == ["ok", "ok"]
+def test_tools_may_read_a_pragma(empty, name):
+    assert empty.post(execute(f"PRAGMA {name}"), CLOSE).codes == ["ok", "ok"]
 
 
 @pytest.mark.parametrize("begin", ["BEGIN READONLY", "begin /* no writes */ readonly transaction;"])

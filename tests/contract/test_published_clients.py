@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from contract_wire import CLOSE, GET_AUTOCOMMIT, error, not_, ok, value
+from contract_wire import CLOSE, GET_AUTOCOMMIT, not_, ok, value
 
 AUTOCOMMIT = {"type": "is_autocommit"}
 
@@ -142,47 +142,6 @@ def test_every_optional_field_may_be_null(table):
     assert answer.codes == ["ok"] * 4
     assert (answer.rows(0), answer.steps(1)) == ([[7]], ["ok"])
     assert [one["type"] for one in cursor(table, step)[1]] == ["step_begin", "row", "step_end"]
-
-
-# What clients read of a response.
-
-
-def test_keys_with_null_values_are_present(table):
-    answer = table.post({"type": "execute", "stmt": stmt("SELECT 1 + 1")}, chained_steps(stmt("SELECT * FROM nope")))
-    result = answer.result(0)
-    assert result.keys() >= {"cols", "rows", "affected_row_count", "last_insert_rowid"}
-    assert result["cols"] == [{"name": "1 + 1", "decltype": None}]
-    assert (result["affected_row_count"], result["last_insert_rowid"]) == (0, None)
-    assert answer.result(1).keys() >= {"step_results", "step_errors"}
-    assert answer.body.keys() >= {"baton", "base_url", "results"}
-    _, entries = cursor(table, {"stmt": stmt("SELECT a FROM t")}, {"stmt": stmt("SELECT * FROM nope")})
-    begin, end, failed = entries[0], entries[1], entries[-1]
-    assert (begin["type"], begin["step"], begin["cols"]) == ("step_begin", 0, [{"name": "a", "decltype": "INTEGER"}])
-    assert end == {"type": "step_end", "affected_row_count": 0, "last_insert_rowid": None}
-    assert (failed["type"], failed["step"]) == ("step_error", 1)
-    assert failed["error"]["code"]
-    assert failed["error"]["message"]
-
-
-# Conditions and wanted rows in cursors.
-
-CONDITIONS = {  # step 0 succeeds, step 1 fails, step 2 is skipped; does step 3 run?
-    "error": (error(1), True),
-    "ok skipped": (ok(2), False),
-    "error skipped": (error(2), False),
-    "not error skipped": (not_(error(2)), True),
-    "nested": (not_({"type": "and", "conds": [{"type": "or", "conds": [ok(1), ok(2)]}, AUTOCOMMIT]}), True),
-    "nested in or": ({"type": "or", "conds": [not_(ok(0)), {"type": "and", "conds": [ok(0), AUTOCOMMIT]}]}, True),
-}
-
-
-@pytest.mark.parametrize(("cond", "runs"), CONDITIONS.values(), ids=CONDITIONS)
-def test_a_condition_controls_a_step_of_a_cursor(table, cond, runs):
-    never = {"type": "or", "conds": []}
-    steps = [{"stmt": stmt("SELECT 1")}, {"stmt": stmt("SELECT * FROM nope")},
-             {"stmt": stmt("SELECT 2"), "condition": never}, {"stmt": stmt("SELECT 3"), "condition": cond}]  # fmt: skip
-    _, entries = cursor(table, *steps)
-    assert any(one.get("step") == 3 for one in entries) is runs
 
 
 def test_a_cursor_omits_rows_that_are_not_wanted(table):

@@ -22,9 +22,9 @@ def store(number, sql):
 
 
 @BOTH
-def test_close_alone_and_twice_is_accepted(db, version):
-    assert db.post(CLOSE, version=version).codes == ["ok"]
-    answer = db.post(CLOSE, CLOSE, version=version)
+def test_close_alone_and_twice_is_accepted(empty, version):
+    assert empty.post(CLOSE, version=version).codes == ["ok"]
+    answer = empty.post(CLOSE, CLOSE, version=version)
     assert answer.codes == ["ok", "ok"]
     assert answer.baton is None
 
@@ -61,8 +61,8 @@ def test_a_sequence_runs_a_script(db, version):
 
 
 @pytest.mark.parametrize("sql", ["", ";", "-- nothing"])
-def test_an_empty_sequence_is_accepted(db, sql):
-    assert db.post(sequence(sql), CLOSE).codes == ["ok", "ok"]
+def test_an_empty_sequence_is_accepted(empty, sql):
+    assert empty.post(sequence(sql), CLOSE).codes == ["ok", "ok"]
 
 
 def test_a_sequence_stops_at_the_first_failure_and_keeps_what_was_applied(db):
@@ -108,8 +108,8 @@ PARAMS = [
 
 
 @pytest.mark.parametrize(("sql", "names"), PARAMS, ids=[sql for sql, _ in PARAMS])
-def test_describe_names_the_parameters(db, sql, names):
-    assert [one["name"] for one in db.post(describe(sql), CLOSE).result()["params"]] == names
+def test_describe_names_the_parameters(empty, sql, names):
+    assert [one["name"] for one in empty.post(describe(sql), CLOSE).result()["params"]] == names
 
 
 KINDS = [
@@ -124,8 +124,8 @@ KINDS = [
 
 
 @pytest.mark.parametrize(("sql", "explain", "readonly"), KINDS, ids=[sql for sql, _, _ in KINDS])
-def test_describe_returns_the_kind_of_a_statement(db, sql, explain, readonly):
-    result = db.post(describe(sql), CLOSE).result()
+def test_describe_returns_the_kind_of_a_statement(empty, sql, explain, readonly):
+    result = empty.post(describe(sql), CLOSE).result()
     assert (result["is_explain"], result["is_readonly"]) == (explain, readonly)
 
 
@@ -138,18 +138,20 @@ def test_describe_changes_no_setting(db, pragma):
     assert answer.rows(0) == answer.rows(4)
 
 
-def test_describe_covers_only_the_first_statement(db):
-    assert [one["name"] for one in db.post(describe("SELECT 1 AS a; SELECT 2 AS b"), CLOSE).result()["cols"]] == ["a"]
+def test_describe_covers_only_the_first_statement(empty):
+    assert [one["name"] for one in empty.post(describe("SELECT 1 AS a; SELECT 2 AS b"), CLOSE).result()["cols"]] == [
+        "a"
+    ]
 
 
-def test_describe_of_nothing_is_empty(db):
-    result = db.post(describe(""), CLOSE).result()
+def test_describe_of_nothing_is_empty(empty):
+    result = empty.post(describe(""), CLOSE).result()
     assert (result["params"], result["cols"]) == ([], [])
 
 
 @pytest.mark.parametrize("sql", ["SELEC 1", "SELECT * FROM nope", "SELECT nope"])
-def test_describe_fails_as_the_statement_would(db, sql):
-    answer = db.post(describe(sql), CLOSE)
+def test_describe_fails_as_the_statement_would(empty, sql):
+    answer = empty.post(describe(sql), CLOSE)
     assert [entry["type"] for entry in answer.results] == ["error", "ok"]
 
 
@@ -181,8 +183,8 @@ def test_stored_texts_are_kept_until_the_stream_closes(db):
     assert stream.send({"type": "execute", "stmt": {"sql_id": 1}}).rows() == [[2]]
 
 
-def test_a_stored_text_is_not_parsed(db):
-    assert db.post(store(1, "SELEC"), CLOSE).codes == ["ok", "ok"]
+def test_a_stored_text_is_not_parsed(empty):
+    assert empty.post(store(1, "SELEC"), CLOSE).codes == ["ok", "ok"]
 
 
 def test_an_unknown_id_is_an_error_of_its_request(db):
@@ -197,10 +199,10 @@ def test_an_id_in_use_is_an_error_of_its_request(db):
     assert answer.rows(2) == [[1]]
 
 
-def test_a_thousand_texts_can_be_stored(db):
+def test_a_thousand_texts_can_be_stored(empty):
     # One of the published clients stores each distinct text of a batch, up to this many.
     texts = [store(number, f"SELECT {number}") for number in range(1000)]
-    answer = db.post(*texts, {"type": "execute", "stmt": {"sql_id": 999}}, CLOSE)
+    answer = empty.post(*texts, {"type": "execute", "stmt": {"sql_id": 999}}, CLOSE)
     assert answer.rows(1000) == [[999]]
 
 

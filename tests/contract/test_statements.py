@@ -10,19 +10,19 @@ ONE_STATEMENT = [
 
 
 @pytest.mark.parametrize("sql", ONE_STATEMENT)
-def test_blanks_comments_and_a_semicolon_around_a_statement_are_accepted(db, sql):
-    assert db.post(execute(sql), CLOSE).rows() == [[1]]
+def test_blanks_comments_and_a_semicolon_around_a_statement_are_accepted(empty, sql):
+    assert empty.post(execute(sql), CLOSE).rows() == [[1]]
 
 
 @pytest.mark.parametrize("sql", ["", " ", ";", "-- nothing", "/* nothing */;"])
-def test_a_text_without_a_statement_is_an_error(db, sql):
-    assert db.post(execute(sql), CLOSE).codes == ["SQL_NO_STATEMENT", "ok"]
+def test_a_text_without_a_statement_is_an_error(empty, sql):
+    assert empty.post(execute(sql), CLOSE).codes == ["SQL_NO_STATEMENT", "ok"]
 
 
 @pytest.mark.parametrize("sql", ["SELECT 1; SELECT 2", "CREATE TABLE t(a); DROP TABLE t", "SELECT 1; SELEC"])
-def test_two_statements_are_refused(db, sql):
-    assert db.post(execute(sql), CLOSE).codes == ["SQL_MANY_STATEMENTS", "ok"]
-    assert db.rows("SELECT name FROM sqlite_master") == []
+def test_two_statements_are_refused(empty, sql):
+    assert empty.post(execute(sql), CLOSE).codes == ["SQL_MANY_STATEMENTS", "ok"]
+    assert empty.rows("SELECT name FROM sqlite_master") == []
 
 
 def test_a_trigger_is_one_statement(db):
@@ -38,8 +38,8 @@ def test_a_trigger_is_one_statement(db):
 @pytest.mark.parametrize(
     "stmt", [{}, {"args": []}, {"sql": "SELECT 1", "sql_id": 1}, {"sql": None, "sql_id": None}], ids=repr
 )
-def test_a_statement_has_either_a_text_or_an_id(db, stmt):
-    answer = db.post({"type": "execute", "stmt": stmt})
+def test_a_statement_has_either_a_text_or_an_id(empty, stmt):
+    answer = empty.post({"type": "execute", "stmt": stmt})
     assert (answer.status, answer.content_type) == (400, "text/plain")
 
 
@@ -56,8 +56,8 @@ POSITIONAL = [
 
 
 @pytest.mark.parametrize(("sql", "args", "row"), POSITIONAL, ids=[sql for sql, _, _ in POSITIONAL])
-def test_arguments_bind_by_position(db, sql, args, row):
-    assert db.post(execute(sql, *args), CLOSE).rows() == [row]
+def test_arguments_bind_by_position(empty, sql, args, row):
+    assert empty.post(execute(sql, *args), CLOSE).rows() == [row]
 
 
 NAMED = [
@@ -71,13 +71,13 @@ NAMED = [
 
 
 @pytest.mark.parametrize(("sql", "args", "row"), NAMED, ids=range(len(NAMED)))
-def test_arguments_bind_by_name(db, sql, args, row):
-    assert db.post(named(sql, **args), CLOSE).rows() == [row]
+def test_arguments_bind_by_name(empty, sql, args, row):
+    assert empty.post(named(sql, **args), CLOSE).rows() == [row]
 
 
-def test_the_last_of_two_arguments_with_the_same_name_is_used(db):
+def test_the_last_of_two_arguments_with_the_same_name_is_used(empty):
     twice = [{"name": "a", "value": value(1)}, {"name": "a", "value": value(2)}]
-    assert db.post(execute("SELECT :a", named_args=twice), CLOSE).rows() == [[2]]
+    assert empty.post(execute("SELECT :a", named_args=twice), CLOSE).rows() == [[2]]
 
 
 UNBOUND = [
@@ -97,25 +97,25 @@ UNBOUND = [
 
 
 @pytest.mark.parametrize(("sql", "args", "names"), UNBOUND, ids=range(len(UNBOUND)))
-def test_missing_and_surplus_arguments_are_an_error(db, sql, args, names):
+def test_missing_and_surplus_arguments_are_an_error(empty, sql, args, names):
     request = named(sql, **names) if names else execute(sql, *args)
-    assert db.post(request, CLOSE).codes == ["ARGS_INVALID", "ok"]
+    assert empty.post(request, CLOSE).codes == ["ARGS_INVALID", "ok"]
 
 
-def test_positional_and_named_arguments_do_not_mix(db):
+def test_positional_and_named_arguments_do_not_mix(empty):
     request = execute("SELECT ?, :a", 1, named_args=[{"name": "a", "value": value(2)}])
-    assert db.post(request, CLOSE).codes == ["ARGS_BOTH_POSITIONAL_AND_NAMED", "ok"]
+    assert empty.post(request, CLOSE).codes == ["ARGS_BOTH_POSITIONAL_AND_NAMED", "ok"]
 
 
-def test_an_explained_statement_may_leave_parameters_unbound(db):
-    assert db.post(execute("EXPLAIN QUERY PLAN SELECT ?, :a"), CLOSE).codes == ["ok", "ok"]
+def test_an_explained_statement_may_leave_parameters_unbound(empty):
+    assert empty.post(execute("EXPLAIN QUERY PLAN SELECT ?, :a"), CLOSE).codes == ["ok", "ok"]
 
 
 # Results.
 
 
-def test_a_result_has_all_its_keys(db):
-    result = db.post(execute("SELECT 6*7 AS answer"), CLOSE).result()
+def test_a_result_has_all_its_keys(empty):
+    result = empty.post(execute("SELECT 6*7 AS answer"), CLOSE).result()
     assert result["cols"] == [{"name": "answer", "decltype": None}]
     assert result["rows"] == [[{"type": "integer", "value": "42"}]]
     assert result["affected_row_count"] == 0
