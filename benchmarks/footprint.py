@@ -1,4 +1,4 @@
-"""Measure the time to the first response, the memory at rest and that of an open stream, beside sqld."""
+"""Measure the time to the first response and the memory at rest, beside sqld."""
 
 from __future__ import annotations
 
@@ -14,10 +14,7 @@ from benchmarks.measure import Plan
 from benchmarks.servers import Target
 from pipemagic.service.sqld.binary import NoSqld
 
-ROUNDS, STREAMS = 5, 100
-"""The number of streams that are opened at a time; all of them stay open."""
 READ = {"type": "execute", "stmt": {"sql": "SELECT count(*) FROM sqlite_schema"}}
-MANY_STREAMS = ("--max-concurrent-connections", "2000")
 
 
 def measure(plan: Plan) -> list[Line]:
@@ -26,14 +23,9 @@ def measure(plan: Plan) -> list[Line]:
         ours, resting = _starts(Path(folder), plan.rounds)
     theirs, their_resting = _sqld_starts(plan.rounds)
     beside = "sqld" if theirs else ""
-    with servers.service() as service, servers.sqld(options=MANY_STREAMS) as sqld:
-        streams = [_stream_memory(service) for _ in range(ROUNDS)]
-        their_streams = [_stream_memory(sqld) for _ in range(ROUNDS)] if sqld else None
-    opened = ROUNDS * STREAMS
     return [
         Line("service, from its start to the first response", "s", ours, beside, theirs, below(0.5)),
         Line("service, memory at rest", "MB", resting, beside, their_resting, below(80)),
-        Line(f"service, memory of an open stream ({opened} of them)", "KB", streams, beside, their_streams, below(200)),
     ]
 
 
@@ -75,15 +67,6 @@ def _sqld_starts(rounds: int) -> tuple[list[float], list[float]]:
             finally:
                 server.close()
     return times, memory
-
-
-def _stream_memory(target: Target) -> float:
-    """Open more streams and read on them; return the kilobytes of the server's memory for one."""
-    post(target, READ, {"type": "close"})
-    before = target.memory
-    for _ in range(STREAMS):
-        post(target, READ)
-    return (target.memory - before) / STREAMS / 1000
 
 
 def post(target: Target, *requests: dict[str, object]) -> None:

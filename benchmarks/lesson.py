@@ -7,11 +7,10 @@ import statistics
 import tempfile
 from pathlib import Path
 
-from students import ATTACKS, STUDENTS, Attack, Lesson, Pace, hold_lesson, no_attack
-
 from benchmarks.crowd import MEMORY
 from benchmarks.lines import Line, at_most
 from benchmarks.measure import Plan
+from benchmarks.students import ATTACKS, CELLS, KERNELS, STUDENTS, Attack, Lesson, Pace, hold_lesson, no_attack
 
 FULL, SHORT = Pace(60, (0.2, 2.2)), Pace(25, (0.1, 0.8))
 SLOWER = at_most(3)
@@ -32,9 +31,20 @@ def _hold(pace: Pace, attack: Attack = no_attack, attackers: int = 0) -> Lesson:
     parent = MEMORY if os.access(MEMORY, os.W_OK) else None  # an insert writes 1 GB twice
     with tempfile.TemporaryDirectory(dir=parent) as folder:
         lesson = hold_lesson(Path(folder), pace, attack, attackers)
+    check(lesson, attackers)
+    return lesson
+
+
+def check(lesson: Lesson, attackers: int = 0) -> None:
+    """Raise an error if a cell of the other students failed or did not run, or if the attack ended before them."""
     if lesson.failures:
         raise RuntimeError(f"{len(lesson.failures)} students failed, the first: {lesson.failures[0]}")
-    return lesson
+    clients = STUDENTS - KERNELS - attackers
+    expected = [clients, clients * (len(CELLS) - 1), KERNELS, KERNELS * len(CELLS)]
+    if (ran := [len(latencies.seconds) for latencies in lesson.groups.values()]) != expected:
+        raise RuntimeError(f"of {expected} cells {ran} ran")
+    if lesson.attack < attackers:
+        raise RuntimeError("the attack ended before the lesson")
 
 
 def resources(lesson: Lesson) -> list[Line]:

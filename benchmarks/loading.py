@@ -1,4 +1,4 @@
-"""Measure rows per second into a new table, beside pandas and libsql-client; copies and diffs."""
+"""Measure rows per second into a new table, beside pandas and libsql-client."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ import sqlite3
 import tempfile
 from collections.abc import Callable
 from contextlib import closing
-from functools import partial
 from pathlib import Path
 
 import pandas as pd
 
 from benchmarks import data, servers
-from benchmarks.lines import Line, at_least, at_most
-from benchmarks.measure import Plan, interleave, processor_seconds, seconds
+from benchmarks.lines import Line, at_least
+from benchmarks.measure import Plan, interleave, seconds
 from benchmarks.servers import Target
-from pipemagic.explore.diff import diff
 from pipemagic.hrana.values import decode
 
 ROUNDS = 5
@@ -41,8 +39,7 @@ def measure(plan: Plan) -> list[Line]:
                 name: lambda peer=peer: len(batched) / _batch(sqld, peer.seconds, path) for name, peer in peers.items()
             }
             lines = _lines(targets, f"{len(wide):,} rows", wide, Path(folder), (2, 2), others)
-        lines += _lines(targets, f"{len(flights):,} flights", flights, Path(folder), (1, 0.8), {})
-        return lines + _between_connections(service, wide)
+        return lines + _lines(targets, f"{len(flights):,} flights", flights, Path(folder), (1, 0.8), {})
 
 
 def _lines(
@@ -60,22 +57,6 @@ def _lines(
         lines.append(Line(name, "rows/s", ours, "DataFrame.to_sql, local SQLite", values["pandas"], at_least(aim)))
         lines += [Line(name, "rows/s", ours, f"{other} batch, sqld", values[other], at_least(10)) for other in others]
     return lines
-
-
-def _between_connections(target: Target, frame: pd.DataFrame) -> list[Line]:
-    """Measure the processor time of the client for a copy and a diff between two connections, beside a load."""
-    with target.connect() as source, target.connect() as other:
-        source.load(frame, TABLE, if_exists="replace")
-        candidates = {
-            "load": lambda: source.load(frame, "of_a_frame", if_exists="replace"),
-            "copy": lambda: source.copy(TABLE, other, "of_a_copy", "replace"),
-            "diff": lambda: diff(source, TABLE, "of_a_copy", other=other),
-        }
-        values = interleave(ROUNDS, {name: partial(processor_seconds, call) for name, call in candidates.items()})
-        if diff(source, TABLE, "of_a_copy", other=other).same_rows != len(frame):
-            raise RuntimeError("the copy is not the same as the table")
-    what, beside = f"of {len(frame):,} rows between connections, processor time", "load of the same frame"
-    return [Line(f"{name} {what}", "s", values[name], beside, values["load"], at_most(3)) for name in ("copy", "diff")]
 
 
 def _loading(target: Target, frame: pd.DataFrame) -> Callable[[], float]:

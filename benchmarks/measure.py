@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import gc
-import math
 import os
 import platform
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from typing import Any, TypeVar
@@ -16,9 +15,6 @@ from typing import Any, TypeVar
 from benchmarks.peers import Peers
 
 Figure = TypeVar("Figure")
-
-FLAT = 0.2
-"""Growth below this share of the fixed cost counts as noise."""
 
 
 @dataclass(frozen=True)
@@ -57,23 +53,6 @@ def seconds(call: Callable[[], Any], times: int = 1) -> float:
     for _ in range(times):
         call()
     return (time.perf_counter() - start) / times
-
-
-def processor_seconds(call: Callable[[], Any]) -> float:
-    """Return the processor time of a call in this process, in seconds."""
-    start = time.process_time()
-    call()
-    return time.process_time() - start
-
-
-def exponent(sizes: Sequence[int], costs: Sequence[float]) -> float:
-    """Return the power of the size by which the cost grows between the two largest sizes: 1 is linear, 0 is constant.
-
-    The lowest cost, that of a small size, counts as the fixed cost and is subtracted.
-    """
-    fixed, noise = min(costs), min(costs) * FLAT
-    before, after = (max(cost - fixed, noise) for cost in costs[-2:])
-    return math.log(after / before) / math.log((sizes[-1] - sizes[0]) / (sizes[-2] - sizes[0]))
 
 
 def machine() -> str:

@@ -1,4 +1,4 @@
-"""Measure start times in new processes: loading, importing, and from connecting to a DataFrame."""
+"""Measure start times in new processes: loading, and from connecting to a DataFrame."""
 
 from __future__ import annotations
 
@@ -37,13 +37,6 @@ shell.run_line_magic("pipedb", "stop")
 print("\\n" + json.dumps(seen - loaded))
 """
 )
-IMPORT = """
-import json, time
-begin = time.perf_counter()
-import pipemagic
-pipemagic.connect  # which imports the client
-print(json.dumps(time.perf_counter() - begin))
-"""
 
 
 def measure(plan: Plan) -> list[Line]:
@@ -52,7 +45,6 @@ def measure(plan: Plan) -> list[Line]:
         plan.rounds,
         {
             "load_ext": lambda: run(LOAD_EXT),
-            "import": lambda: run(IMPORT),
             "first frame": lambda: run(FIRST_FRAME),
             "jupysql": lambda: _load_jupysql(plan),
         },
@@ -60,7 +52,6 @@ def measure(plan: Plan) -> list[Line]:
     theirs = [value for value in values["jupysql"] if value is not None]
     return [
         Line("%load_ext pipemagic", "s", values["load_ext"], "%load_ext sql (JupySQL)", theirs, below(0.1)),
-        Line("import of the client", "s", values["import"], aim=below(0.15)),
         Line("%pipedb connect, service started, to the first DataFrame", "s", values["first frame"], aim=below(1.0)),
     ]
 

@@ -80,22 +80,6 @@ def test_the_table_and_the_json():
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("cost", "power"),
-    [
-        (lambda size: 0.001 * size, 1.0),
-        (lambda size: 5 + 0.001 * size, 1.0),
-        (lambda size: 5 + 1e-6 * size**2, 2.0),
-        (lambda size: 0.4, 0.0),
-        (lambda size: 0.4 + 0.01 * (size == 1000), 0.0),
-    ],
-    ids=["linear", "with a fixed cost", "quadratic", "flat", "flat with noise"],
-)
-def test_the_exponent_of_a_cost(cost, power):
-    sizes = [1, 10, 1000, 10_000]
-    assert measure.exponent(sizes, [cost(size) for size in sizes]) == pytest.approx(power, abs=0.05)
-
-
 def test_candidates_take_turns_and_the_first_round_is_discarded():
     calls = []
 

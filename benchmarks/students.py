@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import asyncio
 import csv
+import http.client
 import json
 import os
 import random
 import select
+import statistics
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -24,7 +26,7 @@ from typing import NamedTuple
 
 import psutil
 from jupyter_client.manager import AsyncKernelManager
-from probes import ENDLESS, WAIT, Latencies, connections, pipeline, post_sql, repeating
+from probes import ENDLESS, HOST, WAIT, connections, pipeline, post_sql
 from served import Database, Served, serve
 
 STUDENTS = 200
@@ -38,6 +40,7 @@ OPTIONS = ("--statement-timeout", "300", "--max-database-size", "3GB")
 
 ROWS = 500_000
 """Rows of the table that heavy streams read."""
+HEAVY, HEAVY_STREAMS = "SELECT count(*), sum(length(b)), max(b) FROM heavy", 16
 GIGABYTE, BLOB = 10**9, 1000
 """Bytes of a large insert, and of each of its rows."""
 
@@ -94,6 +97,24 @@ class Pace(NamedTuple):
         """Return the seconds before a cell other than the first."""
         seconds = pick.uniform(*self.pauses)
         return min(seconds, IN_TRANSACTION) if FIRST_OF_STREAM < cell <= LAST_OF_STREAM else seconds
+
+
+@dataclass
+class Latencies:
+    """Seconds that some cells took, and the failures among them."""
+
+    seconds: list[float] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+
+    @property
+    def p50(self) -> float:
+        """The median."""
+        return statistics.median(self.seconds)
+
+    @property
+    def p95(self) -> float:
+        """The 95th percentile."""
+        return sorted(self.seconds)[int(len(self.seconds) * 0.95)]
 
 
 @dataclass
@@ -259,14 +280,14 @@ Counter = Callable[[], int]
 
 
 @contextmanager
-def no_attack(students: Class) -> Iterator[Counter]:
+def no_attack(_students: Class) -> Iterator[Counter]:
     """Do nothing."""
     yield lambda: 0
 
 
 @contextmanager
 def endless(students: Class, *, count: int = 1) -> Iterator[Counter]:
-    """Some students run an endless query."""
+    """Let some students run an endless query."""
     with connections(students.service, count) as opened:
         for connection, token in zip(opened, students.tokens, strict=False):
             connection.sendall(post_sql(token, ENDLESS))
@@ -304,9 +325,31 @@ def heavy_streams(students: Class) -> Iterator[Counter]:
     with Database(students.service.url, students.tokens[0]) as db:
         db.run("CREATE TABLE heavy(a INTEGER PRIMARY KEY, b TEXT)")
         db.run(f"INSERT INTO heavy {SERIES.format(rows=ROWS)} SELECT i, 'row number ' || i FROM n")
-    heavy = "SELECT count(*), sum(length(b)), max(b) FROM heavy"
-    with repeating(students.service, students.tokens[0], heavy, streams=16) as streams:
-        yield lambda: sum(stream.responses for stream in streams)
+    over, responses = threading.Event(), []
+    threads = [
+        threading.Thread(target=_repeat, args=(students, over, responses), daemon=True) for _ in range(HEAVY_STREAMS)
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        yield lambda: len(responses)
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join(WAIT)
+
+
+def _repeat(students: Class, over: threading.Event, responses: list[int]) -> None:
+    """Run the heavy query in one stream until it is ``over``; the service may have stopped, or refuse the stream."""
+    baton, headers = None, {"authorization": f"Bearer {students.tokens[0]}"}
+    connection = http.client.HTTPConnection(HOST, students.service.port, timeout=WAIT)
+    with suppress(OSError, http.client.HTTPException, KeyError, json.JSONDecodeError):
+        while not over.is_set():
+            connection.request("POST", "/v2/pipeline", pipeline(HEAVY, baton=baton, close=False), headers)
+            answer = connection.getresponse()
+            baton = json.loads(answer.read())["baton"]
+            responses.append(answer.status)
+    connection.close()
 
 
 Attack = Callable[[Class], AbstractContextManager[Counter]]
