@@ -67,9 +67,9 @@ def on_seed(tmp_path: Path) -> Iterator[Database]:
     server.close()
 
 
-@pytest.fixture(params=["embedded", "on_sqld", "on_seed"])
+@pytest.fixture(params=["embedded", "on_sqld"])
 def database(request: pytest.FixtureRequest) -> Database:
-    """A database of every kind of server."""
+    """A database of either engine, or of the kind that a test names, such as of a server that knows only the seed."""
     return request.getfixturevalue(request.param)
 
 

@@ -32,6 +32,7 @@ def failures(database, table, **rules):
     return caught.value.failures
 
 
+@pytest.mark.parametrize("database", ["embedded", "on_sqld", "on_seed"], indirect=True)
 def test_a_table_that_passes_all_rules(filled, count_requests):
     filled.dialect  # noqa: B018 - it is read once
     sent = count_requests(filled)

@@ -4,7 +4,6 @@ from itertools import combinations
 from xml.etree import ElementTree
 
 import pytest
-from waiting import Stopwatch
 
 from pipemagic.errors import UnknownName
 from pipemagic.explore.diagrams import diagram
@@ -143,12 +142,8 @@ def test_hostile_names_stay_text():
     assert len(drawn.mermaid.splitlines()) == 1 + sum(2 + len(box.rows) for box in drawn.boxes)
 
 
-def test_a_thousand_tables_take_less_than_a_second():
-    given = random_schema(1000)
-    watch = Stopwatch()
-    drawn = diagram(given)
-    drawn._repr_mimebundle_()
-    assert watch.stop() < 1.0 * 4  # four times the aim, for a machine that is busy with other tests
+def test_a_thousand_tables_show_only_the_columns_of_keys():
+    drawn = diagram(random_schema(1000))
     assert drawn.note == "With so many tables only the columns of keys are shown."
     assert {name for box in drawn.boxes for _, name, _ in box.rows} == {"id", "r0", "r1"}
 
@@ -158,9 +153,7 @@ def test_long_arrows_run_straight_so_that_a_layout_stays_small():
     sizes = dict.fromkeys(range(count), (100.0, 40.0))
     edges = [(node, (node * factor + 5) % count) for node in range(count) for factor in (7, 13)]
     edges += [(node + 1, node) for node in range(count - 1)]
-    watch = Stopwatch()
     layout = arrange(sizes, edges)
-    assert watch.stop() < 8.0
     assert max(map(len, layout.passes.values())) <= 2 * LONGEST
     assert len(layout.corners) == count
 

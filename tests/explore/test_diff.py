@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import random
 import re
+import time
 from collections import Counter
 
 import pytest
-from waiting import Stopwatch
 
 from pipemagic.client.database import Database
 from pipemagic.client.stream import Dialect
@@ -26,13 +26,17 @@ TRICKY = [
 ]  # fmt: skip
 
 
-@pytest.fixture(params=["one database", "two", "sqld", "embedded and sqld", "seed"])
+PAIRS = {
+    "one database": ("embedded", "embedded"), "embedded and sqld": ("embedded", "on_sqld"),
+    "sqld": ("on_sqld", "on_sqld"), "two": ("embedded", "embedded_too"), "seed": ("on_seed", "on_seed"),
+}  # fmt: skip
+EVERY_PAIR = pytest.mark.parametrize("pair", PAIRS, indirect=True)
+
+
+@pytest.fixture(params=["one database", "embedded and sqld"])
 def pair(request):
     """Two databases, or the same one twice, with the tables a and b."""
-    one, two = {
-        "one database": ("embedded", "embedded"), "two": ("embedded", "embedded_too"), "sqld": ("on_sqld", "on_sqld"),
-        "embedded and sqld": ("embedded", "on_sqld"), "seed": ("on_seed", "on_seed"),
-    }[request.param]  # fmt: skip
+    one, two = PAIRS[request.param]
     return request.getfixturevalue(one), request.getfixturevalue(two)
 
 
@@ -64,9 +68,9 @@ def test_equal_tables(pair):
     assert str(compared(pair, key=["k"])) == f"a and b are equal: {len(rows)} rows, compared by k."
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_whole_rows_are_a_multiset(pair, seed):
-    chance = random.Random(seed)
+@EVERY_PAIR
+def test_whole_rows_are_a_multiset(pair):
+    chance = random.Random(1)
     some = chance.sample(TRICKY, 6)
 
     def rows():
@@ -85,9 +89,9 @@ def test_whole_rows_are_a_multiset(pair, seed):
         assert told == dict(more)
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_rows_matched_by_key(pair, seed):
-    chance = random.Random(seed)
+@EVERY_PAIR
+def test_rows_matched_by_key(pair):
+    chance = random.Random(1)
 
     def rows():
         keys = chance.sample(range(-50, 50), chance.randrange(60, 80))
@@ -115,7 +119,7 @@ def test_rows_matched_by_key(pair, seed):
     assert found.changed_columns == dict(Counter(sorted(name for _, name in wanted)))
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_few_differences_in_many_rows(embedded, embedded_too, seed):
     chance = random.Random(seed)
     first = {key: (chance.choice(TRICKY), chance.choice(TRICKY)) for key in range(1500)}
@@ -137,7 +141,7 @@ def test_few_differences_in_many_rows(embedded, embedded_too, seed):
     assert (whole.only_a_count, whole.only_b_count) == (len(first) - whole.same_rows, len(second) - whole.same_rows)
 
 
-@pytest.mark.parametrize("at", [0, 63, 64, 1000, 1498])
+@pytest.mark.parametrize("at", [0, 63, 64, 1498])
 def test_a_duplicate_key_in_many_rows(embedded, embedded_too, at):
     rows = [(str(number if number != at + 1 else at), "1", "2") for number in range(1500)]
     fill(embedded, "a", rows)
@@ -166,6 +170,7 @@ def test_keys_of_other_types(pair):
     assert {(row.column, row.a, row.b) for row in found.changed.itertuples()} == {("k", 1, 1.0), ("w", 5, 6)}
 
 
+@EVERY_PAIR
 def test_infinities(pair):
     fill(pair[0], "a", [("1", "9e999", "0"), ("2", "-9e999", "0"), ("9e999", "1", "1"), ("-9e999", "1", "1")])
     fill(pair[1], "b", [("1", "9e999", "0"), ("2", "9e999", "0"), ("9e999", "1", "1"), ("5", "1", "1")])
@@ -329,15 +334,14 @@ def test_no_key_needs_a_table_scan_for_each_row(embedded, key):
             f"INSERT INTO {name} WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 20000)"
             " SELECT i, i, 'n' || i FROM c"
         )
-    watch = Stopwatch()
+    begun = time.process_time()  # the service runs in this process
     found = diff(embedded, "a", "b", key=[key])
-    assert watch.stop() < 10  # about 0.5; a minute if it did
+    assert time.process_time() - begun < 20  # about 0.5; a minute if it did
     assert (found.changed_count, found.only_a_count) == ((0, 20000) if key == "u" else (20000, 0))
 
 
-@pytest.mark.parametrize("server", ["embedded", "on_sqld"])
-def test_only_differences_are_sent(server, request, monkeypatch):
-    database = request.getfixturevalue(server)
+def test_only_differences_are_sent(embedded):
+    database = embedded
     for name in ("a", "b"):
         database.execute(f"CREATE TABLE {name} (k INTEGER PRIMARY KEY, v TEXT)")
         database.execute(
@@ -369,6 +373,7 @@ def test_streams_of_many_rows(embedded, embedded_too):
     assert (found.a, found.b) == ("t on A", "t on B")
 
 
+@pytest.mark.parametrize("pair", ["embedded and sqld"], indirect=True)
 def test_wide_tables(pair):
     names = ", ".join(f"c{number}" for number in range(500))
     for database, name, last in ((pair[0], "a", "0"), (pair[1], "b", "1")):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from waiting import Stopwatch
 
 from pipemagic.errors import UnknownName
 from pipemagic.explore.listing import columns, ddl, tables
@@ -105,8 +104,6 @@ def test_the_ddl_of_an_empty_database(embedded):
 def test_a_thousand_tables_are_listed_in_one_request(embedded, count_requests):
     embedded.batch([f"CREATE TABLE t{number} (a)" for number in range(1000)])
     sent = count_requests(embedded)
-    watch = Stopwatch()
     assert len(tables(embedded)) == 1000
-    assert watch.stop() < 0.5  # about 0.01
     assert tables(embedded, rows=True)["rows"].tolist() == [0] * 1000
     assert len(sent) == 3  # two for the names, one for the counts

@@ -24,12 +24,6 @@ from pipemagic.explore.schema_reader import read_schema
 WORDS = ("JFK", "jfk", "", "a'b", "50%", "x_y", "\\", "NULL", "7", " ", "ä")
 
 
-@pytest.fixture(params=["embedded", "on_sqld"])
-def database(request):
-    """A database of either engine."""
-    return request.getfixturevalue(request.param)
-
-
 def rank(value):
     """Return a key for SQLite's order: NULL, numbers, texts."""
     return (0,) if value is None else (1, value) if isinstance(value, int | float) else (2, value.encode())
@@ -92,7 +86,9 @@ def queries(chance):
         )  # fmt: skip
 
 
-@pytest.mark.parametrize("made", ["", "WITHOUT ROWID"])
+@pytest.mark.parametrize(
+    ("database", "made"), [("embedded", "WITHOUT ROWID"), ("on_sqld", ""), ("on_seed", "")], indirect=["database"]
+)
 def test_random_pages(database, made):
     chance = random.Random(20)
     rows = [

@@ -1,4 +1,4 @@
-"""Summaries for plots, compared with numpy on all rows, on each server; and their plots."""
+"""Summaries for plots, compared with numpy on all rows, on either engine; and their plots."""
 
 import io
 import json
@@ -52,7 +52,7 @@ def numbers(database):
     return np.array(stored)
 
 
-@pytest.mark.parametrize("bins", [1, 7, 30, 100])
+@pytest.mark.parametrize("bins", [1, 30])
 def test_a_histogram_equals_numpys(database, numbers, bins):
     frame = plots.histogram(database, "n", "x", bins).frame
     counts, edges = np.histogram(numbers, bins)
@@ -124,13 +124,13 @@ def test_a_histogram_of_dates(database):
     assert str(summary.frame["from"][1]) == "2024-01-02 00:00:00"
 
 
-def test_a_histogram_of_text_is_refused(database):
-    fill(database, "t", ["d"], [("a",), ("2024-01-01",)])
+def test_a_histogram_of_text_is_refused(embedded):
+    fill(embedded, "t", ["d"], [("a",), ("2024-01-01",)])
     with pytest.raises(PlotError, match="plot bar --x d"):
-        plots.histogram(database, "t", "d")
+        plots.histogram(embedded, "t", "d")
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 100, 903])
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 903])
 def test_quartiles_equal_numpys(database, count):
     values = NUMBERS[:count]
     fill(database, "b", ["x"], [(value,) for value in values])
@@ -160,10 +160,10 @@ def test_of_many_outliers_a_sample_is_drawn(database):
     assert summary.notes == ("50 of 100 outliers drawn.",)
 
 
-@pytest.mark.parametrize("count", [49, 50, 51, 52, 99, 1234])
-def test_drawn_outliers_are_evenly_spaced(database, count):
-    fill(database, "b", ["x"], [*[(number % 10,) for number in range(9 * count)], *[(n + 100,) for n in range(count)]])
-    summary = plots.box(database, "b", "x")
+@pytest.mark.parametrize("count", [50, 51, 99, 1234])
+def test_drawn_outliers_are_evenly_spaced(embedded, count):
+    fill(embedded, "b", ["x"], [*[(number % 10,) for number in range(9 * count)], *[(n + 100,) for n in range(count)]])
+    summary = plots.box(embedded, "b", "x")
     shown = [number - 100 for number in summary.frame.iloc[0]["shown"]]
     assert (shown[0], shown[-1], len(shown)) == (0, count - 1, min(50, count))
     steps = np.diff(shown)
@@ -214,13 +214,13 @@ def test_a_line_over_dates(database):
 
 
 @pytest.mark.parametrize("unit", ["minutes", "hours", "days"])
-def test_a_scatter_plot_over_evenly_spaced_times_is_in_days(database, unit):
-    database.execute("CREATE TABLE w (t DATETIME, y REAL)")
-    database.execute(
+def test_a_scatter_plot_over_evenly_spaced_times_is_in_days(embedded, unit):
+    embedded.execute("CREATE TABLE w (t DATETIME, y REAL)")
+    embedded.execute(
         "INSERT INTO w SELECT datetime('2020-01-01', value || :unit), value FROM json_each('[0, 1, 2, 3, 4, 5]')",
         {"unit": f" {unit}"},
     )
-    ax = drawing.draw(plots.scatter(database, "w", "t", "y"))
+    ax = drawing.draw(plots.scatter(embedded, "w", "t", "y"))
     step = {"minutes": 1 / 1440, "hours": 1 / 24, "days": 1}[unit]
     drawn = ax.collections[0].get_offsets()[:, 0]
     assert drawn.tolist() == pytest.approx([18262 + at * step for at in range(6)], rel=0, abs=1e-6)
@@ -239,20 +239,20 @@ def test_a_scatter_plot_draws_few_points_singly_and_bins_many(database):
     assert summary.frame.equals(plots.scatter(database, "m", "x", "y").frame)
 
 
-def test_small_groups_are_combined(database):
-    fill(database, "g", ["x", "g"], [(number, number % 12) for number in range(120)])
-    summary = plots.histogram(database, "g", "x", 3, group="g")
+def test_small_groups_are_combined(embedded):
+    fill(embedded, "g", ["x", "g"], [(number, number % 12) for number in range(120)])
+    summary = plots.histogram(embedded, "g", "x", 3, group="g")
     assert summary.groups == (0, 1, 2, 3, 4, 5, 6, "other")
     assert summary.notes == ("The 7 largest groups are shown separately, the rest as other.",)
     assert summary.frame["count"].sum() == 120
 
 
 @pytest.mark.parametrize("kind", ["histogram", "box", "bar", "line", "scatter"])
-def test_hostile_names_and_values(database, kind):
+def test_hostile_names_and_values(embedded, kind):
     name = quoted()
-    fill(database, name, [name, '"$y_{"', '"select"'], [(1.5, 2, "<b>$x$"), (2.5, 3, None), (4.0, 4, "'; --")])
+    fill(embedded, name, [name, '"$y_{"', '"select"'], [(1.5, 2, "<b>$x$"), (2.5, 3, None), (4.0, 4, "'; --")])
     given = {"x": HOSTILE, "group": "select", **({"y": "$y_{"} if kind in ("line", "scatter", "bar") else {})}
-    ax = drawing.draw(getattr(plots, kind)(database, HOSTILE, **given))
+    ax = drawing.draw(getattr(plots, kind)(embedded, HOSTILE, **given))
     assert ax.get_title().startswith("sel'ect ")
     assert "y" not in given or r"\$" in ax.get_ylabel()
     ax.figure.savefig(io.BytesIO(), format="svg")
@@ -266,22 +266,22 @@ def test_a_select_with_parameters(database):
     assert summary.frame["value"].sum() == 4
 
 
-def test_a_column_without_values_is_refused(database):
-    fill(database, "e", ["x", "y"], [])
+def test_a_column_without_values_is_refused(embedded):
+    fill(embedded, "e", ["x", "y"], [])
     with pytest.raises(PlotError, match="e is empty"):
-        plots.histogram(database, "e", "x")
-    database.execute("INSERT INTO e VALUES (NULL, 1)")
+        plots.histogram(embedded, "e", "x")
+    embedded.execute("INSERT INTO e VALUES (NULL, 1)")
     with pytest.raises(PlotError, match="only NULLs in x"):
-        plots.line(database, "e", "x", "y")
+        plots.line(embedded, "e", "x", "y")
 
 
-def test_unknown_names(database):
-    fill(database, "flights", ["delay"], [(1,)])
+def test_unknown_names(embedded):
+    fill(embedded, "flights", ["delay"], [(1,)])
     with pytest.raises(UnknownName, match="flights has no column 'delays'") as caught:
-        plots.histogram(database, "flights", "delays")
+        plots.histogram(embedded, "flights", "delays")
     assert caught.value.hint == "did you mean delay?"
     with pytest.raises(UnknownName, match="flight"):
-        plots.histogram(database, "flight", "delay")
+        plots.histogram(embedded, "flight", "delay")
 
 
 def test_without_matplotlib_the_hint_installs_it(embedded, monkeypatch):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from waiting import Stopwatch
 
 from pipemagic.errors import UnknownName
 from pipemagic.explore.schema import Column, ForeignKey, IndexColumn, Relation, Trigger
@@ -52,6 +51,7 @@ def test_the_tables_and_views(filled):
     assert "towns" not in schema
 
 
+@pytest.mark.parametrize("database", ["embedded", "on_sqld", "on_seed"], indirect=True)
 def test_the_columns(filled):
     assert read_relation(filled, "City").columns == (
         Column("id", "INTEGER", nullable=False, key=1),
@@ -160,9 +160,7 @@ def test_a_read_only_token_is_enough(embedded, read_only):
     assert schema_version(read_only) == schema_version(embedded)
 
 
-@pytest.mark.parametrize("server", ["embedded", "on_sqld"])
-def test_a_thousand_tables_in_one_round_trip(server, request, count_requests):
-    database = request.getfixturevalue(server)
+def test_a_thousand_tables_in_one_round_trip(embedded, count_requests):
     many = [
         sql
         for number in range(1000)
@@ -171,12 +169,10 @@ def test_a_thousand_tables_in_one_round_trip(server, request, count_requests):
             f"CREATE INDEX i{number} ON t{number} (c)",
         )
     ]
-    database.batch([*many, *(f"CREATE VIEW v{number} AS SELECT * FROM t{number}" for number in range(100))])
-    database.dialect  # noqa: B018 - it is asked once
-    sent = count_requests(database)
-    watch = Stopwatch()
-    schema = read_schema(database)
-    assert watch.stop() < 1  # about 0.1
+    embedded.batch([*many, *(f"CREATE VIEW v{number} AS SELECT * FROM t{number}" for number in range(100))])
+    embedded.dialect  # noqa: B018 - it is asked once
+    sent = count_requests(embedded)
+    schema = read_schema(embedded)
     assert len(sent) == 1
     assert len(schema.tables) == 1000
     assert len(schema.views) == 100
