@@ -9,7 +9,6 @@ import httpx
 import pytest
 from scripted_server import Answer, Call, ScriptedServer
 from seed_server import SeedServer
-from serverless_server import ServerlessServer
 from service_http import ServiceTransport
 from sqld_server import SqldDatabase
 
@@ -105,35 +104,19 @@ def on_sqld(sqld_database: SqldDatabase) -> Iterator[Database]:
 
 
 @pytest.fixture
-def serverless(service: Service, clock: Clock) -> Iterator[ServerlessServer]:
-    """A server that returns no baton where it holds nothing, and answers 404 to one that it does not know."""
-    server = ServerlessServer(httpx.Client(transport=ServiceTransport(service)), "http://127.0.0.1:8080", clock)
-    yield server
-    server.close()
-
-
-@pytest.fixture
-def on_serverless(service: Service, serverless: ServerlessServer, clock: Clock) -> Iterator[Database]:
-    record = service.catalog.create_database("local", "flights", "default")
-    token = service.tokens.issue_database(record, read_only=False, expires_in=None, subject="ada")
-    with Database(serverless.url, token, clock=clock) as database:
-        yield database
-
-
-@pytest.fixture
 def on_seed(seed: SeedServer, clock: Clock) -> Iterator[Database]:
     """A database of a server that knows the seed and nothing else."""
     with Database(seed.url, "a-secret-token", clock=clock) as database:
         yield database
 
 
-@pytest.fixture(params=["embedded", "on_sqld", "on_seed", "on_serverless"])
+@pytest.fixture(params=["on_sqld", "on_seed"])
 def database(request: pytest.FixtureRequest) -> Database:
-    """A database of every kind of server."""
+    """A database of a server with the whole protocol, and of one with the seed alone."""
     return request.getfixturevalue(request.param)
 
 
-@pytest.fixture(params=["embedded", "on_sqld", "on_serverless"])
+@pytest.fixture(params=["embedded", "on_sqld"])
 def full(request: pytest.FixtureRequest) -> Database:
-    """A database of every server with the whole protocol."""
+    """A database of both servers with the whole protocol."""
     return request.getfixturevalue(request.param)

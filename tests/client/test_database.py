@@ -1,30 +1,19 @@
 from __future__ import annotations
 
-import math
 import socket
-import ssl
-import threading
 from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import httpx
 import pandas as pd
 import pytest
-import trustme
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from scripted_server import Answer, as_text, good
 from seed_server import SeedServer
-from sqld_server import Sqld
 
 import pipemagic
 from pipemagic import errors
 from pipemagic.client.database import Database
 from pipemagic.client.stream import Dialect
 from pipemagic.hrana.messages import Execute, Stmt
-from pipemagic.hrana.stream import Tx
-
-TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 
 
 def sql(text: str) -> Execute:
@@ -70,12 +59,7 @@ def test_a_failed_statement(database) -> None:
     [
         "SELECT * FROM nope",
         "SELECT nope FROM t",
-        "SELECT nope.a FROM t",
-        "INSERT INTO nope VALUES (1)",
         "INSERT INTO t (nope) VALUES (1)",
-        "UPDATE t SET nope = 1",
-        "DELETE FROM t WHERE nope = 1",
-        "DROP TABLE nope",
         "DROP VIEW nope",
         "CREATE INDEX i ON nope (a)",
         "ALTER TABLE t RENAME COLUMN nope TO b",
@@ -198,20 +182,6 @@ def test_nothing_runs_outside_a_transaction_that_a_statement_ended(database) -> 
     assert count(database) == 0
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
-@given(
-    value=st.none() | st.integers(-(2**63), 2**63 - 1) | st.text(st.characters(exclude_categories=["Cs"])) | st.binary()
-)
-def test_every_value_comes_back(full, value) -> None:
-    assert full.execute("SELECT ?", [value]).rows == [(value,)]
-
-
-def test_floats_come_back_bit_for_bit(full) -> None:
-    numbers = [0.1, -0.0, 1 / 3, math.pi, 5e-324, 1.7976931348623157e308, 123456.789, 0.6046602879796196, 2.0**63]
-    got = [full.execute("SELECT ?", [number]).rows[0][0] for number in numbers]
-    assert [number.hex() for number in got] == [number.hex() for number in numbers]
-
-
 def test_version_and_health(database) -> None:
     assert database.version()
     assert database.health()
@@ -288,68 +258,6 @@ def test_arguments_that_are_ignored_are_an_error_too(scripted) -> None:
 # -- servers that really behave so
 
 
-def test_the_embedded_service_expires_an_idle_stream(embedded, clock) -> None:
-    stream = embedded.open_stream()
-    stream.on_reopen = lambda: [sql("PRAGMA foreign_keys = OFF")]
-    stream.send([sql("SELECT 1")])
-    clock.advance(9.9)
-    stream.send([sql("SELECT 1")])
-    assert stream.reopened == 0
-    clock.advance(10.1)
-    (entry,) = stream.send([sql("PRAGMA foreign_keys")])
-    assert entry.response.result.rows[0][0].value == "0"
-    assert stream.reopened == 1
-
-
-def test_the_client_may_notice_later_than_the_embedded_service(service, embedded, clock) -> None:
-    stream = embedded.open_stream()
-    stream.send([sql("SELECT 1")])
-    stream._response_at += 5  # as if the answer had taken 5 s to arrive
-    clock.advance(12)
-    stream.send([sql("SELECT 2")])
-    assert stream.reopened == 1
-    stream.send([sql("BEGIN")])
-    stream._response_at += 5
-    clock.advance(12)
-    with pytest.raises(errors.TransactionLost, match="committed within 5 s"):
-        stream.send([sql("SELECT 3")])
-
-
-def test_the_embedded_service_ends_a_transaction_after_5_s(embedded, clock) -> None:
-    embedded.execute("CREATE TABLE t(a)")
-
-    def work() -> None:
-        with embedded.transaction() as inside:
-            inside.execute("INSERT INTO t VALUES (1)")
-            clock.advance(6)
-            inside.execute("INSERT INTO t VALUES (2)")
-
-    with pytest.raises(errors.TransactionLost, match="within 5 s and was open for longer"):
-        work()
-    assert count(embedded) == 0
-
-
-def test_another_sqld_process_does_not_know_a_baton(sqld_binary, sqld_database, tmp_path) -> None:
-    with Database(sqld_database.url, sqld_database.token) as before:
-        stream = before.open_stream()
-        stream.send([sql("SELECT 1")])
-        baton = stream.baton
-    server = Sqld(sqld_binary, tmp_path)
-    try:
-        place = server.database("flights")
-        with Database(place.url, place.token) as after:
-            stream = after.open_stream()
-            stream.baton = baton  # as after a restart: the key of batons is new in every process
-            stream.send([sql("SELECT 1")])
-            assert stream.reopened == 1
-            stream.send([sql("BEGIN")])
-            stream.baton = baton
-            with pytest.raises(errors.TransactionLost, match="was it restarted"):
-                stream.send([sql("SELECT 1")])
-    finally:
-        server.close()
-
-
 def test_errors_of_sqld_for_a_token_and_a_name(sqld, sqld_database) -> None:
     with Database(sqld_database.url, "nonsense") as database:
         with pytest.raises(errors.AuthError, match="The JWT is invalid"):
@@ -383,28 +291,6 @@ def test_the_connection_of_a_refusal_is_used_again(scripted) -> None:
     assert len({call.port for call in server.posts}) == 1
 
 
-def test_a_result_above_the_limit_of_sqld(on_sqld) -> None:
-    big = "SELECT hex(zeroblob(2000000)) AS a"
-    with pytest.raises(errors.StatementError) as caught:
-        on_sqld.batch([big, big, big, big], atomic=False)
-    assert caught.value.code == "RESPONSE_TOO_LARGE"
-    assert "LIMIT" in caught.value.hint
-
-
-def test_a_lost_transaction_is_settled_by_the_user(embedded, clock) -> None:
-    embedded.execute("CREATE TABLE t(a)")
-    stream = embedded.open_stream()
-    stream.send([sql("BEGIN"), sql("INSERT INTO t VALUES (1)")])
-    clock.advance(11)
-    for _ in range(2):
-        with pytest.raises(errors.TransactionLost):
-            stream.send([sql("INSERT INTO t VALUES (2)")])
-    stream.transaction.clear_loss()
-    stream.send([sql("INSERT INTO t VALUES (3)")])
-    assert stream.transaction.state is Tx.NONE
-    assert embedded.execute("SELECT a FROM t").rows == [(3,)]
-
-
 # -- addresses that do not work
 
 
@@ -423,46 +309,6 @@ def test_an_unknown_host() -> None:
         database.execute("SELECT 1")
 
 
-@pytest.fixture
-def authority():
-    return trustme.CA()
-
-
-@pytest.fixture
-def tls_server(authority):
-    certificate = authority.issue_cert("127.0.0.1")
-    server = ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    certificate.configure_cert(context)
-    server.socket = context.wrap_socket(server.socket, server_side=True)
-    server.handle_error = lambda *_: None
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    yield server.server_address[1]
-    server.shutdown()
-    thread.join()
-    server.server_close()
-
-
-def test_an_untrusted_certificate(tls_server) -> None:
-    with (
-        pipemagic.connect(f"https://127.0.0.1:{tls_server}") as database,
-        pytest.raises(errors.ConnectError, match="is not trusted") as caught,
-    ):
-        database.execute("SELECT 1")
-    assert "SSL_CERT_FILE" in caught.value.hint
-
-
-def test_an_authority_of_ones_own_counts_on_loopback_too(tls_server, authority, tmp_path, monkeypatch) -> None:
-    authority.cert_pem.write_to_path(str(tmp_path / "authority.pem"))
-    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "authority.pem"))
-    with (
-        pipemagic.connect(f"https://127.0.0.1:{tls_server}") as database,
-        pytest.raises(errors.ServerError, match="501"),  # the server knows no POST: the connection is there
-    ):
-        database.execute("SELECT 1")
-
-
 def test_tls_where_there_is_none(scripted) -> None:
     server = scripted(good)
     with (
@@ -471,11 +317,6 @@ def test_tls_where_there_is_none(scripted) -> None:
     ):
         database.execute("SELECT 1")
     assert caught.value.hint == "use http:// for a server without TLS"
-
-
-def test_no_tls_where_there_is_some(tls_server) -> None:
-    with pipemagic.connect(f"http://127.0.0.1:{tls_server}") as database, pytest.raises(errors.UnknownOutcome):
-        database.execute("SELECT 1")
 
 
 def test_a_token_with_a_line_break_is_refused() -> None:
@@ -504,19 +345,18 @@ def ipv6_first(monkeypatch) -> None:
 
 
 @pytest.mark.usefixtures("ipv6_first")
-@pytest.mark.parametrize("scheme", ["http", "ws", "libsql"])
-@pytest.mark.parametrize("host", ["localhost", "LOCALHOST.", "db.localhost"])
+@pytest.mark.parametrize(("scheme", "host"), [("http", "localhost"), ("ws", "LOCALHOST."), ("libsql", "db.localhost")])
 def test_localhost_is_127_0_0_1(scripted, scheme, host) -> None:
     """Whoever listens at [::1], which the resolver may name first, gets nothing."""
     server = scripted(good)
     with socket.create_server(("::1", server.port), family=socket.AF_INET6) as stranger:
-        stranger.settimeout(0.1)
+        stranger.setblocking(False)
         address = f"{scheme}://{host}:{server.port}"
         with pipemagic.connect(address, "t") as database, pipemagic.management(address, "t") as api:
             database.execute("SELECT 1")
             with suppress(errors.PipemagicError):
                 api.locations()
-        with pytest.raises(TimeoutError):
+        with pytest.raises(BlockingIOError):
             stranger.accept()
     name = host.lower().rstrip(".")
     assert {call.headers["host"] for call in server.calls} == {f"{name}:{server.port}"}
@@ -530,9 +370,9 @@ def test_localhost_with_a_client_of_the_caller(scripted) -> None:
         httpx.Client() as http,
         pipemagic.connect(f"http://localhost:{server.port}", "t", http=http) as database,
     ):
-        stranger.settimeout(0.1)
+        stranger.setblocking(False)
         database.execute("SELECT 1")
-        with pytest.raises(TimeoutError):
+        with pytest.raises(BlockingIOError):
             stranger.accept()
     assert server.posts[0].headers["host"] == f"localhost:{server.port}"
 
@@ -549,32 +389,11 @@ def test_a_server_at_ipv6_only_is_named_by_its_address() -> None:
     assert f"localhost means 127.0.0.1, for IPv6 write http://[::1]:{port}" in refused.value.hint
 
 
-def test_loopback_never_goes_through_a_proxy(scripted, monkeypatch) -> None:
-    proxy, server = scripted(good), scripted(good)
-    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
-        monkeypatch.setenv(name, proxy.url)
-    with pipemagic.connect(server.url) as database:
-        database.execute("SELECT 1")
-    assert proxy.calls == []
-    assert len(server.posts) == 1
-
-
 def test_a_client_of_ones_own_stays_open(scripted) -> None:
     server = scripted(good)
     with httpx.Client() as http, pipemagic.connect(server.url, http=http) as database:
         database.execute("SELECT 1")
         assert not http.is_closed
-
-
-def test_an_interrupt_is_an_unknown_outcome() -> None:
-    def interrupted(_request):
-        raise KeyboardInterrupt
-
-    with (
-        httpx.Client(transport=httpx.MockTransport(interrupted)) as http,
-        pytest.raises(errors.InterruptedRequest, match="it may have run"),
-    ):
-        pipemagic.connect("http://127.0.0.1:1", http=http).execute("SELECT 1")
 
 
 def test_the_first_statement_uses_the_connection_of_the_probe(scripted):

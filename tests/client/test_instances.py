@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from functools import partial
@@ -15,15 +11,12 @@ import httpx
 import pytest
 from service_http import ServiceTransport
 
-import pipemagic
 from pipemagic import errors
 from pipemagic.client.database import Database
 from pipemagic.hrana.messages import Execute, Stmt
-from pipemagic.management_api.client import Management
 from pipemagic.service.embedded import EmbeddedEngine
 from pipemagic.service.limits import Limits
 from pipemagic.service.service import Service
-from pipemagic.session.session import Session
 
 
 @pytest.fixture
@@ -95,43 +88,3 @@ def test_a_replica_that_is_too_far_behind_is_an_error_once(database: Database, s
     finally:
         leave.set()
         holder.join()
-
-
-# -- a session, and a service as a process
-
-
-@pytest.fixture
-def served(tmp_path: Path) -> Iterator[tuple[str, str]]:
-    """Address and token of the same on a service that runs as ``pipemagic serve --here fra``."""
-    folder = tmp_path / "served"
-    process = subprocess.Popen(
-        [sys.executable, "-m", "pipemagic", "serve", "--port", "0", "--here", "fra", "--data", folder],
-        env=os.environ | {"PYTHONPATH": str(Path(pipemagic.__file__).parents[1])}, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    try:
-        assert process.stdout is not None
-        url = json.loads(process.stdout.readline())["url"]
-        with Management(url, (folder / "platform-token").read_text().strip(), organization="local") as api:
-            api.create_group("default", "ams")
-            made = api.create_database("db", "default")
-            token = api.create_token("db")
-            with Database(made.url, token) as database:
-                database.execute("CREATE TABLE t (a)")
-            api.add_location("default", "fra")
-            api.wait_for_location("default", "fra")
-            yield made.url, str(token)
-    finally:
-        process.terminate()
-        process.communicate(timeout=20)
-
-
-def test_cells_see_what_earlier_cells_wrote_also_on_a_new_stream(served: tuple[str, str]) -> None:
-    url, token = served
-    with Session(environ={}) as session:
-        connection = session.connect(url, token=token)
-        for number in range(1, 21):
-            session.run(f"INSERT INTO t VALUES ({number})")
-            connection.close()
-            assert session.run("SELECT count(*) AS n FROM t")["n"].tolist() == [number]
-            assert connection.stream.instance == "fra"
-            connection.close()

@@ -23,8 +23,9 @@ def refused(check, *arguments):
     return False
 
 
-@pytest.mark.parametrize("slug", ["a", "local", "acme-tools", "o" * 32])
-@pytest.mark.parametrize("kind", ["group", "database"])
+@pytest.mark.parametrize(
+    ("kind", "slug"), [("group", "a"), ("database", "local"), ("group", "acme-tools"), ("database", "o" * 32)]
+)
 def test_names_are_wrong_where_the_service_refuses_them(kind, slug):
     for name in NAMES:
         assert bool(names.problem(kind, name, slug)) == refused(check_name, kind, name, slug), name

@@ -28,7 +28,6 @@ from pipemagic.hrana.messages import (
     Stmt,
     StmtResult,
 )
-from pipemagic.session.session import Session
 
 
 def execute(text: str) -> Execute:
@@ -310,17 +309,6 @@ def test_a_stream_at_a_replica_of_sqld_sees_its_writes_and_those_of_others(at_re
             for stream in (one, other):
                 (entry, *_) = stream.send([execute("SELECT count(*) FROM t")])
                 assert entry.response.result.rows[0][0].value == str(number)
-
-
-def test_cells_at_a_replica_of_sqld_see_what_earlier_cells_wrote(replica_database: SqldDatabase) -> None:
-    with Session(environ={}) as session:
-        session.connect(replica_database.url, token=replica_database.token)
-        session.run("DROP TABLE IF EXISTS t; CREATE TABLE t (a)")
-        for number in range(1, 21):
-            session.run(f"INSERT INTO t VALUES ({number})")
-            assert session.run("SELECT count(*) AS n FROM t")["n"].tolist() == [number]
-            session.connection().close()
-            assert session.run("SELECT max(a) AS n FROM t")["n"].tolist() == [number]
 
 
 def test_a_replica_of_sqld_is_not_waited_for_without_end(at_replica: Database, monkeypatch) -> None:

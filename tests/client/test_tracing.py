@@ -8,7 +8,6 @@ import pytest
 
 from pipemagic.client.address import parse_address
 from pipemagic.client.database import Database
-from pipemagic.client.secrets import Token
 from pipemagic.client.trace_format import ITEMS, LENGTH, ROWS, outline, redact
 from pipemagic.client.tracing import BODY_LIMIT, Tally, TracedRequest
 from pipemagic.errors import PipemagicError
@@ -153,14 +152,6 @@ def test_a_failed_request_is_recorded(given, status, error):
     assert recorded.tallies == [None]
 
 
-def test_repeated_requests_count():
-    recorded = Recorded()
-    db = database(recorded, reply({}, 429), reply({}, 429), reply(answered(rows_of(1), CLOSED)))
-    db.transport._sleep = lambda _: None
-    db.execute("SELECT 1")
-    assert [one.attempts for one in recorded.requests] == [3]
-
-
 def test_a_transaction_shows():
     recorded, autocommit = Recorded(), lambda yes: {"type": "get_autocommit", "is_autocommit": yes}
 
@@ -237,8 +228,3 @@ def test_rows_that_came_by_columns_are_shown_as_rows(count):
 def test_json_that_looks_like_rows_by_columns_is_shown_unchanged():
     for odd in ({"parts": 1}, {"parts": [{"size": 2, "columns": [{"type": "integer", "values": "AAAA"}]}]}, {}):
         assert outline({"rows": odd}) == {"rows": odd}
-
-
-def test_an_observer_sees_no_token_object():
-    assert "Token" not in repr(TracedRequest.__slots__)
-    assert repr(Token(TOKEN)) == "Token(***)"

@@ -142,8 +142,10 @@ def test_conditions_mean_what_the_specification_says(cond, expected):
     assert holds(cond, [OK, ERROR, SKIPPED], autocommit=True) is expected
 
 
-@pytest.mark.parametrize("step", [1, 2, -1, 10**30])
-@pytest.mark.parametrize("wrap", [lambda c: c, NotCond, lambda c: AndCond([OkCond(0), c]), lambda c: OrCond([c])])
+@pytest.mark.parametrize(
+    ("step", "wrap"),
+    [(1, lambda c: c), (2, NotCond), (-1, lambda c: AndCond([OkCond(0), c])), (10**30, lambda c: OrCond([c]))],
+)
 def test_a_condition_points_to_an_earlier_step(step, wrap):
     batch = Batch([Step(Stmt("A")), Step(Stmt("B"), wrap(OkCond(step)))])
     with pytest.raises(ProtocolError, match="Invalid reference to step in a batch condition"):
