@@ -1,16 +1,16 @@
-"""Sessions on four servers: the service in process (tests move its clock), sqld, a seed server, a serverless one."""
+"""Sessions on three servers: the service in process (tests move its clock), sqld, and a server with the seed alone."""
 
 from __future__ import annotations
 
 import httpx
 import pytest
 from seed_server import SeedServer
-from serverless_server import ServerlessServer
 from service_calls import caller_of
 from service_http import ServiceTransport
 from started_services import local_service, shared_service
 
 from pipemagic.client.database import Database
+from pipemagic.errors import InterruptedRequest
 from pipemagic.session import Connection, Session
 
 __all__ = ["local_service", "shared_service"]
@@ -52,34 +52,38 @@ def seed_session(seed_server):
         yield session_on(database)
 
 
-@pytest.fixture
-def serverless(service, transport, clock):
-    """A server that returns no baton where it holds nothing, and answers 404 to one that it does not know."""
-    server = ServerlessServer(httpx.Client(transport=transport), "http://127.0.0.1:8080", clock)
-    yield server
-    server.close()
-
-
-@pytest.fixture
-def serverless_session(service, serverless, clock):
-    with Database(serverless.url, caller_of(service, "flights").token, clock=clock) as database:
-        yield session_on(database)
-
-
-@pytest.fixture(params=["in process", "sqld", "seed", "serverless"])
+@pytest.fixture(params=["sqld", "seed"])
 def session(request):
-    """A session with one connection, ``main``, on each of the servers."""
+    """A session with one connection, ``main``, on a server with the whole protocol, and on one with the seed alone."""
     match request.param:
         case "in process":
             yield request.getfixturevalue("timed")
         case "seed":
             yield request.getfixturevalue("seed_session")
-        case "serverless":
-            yield request.getfixturevalue("serverless_session")
         case "sqld":
             made = request.getfixturevalue("sqld_database")
             with Database(made.url, made.token) as database:
                 yield session_on(database)
+
+
+@pytest.fixture
+def lose_answer(transport, monkeypatch):
+    """Run a cell that the server applies, whose response an interrupt loses; return the error."""
+
+    def lose(session, cell, kind=InterruptedRequest):
+        handle = transport.handle_request
+
+        def interrupted(request):
+            handle(request)
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr(transport, "handle_request", interrupted)
+            with pytest.raises(kind) as caught:
+                session.run(cell)
+        return caught.value
+
+    return lose
 
 
 def session_on(database, **options):

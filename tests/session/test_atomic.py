@@ -1,4 +1,4 @@
-"""Cells that are applied as a whole or not at all, on all three servers."""
+"""Cells that are applied as a whole or not at all, on two servers."""
 
 from __future__ import annotations
 

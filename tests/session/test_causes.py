@@ -1,10 +1,12 @@
-"""Messages that name tables, columns and values, on three servers."""
+"""Messages that name tables, columns and values, on two servers."""
 
 from __future__ import annotations
 
 import pytest
 
 from pipemagic.errors import StatementError
+
+pytestmark = pytest.mark.parametrize("session", ["in process", "sqld"], indirect=True)
 
 TABLES = """
 CREATE TABLE airline (carrier TEXT, name TEXT);

@@ -110,12 +110,6 @@ def test_a_transaction_of_the_cell_is_rolled_back_when_it_fails(numbers):
     assert values(numbers, "SELECT max(i) FROM n") == [3]
 
 
-def test_a_savepoint_of_the_cell_is_a_transaction_too(numbers):
-    with pytest.raises(StatementError, match="Statements 1-2 were rolled back"):
-        numbers.run("SAVEPOINT a; INSERT INTO n VALUES (3); SELECT nope FROM n")
-    assert values(numbers, "SELECT max(i) FROM n") == [2]
-
-
 def test_a_transaction_that_begins_after_the_end_of_an_earlier_one(numbers):
     numbers.run("BEGIN; INSERT INTO n VALUES (3)")
     with pytest.raises(StatementError, match="Statement 1 was applied; statements 2-3 were rolled back"):
@@ -140,20 +134,6 @@ def test_a_transaction_of_an_earlier_cell_stays_open_after_an_error(numbers):
     )
     assert values(numbers, "SELECT count(*) FROM n") == [3]
     numbers.run("ROLLBACK")
-    assert values(numbers, "SELECT count(*) FROM n") == [2]
-
-
-def test_the_message_of_an_error_that_ends_the_transaction(numbers):
-    numbers.run("BEGIN; INSERT INTO n VALUES (3)")
-    with pytest.raises(StatementError) as caught:
-        numbers.run("INSERT OR ROLLBACK INTO n VALUES (1)")
-    assert (
-        "The database rolled back the whole transaction, including the statements of earlier cells."
-        in caught.value.message
-    )
-    assert numbers.connection().transaction is Tx.LOST
-    numbers.run("ROLLBACK")
-    assert numbers.connection().transaction is Tx.NONE
     assert values(numbers, "SELECT count(*) FROM n") == [2]
 
 
@@ -223,13 +203,6 @@ def test_a_limit_gives_the_first_rows_on_every_server(numbers):
     first, last = result.outcomes
     assert (first.frame()["v"].tolist(), first.more) == ([7, 6], True)
     assert (last.frame()["one"].tolist(), last.more) == ([1], False)
-
-
-def test_results_have_names_and_are_written_on_every_server(numbers, tmp_path):
-    result = numbers.run_cell("-- name: x\nSELECT 1 AS a, NULL AS b;\n-- name: y\nSELECT 2 AS c")
-    assert result.named["x"].write(tmp_path / "x.csv", "csv") == 1
-    assert (tmp_path / "x.csv").read_text() == "a,b\n1,\n"
-    assert result.named["y"].table("arrow").to_pylist() == [{"c": 2}]
 
 
 def test_the_error_of_a_failed_cell_lists_what_ran_on_every_server(numbers):

@@ -57,7 +57,7 @@ def statement(sqlite, text):
 
 
 @given(BEFORE, WHOLE)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_statements_that_write_for_sqlite_are_refused(sqlite, before, whole):
     known = statement(sqlite, before + whole)
     if known is not None and not known[0] and not known[1]:
@@ -67,7 +67,7 @@ def test_statements_that_write_for_sqlite_are_refused(sqlite, before, whole):
 
 
 @given(st.lists(st.sampled_from(WORDS), max_size=14).map(" ".join))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_a_soup_of_words_that_sqlite_takes_is_judged_right(sqlite, text):
     known = statement(sqlite, text)
     said = find_write(text)

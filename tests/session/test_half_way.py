@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 
 import pytest
-from lost_answers import lose_answer
 from scripted_server import as_json
 from waiting import until
 
@@ -187,22 +186,6 @@ def test_an_interrupt_before_it_is_noted_lets_nothing_run_alone(numbers, service
     assert committed(numbers)[-1] == 5
 
 
-def test_an_interrupt_while_the_server_is_busy_leaves_the_transaction_open(numbers, monkeypatch):
-    numbers.run("BEGIN; INSERT INTO n VALUES (2)")
-
-    def interrupted(*_args, **_options):
-        raise InterruptedRequest("interrupted while the server was busy", hint="nothing was run", nothing_ran=True)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(numbers.connection().database.transport, "post", interrupted)
-        with pytest.raises(InterruptedRequest) as caught:
-            numbers.run("INSERT INTO n VALUES (3)")
-    assert (caught.value.message, caught.value.hint) == ("interrupted while the server was busy", "nothing was run")
-    assert numbers.connection().transaction is Tx.OPEN
-    numbers.run("COMMIT")
-    assert committed(numbers) == [1, 2]
-
-
 # -- settings of a reopened connection
 
 
@@ -245,27 +228,9 @@ def test_queries_and_settings_without_effect_are_not_run_again(numbers, clock):
     assert committed(numbers) == [1, 2]
 
 
-def test_a_transaction_that_only_read_is_nothing_to_run_again(numbers, clock):
-    numbers.run("BEGIN; SELECT * FROM n")
-    lose(numbers, clock)
-    with pytest.raises(SessionError, match="contains no statement that changes data"):
-        numbers.connection().retry()
-
-
-def test_statements_undone_by_rollback_to_are_not_retried(numbers, clock):
-    numbers.run("BEGIN; INSERT INTO n VALUES (2); SAVEPOINT a; INSERT INTO n VALUES (3)")
-    result = numbers.run_cell("ROLLBACK TO a; INSERT INTO n VALUES (4)")
-    assert result.open_line.startswith("Transaction open, 2 statements so far")
-    error = lose(numbers, clock)
-    assert "VALUES (3)" not in error.message
-    assert again(numbers) == ["INSERT INTO n VALUES (2)", "SAVEPOINT a", "INSERT INTO n VALUES (4)"]
-    numbers.connection().retry()
-    assert committed(numbers) == [1, 2, 4]
-
-
-def test_statements_that_the_user_rolled_back_are_not_retried(numbers, transport, monkeypatch):
+def test_statements_that_the_user_rolled_back_are_not_retried(numbers, lose_answer):
     numbers.run("BEGIN; INSERT INTO n VALUES (2)")
-    lose_answer(numbers, transport, monkeypatch, "ROLLBACK")
+    lose_answer(numbers, "ROLLBACK")
     with pytest.raises(SessionError, match="nothing to rerun"):
         numbers.connection().retry()
     assert committed(numbers) == [1]
@@ -284,8 +249,8 @@ def test_begin_that_was_not_sent_leaves_the_loss_as_it_was(numbers, clock, trans
     assert committed(numbers) == [1, 2]
 
 
-def test_the_rest_of_a_cell_that_took_too_long_is_named(numbers, transport, monkeypatch):
-    lose_answer(numbers, transport, monkeypatch, "BEGIN; INSERT INTO n VALUES (2); ROLLBACK; INSERT INTO n VALUES (3)")
+def test_the_rest_of_a_cell_that_took_too_long_is_named(numbers, lose_answer):
+    lose_answer(numbers, "BEGIN; INSERT INTO n VALUES (2); ROLLBACK; INSERT INTO n VALUES (3)")
     assert numbers.connection().left_over == ("INSERT INTO n VALUES (3)",)
 
 

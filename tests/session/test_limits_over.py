@@ -5,10 +5,9 @@ from __future__ import annotations
 import threading
 
 import pytest
-from seed_server import SeedServer
 
 from pipemagic.client.database import Database
-from pipemagic.errors import SessionError, TransactionLost
+from pipemagic.errors import TransactionLost
 from pipemagic.hrana.messages import Describe
 from pipemagic.hrana.stream import Tx
 from pipemagic.session import Connection, Session
@@ -47,33 +46,6 @@ def late(timed, clock, monkeypatch):
     clock.advance(5.6)
     timed.requests = Requests(timed.connection(), monkeypatch).sent
     return timed
-
-
-@pytest.fixture
-def idle(session_on_lax_server, clock):
-    """A session on a server that may end a transaction later, with one on a stream that is closed by now."""
-    session_on_lax_server.run("BEGIN; INSERT INTO n VALUES (2)")
-    clock.advance(300)
-    session_on_lax_server.close_idle_streams()
-    return session_on_lax_server
-
-
-@pytest.fixture(params=["seed", "serverless"])
-def session_on_lax_server(request, clock, tmp_path):
-    if request.param == "serverless":
-        session = request.getfixturevalue("serverless_session")
-        session.close_idle_streams = request.getfixturevalue("service").engine.sweep
-        session.run(TABLE)
-        yield session
-        return
-    server = SeedServer(tmp_path, clock)
-    with Database(server.url, "token", clock=clock) as database:
-        session = Session(environ={})
-        session.close_idle_streams = lambda: [connection.close() for connection, _ in server._streams.values()]
-        session.adopt(Connection("main", database, "a test"))
-        session.run(TABLE)
-        yield session
-    server.close()
 
 
 def ids(session):
@@ -121,36 +93,20 @@ def test_the_words_for_each_state(timed, clock):
     assert described(connection) == "Transaction lost"
 
 
-def test_the_words_are_the_same_if_a_cell_met_the_loss(timed, clock):
-    timed.run(TABLE)
-    timed.run("BEGIN; INSERT INTO n VALUES (2)")
-    clock.advance(5.2)
-    with pytest.raises(TransactionLost):
-        timed.run("INSERT INTO n VALUES (3)")
-    assert described(timed.connection()) == "Transaction timed out and was rolled back"
+def test_on_servers_with_loose_limits_only_the_idle_time_counts(seed_server, clock):
+    with Database(seed_server.url, "token", clock=clock) as database:
+        session = Session(environ={})
+        connection = session.adopt(Connection("main", database, "a test"))
+        session.run(f"{TABLE}; BEGIN; INSERT INTO n VALUES (2)")
+        assert not database.transport.strict_limits
+        clock.advance(10.4)
+        assert connection.transaction is Tx.OPEN
+        clock.advance(0.2)
+        assert connection.transaction is Tx.LOST
+        assert connection.loss.why == BOTH
 
 
-def test_on_servers_with_loose_limits_only_the_idle_time_counts(session_on_lax_server, clock):
-    session, connection = session_on_lax_server, session_on_lax_server.connection()
-    session.run("BEGIN; INSERT INTO n VALUES (2)")
-    assert not connection.database.transport.strict_limits
-    clock.advance(9)
-    assert connection.transaction is Tx.OPEN
-    clock.advance(1.4)
-    assert connection.transaction is Tx.OPEN
-    clock.advance(0.2)
-    assert connection.transaction is Tx.LOST
-    assert connection.loss.why == BOTH
-
-
-@pytest.mark.parametrize("session_on_lax_server", ["seed"], indirect=True)
-def test_on_servers_with_loose_limits_a_commit_after_5_seconds_succeeds(session_on_lax_server, clock):
-    session_on_lax_server.run("BEGIN; INSERT INTO n VALUES (2)")
-    clock.advance(9)
-    assert session_on_lax_server.connection().commit() == 1
-    assert ids(session_on_lax_server) == [1, 2]
-
-
+@pytest.mark.parametrize("session", ["in process", "sqld", "seed"], indirect=True)
 def test_only_the_embedded_service_announces_strict_limits(session, request):
     session.run("SELECT 1")
     ours, database = "in process" in request.node.name, session.connection().database
@@ -195,23 +151,6 @@ def test_the_first_cell_after_a_loss_lists_the_undone_statements(late):
     assert ids(late) == [1, 5]
 
 
-def test_the_error_is_the_same_without_a_query_of_the_state(late, clock):
-    errors = []
-    for look in (True, False):
-        if look:
-            assert late.connection().transaction is Tx.LOST
-        with pytest.raises(TransactionLost) as caught:
-            late.run("INSERT INTO n VALUES (3)")
-        errors.append((caught.value.message, caught.value.hint))
-        late.run("ROLLBACK; BEGIN")
-        late.run("INSERT INTO n VALUES (2)")
-        clock.advance(5.6 if look else 5.2)
-    assert errors[0] == errors[1]
-    with pytest.raises(TransactionLost) as caught:  # within the margin the server says it
-        late.run("INSERT INTO n VALUES (3)")
-    assert (caught.value.message, caught.value.hint) == errors[0]
-
-
 def test_a_begin_does_not_hide_an_unreported_loss(late):
     assert late.connection().transaction is Tx.LOST
     with pytest.raises(TransactionLost, match="INSERT INTO n VALUES"):
@@ -244,44 +183,12 @@ def test_rollback_accepts_the_loss_and_sends_nothing(late, how):
     assert len(late.requests) == 3
 
 
-def test_retry_needs_no_rollback(late):
-    result = late.connection().retry()
-    assert sum(outcome.affected_row_count for outcome in result.outcomes) == 1
-    assert ids(late) == [1, 2]
-    assert late.connection().loss is None
-
-
-def test_a_retry_that_fails_can_be_done_again(late, make_database):
-    make_database().execute("INSERT INTO n VALUES (2)")
-    with pytest.raises(Exception, match="UNIQUE"):
-        late.connection().retry()
-    make_database().execute("DELETE FROM n WHERE i = 2")
-    late.connection().retry()
-    assert ids(late) == [1, 2]
-
-
 def test_an_atomic_cell_does_not_run_before_the_loss_is_accepted(late):
     with pytest.raises(TransactionLost, match="Undone:"):
         late.run_cell("INSERT INTO n VALUES (3)", options=RunOptions(atomic=True))
     late.connection().rollback()
     late.run_cell("INSERT INTO n VALUES (3)", options=RunOptions(atomic=True))
     assert ids(late) == [1, 3]
-
-
-def test_all_of_it_after_the_idle_time_on_a_server_that_may_be_late(idle):
-    connection = idle.connection()
-    assert described(connection) == "Transaction timed out and was rolled back"
-    with pytest.raises(TransactionLost, match="idle for more than 10 s"):
-        connection.commit()
-    assert connection.retry().outcomes
-    assert ids(idle) == [1, 2]
-    with pytest.raises(SessionError, match="nothing to rerun"):
-        connection.retry()
-
-
-def test_rollback_after_the_idle_time_on_a_server_that_may_be_late(idle):
-    assert idle.connection().rollback() == 0
-    assert ids(idle) == [1]
 
 
 def test_a_running_cell_is_not_disturbed(late):
@@ -324,27 +231,6 @@ def test_a_look_while_a_request_is_under_way_changes_nothing(late, clock):
     assert connection.commit() == 1
 
 
-def test_keeping_alive_does_not_renew_it(late, clock):
-    late.connection().keep_alive(600)
-    clock.advance(3)
-    assert late.connection().transaction is Tx.LOST
-    assert late.connection().keep_alive_thread.check()
-    clock.advance(5)
-    assert not late.connection().keep_alive_thread.check()
-    assert late.connection().keep_alive_thread.ended == "a transaction was open, which is not kept alive"
-    assert late.requests == []
-    late.connection().keep_alive(None)
-
-
-def test_closing_the_connection_does_not_claim_to_roll_back(late):
-    connection = late.connection()
-    assert not connection.close()
-    with pytest.raises(TransactionLost, match="Undone:"):
-        late.run("INSERT INTO n VALUES (3)")
-    assert connection.retry().outcomes
-    assert ids(late) == [1, 2]
-
-
 def test_a_question_about_statements_leaves_the_loss_as_it_is(late, clock):
     connection = late.connection()
     late.run("ROLLBACK")
@@ -353,18 +239,3 @@ def test_a_question_about_statements_leaves_the_loss_as_it_is(late, clock):
     clock.advance(6)
     connection.ask([Describe("SELECT 1")])
     assert connection.loss.statements == ["BEGIN", "INSERT INTO n VALUES (2)"]
-
-
-def test_a_transaction_block_that_takes_too_long_raises_transaction_lost(timed, clock):
-    timed.run(TABLE)
-
-    def block():
-        with timed.transaction() as connection:
-            timed.run("INSERT INTO n VALUES (2)")
-            clock.advance(300)
-            assert connection.transaction is Tx.LOST
-
-    with pytest.raises(TransactionLost, match="Undone:"):
-        block()
-    assert timed.connection().transaction is Tx.NONE
-    assert ids(timed) == [1]

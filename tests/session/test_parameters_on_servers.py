@@ -1,4 +1,4 @@
-"""Lists and names on three servers: the service in process, sqld, one that knows the seed only."""
+"""Lists and names on two servers: sqld, and one that knows the seed only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Read-only connections on three servers: what may write is refused before anything is sent, wherever it comes from."""
+"""Read-only connections on two servers: what may write is refused before anything is sent, wherever it comes from."""
 
 from __future__ import annotations
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from lost_answers import lose_answer
 
 from pipemagic.errors import InterruptedRequest, SessionError, StatementError, TransactionLost, UnknownOutcome
 from pipemagic.hrana.stream import Tx
@@ -100,23 +99,23 @@ def interrupt(request):
     raise KeyboardInterrupt
 
 
-def test_an_unknown_commit_is_never_run_again(numbers, transport, monkeypatch):
+def test_an_unknown_commit_is_never_run_again(numbers, lose_answer):
     numbers.run("BEGIN; INSERT INTO n VALUES (2, 'two')")
-    lose_answer(numbers, transport, monkeypatch, "INSERT INTO n VALUES (3, 'three'); COMMIT")
+    lose_answer(numbers, "INSERT INTO n VALUES (3, 'three'); COMMIT")
     with pytest.raises(SessionError, match="not rerun, because it is not known whether it was committed"):
         numbers.connection().retry()
     assert [i for i, _ in rows(numbers)] == [1, 2, 3]
 
 
-def test_an_unknown_write_outside_a_transaction_is_never_run_again(numbers, transport, monkeypatch):
-    lose_answer(numbers, transport, monkeypatch, "INSERT INTO n VALUES (3, 'three')", UnknownOutcome)
+def test_an_unknown_write_outside_a_transaction_is_never_run_again(numbers, lose_answer):
+    lose_answer(numbers, "INSERT INTO n VALUES (3, 'three')", UnknownOutcome)
     with pytest.raises(SessionError, match="not rerun, because it is not known whether it was applied"):
         numbers.connection().retry()
 
 
-def test_a_commit_before_another_begin_is_in_doubt(numbers, transport, monkeypatch):
+def test_a_commit_before_another_begin_is_in_doubt(numbers, lose_answer):
     numbers.run("BEGIN; INSERT INTO n VALUES (2, 'two')")
-    error = lose_answer(numbers, transport, monkeypatch, "COMMIT; BEGIN; INSERT INTO n VALUES (3, 'three')")
+    error = lose_answer(numbers, "COMMIT; BEGIN; INSERT INTO n VALUES (3, 'three')")
     assert "Undone" not in error.message  # the first one was committed
     with pytest.raises(SessionError, match="not rerun"):
         numbers.connection().retry()

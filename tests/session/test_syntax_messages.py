@@ -1,10 +1,12 @@
-"""The cause of a syntax error, on three servers with different messages."""
+"""The cause of a syntax error, on two servers with different messages."""
 
 from __future__ import annotations
 
 import pytest
 
 from pipemagic.errors import StatementError
+
+pytestmark = pytest.mark.parametrize("session", ["in process", "sqld"], indirect=True)
 
 TABLES = """
 CREATE TABLE a (carrier TEXT, x INTEGER, "order" TEXT, "group" TEXT, "table" TEXT, "index" TEXT, "from" TEXT,

@@ -28,42 +28,42 @@ class Listener:
 
 
 @pytest.fixture
-def listener(session):
-    session.run("CREATE TABLE n (i)")
+def listener(timed):
+    timed.run("CREATE TABLE n (i)")
     made = Listener()
-    session.written.connect(made.hear)
+    timed.written.connect(made.hear)
     return made
 
 
-def test_the_signal_is_sent_once_for_a_cell_that_may_have_written(session, listener):
-    session.run("INSERT INTO n VALUES (1); INSERT INTO n VALUES (2); SELECT * FROM n")
+def test_the_signal_is_sent_once_for_a_cell_that_may_have_written(timed, listener):
+    timed.run("INSERT INTO n VALUES (1); INSERT INTO n VALUES (2); SELECT * FROM n")
     assert listener.told == ["main"]
     assert listener.threads == {threading.current_thread()}
-    session.run("CREATE TABLE m (i)")
-    session.run("WITH one AS (SELECT 1) INSERT INTO n SELECT * FROM one")
+    timed.run("CREATE TABLE m (i)")
+    timed.run("WITH one AS (SELECT 1) INSERT INTO n SELECT * FROM one")
     assert listener.told == ["main", "main", "main"]
 
 
 @pytest.mark.parametrize("reads", ["SELECT * FROM n", "VALUES (1)", "WITH x AS (SELECT 1) SELECT 2"])
-def test_no_signal_is_sent_for_reads(session, listener, reads):
-    session.run(reads)
+def test_no_signal_is_sent_for_reads(timed, listener, reads):
+    timed.run(reads)
     assert listener.count() == 0
 
 
-def test_a_cell_that_failed_may_have_written(session, listener):
+def test_a_cell_that_failed_may_have_written(timed, listener):
     with pytest.raises(StatementError, match="nope"):
-        session.run("INSERT INTO n VALUES (1); INSERT INTO nope VALUES (1)")
+        timed.run("INSERT INTO n VALUES (1); INSERT INTO nope VALUES (1)")
     assert listener.count() == 1
     with pytest.raises(StatementError, match="nope"):
-        session.run("SELECT * FROM nope")
+        timed.run("SELECT * FROM nope")
     assert listener.count() == 0
 
 
 @pytest.mark.parametrize("end", ["commit", "rollback", "abandon_transaction", "close"])
-def test_the_end_of_a_transaction_is_signalled(session, listener, end):
-    connection = session.connection()
+def test_the_end_of_a_transaction_is_signalled(timed, listener, end):
+    connection = timed.connection()
     connection.begin()
-    session.run("SELECT * FROM n")
+    timed.run("SELECT * FROM n")
     listener.count()
     getattr(connection, end)()
     assert listener.count() == 1
@@ -71,10 +71,10 @@ def test_the_end_of_a_transaction_is_signalled(session, listener, end):
     assert listener.count() == 0
 
 
-def test_a_closed_connection_or_an_ended_service_is_not_asked(session, listener):
-    session.run("BEGIN")
+def test_a_closed_connection_or_an_ended_service_is_not_asked(timed, listener):
+    timed.run("BEGIN")
     listener.count()
-    session.close("main")
+    timed.close("main")
     assert listener.count() == 0
 
 
@@ -91,24 +91,24 @@ def test_the_error_of_a_lost_transaction(timed, clock):
     assert listener.count() == 1
 
 
-def test_a_collected_receiver_is_removed(session, listener):
+def test_a_collected_receiver_is_removed(timed, listener):
     kept = Listener()
-    session.written.connect(kept.hear)
-    session.run("INSERT INTO n VALUES (1)")
+    timed.written.connect(kept.hear)
+    timed.run("INSERT INTO n VALUES (1)")
     assert (listener.count(), kept.count()) == (1, 1)
     del kept
     gc.collect()
-    session.run("INSERT INTO n VALUES (1)")
+    timed.run("INSERT INTO n VALUES (1)")
     assert listener.count() == 1
-    assert session.written.receivers
+    assert timed.written.receivers
 
 
-def test_without_receivers_nothing_is_sent(session, monkeypatch):
+def test_without_receivers_nothing_is_sent(timed, monkeypatch):
     def told(*_):
         raise AssertionError("nobody listens")
 
     monkeypatch.setattr("pipemagic.session.signals.Signal.send", told)
-    session.connection().run(parse_cell("CREATE TABLE m (i)"))
+    timed.connection().run(parse_cell("CREATE TABLE m (i)"))
 
 
 def test_listeners_do_not_ask_a_stopping_service(local_service):
