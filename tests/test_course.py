@@ -34,8 +34,6 @@ def test_there_are_eight_notebooks_in_the_order_of_the_contents():
     contents = (COURSE / "README.md").read_text(encoding="utf-8")
     links = re.findall(r"\]\((\d[\w-]*)\.ipynb\)", contents)
     assert list(dict.fromkeys(links)) == STEMS
-    badges = re.findall(r"lab/tree/notebooks/(\d[\w-]*)\.ipynb", contents)
-    assert list(dict.fromkeys(badges)) == STEMS
 
 
 def test_the_students_notebook_is_released_from_the_teachers(teacher):

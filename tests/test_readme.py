@@ -51,7 +51,8 @@ def test_the_figures_of_the_table_are_those_of_the_benchmarks():
 
 
 @pytest.mark.parametrize(
-    "name", ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "notebooks/README.md", "benchmarks/README.md"]
+    "name",
+    ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "notebooks/README.md", "benchmarks/README.md"],
 )
 def test_links_outside_of_the_site_lead_to_files(name):
     page = ROOT / name
