@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -40,3 +43,13 @@ def test_the_script_knows_which_options_take_a_value():
     assert listed is not None
     expected = {flag for option in OPTIONS if option.value for flag in (option.flag, option.short) if flag}
     assert set(re.findall(r"'([^']+)'", listed[1])) == expected
+
+
+def test_jupyterlab_loads_the_installed_extension(tmp_path):
+    """A normal and an editable installation both put it beside Jupyter's own files."""
+    environment = {**os.environ, "JUPYTER_CONFIG_DIR": str(tmp_path), "JUPYTER_DATA_DIR": str(tmp_path)}
+    command = [sys.executable, "-m", "jupyter", "labextension", "list"]
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    listed = re.sub(r"\x1b\[\d*m", "", run.stdout + run.stderr)
+    (line,) = [line.strip() for line in listed.splitlines() if "pipemagic-sql" in line]
+    assert line == f"pipemagic-sql v{pipemagic.__version__} enabled OK (python, pipemagic)"
