@@ -87,6 +87,15 @@ def test_conditions_control_steps_and_skipped_steps_have_no_entry(db):
     assert (failed["step"], set(failed["error"])) == (0, {"message", "code"})
 
 
+def test_a_cursor_omits_rows_that_are_not_wanted(db):
+    db.run("CREATE TABLE t(a INTEGER PRIMARY KEY, b)", "INSERT INTO t(b) VALUES (1), (2)")
+    steps = [{"stmt": stmt("UPDATE t SET b = 3 RETURNING b", want_rows=False)}, {"stmt": stmt("SELECT b FROM t")}]
+    body = json.dumps({"batch": {"steps": steps}}).encode()
+    cursor = Cursor(db.send("POST", "/v3/cursor", headers=db.headers(), content=body))
+    assert cursor.kinds == ["step_begin", "step_end", "step_begin", "row", "row", "step_end"]
+    assert cursor.only("step_end")[0]["affected_row_count"] == 2
+
+
 def test_a_row_that_fails_is_the_error_of_its_step(empty):
     text = f"SELECT CASE WHEN n < 3 THEN n ELSE abs(-9223372036854775808) END FROM ({MANY.format(5)})"
     cursor = read(empty, text, "SELECT 'after'")

@@ -5,7 +5,7 @@ import sqlite3
 from contextlib import closing
 
 import pytest
-from contract_wire import CLOSE, execute
+from contract_wire import CLOSE, batch, execute
 
 
 def test_the_list_of_databases_has_one_row_without_a_path(db):
@@ -24,6 +24,13 @@ PRAGMAS = ["mmap_size", "threads", "analysis_limit", "stats", "wal_autocheckpoin
 @pytest.mark.parametrize("name", PRAGMAS)
 def test_tools_may_read_a_pragma(empty, name):
     assert empty.post(execute(f"PRAGMA {name}"), CLOSE).codes == ["ok", "ok"]
+
+
+def test_a_batch_begins_a_read_only_transaction(empty):
+    """As npm's @libsql/client does to read."""
+    answer = empty.post(batch("BEGIN TRANSACTION READONLY"), execute("SELECT 1"), CLOSE)
+    assert answer.steps() == ["ok"]
+    assert answer.rows(1) == [[1]]
 
 
 @pytest.mark.parametrize("begin", ["BEGIN READONLY", "begin /* no writes */ readonly transaction;"])

@@ -82,9 +82,17 @@ def test_unknown_keys_and_nulls_are_ignored(empty):
     assert answer.rows() == [[7]]
 
 
-def test_want_rows_may_be_null(empty):
-    # One of the nulls that published clients send; the others are in the test above.
-    assert post(empty, {"requests": [execute("SELECT 1", want_rows=None)]}).rows() == [[1]]
+def test_every_optional_field_may_be_null(empty):
+    nothing = {"sql_id": None, "args": None, "named_args": None, "want_rows": None, "replication_index": None}
+    select = {"sql": "SELECT 7", **nothing}
+    plain = {"sql": "SELECT 7", "sql_id": None, "replication_index": None}
+    answer = empty.post(
+        {"type": "execute", "stmt": select},
+        {"type": "batch", "batch": {"steps": [{"condition": None, "stmt": select}], "replication_index": None}},
+        {"type": "sequence", **plain}, {"type": "describe", **plain},
+    )  # fmt: skip
+    assert answer.codes == ["ok"] * 4
+    assert (answer.rows(0), answer.steps(1)) == ([[7]], ["ok"])
 
 
 MALFORMED = {

@@ -1,4 +1,4 @@
-"""Every published client against the service and against sqld, to show which side causes a failure."""
+"""Every published client against the service."""
 
 from __future__ import annotations
 
@@ -10,26 +10,15 @@ from typing import Any
 
 import pytest
 from client_packages import DRIVERS, CannotInstall, install_npm, install_python
-from contract_servers import Database, OnPort, OnSqld
+from contract_servers import Database, OnPort
 from published_clients import PUBLISHED, Driver, Published
-from sqld_server import Sqld
 from tls_terminator import TlsAuthority, TlsTerminator
-
-SERVERS = ["service", "sqld"]
-
-CUT = "sqld cuts the body of a cursor off without a word, so the client tells of a broken connection"
-SQLD_DIFFERS = {
-    ("test_a_read_only_token_reads_and_does_not_write", "npm-serverless"): CUT,
-    ("test_a_read_only_token_reads_and_does_not_write", "PyPI-turso-serverless"): CUT,
-}
-"""Tests that must fail on sqld, by name and client, with the reason."""
 
 
 @dataclass
 class Target:
     """A server at an address without host names, and a database in it."""
 
-    name: str
     url: str
     database: Database
     tls: TlsTerminator
@@ -65,23 +54,14 @@ class Client:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "offers(*features): runs with the clients that offer all of these")
     config.addinivalue_line("markers", "package(name, registry): runs with this client only")
-    config.addinivalue_line("markers", "ours: runs against the service only")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "client" not in metafunc.fixturenames:
         return
     marks = {mark.name: mark for mark in metafunc.definition.iter_markers()}
-    chosen = [one for one in PUBLISHED if _fits(one, marks)]
-    servers = SERVERS[:1] if "ours" in marks else SERVERS
-    pairs = [_pair(one, server, metafunc.definition.name) for one in chosen for server in servers]
-    metafunc.parametrize("client", pairs, indirect=True)
-
-
-def _pair(one: Published, server: str, test: str) -> Any:
-    reason = SQLD_DIFFERS.get((test, one.id)) if server == "sqld" else None
-    marks = [pytest.mark.xfail(strict=True, reason=reason)] if reason else []
-    return pytest.param((one, server), id=f"{one.id}-{server}", marks=marks)
+    chosen = [published for published in PUBLISHED if _fits(published, marks)]
+    metafunc.parametrize("client", chosen, ids=[published.id for published in chosen], indirect=True)
 
 
 def _fits(one: Published, marks: dict[str, pytest.Mark]) -> bool:
@@ -91,10 +71,9 @@ def _fits(one: Published, marks: dict[str, pytest.Mark]) -> bool:
 
 
 @pytest.fixture
-def client(request: pytest.FixtureRequest, drivers: Callable[[Published], Driver]) -> Client:
-    """A client that is connected to a server; `published_clients` lists the clients."""
-    published, server = request.param
-    return Client(published, request.getfixturevalue(f"{server}_target"), drivers(published))
+def client(request: pytest.FixtureRequest, target: Target, drivers: Callable[[Published], Driver]) -> Client:
+    """A client that is connected to the service; `published_clients` lists the clients."""
+    return Client(request.param, target, drivers(request.param))
 
 
 @pytest.fixture(scope="session")
@@ -107,23 +86,11 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OnPort]:
 
 
 @pytest.fixture(scope="session")
-def service_target(served: OnPort, authority: TlsAuthority) -> Iterator[Target]:
+def target(served: OnPort, authority: TlsAuthority) -> Iterator[Target]:
     """A database of the service. At the service's own address the token names the database."""
     tls = authority.terminator(served.address)
-    yield Target("service", served.address, served.database(), tls)
+    yield Target(served.address, served.database(), tls)
     tls.close()
-
-
-@pytest.fixture(scope="session")
-def sqld_target(sqld: Sqld, authority: TlsAuthority) -> Iterator[Target]:
-    """A database of sqld whose name is the first label of 127.0.0.1, by which sqld selects the database."""
-    server = OnSqld(sqld)
-    made = sqld.database("127")
-    database = Database(server, f"127.0.0.1:{sqld.port}", made.key, {"id": made.name, "a": "rw"})
-    tls = authority.terminator(sqld.address)
-    yield Target("sqld", sqld.address, database, tls)
-    tls.close()
-    server.close()
 
 
 @pytest.fixture(scope="session")

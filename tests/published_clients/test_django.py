@@ -8,11 +8,6 @@ import pytest
 from published_clients import ClientError
 
 
-@pytest.fixture(scope="module", params=["service", "sqld"])
-def target(request):
-    return request.getfixturevalue(f"{request.param}_target")
-
-
 @pytest.fixture(scope="module")
 def django(start, target):
     """Django with its settings, which a process can have only once."""

@@ -1,4 +1,4 @@
-"""Features of all published clients, with each of them: the outcome is the same on the service and on sqld."""
+"""Features of all published clients, with each of them."""
 
 from __future__ import annotations
 
@@ -168,7 +168,6 @@ def test_a_read_only_token_reads_and_does_not_write(client):
     assert client.stored() == [[7]]
 
 
-@pytest.mark.ours
 def test_the_token_names_the_database(client, served):
     client.execute(f"CREATE TABLE {client.table} (a)")
     client.open(served.database().token)

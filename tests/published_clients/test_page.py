@@ -36,24 +36,10 @@ class Example(NamedTuple):
     code: str
     output: str
 
-    @property
-    def manages(self) -> bool:
-        """Whether it is a client of the management API."""
-        return "SERVICE_URL" in self.code
-
 
 def examples() -> list[Example]:
     text = PAGE.read_text("utf-8")
     return [Example(*found.group("title", "language", "code", "output")) for found in EXAMPLE.finditer(text)]
-
-
-def _cases() -> list[object]:
-    """Return each example with each of its servers; sqld has no management API."""
-    return [
-        pytest.param(one, server, id=f"{one.language}-{one.title.rpartition('/')[2]}-{server}")
-        for one in examples()
-        for server in (["service"] if one.manages else ["service", "sqld"])
-    ]
 
 
 @pytest.fixture
@@ -79,9 +65,10 @@ def command(request, tmp_path):
         shutil.rmtree(script.parent)
 
 
-@pytest.mark.parametrize(("example", "server"), _cases())
-def test_an_example_prints_what_the_page_shows(example, server, command, request, served, authority):
-    target = request.getfixturevalue(f"{server}_target")
+@pytest.mark.parametrize(
+    "example", examples(), ids=lambda example: f"{example.language}-{example.title.rpartition('/')[2]}"
+)
+def test_an_example_prints_what_the_page_shows(example, command, target, served, authority):
     needs_tls = any(one.tls and one.package == example.title for one in PUBLISHED)
     trust = dict.fromkeys(("REQUESTS_CA_BUNDLE", "SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS"), str(authority.file))
     own = {
