@@ -403,11 +403,12 @@ def test_an_interrupt_in_the_pause_after_a_429_leaves_the_transaction(scripted, 
     assert stream.reopened == 0
 
 
-def test_no_pause_after_a_429_goes_beyond_the_limit_of_time(scripted, stream_to, pauses) -> None:
+def test_no_pause_after_a_429_goes_beyond_the_limit_of_time(scripted, stream_to, pauses, monkeypatch) -> None:
+    monkeypatch.setattr("pipemagic.client.transport.BUSY_PAUSES", (100.0,))
     server = scripted(opened, as_json({"error": "Too many concurrent requests"}, 429), good)
     stream = stream_to(server)
     open_transaction(stream)
-    with stream.deadline(0.05), pytest.raises(errors.BusyError):
+    with stream.deadline(50), pytest.raises(errors.BusyError):
         stream.send([sql("INSERT INTO t VALUES (1)")])
     assert (pauses, stream.phase, stream.transaction.state) == ([], Phase.IDLE, Tx.OPEN)
 

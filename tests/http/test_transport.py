@@ -526,11 +526,11 @@ def test_a_limit_is_for_the_whole_answer(directly):
 def test_a_whole_answer_has_a_lowest_rate(monkeypatch):
     monkeypatch.setattr(response_body, "RATE_PERIOD", 0.2)
     monkeypatch.setattr(response_body, "MIN_RATE", 5_000)
-    with talking(endless, timeout=0.2) as (http, _):
+    with talking(endless, timeout=0.5) as (http, _):
         with pytest.raises(errors.AnswerTimeout):
             http.post("/", b"{}")
-        chunks = http.post_for_chunks("/", b"{}")  # rows may come as slowly as they are found
-        for _ in range(30):
+        chunks = http.post_for_chunks("/", b"{}")  # rows may come as slowly as they are found, and longer than 0.5 s
+        for _ in range(60):
             next(chunks)
         chunks.close()
 
@@ -614,9 +614,9 @@ def test_a_transfer_ends_when_the_server_stops(monkeypatch):
             talk.end_of_client()
 
     done = threading.Event()
-    monkeypatch.setattr(transport, "TRANSFER_TIMEOUT", 0.1)
+    monkeypatch.setattr(transport, "TRANSFER_TIMEOUT", 0.3)
     large = [bytes(1_000_000)] * 50
-    with talking(serve, timeout=0.1) as (http, _):
+    with talking(serve, timeout=0.3) as (http, _):
         with (
             pytest.raises(errors.ConnectError, match="ended before the transfer was complete"),
             http.streamed("GET", "/stops") as chunks,
