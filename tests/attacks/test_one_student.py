@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import resource
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import NamedTuple
 
 import pytest
-from metrics_page import read_samples
-from probes import ENDLESS, connections, post_sql
+from probes import ENDLESS, connections, open_streams, post_sql
 from served import Database, Served, serve
 from waiting import until
 
@@ -54,14 +52,14 @@ def test_a_student_who_closes_no_stream_gets_an_error_and_another_one_works(scen
         tokens = [scene.greedy, scene.service.token("greedy", authorization="read-only")]
         clients = [stack.enter_context(Database(scene.service.url, token)) for token in tokens]
         answers = [clients[number % 2].post("SELECT 1", close=False) for number in range(STREAMS + 1)]
-        assert [one.status_code for one in answers] == [200] * STREAMS + [429]
+        assert [answer.status_code for answer in answers] == [200] * STREAMS + [429]
         assert answers[-1].json()["error"] == (
             f"Too many open streams: this database has {STREAMS} open, which is the limit of one database; "
             "close those that are not needed, idle ones end after 10 s"
         )
         scene.works()
-        for number, one in enumerate(answers[:-1]):
-            clients[number % 2].run(baton=one.json()["baton"])
+        for number, answer in enumerate(answers[:-1]):
+            clients[number % 2].run(baton=answer.json()["baton"])
 
 
 def test_endless_queries_of_two_students_leave_threads_for_others(scene):
@@ -72,10 +70,6 @@ def test_endless_queries_of_two_students_leave_threads_for_others(scene):
         until(lambda: open_streams(scene.service) == 2 * STREAMS)
         scene.works()
     until(lambda: open_streams(scene.service) == 0)
-
-
-def open_streams(service: Served) -> float:
-    return read_samples(service.metrics())["pipemagic_streams_open",]
 
 
 def test_unread_responses_of_two_students_leave_memory_for_others(scene):
@@ -102,15 +96,14 @@ def test_a_full_database_is_an_error_of_its_student_only(scene):
 
 
 def test_a_student_with_more_connections_than_the_service_accepts_locks_no_one_out(tmp_path):
-    with serve(tmp_path / "data", "--port", "0", "--max-connections", "200", command="class serve") as service:
+    with serve(tmp_path / "data", "--port", "0", "--max-connections", "100", command="class serve") as service:
         service.create("greedy"), service.create("other")
         scene = Scene(service, service.token("greedy"), "", service.token("other"))
-        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(2000, hard)), hard))
-        with connections(service, 1000) as opened:
+        with connections(service, 400) as opened:
             for connection in opened:
-                connection.sendall(post_sql(scene.greedy, "SELECT 1"))
-                assert connection.recv(12).startswith(b"HTTP/1.1 ")
+                with suppress(ConnectionError):  # the service has closed it, as it was idle beyond the limit
+                    connection.sendall(post_sql(scene.greedy, "SELECT 1"))
+                    assert connection.recv(9) in (b"HTTP/1.1 ", b"")
             with pipemagic.connect(service.url, scene.other) as db:
                 until(lambda: answers(db))
             scene.works()

@@ -12,9 +12,9 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from unittest.mock import Mock
 
 import httpx
 import pytest
@@ -23,7 +23,7 @@ from waiting import pause, until
 
 import pipemagic
 from pipemagic.service import server
-from pipemagic.service.http_protocol import ABORT, HEAD_LIMIT, PIPELINE_LIMIT, HttpProtocol
+from pipemagic.service.http_protocol import ABORT, HEAD_LIMIT, PIPELINE_LIMIT, SEND_MINIMUM, HttpProtocol
 from pipemagic.service.logs import LOG_INTERVAL, LogLimit
 from pipemagic.service.server import Listener, Server
 
@@ -181,48 +181,12 @@ CLOSE = "Connection: close"
 # -- requests
 
 
-def test_a_request_and_its_response(service):
-    with service.connect() as connection, connection.makefile("rb") as stream:
-        connection.sendall(head("/a", size=3) + b"abc")
-        status, headers, body = read_response(stream)
-        assert (status, body) == (200, b"/a 3 host,content-length")
-        assert headers.pop("date").endswith("GMT")
-        assert headers == {"content-length": str(len(body)), "content-type": "text/plain"}
-        connection.sendall(head("/b", CLOSE))
-        assert read_response(stream)[1]["connection"] == "close"
-        assert stream.read() == b""
-
-
-def test_a_body_in_parts_and_in_chunks(service):
-    with service.connect() as connection, connection.makefile("rb") as stream:
-        connection.sendall(head("/a", size=6) + b"abc")
-        until(lambda: service.app.received == 3)
-        connection.sendall(b"def")
-        assert read_response(stream)[2].startswith(b"/a 6 ")
-        connection.sendall(chunked("/b") + b"3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n")
-        assert read_response(stream)[2].startswith(b"/b 5 ")
-
-
-def test_expect_100_continue(service):
-    with service.connect() as connection, connection.makefile("rb") as stream:
-        connection.sendall(head("/a", "Expect: 100-continue", size=3))
-        assert [stream.readline(), stream.readline()] == [b"HTTP/1.1 100 Continue\r\n", b"\r\n"]
-        connection.sendall(b"abc")
-        assert read_response(stream)[2].startswith(b"/a 3 ")
-
-
 def test_a_response_before_the_body_was_received(service):
     with service.connect() as connection, connection.makefile("rb") as stream:
         connection.sendall(head("/early", size=300_000))
         assert read_response(stream)[0] == 200
         connection.sendall(b"x" * 300_000 + head("/b"))
         assert read_response(stream)[2].startswith(b"/b 0 ")
-
-
-def test_http_1_0(service):
-    with service.connect() as connection:
-        connection.sendall(b"POST /a HTTP/1.0\r\nContent-Length: 1\r\n\r\nx")
-        assert read_all(connection).endswith(b"/a 1 content-length")
 
 
 def test_an_application_can_abort_the_connection(service):
@@ -234,7 +198,7 @@ def test_an_application_can_abort_the_connection(service):
 # -- heads
 
 
-@pytest.mark.parametrize("sent", [b"", b"GET /vers", b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Slow: "])
+@pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Slow: "])
 def test_a_head_that_is_not_received_in_time(service, monkeypatch, sent):
     monkeypatch.setattr(HttpProtocol, "head_timeout", 0.2)
     response = exchange(service, sent)
@@ -256,10 +220,7 @@ def test_the_second_head_of_a_connection_has_the_same_time(service, monkeypatch)
 
 
 LARGE = {
-    "header": b"GET /a HTTP/1.1\r\nHost: x\r\nX-Long: " + b"x" * 100_000 + b"\r\n\r\n",
-    "name": b"GET /a HTTP/1.1\r\nHost: x\r\n" + b"x" * 100_000 + b": 1\r\n\r\n",
-    "headers": b"GET /a HTTP/1.1\r\nHost: x\r\n" + b"X-Short: 1\r\n" * 9_000 + b"\r\n",
-    "URL": b"GET /" + b"x" * 100_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
+    "complete": b"GET /a HTTP/1.1\r\nHost: x\r\n" + b"X-Short: 1\r\n" * 9_000 + b"\r\n",
     "without end": b"GET /a HTTP/1.1\r\nHost: x\r\nX-Long: " + b"x" * 140_000,
 }
 
@@ -293,6 +254,16 @@ def test_a_large_head_behind_a_pending_request_is_answered_behind_it(service, la
     assert service.app.running == ["/wait", "/second"]
 
 
+@pytest.mark.parametrize("large", LARGE.values(), ids=LARGE)
+def test_a_large_head_behind_a_body_that_arrives_in_two_parts(service, large):
+    with service.connect() as connection, connection.makefile("rb") as stream:
+        connection.sendall(head("/first", size=10) + b"half.")
+        until(lambda: service.app.received == 5)
+        connection.sendall(b"half." + large)
+        assert [read_response(stream)[0] for _ in range(2)] == [200, 431]
+    assert service.app.running == ["/first"]
+
+
 def test_a_head_just_below_the_limit(service):
     large = head("/a", "X-Long: " + "x" * (HEAD_LIMIT - 1000), size=1) + b"x"
     with service.connect() as connection, connection.makefile("rb") as stream:
@@ -302,8 +273,7 @@ def test_a_head_just_below_the_limit(service):
 
 
 HOSTS = {
-    "none": [], "two": ["Host: a", "Host: b"], "the same twice": ["Host: a", "Host: a"], "a list": ["Host: a, b"],
-    "a path": ["Host: a/b"], "credentials": ["Host: user@a"], "a blank": ["Host: a b"], "no port": ["Host: a:b"],
+    "none": [], "the same twice": ["Host: a", "Host: a"], "a path": ["Host: a/b"], "credentials": ["Host: user@a"],
     "half an IPv6 address": ["Host: [::1"], "not ASCII": ["Host: \xe4"],
 }  # fmt: skip
 
@@ -315,9 +285,7 @@ def test_host_headers_that_are_refused(service, lines):
     assert service.app.running == []
 
 
-@pytest.mark.parametrize(
-    "host", ["", "x", "x:80", "db-org.localhost:8080", "127.0.0.1", "[::1]:80", "a_b", "%41"],
-)  # fmt: skip
+@pytest.mark.parametrize("host", ["", "db-org.localhost:8080", "[::1]:80", "a_b", "%41"])
 def test_host_headers_that_are_served(service, host):
     response = exchange(service, f"GET /a HTTP/1.1\r\nHost: {host}\r\n{CLOSE}\r\n\r\n".encode())
     assert statuses(response) == [200]
@@ -354,12 +322,7 @@ def test_trailers_are_ignored(service, separately):
         assert read_response(stream)[2] == b"/b 0 host,content-length"
 
 
-OVERHEAD = {
-    "extension": b"1;" + b"x" * 200_000,
-    "extensions": (b"1;" + b"x" * 1_000 + b"\r\nx\r\n") * 200,
-    "trailer": b"0\r\nX-Long: " + b"x" * 200_000,
-    "trailers": b"0\r\n" + b"X-Short: 1\r\n" * 20_000,
-}
+OVERHEAD = {"extensions": (b"1;" + b"x" * 1_000 + b"\r\nx\r\n") * 200, "trailer": b"0\r\nX-Long: " + b"x" * 200_000}
 
 
 @pytest.mark.parametrize("overhead", OVERHEAD.values(), ids=OVERHEAD)
@@ -399,7 +362,7 @@ def test_large_pipelined_bodies(service):
         sender.join(WAIT)
 
 
-@pytest.mark.parametrize("behind", [0, 1, 5])
+@pytest.mark.parametrize("behind", [0, 5])
 def test_disconnecting_ends_the_running_request(service, behind):
     with service.connect() as connection:
         connection.sendall(head("/until-hang-up"))
@@ -421,7 +384,7 @@ def test_disconnecting_ends_a_request_that_had_waited(service):
     until(lambda: service.app.disconnected == ["/until-hang-up"])
 
 
-@pytest.mark.parametrize("size", [0, 900, 200_000])
+@pytest.mark.parametrize("size", [0, 200_000])
 def test_requests_that_wait_behind_another_are_limited(service, size):
     with service.connect() as connection:
         connection.sendall(head("/wait"))
@@ -456,36 +419,29 @@ def test_a_client_that_does_not_read_the_end_of_a_response_is_dropped(service, m
         until(lambda: service.server.connections == 0)
 
 
-def test_a_client_that_reads_slowly_receives_everything(service, monkeypatch):
-    # The system accepts more only after a large part of its own buffer, megabytes on loopback, was read.
-    monkeypatch.setattr(HttpProtocol, "send_timeout", 3.0)
-    size, received = 8_000_000, 0
-    with service.connect(receive_buffer=4096) as connection:
-        connection.sendall(head(f"/send/{size}"))
-        began = time.monotonic()
-        while received < size:
-            part = connection.recv(8192)
-            assert part, f"the connection was closed after {received} bytes"
-            received += len(part)
-            time.sleep(0.004)  # the speed of the client
-        assert time.monotonic() - began > 3.0
-    until(lambda: service.app.finished)
+@pytest.mark.parametrize(("taken", "dropped"), [(SEND_MINIMUM, False), (SEND_MINIMUM - 1, True)])
+def test_a_client_must_take_a_part_of_what_waits_in_each_period(taken, dropped):
+    loop, transport = Mock(), Mock()
+    transport.get_write_buffer_size.side_effect = [1_000_000, 1_000_000 - taken, 0]
+    protocol = HttpProtocol.__new__(HttpProtocol)
+    protocol.loop, protocol.transport = loop, transport
+    protocol._start_send_timer()
+    (_, check) = loop.call_later.call_args.args
+    check()
+    assert transport.abort.called is dropped
+    assert loop.call_later.call_count == (1 if dropped else 2)
 
 
 # -- idle connections
 
 
 def test_idle_connections_end(monkeypatch):
-    monkeypatch.setattr(server, "KEEP_ALIVE", 1.0)
+    monkeypatch.setattr(server, "KEEP_ALIVE", 0.3)
     with serving() as service, service.connect() as connection, connection.makefile("rb") as stream:
-        for _ in range(2):  # each request starts the time again
-            time.sleep(0.4)
-            began = time.monotonic()
-            connection.sendall(head("/a"))
-            assert read_response(stream)[0] == 200
+        connection.sendall(head("/a"))
+        assert read_response(stream)[0] == 200
         connection.sendall(b"\r\n")  # no request
         assert stream.read() == b""
-        assert 0.9 < time.monotonic() - began < WAIT / 2
 
 
 def test_a_connection_with_a_pending_request_is_not_idle(monkeypatch):
@@ -493,7 +449,7 @@ def test_a_connection_with_a_pending_request_is_not_idle(monkeypatch):
     with serving() as service, service.connect() as connection, connection.makefile("rb") as stream:
         connection.sendall(head("/a") + head("/wait"))
         assert read_response(stream)[0] == 200
-        time.sleep(0.5)
+        pause(0.5)
         service.app.proceed()
         assert read_response(stream)[2].startswith(b"/wait")
 
@@ -608,6 +564,7 @@ FEW_HANDLES = """
 import os, resource, socket, sys
 resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
 from pathlib import Path
+from unittest.mock import Mock
 from pipemagic.service.logs import logging_to
 from pipemagic.service.server import Listener, Server
 
@@ -653,9 +610,9 @@ def test_without_file_handles_clients_are_served_and_the_log_stays_small(tmp_pat
             assert client.get("/exhaust").status_code == 200
             waiting = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=WAIT))
             waiting.sendall(head("/", CLOSE))
-            for _ in range(25):
+            for _ in range(12):
                 assert client.get("/").status_code == 200
-                time.sleep(0.1)  # accepting fails again each second
+                pause(0.1)  # accepting fails again each second
             assert client.get("/release").status_code == 200
             for idle in crowd[100:]:
                 idle.close()
