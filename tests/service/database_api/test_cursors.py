@@ -29,38 +29,6 @@ def read_part(response):
     return json.loads(first.split(b"\n")[0])["baton"], chunks
 
 
-def test_a_small_cursor_is_one_response_with_a_length(db):
-    response = db.cursor("SELECT 1")
-    assert response.headers["content-length"] == str(len(response.read()))
-    assert entries_of(response.read()).entries == [
-        {"type": "step_begin", "step": 0, "cols": [{"name": "1", "decltype": None}]},
-        {"type": "row", "row": [{"type": "integer", "value": "1"}]},
-        {"type": "step_end", "affected_row_count": 0, "last_insert_rowid": None},
-    ]
-
-
-def test_steps_that_are_skipped_leave_no_entry(db):
-    answer = db.read(
-        "SELECT * FROM nope",
-        {"stmt": {"sql": "SELECT 2"}, "condition": ok(0)},
-        {"stmt": {"sql": "SELECT 3", "want_rows": False}, "condition": {"type": "error", "step": 0}},
-        {"stmt": {"sql": "SELECT 4"}, "condition": {"type": "error", "step": 1}},
-    )
-    assert answer.kinds == ["step_error SQLITE_ERROR", "step_begin", "step_end"]
-    assert [one["step"] for one in answer.entries if "step" in one] == [0, 2]
-
-
-def test_the_stream_continues_with_the_baton_of_the_first_line(db):
-    first = db.read("CREATE TABLE t(a)", "BEGIN", "INSERT INTO t VALUES (5)")
-    second = db.post(execute("SELECT last_insert_rowid()"), GET_AUTOCOMMIT, baton=first.baton)
-    assert second.rows() == [["1"]]
-    assert second.response(1)["is_autocommit"] is False
-    third = db.read("SELECT a FROM t", "COMMIT", baton=second.baton)
-    assert third.rows() == [["5"]]
-    assert db.post(CLOSE, baton=third.baton).baton is None
-    assert db.post(execute("SELECT 1"), baton=first.baton).status == 400
-
-
 def test_many_rows_take_no_memory(db):
     response = db.cursor(MANY.format(200_000))
     tracemalloc.start()
@@ -82,13 +50,6 @@ def test_large_rows_are_sent_one_at_a_time(db):
     response = db.cursor("WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 50) "
                          "SELECT hex(zeroblob(1000000)) FROM c")  # fmt: skip
     assert max(map(len, response.chunks)) < 5_000_000
-
-
-def test_a_syntax_error_of_a_step_keeps_stream_and_transaction(db):
-    answer = db.read("CREATE TABLE t(a)", "BEGIN", "INSERT INTO t VALUES (1)", "SELEC", "INSERT INTO t VALUES (2)")
-    assert [kind for kind in answer.kinds if "error" in kind] == ["step_error SQL_PARSE_ERROR"]
-    assert db.post(execute("SELECT count(*) FROM t"), execute("COMMIT"), CLOSE, baton=answer.baton).codes == ["ok"] * 3
-    assert db.run("SELECT count(*) FROM t").rows() == [["2"]]
 
 
 @pytest.mark.parametrize("rows", [10, 20_000])
@@ -270,16 +231,6 @@ def test_a_bug_is_an_entry_too(db, monkeypatch, caplog):
     last = json.loads(b"".join(chunks).splitlines()[-1])
     assert (last["type"], last["error"]["code"]) == ("error", "INTERNAL")
     assert "a cursor failed" in caplog.text
-
-
-@pytest.mark.parametrize(
-    "body", [b"", b"{}", b'{"batch":{}}', b'{"batch":{"steps":[{}]}}', b'{"batch":{"steps":[{"stmt":{}}]}}']
-)
-def test_a_malformed_body_is_400(db, body, service):
-    headers = {**db.headers, "authorization": f"Bearer {db.token}"}
-    response = call(service, "POST", "/v3/cursor", headers=headers, body=body)
-    assert (response.status, response.content_type) == (400, "text/plain")
-    assert len(service.engine.streams) == 0
 
 
 def test_only_the_running_time_of_a_statement_counts(tmp_path, clock):

@@ -1,4 +1,4 @@
-"""Stateless requests, compression, other origins, health, the statement time limit."""
+"""Compression, other origins, health, the statement time limit."""
 
 from __future__ import annotations
 
@@ -31,47 +31,6 @@ def send(db: Caller, method, path, body=None, *, cors=(), **headers):
 
 def read(response):
     return response.read()
-
-
-# Stateless requests.
-
-
-def test_a_stateless_statement(db, service):
-    db.run("CREATE TABLE t(a)")
-    answer = send(db, "POST", "/v1/execute", {"stmt": {"sql": "INSERT INTO t VALUES (?) RETURNING a", "args": [
-        {"type": "integer", "value": "7"}]}})  # fmt: skip
-    assert (answer.status, answer.content_type) == (200, "application/json")
-    result = json.loads(read(answer))["result"]
-    assert result["rows"] == [[{"type": "integer", "value": "7"}]]
-    assert (result["affected_row_count"], result["last_insert_rowid"]) == (1, "1")
-    assert len(service.engine.streams) == 0
-
-
-def test_a_stateless_statement_that_fails_is_400_with_its_code(db, service):
-    answer = send(db, "POST", "/v1/execute", {"stmt": {"sql": "SELECT nope"}})
-    body = json.loads(read(answer))
-    assert (answer.status, answer.content_type, body["code"]) == (400, "application/json", "SQL_INPUT_ERROR")
-    assert body["message"] == body["error"] == "SQL input error: no such column: nope (at offset 7)"
-    assert len(service.engine.streams) == 0
-
-
-def test_a_stateless_batch_reports_each_step_and_leaves_no_transaction(db):
-    db.run("CREATE TABLE t(a)")
-    steps = [{"stmt": {"sql": text}} for text in ("BEGIN", "INSERT INTO t VALUES (1)", "SELEC")]
-    result = json.loads(read(send(db, "POST", "/v1/batch", {"batch": {"steps": steps}})))["result"]
-    assert [one is None for one in result["step_results"]] == [False, False, True]
-    assert [one and one["code"] for one in result["step_errors"]] == [None, None, "SQL_PARSE_ERROR"]
-    assert db.run("SELECT count(*) FROM t").rows() == [["0"]]
-
-
-@pytest.mark.parametrize("path", ["/v1/execute", "/v1/batch"])
-def test_stateless_requests_obey_the_rights(db, make_caller, path):
-    stmt = {"sql": "CREATE TABLE t(a)"}
-    body = {"stmt": stmt, "batch": {"steps": [{"stmt": stmt}]}}
-    assert send(make_caller(read_only=True), "POST", path, body).status == 403
-    assert send(db, "POST", path, body, authorization="").status == 401
-    assert send(db, "POST", path, {"other": 1}).status == 400
-    assert send(db, "GET", path).status == 405
 
 
 # Compression.
@@ -116,7 +75,8 @@ def test_a_cursor_is_compressed_piece_by_piece(db):
     unpack = zlib.decompressobj(16 + zlib.MAX_WBITS)
     pieces = [unpack.decompress(piece) for piece in answer.chunks]
     assert unpack.eof
-    assert pieces[0].count(b"\n") > 100  # the first piece can be read before the second exists
+    assert len(pieces) > 1
+    assert b'"row"' in pieces[0]  # it can be read before the second exists
     assert len(entries_of(b"".join(pieces)).rows()) == 20_000
 
 

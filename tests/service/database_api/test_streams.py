@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import apsw
 import pytest
 from asgi_calls import Disconnect
-from service_calls import CLOSE, GET_AUTOCOMMIT, Caller, caller_of, execute, new_service
+from service_calls import CLOSE, Caller, caller_of, execute, new_service
 
 from pipemagic.service import embedded
 from pipemagic.service.auth.tokens import Owner
@@ -16,194 +16,6 @@ from pipemagic.service.limits import Limits
 from pipemagic.service.responses import Refused
 from pipemagic.service.service import Service
 from pipemagic.service.sqlite import database
-
-EXPIRED = "The stream has expired due to inactivity"
-USED = "Received a baton that has already been used"
-INVALID = "Received an invalid baton"
-
-
-def test_every_response_has_a_new_baton_and_only_the_newest_is_valid(db):
-    first = db.post(execute("SELECT 1"))
-    second = db.post(execute("SELECT 2"), baton=first.baton)
-    assert first.baton
-    assert second.baton not in (None, first.baton)
-    again = db.post(execute("SELECT 3"), baton=first.baton)
-    assert (again.status, again.body, again.content_type) == (400, USED, "text/plain")
-    assert db.post(execute("SELECT 3"), baton=second.baton).rows() == [["3"]]
-
-
-def test_batons_share_no_guessable_part_and_are_authenticated(db):
-    batons = [db.post().baton for _ in range(20)]
-    assert len(set(batons)) == 20
-    assert len({baton[:16] for baton in batons}) == 20
-    assert all(len(baton) == 64 for baton in batons)
-
-
-@pytest.mark.parametrize(
-    "spoil",
-    [
-        lambda baton: "",
-        lambda baton: "x",
-        lambda baton: "é" * 64,
-        lambda baton: baton + "=",
-        lambda baton: baton + "\n",
-        lambda baton: baton[:-1] + ("A" if baton[-1] != "A" else "B"),
-        lambda baton: ("A" if baton[0] != "A" else "B") + baton[1:],
-        lambda baton: baton * 2,
-    ],
-)
-def test_a_changed_baton_is_invalid_and_the_stream_is_kept(db, spoil):
-    baton = db.post(execute("SELECT 1")).baton
-    answer = db.post(execute("SELECT 1"), baton=spoil(baton))
-    assert (answer.status, answer.body) == (400, INVALID)
-    assert db.post(execute("SELECT 1"), baton=baton).rows() == [["1"]]
-
-
-def test_a_baton_is_bound_to_its_database_and_the_subject_of_its_token(make_caller):
-    db = make_caller("flights", subject="ada")
-    baton = db.post(execute("SELECT 1")).baton
-    for stranger in (make_caller("flights", subject="bob"), make_caller("other", subject="ada")):
-        assert stranger.post(execute("SELECT 1"), baton=baton).body == INVALID
-    renewed = make_caller("flights", subject="ada")
-    assert renewed.post(execute("SELECT 1"), baton=baton).rows() == [["1"]]
-
-
-@pytest.mark.parametrize("request_", [execute("COMMIT"), execute("ROLLBACK"), execute("SELECT 1"), CLOSE])
-def test_a_baton_is_bound_to_the_rights_of_its_token(make_caller, request_):
-    """Otherwise a read-only token could commit or roll back the writes of a full one."""
-    db, reader = make_caller(), make_caller(read_only=True)
-    db.run("CREATE TABLE t(a)")
-    baton = db.post(execute("BEGIN"), execute("INSERT INTO t VALUES (1)")).baton
-    refused = reader.post(request_, baton=baton)
-    assert (refused.status, refused.body) == (400, INVALID)
-    assert reader.cursor("COMMIT", baton=baton).status == 400
-    assert reader.run("SELECT count(*) FROM t").rows() == [["0"]]
-    assert db.post(execute("COMMIT"), CLOSE, baton=baton).codes == ["ok", "ok"]
-    assert reader.run("SELECT count(*) FROM t").rows() == [["1"]]
-
-
-def test_a_full_token_does_not_use_the_baton_of_a_read_only_one(make_caller):
-    db, reader = make_caller(), make_caller(read_only=True)
-    baton = reader.post(execute("BEGIN")).baton
-    refused = db.post(execute("SELECT 1"), baton=baton)
-    assert (refused.status, refused.body) == (400, INVALID)
-    assert reader.post(execute("COMMIT"), CLOSE, baton=baton).codes == ["ok", "ok"]
-
-
-def test_a_refused_write_ends_the_stream_of_a_read_only_token(make_caller):
-    db, reader = make_caller(), make_caller(read_only=True)
-    db.run("CREATE TABLE t(a)")
-    baton = reader.post(execute("BEGIN")).baton
-    refused = reader.post(execute("INSERT INTO t VALUES (2)"), baton=baton)
-    assert refused.status == 403
-    assert "read-only" in refused.body["error"]
-    assert reader.post(execute("SELECT 1"), baton=baton).body == INVALID
-
-
-def test_idle_time_is_ten_seconds_and_every_request_renews_it(db, clock):
-    baton = db.post(execute("SELECT 1")).baton
-    for _ in range(3):
-        clock.advance(9.99)
-        baton = db.post(baton=baton).baton
-    clock.advance(10.0)
-    for _ in range(2):
-        answer = db.post(CLOSE, baton=baton)
-        assert answer.status == 400
-        assert (answer.body["message"], answer.body["code"]) == (EXPIRED, "STREAM_EXPIRED")
-
-
-def test_an_expired_stream_frees_its_lock_without_a_request_and_is_forgotten_later(db, clock, service):
-    db.run("CREATE TABLE t(a)")
-    baton = db.post(execute("BEGIN IMMEDIATE"), execute("INSERT INTO t VALUES (1)")).baton
-    clock.advance(10.0)
-    service.engine.sweep()
-    assert len(service.engine.streams) == 0
-    assert db.run("INSERT INTO t VALUES (2)", "SELECT a FROM t").rows(1) == [["2"]]
-    assert db.post(baton=baton).body["code"] == "STREAM_EXPIRED"
-    clock.advance(301)
-    service.engine.sweep()
-    assert db.post(baton=baton).body == INVALID
-
-
-def test_a_restart_makes_every_baton_invalid(db, service, tmp_path, clock):
-    baton = db.post(execute("SELECT 1")).baton
-    service.close()
-    restarted = Service(tmp_path / "data", clock=clock)
-    db.service = restarted
-    assert db.post(execute("SELECT 1"), baton=baton).body == INVALID
-    restarted.close()
-
-
-def test_after_a_close_later_requests_of_the_pipeline_get_an_error_each(db):
-    answer = db.post(execute("SELECT 1"), CLOSE, execute("SELECT 2"), GET_AUTOCOMMIT, CLOSE)
-    assert answer.status == 200
-    assert answer.codes == ["ok", "ok", "STREAM_CLOSED", "STREAM_CLOSED", "ok"]
-    assert answer.baton is None
-
-
-def test_a_close_rolls_back(db):
-    db.run("CREATE TABLE t(a)")
-    baton = db.post(execute("BEGIN"), execute("INSERT INTO t VALUES (1)")).baton
-    db.post(CLOSE, baton=baton)
-    assert db.run("SELECT * FROM t").rows() == []
-    assert db.post(baton=baton).body == INVALID
-
-
-@pytest.mark.parametrize("opening", ["BEGIN", "BEGIN IMMEDIATE", "SAVEPOINT one"])
-def test_every_transaction_has_five_seconds(db, clock, opening):
-    db.run("CREATE TABLE t(a)")
-    baton = db.post(execute(opening), execute("INSERT INTO t VALUES (1)")).baton
-    clock.advance(4.99)
-    baton = db.post(execute("INSERT INTO t VALUES (2)"), baton=baton).baton
-    clock.advance(0.01)
-    late = db.post(
-        GET_AUTOCOMMIT,
-        execute("INSERT INTO t VALUES (3)"),
-        execute("BEGIN"),
-        {"type": "sequence", "sql": "INSERT INTO t VALUES (4)"},
-        execute("COMMIT"),
-        execute("ROLLBACK"),
-        {"type": "describe", "sql": "SELECT 1"},
-        {"type": "store_sql", "sql_id": 1, "sql": "SELECT 1"},
-        GET_AUTOCOMMIT,
-        baton=baton,
-    )
-    timeout = "TRANSACTION_TIMEOUT"
-    assert late.codes == ["ok", timeout, timeout, timeout, timeout, timeout, "ok", "ok", "ok"]
-    assert late.error(1)["message"] == "Transaction timed out"
-    assert late.response(8)["is_autocommit"] is True
-    after = db.post(execute("SELECT count(*) FROM t"), execute("INSERT INTO t VALUES (5)"), baton=late.baton)
-    assert after.codes == ["ok", "ok"]
-    assert after.rows() == [["0"]]
-
-
-def test_a_batch_after_the_time_limit_has_the_timeout_in_every_step(db, clock):
-    db.run("CREATE TABLE t(a)")
-    baton = db.post(execute("BEGIN"), execute("INSERT INTO t VALUES (1)")).baton
-    clock.advance(5)
-    steps = [
-        {"stmt": {"sql": "INSERT INTO t VALUES (2)"}},
-        {"stmt": {"sql": "COMMIT"}, "condition": {"type": "ok", "step": 0}},
-        {"stmt": {"sql": "ROLLBACK"}, "condition": {"type": "not", "cond": {"type": "ok", "step": 1}}},
-    ]
-    answer = db.post({"type": "batch", "batch": {"steps": steps}}, baton=baton)
-    result = answer.response()["result"]
-    assert result["step_results"] == [None, None, None]
-    assert [error["code"] for error in result["step_errors"]] == ["TRANSACTION_TIMEOUT"] * 3
-    assert db.run("SELECT count(*) FROM t").rows() == [["0"]]
-
-
-def test_describe_and_get_autocommit_do_not_report_a_timeout(db, clock, service):
-    db.run("CREATE TABLE t(a)")
-    baton = db.post(execute("BEGIN"), execute("INSERT INTO t VALUES (1)")).baton
-    clock.advance(5)
-    service.engine.sweep()  # rolled back without a request
-    assert db.run("INSERT INTO t VALUES (9)").codes == ["ok", "ok"]
-    answer = db.post(GET_AUTOCOMMIT, {"type": "describe", "sql": "SELECT 1"}, baton=baton)
-    assert answer.codes == ["ok", "ok"]
-    answer = db.post(execute("COMMIT"), baton=answer.baton)
-    assert answer.codes == ["TRANSACTION_TIMEOUT"]
-    assert db.post(execute("SELECT 1"), baton=answer.baton).codes == ["ok"]
 
 
 def test_a_nested_savepoint_does_not_renew_the_time_limit_and_a_new_transaction_does(db, clock):
@@ -213,18 +25,6 @@ def test_a_nested_savepoint_does_not_renew_the_time_limit_and_a_new_transaction_
     baton = db.post(execute("BEGIN"), baton=baton).baton
     clock.advance(4)
     answer = db.post(execute("INSERT INTO t VALUES (1)"), execute("COMMIT"), baton=baton)
-    assert answer.codes == ["ok", "ok"]
-
-
-def test_a_stale_snapshot_is_reported_at_once_and_requires_a_rollback(db):
-    db.run("CREATE TABLE t(a)")
-    stale = db.post(execute("BEGIN"), execute("SELECT count(*) FROM t"))
-    db.run("INSERT INTO t VALUES (1)")
-    answer = db.post(execute("INSERT INTO t VALUES (2)"), GET_AUTOCOMMIT, baton=stale.baton)
-    assert answer.codes == ["SQLITE_BUSY", "ok"]
-    assert "database is locked" in answer.error()["message"]
-    assert answer.response(1)["is_autocommit"] is False
-    answer = db.post(execute("ROLLBACK"), execute("INSERT INTO t VALUES (2)"), baton=answer.baton)
     assert answer.codes == ["ok", "ok"]
 
 
@@ -260,24 +60,6 @@ def test_the_connection_of_a_stream_without_writes_is_reused(db, service):
     first.release(first)
     assert database.take() is first
     first.release(first)
-
-
-def test_columns_of_an_empty_result_follow_a_change_of_the_schema_on_another_stream(db):
-    db.run("CREATE TABLE t(a)")
-    baton = db.post(execute("SELECT * FROM t")).baton
-    db.run("ALTER TABLE t ADD COLUMN b TEXT")
-    answer = db.post(execute("SELECT * FROM t"), baton=baton)
-    cols = answer.response()["result"]["cols"]
-    assert cols == [{"name": "a", "decltype": None}, {"name": "b", "decltype": "TEXT"}]
-
-
-def test_columns_of_rows_follow_a_change_of_the_schema_on_another_stream(db):
-    db.run("CREATE TABLE t(a)", "INSERT INTO t VALUES (1)")
-    baton = db.post(execute("SELECT * FROM t")).baton
-    db.run("ALTER TABLE t ADD COLUMN b TEXT")
-    result = db.post(execute("SELECT * FROM t"), baton=baton).response()["result"]
-    assert result["cols"] == [{"name": "a", "decltype": None}, {"name": "b", "decltype": "TEXT"}]
-    assert result["rows"] == [[{"type": "integer", "value": "1"}, {"type": "null"}]]
 
 
 def test_the_replication_index_counts_commits_and_never_goes_backwards(db, service, tmp_path, clock):
@@ -445,14 +227,6 @@ def test_a_begin_inside_a_transaction_takes_no_lock(db, mode):
     )
     assert answer.codes == ["SQLITE_ERROR", "ok", "SQLITE_ERROR"]
     assert answer.error()["message"] == "SQLite error: cannot start a transaction within a transaction"
-
-
-def test_get_autocommit_reflects_the_time_limit_at_once(db, clock):
-    baton = db.post(execute("BEGIN")).baton
-    clock.advance(5)
-    answer = db.post(GET_AUTOCOMMIT, execute("COMMIT"), baton=baton)
-    assert answer.response()["is_autocommit"] is True
-    assert answer.codes == ["ok", "TRANSACTION_TIMEOUT"]
 
 
 def test_an_error_after_the_time_limit_is_a_timeout_even_if_sqlite_rolled_back(db, clock, service):
