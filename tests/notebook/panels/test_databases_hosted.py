@@ -33,9 +33,8 @@ def create(session) -> PanelPage:
     return panel
 
 
-@pytest.mark.parametrize("shapes", [Shapes(), Shapes(organizations="bare", sums="usage", deleted="object")])
-def test_connection_tokens_and_deletion(service, shapes):
-    _, session = service(shapes)
+def test_connection_tokens_and_deletion(service):
+    _, session = service(Shapes(sums="usage", deleted="object"))
     panel = create(session)
     assert session.platform.databases().items[0].url in panel.text  # identical in every run
     panel.press(panel.panel.created_connect)
@@ -55,14 +54,6 @@ def test_connection_tokens_and_deletion(service, shapes):
     panel.submit("Delete database")
     panel.wait("Deleted database flights.\nClosed flights, whose database was deleted.")
     panel.wait("No databases yet.")
-
-
-def test_a_new_database_that_does_not_respond_yet_is_tried_again(service):
-    _, session = service(Shapes(pending=3))
-    panel = create(session)
-    panel.press(panel.panel.created_connect)
-    panel.wait("flights does not respond yet, which is normal for a new database. Retrying ...")
-    panel.wait("Connected to flights")
 
 
 def test_a_refused_creation_is_explained_and_the_next_one_works(service):

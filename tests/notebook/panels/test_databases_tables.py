@@ -49,27 +49,3 @@ def test_a_database_without_a_connection_is_read_with_a_token_that_reads_only(de
     panel.click("Explore seen")
     panel.wait("9007199254740993")
     assert session.connections == {}
-
-
-def test_uncommitted_changes_are_neither_visible_nor_affected(details, session):
-    panel = details()
-    session.run("BEGIN IMMEDIATE; DELETE FROM t")
-    panel.click("Explore t")
-    panel.wait("Rows 1 to 3 of 3")
-    assert session.run("SELECT count(*) AS n FROM t; ROLLBACK")["n"].tolist() == [0]
-
-
-def test_a_broken_view_does_not_affect_others(details, session):
-    session.run("CREATE VIEW broken AS SELECT * FROM gone")
-    panel = details()
-    panel.click("Explore broken")
-    panel.wait("no such table: main.gone")
-    panel.click("Explore t")
-    panel.wait("9007199254740993")
-    assert panel.alerts == []
-
-
-def test_tables_are_read_again_after_cells_wrote(details, session):
-    panel = details()
-    session.run("CREATE TABLE later(a)")
-    panel.wait_for("Explore later")

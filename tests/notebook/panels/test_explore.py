@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
+from time import monotonic
 
 import pandas as pd
 import pytest
 from panel_page import PanelPage
 from waiting import PATIENCE, until
 
-from pipemagic import launcher
 from pipemagic.client.database import Database
 from pipemagic.errors import AnswerTimeout, ServerError
 from pipemagic.explore import page_export, page_query
@@ -185,7 +185,6 @@ def test_filters_and_a_condition_in_sql(explore, session):
     ("typed", "words"),
     [
         ("nope > 1", "no such column: nope"),
-        ("1) OR (1", "the condition has an unbalanced quote or parenthesis"),
         ("1; DROP TABLE flights", "a condition is one SQL expression, without ;"),
     ],
 )
@@ -302,7 +301,6 @@ ODD_SQL = f"`{ODD.replace('`', '``')}`"
     [
         (f'CREATE TABLE {ODD_SQL}(`select` INTEGER, `a``b "c"` TEXT)', "\nORDER BY rowid"),
         (f'CREATE TABLE {ODD_SQL}(`select` PRIMARY KEY, `a``b "c"` TEXT) WITHOUT ROWID', "\nORDER BY `select`"),
-        (f'CREATE TABLE {ODD_SQL}(`select`, `a``b "c"` TEXT, rowid)', "\nORDER BY _rowid_"),
         (f"CREATE VIEW {ODD_SQL} AS SELECT 2 AS `select`, 'x' AS `a``b \"c\"`", ""),
     ],
 )
@@ -390,16 +388,6 @@ def test_profiles_of_the_filtered_rows_are_those_of_the_magic(explore, shell):
     panel.wait("Rows 1 to 25")
     panel.click("Profile id")
     until(lambda: profiled(panel) == {"id": "30"})  # not together with those of other rows
-
-
-@pytest.mark.usefixtures("flights")
-def test_a_profile_can_be_stopped(explore, session):
-    session.run(f"CREATE VIEW slow AS SELECT id FROM flights WHERE id < 30 OR ({SLOW}) > 0")
-    panel = explore("slow")
-    panel.click("Profile id")
-    panel.wait("Profiling id ...")
-    panel.click("Stop the profile")
-    assert browser(panel).profiles.task.message == "Stopped."
 
 
 @pytest.mark.usefixtures("flights")
@@ -670,14 +658,6 @@ def test_tables_that_cannot_be_read(session, monkeypatch):
     panel.wait("No tables yet.")
 
 
-@pytest.mark.usefixtures("flights")
-def test_a_service_that_was_restarted(explore):
-    panel = explore()
-    launcher.stop()
-    panel.click("Next")
-    panel.wait("Rows 26 to 50")
-
-
 def test_without_a_connection_and_after_connecting(session):
     session.close()
     panel = PanelPage(open_panel(session, "explore"))
@@ -801,10 +781,13 @@ def test_an_open_transaction_is_noted_and_read_once_after_its_end(explore, sessi
 
 
 @pytest.mark.usefixtures("flights")
-def test_a_transaction_that_timed_out_is_not_shown_as_open(explore, session):
+def test_a_transaction_that_timed_out_is_not_shown_as_open(explore, session, monkeypatch):
+    monkeypatch.setattr("pipemagic.notebook.panels.explore.MARGIN", -4.8)  # it looks after 0.3 s, not after 5 s
     panel = explore()
     session.run("BEGIN; DELETE FROM flights")
     panel.wait("A transaction is open in the cells.")
+    stream = session.connection().stream
+    monkeypatch.setattr(stream, "_clock", lambda: monotonic() + 6)
     panel.wait("Transaction timed out and was rolled back.")
     assert "A transaction is open" not in panel.words
 

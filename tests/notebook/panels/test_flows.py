@@ -5,31 +5,23 @@ from __future__ import annotations
 import re
 
 import pytest
-from hosted_api import STARTER, Shapes
+from hosted_api import Shapes
 from panel_page import PanelPage
 from scripted_server import Answer, as_json
 from waiting import PATIENCE, until
 
 from pipemagic import launcher
-from pipemagic.notebook.panels import base
+from pipemagic.notebook.panels import base, databases
 from pipemagic.notebook.panels.opening import open_panel
 from pipemagic.notebook.panels.organization_state import state_of
 
 HOSTED = {
     "as documented": Shapes(),
-    "as the client package reads it": Shapes(organizations="bare", sums="usage", deleted="object", taken=400),
-    "as the command-line tool reads it": Shapes(locations="two levels", sums="usage", taken=422),
-    "regions": Shapes(locations="regions", storage="storage"),
-    "lacking": Shapes(lacks=frozenset({"usage", "plans", "subscription", "instances", "wait"})),
-    "slow": Shapes(pending=2),
+    "as client packages read it": Shapes(
+        organizations="bare", sums="usage", deleted="object", locations="two levels", storage="storage"
+    ),
+    "lacking": Shapes(lacks=frozenset({"usage", "plans", "subscription", "instances", "wait"}), pending=2),
 }
-
-REFUSED = {
-    "400": as_json({"error": "this group may have one location only"}, 400),
-    "402": as_json({"error": "more locations need a paid plan"}, 402),
-    "starter plan": as_json(STARTER, 402),
-}
-"""The errors of hosted services for a second location."""
 
 SOON = 30.0  # seconds
 
@@ -117,20 +109,10 @@ def test_on_the_embedded_service(session):
 
 
 @pytest.mark.parametrize("shapes", HOSTED.values(), ids=HOSTED)
-def test_on_a_hosted_service(hosted, shapes):
+def test_on_a_hosted_service(hosted, shapes, monkeypatch):
+    monkeypatch.setattr(databases, "PAUSES", (0.05,) * 5)
     _, session = hosted(shapes)
     go(session, *list(shapes.places)[:2])
-
-
-@pytest.mark.parametrize("refusal", REFUSED.values(), ids=REFUSED)
-def test_a_service_with_one_location_for_each_group(hosted, refusal):
-    _, session = hosted(Shapes(more_locations=refusal))
-    visit = Visit(session)
-    visit.create_group("edge", "ams")
-    visit.add_location("edge", "nrt")
-    words = refusal.body.decode().partition('"error": "')[2].partition('"')[0]
-    until(lambda: any(words in one for one in visit.groups.alerts), f"{words!r} is not on the page", SOON)
-    finish(visit)
 
 
 def test_on_the_smallest_management_api(hosted):
@@ -172,8 +154,6 @@ def test_the_token_is_revoked_in_the_middle(hosted):
 
 FAILURES = {
     "500": as_json({"error": "oh no"}, 500),
-    "503": Answer(503, headers={"Retry-After": "1"}),
-    "a page of a proxy": Answer(502, b"<html>Bad gateway</html>", "text/html"),
     "no answer": Answer(vanish=True),
 }
 
@@ -207,17 +187,8 @@ def test_each_list_fails_once_after_every_change(hosted, failure):
 REVOKED = {
     "a group": ("groups", lambda page: (page.type("Group name", "asia"), page.choose("Primary location", "nrt"),
                                         page.submit("Create group"))),
-    "a location": ("groups", lambda page: (page.click("Add a location to edge"),
-                                           page.choose("New location", "ord"), page.submit("Add location"))),
-    "a removal": ("groups", lambda page: (page.click("Remove nrt from edge"), page.submit("Remove nrt"))),
-    "a deletion": ("groups", lambda page: (page.click("Delete group edge"),
-                                           page.type("Type edge to delete the group", "edge"),
-                                           page.submit("Delete group"))),
-    "a database": ("databases", lambda page: (page.type("Database name", "trips"), page.submit("Create database"))),
     "a connection": ("databases", lambda page: page.click("Connect to flights")),
     "tables": ("databases", lambda page: page.click("Details of flights")),
-    "overages": ("organization", lambda page: page.click(page.panel.overages.description)),
-    "locations": ("locations", lambda page: page.click("Refresh")),
     "latency": ("locations", lambda page: page.click("Measure latency")),
 }  # fmt: skip
 

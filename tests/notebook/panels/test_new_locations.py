@@ -104,13 +104,6 @@ def test_both_panels_show_the_same_and_either_stops_it(page, platform, copying):
     locations.wait("The service continues copying to syd; 0 of 2 databases were ready.")
 
 
-def test_a_panel_that_is_opened_later_shows_the_running_work(page, platform, copying):
-    copying.states = {"nrt": "copying"}
-    add(page("groups"), "nrt")
-    later = page("locations")
-    until(lambda: bars(later) == {"edge at nrt": (0, 2)})
-
-
 def test_a_location_that_is_being_added_is_refused(page, platform, copying):
     copying.states = {"nrt": "copying"}
     groups, locations, late = page("groups"), page("locations"), page("groups")
@@ -127,20 +120,6 @@ def test_a_location_that_is_being_added_is_refused(page, platform, copying):
         panel.submit(button)
         assert f"nrt is being added to group edge already choose {other}, or watch that one" in panel.alerts
     assert platform._ask(lambda api: api.group("edge")).locations == ("ams", "nrt")
-
-
-def test_watching_is_resumed_after_a_stop(page, platform, copying):
-    copying.states = {"nrt": "copying"}
-    panel = page("groups")
-    add(panel, "nrt")
-    panel.wait_for("Stop watching edge at nrt")
-    panel.click("Stop watching edge at nrt")
-    panel.wait_for("Watch again edge at nrt")
-    panel.click("Watch again edge at nrt")
-    until(lambda: bars(panel) == {"edge at nrt": (0, 2)})
-    copying.states.clear()
-    panel.wait("Group edge is in nrt. Its 2 databases are ready.")
-    assert not panel.can("Watch again edge at nrt")
 
 
 def test_watching_is_resumed_while_the_last_watch_ends(page, platform, copying):
@@ -210,16 +189,6 @@ def test_nothing_is_watched_without_a_panel_and_the_next_one_resumes(page, platf
     assert state_of(session).new_locations == [one]
 
 
-def test_watching_continues_while_one_of_two_panels_is_open(page, platform, copying):
-    copying.states = {"nrt": "copying"}
-    groups, locations = page("groups"), page("locations")
-    add(groups, "nrt")
-    until(lambda: bars(locations) == {"edge at nrt": (0, 2)})
-    groups.panel.close()
-    copying.states.clear()
-    locations.wait("Its 2 databases are ready.")
-
-
 def test_tabs_do_not_interrupt_watching(page, platform, session, copying, monkeypatch):
     copying.states = {"nrt": "copying"}
     tabs = page()
@@ -238,7 +207,7 @@ def test_tabs_do_not_interrupt_watching(page, platform, session, copying, monkey
 
 
 def test_few_requests_about_many_databases_and_locations_run_at_a_time(page, platform):
-    for number in range(40):
+    for number in range(12):
         platform._ask(lambda api, number=number: api.create_database(f"d{number:02}", "edge"))
     platform.on_change(())
     asking, under_way, most = platform.instances, threading.Semaphore(REQUESTS), []
@@ -254,11 +223,11 @@ def test_few_requests_about_many_databases_and_locations_run_at_a_time(page, pla
 
     platform.instances = ask
     panel = page("groups")
-    panel.wait("42 databases")
+    panel.wait("14 databases")
     for code in ("nrt", "fra", "syd"):
         add(panel, code)
-    until(lambda: panel.words.count("Its 42 databases are ready.") == 3, panel.words)
-    assert len(most) >= 3 * 42
+    until(lambda: panel.words.count("Its 14 databases are ready.") == 3, panel.words)
+    assert len(most) >= 3 * 14
     assert all(most), f"more than {REQUESTS} requests at a time"
 
 
@@ -302,7 +271,6 @@ COPYING = as_json({"instances": [{"name": "nrt", "type": "replica", "status": "c
 
 def test_watching_is_resumed_when_the_service_responds_again(edge_elsewhere, monkeypatch):
     monkeypatch.setattr(replicas, "ATTEMPTS", 3)
-    monkeypatch.setattr(replicas, "FIRST", 0.05)
     api, _, panel = edge_elsewhere
     api.refuse(r"GET .*/instances", COPYING)
     add(panel, "nrt")
