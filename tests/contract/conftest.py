@@ -1,7 +1,7 @@
 """Run the tests of this folder against the service in process and sqld; a difference is listed in `differences`.
 
-Tests of what depends on the way to a server (HTTP, processes, keys of tokens) have the marker ``every_server``: they
-also run against the service as a process, and, in the second level, against the service in front of sqld.
+Tests of what depends on the way to a server (HTTP, processes) have the marker ``every_server``: they also run against
+the service as a process.
 """
 
 from __future__ import annotations
@@ -10,18 +10,16 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from contract_servers import Database, InProcess, OnPort, OnSqld, OnSqldEngine, Server, closing
+from contract_servers import Database, InProcess, OnPort, OnSqld, Server, closing
 from differences import DIFFERENCES, FACTS
-from sqld_engine import SqldEngineProcess
 from sqld_server import Sqld
 
 SERVERS = ["in_process", "sqld"]
-MORE_SERVERS = ["on_port", pytest.param("on_sqld_engine", marks=pytest.mark.slow)]
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "fake_clock: needs a clock that the test moves, so it runs in process only")
-    config.addinivalue_line("markers", "every_server: depends on the way to the server, so it runs on all four")
+    config.addinivalue_line("markers", "every_server: depends on the way to the server, so it runs on a port, too")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -30,7 +28,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     # With a real clock these tests would take minutes; one test for each window waits there.
     servers = SERVERS[:1] if metafunc.definition.get_closest_marker("fake_clock") else SERVERS
     if metafunc.definition.get_closest_marker("every_server"):
-        servers = SERVERS + MORE_SERVERS
+        servers = [*SERVERS, "on_port"]
     metafunc.parametrize("server", servers, indirect=True, scope="session")
 
 
@@ -68,12 +66,6 @@ def server_sqld(sqld: Sqld) -> Iterator[Server]:
 
 
 @pytest.fixture(scope="session")
-def server_on_sqld_engine(sqld_engine: SqldEngineProcess) -> Iterator[Server]:
-    with closing(OnSqldEngine(sqld_engine)) as server:
-        yield server
-
-
-@pytest.fixture(scope="session")
 def server(request: pytest.FixtureRequest) -> Server:
     """Return each server in turn, running until the end: scenarios of other tests may still use it."""
     return request.getfixturevalue(f"server_{request.param}")
@@ -102,5 +94,4 @@ def other(server: Server) -> Database:
 @pytest.fixture
 def fact(server: Server):
     """Return a function that looks up the behaviour of this server where servers may differ."""
-    name_of_facts = "sqld" if server.name == "on_sqld_engine" else server.name
-    return lambda name: FACTS[name].get(name_of_facts, FACTS[name]["service"])
+    return lambda name: FACTS[name].get(server.name, FACTS[name]["service"])

@@ -20,14 +20,12 @@ from asgi_calls import Disconnect, call
 from contract_wire import Answer, execute
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from sqld_engine import SqldEngineProcess
 from sqld_server import Sqld, stop
 from waiting import PATIENCE, pause, until
 
 from pipemagic.hrana.stream import IDLE_LIMIT
 from pipemagic.service.limits import Limits
 from pipemagic.service.service import Service
-from pipemagic.service.sqld import keys
 from pipemagic.service.sqlite.write_lock import WriteLock
 
 MAX_BODY = 16 * 1024 * 1024
@@ -330,38 +328,6 @@ class OnSqld(RealTime):
     def recreate(self, database: Database) -> None:
         self._sqld.delete(database.name)
         self._sqld.database(database.name)
-
-    def close(self) -> None:
-        self.http.close()
-
-
-class OnSqldEngine(RealTime):
-    """The libSQL servers of ``pipemagic serve --engine sqld``; its management API creates the databases."""
-
-    name = "on_sqld_engine"
-
-    def __init__(self, engine: SqldEngineProcess) -> None:
-        self._engine = engine
-        master = serialization.load_pem_private_key((engine.folder / "signing-key.pem").read_bytes(), None)
-        assert isinstance(master, Ed25519PrivateKey)
-        self._master = master
-        self.address = engine.node("ams")
-        fresh = httpx.Limits(max_keepalive_connections=0)  # as for sqld itself
-        self.http = httpx.Client(base_url=self.address, trust_env=False, timeout=30, limits=fresh)
-
-    def database(self) -> Database:
-        return self._open(self._engine.create())
-
-    def recreate(self, database: Database) -> None:
-        name = database.name.removesuffix("-local")
-        self._engine.manage("DELETE", f"/databases/{name}")
-        self._engine.create(name)
-
-    def _open(self, name: str) -> Database:
-        made = self._engine.manage("GET", f"/databases/{name}")["database"]
-        host = made["url"].removeprefix("http://")
-        key = keys.derive_key(self._master, keys.DATABASE, made["DbId"], 0)
-        return Database(self, host, key, {"id": host.partition(".")[0], "sub": "ada", "a": "rw"})
 
     def close(self) -> None:
         self.http.close()
