@@ -290,7 +290,7 @@ def cases(count: int) -> Iterator[tuple[Maker, str]]:
 
 def test_every_definition_that_sqlite_stores_is_accepted(soak):
     made: dict[str, int] = {}
-    for _, text in cases(30_000 if soak else 3_000):
+    for _, text in cases(30_000 if soak else 1_000):
         outcome = Outcome(text)
         for schema, kind, name, table, stored in outcome.made:
             found = sql.parse_definition(stored)
@@ -301,12 +301,12 @@ def test_every_definition_that_sqlite_stores_is_accepted(soak):
                 assert check_sound(stored), stored
                 renamed = Outcome(found.renamed("a new\"; '--"))
                 assert [row[:3] for row in renamed.made] == [(0, kind, "a new\"; '--")], stored
-    assert all(made[kind] > 200 for kind in ("table", "index", "view", "trigger")), made
+    assert all(made[kind] > 60 for kind in ("table", "index", "view", "trigger")), made
 
 
 def test_no_other_text_is_accepted(soak):
     accepted = 0
-    for maker, text in cases(80_000 if soak else 6_000):
+    for maker, text in cases(80_000 if soak else 2_000):
         changed = maker.mutated(text)
         accepted += check_sound(changed)
         for *_, kind, name, table, stored in Outcome(changed.partition("\0")[0]).made:
@@ -314,4 +314,4 @@ def test_no_other_text_is_accepted(soak):
                 found = sql.parse_definition(stored)
                 assert found is not None, stored
                 assert found.creates(kind, name, table), stored
-    assert accepted > 200
+    assert accepted > 60
