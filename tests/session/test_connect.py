@@ -212,13 +212,6 @@ def test_a_stopped_service_is_started_again_by_the_next_cell(make_session, local
     assert session.connection().once(lambda database: database.health())
 
 
-def test_a_service_that_is_not_used_can_be_stopped_too(make_session, data):
-    session = make_session()
-    assert not session.stop()
-    launcher.ensure().close()
-    assert session.stop()
-
-
 def test_a_temporary_service_takes_its_data_with_it(make_session, data):
     session = make_session()
     session.connect(temporary=True)

@@ -7,8 +7,7 @@ import re
 import pytest
 from scripted_server import Answer, ScriptedServer, as_json
 
-from pipemagic.client.secrets import Token
-from pipemagic.errors import AlreadyExists, AuthError, ServerError, SessionError
+from pipemagic.errors import SessionError
 from pipemagic.management_api.client import Management
 from pipemagic.session.organization import Platform
 
@@ -30,12 +29,8 @@ class FiveEndpoints:
             case "POST", path if path == f"{ORG}/groups":
                 return self._create(self.groups, call.json["name"], call.json["location"])
             case "POST", path if path == f"{ORG}/databases":
-                if call.json["group"] not in self.groups:
-                    return as_json({"error": "group not found"}, 400)
                 return self._create(self.databases, call.json["name"], call.json["group"])
             case "POST", path if re.fullmatch(rf"{ORG}/groups/\w+/locations/\w+", path):
-                return as_json({})
-            case "PATCH", path if path == ORG:
                 return as_json({})
         return Answer(404, content_type="text/plain")
 
@@ -66,13 +61,6 @@ def test_without_lists_the_created_items_are_known(platform):
     assert [(one.name, one.group) for one in platform.databases().items] == [("d", "g")]
 
 
-def test_the_right_token_is_all_that_so_small_an_api_can_tell(platform):
-    platform.check()
-    platform._api.transport.token = Token("wrong")
-    with pytest.raises(AuthError):
-        platform.check()
-
-
 def test_if_not_exists_gives_the_same_either_way(platform):
     made = [platform.create_group("g", "ams", if_not_exists=True) for _ in range(2)]
     assert made[0] == made[1]
@@ -80,22 +68,6 @@ def test_if_not_exists_gives_the_same_either_way(platform):
     assert made[0] == made[1]
     made = [platform.add_location("g", "nrt", if_not_exists=True) for _ in range(2)]
     assert made[0] == made[1]
-
-
-def test_a_taken_name_is_an_error_otherwise(platform):
-    platform.create_group("g", "ams")
-    with pytest.raises(AlreadyExists, match="--if-not-exists"):
-        platform.create_group("g", "ams")
-
-
-def test_errors_say_where_the_right_names_are(platform):
-    with pytest.raises(ServerError, match="group not found\n%pipedb groups lists"):
-        platform.create_database("d", "nope")
-
-
-def test_overages_are_what_was_asked_for_where_the_answer_does_not_say(platform):
-    assert platform.set_overages(on=True) is True
-    assert platform.set_overages(on=False) is False
 
 
 def test_a_database_without_an_address_or_a_token_is_opened_by_its_address(platform):

@@ -75,16 +75,6 @@ def test_another_token_in_the_data_folder_is_taken(prepared):
     assert names(prepared.platform.groups()) == ["default"]
 
 
-def test_a_renewed_platform_token_is_found(prepared, data):
-    """Its file is removed and the service started again, as one does when it has become known."""
-    first = (data / PLATFORM_TOKEN_FILE).read_text()
-    launcher.stop(data)
-    (data / PLATFORM_TOKEN_FILE).unlink()
-    assert names(prepared.platform.databases()) == ["main"]
-    assert (data / PLATFORM_TOKEN_FILE).read_text() != first
-    prepared.platform.delete_database("main")
-
-
 def test_a_session_continues_after_the_platform_token_was_renewed(data):
     with Session(environ={}) as session:
         session.connect()
