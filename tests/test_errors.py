@@ -1,13 +1,20 @@
-"""Errors have their details as fields."""
+"""Errors have their details as fields, and a code with a meaning, usual causes and advice."""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import apsw
+
 import pipemagic
 from pipemagic.errors import AuthError, StatementError
+from pipemagic.notebook.commands.pages import error_texts, meaning_of
+from pipemagic.service import responses
+
+ROOT = Path(pipemagic.__file__).parent
 
 
 def test_a_copy_with_other_fields_keeps_the_rest():
@@ -34,6 +41,50 @@ def assigned(path: Path) -> Iterator[str]:
 
 
 def test_errors_are_not_modified_after_their_creation():
-    root = Path(pipemagic.__file__).parent
-    found = {str(path.relative_to(root).as_posix()): list(assigned(path)) for path in root.rglob("*.py")}
+    found = {str(path.relative_to(ROOT).as_posix()): list(assigned(path)) for path in ROOT.rglob("*.py")}
     assert {path: fields for path, fields in found.items() if fields} == {}
+
+
+TEXTS = {code: texts for group in error_texts().values() for code, texts in group.items()}
+NAME = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+")
+OTHER_NAMES = re.compile(
+    r"(?:CAP|CURRENT|FILEIO|JUPYTER|JUPYTERHUB|LIBSQL|O|PIPEMAGIC|PROGRESS|RUST|SQLD|SSL|TCP|TURSO|XDG)_.+"
+    r"|.+_PROXY|SQLITE_TMPDIR|FIRST_LETTER|HIGHEST_PARAMETER|KEY_VALUES_MISMATCH|LOAD_EXTENSION|FTS3_TOKENIZER"
+)
+"""Texts in the package that look like codes: environment variables, options of sockets, names of SQLite."""
+NO_ERRORS = {"SQLITE_OK", "SQLITE_ROW", "SQLITE_DONE", "SQLITE_NOTICE", "SQLITE_WARNING"}
+
+
+def texts_in(tree: ast.AST) -> Iterator[str]:
+    """Yield the names with an underscore in a module, and the values of ``code``."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Constant(value=str(text)) if NAME.fullmatch(text):
+                yield text
+            case (
+                ast.keyword(arg="code", value=ast.Constant(value=str(text)))
+                | ast.Assign(targets=[ast.Name(id="code" | "unchanged")], value=ast.Constant(value=str(text)))
+            ) if text:
+                yield text
+
+
+def test_every_error_code_is_described_and_no_other():
+    """`responses` has the codes of HTTP statuses; the service sends SQLite's primary result codes."""
+    named = {text for path in ROOT.rglob("*.py") for text in texts_in(ast.parse(path.read_text("utf-8")))}
+    sqlite = {str(name) for number, name in apsw.mapping_result_codes.items() if isinstance(number, int)} - NO_ERRORS
+    codes = {text for text in named if not OTHER_NAMES.fullmatch(text)} | sqlite | {*responses._CODES.values()}
+    assert codes <= set(TEXTS)
+    assert set(TEXTS) - codes <= ONE_WORD
+    assert len(TEXTS) == sum(len(group) for group in error_texts().values()), "a code is in two groups"
+
+
+ONE_WORD = {"BLOCKED", "HOSTING", "ERROR"}
+"""Codes that `texts_in` does not find: they are arguments without a keyword."""
+
+
+def test_the_texts_on_error_codes_are_sentences():
+    for code, texts in TEXTS.items():
+        assert texts.keys() <= {"meaning", "causes", "advice"}, code
+        sentences = [meaning_of(code, texts), *texts["causes"], texts["advice"]]
+        assert len(sentences) > 2, code
+        assert [text for text in sentences if not re.fullmatch(r"[A-Z`p].{7,}\.", text)] == [], code

@@ -9,17 +9,17 @@ import inspect
 import re
 import textwrap
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from docutils import nodes
 from docutils.nodes import make_id
 from docutils.statemachine import StringList
-from error_sites import PACKAGE, Hint, Source, error_codes, hints_of_several
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
+from pipemagic import errors
 from pipemagic.notebook import arguments, exercises
 from pipemagic.notebook.arguments import Option, Positional
 from pipemagic.notebook.commands import GROUPS
@@ -30,6 +30,7 @@ from pipemagic.notebook.magics import PipeMagics
 from pipemagic.notebook.settings import PipeMagic
 from pipemagic.notebook.sql_options import PARAMETERS, RESULTS, RUNNING, sql_usage
 
+PACKAGE = Path(errors.__file__).parent
 REFERENCE = Path(__file__).parents[1] / "reference"
 Lines = Iterator[str]
 WIDTH = 80  # characters of a line of code
@@ -184,35 +185,27 @@ _TITLES = {
 
 
 def errors_page() -> Lines:
-    """Yield each error code by group, and the hints of errors with several codes."""
+    """Yield each error code by group."""
     for group, codes in error_texts().items():
         yield from (f"## {_TITLES[group][0]}", "", _TITLES[group][1], "")
         yield from (f"{', '.join(f'[`{name}`](#{make_id(name)})' for name in codes)}.", "")
         for name, texts in codes.items():
-            yield from error_lines(name, texts, error_codes()[name])
-    yield from ("## Hints of several codes", "", _SEVERAL, "")
-    yield from hint_table(hints_of_several())
+            yield from error_lines(name, texts)
 
 
-_SEVERAL = """These hints belong to errors whose code comes from the database or the server, or to errors that a later
-step completes, such as the error of a cell with an open transaction."""
-
-
-def hint_table(hints: Iterable[Hint]) -> Lines:
-    """Yield a table of messages and hints; a message that has no text of its own is an ellipsis."""
-    rows = ((code(hint.message) if hint.message else "…", code(hint.hint)) for hint in hints)
-    yield from table(("Message", "Hint"), rows)
-
-
-def error_lines(name: str, texts: Sequence[str], source: Source) -> Lines:
+def error_lines(name: str, texts: Mapping[str, Any]) -> Lines:
     """Yield the section of an error code."""
-    yield from (f"### `{name}`", "", meaning_of(name, texts), "", f"**What to do:** {texts[-1]}", "")
-    origin = [f"Raised as {', '.join(code(one) for one in sorted(source.classes))}."] if source.classes else []
-    origin += [f"HTTP status: {', '.join(map(str, sorted(source.statuses)))}."] if source.statuses else []
-    if origin:
-        yield from (" ".join(origin), "")
-    if source.hints:
-        yield from hint_table(source.hints)
+    yield from (f"### `{name}`", "", meaning_of(name, texts), "")
+    classes = [kind.__name__ for kind in vars(errors).values() if isinstance(kind, type) and name in codes_of(kind)]
+    if classes:
+        yield from (f"Raised as {', '.join(map(code, classes))}.", "")
+    yield from ("Usual causes:", "", *(f"- {cause}" for cause in texts["causes"]), "")
+    yield from (f"**What to do:** {texts['advice']}", "")
+
+
+def codes_of(kind: type) -> set[str | None]:
+    """Return the codes that a class of exceptions defines."""
+    return {vars(kind).get("code"), vars(kind).get("unchanged")}
 
 
 PAGES = {

@@ -41,7 +41,13 @@ from pipemagic.cli import pipemagic
 
 TABLES = {DOCS / "how-to" / "other-magics.md"}
 """Its cells run with the code of its tables, in tests/test_peers.py."""
-WITH_CELLS = [page for page in PAGES if page not in GENERATED | TABLES and cells(page)]
+SLOW = {"explanation/streams", "how-to/plot", "how-to/transactions"}
+"""Pages that wait for limits of the service, or draw many pictures."""
+WITH_CELLS = [
+    pytest.param(page, id=name(page), marks=pytest.mark.slow if name(page) in SLOW else ())
+    for page in PAGES
+    if page not in GENERATED | TABLES and cells(page)
+]
 
 MOST_NOT_RUN = 22
 """How many cells of all pages may have a reason not to run. Raise it only for a cell that cannot run here."""
@@ -94,7 +100,7 @@ def shell(tmp_path, monkeypatch):
     os.environ.update(environment)
 
 
-@pytest.mark.parametrize("page", WITH_CELLS, ids=name)
+@pytest.mark.parametrize("page", WITH_CELLS)
 def test_the_cells_print_the_output_of_the_page(page, shell):
     for cell in cells(page):
         if cell.not_run:

@@ -1,22 +1,53 @@
-"""The site builds without warnings, and its pages load nothing from a network."""
+"""The site builds without warnings, its pages load nothing from a network, and the reference is complete."""
 
 from __future__ import annotations
 
+import inspect
+import os
 import re
 import subprocess
 import sys
+import tomllib
+from functools import cache
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+import click
 import pytest
-from bs4 import BeautifulSoup
+from public_names import INTERNAL, cli_commands, full_name, members, operations, public_objects, resolve
 
+import pipemagic
+from pipemagic.notebook import exercises
+from pipemagic.notebook.commands import COMMANDS
+from pipemagic.notebook.commands.pages import error_texts, meaning_of
+from pipemagic.notebook.magics import PipeMagics
+from pipemagic.notebook.settings import PipeMagic
+from pipemagic.notebook.sql_options import OPTIONS
+from pipemagic.service.api.openapi import DATABASE_API, PATH, description
+
+pytest.importorskip("sphinx", reason="Sphinx is not installed")
+from bs4 import BeautifulSoup
+from docutils.nodes import make_id
+
+ROOT = Path(__file__).parents[2]
+REFERENCE = ROOT / "docs" / "reference"
+WARNINGS = "warnings.txt"
 LOOK = Path(__file__).parents[1] / "browser" / "look_of_site.py"
 LOADED = ("src", "srcset", "poster", "data")
 """Attributes whose address a browser loads, with `href` of links in the head."""
 NOT_LOADED = {"canonical", "index", "search", "next", "prev", "genindex"}
 """Relations of links that a browser does not load."""
 IN_CSS = re.compile(r"""(?:url\(\s*|@import\s+)["']?([^"')\s;]+)""")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the site; return the folder of its pages. A file beside it, `WARNINGS`, has the warnings of the build."""
+    html = tmp_path_factory.mktemp("site") / "html"
+    sphinx = [sys.executable, "-m", "sphinx", "-q", "--keep-going", "-w", str(html.parent / WARNINGS)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "NO_COLOR": "1"}
+    subprocess.run([*sphinx, "docs", str(html)], cwd=ROOT, env=environment, timeout=580, check=True)
+    return html
 
 
 def loads(html: str) -> list[str]:
@@ -34,7 +65,7 @@ def is_remote(address: str) -> bool:
 
 
 def test_the_build_has_no_warnings(site):
-    assert (site.parent / "warnings.txt").read_text("utf-8") == ""
+    assert (site.parent / WARNINGS).read_text("utf-8") == ""
 
 
 def test_no_page_loads_anything_from_a_network(site):
@@ -85,3 +116,108 @@ def test_a_load_from_a_network_is_found(html):
 )
 def test_a_link_is_not_a_load(html):
     assert loads(html) == []
+
+
+# -- the pages of the reference
+
+
+@pytest.fixture(scope="module")
+def page(site):
+    """Return a function that parses the content of a page of the reference."""
+
+    @cache
+    def page(name):
+        return BeautifulSoup((site / "reference" / f"{name}.html").read_text("utf-8"), "html.parser").article
+
+    return page
+
+
+def shown(text):
+    """Return text as a page shows it: marks of code, links and headings are formatting."""
+    return " ".join(re.sub(r"\[([^]]+)\]\([^)]+\)", r"\1", text).replace("`", "").replace("¶", "").split())
+
+
+EXERCISES = [argument for accepted in exercises.ARGUMENTS.values() for argument in (*accepted, exercises.ON)]
+SETTINGS = PipeMagic.class_own_traits(config=True)
+VARIABLES = tomllib.loads((REFERENCE / "variables.toml").read_text("utf-8"))
+CODES = {code: texts for group in error_texts().values() for code, texts in group.items()}
+EXPECTED = {
+    "sql": [f"{option.label} {option.help}" for option in OPTIONS],
+    "exercises": [*exercises.ARGUMENTS, *(argument.help for argument in EXERCISES)],
+    "commands": [
+        text
+        for command in COMMANDS.values()
+        for text in (
+            f"{command.help}.", command.usage, *command.examples,
+            *(argument.help for argument in (*command.positionals, *command.options)),
+        )
+    ],
+    "settings": [
+        *(f"{trait.default_value!r} {trait.help}" for trait in SETTINGS.values()),
+        *(f"{name} {meaning}" for name, meaning in VARIABLES.items()),
+    ],
+    "errors": [
+        text
+        for code, texts in CODES.items()
+        for text in (f"{code} {meaning_of(code, texts)}", *texts["causes"], f"What to do: {texts['advice']}")
+    ],
+}  # fmt: skip
+"""Texts that pages of the reference show."""
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_a_generated_page_shows_all_texts_of_the_code(page, name):
+    text = shown(page(name).text)
+    assert [expected for expected in EXPECTED[name] if shown(expected) not in text] == []
+
+
+def test_every_magic_has_a_page(page):
+    titles = " ".join(re.search(r"^# (.+)", path.read_text("utf-8"))[1] for path in REFERENCE.glob("*.md"))
+    magics = {f"{mark}{name}" for mark, kind in (("%%", "cell"), ("%", "line")) for name in PipeMagics.magics[kind]}
+    assert len(magics) >= 6
+    assert magics <= {*re.findall(r"`(%%?\w+)`", titles), *(shown(title.text) for title in page("exercises")("h2"))}
+
+
+def test_every_command_and_option_is_on_the_page_as_help_shows_it(page):
+    for path, command in cli_commands().items():
+        section = page("command-line").find("section", id=make_id(path))
+        assert section is not None, path
+        text = shown(section.text)
+        context = click.Context(command, info_name=path, **command.context_settings)
+        records = [option.get_help_record(context) for option in command.params if isinstance(option, click.Option)]
+        expected = [" ".join(record) for record in records if record]
+        assert [record for record in expected if shown(record) not in text] == [], path
+
+
+def test_everything_public_is_on_the_page_with_a_text(page):
+    entries = page("python").select("dl.py > dt[id]")
+    ids = {str(tag["id"]) for tag in page("python").find_all(id=True)}
+    places = {full_name(resolve(str(entry["id"]))): str(entry["id"]) for entry in reversed(entries)}
+    public = public_objects(ROOT)
+    assert sorted(set(public) - set(places)) == []
+    assert set(INTERNAL) & set(places) == set()
+    for name, value in public.items():
+        if inspect.isclass(value):
+            inherited = issubclass(value, pipemagic.PipemagicError)  # their methods are those of the base class
+            own = vars(value) if inherited else members(value)
+            assert {f"{places[name]}.{member}" for member in members(value) if member in own} <= ids, name
+    described = [dt for dt in entries if "attribute" not in dt.parent["class"] and not dt["id"].endswith(".__init__")]
+    assert [dt["id"] for dt in described if not dt.parent.dd.text.strip()] == []
+    listed = re.findall(r"automodule:: (\S+)\n   :members: (.+)", (REFERENCE / "python.md").read_text("utf-8"))
+    wanted = {f"{module}.{name}" for module, names in listed for name in names.split(", ")}
+    assert wanted
+    assert wanted <= ids
+
+
+def test_every_operation_is_on_its_page_with_its_fields_and_an_example(page):
+    without = set()
+    for method, path, operation in operations():
+        html = page("database-api" if operation["tags"] == [DATABASE_API] else "management-api")
+        assert f"{method} {path}" in {tag.text for tag in html("code")}
+        sections = [tag for tag in html("section") if tag.find(["h2", "h3"]).text.startswith(f"{method} {path}¶")]
+        without |= {path for section in sections if section.find("pre") is None}
+        if "requestBody" in operation:
+            reference = operation["requestBody"]["content"]["application/json"]["schema"]["$ref"]
+            fields = description()["components"]["schemas"][reference.rpartition("/")[2]]["properties"]
+            assert set(fields) <= {tag.text for tag in html.select("td code")}, path
+    assert without == {PATH}

@@ -1,4 +1,4 @@
-"""The public functions and classes of the package: what pages and notebooks use, and what these return."""
+"""What is public: functions and classes that pages and notebooks use or get, commands, and operations of the APIs."""
 
 from __future__ import annotations
 
@@ -11,8 +11,13 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
+import click
 from IPython.core.inputtransformer2 import TransformerManager
+
+from pipemagic.cli import pipemagic
+from pipemagic.service.api.openapi import description
 
 _HIDDEN = re.compile(r"^<!-- cell\n.*?^-->$", re.DOTALL | re.MULTILINE)
 _FENCE = re.compile(
@@ -90,6 +95,25 @@ def resolve(name: str) -> object:
             value = inspect.getattr_static(value, part, None) if inspect.isclass(value) else getattr(value, part, None)
         return value
     return None
+
+
+def cli_commands(command: click.Command = pipemagic, path: str = "pipemagic") -> dict[str, click.Command]:
+    """Return a command and those below it, by path."""
+    found = {path: command}
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            found |= cli_commands(command.get_command(context, name), f"{path} {name}")
+    return found
+
+
+def operations() -> list[tuple[str, str, dict[str, Any]]]:
+    """Return method, path and description of each operation of both APIs."""
+    return [
+        (method.upper(), path, operation)
+        for path, methods in description()["paths"].items()
+        for method, operation in methods.items()
+    ]
 
 
 # -- the names in examples

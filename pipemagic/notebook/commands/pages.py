@@ -5,10 +5,11 @@ from __future__ import annotations
 import posixpath
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pipemagic
 from pipemagic.errors import PipemagicError
@@ -121,20 +122,20 @@ def page_named(name: str) -> Page | None:
     return next((page for page in pages().values() if name in (page.name, page.path.stem)), None)
 
 
-def error_texts() -> dict[str, dict[str, list[str]]]:
-    """Return the texts on error codes, by group and code: the meaning and what to do, for a class only the latter."""
+def error_texts() -> dict[str, dict[str, dict[str, Any]]]:
+    """Return what error_codes.toml has on error codes, by group and code: meaning, causes and advice."""
     path = _folder() / "reference" / "error_codes.toml"
     return tomllib.loads(path.read_text("utf-8")) if path.exists() else {}
 
 
-def meaning_of(code: str, texts: Sequence[str]) -> str:
+def meaning_of(code: str, texts: Mapping[str, Any]) -> str:
     """Return the meaning of an error code: that of its texts, or the docstring of its exception class."""
-    if len(texts) > 1:
-        return texts[0]
+    if "meaning" in texts:
+        return str(texts["meaning"])
     kinds = [PipemagicError]
     for kind in kinds:
         kinds += kind.__subclasses__()
-    docs = [one.__doc__ or "" for one in kinds if code in (one.__dict__.get("code"), one.__dict__.get("unchanged"))]
+    docs = [kind.__doc__ or "" for kind in kinds if code in (vars(kind).get("code"), vars(kind).get("unchanged"))]
     return re.sub(r"`+([^`]+)`+", r"`\1`", " ".join(docs[0].split("\n\n")[0].split())) if docs else ""
 
 
@@ -143,7 +144,7 @@ def help_on_code(name: str) -> str:
     code = name.upper()
     for group in error_texts().values():
         if texts := group.get(code):
-            text = " ".join(filter(None, (meaning_of(code, texts), texts[-1])))
+            text = " ".join(filter(None, (meaning_of(code, texts), texts["advice"])))
             return f"{code}: {text}\n\nMore: %pipedb help how-to/errors"
     return ""
 
