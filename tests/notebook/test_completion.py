@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import logging
 import socket
+import threading
 from dataclasses import replace
 
 import pandas as pd
 import pytest
 from IPython.core.completer import provisionalcompleter
-from waiting import Stopwatch, until
+from waiting import until
 
+from pipemagic.errors import ConnectError
 from pipemagic.explore.schema import Column, ForeignKey, Relation
 from pipemagic.notebook.commands import COMMANDS, DAILY
 from pipemagic.notebook.completion import magic_line
 from pipemagic.notebook.completion.candidates import KnownNames
+from pipemagic.session import schema_cache
 
 
 def untyped(*names):
@@ -222,29 +225,29 @@ def test_a_condition_of_a_join_is_offered_once(known, on, expected):
     assert [one.text for one in found if one.type == "join"] == expected
 
 
-@pytest.mark.parametrize(
-    ("cell", "expected"),
-    [
-        ('%%sql --on "my|', '%%sql --on "my db"'),
-        ('%%sql --on "my|"', '%%sql --on "my db"'),  # JupyterLab writes the closing quote by itself
-        ("%%sql --on 'm|'\nSELECT 1", "%%sql --on 'my db'\nSELECT 1"),
-        ('%%sql --on "my db"|', '%%sql --on "my db"'),
-        ("%%sql --on m|", '%%sql --on "my db"'),
-        ('%%sql --on="m|"', '%%sql --on="my db"'),
-        ("%%sql --on=m|", '%%sql --on="my db"'),
-        ('%pipedb use "m|"', '%pipedb use "my db"'),
-        ('%pipedb status --on "m|"', '%pipedb status --on "my db"'),
-        ('%pipedb columns --on "my db" "a|"', '%pipedb columns --on "my db" "a b"'),
-        ('%pipedb columns --on="my db" a|', '%pipedb columns --on="my db" "a b"'),
-        ('%%sql --on="my db"\nSELECT "y| FROM "a b"', '%%sql --on="my db"\nSELECT "y z" FROM "a b"'),
-    ],
-)
-def test_quotes_on_the_line_are_kept(shell, cell, expected):
-    shell('%pipedb connect --temporary --as "my db"\n%sql CREATE TABLE "a b" (x INTEGER, "y z" TEXT)')
-    shell("%pipedb connect --temporary --as other")
+QUOTES = [
+    ('%%sql --on "my|', '%%sql --on "my db"'),
+    ('%%sql --on "my|"', '%%sql --on "my db"'),  # JupyterLab writes the closing quote by itself
+    ("%%sql --on 'm|'\nSELECT 1", "%%sql --on 'my db'\nSELECT 1"),
+    ('%%sql --on "my db"|', '%%sql --on "my db"'),
+    ("%%sql --on m|", '%%sql --on "my db"'),
+    ('%%sql --on="m|"', '%%sql --on="my db"'),
+    ("%%sql --on=m|", '%%sql --on="my db"'),
+    ('%pipedb use "m|"', '%pipedb use "my db"'),
+    ('%pipedb status --on "m|"', '%pipedb status --on "my db"'),
+    ('%pipedb columns --on "my db" "a|"', '%pipedb columns --on "my db" "a b"'),
+    ('%pipedb columns --on="my db" a|', '%pipedb columns --on="my db" "a b"'),
+    ('%%sql --on="my db"\nSELECT "y| FROM "a b"', '%%sql --on="my db"\nSELECT "y z" FROM "a b"'),
+]
+
+
+def test_quotes_on_the_line_are_kept(shell, local_service):
+    shell('%pipedb connect --as "my db"\n%sql CREATE TABLE "a b" (x INTEGER, "y z" TEXT)')
+    shell("%pipedb connect --as other")
     session = shell.ip.magics_manager.registry["PipeMagics"].session
     until(lambda: session.connections["my db"].schema.tables)
-    assert [one.removeprefix("%%sql\n") for one in tab(shell, cell)[0]] == [expected]
+    for cell, expected in QUOTES:
+        assert [one.removeprefix("%%sql\n") for one in tab(shell, cell)[0]] == [expected], cell
 
 
 def test_parameters_are_the_variables(known):
@@ -349,6 +352,7 @@ def test_one_matcher_after_reloading_and_none_after_unloading(plain_shell):
     assert ours() == []
 
 
+@pytest.mark.parametrize("server", ["embedded", "sqld"])
 def test_the_schema_follows_the_session(db):
     db("%%sql\nCREATE TABLE city (name TEXT, mayor TEXT);\nCREATE VIEW towns AS SELECT name FROM city")
     until(lambda: body(db, "SELECT t.| FROM towns t") == ["SELECT t.name FROM towns t"])
@@ -379,7 +383,7 @@ def test_changes_by_other_clients_are_noticed_after_a_cell(db):
     until(lambda: body(db, "SELECT * FROM cit|") == ["SELECT * FROM city"])
 
 
-def test_completion_is_quick_and_sends_nothing(known, monkeypatch):
+def test_completion_sends_nothing(known, monkeypatch):
     many = [Relation.of(f"table_{n}", untyped(*(f"column_{n}_{m}" for m in range(20)))) for n in range(1000)]
     TABLES.extend(many)
     shell = known
@@ -391,31 +395,30 @@ def test_completion_is_quick_and_sends_nothing(known, monkeypatch):
     monkeypatch.setattr(socket.socket, "send", refuse)
     monkeypatch.setattr(socket.socket, "sendall", refuse)
     try:
-        offers(shell, "%%sql\nSELECT 1|")
-        took = {}
         for cell in (
             "%%sql\nSELECT column_999_1|", "%%sql\nSELECT t.| FROM table_7 t", "%%sql\nSELECT * FROM |",
             "%%sql\nSELECT * FROM table_5 a JOIN table_6 b ON |", "%pipedb schema tabl|", "%%sql\nSELECT |",
         ):  # fmt: skip
-            watch = Stopwatch()
             assert offers(shell, cell)
-            took[cell] = watch.stop()
     finally:
         del TABLES[-1000:]
-    print({cell: f"{seconds * 1000:.1f} ms" for cell, seconds in took.items()})
-    assert min(took.values()) < 0.05  # the aim holds for each on a quiet machine
-    assert max(took.values()) < 1
 
 
-def test_completion_does_not_wait_for_a_dead_server(shell, data):
-    shell("%pipedb connect --temporary\n%sql CREATE TABLE city (name)")
-    session = shell.ip.magics_manager.registry["PipeMagics"].session
-    connection = session.connection()
+def test_completion_does_not_wait_for_a_server_that_does_not_respond(db, monkeypatch):
+    db("%sql CREATE TABLE city (name)")
+    connection = db.ip.magics_manager.registry["PipeMagics"].session.connection()
     assert connection.schema.ready.wait(30)
-    session._services.to_stop().stop()
+    asked, release = threading.Event(), threading.Event()
+
+    def read(*_, **__):
+        asked.set()
+        release.wait()
+        raise ConnectError("no response")
+
+    monkeypatch.setattr(schema_cache, "read", read)
     connection.schema.refresh()
-    watch = Stopwatch()
-    assert body(shell, "SELECT * FROM cit|") == ["SELECT * FROM city"]
-    assert watch.stop() < 0.5
+    assert asked.wait(30)
+    assert body(db, "SELECT * FROM cit|") == ["SELECT * FROM city"]
+    release.set()
     assert connection.schema.ready.wait(30)
-    assert body(shell, "SELECT * FROM cit|") == ["SELECT * FROM city"]  # what was known stays
+    assert body(db, "SELECT * FROM cit|") == ["SELECT * FROM city"]  # what was known stays

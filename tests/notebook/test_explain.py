@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from IPython.core.error import UsageError
 
 TABLES = (
@@ -13,6 +14,7 @@ TABLES = (
 )
 
 
+@pytest.mark.parametrize("server", ["embedded", "sqld"])
 def test_a_plan_is_a_tree_and_marks_full_scans(db):
     db(TABLES)
     db("n = 5")
@@ -80,6 +82,7 @@ def test_a_statement_without_a_plan_has_a_reason(db):
     assert "no such table" not in db("%sql CREATE TABLE t (a)").out
 
 
+@pytest.mark.parametrize("server", ["embedded", "sqld"])
 def test_a_dry_run_lists_parameters_columns_and_effect(db):
     db(TABLES)
     db("name, n, data, none = 'Porto', 5, b'x', None")
@@ -138,6 +141,7 @@ def test_the_effect_of_each_kind_of_statement(db):
     assert db("%sql SELECT count(*) AS n FROM street").value["n"].tolist() == [0]
 
 
+@pytest.mark.parametrize("server", ["embedded", "sqld"])
 def test_errors_of_all_statements_are_reported(db):
     db(TABLES)
     lines = str(db("%%sql --dry-run\nSELECT 1;\nSELECT nme FROM city;\nSELEC 3").value).splitlines()

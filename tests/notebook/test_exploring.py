@@ -76,7 +76,6 @@ def test_uncommitted_tables(db):
     assert ONLY_CELLS not in db.fails("%pipedb profile late").out
 
 
-@pytest.mark.parametrize("db", ["embedded"], indirect=True)  # sqld has no temporary tables
 def test_temporary_tables(db):
     db("%sql CREATE TEMP TABLE early (a)")
     assert ONLY_CELLS in db.fails("%pipedb profile early").out
@@ -226,6 +225,7 @@ def test_diff(db):
     assert "did you mean b?" in db.fails("%pipedb diff b bb").out
 
 
+@pytest.mark.parametrize("server", ["embedded", "sqld"])
 def test_diff_between_two_connections(db, service, monkeypatch, request):
     url, token = make_database(service, f"the other of {request.node.name}")
     monkeypatch.setenv("OTHER_TOKEN", token)

@@ -18,7 +18,7 @@ def session_of(shell):
     return shell.ip.magics_manager.registry["PipeMagics"].session
 
 
-@pytest.mark.parametrize("ahead", [True, False])
+@pytest.mark.parametrize(("server", "ahead"), [("embedded", True), ("sqld", False)])
 def test_did_you_mean(db, ahead):
     if not ahead:  # the tables are then unknown and read once
         session_of(db).connection().schema._started = False
@@ -124,6 +124,7 @@ def test_hints_on_limits(code, message, hint):
     assert hint in messages.limit_hint(code, message)
 
 
+@pytest.mark.parametrize("server", ["embedded", "sqld"])
 def test_no_hint_contradicts_the_remedy_in_a_message(db):
     db("%sql CREATE TABLE t (a)")
     db("%sql BEGIN; SELECT * FROM t")
@@ -134,6 +135,7 @@ def test_no_hint_contradicts_the_remedy_in_a_message(db):
     assert "is writing: run the cell again" not in refused.out
 
 
+@pytest.mark.parametrize("server", ["embedded", "sqld"])
 def test_hint_on_a_limit_that_a_server_reports(db):
     big = db.fails("%sql SELECT zeroblob(2000000000)")
     assert "larger than the server accepts" in big.out
@@ -152,6 +154,7 @@ def test_the_hint_on_an_expired_token_names_its_source(shell, sqld_database, mon
     session_of(shell).connection().database.renew_token(sqld_database.mint(exp=1_000_000))
     out = shell.fails("%sql SELECT 1").out
     assert "put a new token into the variable MY_TOKEN, then connect again" in out
+    assert "Tokens of a class expire at the end of the lesson: ask the teacher for a new one." in out
     assert f"%pipedb connect {sqld_database.url} --as db --token-env MY_TOKEN" in out
     shell(f"%pipedb connect {sqld_database.url} --as db --token-env MY_TOKEN")
     assert shell("%sql SELECT 1 AS a").value["a"].tolist() == [1]
@@ -161,3 +164,14 @@ def test_the_hint_on_an_expired_token_names_its_source(shell, sqld_database, mon
     shell(f"%pipedb connect {sqld_database.url} --as db --token-file {file}")
     session_of(shell).connection().database.renew_token(sqld_database.mint(exp=1_000_000))
     assert f"put a new token into the file {file}" in shell.fails("%sql SELECT 1").out
+
+
+def test_a_new_token_continues_the_transaction_in_which_the_old_one_expired(shell, sqld_database, monkeypatch):
+    monkeypatch.setenv("MY_TOKEN", sqld_database.token)
+    shell(f"%pipedb connect {sqld_database.url} --as db --token-env MY_TOKEN\n%sql CREATE TABLE t (a)")
+    shell("%sql BEGIN; INSERT INTO t VALUES (1)")
+    session_of(shell).connection().database.renew_token(sqld_database.mint(exp=1_000_000))
+    assert "an open transaction stays open for at most 5 s" in shell.fails("%sql INSERT INTO t VALUES (2)").out
+    shell(f"%pipedb connect {sqld_database.url} --as db --token-env MY_TOKEN")
+    shell("%sql INSERT INTO t VALUES (3); COMMIT")
+    assert shell("%sql SELECT a FROM t").value["a"].tolist() == [1, 3]

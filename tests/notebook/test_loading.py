@@ -10,6 +10,7 @@ LOADED = "Loaded 2 rows and 2 columns into t."
 FRAME = "import pandas\nflights = pandas.DataFrame({'n': [1, 2], 'from': ['a', None]})"
 
 
+@pytest.mark.parametrize("server", ["embedded", "sqld"])
 def test_the_four_ways_to_load(db):
     db(FRAME)
     line = "%pipedb load flights --table t"
@@ -84,6 +85,7 @@ def test_a_read_only_connection_loads_nothing(db):
     assert db("%pipedb tables").value.empty
 
 
+@pytest.mark.parametrize("server", ["embedded", "sqld"])
 def test_copy(db):
     db(FRAME)
     db("%pipedb load flights --table t")

@@ -344,6 +344,7 @@ def test_limit_applies_to_each_query_and_to_no_other_statement(db):
     db("%sql ROLLBACK")
 
 
+@pytest.mark.parametrize("server", ["embedded", "sqld"])
 def test_an_error_in_a_limited_query_has_its_original_position(db):
     numbers(db, 1)
     failed = db.fails("%%sql --limit 2\nSELECT a\nFROM n WHERE nope = 1 LIMIT 5")
@@ -356,6 +357,7 @@ def test_an_error_in_a_limited_query_has_its_original_position(db):
 ENDLESS = "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r)"
 
 
+@pytest.mark.parametrize("server", ["embedded", "sqld"])
 def test_a_timeout_stops_the_cell_and_the_statement_on_the_server(db):
     db("%sql CREATE TABLE t (a)")
     failed = db.fails(f"%sql --timeout 0.25 {ENDLESS} SELECT count(*) FROM r")
@@ -377,6 +379,7 @@ def test_a_timeout_rolls_an_open_transaction_back(db):
     assert db("%sql SELECT count(*) AS n FROM t").value["n"].tolist() == [0]
 
 
+@pytest.mark.parametrize("server", ["embedded", "sqld"])
 def test_a_timeout_of_a_write_reports_an_unknown_outcome(db):
     db("%sql CREATE TABLE t (a)")
     failed = db.fails(f"%%sql --timeout 0.5\nINSERT INTO t VALUES (1);\nINSERT INTO t {ENDLESS} SELECT x FROM r")

@@ -23,6 +23,7 @@ def test_a_line_returns_a_frame(db):
     assert db.names["frame"].to_dict("list") == {"a": [1]}
 
 
+@pytest.mark.parametrize("server", ["embedded", "sqld"])
 def test_integers_of_64_bits_are_exact_beside_nulls(db):
     db("big, small = 2**53 + 1, -2**63")
     frame = db("%%sql\nSELECT :big AS i UNION ALL SELECT NULL UNION ALL SELECT $small").value
@@ -137,6 +138,7 @@ def test_an_error_is_a_few_lines_with_the_line_of_the_cell(db):
     assert cell.err == ""
 
 
+@pytest.mark.parametrize("server", ["embedded", "sqld"])
 def test_a_syntax_error_in_statement_3_of_5(db):
     db("%sql CREATE TABLE t (a)")
     cell = db.fails("%%sql\nINSERT INTO t VALUES (1);\nINSERT INTO t VALUES (2);\nSELEC 3;\nSELECT 4;\nSELECT 5")
@@ -161,6 +163,7 @@ def test_an_open_transaction_is_reported_after_each_cell(db):
     assert db("%sql SELECT count(*) AS n FROM t").value["n"].tolist() == [1]
 
 
+@pytest.mark.parametrize("server", ["embedded", "sqld"])
 def test_a_cell_that_fails_inside_its_own_transaction_is_rolled_back(db):
     db("%sql CREATE TABLE t (a)")
     cell = db.fails("%%sql\nBEGIN;\nINSERT INTO t VALUES (1);\nSELECT nope;\nCOMMIT")

@@ -6,7 +6,7 @@ import pytest
 
 
 @pytest.fixture
-def named(shell, data):
+def named(shell, local_service):
     """A shell with the connection main, the database flights, the group default and the profile work."""
     shell("%pipedb connect")
     shell("%pipedb create-database flights --group default")
