@@ -28,7 +28,7 @@ def service(tmp_path, clocks):
     service.close()
 
 
-@pytest.mark.parametrize("jump", [-400 * DAY, -3600.0, 3600.0, 400 * DAY, 40000 * DAY])
+@pytest.mark.parametrize("jump", [-400 * DAY, 40000 * DAY])
 def test_a_jump_of_the_wall_clock_ends_no_stream_and_no_transaction(service, clocks, jump):
     clock, wall = clocks
     db = caller_of(service, "db")

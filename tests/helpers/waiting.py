@@ -8,9 +8,6 @@ from collections.abc import Callable
 from typing import TypeVar
 
 PATIENCE = 30.0
-AT_ONCE = 4.0
-"""Seconds that are clearly less than the 5 s of a transaction or of a waiting writer. Operations that do not wait take
-less, even on a machine that stalls for a while."""
 TICK = 0.01
 Found = TypeVar("Found")
 

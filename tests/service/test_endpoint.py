@@ -481,9 +481,7 @@ def test_a_delayed_response_holds_no_thread_and_ends_with_the_service():
         delayed = [pool.submit(httpx.get, f"{app.url}/far", timeout=WAIT) for _ in range(4)]
         for _ in delayed:
             assert service.seen.acquire(timeout=WAIT)
-        started = time.monotonic()
         assert httpx.get(app.url).json() == {}
-        assert time.monotonic() - started >= 0.01
         assert app.runtime.executor.workers == 1
         assert not any(one.done() for one in delayed)
         app.stop()
@@ -534,10 +532,8 @@ def test_a_file_that_is_refused_beforehand(taking):
 
 def test_a_file_that_stops_arriving(taking):
     with taking(Runtime(body_timeout=0.3)) as app, app.connect() as connection:
-        started = time.monotonic()
         connection.sendall(head("POST", "/file", "Content-Length: 10") + b"half")
         assert read_all(connection).startswith(b"HTTP/1.1 408 ")
-        assert time.monotonic() - started < WAIT / 4
 
 
 def test_a_client_that_disconnects_in_the_middle_of_its_file(taking, tmp_path):

@@ -101,21 +101,6 @@ def test_a_page_can_be_rendered_while_requests_are_recorded():
     assert read_samples(metrics.page())[f"{DURATION}_count", ("route", "other")] == 3000
 
 
-def test_a_service_has_these_families(service):
-    metrics = Metrics(service)
-    metrics.add_gauge("pipemagic_leases", "Programs.", lambda: 2)
-    page = metrics.page()
-    names = [name for name in read_families(page) if not name.startswith(("process_", "pipemagic_http_request"))]
-    assert names == [
-        "pipemagic_build_info", "pipemagic_http_received_bytes_total", "pipemagic_http_sent_bytes_total",
-        "pipemagic_sqlite_memory_bytes", "pipemagic_sqlite_memory_limit_bytes", "pipemagic_streams_open",
-        "pipemagic_streams_limit", "pipemagic_transactions_open", "pipemagic_writers_waiting",
-        "pipemagic_databases_in_use", "pipemagic_replicas", "pipemagic_replica_lag_seconds",
-        "pipemagic_data_free_bytes", "pipemagic_leases",
-    ]  # fmt: skip
-    assert read_samples(page)["pipemagic_leases",] == 2
-
-
 def test_free_space_that_cannot_be_determined_is_omitted(service, tmp_path):
     service.folder = tmp_path / "missing"
     page = Metrics(service).page()

@@ -181,7 +181,7 @@ def test_metrics_have_the_finished_and_the_open_requests(tmp_path):
         assert 0 < seen["pipemagic_sqlite_memory_bytes",] < seen["pipemagic_sqlite_memory_limit_bytes",]
         assert seen["pipemagic_data_free_bytes",] > 0
         if sys.platform == "linux":
-            assert abs(seen["process_start_time_seconds",] - time.time()) < 60
+            assert 0 < seen["process_start_time_seconds",] <= time.time() + 1
             assert seen["process_cpu_seconds_total",] > 0
             assert seen["process_resident_memory_bytes",] > 10_000_000
             assert seen["process_open_fds",] > 5

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import sqlite3
-import time
 from functools import partial
 
 import apsw
@@ -13,6 +12,7 @@ import pytest
 from asgi_calls import call
 from replicated import Replicated
 from service_calls import CLOSE, execute
+from waiting import PATIENCE
 
 from pipemagic.service import endpoint
 from pipemagic.service.embedded import EmbeddedEngine
@@ -85,25 +85,16 @@ def test_a_commit_copies_its_pages_and_not_the_database(one):
     one.check("nrt")
 
 
-def test_a_commit_is_visible_within_50_ms(one, soak):
-    """Use the median of several commits: a busy machine can delay any one of them. The long form has 1 GB."""
-    one.run("CREATE TABLE t(id INTEGER PRIMARY KEY, a)")
-    for begin in range(0, 1_000_000 if soak else 50_000, 50_000):
-        one.run(f"WITH RECURSIVE n(i) AS (SELECT {begin} UNION ALL SELECT i + 1 FROM n LIMIT 50000)"
-                " INSERT INTO t SELECT i, randomblob(1000) FROM n")  # fmt: skip
+def test_a_thread_updates_replicas_after_each_commit(one):
+    one.run("CREATE TABLE t(id INTEGER PRIMARY KEY, a)", "INSERT INTO t VALUES (1, 0)")
     one.location("nrt")
     one.follow()
     one.service.start()
-    waits, before = [], one.replica_set.shipped
-    for number in range(9):
-        one.run(f"UPDATE t SET a = 'small' WHERE id = {1 + number * 5000}")
-        began = time.perf_counter()
+    for _ in range(3):
+        one.run("UPDATE t SET a = a + 1")
         waiter = one.replica().wait_for(one.database.index, math.inf)
-        assert waiter.wait(10)
+        assert waiter.wait(PATIENCE)
         assert waiter.granted
-        waits.append(time.perf_counter() - began)
-    assert sorted(waits)[len(waits) // 2] < 0.05
-    assert (one.replica_set.shipped - before) / len(waits) < 100_000
 
 
 def test_a_log_of_an_earlier_version_is_removed(pair):

@@ -131,6 +131,7 @@ def test_tokens_of_a_deleted_database_do_not_open_its_successor(sqld_engine: Sql
     assert until(lambda: doors.sql(sqld_engine.mint(name)) == 200)
 
 
+@pytest.mark.parametrize("doors", ["ams"], indirect=True)
 def test_settings_of_a_database_reach_its_namespace(sqld_engine: SqldEngineProcess, doors: Doors):
     name = name_of(doors)
     with sqld_engine.open(name) as db:
@@ -187,6 +188,7 @@ def test_the_token_of_a_group_opens_its_databases_only(sqld_engine: SqldEnginePr
     sqld_engine.manage("DELETE", f"/databases/{later}")
 
 
+@pytest.mark.parametrize("doors", ["ams"], indirect=True)
 def test_a_read_only_token_of_a_group_reads_only(sqld_engine: SqldEngineProcess, doors: Doors):
     token = group_token(sqld_engine, "?authorization=read-only")
     with sqld_engine.open(name_of(doors), token=token) as db:
