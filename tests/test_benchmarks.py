@@ -15,7 +15,7 @@ from small_heap import small_heap
 sys.path.append(str(Path(__file__).parents[1]))
 
 from benchmarks import __main__ as command
-from benchmarks import measure
+from benchmarks import lesson, measure, students
 from benchmarks.lines import Line, at_least, at_most, below, faster, table
 from benchmarks.peers import PeerError, Peers, Worker
 from benchmarks.proxy import Proxy, Requests
@@ -192,6 +192,32 @@ def test_the_command_prints_writes_and_checks(tmp_path, monkeypatch, capsys, our
     with pytest.raises(SystemExit):
         command.main(["nothing"])
     assert "no such part: nothing" in capsys.readouterr().err
+
+
+def whole_lesson(attackers=0):
+    """Return a lesson in which every cell of the other students ran."""
+    held = students.Lesson(attack=attackers)
+    for number in range(attackers, students.STUDENTS):
+        kernel = number >= students.STUDENTS - students.KERNELS
+        for cell in range(len(students.CELLS) + kernel):
+            (held.kernels if kernel else held.clients).record(cell, 0.01)
+    return held
+
+
+def test_a_lesson_whose_students_or_attack_did_not_finish_is_an_error():
+    lesson.check(whole_lesson())
+    lesson.check(whole_lesson(5), 5)
+    cut, failed, over = whole_lesson(), whole_lesson(), whole_lesson(1)
+    cut.clients.later.seconds.pop()
+    failed.kernels.fail(3, 199, TimeoutError())
+    over.attack = 0
+    for held, attackers, message in (
+        (cut, 0, "ran"),
+        (failed, 0, "student 199, cell 3"),
+        (over, 1, "the attack ended"),
+    ):
+        with pytest.raises(RuntimeError, match=message):
+            lesson.check(held, attackers)
 
 
 def test_every_part_exists():
