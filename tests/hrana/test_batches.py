@@ -179,7 +179,7 @@ def test_deep_conditions_are_refused_before_they_overflow_the_stack(wrap):
     for _ in range(DEEPEST_CONDITION - 1):
         cond = wrap(cond)
     check_references(Batch([Step(Stmt("A")), Step(Stmt("B"), cond)]))
-    for _ in range(100_000):
+    for _ in range(20_000):
         cond = wrap(cond)
     with pytest.raises(ProtocolError, match="nested more than 64 levels"):
         check_references(Batch([Step(Stmt("A")), Step(Stmt("B"), cond)]))

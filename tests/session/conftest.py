@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 from seed_server import SeedServer
-from service_calls import caller_of
+from service_calls import caller_of, new_service
 from service_http import ServiceTransport
 from started_services import local_service, shared_service
 
@@ -64,6 +64,20 @@ def session(request):
             made = request.getfixturevalue("sqld_database")
             with Database(made.url, made.token) as database:
                 yield session_on(database)
+
+
+@pytest.fixture(scope="module")
+def messages_session(request, tmp_path_factory):
+    """A session for all tests of a module whose statements fail: on the service in process, or on sqld."""
+    if request.param == "sqld":
+        made = request.getfixturevalue("sqld").database()
+        with Database(made.url, made.token) as database:
+            yield session_on(database)
+        return
+    with new_service(tmp_path_factory.mktemp("messages")) as service:
+        token, http = caller_of(service, "flights").token, httpx.Client(transport=ServiceTransport(service))
+        with Database("http://127.0.0.1:8080", token, http=http) as database:
+            yield session_on(database)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 
 from pipemagic.errors import StatementError
 
-pytestmark = pytest.mark.parametrize("session", ["in process", "sqld"], indirect=True)
+pytestmark = pytest.mark.parametrize("messages_session", ["in process", "sqld"], indirect=True, scope="module")
 
 TABLES = """
 CREATE TABLE airline (carrier TEXT, name TEXT);
@@ -20,10 +20,10 @@ INSERT INTO flight VALUES (1, 'AA', 'N1')
 """
 
 
-@pytest.fixture
-def tables(session):
-    session.run(TABLES)
-    return session
+@pytest.fixture(scope="module")
+def tables(messages_session):
+    messages_session.run(TABLES)
+    return messages_session
 
 
 def failure(session, text: str, **values: object) -> str:

@@ -326,7 +326,7 @@ def test_an_interrupt_at_any_line_of_a_transaction_loses_no_track_of_it(forgotte
 
     whole()
     numbers.run("ROLLBACK")
-    for line in range(1, 3000, 7 if soak else 97):
+    for line in range(1, 3000, 7 if soak else 151):
         reached = interrupted_at(line, whole)
         connection = numbers.connection()
         connection.abandon_transaction()

@@ -6,7 +6,7 @@ import pytest
 
 from pipemagic.errors import StatementError
 
-pytestmark = pytest.mark.parametrize("session", ["in process", "sqld"], indirect=True)
+pytestmark = pytest.mark.parametrize("messages_session", ["in process", "sqld"], indirect=True, scope="module")
 
 TABLES = """
 CREATE TABLE a (carrier TEXT, x INTEGER, "order" TEXT, "group" TEXT, "table" TEXT, "index" TEXT, "from" TEXT,
@@ -16,10 +16,10 @@ INSERT INTO a (carrier, x) VALUES ('AA', 1)
 """
 
 
-@pytest.fixture
-def tables(session):
-    session.run(TABLES)
-    return session
+@pytest.fixture(scope="module")
+def tables(messages_session):
+    messages_session.run(TABLES)
+    return messages_session
 
 
 def failure(session, text: str) -> list[str]:
@@ -122,7 +122,7 @@ def test_a_keyword_that_is_meant_as_a_name(tables, text, word):
     place = next(at for at in range(len(text)) if text.startswith(word, at) and not text[at - 1].isalnum())
     if f" {word} BY" in text:
         place = text.index(word, place + 1)
-    tables.run(f'{text[:place]}"{word}"{text[place + len(word) :]}')  # the advice is right
+    tables.run(f'BEGIN; {text[:place]}"{word}"{text[place + len(word) :]}; ROLLBACK')  # the advice is right
 
 
 @pytest.mark.parametrize(
