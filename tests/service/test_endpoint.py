@@ -320,16 +320,6 @@ def test_unusual_targets_are_handled(target):
 # -- disconnecting and stopping
 
 
-def test_disconnecting_cancels_the_request():
-    service = UntilCancelled()
-    with serving(service) as app:
-        with app.connect() as connection:
-            connection.sendall(head("GET"))
-            assert service.running.wait(WAIT)
-            assert not service.cancelled.is_set()
-        assert service.cancelled.wait(WAIT)
-
-
 def test_stopping_cancels_running_and_later_requests():
     service = UntilCancelled()
     with serving(service) as app, ThreadPoolExecutor(1) as pool:
@@ -464,15 +454,6 @@ def test_a_streamed_response_that_fails_is_cut():
     with serving(service) as app, pytest.raises(httpx.RemoteProtocolError):
         httpx.get(app.url)
     assert service.closed.is_set()
-
-
-def test_a_streamed_response_that_is_not_read_to_its_end_is_given_up():
-    service = Streams()
-    with serving(service) as app:
-        with app.connect() as connection:
-            connection.sendall(head("GET", "/?n=1000000000"))
-            assert connection.recv(100)
-        assert service.closed.wait(WAIT)
 
 
 def test_a_delayed_response_holds_no_thread_and_ends_with_the_service():

@@ -11,17 +11,14 @@ from contextlib import ExitStack, contextmanager, suppress
 import httpx
 from served_apps import serving
 from service_calls import caller_of, execute
-from waiting import pause, until
+from waiting import until
 
-from pipemagic.service import embedded
 from pipemagic.service.http_protocol import HttpProtocol
-from pipemagic.service.limits import Limits
 from pipemagic.service.service import Service
 
 WAIT = 20.0
 MANY = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 2000000) SELECT n, 'row ' || n FROM c"
 SOME = MANY.replace("2000000", "60000")  # 5 MB, more than the buffers of a connection
-ENDLESS = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT count(*) FROM c"
 
 
 class Running:
@@ -57,12 +54,12 @@ class Running:
 
 
 @contextmanager
-def running(folder, *, limits=None, threads=None):
-    service = Service(folder, limits=limits)
+def running(folder):
+    service = Service(folder)
     service.catalog.create_group("local", "default", "ams")
     service.start()
     try:
-        with serving(service, threads=threads) as app:
+        with serving(service) as app:
             db = Running(service, app)
             try:
                 yield db
@@ -132,47 +129,6 @@ def test_the_idle_time_starts_when_the_last_byte_is_sent(tmp_path):
         assert stream.idle_since <= time.monotonic()
 
 
-def test_half_sent_requests_do_not_block_others(tmp_path):
-    with running(tmp_path / "data") as db, ExitStack() as stack:
-        for number in range(50):
-            connection = stack.enter_context(db.connect())
-            half = [
-                b"", b"POST /v2/pipe", b"POST /v2/pipeline HTTP/1.1\r\nHost: localh",
-                b"POST /v2/pipeline HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{",
-                b"POST /v2/pipeline HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{",
-            ]  # fmt: skip
-            connection.sendall(half[number % len(half)])
-        for _ in range(10):
-            assert db.select() == [[{"type": "integer", "value": "1"}]]
-
-
-def test_endless_statements_do_not_keep_the_threads(tmp_path, monkeypatch):
-    monkeypatch.setattr(embedded, "SWEEP_EVERY", 0.1)  # two rounds of statements: that they end is the point
-    with running(tmp_path / "data", limits=Limits(statement_time=0.5)) as db, ThreadPoolExecutor(8) as pool:
-        endless = [pool.submit(db.post, execute(ENDLESS), {"type": "close"}) for _ in range(8)]
-        until(lambda: len(db.service.engine.streams) > 0)
-        assert db.select() == [[{"type": "integer", "value": "1"}]]
-        for one in endless:
-            assert one.result(WAIT)["results"][0]["error"]["code"] == "STATEMENT_TIMEOUT"
-
-
-def test_endless_statements_of_one_token_do_not_delay_others(tmp_path):
-    with running(tmp_path / "data", threads=8) as db, ThreadPoolExecutor(8) as pool:
-        other = httpx.Client(base_url=db.url, trust_env=False, timeout=WAIT)
-        token = caller_of(db.service, "other").token
-        endless = [pool.submit(db.post, execute(ENDLESS), {"type": "close"}) for _ in range(8)]
-        until(lambda: len(db.service.engine.streams) == 2)  # a quarter of the threads
-        with other:
-            body, headers = {"stmt": {"sql": "SELECT 1"}}, {"authorization": f"Bearer {token}"}
-            assert other.post("/v1/execute", json=body, headers=headers).status_code == 200
-            assert other.get("/health").status_code == 200
-        assert not any(one.done() for one in endless)
-        assert len(db.service.engine.streams) == 2
-        while not all(one.done() for one in endless):
-            db.service.engine.streams.end_all()
-            time.sleep(0.01)
-
-
 def test_a_client_of_http_1_0_gets_a_cursor_without_chunks(tmp_path):
     with running(tmp_path / "data") as db:
         for text, count in ((SOME, 60_000), ("SELECT 1, 'row 1'", 1)):
@@ -232,15 +188,3 @@ def test_one_of_the_requests_that_continue_a_cursor_continues_at_its_end(tmp_pat
             until(lambda: stream.done is None or len(stream.done._ended._done_callbacks) == 2)
             assert json.loads(deque(lines, maxlen=1).pop())["type"] == "step_end"
         assert sorted(one.result(WAIT).status_code for one in both) == [200, 400]
-
-
-def test_disconnecting_ends_the_running_request_also_with_another_one_behind_it(tmp_path):
-    with running(tmp_path / "data") as db, db.connect() as connection:
-        for sql in (ENDLESS, "SELECT 1"):
-            body = json.dumps({"requests": [execute(sql)]}).encode()
-            head = f"POST /v3/pipeline HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {db.token}\r\n"
-            connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
-            until(lambda: any(one._running for one in db.service.engine.streams._streams.values()))
-        pause(0.2)  # the client cannot detect that the second was read
-        connection.close()
-        until(lambda: len(db.service.engine.streams) == 0)

@@ -448,24 +448,6 @@ def test_a_database_whose_replicas_cannot_be_started_is_not_used_without_them(on
     one.check("nrt")
 
 
-def test_a_new_database_is_at_all_locations_of_its_group(one):
-    one.location("nrt")
-    token = (one.folder / "platform-token").read_text().strip()
-    assert one.at("ams").service.catalog.group("local", "g").locations == ("ams", "nrt")
-
-    headers = {"host": "127.0.0.1", "authorization": f"Bearer {token}"}
-    body = b'{"name": "y", "group": "g"}'
-    assert call(one.service, "POST", "/v1/organizations/local/databases", headers=headers, body=body).status == 200
-    _, answer = one.manage("GET", "/databases/y/instances")
-    assert [(each["name"], each["status"]) for each in answer["instances"]] == [("ams", "ok"), ("nrt", "copying")]
-    one.follow()
-    _, answer = one.manage("GET", "/databases/y/instances")
-    assert [(each["name"], each["status"]) for each in answer["instances"]] == [("ams", "ok"), ("nrt", "ok")]
-    one.restart()  # nothing was opened yet
-    _, answer = one.manage("GET", "/databases/y/instances")
-    assert [(each["name"], each["status"]) for each in answer["instances"]] == [("ams", "ok"), ("nrt", "copying")]
-
-
 def test_a_damaged_database_does_not_affect_replicas_of_others(one):
     damaged = one.service.catalog.create_database("local", "a", "g")
     folder = one.folder / "databases" / damaged.id

