@@ -41,9 +41,9 @@ def test_other_text_stays(text):
 
 @pytest.mark.parametrize("piece", [":", "://", "a", "://a:", "@)", ":@)", ":1/"])
 def test_masking_takes_linear_time(piece):
-    text, start = "@ x://" + piece * 100_000, time.perf_counter()
+    text, start = "@ x://" + piece * 100_000, time.process_time()
     assert mask_passwords(text) == text
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 5  # a moment; minutes if the time is quadratic
 
 
 @pytest.mark.parametrize(

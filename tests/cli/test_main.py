@@ -14,7 +14,6 @@ from pathlib import Path
 import httpx
 import nbformat
 import pytest
-from waiting import Stopwatch
 
 import pipemagic
 from pipemagic import __version__, cli, launcher
@@ -57,10 +56,8 @@ def test_serve_prints_its_address_ends_on_a_signal_and_keeps_its_port(folder):
             assert about == {"url": about["url"], "organization": "local", "pid": process.pid}
             assert httpx.get(f"{about['url']}/health").status_code == 200
             urls.add(about["url"])
-            watch = Stopwatch()
             process.send_signal(number)
             out, err = process.communicate(timeout=WAIT)
-            assert watch.stop() < 2, number
             assert (process.returncode, out, err) == (0, "", ""), number
     assert len(urls) == 1
 

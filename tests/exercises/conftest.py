@@ -64,7 +64,7 @@ def session(in_process):
     return connected(in_process)
 
 
-@pytest.fixture(params=["in_process", "on_sqld", "on_seed"])
+@pytest.fixture(params=["in_process", "on_sqld"])
 def any_session(request):
-    """A session on every kind of server."""
+    """A session on either engine, or on the server that a test names, such as one that knows only the seed."""
     return connected(request.getfixturevalue(request.param))

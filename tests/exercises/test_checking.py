@@ -30,6 +30,7 @@ def state(session):
     return tables.names[0], rows.n[0], rows.mass[0]
 
 
+@pytest.mark.parametrize("any_session", ["in_process", "on_sqld", "on_seed"], indirect=True)
 def test_a_query(any_session, tmp_path):
     exercise = make(any_session, tmp_path, f"-- points: 2\n{BY_SPECIES}")
     right = answer(any_session, exercise, "SELECT count(*) AS N, species FROM penguins GROUP BY 2 ORDER BY 1")
@@ -258,6 +259,7 @@ def test_pass_or_fail_stores_a_salted_digest(session, tmp_path, text):
     assert all(line.endswith("the result is not right") for line in wrong.messages)
 
 
+@pytest.mark.parametrize("any_session", ["on_sqld", "on_seed"], indirect=True)
 def test_hidden_data_reveal_a_hard_coded_answer(any_session, tmp_path):
     data = "DELETE FROM penguins WHERE id = 1; INSERT INTO penguins VALUES (9, 'Emperor', NULL, 30000)"
     exercise, before = make(any_session, tmp_path, f"-- hidden: {data}\n{BY_SPECIES}"), state(any_session)

@@ -11,10 +11,12 @@ from course_notebooks import ANSWERS, EXERCISES, RINGED_ANSWER, insert_before, t
 
 from pipemagic import cli
 from pipemagic.errors import SessionError
-from pipemagic.exercises.grading import Grade, grade, summary
-from pipemagic.exercises.release import release_file
+from pipemagic.exercises.authoring import author
+from pipemagic.exercises.checking import check_cell, record
+from pipemagic.exercises.exercise import load, parse_cell
+from pipemagic.exercises.grading import Grade, grade, summary, verified_points
+from pipemagic.exercises.release import fingerprint, release_file
 
-HARD_CODED_WITH_AN_ERROR = ANSWERS["hard_coded"]["species"].replace("('Adelie', 2)", "('Adelie', 3)")
 FILES_OF_REPORTS = """\
 from pathlib import Path
 Path("../heavy.json").write_text('{"submission": "", "exercise": "heavy", "points": 4, "of": 4}')
@@ -68,52 +70,50 @@ def points(grades):
 
 
 def test_a_right_submission_has_all_points(solve, graded):
-    grades = graded(solve("right", ringed=RINGED_ANSWER), name="Ada")
-    assert grades == {
+    """It has a link to nothing in its folder, and a cell that looks for the references."""
+    notebook = solve("right", ringed=RINGED_ANSWER)
+    history = notebook.parents[1] / "history.txt"
+    insert_before(notebook, "%%check egg", f"open({str(history)!r}, 'w').write(repr([In, globals()]))")
+    notebook.with_name("data.csv").symlink_to("nothing")
+    before = {path: path.read_bytes() for path in notebook.parent.rglob("*") if path.is_file()}
+    assert graded(notebook, name="Ada") == {
         "heavy": Grade("Ada", "heavy", 4, 4),
         "species": Grade("Ada", "species", 2, 2, hidden=True),
         "egg": Grade("Ada", "egg", 1, 1),
         "ringed": Grade("Ada", "ringed", 2, 2),
     }
-
-
-def test_a_hard_coded_answer_is_right_on_the_visible_data_only(solve, graded):
-    grades = graded(solve("hard_coded"))
-    message = "right on the visible data, wrong on the hidden data"
-    assert grades["species"] == Grade("birds", "species", 0, 2, hidden=False, message=message)
-
-
-def test_a_hard_coded_answer_with_an_error_has_the_points_of_the_hidden_data(solve, graded):
-    grade = graded(solve("nearly", {"species": HARD_CODED_WITH_AN_ERROR}))["species"]
-    honest = "SELECT species, count(*) + (species = 'Adelie') AS birds FROM bird GROUP BY species"
-    assert grade.points < graded(solve("honest", {"species": honest}))["species"].points < 2
-
-
-def test_a_partly_right_answer_keeps_its_points_if_it_is_as_good_on_the_hidden_data(solve, graded):
-    answer = "SELECT species, count(*) AS birds FROM bird WHERE species <> 'Adelie' GROUP BY species"
-    grade = graded(solve("nearly", {"species": answer}))["species"]
-    assert 0 < grade.points < 2
-    assert grade.hidden
-
-
-def test_a_partly_right_answer_has_partial_credit(solve, graded):
-    grades = graded(solve("partly"))
-    assert points(grades) == {"heavy": 3.2, "species": 0, "egg": 0, "ringed": 0}
-    assert grades["species"].message == "no answer"
-
-
-def test_errors_and_their_messages(solve, graded):
-    grades = graded(solve("error"))
-    assert points(grades) == {"heavy": 0, "species": 0, "egg": 0, "ringed": 0}
-    assert grades["species"].message == "no such column: x"
-    assert grades["ringed"].message.startswith("state: no such column: ring")
-
-
-def test_nothing_of_the_teacher_is_written_into_the_folder_of_the_student(solve, graded):
-    notebook = solve("right")
-    before = {path: path.read_bytes() for path in notebook.parent.rglob("*") if path.is_file()}
-    graded(notebook)
     assert {path: path.read_bytes() for path in notebook.parent.rglob("*") if path.is_file()} == before
+    text = history.read_text("utf-8")
+    assert "count(name)" in text  # the student's own answer
+    assert "'Eve'" not in text
+    assert "count(*)" not in text
+
+
+@pytest.mark.parametrize(
+    ("answer", "as_good"),
+    [
+        ("SELECT species, count(*) AS n FROM penguins WHERE species <> 'Adelie' GROUP BY 1", True),
+        ("SELECT column1 AS species, column2 AS n FROM (VALUES ('Adelie', 3), ('Gentoo', 2))", False),
+    ],
+)
+def test_points_are_at_most_those_on_the_hidden_data(session, tmp_path, answer, as_good):
+    reference, data = "SELECT species, count(*) AS n FROM penguins GROUP BY 1", "DELETE FROM penguins WHERE id = 1"
+    text = f"-- points: 2\n-- hidden: {data}\n{reference}"
+    author(parse_cell("species", text), session.connection(), tmp_path).save(tmp_path)
+    exercise = load("species", tmp_path)
+    check = record(check_cell(exercise, session.read(answer), session.connection()))
+    found = verified_points("species", fingerprint(exercise), reference=reference, data=data)
+    assert 0 < check.points < 2
+    assert (found == check.points) == as_good
+    assert 0 <= found <= check.points
+
+
+def test_partial_credit_and_errors_with_their_messages(solve, graded):
+    grades = graded(solve("partly", ANSWERS["partly"] | {"species": "SELECT x FROM bird"}))
+    assert points(grades) == {"heavy": 3.2, "species": 0, "egg": 0, "ringed": 0}
+    assert grades["species"].message == "no such column: x"
+    assert grades["egg"].message == "no answer"
+    assert grades["ringed"].message.startswith("state: no such column: ring")
 
 
 def test_a_tampered_submission_has_no_points(solve, graded):
@@ -139,12 +139,6 @@ def test_forged_reports_do_not_stop_the_class_and_have_at_most_all_points(solve,
     assert grades["species"].message == grades["egg"].message == "the check did not report its points"
 
 
-def test_a_link_to_nothing_in_the_folder_of_a_submission(solve, graded):
-    notebook = solve("right")
-    notebook.with_name("data.csv").symlink_to("nothing")
-    assert graded(notebook)["heavy"].points == 4
-
-
 def test_a_source_without_exercises(solve, tmp_path):
     source = tmp_path / "source.ipynb"
     nbformat.write(nbformat.v4.new_notebook(), source)
@@ -152,48 +146,27 @@ def test_a_source_without_exercises(solve, tmp_path):
         grade(solve("right"), source)
 
 
-def test_the_reference_is_not_in_the_history_that_a_student_could_read(solve, graded):
-    notebook = solve("right")
-    copy = notebook.with_name("history.txt")
-    insert_before(notebook, "%%check egg", f"open({str(copy)!r}, 'w').write(repr([In, globals()]))")
-    assert graded(notebook)["species"].points == 2
-    text = copy.read_text("utf-8")
-    assert "count(name)" in text  # the student's own answer
-    assert "'Eve'" not in text
-    assert "count(*)" not in text
-
-
-def test_an_error_or_an_endless_cell_does_not_stop_the_notebook(solve, graded):
+def test_an_error_an_endless_cell_and_the_end_of_the_kernel_keep_the_points_before(solve, graded):
     notebook = solve("right")
     insert_before(notebook, "%%check heavy", "1 / 0")
     insert_before(notebook, "%%check egg", "while True:\n    pass")
-    assert points(graded(notebook, timeout=10)) == {"heavy": 4, "species": 2, "egg": 1, "ringed": 0}
+    insert_before(notebook, "%check ringed", "import os\nos._exit(1)")
+    grades = graded(notebook, timeout=10)
+    assert points(grades) == {"heavy": 4, "species": 2, "egg": 1, "ringed": 0}
+    assert grades["ringed"].message == "Kernel died"
 
 
-def test_a_kernel_that_ends_keeps_the_points_before(solve, graded):
-    notebook = solve("right")
-    insert_before(notebook, "%%check egg", "import os\nos._exit(1)")
-    grades = graded(notebook)
-    assert points(grades) == {"heavy": 4, "species": 2, "egg": 0, "ringed": 0}
-    assert grades["egg"].message == "Kernel died"
-
-
-def test_a_removed_check_has_no_points(solve, graded):
-    notebook = solve("right")
-    made = nbformat.read(notebook, as_version=4)
-    made.cells = [cell for cell in made.cells if not cell.source.startswith("%%check egg")]
-    nbformat.write(made, notebook)
-    assert graded(notebook)["egg"] == Grade("birds", "egg", 0, 1, message="not checked")
-
-
-def test_a_connection_without_options_is_to_a_service_of_the_submission(solve, graded):
+def test_a_submission_has_a_service_of_its_own_and_no_points_for_a_removed_check(solve, graded):
     notebook = solve("right", ringed=RINGED_ANSWER)
     made = nbformat.read(notebook, as_version=4)
+    made.cells = [cell for cell in made.cells if not cell.source.startswith("%%check egg")]
     for cell in made.cells:
         cell.source = cell.source.replace("connect --temporary", "connect")
     nbformat.write(made, notebook)
     for _ in range(2):  # the second run would fail if the tables of the first existed
-        assert sum(points(graded(notebook)).values()) == 9
+        grades = graded(notebook)
+        assert sum(points(grades).values()) == 8
+        assert grades["egg"] == Grade("birds", "egg", 0, 1, message="not checked")
 
 
 def test_the_summary_of_a_class():
