@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import apsw
@@ -15,6 +16,12 @@ from pipemagic.notebook.commands.pages import error_texts, meaning_of
 from pipemagic.service import responses
 
 ROOT = Path(pipemagic.__file__).parent
+
+
+@cache
+def modules() -> dict[str, ast.Module]:
+    """Return the parsed modules of the package by path."""
+    return {path.relative_to(ROOT).as_posix(): ast.parse(path.read_text("utf-8")) for path in ROOT.rglob("*.py")}
 
 
 def test_a_copy_with_other_fields_keeps_the_rest():
@@ -31,9 +38,9 @@ def test_a_copy_with_other_fields_keeps_the_rest():
 FIELDS = {"message", "hint", "code"}
 
 
-def assigned(path: Path) -> Iterator[str]:
+def assigned(module: ast.Module) -> Iterator[str]:
     """Yield the fields of errors that a module assigns to, other than a class to its own."""
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for node in ast.walk(module):
         targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
         for target in targets:
             if isinstance(target, ast.Attribute) and target.attr in FIELDS and ast.unparse(target.value) != "self":
@@ -41,7 +48,7 @@ def assigned(path: Path) -> Iterator[str]:
 
 
 def test_errors_are_not_modified_after_their_creation():
-    found = {str(path.relative_to(ROOT).as_posix()): list(assigned(path)) for path in ROOT.rglob("*.py")}
+    found = {path: list(assigned(module)) for path, module in modules().items()}
     assert {path: fields for path, fields in found.items() if fields} == {}
 
 
@@ -70,7 +77,7 @@ def texts_in(tree: ast.AST) -> Iterator[str]:
 
 def test_every_error_code_is_described_and_no_other():
     """`responses` has the codes of HTTP statuses; the service sends SQLite's primary result codes."""
-    named = {text for path in ROOT.rglob("*.py") for text in texts_in(ast.parse(path.read_text("utf-8")))}
+    named = {text for module in modules().values() for text in texts_in(module)}
     sqlite = {str(name) for number, name in apsw.mapping_result_codes.items() if isinstance(number, int)} - NO_ERRORS
     codes = {text for text in named if not OTHER_NAMES.fullmatch(text)} | sqlite | {*responses._CODES.values()}
     assert codes <= set(TEXTS)

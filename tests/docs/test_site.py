@@ -68,10 +68,15 @@ def test_the_build_has_no_warnings(site):
     assert (site.parent / WARNINGS).read_text("utf-8") == ""
 
 
-def test_no_page_loads_anything_from_a_network(site):
-    pages = sorted(site.rglob("*.html"))
-    assert len(pages) > 20
-    remote = {page.name: [one for one in loads(page.read_text("utf-8")) if is_remote(one)] for page in pages}
+@pytest.fixture(scope="module")
+def loaded(site):
+    """The addresses that a browser loads, by page."""
+    return {page: loads(page.read_text("utf-8")) for page in site.rglob("*.html")}
+
+
+def test_no_page_loads_anything_from_a_network(loaded):
+    assert len(loaded) > 20
+    remote = {page.name: [address for address in found if is_remote(address)] for page, found in loaded.items()}
     assert {page: found for page, found in remote.items() if found} == {}
 
 
@@ -82,12 +87,10 @@ def test_no_style_sheet_loads_anything_from_a_network(site):
         assert [one for one in IN_CSS.findall(sheet.read_text("utf-8")) if is_remote(one)] == [], sheet
 
 
-def test_all_that_the_pages_load_exists(site):
-    for page in site.rglob("*.html"):
-        for address in loads(page.read_text("utf-8")):
-            path = unquote(urlsplit(address).path)
-            if path and not is_remote(address) and not address.startswith("data:"):
-                assert (page.parent / path).exists(), (page.name, address)
+def test_all_that_the_pages_load_exists(loaded):
+    local = [(page, urlsplit(address)) for page, found in loaded.items() for address in found if not is_remote(address)]
+    paths = {page.parent / unquote(address.path) for page, address in local if address.scheme != "data"}
+    assert [path for path in paths if not path.exists()] == []
 
 
 def test_pages_fit_narrow_windows_and_are_readable_in_light_and_dark_mode(site, chromium):
