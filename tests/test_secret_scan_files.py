@@ -8,7 +8,7 @@ import random
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipemagic.secret_scan import UnreadableFile, files_in, scan_file
@@ -118,9 +118,8 @@ def put(document, path, how, token):
     return whole["root"]
 
 
-@pytest.mark.parametrize("token", [TOKEN, "pmp_" + "0a1B2c3D4e5F6g7H8i9J"])
-@given(data=st.data())
-def test_a_token_is_found_anywhere(tmp_path_factory, token, data):
+@given(data=st.data(), token=st.sampled_from([TOKEN, "pmp_" + "0a1B2c3D4e5F6g7H8i9J"]))
+def test_a_token_is_found_anywhere(tmp_path_factory, data, token):
     document = data.draw(notebooks)
     path, how = data.draw(st.sampled_from(list(places(document))))
     file = tmp_path_factory.mktemp("n") / "n.ipynb"
@@ -129,6 +128,7 @@ def test_a_token_is_found_anywhere(tmp_path_factory, token, data):
 
 
 @given(document=notebooks)
+@settings(max_examples=50)
 def test_a_clean_notebook_has_no_findings(tmp_path_factory, document):
     file = tmp_path_factory.mktemp("n") / "n.ipynb"
     file.write_text(json.dumps(document), encoding="utf-8")
@@ -207,17 +207,17 @@ def test_a_column_of_addresses_is_a_few_findings(leaks):
     )
 
 
-def test_a_large_notebook_is_scanned_quickly(tmp_path):
+def test_a_large_notebook_is_scanned_without_backtracking(tmp_path):
     noise = random.Random(1)
-    table = "".join(f"<td>{noise.random()}</td><td>https://example.io/{n}</td>\n" for n in range(12_000))
-    png = base64.b64encode(noise.randbytes(1_200_000)).decode()
+    table = "".join(f"<td>{noise.random()}</td><td>https://example.io/{n}</td>\n" for n in range(6_000))
+    png = base64.b64encode(noise.randbytes(600_000)).decode()
     cell = code("x", [shown(**{"image/png": png, "text/html": table})])
     path = tmp_path / "n.ipynb"
     path.write_text(json.dumps({"cells": [cell, cell], "metadata": {}}))
-    assert path.stat().st_size > 4_000_000
+    assert path.stat().st_size > 2_000_000
     started = time.process_time()
     assert list(scan_file(path)) == []
-    assert time.process_time() - started < 8  # about 1 s; a pattern that backtracks takes minutes
+    assert time.process_time() - started < 8  # about 0.5 s; a pattern that backtracks takes minutes
 
 
 @pytest.mark.parametrize("text", ["", "no JSON", "[]", "3", '{"cells": ', "[" * 100_000])

@@ -347,13 +347,17 @@ def test_a_copy_where_the_folder_is_read_only(tmp_path, notebook, monkeypatch):
     assert copy.read_bytes() == packaged.read_bytes()
 
 
-def test_lab_opens_the_copy_and_passes_other_options(tmp_path, notebook, monkeypatch):
-    """JupyterLab itself runs and prints its version."""
+def test_lab_opens_the_copy_and_passes_other_options(tmp_path, notebook, monkeypatch, capfd):
+    """A module in the current folder is in the place of JupyterLab, which tests/browser starts."""
     notebook("1 + 1")
+    monkeypatch.setattr(quickstart, "find_spec", lambda name: name)
+    monkeypatch.delenv("PYTHONSAFEPATH", raising=False)
     folder = tmp_path / "work"
     folder.mkdir()
+    (folder / "jupyterlab.py").write_text("import json, sys; print(json.dumps(sys.argv[1:])); sys.exit(3)")
     monkeypatch.chdir(folder)
-    assert cli.main(["lab", "--version"]) == 0
+    assert cli.main(["lab", "--version"]) == 3
+    assert json.loads(capfd.readouterr().out) == [str(folder / "quickstart.ipynb"), "--version"]
     assert (folder / "quickstart.ipynb").is_file()
 
 
