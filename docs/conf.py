@@ -13,7 +13,7 @@ sys.path.insert(0, str(HERE / "extensions"))
 from pipemagic.version import __version__  # noqa: E402
 
 project = "pipemagic"
-author = "the pipemagic authors"
+author = "The pipemagic developers"
 project_copyright = author
 release = version = __version__
 
