@@ -85,6 +85,12 @@ def test_a_compressed_answer():
     assert server.connections == 1
 
 
+def test_a_compressed_answer_that_is_cut():
+    answer = plain(gzip.compress(b"hello")[:-1], "200 OK", "Content-Encoding: gzip")
+    with talking(once(answer)) as (http, _), pytest.raises(errors.UnknownOutcome):
+        http.get("/")
+
+
 def test_responses_that_are_not_http():
     with talking(once(b"\x15\x03\x01\x00\x02\x02\x46")) as (http, _), pytest.raises(errors.UnknownOutcome) as caught:
         http.get("/")
@@ -262,6 +268,15 @@ def test_unrequested_data_are_never_used_as_a_response():
         (idle,) = pool_of(http)._idle
         until(idle.is_stale)
         assert http.post("/", b"{}").body == b"hello"
+        assert server.connections == 2
+
+
+@pytest.mark.parametrize("answer", [plain(b"a", "200 OK", "Connection: close"), plain(b"a") + b"surplus"])
+def test_a_connection_that_is_not_used_again(answer):
+    with talking(answering(answer)) as (http, server):
+        for _ in range(2):
+            assert http.get("/").body == b"a"
+            assert len(pool_of(http)) == 0
         assert server.connections == 2
 
 
@@ -455,6 +470,15 @@ def test_pending_requests_complete_after_the_transport_is_closed():
         thread.join()
         assert got == [b"hello"]
         assert ended.wait(PATIENCE)
+
+
+def test_an_ipv6_address():
+    try:
+        with talking(echo, host="::1") as (http, server):
+            assert http.post("/", b"x").body == b"x"
+            assert server.url.startswith("http://[::1]:")
+    except OSError as error:
+        pytest.skip(f"no IPv6 here: {error}")
 
 
 @pytest.mark.parametrize(
