@@ -185,6 +185,7 @@ def test_filters_and_a_condition_in_sql(explore, session):
     ("typed", "words"),
     [
         ("nope > 1", "no such column: nope"),
+        ("1) OR (1", "the condition has an unbalanced quote or parenthesis"),
         ("1; DROP TABLE flights", "a condition is one SQL expression, without ;"),
     ],
 )

@@ -75,17 +75,19 @@ MODES = ("Verbose", "Context", "Plain")
 # All objects of the panels, to the last attribute.
 PRINTING = """
 import gc
+printed = Path({printed!r}).open("w")
 from ipywidgets import Widget
 from ipywidgets.widgets.widget import _instances
 from pipemagic.notebook.panels.components import SecretText
 from pipemagic.notebook.panels.tasks import LatestTask
 from pipemagic.notebook.panels.organization_state import OrganizationState
-print(panel, repr(panel), panel.__dict__)
+print(panel, repr(panel), panel.__dict__, file=printed)
 assert any(isinstance(one, SecretText) for one in gc.get_objects())
 for one in gc.get_objects():
     if isinstance(one, (Widget, LatestTask, OrganizationState)):
-        print(repr(one), str(one), one.__dict__)
-print([widget.get_state() for widget in _instances.values()])
+        print(repr(one), str(one), one.__dict__, file=printed)
+print([widget.get_state() for widget in _instances.values()], file=printed)
+printed.close()
 """
 
 
@@ -96,11 +98,12 @@ def saved(tmp_path_factory):
     tmp_path = tmp_path_factory.mktemp("leaks")
     own = {variable: str(tmp_path / folder) for variable, folder in folders.items()}
     clicks, lines = (text.format(helpers=str(HELPERS), secrets=str(tmp_path / "secrets")) for text in (CLICKS, LINES))
+    printing = PRINTING.format(printed=str(tmp_path / "printed"))
     failing = [[f"%xmode {mode}", *FAILING] for mode in MODES]
     panels = [*(f"%pipedb panel {name}" for name in NAMES), "%pipedb panel", clicks]
     sql = "%%sql\nBEGIN; CREATE TABLE t (a); SELECT 1; COMMIT"
     before = [LOGGING, "%load_ext pipemagic\nimport pipemagic", "%pipedb connect"]
-    cells = [*before, *panels, sql, lines, PRINTING, *chain(*failing)]
+    cells = [*before, *panels, sql, lines, printing, *chain(*failing)]
     notebook = new_notebook(cells=list(map(new_code_cell, cells)))
     for cell in notebook.cells:
         if cell.source in FAILING:
@@ -143,7 +146,7 @@ def test_no_secret_is_left_anywhere(saved):
     its_own = {*token_files, "secrets"}  # the files that may contain them
     in_data = {name for name in saved if name.startswith("data/") and not name.endswith(".log")}
     places = {name: text for name, text in saved.items() if name not in its_own | in_data}
-    assert {"notebook", "exported", "states", "kernel.log", "data/service.log"} <= places.keys()
+    assert {"notebook", "exported", "states", "kernel.log", "data/service.log", "printed"} <= places.keys()
     assert b"%%sql" in places["history.sqlite"]
     for secret in [*made, *(text.decode().strip() for text in token_files.values())]:
         for place, text in places.items():
