@@ -208,8 +208,8 @@ def test_an_update_sends_only_changes(page, counter, monkeypatch):
     assert sent == []
 
 
-def test_ten_panels_read_the_organization_once(session, monkeypatch):
-    panels = [open_panel(session, "databases") for _ in range(10)]
+def test_several_panels_read_the_organization_once(session, monkeypatch):
+    panels = [open_panel(session, "databases") for _ in range(4)]
     state = state_of(session)
     assert state.task.wait(PATIENCE)
     read, groups = [], session.platform.groups

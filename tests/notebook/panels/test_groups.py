@@ -101,16 +101,6 @@ def test_the_closest_location_is_the_first_choice(page, session):
     assert ", closest" in panel.words
 
 
-def test_a_location_is_watched_until_its_databases_are_ready(page, edge, session):
-    panel = page("groups")
-    panel.click("Add a location to edge")
-    panel.choose("New location", "nrt")
-    panel.submit("Add location")
-    panel.wait("Group edge is in ams, nrt. Its 2 databases are ready.")
-    until(lambda: "caught up, lag 0.0 s" in replica_states(panel, "edge"))
-    assert [one.ready for one in panel.panel.state.new_locations] == [2]
-
-
 def test_the_table_shows_the_states_of_replicas(page, edge, platform):
     platform.add_location("edge", "nrt")
     panel = page("groups")
@@ -123,22 +113,6 @@ def test_the_table_shows_the_states_of_replicas(page, edge, platform):
     platform._ask(lambda api: api.resume_location("edge", "nrt"))
     panel.click("Refresh")
     until(lambda: "caught up, lag" in replica_states(panel, "edge"))
-
-
-def test_watching_a_paused_location_ends(page, edge, platform):
-    panel = page("groups")
-    adding = platform.add_location
-
-    def add_and_pause(group, code):
-        made = adding(group, code)
-        platform._ask(lambda api: api.pause_location(group, code))
-        return made
-
-    platform.add_location = add_and_pause
-    panel.click("Add a location to edge")
-    panel.choose("New location", "nrt")
-    panel.submit("Add location")
-    panel.wait("nrt is paused: replication continues when it is resumed.")
 
 
 def test_a_deletion_lists_the_databases_and_requires_the_name_of_the_group(page, edge, session):
@@ -181,25 +155,6 @@ def test_a_group_that_was_deleted_elsewhere(page, edge, session):
     panel.type("Group name", "edge")
     panel.submit("Create group")
     panel.wait("Group edge is in")
-
-
-def test_a_name_that_was_taken_elsewhere(page, session):
-    panel = page("groups")
-    session.platform._ask(lambda api: api.create_group("edge", "ams"))
-    panel.type("Group name", "edge")
-    panel.submit("Create group")
-    panel.wait("already exists")
-    until(lambda: panel.can("Add a location to edge"))
-
-
-def test_two_panels_and_a_cell_agree(page, session):
-    first, second = page("groups"), page("all")
-    second.click("Groups")
-    session.platform.create_group("edge", "ams")
-    until(lambda: first.can("Add a location to edge") and second.can("Add a location to edge"))
-    first.type("Group name", "other")
-    first.submit("Create group")
-    until(lambda: second.can("Delete group other"))
 
 
 def test_the_text_has_places_and_names(page, edge, platform):

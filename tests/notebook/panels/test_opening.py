@@ -44,13 +44,6 @@ def test_before_connect_a_panel_shows_how_to_connect_and_starts_nothing(name, un
     assert not (tmp_path / "data").exists()
 
 
-def test_connecting_from_a_panel(unconnected):
-    panel = PanelPage(open_panel(unconnected, "databases"))
-    panel.click("Connect")
-    panel.wait_for("Close the connection main")
-    assert unconnected.current == "main"
-
-
 def test_connecting_reads_the_organization_once_and_keeps_its_message(unconnected):
     panel = PanelPage(open_panel(unconnected, "databases"))
     state = panel.panel.state

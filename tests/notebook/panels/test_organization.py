@@ -7,7 +7,6 @@ from ipywidgets import FloatProgress
 from started_services import shared_service
 from waiting import until
 
-from pipemagic import launcher
 from pipemagic.errors import StatementError
 from pipemagic.notebook.panels.organization import UsageLine, describe_usage
 
@@ -108,26 +107,6 @@ def test_reading_that_is_blocked_is_shown(panel, session):
     with pytest.raises(StatementError) as caught:
         session.run("SELECT * FROM a")
     assert caught.value.code == "BLOCKED"
-
-
-def test_an_organization_that_does_not_exist(panel, session):
-    session.platform._ask(lambda api: api.create_organization("Gone"))
-    panel.click("Refresh")
-    panel.choose("Organization", "gone")
-    panel.field("Organization").options = [*panel.options("Organization"), "nobody"]  # as an old page would
-    panel.choose("Organization", "nobody")
-    panel.submit("Switch")
-    panel.wait("there is no organization 'nobody'")
-    assert session.platform.organization == "local"
-
-
-def test_the_panel_works_after_the_service_was_stopped(panel):
-    launcher.stop()
-    panel.click("Refresh")
-    panel.panel.wait()
-    assert not panel.alerts
-    panel.click("Switch overages on")
-    panel.wait("Overages of organization local are on.")
 
 
 @pytest.mark.parametrize(

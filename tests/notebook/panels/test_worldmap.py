@@ -82,7 +82,7 @@ def test_labels_cover_nothing_and_only_locations_in_use_have_one(used):
 POINTS = st.builds(Point, st.floats(-56, 78), st.floats(-180, 180))
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=30)
 @given(
     st.lists(st.tuples(POINTS, st.sampled_from(["primary", "replica", "free"])), max_size=25),
     st.text("abc-12", min_size=1, max_size=12), st.integers(0, 30),
