@@ -1,7 +1,7 @@
 """Ctrl+/ and Shift+Tab in %%sql cells, the descriptions in Tab's list, and the colours of %sql and %pipedb lines.
 
-Arguments: the path of chromium, a folder to work in. Leaves ``light.png``, ``dark.png``, ``tooltip.png``, ``types.png``
-and ``options.png`` there.
+Arguments: the path of chromium, a folder to work in. Leaves ``light.png``, ``tooltip.png``, ``types.png`` and
+``options.png`` there.
 """
 
 from __future__ import annotations
@@ -53,9 +53,7 @@ def main(chromium: str, folder: Path) -> None:
             toggle_comments(Notebook(page, lab, CELLS, app), page)
             if app == "lab/tree":  # the other one has no such variable of the page
                 insert_into_model(Notebook(page, lab, CELLS, app), page)
-            show_help(Notebook(page, lab, HELP, app), page, folder)
-    with jupyterlab(folder, dark=True) as lab, browser(chromium) as page:
-        check_colours(Notebook(page, lab, CELLS), page, folder / "dark.png")
+        show_help(Notebook(page, lab, HELP), page, folder)
 
 
 def check_colours(notebook: Notebook, page: Page, picture: Path) -> None:

@@ -6,17 +6,13 @@ Arguments: the path of chromium, a folder to work in. Leaves pictures there, and
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 from lab import Album, Lab, Notebook, browser, jupyterlab
 from nbconvert import HTMLExporter
 from playwright.sync_api import Locator, Page, expect
-
-from pipemagic import launcher
 
 CELLS = [
     "%load_ext pipemagic\n%pipedb connect\n%sql CREATE TABLE airport (code TEXT PRIMARY KEY, name TEXT)",
@@ -197,25 +193,6 @@ def check_saved(page: Page, lab: Lab, path: Path, album: Album) -> None:
     print("static HTML, trusted and not", flush=True)
 
 
-def check_same_without_page(path: Path, folder: Path) -> None:
-    """The static HTML is the same from a run without a page, by nbconvert."""
-    names = {"HOME": "other", "IPYTHONDIR": "other/ipython", "PIPEMAGIC_DATA": "other/data"}
-    own = {name: str(folder / place) for name, place in names.items()}
-    command = ["nbconvert", "--to", "notebook", "--execute", "--ExecutePreprocessor.kernel_name=python3", str(path)]
-    try:
-        subprocess.run(
-            [sys.executable, "-m", *command, "--output", "again.ipynb"], env={**os.environ, **own}, check=True
-        )
-    finally:
-        launcher.stop(folder / "other/data")
-    shown, again = (
-        json.loads(one.read_text("utf-8"))["cells"][1]["outputs"][1]["data"]["text/html"]
-        for one in (path, path.with_name("again.ipynb"))
-    )
-    assert shown == again, "the static HTML differs"
-    print("the same static HTML without a page", flush=True)
-
-
 def check_exported(path: Path) -> None:
     """Check that the output of nbconvert contains the static HTML."""
     exported, _ = HTMLExporter().from_filename(str(path))
@@ -237,7 +214,6 @@ def main(chromium: str, folder: Path) -> None:
         notebook.save()
         lab.end_kernels()
         check_exported(notebook.path)
-        check_same_without_page(notebook.path, folder)
         check_saved(page, lab, notebook.path, album)
         ours = [error for error in errors if CANCELED not in error]
         assert not ours, ours

@@ -5,5 +5,5 @@ from __future__ import annotations
 
 def test_comments_colours_and_help(run, tmp_path):
     run("editing.py", tmp_path)
-    for picture in ("light.png", "dark.png", "tooltip.png", "types.png", "options.png"):
+    for picture in ("light.png", "tooltip.png", "types.png", "options.png"):
         assert (tmp_path / picture).stat().st_size > 10_000

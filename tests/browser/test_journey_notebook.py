@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 
-
-@pytest.mark.parametrize(("how", "look"), [("keyboard", "light"), ("mouse", "narrow")])
-def test_the_journey_in_notebook(run, tmp_path, how, look):
-    run("journey.py", tmp_path, "notebook", how, look)
+def test_the_journey_in_notebook(run, tmp_path):
+    run("journey.py", tmp_path, "notebook", "mouse", "narrow")
