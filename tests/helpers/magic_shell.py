@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import gc
 import re
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
@@ -67,6 +68,14 @@ class Shell:
         return self.ip.user_ns
 
 
+@contextmanager
+def without_collection():
+    """Let the full collection at the end of a reset find nothing: it takes longer than a test."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
 @pytest.fixture(scope="module")
 def ipython():
     """One IPython shell for the tests of a module; `get_ipython` returns it in tests that use `plain_shell` only."""
@@ -77,7 +86,8 @@ def ipython():
     InteractiveShell.clear_instance()
     yield ip
     atexit.unregister(ip.atexit_operations)
-    ip.atexit_operations()
+    with without_collection():
+        ip.atexit_operations()
 
 
 @pytest.fixture
@@ -92,9 +102,8 @@ def plain_shell(ipython):
         for name in [name for name, magic in found.items() if magic.__module__ == "__main__"]:
             del found[name]  # it is defined by a cell
     ipython.config = config
-    gc.freeze()  # it ends with a full collection, which takes longer than a test
-    ipython.reset()
-    gc.unfreeze()
+    with without_collection():
+        ipython.reset()
     InteractiveShell.clear_instance()
 
 
