@@ -42,9 +42,13 @@ IN_CSS = re.compile(r"""(?:url\(\s*|@import\s+)["']?([^"')\s;]+)""")
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the site; return the folder of its pages. A file beside it, `WARNINGS`, has the warnings of the build."""
-    html = tmp_path_factory.mktemp("site") / "html"
-    sphinx = [sys.executable, "-m", "sphinx", "-q", "--keep-going", "-w", str(html.parent / WARNINGS)]
+    """Build the site; return the folder of its pages. A file beside it, `WARNINGS`, has the warnings of the build.
+
+    PIPEMAGIC_SITE names a folder that keeps the pages.
+    """
+    html = Path(os.environ.get("PIPEMAGIC_SITE") or tmp_path_factory.mktemp("site") / "html")
+    html.parent.mkdir(parents=True, exist_ok=True)
+    sphinx = [sys.executable, "-m", "sphinx", "-q", "-E", "--keep-going", "-w", str(html.parent / WARNINGS)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "NO_COLOR": "1"}
     subprocess.run([*sphinx, "docs", str(html)], cwd=ROOT, env=environment, timeout=580, check=True)
     return html
