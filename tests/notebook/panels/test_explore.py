@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from time import monotonic
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -457,15 +458,22 @@ def test_an_export_that_is_stopped_leaves_no_file(explore, monkeypatch):
     assert variables == {}
 
 
-def test_an_export_continues_while_another_tab_is_selected(session, monkeypatch):
-    def slow(*arguments):
-        exporting.set()
-        assert may_end.wait(PATIENCE)
+@pytest.fixture
+def slow_export(monkeypatch):
+    """The events of exports: ``begun``, and ``may_end``, for which they wait."""
+
+    def export(*arguments):
+        events.begun.set()
+        assert events.may_end.wait(PATIENCE)
         return export_rows(*arguments)
 
+    events, export_rows = SimpleNamespace(begun=threading.Event(), may_end=threading.Event()), table_browser.export_rows
+    monkeypatch.setattr(table_browser, "export_rows", export)
+    return events
+
+
+def test_an_export_continues_while_another_tab_is_selected(session, slow_export):
     session.run("CREATE TABLE t (a); INSERT INTO t VALUES (1), (2)")
-    exporting, may_end, export_rows = threading.Event(), threading.Event(), table_browser.export_rows
-    monkeypatch.setattr(table_browser, "export_rows", slow)
     variables = {}
     page = PanelPage(open_panel(session, "all", variables))
     page.click("Explore")
@@ -473,32 +481,25 @@ def test_an_export_continues_while_another_tab_is_selected(session, monkeypatch)
     page.click("Export ...")
     page.type("Variable or file", "frame")
     page.click("Export")
-    assert exporting.wait(PATIENCE)
+    assert slow_export.begun.wait(PATIENCE)
     page.click("Session")
-    may_end.set()
+    slow_export.may_end.set()
     until(lambda: "frame" in variables)
     page.click("Explore")
     page.wait("frame is a DataFrame of 2 rows.")
 
 
-def test_closing_a_panel_stops_its_export(session, monkeypatch):
-    def slow(*arguments):
-        exporting.set()
-        assert may_end.wait(PATIENCE)
-        return export_rows(*arguments)
-
+def test_closing_a_panel_stops_its_export(session, slow_export):
     session.run("CREATE TABLE t (a)")
-    exporting, may_end, export_rows = threading.Event(), threading.Event(), table_browser.export_rows
-    monkeypatch.setattr(table_browser, "export_rows", slow)
     page = PanelPage(open_panel(session, "explore"))
     page.click("Explore t")
     page.click("Export ...")
     page.type("Variable or file", "frame")
     page.click("Export")
-    assert exporting.wait(PATIENCE)
+    assert slow_export.begun.wait(PATIENCE)
     task = page.panel.browser.export.task
     page.panel.close()
-    may_end.set()
+    slow_export.may_end.set()
     until(lambda: not task._running)
     assert task.message == "Stopped."
 
@@ -882,16 +883,6 @@ def test_a_hidden_panel_sends_nothing_and_reads_again_when_it_is_shown(explore, 
     assert "Rows 1 to 25" in panel.words
     events.receive({"shown": "a page"})
     panel.wait("The table is empty.")
-
-
-def test_the_list_is_read_again_when_its_tab_is_selected(page, elsewhere):
-    panel = page()
-    panel.click("Explore")
-    panel.wait("No tables yet.")
-    panel.click("Databases")
-    elsewhere("CREATE TABLE made_elsewhere (a)")
-    panel.click("Explore")
-    panel.wait("made_elsewhere")
 
 
 @pytest.mark.usefixtures("flights")
