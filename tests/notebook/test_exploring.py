@@ -173,12 +173,10 @@ def test_the_cause_of_a_syntax_error_is_the_same_as_in_a_cell(db, line, message)
     assert "could not be parsed" not in db.fails("%pipedb profile flight --where 'delay 3'").out
 
 
-@pytest.mark.parametrize(
-    ("condition", "rows"), [("jwt='x'", 2), ("jwt = 'x'", 2), ("token = 'abc'", 2), ("token='abc'", 2)]
-)
-def test_a_condition_on_a_column_named_token_is_accepted(db, condition, rows):
+@pytest.mark.parametrize("condition", ["jwt='x'", "token = 'abc'"])
+def test_a_condition_on_a_column_named_token_is_accepted(db, condition):
     db(FLIGHTS)
-    assert db(f'%pipedb profile flight --where "{condition}"').value.rows == rows
+    assert db(f'%pipedb profile flight --where "{condition}"').value.rows == 2
     assert db(f'%pipedb plot bar flight --x carrier --where "{condition}"').error is None
     assert "a token does not go on the line" not in db.run(f'%pipedb check flight --rows "{condition}"').err
     secret = "eyJhbGciOiJFZERTQSJ9.eyJhIjoicncifQ.c2lnbmF0dXJl"
