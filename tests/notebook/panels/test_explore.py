@@ -303,6 +303,7 @@ ODD_SQL = f"`{ODD.replace('`', '``')}`"
     [
         (f'CREATE TABLE {ODD_SQL}(`select` INTEGER, `a``b "c"` TEXT)', "\nORDER BY rowid"),
         (f'CREATE TABLE {ODD_SQL}(`select` PRIMARY KEY, `a``b "c"` TEXT) WITHOUT ROWID', "\nORDER BY `select`"),
+        (f'CREATE TABLE {ODD_SQL}(`select`, `a``b "c"` TEXT, rowid)', "\nORDER BY _rowid_"),
         (f"CREATE VIEW {ODD_SQL} AS SELECT 2 AS `select`, 'x' AS `a``b \"c\"`", ""),
     ],
 )
