@@ -258,6 +258,15 @@ def test_an_expired_stream_with_a_transaction_is_an_error(scripted, stream_to, r
     assert stream.phase is Phase.EXPIRED
 
 
+def test_a_stream_that_the_server_ended_by_itself_is_set_up_again(scripted, stream_to) -> None:
+    server = scripted(lambda call: good(call, None))
+    stream = stream_to(server)
+    stream.on_reopen = lambda: [sql("PRAGMA foreign_keys = OFF")]
+    stream.send([sql("SELECT 1")])
+    stream.send([sql("SELECT 2")])
+    assert [call.sql for call in server.posts] == [["SELECT 1"], ["PRAGMA foreign_keys = OFF", "SELECT 2"]]
+
+
 def test_known_to_be_expired_the_old_baton_is_not_tried(scripted, stream_to, clock) -> None:
     server = scripted(good)
     stream = stream_to(server)
