@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 
+import httpx
 import pytest
 from scripted_server import as_json
 from waiting import until
@@ -16,6 +17,7 @@ from pipemagic.errors import (
     InterruptedRequest,
     SessionError,
     TransactionLost,
+    UnknownOutcome,
 )
 from pipemagic.hrana.stream import Tx
 from pipemagic.session import Connection, Session, interrupts, keep_alive, recovery
@@ -226,6 +228,18 @@ def test_queries_and_settings_without_effect_are_not_run_again(numbers, clock):
     assert again(numbers) == ["INSERT INTO n VALUES (2)", "PRAGMA user_version = 7"]
     numbers.connection().retry()
     assert committed(numbers) == [1, 2]
+
+
+def test_an_atomic_cell_whose_response_is_lost_was_applied_as_a_whole_or_not(numbers, transport, monkeypatch):
+    def lost(request):
+        raise httpx.ReadError("gone", request=request)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(transport, "handle_request", lost)
+        with pytest.raises(UnknownOutcome, match="\nthe cell was applied as a whole, or nothing of it"):
+            numbers.run_cell("INSERT INTO n VALUES (2); INSERT INTO n VALUES (3)", options=ATOMIC)
+    with pytest.raises(SessionError, match="not known whether it was applied"):
+        numbers.connection().to_retry()
 
 
 def test_statements_that_the_user_rolled_back_are_not_retried(numbers, lose_answer):
