@@ -33,9 +33,11 @@ MEMORY, ENOUGH_MEMORY = Path("/dev/shm"), 4 * 10**9
 
 TESTS = Path(__file__).parent
 SLOW = [
-    "attacks", "browser", "docs/test_shell_examples.py", "docs/test_site.py", "exercises/test_nbgrader.py",
-    "exercises/test_otter.py", "faults", "fuzzing", "hub", "published_clients", "service/replicas", "service/sqld",
-    "../notebooks/teacher",
+    "attacks", "browser", "cli/test_transfers.py", "docs/test_shell_examples.py", "docs/test_site.py",
+    "exercises/test_grading.py", "exercises/test_nbgrader.py", "exercises/test_otter.py", "faults", "fuzzing", "hub",
+    "notebook/panels/test_groups_on_sqld.py", "notebook/panels/test_leaks.py", "notebook/panels/test_session_limits.py",
+    "published_clients", "service/replicas", "service/sqld", "service/test_garbage.py", "service/test_slow_clients.py",
+    "../notebooks/features.ipynb", "../notebooks/teacher",
 ]  # fmt: skip
 """Folders and files of the second level, `pytest -m slow`: browsers, attacks, faults, other programs, long waits."""
 SLOW_PATHS = {(TESTS / name).resolve() for name in SLOW}
