@@ -33,13 +33,17 @@ MEMORY, ENOUGH_MEMORY = Path("/dev/shm"), 4 * 10**9
 
 TESTS = Path(__file__).parent
 SLOW = [
-    "attacks", "browser", "cli/test_transfers.py", "docs/test_shell_examples.py", "docs/test_site.py",
+    "attacks", "browser", "classroom", "cli/test_transfers.py", "docs/test_shell_examples.py", "docs/test_site.py",
     "exercises/test_grading.py", "exercises/test_nbgrader.py", "exercises/test_otter.py", "faults", "fuzzing", "hub",
     "notebook/panels/test_groups_on_sqld.py", "notebook/panels/test_leaks.py", "notebook/panels/test_session_limits.py",
-    "published_clients", "service/replicas", "service/sqld", "service/test_garbage.py", "service/test_slow_clients.py",
+    "notebook/panels/test_static_html.py", "notebook/test_saved_notebooks.py", "published_clients", "service/replicas",
+    "service/sqld", "service/test_garbage.py", "service/test_slow_clients.py",
     "../notebooks/features.ipynb", "../notebooks/teacher",
 ]  # fmt: skip
-"""Folders and files of the second level, `pytest -m slow`: browsers, attacks, faults, other programs, long waits."""
+"""Folders and files of the second level, `pytest -m slow`: browsers, attacks, faults, other programs, long waits.
+
+Single tests of it have the marker themselves.
+"""
 SLOW_PATHS = {(TESTS / name).resolve() for name in SLOW}
 STRANGER = 54321
 """The id of another user."""

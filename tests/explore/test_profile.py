@@ -156,6 +156,7 @@ def test_a_broken_view(embedded):
         profile(embedded, "v")
 
 
+@pytest.mark.slow
 def test_five_hundred_columns_in_one_round_trip(embedded, count_requests):
     names = [f"c{number}" for number in range(500)]
     embedded.execute(f"CREATE TABLE wide ({', '.join(names)})")

@@ -165,15 +165,15 @@ def test_help_on_the_code_of_an_error_says_what_to_do(shell):
     assert shell("%pipedb help sqlite_full").out.startswith("SQLITE_FULL: The database has reached its size limit")
 
 
+@pytest.mark.slow
 def test_a_wheel_carries_the_pages(tmp_path):
-    pytest.importorskip("hatchling", reason="hatchling builds the wheel")
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path / "dist")]
     subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
     (wheel,) = (tmp_path / "dist").glob("*.whl")
     zipfile.ZipFile(wheel).extractall(tmp_path / "site")
     code = (
         "from pipemagic.notebook.commands.pages import help_on_code, pages; "
-        "print(*(one.path for one in pages().values()), help_on_code('BUSY'), sep='\\n')"
+        "print(*(page.path for page in pages().values()), help_on_code('BUSY'), sep='\\n')"
     )
     run = [sys.executable, "-c", code]
     found = subprocess.run(
