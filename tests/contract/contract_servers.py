@@ -291,7 +291,7 @@ class OnPort(RealTime, Embedded):
         try:
             self.announced = json.loads(self.process.stdout.readline())
             self.address = self.announced.get("local_url", self.announced["url"])  # the one without TLS
-            self.http = httpx.Client(base_url=self.address, trust_env=False, timeout=30)
+            self.http = httpx.Client(base_url=self.address, trust_env=False, verify=False, timeout=30)
             self.make_group()
         except BaseException:
             self.close()
@@ -319,7 +319,7 @@ class OnSqld(RealTime):
         self._sqld, self.address = sqld, sqld.address
         # One connection for each request: sqld may close it after refusing a token, before it has read the body.
         fresh = httpx.Limits(max_keepalive_connections=0)
-        self.http = httpx.Client(base_url=sqld.address, trust_env=False, timeout=30, limits=fresh)
+        self.http = httpx.Client(base_url=sqld.address, trust_env=False, verify=False, timeout=30, limits=fresh)
 
     def database(self) -> Database:
         made = self._sqld.database()

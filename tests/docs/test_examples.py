@@ -41,13 +41,7 @@ from pipemagic.cli import pipemagic
 
 TABLES = {DOCS / "how-to" / "other-magics.md"}
 """Its cells run with the code of its tables, in tests/test_peers.py."""
-SLOW = {"explanation/streams", "how-to/plot", "how-to/transactions"}
-"""Pages that wait for limits of the service, or draw many pictures."""
-WITH_CELLS = [
-    pytest.param(page, id=name(page), marks=pytest.mark.slow if name(page) in SLOW else ())
-    for page in PAGES
-    if page not in GENERATED | TABLES and cells(page)
-]
+WITH_CELLS = [pytest.param(page, id=name(page)) for page in PAGES if page not in GENERATED | TABLES and cells(page)]
 
 MOST_NOT_RUN = 22
 """How many cells of all pages may have a reason not to run. Raise it only for a cell that cannot run here."""

@@ -47,7 +47,7 @@ class Served:
 
     @cached_property
     def _http(self) -> httpx.Client:
-        return httpx.Client(timeout=PATIENCE)
+        return httpx.Client(verify=False, timeout=PATIENCE)
 
     def create(self, name: str, group: str = "g") -> None:
         """Create a database and its group unless they exist."""
@@ -76,7 +76,7 @@ class Database:
     def __init__(self, url: str, token: str, host: str | None = None) -> None:
         headers = {"authorization": f"Bearer {token}"} | ({"host": host} if host else {})
         self.token = token
-        self.http = httpx.Client(base_url=url, headers=headers, timeout=PATIENCE)
+        self.http = httpx.Client(base_url=url, headers=headers, verify=False, timeout=PATIENCE)
 
     def __enter__(self) -> Database:
         return self

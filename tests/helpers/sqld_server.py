@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import time
-import urllib.request
 import uuid
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException
@@ -89,13 +88,13 @@ class Sqld:
         self._ask("DELETE", f"/v1/namespaces/{name}")
 
     def _ask(self, method: str, path: str) -> None:
-        request = urllib.request.Request(
-            f"http://127.0.0.1:{self.admin_port}{path}",
-            data=b"{}",
-            headers={"content-type": "application/json"},
-            method=method,
-        )
-        urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=START_TIMEOUT).close()
+        # urllib would read the certificates of all public authorities for each request.
+        connection = HTTPConnection("127.0.0.1", self.admin_port, timeout=START_TIMEOUT)
+        connection.request(method, path, b"{}", {"content-type": "application/json"})
+        response = connection.getresponse()
+        text = response.read().decode()
+        connection.close()
+        assert response.status == 200, f"{method} {path}: {response.status} {text}"
 
     def close(self) -> None:
         stop(self.process)
