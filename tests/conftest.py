@@ -37,8 +37,9 @@ SLOW = [
     "docs/test_site.py", "exercises/test_grading.py", "exercises/test_nbgrader.py", "exercises/test_otter.py",
     "faults", "fuzzing", "hub", "notebook/panels/test_groups_on_sqld.py", "notebook/panels/test_leaks.py",
     "notebook/panels/test_session_limits.py", "notebook/panels/test_static_html.py",
-    "notebook/test_class_progress.py", "notebook/test_saved_notebooks.py", "published_clients",
-    "service/replicas", "service/sqld", "service/sqlite/test_usage.py", "service/test_garbage.py",
+    "notebook/test_class_progress.py", "notebook/test_progress.py", "notebook/test_saved_notebooks.py",
+    "published_clients", "service/replicas", "service/sqld", "service/sqlite/test_usage.py",
+    "service/test_endpoint.py", "service/test_garbage.py",
     "service/test_hosting.py", "service/test_http_protocol.py", "service/test_process.py",
     "service/test_request_log.py", "service/test_slow_clients.py",
     "../notebooks/features.ipynb", "../notebooks/teacher",
@@ -100,14 +101,14 @@ def _names_paths(config: pytest.Config) -> bool:
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Return the number of workers of ``-n auto``: one for each core that this process may use, at most 8.
+    """Return the number of workers of ``-n auto``: one more than this process has cores, as tests wait; at most 8.
 
     One named file runs in this process, so that a debugger and ``-s`` work.
     """
     if _names_paths(config) and len(config.args) == 1 and not Path(config.args[0].partition("::")[0]).is_dir():
         return 0
     allowed = os.sched_getaffinity(0) if sys.platform == "linux" else range(os.cpu_count() or 1)
-    return min(len(allowed), 8)
+    return min(len(allowed) + 1, 8)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
