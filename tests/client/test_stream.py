@@ -72,24 +72,6 @@ def test_close_ends_the_stream_and_the_next_request_opens_a_new_one(scripted, st
     assert stream.reopened == 0
 
 
-def test_closing_what_is_not_open_sends_nothing(scripted, stream_to) -> None:
-    server = scripted(good)
-    stream_to(server).close()
-    assert server.calls == []
-
-
-def test_a_second_request_meanwhile_is_refused(scripted, stream_to) -> None:
-    stream = None
-
-    def meanwhile(call: Call) -> Answer:
-        with pytest.raises(errors.StreamError, match="one at a time"):
-            stream.send([sql("SELECT 2")])
-        return good(call)
-
-    stream = stream_to(scripted(meanwhile))
-    stream.send([sql("SELECT 1")])
-
-
 def test_of_two_threads_at_once_one_is_refused(scripted, stream_to, monkeypatch) -> None:
     """Also between the look whether a request is under way and the beginning of the next."""
     refused: list[errors.StreamError] = []
@@ -223,12 +205,6 @@ def test_a_200_that_is_no_answer_drops_the_stream(scripted, stream_to, answer) -
     assert [call.sql for call in server.posts] == [["SELECT 1"], ["SELECT 2"], ["SELECT 3"]]
 
 
-def test_a_web_page_is_named_as_what_it_is(scripted, stream_to) -> None:
-    page = Answer(body=b"<!doctype html><h1>It works!</h1>", content_type="text/html; charset=utf-8")
-    with pytest.raises(errors.ProtocolError, match="received an HTML page instead of a response of the database"):
-        stream_to(scripted(page)).send([sql("SELECT 1")])
-
-
 # -- row 4: STREAM_EXPIRED; row 5: the baton is refused
 
 
@@ -265,6 +241,16 @@ def test_a_stream_that_the_server_ended_by_itself_is_set_up_again(scripted, stre
     stream.send([sql("SELECT 1")])
     stream.send([sql("SELECT 2")])
     assert [call.sql for call in server.posts] == [["SELECT 1"], ["PRAGMA foreign_keys = OFF", "SELECT 2"]]
+
+
+def test_a_stream_that_ends_in_a_transaction_loses_it_also_where_a_statement_failed(scripted, stream_to) -> None:
+    state = entry({"type": "get_autocommit"}, autocommit=False)
+    server = scripted(opened, results(error_entry("no such table: nope", "SQLITE_UNKNOWN"), state, baton=None), good)
+    stream = stream_to(server)
+    open_transaction(stream)
+    with pytest.raises(errors.TransactionLost, match=r"the server closed the connection .* no such table: nope"):
+        stream.send([sql("SELECT * FROM nope")])
+    assert stream.transaction.state is Tx.LOST
 
 
 def test_known_to_be_expired_the_old_baton_is_not_tried(scripted, stream_to, clock) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pipemagic.client.database import Database
-from pipemagic.errors import ParameterError, SessionError, StatementError
+from pipemagic.errors import SessionError, StatementError
 from pipemagic.hrana.stream import Tx
 from pipemagic.session import Connection, Session
 from pipemagic.session.connection import RunOptions
@@ -53,22 +53,6 @@ def test_nothing_is_changed_and_the_failed_statement_is_named(numbers):
     assert numbers.connection().transaction is Tx.NONE
 
 
-def test_the_place_of_an_error_is_shown(numbers):
-    error = fails(numbers, "INSERT INTO n VALUES (3);\nSELECT 'é', nope FROM n")
-    assert error.message.split("\n")[1:] == [
-        "nothing was changed; statement 2 of 2 failed here, line 2:",
-        "  SELECT 'é', nope FROM n",
-        "              ^",
-    ]
-    assert values(numbers) == [1, 2]
-
-
-def test_a_syntax_error_changes_nothing_either(numbers):
-    error = fails(numbers, "INSERT INTO n VALUES (3);\nINSERT INTO n VALUES (4);\nSELEC 1")
-    assert "nothing was changed; statement 3 of 3 failed here, line 3:\n  SELEC 1" in error.message
-    assert values(numbers) == [1, 2]
-
-
 def test_a_statement_that_rolls_back_by_itself(numbers):
     error = fails(numbers, "INSERT INTO n VALUES (3); INSERT OR ROLLBACK INTO n VALUES (1); SELECT 1")
     assert "nothing was changed; statement 2 of 3 failed here" in error.message
@@ -110,13 +94,6 @@ def test_savepoints_are_fine(numbers):
     assert values(numbers) == [1, 2, 4]
 
 
-def test_vacuum_is_the_servers_to_refuse(numbers):
-    error = fails(numbers, "INSERT INTO n VALUES (3); VACUUM")
-    assert "VACUUM" in error.message
-    assert "nothing was changed; statement 2 of 2 failed here" in error.message
-    assert values(numbers) == [1, 2]
-
-
 def test_an_open_transaction_is_no_place_for_it(numbers):
     numbers.run("BEGIN; INSERT INTO n VALUES (3)")
     error = fails(numbers, "INSERT INTO n VALUES (4)", kind=SessionError)
@@ -125,11 +102,6 @@ def test_an_open_transaction_is_no_place_for_it(numbers):
     )
     numbers.run("COMMIT")
     assert values(numbers) == [1, 2, 3]
-
-
-def test_a_parameter_without_a_value_sends_nothing(numbers):
-    fails(numbers, "INSERT INTO n VALUES (3); SELECT :b", {}, kind=ParameterError)
-    assert values(numbers) == [1, 2]
 
 
 def test_results_that_are_too_large_leave_no_transaction_open(sqld_database):

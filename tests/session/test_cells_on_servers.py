@@ -10,7 +10,6 @@ from pipemagic.errors import ParameterError, StatementError, UnsupportedError
 from pipemagic.hrana.stream import Tx
 from pipemagic.session import Connection, Session
 from pipemagic.session.connection import RunOptions
-from pipemagic.session.messages import open_line
 
 
 @pytest.fixture
@@ -32,23 +31,6 @@ def test_the_frame_is_that_of_the_last_statement_with_columns(numbers):
     assert [outcome.has_columns for outcome in result.outcomes] == [True, False, True, False]
     assert [outcome.affected_row_count for outcome in result.outcomes][1::2] == [2, 4]
     assert result.outcomes[0].frame().to_dict("list") == {"a": [1]}
-
-
-def test_a_cell_without_columns_has_no_frame(numbers):
-    assert numbers.run("DELETE FROM n") is None
-
-
-def test_integers_of_64_bits_are_exact_beside_nulls(session):
-    frame = session.run("SELECT :a AS i UNION ALL SELECT NULL UNION ALL SELECT :b", {"a": 2**53 + 1, "b": -(2**63)})
-    assert str(frame["i"].dtype) == "Int64"
-    assert frame["i"].isna().tolist() == [False, True, False]
-    assert [int(i) for i in frame["i"].dropna()] == [2**53 + 1, -(2**63)]
-
-
-def test_parameters_are_values_and_never_text(numbers):
-    hostile = "'); DROP TABLE n; --"
-    assert values(numbers, "SELECT :text; SELECT :text", text=hostile) == [hostile]
-    assert values(numbers, "SELECT count(*) FROM n WHERE i = @i OR i = $j", i=1, j=2) == [2]
 
 
 def test_nothing_is_sent_if_a_parameter_has_no_value(numbers):
@@ -117,13 +99,6 @@ def test_a_transaction_that_begins_after_the_end_of_an_earlier_one(numbers):
     assert values(numbers, "SELECT i FROM n ORDER BY i") == [1, 2, 3]
 
 
-def test_a_transaction_over_two_cells(numbers):
-    assert numbers.run_cell("BEGIN; INSERT INTO n VALUES (3)").open_line == open_line(1)
-    assert numbers.run_cell("INSERT INTO n VALUES (4)").open_line == open_line(2)
-    assert numbers.run_cell("COMMIT").open_line == ""
-    assert values(numbers, "SELECT count(*) FROM n") == [4]
-
-
 def test_a_transaction_of_an_earlier_cell_stays_open_after_an_error(numbers):
     numbers.run("BEGIN")
     with pytest.raises(StatementError) as caught:
@@ -134,26 +109,6 @@ def test_a_transaction_of_an_earlier_cell_stays_open_after_an_error(numbers):
     )
     assert values(numbers, "SELECT count(*) FROM n") == [3]
     numbers.run("ROLLBACK")
-    assert values(numbers, "SELECT count(*) FROM n") == [2]
-
-
-def test_a_trigger_is_one_statement(numbers):
-    numbers.run(
-        "CREATE TRIGGER twice AFTER INSERT ON n WHEN new.i < 100\n"
-        "BEGIN INSERT INTO n VALUES (new.i + 100); SELECT 1; END;\n"
-        "INSERT INTO n VALUES (5)"
-    )
-    assert values(numbers, "SELECT max(i) FROM n") == [105]
-
-
-def test_close_ends_the_stream_after_the_cell(numbers):
-    told = []
-    numbers._notify = told.append
-    assert numbers.run_cell("SELECT 1", options=RunOptions(close=True)).frame is not None
-    assert numbers.connection().stream is None
-    assert told == []
-    numbers.run_cell("BEGIN; DELETE FROM n", options=RunOptions(close=True))
-    assert told == ["The open transaction was rolled back."]
     assert values(numbers, "SELECT count(*) FROM n") == [2]
 
 
@@ -203,12 +158,3 @@ def test_a_limit_gives_the_first_rows_on_every_server(numbers):
     first, last = result.outcomes
     assert (first.frame()["v"].tolist(), first.more) == ([7, 6], True)
     assert (last.frame()["one"].tolist(), last.more) == ([1], False)
-
-
-def test_the_error_of_a_failed_cell_lists_what_ran_on_every_server(numbers):
-    with pytest.raises(StatementError) as caught:
-        numbers.run_cell("-- name: x\nSELECT 1 AS a; SELECT nope; SELECT 3")
-    cell = caught.value.cell
-    assert [len(cell.outcomes), len(cell.rest)] == [1, 2]
-    assert cell.failed.text == "SELECT nope"
-    assert cell.named["x"].frame()["a"].tolist() == [1]

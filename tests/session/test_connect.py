@@ -64,19 +64,6 @@ def test_a_token_in_the_variable_for_the_address_is_refused(make_session):
     assert "authToken=secret" not in str(caught.value)
 
 
-def test_a_named_variable_wins_and_must_be_there(make_session, sqld_database):
-    session = make_session({"PIPEMAGIC_TOKEN": "wrong", "MINE": sqld_database.token})
-    assert session.connect(sqld_database.url, name="db", token_env="MINE").name == "db"
-    with pytest.raises(SessionError, match="variable YOURS is not set"):
-        session.connect(sqld_database.url, token_env="YOURS")
-
-
-def test_a_token_in_the_place_of_a_variable_is_not_repeated(make_session, sqld_database):
-    with pytest.raises(SessionError, match="name of an environment variable") as caught:
-        make_session().connect(sqld_database.url, token_env=sqld_database.token)
-    assert sqld_database.token[:10] not in str(caught.value)
-
-
 def test_a_token_is_asked_for_only_if_the_server_wants_one(make_session, sqld_database):
     asked = []
 
@@ -101,47 +88,7 @@ def test_a_wrong_token_is_found_out_at_once(make_session, sqld, sqld_database):
         make_session().connect(sqld_database.url)  # and nobody to ask
 
 
-def test_addresses_that_do_not_work(make_session):
-    session = make_session()
-    with pytest.raises(ConnectError, match="refused"):
-        session.connect(f"http://127.0.0.1:{free_port()}")
-    with pytest.raises(AddressError, match="contains a token"):
-        session.connect("libsql://x.example?authToken=secret")
-    with pytest.raises(AddressError):
-        session.connect("postgres://x.example/db")
-    with pytest.raises(SessionError, match="--temporary is for the embedded service"):
-        session.connect("http://127.0.0.1:1", temporary=True)
-    assert session.connections == {}
-
-
 # -- the current connection
-
-
-def test_the_error_without_a_connection_has_the_line_that_connects(make_session):
-    session = make_session()
-    with pytest.raises(SessionError, match="no database is connected\n%pipedb connect"):
-        session.run("SELECT 1")
-    with pytest.raises(SessionError, match="no connection 'x'"):
-        session.run("SELECT 1", on="x")
-
-
-def test_two_connections(make_session, sqld):
-    one, two = sqld.database(), sqld.database()
-    session = make_session()
-    session.connect(one.url, name="one", token=one.token)
-    session.run("CREATE TABLE t (a); INSERT INTO t VALUES (1)")
-    first = session.connection()
-    session.connect(two.url, name="two", token=two.token)
-    assert first.stream is None  # nothing was open in it
-    assert session.run("SELECT count(*) AS n FROM sqlite_master")["n"].tolist() == [0]
-    assert session.run("SELECT a FROM t", on="one")["a"].tolist() == [1]
-    assert session.current == "two"
-    with pytest.raises(SessionError, match="did you mean one"):
-        session.run("SELECT 1", on="on")
-    assert session.use("one").name == "one"
-    assert session.close() == "one"
-    with pytest.raises(SessionError, match="no database is connected\n%pipedb use two"):
-        session.run("SELECT 1")
 
 
 def test_a_transaction_survives_the_change_to_another_connection_and_not_the_replacement(make_session, sqld):

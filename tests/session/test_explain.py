@@ -4,28 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from pipemagic.explore.plans import TABLE
-
 
 @pytest.fixture
 def cities(session):
     session.run('CREATE TABLE city (id INTEGER PRIMARY KEY, name TEXT); CREATE TABLE "we""ird ☃" (a INTEGER)')
     return session
-
-
-def test_a_plan_has_steps(cities):
-    plan = cities.explain("SELECT name FROM city WHERE id > :n", {"n": 1})
-    (statement,) = plan.statements
-    assert [(step.depth, step.mark) for step in statement.steps] == [(0, "")]
-    assert "INTEGER PRIMARY KEY" in statement.steps[0].detail
-    assert [step.mark for step in cities.explain('SELECT * FROM "we""ird ☃"').full_scans] == [TABLE]
-
-
-def test_a_dry_run_reports_the_effect(cities):
-    first, second = cities.describe('SELECT * FROM city; INSERT INTO "we""ird ☃" SELECT id FROM city').statements
-    assert first.effect == "read-only"
-    assert second.effect == 'writes to "we""ird ☃"'
-    assert cities.run("SELECT count(*) AS n FROM city")["n"].tolist() == [0]
 
 
 def test_a_server_without_describe_reports_only_errors(seed_session):

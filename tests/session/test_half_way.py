@@ -21,7 +21,6 @@ from pipemagic.errors import (
 )
 from pipemagic.hrana.stream import Tx
 from pipemagic.session import Connection, Session, interrupts, keep_alive, recovery
-from pipemagic.session.cell import parse_cell
 from pipemagic.session.connection import RunOptions
 
 ATOMIC = RunOptions(atomic=True)
@@ -263,11 +262,6 @@ def test_begin_that_was_not_sent_leaves_the_loss_as_it_was(numbers, clock, trans
     assert committed(numbers) == [1, 2]
 
 
-def test_the_rest_of_a_cell_that_took_too_long_is_named(numbers, lose_answer):
-    lose_answer(numbers, "BEGIN; INSERT INTO n VALUES (2); ROLLBACK; INSERT INTO n VALUES (3)")
-    assert numbers.connection().left_over == ("INSERT INTO n VALUES (3)",)
-
-
 # -- keeping alive
 
 
@@ -295,12 +289,3 @@ def test_a_cell_that_comes_while_the_thread_ends_starts_another(numbers, monkeyp
     assert connection.keep_alive_thread._thread is not None
     assert connection.keep_alive_thread._thread.is_alive()
     numbers.shut_down()
-
-
-def test_a_disposed_connection_is_not_kept_alive(numbers):
-    connection = numbers.connection()
-    connection.keep_alive(60)
-    connection.dispose()
-    with pytest.raises(SessionError, match="was closed"):
-        connection.run(parse_cell("SELECT 1"))
-    assert connection.keep_alive_thread is None

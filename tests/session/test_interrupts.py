@@ -23,8 +23,7 @@ from pipemagic.errors import AnswerTimeout, InterruptedRequest, SessionError, St
 from pipemagic.hrana.stream import Phase
 from pipemagic.session import Connection, Session, interrupts
 from pipemagic.session.connection import RunOptions
-from pipemagic.session.interrupts import InterruptOutcome, verification_query
-from pipemagic.sql import split
+from pipemagic.session.interrupts import InterruptOutcome
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals")
 
@@ -86,15 +85,6 @@ def test_a_read_changed_nothing(numbers):
     assert count(numbers) == 1
     with pytest.raises(SessionError, match="nothing to rerun"):
         numbers.connection().retry()
-
-
-@pytest.mark.parametrize(("text", "atomic"), [(ENDLESS, True), (f"INSERT INTO n {ENDLESS}", False)])
-def test_a_timeout_after_which_nothing_was_changed(numbers, patient, text, atomic):
-    with pytest.raises(AnswerTimeout) as caught:
-        numbers.run_cell(text, options=RunOptions(timeout=0.4, atomic=atomic))
-    error = caught.value
-    assert (error.code, error.message, error.hint) == ("TIMEOUT", "stopped after 0.4 s. Nothing was changed.", "")
-    assert count(numbers) == 1
 
 
 def test_a_timeout_after_which_it_is_not_known_what_was_changed(numbers, patient):
@@ -200,21 +190,6 @@ def test_after_the_answer_nothing_takes_the_write_lock(local_service, request, m
         pause(1.0)  # in which it would be asked again
         assert relay.granted == 0
         session.shut_down()
-
-
-@pytest.mark.parametrize(
-    ("statement", "query"),
-    [
-        ('INSERT OR IGNORE INTO main."we""ird t" VALUES (1)', 'SELECT count(*) FROM main."we""ird t"'),
-        ("UPDATE OR REPLACE [a b] SET i = 1", "SELECT count(*) FROM [a b]"),
-        ("WITH x AS (SELECT 1 FROM y) DELETE FROM `t;` WHERE 1", "SELECT count(*) FROM `t;`"),
-        ("DELETE FROM été", "SELECT count(*) FROM été"),
-        ("DROP TABLE t", ""),
-        ("SELECT 1", ""),
-    ],
-)
-def test_verification_query(statement, query):
-    assert verification_query(split(statement)) == query
 
 
 def test_an_interrupt_while_the_server_is_busy_changes_nothing():

@@ -5,15 +5,12 @@ from __future__ import annotations
 import threading
 
 import pytest
-from magic_shell import make_database
 from waiting import until
 
 from pipemagic.errors import SessionError, TransactionLost
-from pipemagic.session import Session, keep_alive
+from pipemagic.session import keep_alive
 from pipemagic.session.keep_alive import parse_duration
 from pipemagic.text import format_duration
-
-LONG = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 2000000) SELECT count(*) FROM n"
 
 
 @pytest.fixture
@@ -42,12 +39,6 @@ def test_the_stream_lives_beyond_its_idle_time(kept, clock):
     assert kept.run("SELECT last_insert_rowid() AS i")["i"].tolist() == [1]  # of the same server-side connection
     assert connection.stream is first
     assert connection.stream.reopened == 0
-
-
-def test_nothing_is_sent_before_the_renewal_is_due(kept, clock):
-    clock.advance(3)
-    assert kept.connection().keep_alive_thread.check()
-    assert kept.connection().stream.idle_for() == 3
 
 
 def test_the_time_is_limited_and_restarts_with_each_cell(kept, clock):
@@ -108,13 +99,6 @@ def test_it_does_not_get_in_the_way_of_a_cell(kept, clock):
     assert connection.stream.idle_for() == 7
 
 
-def test_closing_ends_it(kept):
-    connection = kept.connection()
-    connection.close()
-    assert not connection.keep_alive_thread.check()
-    assert connection.keep_alive_thread.ended == "there is no server-side connection"
-
-
 @pytest.mark.parametrize("server", ["in process", "seed"])
 def test_the_thread_renews_by_itself_and_ends_with_the_connection(request, server, monkeypatch):
     monkeypatch.setattr(keep_alive, "CHECK_EVERY", 0.01)
@@ -130,23 +114,6 @@ def test_the_thread_renews_by_itself_and_ends_with_the_connection(request, serve
     session.shut_down()
     thread.join(5)
     assert not thread.is_alive()
-
-
-def test_its_requests_belong_to_no_cell(local_service, monkeypatch):
-    monkeypatch.setattr(keep_alive, "CHECK_EVERY", 0.01)
-    monkeypatch.setattr(keep_alive, "RENEW_AFTER", 0.0)
-    with Session(environ={}) as session:
-        for name in ("kept", "busy"):
-            address, token = make_database(local_service, name)
-            session.connect(address, name=name, token=token)
-        session.connection("kept").keep_alive(60)
-        session.run("SELECT 1", on="kept")
-        session.run(LONG, on="busy")
-        assert "kept" not in str(session.wire.last)
-        assert len(session.wire.last) == 1
-        made_by = [one.origin and one.origin.name for one in session.wire.newest(200) if one.connection == "kept"]
-        assert made_by.count("keep-alive") > 5
-        assert session.wire.stats().loc["kept", "round trips"] == len(made_by)
 
 
 @pytest.mark.parametrize(("text", "length"), [("90", 90), ("90s", 90), ("1.5m", 90), (" 2 h ", 7200), ("0.5", 0.5)])

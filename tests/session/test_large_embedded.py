@@ -33,15 +33,6 @@ def connection(tmp_path):
     service.close()
 
 
-def test_a_query_is_asked_again_by_cursor(connection) -> None:
-    seen: list[int] = []
-    frame = connection.run(parse_cell(MANY), RunOptions(progress=seen.append)).frame
-    assert frame["n"].tolist() == list(range(1, ROWS + 1))
-    assert frame["t"].tolist() == [f"{n:0100d}" for n in range(1, ROWS + 1)]
-    assert frame["late"].tolist() == [None] * (ROWS - 1) + [b"\0\xff"]
-    assert seen[-1] == ROWS
-
-
 def test_in_a_transaction_it_sees_what_is_not_committed(connection) -> None:
     connection.run(parse_cell("CREATE TABLE t(a); BEGIN; INSERT INTO t VALUES (7)"))
     frame = connection.run(parse_cell(f"SELECT * FROM ({MANY}), t")).frame
@@ -49,14 +40,6 @@ def test_in_a_transaction_it_sees_what_is_not_committed(connection) -> None:
     assert connection.transaction is Tx.OPEN
     connection.run(parse_cell("ROLLBACK"))
     assert connection.run(parse_cell("SELECT count(*) AS n FROM t")).frame["n"].tolist() == [0]
-
-
-def test_a_write_is_never_sent_again(connection) -> None:
-    connection.run(parse_cell("CREATE TABLE t(n, t, late)"))
-    with pytest.raises(errors.StatementError, match="too large for one response") as caught:
-        connection.run(parse_cell(f"INSERT INTO t {MANY} RETURNING *"))
-    assert "was not sent again" in caught.value.hint
-    assert connection.run(parse_cell("SELECT count(*) AS n FROM t")).frame["n"].tolist() in ([0], [ROWS])
 
 
 def test_an_interrupt_when_all_rows_have_come_leaves_the_transaction_open(connection) -> None:

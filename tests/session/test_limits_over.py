@@ -8,7 +8,6 @@ import pytest
 
 from pipemagic.client.database import Database
 from pipemagic.errors import TransactionLost
-from pipemagic.hrana.messages import Describe
 from pipemagic.hrana.stream import Tx
 from pipemagic.session import Connection, Session
 from pipemagic.session.connection import RunOptions
@@ -59,8 +58,6 @@ def described(connection):
 LOOKS = {
     "transaction": lambda one: one.transaction is Tx.LOST,
     "loss": lambda one: one.loss.statements == ["BEGIN", "INSERT INTO n VALUES (2)"],
-    "held": lambda one: one.held == [],
-    "statements_open": lambda one: one.statements_open == 0,
     "remaining time": lambda one: one.remaining_time.transaction is None,
     "to_retry": lambda one: [statement.text for statement in one.to_retry().statements] == ["INSERT INTO n VALUES (2)"],
 }
@@ -104,14 +101,6 @@ def test_on_servers_with_loose_limits_only_the_idle_time_counts(seed_server, clo
         clock.advance(0.2)
         assert connection.transaction is Tx.LOST
         assert connection.loss.why == BOTH
-
-
-@pytest.mark.parametrize("session", ["in process", "sqld", "seed"], indirect=True)
-def test_only_the_embedded_service_announces_strict_limits(session, request):
-    session.run("SELECT 1")
-    ours, database = "in process" in request.node.name, session.connection().database
-    assert database.transport.strict_limits is ours
-    assert database.sibling().transport.strict_limits is ours
 
 
 def test_the_time_of_a_transaction_counts_from_when_it_is_known_to_be_open(timed, clock):
@@ -160,16 +149,6 @@ def test_a_begin_does_not_hide_an_unreported_loss(late):
     assert ids(late) == [1]
 
 
-def test_commit_raises_transaction_lost_and_then_cells_run_again(late):
-    with pytest.raises(TransactionLost) as caught:
-        late.connection().commit()
-    assert caught.value.message.startswith(f"{LATE}\nUndone:\n  BEGIN")
-    assert "%pipedb retry" in caught.value.hint
-    assert "Until BEGIN" not in caught.value.hint
-    assert late.requests == []
-    assert ids(late) == [1]
-
-
 @pytest.mark.parametrize("how", ["command", "cell"])
 def test_rollback_accepts_the_loss_and_sends_nothing(late, how):
     connection = late.connection()
@@ -211,31 +190,3 @@ def test_a_running_cell_is_not_disturbed(late):
         leave.set()
         thread.join()
     assert connection.transaction is Tx.LOST
-
-
-def test_a_look_while_a_request_is_under_way_changes_nothing(late, clock):
-    connection, seen = late.connection(), []
-    late.run("ROLLBACK; BEGIN")
-    post = connection.stream._post
-
-    def look(*args):
-        clock.advance(60)
-        seen.append(connection.transaction)
-        clock.advance(-60)
-        return post(*args)
-
-    connection.stream._post = look
-    late.run("INSERT INTO n VALUES (2)")
-    connection.stream._post = post
-    assert seen == [Tx.OPEN]
-    assert connection.commit() == 1
-
-
-def test_a_question_about_statements_leaves_the_loss_as_it_is(late, clock):
-    connection = late.connection()
-    late.run("ROLLBACK")
-    late.run("CREATE TEMP TABLE mine (a)")
-    late.run("BEGIN; INSERT INTO n VALUES (2)")
-    clock.advance(6)
-    connection.ask([Describe("SELECT 1")])
-    assert connection.loss.statements == ["BEGIN", "INSERT INTO n VALUES (2)"]

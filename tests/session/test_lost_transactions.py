@@ -73,17 +73,6 @@ def test_closing_the_stream_does_not_hide_the_loss(numbers, clock):
     assert count(numbers) == 2
 
 
-@pytest.mark.parametrize("first", ["BEGIN", "ROLLBACK; BEGIN"])
-def test_begin_goes_on_after_a_loss(numbers, clock, first):
-    numbers.run("BEGIN; INSERT INTO n VALUES (2)")
-    clock.advance(6)
-    with pytest.raises(TransactionLost):
-        numbers.run("COMMIT")
-    numbers.run(f"{first}; INSERT INTO n VALUES (3)")
-    numbers.run("COMMIT")
-    assert numbers.run("SELECT i FROM n ORDER BY i")["i"].tolist() == [1, 3]
-
-
 def test_the_first_rollback_after_a_loss_has_nothing_to_do(numbers, clock):
     numbers.run("BEGIN; INSERT INTO n VALUES (2)")
     clock.advance(6)

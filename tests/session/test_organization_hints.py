@@ -93,13 +93,6 @@ def test_the_usual_variable_is_named_where_the_token_came_from_it(api, variable)
         assert caught.value.hint == f"put a valid platform token into the variable {variable}, then {line}"
 
 
-def test_a_sibling_sends_its_own_name(session, api):
-    session.organization("other")
-    api.token = "second-token"
-    with pytest.raises(AuthError, match=rf"%pipedb organization other --at {api.url} --token-env API_TOKEN"):
-        session.platform.groups()
-
-
 def test_an_embedded_service_that_does_not_take_its_own_token(monkeypatch, local_service):
     embedded = Embedded(local_service.folder)
     try:

@@ -44,18 +44,6 @@ def test_the_undone_statements_are_rerun_with_their_earlier_values(numbers, cloc
         connection.retry()
 
 
-def test_retry_goes_on_where_cells_are_refused(numbers, clock):
-    numbers.run("BEGIN; INSERT INTO n VALUES (2, 'two')")
-    clock.advance(6)
-    with pytest.raises(TransactionLost):
-        numbers.run("INSERT INTO n VALUES (3, 'three')")
-    with pytest.raises(TransactionLost, match="not run"):
-        rows(numbers)
-    assert numbers.connection().left_over == ("INSERT INTO n VALUES (3, 'three')",)
-    numbers.connection().retry()
-    assert rows(numbers) == [(1, "one"), (2, "two")]  # not the one that did not run
-
-
 def test_a_retry_that_fails_changes_nothing_and_can_be_repeated(numbers, make_database, clock):
     numbers.run("BEGIN; INSERT INTO n VALUES (2, 'two'); INSERT INTO n VALUES (3, 'three')")
     lose(numbers, clock)
@@ -148,11 +136,3 @@ def test_a_transaction_that_its_own_statement_rolled_back_lists_what_is_undone(n
         numbers.run("INSERT INTO n VALUES (4, 'alone'); COMMIT")
     numbers.connection().retry()
     assert [i for i, _ in rows(numbers)] == [1, 2, 3]
-
-
-def test_statements_that_cannot_run_in_a_batch_are_refused_by_name(numbers, clock):
-    numbers.run("BEGIN")
-    numbers.connection().held.extend([numbers.connection().held[0]] * 2)  # no server lets it come to this
-    lose(numbers, clock)
-    with pytest.raises(SessionError, match="not rerun, because BEGIN cannot run inside one transaction"):
-        numbers.connection().retry()

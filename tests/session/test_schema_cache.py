@@ -120,17 +120,6 @@ def test_an_error_keeps_the_cached_schema(clock):
     assert names(cache) == ["city"]
 
 
-def test_altered_tables_of_an_open_transaction(clock):
-    _, cache = started(clock)
-    run(cache, "BEGIN; ALTER TABLE city ADD name TEXT; ALTER TABLE city RENAME TO town", Tx.OPEN)
-    assert [(relation.name, relation.typed) for relation in cache.tables] == [("town", (("name", "TEXT"),))]
-    assert cache.is_private("town")
-    run(cache, "CREATE TEMP TABLE x (a); ALTER TABLE x RENAME a TO b; ROLLBACK")
-    assert {relation.name: relation.column_names for relation in cache.tables} == {"city": (), "x": ("b",)}
-    run(cache, "DROP TABLE x")
-    assert names(cache) == ["city"]
-
-
 @pytest.mark.parametrize("text", ["SELECT * FROM citty", "SELECT name FROM city AS a, city AS b"])
 def test_an_error_message_waits_only_briefly_for_the_schema(text):
     answered = threading.Event()

@@ -59,15 +59,6 @@ def test_after_five_seconds_nothing_runs_outside_the_transaction(numbers, clock)
     assert ids(numbers) == [1, 2]
 
 
-def test_after_ten_seconds_of_idle_time(numbers, clock):
-    numbers.run("BEGIN; INSERT INTO n VALUES (2, 'two')")
-    clock.advance(11)
-    with pytest.raises(TransactionLost, match="within 5 s"):
-        numbers.run("COMMIT")
-    numbers.run("ROLLBACK")
-    assert ids(numbers) == [1]
-
-
 def test_a_lost_answer_is_never_sent_again(numbers, server):
     answer = server.script[0]
     server.script = [lambda call: (answer(call), Answer(vanish=True))[1], answer]

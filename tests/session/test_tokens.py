@@ -11,7 +11,7 @@ from keyring.backend import KeyringBackend
 from keyring.errors import KeyringLocked, PasswordDeleteError
 
 from pipemagic.errors import AuthError, SessionError
-from pipemagic.session import Session, tokens
+from pipemagic.session import Session
 from pipemagic.session.tokens import read_token_file
 
 posix = pytest.mark.skipif(os.name != "posix", reason="Windows has other rights")
@@ -136,14 +136,6 @@ def test_a_named_pipe_is_not_waited_for(tmp_path):
             read_token_file(path)
 
 
-@pytest.mark.parametrize("name", ["a\0b", "~nobody-of-that-name/token", "x" * 3000])
-def test_names_that_no_file_has(name):
-    from pathlib import Path
-
-    with pytest.raises(SessionError):
-        read_token_file(Path(name))
-
-
 def test_a_file_of_a_windows_editor(tmp_path):
     path = tmp_path / "token"
     path.write_bytes(b"\xef\xbb\xbfabcdefgh\r\n")
@@ -203,19 +195,6 @@ def test_a_locked_keyring_and_none_at_all(session, sqld_database, ring, monkeypa
     with pytest.raises(SessionError, match="keyring is not installed") as caught:
         session.connect(sqld_database.url, keyring=True)
     assert 'pip install "pipemagic[keyring]"' in caught.value.hint
-
-
-def test_a_file_backend_of_another_package_works_too(tmp_path, session, sqld_database, ring):
-    """The encrypted or plain files of keyrings.alt: what servers without a desktop have."""
-    alternative = pytest.importorskip("keyrings.alt.file")
-    backend = alternative.PlaintextKeyring()
-    backend.file_path = str(tmp_path / "ring.cfg")
-    keyring.set_keyring(backend)
-    tokens.keyring_put("pipemagic", entry_of(sqld_database), sqld_database.token)
-    session.connect(sqld_database.url, keyring=True)
-    assert works(session)
-    assert tokens.keyring_delete("pipemagic", entry_of(sqld_database))
-    assert not tokens.keyring_delete("pipemagic", entry_of(sqld_database))
 
 
 # -- the order

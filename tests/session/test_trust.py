@@ -191,17 +191,6 @@ def test_a_platform_token_is_not_sent_to_a_process_of_this_machine(student, prof
     assert sent[-1] == ("localhost", "Bearer mine")
 
 
-@pytest.mark.parametrize("options", [{"token": "given"}, {"token_env": "OTHER"}])
-def test_a_token_of_the_call_is_not_sent_to_a_process_of_this_machine(student, sent, tmp_path, options):
-    project(tmp_path, "address = 'http://localhost:81'")
-    session = student(OTHER="mine")
-    session._default, session._default_of_project = lambda: "http://localhost:81", lambda: True
-    for target in ("x", None):
-        with pytest.raises(SessionError, match="nothing was sent"):
-            session.connect(target, **options)
-    assert sent == []
-
-
 def test_the_user_is_not_asked_for_a_token_for_a_process_of_this_machine(student, profiles, asked, tmp_path):
     """The first request has none; a server that only the project names may want the user's."""
     with served(answering(plain(b'{"error": "who are you?"}', status="401 Unauthorized"))) as server:

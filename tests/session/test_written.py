@@ -9,7 +9,6 @@ import pytest
 
 from pipemagic.errors import StatementError, TransactionLost
 from pipemagic.session import Session
-from pipemagic.session.cell import parse_cell
 
 
 class Listener:
@@ -101,14 +100,6 @@ def test_a_collected_receiver_is_removed(timed, listener):
     timed.run("INSERT INTO n VALUES (1)")
     assert listener.count() == 1
     assert timed.written.receivers
-
-
-def test_without_receivers_nothing_is_sent(timed, monkeypatch):
-    def told(*_):
-        raise AssertionError("nobody listens")
-
-    monkeypatch.setattr("pipemagic.session.signals.Signal.send", told)
-    timed.connection().run(parse_cell("CREATE TABLE m (i)"))
 
 
 def test_listeners_do_not_ask_a_stopping_service(local_service):
