@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 
-import pytest
-from msgspec import structs
 from panel_page import PanelPage
 from waiting import PATIENCE, until
 
-from pipemagic.errors import NotFound
-from pipemagic.notebook.panels import base, databases
-from pipemagic.notebook.panels.opening import open_panel
-from pipemagic.session import Session
+from pipemagic.notebook.panels import base
 
 
 def create(panel: PanelPage, name: str) -> None:
@@ -60,28 +54,6 @@ def test_the_card_of_a_created_database_offers_to_connect_unless_it_is_connected
     assert not panel.can("Done")
 
 
-@pytest.mark.parametrize(
-    ("name", "wrong"),
-    [
-        ("Flights", "a database's name has only lower-case letters, digits and hyphens, not F"),
-        (
-            "a" * 58,
-            "a database's name has at most 57 characters here, which leaves room for -local in a host name; "
-            "this one has 58",
-        ),
-    ],
-)
-def test_a_bad_name_is_refused_while_it_is_typed_and_on_enter(page, name, wrong):
-    panel = page("databases")
-    assert "lower-case letters, digits, hyphens; at most 57" in panel.words
-    panel.type("Database name", name)
-    assert panel.error_of("Database name") == wrong
-    panel.submit("Create database")
-    assert panel.alerts == [wrong]
-    panel.type("Database name", "a" * 57)
-    assert panel.error_of("Database name") == ""
-
-
 def test_without_a_group_one_is_created_first(page, session):
     session.platform.delete_group("default")
     panel = page("databases")
@@ -114,21 +86,6 @@ def test_use_and_close(page, session):
     panel.wait("Closed my copy.")
     assert '%pipedb close "my copy"' in panel.words
     assert session.connections == {}
-
-
-def test_the_note_about_the_current_connection_is_updated(page, session):
-    session.platform.create_database("sales", "default")
-    panel = page("databases")
-    panel.click("Connect to sales")
-    panel.wait("Connected to sales")
-    panel.wait("%%sql cells use sales.")
-    session.use("main")
-    panel.wait("%%sql cells use main.")
-    assert "cells use sales" not in panel.words
-    session.close("main")
-    panel.wait("%%sql cells have no connection.")
-    session.use("sales")
-    panel.wait("%%sql cells use sales.")
 
 
 def test_deleting_requires_the_name_and_closes_the_connection(page, session):
@@ -201,88 +158,3 @@ def test_details_are_above_the_list(page):
     panel.click("Details of main")
     panel.click("Details of main")
     assert panel.panel.details not in panel.widgets
-
-
-def test_sizes_are_read_in_the_background(page, session):
-    session.run("CREATE TABLE t(a); INSERT INTO t VALUES (zeroblob(500000))")
-    panel = page("databases")
-    until(lambda: "kB" in panel.rows("Databases")[0][1])
-    assert "kB" not in panel.text  # it changes from run to run
-
-
-def test_many_databases_are_shown_in_pages(page, session):
-    panel, state = page("databases"), page("databases").panel.state
-    state.task.wait(PATIENCE)
-    one = state.databases[0]
-    state.databases = [structs.replace(one, name=f"{'x' * 50}-{number:03}") for number in range(1000)]
-    panel.panel.changed()
-    assert len(panel.rows("Databases")) == 1000
-    assert panel.table("Databases").page_size == 100
-
-
-class Late:
-    """Responds with 404 for a while, as hosted services do after a database was created."""
-
-    def __init__(self, session: Session, refusals: int) -> None:
-        self.connect, self.left = session.connect, refusals
-
-    def __call__(self, name: str, **options: object):
-        if self.left:
-            self.left -= 1
-            raise NotFound("database not found", status=404)
-        return self.connect(name, **options)
-
-
-@pytest.mark.parametrize(
-    ("refusals", "words"), [(2, "Connected to new (embedded service)."), (3, "database not found")]
-)
-def test_connecting_to_a_new_database_is_retried_for_some_time(page, session, monkeypatch, refusals, words):
-    monkeypatch.setattr(databases, "PAUSES", (0.01, 0.01))
-    panel = page("databases")
-    create(panel, "new")
-    monkeypatch.setattr(session, "connect", Late(session, refusals))
-    panel.press(panel.panel.created_connect)
-    panel.wait(words)
-    assert bool(panel.alerts) == (refusals == 3)
-
-
-def test_the_magics_on_the_page_have_the_same_effect(shell, data, closing):
-    shell("%pipedb connect")
-    panel = open_panel(shell.ip.magics_manager.registry["PipeMagics"].session, "databases")
-    PanelPage(panel)
-    panel.choose("main")
-    tokens, lines = panel.details.tokens, []
-
-    def create():
-        panel.name.widget.value = "flights"
-        panel.create_database()
-
-    def create_token():
-        tokens.expires.widget.value, tokens.duration.widget.value, tokens.read_only.value = "custom", "1w2d", True
-        tokens.create_token()
-
-    for task, act in (
-        (panel.action, create),
-        (panel.action, lambda: panel.connect_database("flights")),
-        (tokens.action, create_token),
-        (tokens.action, lambda: tokens.invalidate_all("main", "main")),
-        (panel.action, lambda: panel.use("main")),
-        (panel.action, lambda: panel.close_connection("flights")),
-        (panel.action, lambda: panel.delete_database("flights", "flights")),
-    ):
-        act()
-        assert task.wait(PATIENCE)
-        assert task.error is None
-        lines.append(task.line)
-    said = [shell(line).lines[0] for line in lines]
-    del os.environ["MAIN_TOKEN"]
-    closing()
-    assert said == [
-        "Database flights is in group default.",
-        "Connected to flights (embedded service).",
-        "Stored a read-only token for main for 1w2d in the variable MAIN_TOKEN.",
-        "All tokens of main are invalid.",
-        "Using main.",
-        "Closed flights.",
-        "Deleted database flights.",
-    ]

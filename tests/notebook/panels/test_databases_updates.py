@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-
 import pytest
 from panel_page import PanelPage
 from waiting import PATIENCE, until
@@ -38,18 +36,6 @@ def outdated(panel, monkeypatch) -> list[str]:
     return found
 
 
-def shown(panel: PanelPage) -> list[str]:
-    """Return a list to which all later texts of the panel are added."""
-    seen, update = [panel.words], panel.panel.update
-
-    def update_and_note() -> None:
-        update()
-        seen.append(panel.words)
-
-    panel.panel.update = update_and_note
-    return seen
-
-
 # -- after cells
 
 
@@ -73,28 +59,6 @@ def test_sizes_are_read_at_the_end_of_a_transaction(panel, outdated, session):
     assert outdated == []
     session.run("COMMIT")
     assert outdated == ["main"]
-
-
-def test_tables_of_another_database_are_not_read(panel, outdated, session):
-    panel.click("Details of old")
-    session.run("CREATE TABLE t (a)", on="main")
-    assert outdated == []
-    session.connect("old")
-    session.run("CREATE TABLE t (a)", on="old")
-    assert outdated == ["old"]
-
-
-def test_a_panel_that_is_closed_reads_nothing(panel, session, monkeypatch):
-    read = []
-    monkeypatch.setattr(panel.panel, "read_sizes", lambda: read.append(1))
-    monkeypatch.setattr(databases, "INTERVAL", PATIENCE)
-    session.run("CREATE TABLE t (a)")
-    timer = panel.panel._written
-    panel.panel.close()
-    timer.join(PATIENCE)  # it was cancelled
-    session.run("CREATE TABLE u (a)")
-    assert panel.panel._written is None
-    assert read == []
 
 
 def test_many_writes_are_followed_by_one_read(panel, session, monkeypatch):
@@ -153,44 +117,6 @@ def test_a_cell_deletes_a_database_and_creates_it_again(panel, session):
     assert "deleted elsewhere" not in panel.words
 
 
-def test_a_created_database_that_was_deleted_elsewhere_offers_no_connection(panel, session, other_session, monkeypatch):
-    connect = panel.panel.created_connect
-    panel.type("Database name", "new")
-    panel.submit("Create database")
-    panel.wait_for("Details of new")
-    other_session.platform.delete_database("new")
-    panel.click("Refresh")
-    panel.wait("new was deleted elsewhere.")
-    assert connect not in panel.widgets
-    panel.click("Done")
-    listed, list_ = threading.Event(), session.platform.databases
-    monkeypatch.setattr(session.platform, "databases", lambda: listed.wait(PATIENCE) and list_())
-    panel.type("Database name", "new")
-    panel.submit("Create database")
-    until(lambda: connect in panel.widgets)
-    assert "deleted elsewhere" not in panel.words  # although it is not listed yet
-    listed.set()
-    panel.wait_for("Connect to new")
-
-
-def test_a_database_that_this_panel_deletes_is_not_shown_as_deleted_elsewhere(panel, session, monkeypatch):
-    delete = session.platform.delete_database
-
-    def delete_slowly(name: str) -> None:
-        delete(name)
-        until(lambda: not panel.can("Details of old"))  # the list is read before this work ends
-
-    monkeypatch.setattr(session.platform, "delete_database", delete_slowly)
-    panel.click("Details of old")
-    panel.click("Delete database ...")
-    seen = shown(panel)
-    panel.type("Type old to delete", "old")
-    panel.submit("Delete database")
-    panel.wait("Deleted database old.")
-    assert panel.panel.chosen == ""
-    assert not any("deleted elsewhere" in words for words in seen)
-
-
 def test_after_a_refused_deletion_the_form_is_still_there(panel, session, monkeypatch):
     def refuse(_name: str) -> None:
         raise PermissionError("not now")
@@ -202,19 +128,3 @@ def test_after_a_refused_deletion_the_form_is_still_there(panel, session, monkey
     panel.submit("Delete database")
     panel.wait("not now")
     assert panel.field("Type old to delete").value == "old"
-
-
-def test_sizes_and_details_are_read_again_when_the_panel_is_on_a_page_again(panel, monkeypatch):
-    panel.click("Details of main")
-    followed: list[bool] = []
-    monkeypatch.setattr(panel.panel.details.browser, "follow", followed.append)
-    read: list[int] = []
-    monkeypatch.setattr(panel.panel, "read_sizes", lambda: read.append(1))
-    panel.panel.events.receive({"shown": "1"})
-    panel.panel.events.receive({"hidden": "1"})
-    assert followed[-1] is False
-    assert read == []
-    panel.panel.events.receive({"shown": "2"})
-    assert followed[-1] is True
-    assert read == [1]
-    assert panel.panel.details in panel.widgets
