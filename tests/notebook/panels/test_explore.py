@@ -201,30 +201,6 @@ def test_a_wrong_condition_does_not_change_the_page(explore, typed, words):
     assert words not in panel.words
 
 
-@pytest.mark.usefixtures("flights")
-def test_a_value_that_has_no_sql_literal_is_refused(explore):
-    panel = explore()
-    panel.choose("Column", "origin")
-    panel.type("Value", "a\0b")
-    panel.click("Add filter")
-    assert panel.alerts == ["text with a NUL character has no SQL literal"]
-    panel.click("Next")
-    panel.wait("Rows 26 to 50")
-
-
-@pytest.mark.usefixtures("flights")
-def test_values_are_sent_as_parameters(explore, monkeypatch):
-    panel = explore()
-    sent, execute = [], Database.execute
-    monkeypatch.setattr(
-        Database, "execute", lambda self, sql, args=None: sent.append((sql, args)) or execute(self, sql, args)
-    )
-    add_filter(panel, "origin", "JFK")
-    panel.wait(" of 43")
-    assert len(sent) == 2  # the page and the number of rows
-    assert all("JFK" not in sql and args == ["JFK"] for sql, args in sent)
-
-
 def test_a_long_value_is_cut_and_shown_in_full_on_demand(explore, session):
     session.run("CREATE TABLE notes(a TEXT, b TEXT)")
     session.run("INSERT INTO notes VALUES (:a, :b)", {"a": "ä" * 150_000, "b": "line\n" * 20})
@@ -336,18 +312,6 @@ def test_wide_tables_show_40_columns_at_once(explore, session, elsewhere):
     panel.click("Refresh")
     panel.wait_for("Sort by b")
     assert panel.alerts == []
-
-
-def test_generated_columns_and_an_empty_table(explore, session, elsewhere):
-    session.run("CREATE TABLE g(a INTEGER, b AS (a * 2), c AS (a + 1) STORED)")
-    panel = explore("g")
-    panel.wait("The table is empty.")
-    assert "virtual generated" in panel.words
-    assert "stored generated" in panel.words
-    elsewhere("INSERT INTO g VALUES (4)")
-    panel.click("Refresh")
-    panel.wait("Rows 1 to 1")
-    assert cells(panel, "Rows of g") == [["4", "8", "5"]]
 
 
 @pytest.mark.usefixtures("flights")
@@ -490,21 +454,6 @@ def test_an_export_continues_while_another_tab_is_selected(session, slow_export)
     page.wait("frame is a DataFrame of 2 rows.")
 
 
-def test_closing_a_panel_stops_its_export(session, slow_export):
-    session.run("CREATE TABLE t (a)")
-    page = PanelPage(open_panel(session, "explore"))
-    page.click("Explore t")
-    page.click("Export ...")
-    page.type("Variable or file", "frame")
-    page.click("Export")
-    assert slow_export.begun.wait(PATIENCE)
-    task = page.panel.browser.export.task
-    page.panel.close()
-    slow_export.may_end.set()
-    until(lambda: not task._running)
-    assert task.message == "Stopped."
-
-
 def test_a_new_request_replaces_the_running_one_which_can_also_be_stopped(session):
     session.run(f"CREATE VIEW slow AS {SLOW}; CREATE TABLE quick(a); INSERT INTO quick VALUES (1)")
     panel = PanelPage(open_panel(session, "explore"))
@@ -581,19 +530,6 @@ def test_the_number_of_rows_agrees_with_the_page(explore, elsewhere):
     panel.wait("No rows of 33")
     panel.click("Previous")
     panel.wait("Rows 26 to 33 of 33")
-
-
-@pytest.mark.usefixtures("flights")
-def test_clicks_on_replaced_rows_are_ignored(explore, session):
-    session.run("UPDATE flights SET tail = :long", {"long": "long " * 30})
-    panel = explore()
-    rows = panel.table("Rows of flights")
-    session.run("DELETE FROM flights WHERE id > 10")
-    panel.wait("Rows 1 to 10")
-    for action, key in [("full", "20 3"), ("full", "0 4"), ("full", "x"), ("sort", "nope"), ("profile", "nope")]:
-        rows.click(action, key)
-    assert panel.alerts == []
-    assert not panel.is_busy
 
 
 @pytest.mark.usefixtures("flights")
@@ -717,37 +653,6 @@ def test_a_connection_that_is_chosen_during_an_update_is_shown(session, monkeypa
     panel.wait("Tables of main")
 
 
-def test_a_connection_can_be_chosen_after_an_update_was_interrupted(session, monkeypatch):
-    session.platform.create_database("other", "default")
-    session.connect("other")
-    panel = PanelPage(open_panel(session, "explore"))
-    offer, interrupts = panel.panel.connection.set_options, [KeyboardInterrupt]
-
-    def interrupted(options):
-        if interrupts:
-            raise interrupts.pop()
-        offer(options)
-
-    monkeypatch.setattr(panel.panel.connection, "set_options", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        panel.panel.changed()
-    panel.choose("Connection", "main")
-    panel.wait("Tables of main")
-
-
-def test_a_write_to_another_connection_is_not_followed(explore, session, monkeypatch):
-    session.platform.create_database("other", "default")
-    session.run("CREATE TABLE mine(a)")
-    panel = explore("mine")
-    session.connect("other")
-    outdated = []
-    monkeypatch.setattr(browser(panel), "outdate", lambda: outdated.append(session.current))
-    session.run("CREATE TABLE mine(a)")
-    assert outdated == []
-    session.run("INSERT INTO mine VALUES (1)", on="main")
-    assert outdated == ["other"]
-
-
 @pytest.mark.usefixtures("flights")
 def test_static_output(explore):
     panel = explore()
@@ -816,16 +721,6 @@ def test_a_page_is_read_again_after_cells_wrote(explore, session):
     assert busy == []
     assert panel.field("Variable or file").value == "half a na"
     assert panel.field("Condition in SQL").value == "id >"
-
-
-def test_new_tables_are_listed(page, session):
-    panel = page("explore")
-    panel.wait("No tables yet.")
-    session.run("CREATE TABLE made(a)")
-    panel.wait("made")
-    session.run("BEGIN; CREATE TABLE later(a)")
-    session.run("COMMIT")
-    panel.wait("later")
 
 
 @pytest.mark.usefixtures("flights")
