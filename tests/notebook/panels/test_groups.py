@@ -101,20 +101,6 @@ def test_the_closest_location_is_the_first_choice(page, session):
     assert ", closest" in panel.words
 
 
-def test_the_table_shows_the_states_of_replicas(page, edge, platform):
-    platform.add_location("edge", "nrt")
-    panel = page("groups")
-    until(lambda: "caught up" in replica_states(panel, "edge"))
-    assert "The primary cannot be changed." in panel.words
-    assert cells(panel, "edge")["Databases"] == "2 databases\nflights, hotels"
-    platform._ask(lambda api: api.pause_location("edge", "nrt"))
-    panel.click("Refresh")
-    until(lambda: "paused (0 of 2 caught up)" in replica_states(panel, "edge"))
-    platform._ask(lambda api: api.resume_location("edge", "nrt"))
-    panel.click("Refresh")
-    until(lambda: "caught up, lag" in replica_states(panel, "edge"))
-
-
 def test_a_deletion_lists_the_databases_and_requires_the_name_of_the_group(page, edge, session):
     session.connect("flights")
     panel = page("groups")
@@ -168,12 +154,6 @@ def test_the_text_has_places_and_names(page, edge, platform):
     )
     until(lambda: "caught up" in replica_states(panel, "edge"))
     assert "caught up" not in panel.text
-
-
-def test_without_groups_the_panel_shows_what_to_do(page, platform):
-    platform.delete_group("default")
-    panel = page("groups")
-    panel.wait("No groups yet. Every database belongs to a group: create one first.")
 
 
 def test_many_databases_are_counted_and_the_replicas_of_some_are_read(page, platform):

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
-from contextlib import closing
 from xml.etree import ElementTree
 
 import pytest
 from hosted_api import STARTER, Shapes
 from panel_page import PanelPage
-from scripted_server import ScriptedServer, as_json, as_text
+from scripted_server import as_json
 from waiting import until
 
 from pipemagic.notebook.panels.opening import open_panel
-from pipemagic.session import Session
 
 
 @pytest.fixture
@@ -94,15 +92,6 @@ def test_a_location_is_added_to_a_group(page, world, session):
     assert not panel.has_field("Add to group")
 
 
-def test_refresh_shows_changes_elsewhere(page, world, session):
-    panel = page("locations")
-    with Session(environ={}) as other:
-        other.connect()
-        other.platform.create_group("elsewhere", "syd")
-    panel.click("Refresh")
-    until(lambda: rows(panel)["syd"][1] == "elsewhere (primary)")
-
-
 def test_a_location_that_every_group_has_cannot_be_added_again(page, world):
     panel = page("locations")
     panel.click("Add nrt to a group")
@@ -181,27 +170,3 @@ def test_a_location_without_coordinates(hosted):
     titles = [one.text for one in picture(panel).iter("title")]
     assert titles[:2] == ["Amsterdam (ams): not in use", "Virginia (us-east-1): not in use"]
     assert "Not on the map" in panel.text
-
-
-def test_on_a_service_that_lists_no_groups():
-    def answer(call):
-        """Respond with the required members only."""
-        if (call.method, call.path) == ("GET", "/v1/locations"):
-            return as_json({"locations": {"ams": "Amsterdam", "nrt": "Tokyo"}})
-        return as_json({}) if call.method == "POST" else as_text("404 page not found", 404)
-
-    with closing(ScriptedServer(answer)) as api:
-        session = Session(environ={"PIPEMAGIC_API_URL": api.url, "PIPEMAGIC_API_TOKEN": "t"})
-        session.organization("acme")
-        panel = PanelPage(open_panel(session, "locations"))
-        assert "This service does not list groups: only those created here are shown." in panel.words
-        panel.click("Add nrt to a group")
-        panel.submit("Add nrt")
-        assert "no group was given" in panel.words
-        panel.type("Add to group", "edge")
-        panel.submit("Add nrt")
-        panel.wait("Group edge is in nrt.")
-        until(lambda: labels(panel) == ["nrt"])
-        panel.click("Measure latency")
-        panel.wait("No location has a database to measure.")
-        session.shut_down()

@@ -319,23 +319,6 @@ def test_of_many_databases_that_are_late_three_are_named(page, platform, copying
     assert sum(line.endswith(": copying") for line in panel.words.splitlines()) == 3
 
 
-def test_a_dropped_location_is_not_resumed(session, platform, copying):
-    copying.states = {"nrt": "copying"}
-    state, listener = state_of(session), lambda: None
-    state.refresh()
-    until(lambda: state.known)
-    state.subscribe(listener)
-    state.add_location("edge", "nrt")
-    (one,) = state.new_locations
-    until(lambda: one.unfinished)
-    state.unsubscribe(listener)
-    assert one.task.wait(PATIENCE)
-    state.drop("edge", "nrt")
-    state.subscribe(listener)
-    assert not one.task.busy
-    assert state.new_locations == []
-
-
 def test_a_location_is_still_watched_if_the_panel_returns_while_it_is_being_added(session, platform, copying):
     copying.states = {"nrt": "copying"}
     state, listener, adding, go_on = state_of(session), lambda: None, platform.add_location, threading.Event()

@@ -8,12 +8,10 @@ from math import isclose
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from pipemagic.geography import COORDINATES, Point, whereabouts
 from pipemagic.notebook.panels import worldmap
-from pipemagic.notebook.panels.worldmap import CHARACTER, LINE, RING, WIDTH, Box, Mark, draw
+from pipemagic.notebook.panels.worldmap import CHARACTER, LINE, WIDTH, Box, Mark, draw
 from pipemagic.service.locations import LOCATIONS
 
 THREE_GROUPS = ["ams", "lhr", "cdg", "fra", "ewr", "iad", "bos", "nrt", "syd"]
@@ -79,22 +77,6 @@ def test_labels_cover_nothing_and_only_locations_in_use_have_one(used):
     assert labelled == sorted(used) if len(used) < len(LOCATIONS) else len(labelled) > 25
 
 
-POINTS = st.builds(Point, st.floats(-56, 78), st.floats(-180, 180))
-
-
-@settings(deadline=None, max_examples=30)
-@given(
-    st.lists(st.tuples(POINTS, st.sampled_from(["primary", "replica", "free"])), max_size=25),
-    st.text("abc-12", min_size=1, max_size=12), st.integers(0, 30),
-)  # fmt: skip
-def test_labels_cover_nothing_for_any_locations(places, code, closest):
-    marks = [Mark(f"{code}{n}", at, kind, n == closest, f"words {n}") for n, (at, kind) in enumerate(places)]
-    drawn = Drawn(marks)
-    check_labels(drawn)
-    in_use = {one.label for one in marks if one.kind != "free"}
-    assert set(drawn.labels) <= in_use
-
-
 def test_a_label_without_room_is_omitted():
     crowd = [Mark(f"a-long-code-{n}", Point(50, 10), "primary", False, f"{n}") for n in range(60)]
     drawn = Drawn(crowd)
@@ -113,23 +95,6 @@ def test_primary_replica_closest_and_other_locations_have_different_shapes():
     assert widths[0] > widths[1]
     assert list(drawn.labels) == ["ams (primary)", "fra"]
     assert list(drawn.legend) == ["primary", "replica", "not in use", "closest to the service"]
-
-
-def test_the_label_of_the_closest_location_is_marked_and_avoids_its_ring():
-    drawn = Drawn(marks_of(["ams"]))
-    assert list(drawn.labels) == ["ams (primary, closest)"]
-    assert drawn.marks["about ams"].right - drawn.marks["about ams"].left == pytest.approx(2 * RING)
-
-
-def test_the_legend_explains_only_the_shapes_on_the_map():
-    assert list(Drawn(marks_of([], closest="")).legend) == ["not in use"]
-
-
-def test_the_legend_has_room():
-    boxes = list(Drawn(marks_of(["ams", "fra"]), free="not in this group").legend.values())
-    assert all(one.right + 20 <= other.left for one, other in itertools.pairwise(boxes))  # for the next shape
-    assert boxes[0].left >= 20
-    assert boxes[-1].right <= WIDTH
 
 
 def test_names_are_escaped():
