@@ -6,17 +6,15 @@ import threading
 import uuid
 
 import pytest
-from hosted_api import Shapes
 from panel_page import PanelPage
 from scripted_server import as_json
 from started_services import crash, shared_service
-from waiting import PATIENCE, until
+from waiting import until
 
 from pipemagic.errors import AuthError, ConnectError
-from pipemagic.notebook.panels import base, databases, locations
+from pipemagic.notebook.panels import base, databases
 from pipemagic.notebook.panels.opening import open_panel
 from pipemagic.notebook.panels.organization_state import state_of
-from pipemagic.session.latency import Latency
 from pipemagic.session.organization import Platform
 from pipemagic.session.profiles import Profile, Profiles
 
@@ -70,19 +68,6 @@ def test_details_of_a_database_are_not_those_of_its_namesake(session, page, club
     assert not panel.has_field("Type flights to delete")
 
 
-def test_a_created_database_is_not_offered_in_another_organization(session, page, club):
-    panel = page("databases")
-    panel.type("Database name", "trips")
-    panel.choose("Group", "edge")
-    panel.submit("Create database")
-    panel.wait("Database trips is in group edge.")
-    assert panel.can("Connect")
-    session.organization(club)
-    wait_until_shown(session, club)
-    assert "Connect" not in panel.buttons
-    assert [row[0].splitlines()[0] for row in panel.rows("Databases")] == ["flights"]
-
-
 def test_an_organization_that_cannot_be_listed_shows_nothing_of_the_previous_one(hosted):
     api, session = hosted()
     api.teams.append("other")
@@ -128,34 +113,6 @@ def test_a_panel_that_is_shown_again_waits_for_a_new_database_again(hosted, monk
     until(lambda: sum(call.path.split("?")[0].endswith("/flights/auth/tokens") for call in api.calls) > 2)
     api.clear_refusals()
     panel.wait("Connected to flights")
-
-
-def test_a_group_whose_databases_are_not_listed_is_not_called_empty(hosted):
-    api, session = hosted(Shapes(seed_only=True))
-    api.groups["edge"] = {"name": "edge", "locations": ["ams"], "primary": "ams"}  # created by another user
-    session.organization("acme", at=api.url)
-    panel = PanelPage(open_panel(session, "locations"))
-    panel.click("Add nrt to a group")
-    panel.type("Add to group", "edge")
-    panel.submit("Add nrt")
-    panel.wait("This service does not report replica lag.")
-    assert "no databases" not in panel.words
-
-
-def test_a_hidden_panel_measures_no_more(session, page, monkeypatch):
-    panel, asked = page("locations"), []
-
-    def slowly(_places):
-        for code in ("ams", "nrt", "ord"):
-            asked.append(code)
-            panel.panel.events.receive({"hidden": "page"})
-            yield Latency(code, 0.1)
-
-    monkeypatch.setattr(locations, "latencies", slowly)
-    panel.click("Measure latency")
-    assert panel.panel.action.wait(10)
-    assert asked == ["ams"]
-    assert "Measured 1 location" in panel.panel.action.message
 
 
 def test_an_action_is_for_the_organization_on_the_page(session, page, moved):
@@ -211,52 +168,6 @@ def test_the_progress_of_a_new_location_is_shown_in_its_organization_only(sessio
     panel.wait("Group edge is in ams, nrt. Its database is ready.")
 
 
-@pytest.mark.parametrize("what", ["remove_location", "delete_group"])
-def test_work_of_the_previous_organization_stops_no_progress_in_this_one(session, page, club, what, monkeypatch):
-    def work(platform, *names):
-        assert going.wait(PATIENCE)
-        return original(platform, *names)
-
-    first, going, original = session.platform, threading.Event(), getattr(Platform, what)
-    first.add_location("edge", "nrt")
-    monkeypatch.setattr(Platform, what, work)
-    panel = page("groups")
-    panel.wait_for("Remove nrt from edge")
-    if what == "remove_location":
-        panel.click("Remove nrt from edge")
-        panel.submit("Remove nrt")
-    else:
-        panel.click("Delete group edge")
-        panel.type("Type edge to delete the group", "edge")
-        panel.submit("Delete group")
-    session.organization(club)
-    wait_until_shown(session, club)
-    state = state_of(session)
-    state.add_location("edge", "nrt")
-    going.set()
-    until(lambda: not panel.panel.action.busy)
-    assert [(one.group, one.code) for one in state.new_locations] == [("edge", "nrt")]
-
-
-def test_a_deletion_in_the_previous_organization_closes_no_details_in_this_one(session, page, club, monkeypatch):
-    def work(platform, name):
-        assert going.wait(PATIENCE)
-        return original(platform, name)
-
-    going, original = threading.Event(), Platform.delete_database
-    monkeypatch.setattr(Platform, "delete_database", work)
-    panel = page("databases")
-    panel.click("Details of flights")
-    panel.panel.delete_database("flights", "flights")
-    session.organization(club)
-    wait_until_shown(session, club)
-    until(lambda: not panel.panel.chosen)
-    panel.panel.choose("flights")
-    going.set()
-    until(lambda: not panel.panel.action.busy)
-    assert panel.panel.chosen == "flights"
-
-
 def test_tokens_are_invalidated_in_the_organization_on_the_page(session, page, moved):
     session.connect("flights")
     panel = page("databases")
@@ -271,16 +182,6 @@ def test_tokens_are_invalidated_in_the_organization_on_the_page(session, page, m
     assert "theirs goes on" not in panel.words
     assert session.run("SELECT 1 AS one", on="flights")["one"].tolist() == [1]
     assert session.run("SELECT 1 AS one", on="theirs")["one"].tolist() == [1]
-
-
-def test_sizes_are_those_of_the_organization_on_the_page(session, page, moved, monkeypatch):
-    panel = page("databases")
-    moved()
-    asked, usage = [], Platform.usage
-    monkeypatch.setattr(Platform, "usage", lambda one: asked.append(one.organization) or usage(one))
-    panel.click("Refresh")
-    until(lambda: asked)
-    assert asked == ["local"]
 
 
 def test_a_size_that_arrives_after_another_organization_was_selected_is_not_shown(session, page, club, monkeypatch):
@@ -324,41 +225,6 @@ def test_a_database_that_is_created_late_is_not_offered_in_another_organization(
     assert "Connect" not in panel.buttons
 
 
-def test_latency_is_that_of_the_organization_on_the_page(session, page, moved, monkeypatch):
-    measured = []
-    monkeypatch.setattr(locations, "addresses", lambda platform: measured.append(platform.organization) or {})
-    panel = page("locations")
-    moved()
-    panel.click("Measure latency")
-    panel.wait("No location has a database to measure.")
-    assert measured == ["local"]
-
-
-def test_replicas_are_those_of_the_organization_on_the_page(session, page, club, monkeypatch):
-    session.platform.add_location("edge", "nrt")
-    other = session.platform.sibling(club)
-    other.add_location("edge", "nrt")
-    other.close()
-    panel = page("groups")
-    panel.wait("caught up")
-    going, asking = threading.Event(), Platform.instances
-
-    def instances(platform, database):
-        if platform.organization == club:
-            going.wait(30)
-            raise AuthError("only owners see this", status=403)
-        return asking(platform, database)
-
-    monkeypatch.setattr(Platform, "instances", instances)
-    session.organization(club)
-    wait_until_shown(session, club)
-    panel.wait("reading ...")
-    assert "caught up" not in panel.words
-    going.set()
-    panel.wait("only owners see this")
-    assert "caught up" not in panel.words
-
-
 def test_forms_about_a_group_close_when_another_organization_is_chosen(session, page, club):
     groups, places = page("groups"), page("locations")
     groups.click("Delete group edge")
@@ -375,21 +241,6 @@ def test_forms_about_a_group_close_when_another_organization_is_chosen(session, 
     assert "not in this group" not in places.panel.map.value
     groups.click("Delete group edge")
     assert groups.field("Type edge to delete the group").value == ""
-
-
-def test_an_organization_is_searched_in_the_service_on_the_page(hosted, monkeypatch):
-    first, session = hosted()
-    first.teams.append("team")
-    second, _ = hosted()
-    second.token, second.slug = first.token, "other"
-    panel = PanelPage(open_panel(session, "organization"))
-    panel.wait_for("Switch")
-    monkeypatch.setattr(state_of(session), "refresh", lambda: None)  # the page is late
-    session.organization("other", at=second.url)
-    panel.choose("Organization", "team")
-    panel.submit("Switch")
-    panel.wait("Organization team (")
-    assert session.platform.address == first.url
 
 
 def test_two_services_on_one_machine_are_distinguished(hosted):

@@ -1,4 +1,4 @@
-"""Errors of the management API and of databases in panels: two for each way in which a panel shows them.
+"""Errors of the management API in panels: two for each way in which a panel shows them.
 
 tests/management_api has all errors, and tests/session/test_organization_hints.py the hints.
 """
@@ -21,7 +21,7 @@ from pipemagic.notebook.panels.organization_state import state_of
 from pipemagic.session import Session
 
 NEXT = in_turn()
-"""The refusals, each of which occurs in this file."""
+"""The refusals in turn, so that many kinds occur."""
 
 
 @dataclass
@@ -86,11 +86,7 @@ class PanelAction:
     request: str
     do: Callable[[PanelPage], None]
     done: str
-    ready: Callable[[PanelPage], None] = lambda _: None
-    """Opens the form of the action, before anything is refused."""
     undo: Callable[[Session], object] = lambda _: None
-    after: Callable[[PanelPage], None] = lambda _: None
-    """Restores the panel."""
     instead: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """The codes and messages that are shown for some statuses instead of the server's."""
 
@@ -109,10 +105,6 @@ def _add_location(page: PanelPage) -> None:
     page.submit("Add location")
 
 
-def _change_overages(page: PanelPage) -> None:
-    page.click(page.panel.overages.description)
-
-
 def _switch_organization(page: PanelPage) -> None:
     until(lambda: page.has_field("Organization") and "team" in page.options("Organization"))
     page.choose("Organization", "team")
@@ -124,32 +116,11 @@ def _connect(page: PanelPage) -> None:
     page.click("Connect to flights")
 
 
-def _open_details(page: PanelPage) -> None:
-    page.wait_for("Details of flights")
-    if not page.can("Close details"):
-        page.click("Details of flights")
-    browser = page.panel.details.browser  # it creates tokens, too
-    assert all(one.wait(PATIENCE) for one in (browser.task, browser.quiet))
-
-
-def _create_token(page: PanelPage) -> None:
-    if page.can("Cancel"):
-        page.click("Cancel")
-    page.click("New token ...")
-    page.choose("Expires", "7d")
-    page.submit("Create token")
-
-
 ACTIONS = {
     "create a group": PanelAction(
         "groups", "POST .*/groups$", _create_group, "Group asia is in nrt.",
         undo=lambda session: session.platform.delete_group("asia"),
     ),
-    "add a location": PanelAction(
-        "groups", "POST .*/groups/edge/locations/ord", _add_location, "Group edge is in ams, nrt, ord.",
-        undo=lambda session: session.platform.remove_location("edge", "ord"),
-    ),
-    "overages": PanelAction("organization", "PATCH ", _change_overages, "Overages of organization acme are"),
     "switch the organization": PanelAction(
         "organization", "GET .*/organizations/team/groups", _switch_organization, "Organization team (",
         undo=lambda session: session.organization("acme"), instead={"404": ("SESSION", "no organization 'team'")},
@@ -158,10 +129,6 @@ ACTIONS = {
         "databases", "POST .*/databases/flights/auth/tokens", _connect, "Connected to flights",
         undo=lambda session: session.close("flights"),
         instead={"404": ("SESSION", "the service creates no tokens")},
-    ),
-    "create a token": PanelAction(
-        "databases", "POST .*/databases/flights/auth/tokens", _create_token, "The token was created.",
-        ready=_open_details, after=lambda page: page.click("Done"),
     ),
 }  # fmt: skip
 
@@ -193,7 +160,6 @@ def test_the_error_of_an_action_is_shown_and_the_panel_can_be_used_again(acting,
         code, says = action.instead[status]
         hint = ""
     api.clear_refusals()  # of an earlier test that failed
-    action.ready(page)
     api.refuse(action.request, refusal.answer)
     action.do(page)
     scene.wait_for_alert(code, says, hint)
@@ -204,7 +170,6 @@ def test_the_error_of_an_action_is_shown_and_the_panel_can_be_used_again(acting,
     page.wait(action.done)
     page.click("Refresh")  # tables whose token was refused, too
     until(lambda: not page.alerts)
-    action.after(page)
     action.undo(scene.session)
     scene.wait()
 
@@ -229,7 +194,6 @@ class PanelRead:
 
 READS = {
     "the groups": PanelRead("groups", "GET .*/groups$", "Refresh", "Amsterdam, Netherlands"),
-    "the settings": PanelRead("organization", "GET .*/organizations/acme$", "Refresh", "acme"),
     "the subscription": PanelRead("organization", "GET .*/subscription$", "Refresh", "1 database"),
     "the replicas": PanelRead(
         "groups", "GET .*/instances$", "Refresh", "Amsterdam, Netherlands", True, "may be out of date: "
@@ -339,62 +303,3 @@ def test_a_location_without_a_wait_endpoint_was_added(start):
     assert api.groups["edge"]["locations"] == ["ams", "nrt", "ord"]
     assert any("ord was added to edge" in one for one in scene.page.alerts), scene.page.alerts
     scene.page.wait_for("Remove ord from edge")
-
-
-# -- databases
-
-
-@dataclass(frozen=True)
-class DatabaseAction:
-    """An action for which a panel sends requests to a database, and what it shows after a success."""
-
-    panel: str
-    do: Callable[[PanelPage], None]
-    done: str
-    connected: bool = False
-
-
-def _open_details_again(page):
-    if page.can("Close details"):
-        page.click("Close details")
-    page.click("Details of flights")
-
-
-DATABASE_ACTIONS = {
-    "connect": DatabaseAction("databases", _connect, "Connected to flights"),
-    "tables, not connected": DatabaseAction("databases", _open_details_again, "airport"),
-    "tables, connected": DatabaseAction("databases", _open_details_again, "airport", connected=True),
-    "explore": DatabaseAction("explore", lambda page: page.click("Refresh"), "airport", connected=True),
-}
-
-
-@pytest.fixture(scope="module")
-def using(request, start):
-    action = DATABASE_ACTIONS[request.param]
-    api, session = start()
-    session.connect("flights")
-    session.run("CREATE TABLE airport (code TEXT)")
-    if not action.connected:
-        session.close("flights")
-    return action, Scene(api, session, PanelPage(open_panel(session, action.panel)))
-
-
-@pytest.mark.parametrize(("using", "status"), pairs(DATABASE_ACTIONS, NEXT), indirect=["using"])
-def test_the_error_of_a_database_is_shown_and_the_panel_can_be_used_again(using, status):
-    action, scene = using
-    api, page, session, refusal = scene.api, scene.page, scene.session, REFUSALS[status]
-    api.clear_refusals()  # of an earlier test that failed
-    code = "SERVER" if refusal.code == "ALREADY_EXISTS" else refusal.code  # no name of a database is taken
-    says = "" if code == "PROTOCOL" else refusal.says.rpartition(": ")[2]  # how depends on the request
-    api.refuse("(GET|POST) /v[23]", refusal.answer)
-    action.do(page)
-    scene.wait_for_alert(code, says)
-    scene.check_secrets()
-    api.clear_refusals()
-    until(lambda: not page.is_busy)
-    action.do(page)
-    page.wait(action.done)
-    until(lambda: not page.alerts)
-    if action.panel == "databases" and not action.connected and "flights" in session.connections:
-        session.close("flights")
-        page.wait_for("Connect to flights")

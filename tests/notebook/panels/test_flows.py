@@ -7,13 +7,11 @@ import re
 import pytest
 from hosted_api import Shapes
 from panel_page import PanelPage
-from scripted_server import Answer, as_json
-from waiting import PATIENCE, until
+from waiting import until
 
 from pipemagic import launcher
 from pipemagic.notebook.panels import base, databases
 from pipemagic.notebook.panels.opening import open_panel
-from pipemagic.notebook.panels.organization_state import state_of
 
 HOSTED = {
     "as documented": Shapes(),
@@ -152,71 +150,6 @@ def test_the_token_is_revoked_in_the_middle(hosted):
     finish(visit)
 
 
-FAILURES = {
-    "500": as_json({"error": "oh no"}, 500),
-    "no answer": Answer(vanish=True),
-}
-
-
-@pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES)
-def test_each_list_fails_once_after_every_change(hosted, failure):
-    """Lists that could not be read after a change are read again by Refresh, and nothing is lost."""
-    api, session = hosted()
-    session.platform.create_group("edge", "ams")
-    visit, state = Visit(session), state_of(session)
-    tasks = [state.task, visit.databases.panel.sizes_task, visit.other.panel.sizes_task]
-    for name, list_ in [
-        ("flights", "GET .*/databases$"),
-        ("trips", "GET .*/groups$"),
-        ("trains", "GET /v1/locations$"),
-    ]:
-        until(lambda: not state._stale and all(one.wait(PATIENCE) for one in tasks))  # which read lists, too
-        api.refuse(list_, failure, times=1)
-        visit.databases.type("Database name", name)
-        visit.databases.submit("Create database")
-        visit.databases.wait(f"Database {name} is in group edge.")
-        visit.other.wait_for("Try again")
-        assert "The data below may be out of date: the organization did not respond." in visit.groups.words
-        visit.other.click("Try again")
-        visit.databases.wait_for(f"Details of {name}")
-        until(lambda: not (visit.databases.alerts or visit.groups.alerts or visit.locations.alerts))
-    visit.connect("trains")
-    visit.delete_database("trains")
-
-
-REVOKED = {
-    "a group": ("groups", lambda page: (page.type("Group name", "asia"), page.choose("Primary location", "nrt"),
-                                        page.submit("Create group"))),
-    "a connection": ("databases", lambda page: page.click("Connect to flights")),
-    "tables": ("databases", lambda page: page.click("Details of flights")),
-    "latency": ("locations", lambda page: page.click("Measure latency")),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("panel", "do"), REVOKED.values(), ids=REVOKED)
-def test_a_token_that_is_revoked_before_each_action(hosted, panel, do):
-    api, session = hosted()
-    session.platform.create_group("edge", "ams")
-    session.platform.add_location("edge", "nrt")
-    session.platform.create_database("flights", "edge")
-    page = PanelPage(open_panel(session, panel))
-    until(lambda: not page.is_busy)
-    old, new = api.token, api.renew_token()
-    do(page)
-    until(lambda: any(one.startswith("AUTH: the token was not accepted") for one in page.alerts))
-    renewal = f"then %pipedb organization acme --at {api.url} --token-env PIPEMAGIC_API_TOKEN"
-    assert any(renewal in one for one in page.alerts), page.alerts
-    until(lambda: not page.is_busy)
-    api.environment["PIPEMAGIC_API_TOKEN"] = new
-    session.organization("acme", at=api.url, token_env="PIPEMAGIC_API_TOKEN")
-    if page.can("Refresh"):
-        page.click("Refresh")
-    session.platform.create_group("last", "ord")
-    until(lambda: any(one.name == "last" for one in state_of(session).groups))
-    held = "".join([*page.alerts, page.held])
-    assert not [secret for secret in (old, new) if secret in held]
-
-
 def test_a_service_that_does_not_respond_for_a_while(hosted, monkeypatch):
     """Until it responds, the panels show the running work and no click waits; then all work is done."""
     api, session = hosted()
@@ -242,10 +175,3 @@ def test_a_service_that_does_not_respond_for_a_while(hosted, monkeypatch):
     visit.groups.wait("Group asia is in nrt.")
     visit.connect("flights")
     visit.delete_database("flights")
-
-
-def test_the_smallest_management_api_does_not_report_its_organization(hosted):
-    _, session = hosted(Shapes(seed_only=True))
-    page = PanelPage(open_panel(session, "groups"))
-    page.wait("which organization? This management API does not list them")
-    assert "%pipedb organization SLUG --at ADDRESS" in page.words

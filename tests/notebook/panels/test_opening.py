@@ -98,15 +98,6 @@ def test_the_error_of_a_panel_from_python_without_the_extension_has_a_hint():
     assert caught.value.hint == "%load_ext pipemagic"
 
 
-def test_the_tabs_are_saved_below_each_other(page):
-    panel = page()
-    assert list(panel.panel.titles) == TITLES
-    assert [one for one in panel.words.splitlines() if one in TITLES] == [panel.panel.front.title]
-    for title in TITLES:
-        assert f"<h2>{title}</h2>" in panel.html
-        assert title in panel.text.splitlines()
-
-
 def test_only_the_selected_tab_follows_changes_and_sends_requests(page, session):
     panel = page()
     panel.click("Databases")
