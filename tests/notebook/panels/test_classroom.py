@@ -6,16 +6,14 @@ import socket
 import time
 
 import pytest
-from panel_page import PanelPage
 from started_services import shared_service
 from waiting import until
 
-from pipemagic import connect, panels
+from pipemagic import connect
 from pipemagic.classroom import creation, model
 from pipemagic.classroom.roster import Student
 from pipemagic.notebook.panels import classroom
 from pipemagic.notebook.panels.classroom import NO_CLASS
-from pipemagic.notebook.panels.opening import open_panel
 
 __all__ = ["shared_service"]
 
@@ -93,14 +91,6 @@ def test_the_panel_reads_again_while_it_is_displayed(page, made, monkeypatch):
     assert panel.panel._timer is None
 
 
-def test_refresh_reads_at_once(page, made):
-    panel = page("class")
-    panel.wait("0 of 3 connected")
-    work(made.seats[0], "1, 0, NULL, NULL, NULL, NULL")
-    panel.click("Refresh")
-    panel.wait("1 of 3 connected")
-
-
 def test_a_database_is_reset_after_its_name_was_typed(page, made):
     first, second, _ = made.seats
     for seat in (first, second):
@@ -168,8 +158,3 @@ def test_two_classes_and_one_of_another_organization(page, session, made):
     panel.choose("Class", "sql")
     panel.wait("0 of 3 connected")
     assert "Class" in page().panel.titles
-
-
-def test_the_panel_is_available_in_python_and_with_the_magic(session, made):
-    assert str(panels.class_(session)) == "Class\nsql: 0 of 3 connected, 0 with errors"
-    assert PanelPage(open_panel(session, "class")).panel.title == "Class"

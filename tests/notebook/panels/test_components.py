@@ -6,9 +6,7 @@ import ipywidgets
 import pytest
 
 from pipemagic.client.secrets import Secret
-from pipemagic.errors import SessionError
-from pipemagic.notebook.panels.components import Events, LongValue, SecretText, Status, Table
-from pipemagic.notebook.panels.tasks import LatestTask
+from pipemagic.notebook.panels.components import Events, LongValue, SecretText, Table
 
 ROWS = [
     {"key": "a", "cells": ["a", {"actions": [{"name": "use", "label": "Use"}, {"copy": "x", "label": "Copy"}]}]},
@@ -51,12 +49,6 @@ def message(widget, content):
     widget._handle_custom_msg(content, [])
 
 
-def test_actions_of_the_table(table, done):
-    for name, key in (("use", "a"), ("close", "c"), ("sort", "size")):
-        table.click(name, key)
-    assert done == [("use", "a"), ("close", "c"), ("sort", "size")]
-
-
 @pytest.mark.parametrize(
     "content",
     [
@@ -64,16 +56,9 @@ def test_actions_of_the_table(table, done):
         {"action": "close", "key": "b"},
         {"action": "sort", "key": "Name"},
         {"action": "never", "key": "a"},
-        {"action": "__class__", "key": "a"},
-        {"action": "use"},
         {"action": "use", "key": ["a"]},
         {"action": ["use"], "key": "a"},
-        {"typed": "a", "field": "b"},
-        {},
-        [],
         None,
-        "use",
-        7,
     ],
     ids=repr,
 )
@@ -131,17 +116,6 @@ def test_a_secret_is_sent_only_to_open_pages(sent):
     text.send_secret(None)
     assert sent == [{"secret": "s3cret-value"}, {"secret": None}]
     assert "s3cret" not in f"{text.get_state()} {text!r} {vars(text)}"
-
-
-def test_the_status_of_a_task():
-    task, status = LatestTask("test"), Status()
-    task.error, task.line = SessionError("the session refuses", hint="do something else"), "%pipedb connect"
-    status.update(task)
-    assert (status.code, status.error, status.hint) == ("SESSION", "the session refuses", "do something else")
-    assert status.line == "%pipedb connect"
-    task.error = None
-    status.update(task)
-    assert (status.code, status.error, status.hint) == ("", "", "")
 
 
 def test_events_of_pages(done):

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from itertools import cycle
-from types import SimpleNamespace
 
-import ipywidgets
 import pytest
-from panel_page import PanelPage, everything
-from seed_server import SeedServer
+from panel_page import PanelPage
 from waiting import until
 
 from pipemagic import launcher
@@ -58,15 +54,6 @@ def threads():
     return [one.name for one in threading.enumerate() if one.name in ours]
 
 
-def sent(panel):
-    """Return a list to which later messages of the widgets of a panel are added."""
-    messages = []
-    for widget in everything(panel):
-        if isinstance(widget, ipywidgets.Widget):
-            widget.comm.send = lambda *args, widget=widget, **more: messages.append((widget, args, more))
-    return messages
-
-
 def token_of(session):
     return session.connection().database.transport.token.authorization.decode().removeprefix("Bearer ")
 
@@ -88,7 +75,7 @@ def test_live_and_static_content(open_page, session):
     assert page.html == open_page().html
 
 
-def test_limits_run_down_to_a_fixed_time(page, session, monkeypatch):
+def test_limits_run_down_to_a_fixed_time(page, session):
     assert card(page).transaction_left.until == card(page).idle_left.until == 0.0
     assert "No server-side connection: the next cell opens one." in page.words
     began = time.time()
@@ -99,19 +86,8 @@ def test_limits_run_down_to_a_fixed_time(page, session, monkeypatch):
     assert (transaction.length, idle.length) == (5.0, 10.0)
     assert began + 4.8 < end < time.time() + 5.2
     assert began + 9.8 < idle.until < time.time() + 10.2
-    until(lambda: not health(page).reading)
-    jitter = cycle([-0.08, 0.08])  # as with inexact clocks
-    clock = SimpleNamespace(
-        time=lambda: time.time() + next(jitter), strftime=time.strftime, localtime=time.localtime
-    )  # fmt: skip
-    monkeypatch.setattr("pipemagic.notebook.panels.session.time", clock)
-    messages = sent(page.panel)
-    for _ in range(5):
-        page.panel.changed()
+    page.panel.changed()
     assert transaction.until == end
-    assert messages == []
-    card(page).late.set_text("this is sent")
-    assert messages
     assert session.connection().stream.idle_for() > 0  # nothing was renewed
 
 
@@ -235,20 +211,6 @@ def test_of_quick_selections_the_last_one_counts(page, session):
     connection.keep_alive(None)
 
 
-def test_a_selection_is_applied_once_and_an_update_is_no_selection(page, session, monkeypatch):
-    calls, keep_alive = [], session.connection().keep_alive
-    monkeypatch.setattr(
-        session.connection(), "keep_alive", lambda seconds: (calls.append(seconds), keep_alive(seconds))
-    )
-    page.choose(LABEL, 600)
-    page.wait("main is kept alive for 10 min after each cell.")
-    keep_alive(300)
-    until(lambda: card(page).keep.widget.value == 300)
-    keep_alive(None)
-    until(lambda: card(page).keep.widget.value == 0)
-    assert calls == [600]
-
-
 def test_before_connect_it_shows_what_to_do(open_page, session):
     session.close()
     page = open_page()
@@ -320,18 +282,6 @@ def test_a_server_that_does_not_respond(open_page, session):
     page.panel.refresh.click()
     page.wait("Server: nothing listens at http://main-local.localhost")
     page.wait_for("Refresh")
-
-
-def test_a_server_with_few_features(open_page, session, tmp_path):
-    server = SeedServer(tmp_path)
-    session.connect(server.url, name="seed", token="token")
-    page = open_page()
-    page.wait("seed 1, healthy, round trip")
-    session.run("BEGIN")
-    page.wait("Transaction open, no statements so far.")
-    page.click("Commit seed")
-    page.wait("Committed 0 statements.")
-    server.close()
 
 
 def test_all_panels_of_a_session_share_one_thread_which_ends_with_them(open_page, session):

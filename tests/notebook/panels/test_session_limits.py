@@ -8,8 +8,6 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,7 +15,7 @@ from long_waits import side_by_side
 from magic_shell import make_database
 from panel_page import PanelPage
 from sqld_server import Sqld
-from waiting import Stopwatch, until
+from waiting import until
 
 from pipemagic.errors import TransactionLost
 from pipemagic.notebook.panels.organization_state import state_of
@@ -64,18 +62,12 @@ class Servers:
         page.wait("healthy, round trip")
         return page, session
 
-    @contextmanager
     def one_to_pause(self):
-        """Yield a page and its session on a sqld of their own, and functions that pause and resume that server."""
+        """Return another sqld."""
         if isinstance(self.binary, pytest.skip.Exception):
             raise self.binary
-        server = Sqld(self.binary, self.new_folder())
-        self.own.append(server)
-        pid = server.process.pid
-        try:
-            yield *self.panel(server), partial(stop, pid), partial(os.kill, pid, signal.SIGCONT)
-        finally:
-            os.kill(pid, signal.SIGCONT)
+        self.own.append(Sqld(self.binary, self.new_folder()))
+        return self.own[-1]
 
 
 def stop(pid):
@@ -118,18 +110,6 @@ def a_late_transaction_that_another_one_ended(servers):
     assert session.run("SELECT a FROM t")["a"].tolist() == [2, 1]
 
 
-def idle_time_that_is_over_ends_a_transaction_here_too(servers):
-    page, session = servers.panel()
-    session.run("BEGIN; INSERT INTO t VALUES (1)")
-    page.wait(TIMED_OUT)
-    page.wait("the connection was idle for more than 10 s and was closed")
-    assert not page.can("Commit ours")
-    with pytest.raises(TransactionLost):
-        session.run("INSERT INTO t VALUES (2)")
-    until(lambda: page.panel.card("ours").left.texts == ["INSERT INTO t VALUES (2)"])
-    assert session.run("SELECT a FROM t", on="theirs")["a"].tolist() == []
-
-
 def a_transaction_whose_time_is_over(servers):
     """A lost transaction is run again at once, before any request detects the loss."""
     page, session = servers.embedded_panel("over")
@@ -168,50 +148,24 @@ def a_transaction_that_a_cell_met_after_its_time(servers):
     assert session.run("SELECT a FROM t")["a"].tolist() == []
 
 
-def a_server_that_is_paused_is_told_of_and_heard_again(servers):
-    with servers.one_to_pause() as (page, _, pause, go_on):
-        card = page.panel.card("ours")
-        pause()
-        page.panel.refresh.click()
-        page.wait("Server: no response within 3 s.")
-        page.wait_for("Use theirs")
-        go_on()
-        until(lambda: not card.trouble.value)  # requested again automatically
-        page.wait("healthy, round trip")
-
-
-def a_health_that_is_being_read_is_aborted_with_the_last_panel(servers):
-    with servers.one_to_pause() as (page, session, pause, go_on):
-        health = page.panel.health
-        pause()
-        page.panel.refresh.click()
-        until(lambda: len(health._asked) == 2)
-        watch = Stopwatch()
-        page.panel.unmount()
-        until(lambda: not health._asked)
-        assert watch.stop() < 2.0
-        go_on()
-        page.panel.mount()  # and read again
-        until(
-            lambda: all(health.of(one).seconds and not health.of(one).reading for one in session.connections.values())
-        )
-
-
 def a_cell_that_waits_for_a_paused_server(servers):
     """The panel detects without a click that the cell takes long, and sends a request beside it."""
-    with servers.one_to_pause() as (page, session, pause, go_on):
-        card = page.panel.card("ours")
-        pause()
+    server = servers.one_to_pause()
+    page, session = servers.panel(server)
+    stop(server.process.pid)
+    try:
         cell = threading.Thread(target=session.run, args=["INSERT INTO t VALUES (2)"])
         cell.start()
         page.wait("A request has been running since ")
         page.wait("Server: no response within 3 s.")
         page.click("Use theirs")
         page.wait("Using theirs.")
-        go_on()
-        cell.join()
-        until(lambda: not card.trouble.value)
-        assert session.run("SELECT a FROM t")["a"].tolist() == [2]
+    finally:
+        os.kill(server.process.pid, signal.SIGCONT)
+    cell.join()
+    until(lambda: not page.panel.card("ours").trouble.value)  # requested again automatically
+    page.wait("healthy, round trip")
+    assert session.run("SELECT a FROM t")["a"].tolist() == [2]
 
 
 def reading_the_health_does_not_touch_the_transaction(servers):
@@ -250,11 +204,8 @@ def outcome(request, service, tmp_path_factory, closing):
 SCENARIOS = [
     a_late_transaction_without_another_writer_can_be_committed,
     a_late_transaction_that_another_one_ended,
-    idle_time_that_is_over_ends_a_transaction_here_too,
     a_transaction_whose_time_is_over,
     a_transaction_that_a_cell_met_after_its_time,
-    a_server_that_is_paused_is_told_of_and_heard_again,
-    a_health_that_is_being_read_is_aborted_with_the_last_panel,
     a_cell_that_waits_for_a_paused_server,
     reading_the_health_does_not_touch_the_transaction,
 ]

@@ -8,7 +8,6 @@ import threading
 import pytest
 from waiting import PATIENCE, until
 
-from pipemagic.errors import SessionError
 from pipemagic.notebook.panels.tasks import STOPPED, Action, LatestTask
 
 
@@ -30,19 +29,6 @@ def task():
     return LatestTask("test")
 
 
-def test_a_task_shows_its_title_and_its_result(task):
-    states, work = [], Work("Done.")
-    task.changed = lambda: states.append((task.busy, task.message))
-    task.start("Working ...", work, line="%pipedb connect")
-    task.report("Still working ...")
-    work.may_end.set()
-    assert task.wait(PATIENCE)
-    assert states == [("Working ...", ""), ("Still working ...", ""), ("", "Done.")]
-    assert task.line == "%pipedb connect"
-    task.clear()
-    assert (task.message, task.line) == ("", "")
-
-
 def test_the_newest_request_runs_and_the_others_never_do(task):
     first, applied, ran = Work("1"), [], []
     task.start("1", first, applied.append)
@@ -58,16 +44,6 @@ def test_the_newest_request_runs_and_the_others_never_do(task):
     assert task.message == "applied"
 
 
-def test_a_new_request_aborts_the_running_one(task):
-    first = Work("1")
-    task.start("1", first, abort=first.may_end.set)
-    assert first.begun.wait(PATIENCE)
-    task.start("2", lambda: "2")
-    assert task.wait(PATIENCE)
-    assert first.may_end.is_set()
-    assert task.message == "2"
-
-
 def test_stop_drops_the_result_and_the_waiting_request(task):
     first, applied = Work("1"), []
     task.start("1", first, applied.append, abort=first.may_end.set)
@@ -80,24 +56,6 @@ def test_stop_drops_the_result_and_the_waiting_request(task):
     assert task.wait(PATIENCE)
     assert task.message == "3"
     assert applied == []
-
-
-def test_an_error_is_kept_until_the_next_request(task):
-    def fail():
-        raise SessionError("the session refuses", hint="do something else")
-
-    task.start("Working ...", fail)
-    assert task.wait(PATIENCE)
-    assert (task.error.code, task.error.message, task.error.hint) == (
-        "SESSION", "the session refuses", "do something else",
-    )  # fmt: skip
-    work = Work("Done.")
-    task.start("Working ...", work)
-    assert task.error is None
-    work.may_end.set()
-    assert task.wait(PATIENCE)
-    task.refuse("nothing was deleted", "type the name")
-    assert (task.message, task.error.code, task.error.message) == ("", "", "nothing was deleted")
 
 
 @pytest.mark.parametrize("where", ["work", "apply"])
