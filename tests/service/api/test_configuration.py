@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from service_calls import CLOSE, caller_of, execute
+from service_calls import caller_of
 
 from pipemagic.service.limits import Limits, parse_size
 from pipemagic.service.service import Service
@@ -56,18 +56,6 @@ def test_invalid_settings(filled, body, message):
     assert filled.ok("GET", CONFIGURATION) == before
 
 
-def test_settings_survive_a_restart(tmp_path, clock):
-    for expected in ("0", "1024"):
-        service = Service(tmp_path / "data", clock=clock)
-        if expected == "0":
-            service.catalog.create_group("local", "default", "ams")
-            service.catalog.create_database("local", "flights", "default", size_limit=1024)
-            service.catalog.protect_group("local", "default", protection=True)
-        assert service.catalog.database("local", "flights").configuration.size_limit == 1024
-        assert service.catalog.group("local", "default").delete_protection
-        service.close()
-
-
 def test_blocked_writes(filled, db):
     filled.ok("PATCH", CONFIGURATION, {"block_writes": True})
     answer = db.run("INSERT INTO t VALUES (2)", "DELETE FROM t", "CREATE TABLE u (a)", "SELECT a FROM t")
@@ -85,26 +73,6 @@ def test_blocked_reads_block_everything(filled, db):
     answer = db.run("SELECT 1", "INSERT INTO t VALUES (2)", "PRAGMA page_count")
     assert answer.codes == ["BLOCKED", "BLOCKED", "BLOCKED", "ok"]
     assert answer.error(0)["message"] == "Operation was blocked: reads of this database are switched off (block_reads)"
-
-
-def test_an_open_transaction_can_commit_but_not_write(filled, db):
-    baton = db.post(execute("BEGIN"), execute("INSERT INTO t VALUES (2)")).baton
-    filled.ok("PATCH", CONFIGURATION, {"block_reads": True})
-    answer = db.post(execute("INSERT INTO t VALUES (3)"), execute("COMMIT"), CLOSE, baton=baton)
-    assert answer.codes == ["BLOCKED", "ok", "ok"]
-    filled.ok("PATCH", CONFIGURATION, {"block_reads": False})
-    assert db.run("SELECT group_concat(a) FROM t").rows() == [["1,2"]]
-
-
-def test_a_batch_stops_at_a_blocked_begin(filled, db):
-    filled.ok("PATCH", CONFIGURATION, {"block_writes": True})
-    steps = [
-        {"stmt": {"sql": "BEGIN IMMEDIATE"}},
-        {"stmt": {"sql": "SELECT 1"}, "condition": {"type": "ok", "step": 0}},
-    ]
-    result = db.post({"type": "batch", "batch": {"steps": steps}}, CLOSE).response()["result"]
-    assert result["step_errors"][0]["code"] == "BLOCKED"
-    assert result["step_results"] == [None, None]
 
 
 def test_delete_protection(filled, service):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from account_calls import person
-from service_calls import Caller, new_service
+from service_calls import new_service
 
 LOCAL = "/v1/organizations/local"
 YEAR_11000 = 284_956_358_400.0
@@ -30,21 +30,6 @@ def test_times_beyond_the_year_9999_become_its_last_second(operator):
     assert operator.ok("GET", f"{LOCAL}/groups/default")["group"]["created_at"] == "9999-12-31T23:59:59Z"
     assert {token["created_at"] for token in operator.ok("GET", "/v1/auth/api-tokens")["tokens"]} == {"9999-12-31"}
     assert operator.service.meter.month == "9999-12"
-
-
-def test_statements_run_and_are_counted(operator):
-    path = f"{LOCAL}/databases/flights/auth/tokens"
-    caller = Caller(operator.service, operator.ok("POST", path)["jwt"], {"host": "127.0.0.1:8080"})
-    assert caller.run("SELECT 1").codes == ["ok", "ok"]
-    usage = operator.ok("GET", f"{LOCAL}/databases/flights/usage", None, {"to": "9999-12-31T23:59:59-23:00"})
-    assert usage["total"]["rows_read"] == 1
-    assert operator.ok("GET", "/v1/quotas")["organizations"]["local"]["usage"]["rows_read"] == 1
-
-
-@pytest.mark.parametrize("expiration", ["999999999d", "9" * 90 + "w"])
-def test_a_lifetime_that_is_too_long(operator, expiration):
-    path = f"{LOCAL}/databases/flights/auth/tokens"
-    assert operator.refused("POST", path, None, {"expiration": expiration}) == (400, "Invalid expiration format")
 
 
 @pytest.mark.parametrize(

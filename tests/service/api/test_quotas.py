@@ -86,12 +86,6 @@ def test_rows_read(operator, filled):
     assert blocked(operator) == (True, True)
 
 
-def test_a_quota_takes_effect_within_a_batch(operator, filled):
-    operator.ok("PATCH", "/v1/quotas/local", {"rows_written": 5})
-    answer = filled.run(*["INSERT INTO t VALUES (0)"] * 4)
-    assert answer.codes == ["ok", "ok", "BLOCKED", "BLOCKED", "ok"]
-
-
 def test_overages_unblock_statements(operator, filled):
     operator.ok("PATCH", "/v1/quotas/local", {"rows_read": 1, "rows_written": 1})
     assert filled.run("SELECT 1").codes == ["BLOCKED", "ok"]
@@ -144,32 +138,6 @@ def test_storage(operator, filled, clock, service):
     assert answer.codes == ["BLOCKED", "ok", "ok", "ok"]  # statements that free space may run
     assert "run VACUUM" in answer.error()["message"]
     assert blocked(operator) == (False, True)
-
-
-def test_storage_is_measured_by_the_sweeper_and_not_by_requests(operator, filled, clock, service, monkeypatch):
-    operator.ok("PATCH", "/v1/quotas/local", {"storage_bytes": "100kb"})
-    assert filled.run("SELECT 1").codes == ["ok", "ok"]
-    measured, size = [], service.meter.size
-    monkeypatch.setattr(service.meter, "size", lambda database: measured.append(database) or size(database))
-    for _ in range(3):
-        clock.advance(5)
-        service.engine.sweep()
-        assert len(measured) == 1
-        measured.clear()
-        assert filled.run("SELECT 1").codes == ["ok", "ok"]
-        operator.ok("PATCH", LOCAL, {"overages": False})
-        assert blocked(operator) == (False, False)
-        assert measured == []
-
-
-def test_the_sweeper_measures_nothing_without_a_storage_quota(operator, filled, clock, service, monkeypatch):
-    operator.ok("PATCH", "/v1/quotas/local", {"storage_bytes": "100kb"})
-    filled.run("SELECT 1")
-    operator.ok("PATCH", "/v1/quotas/local", {"storage_bytes": 0})
-    monkeypatch.setattr(service.meter, "size", None)
-    clock.advance(5)
-    service.engine.sweep()
-    assert filled.run("SELECT 1").codes == ["ok", "ok"]
 
 
 def test_default_quotas_apply_to_organizations_without_their_own(operator, filled, service):
@@ -246,17 +214,6 @@ def test_counts_are_kept_if_the_catalog_cannot_be_written(service, operator, fil
         service.meter.flush()
     assert "the usage cannot be written to the catalog: disk full" in caplog.text
     assert used(operator) == (5, 3)
-
-
-def test_rows_that_are_counted_while_a_quota_is_loaded_are_not_lost(service, operator, filled):
-    """Counts are partly pending, partly in the catalog; an allowance includes each of them once."""
-    service.meter.flush()
-    filled.run("INSERT INTO t VALUES (4)")
-    operator.ok("PATCH", "/v1/quotas/local", {"rows_written": 5})
-    filled.run("INSERT INTO t VALUES (5)")
-    service.meter.flush()
-    assert blocked(operator) == (False, True)
-    assert filled.run("INSERT INTO t VALUES (6)").codes == ["BLOCKED", "ok"]
 
 
 def test_no_count_is_lost_between_threads_and_flushes(service, operator, db):

@@ -11,7 +11,6 @@ from pipemagic.errors import ServiceError
 from pipemagic.service.catalog.catalog import Catalog
 from pipemagic.service.catalog.organizations import Role
 from pipemagic.service.catalog.store import VERSION
-from pipemagic.service.locations import LOCATIONS
 from pipemagic.service.responses import Refused
 
 
@@ -32,12 +31,6 @@ def refused(call, *arguments):
     with pytest.raises(Refused) as caught:
         call(*arguments)
     return caught.value.status, caught.value.message
-
-
-def test_the_first_start_creates_one_account(catalog):
-    (record,) = catalog.organizations.all()
-    assert (record.slug, record.type, record.overages) == ("local", "personal", False)
-    assert catalog.accounts.operator().username == "local"
 
 
 def test_everything_survives_a_restart(tmp_path):
@@ -84,35 +77,6 @@ def test_cached_records_follow_changes(catalog, database):
     assert catalog.database_by_host(database.hostname) is None
 
 
-def test_a_new_database_of_the_same_name_has_another_id(catalog, database):
-    catalog.delete_database("local", "flights")
-    assert catalog.create_database("local", "flights", "edge").id != database.id
-
-
-@pytest.mark.parametrize("name", [
-    "", "-a", "a-", "-", "A", "ä", "a b", "a_b", "a.b", "a/b", "..", "a'b", 'a"b', "a\n", "a\x00", "a" * 58, "１",
-])  # fmt: skip
-def test_an_invalid_name_is_refused(catalog, name):
-    catalog.create_group("local", "edge", "ams")
-    status, message = refused(catalog.create_database, "local", name, "edge")
-    assert status == 400
-    assert message.startswith("invalid database name: it must have between 1 and 57 characters")
-    assert refused(catalog.create_group, "local", name, "ams")[0] == 400
-
-
-@pytest.mark.parametrize("name", ["a", "0", "a-b", "a--b", "a" * 57])
-def test_a_valid_name_is_accepted(catalog, name):
-    catalog.create_group("local", name, "ams")
-    record = catalog.create_database("local", name, name)
-    assert len(record.hostname.partition(".")[0]) <= 63
-
-
-def test_names_are_unique(catalog, database):
-    assert refused(catalog.create_database, "local", "flights", "edge") == (
-        409, "database with name flights already exists")  # fmt: skip
-    assert refused(catalog.create_group, "local", "edge", "ams") == (409, "group already exists")
-
-
 def test_host_names_are_unique_in_all_organizations(catalog):
     account = catalog.accounts.operator()
     for slug in ("c", "b-c"):
@@ -126,36 +90,12 @@ def test_host_names_are_unique_in_all_organizations(catalog):
     assert catalog.create_database("b-c", "a", "edge").hostname == "a-b-c.localhost"
 
 
-@pytest.mark.parametrize("slug", ["v1", "auth", "locations", "localhost"])
-def test_reserved_slugs(catalog, slug):
-    assert refused(catalog.organizations.create, catalog.accounts.operator(), slug) == (
-        422, f"organization name not available: {slug} is reserved")  # fmt: skip
-
-
-def test_unknown_records(catalog):
-    assert refused(catalog.organizations.get, "nope") == (404, "organization not found")
-    assert refused(catalog.group, "local", "nope") == (404, "group not found")
-    assert refused(catalog.delete_group, "local", "nope") == (404, "group not found")
-    assert refused(catalog.create_database, "local", "flights", "nope") == (400, "group not found")
-    assert refused(catalog.create_group, "local", "edge", "xxx") == (400, "invalid location: xxx")
-    assert refused(catalog.delete_database, "local", "nope") == (
-        404, "could not find database with name nope: record not found")  # fmt: skip
-
-
 def test_an_organization_that_was_deleted_since_the_request_was_admitted(catalog):
     missing = 404, "organization not found"
     assert refused(catalog.create_group, "gone", "edge", "ams") == missing
     assert refused(catalog.create_database, "gone", "flights", "edge") == missing
     operator = catalog.accounts.operator()
     assert refused(catalog.organizations.add_member, "gone", operator, Role.MEMBER) == missing
-
-
-def test_a_location_is_appended_once(catalog, database):
-    assert catalog.add_location("local", "edge", "nrt").locations == ("ams", "nrt")
-    assert catalog.add_location("local", "edge", "nrt").locations == ("ams", "nrt")
-    assert catalog.add_location("local", "edge", "aws-eu-west-1").primary == "ams"
-    assert refused(catalog.add_location, "local", "edge", "xxx") == (400, "invalid location: xxx")
-    assert refused(catalog.add_location, "local", "nope", "nrt") == (404, "group not found")
 
 
 def test_deleting_a_group_deletes_its_databases_only(catalog, database):
@@ -219,10 +159,3 @@ def test_a_catalog_of_a_newer_version_is_refused(tmp_path):
         Catalog(path)
     assert caught.value.code == "CATALOG_TOO_NEW"
     assert "upgrade pipemagic" in caught.value.hint
-
-
-def test_the_table_of_locations():
-    assert len(LOCATIONS) == 41
-    assert list(LOCATIONS) == sorted(LOCATIONS)
-    assert LOCATIONS["gru"].name == "São Paulo, Brazil"
-    assert all(-90 < place.latitude < 90 and -180 < place.longitude < 180 for place in LOCATIONS.values())

@@ -15,7 +15,6 @@ from pipemagic.service.auth.tokens import Tokens
 from pipemagic.service.catalog.catalog import Catalog
 from pipemagic.service.catalog.organizations import Role
 from pipemagic.service.catalog.records import Configuration
-from pipemagic.service.catalog.usage import Quotas
 from pipemagic.service.responses import Refused
 
 DUMP = Path(__file__).with_name("catalog-0.1.0.sql")
@@ -37,15 +36,6 @@ def catalog(old):
     catalog = Catalog(old, now=lambda: 1_700_000_000.0)
     yield catalog
     catalog.close()
-
-
-def test_accounts_and_their_credentials(catalog):
-    local, grace = catalog.accounts.operator(), catalog.accounts.find("grace")
-    assert (local.username, grace.operator) == ("local", False)
-    assert catalog.accounts.password_hash(local) is None
-    assert catalog.accounts.password_hash(grace).startswith("scrypt$")
-    assert catalog.accounts.credential(b"\1" * 32).account == local
-    assert catalog.accounts.credential(b"\2" * 32).expires == 1_700_600_000.0
 
 
 def test_organizations_and_members(catalog):
@@ -70,12 +60,6 @@ def test_groups_and_databases(catalog):
     assert [record.name for record in catalog.databases("navy")] == ["ships"]
 
 
-def test_usage_and_quotas(catalog):
-    assert catalog.usage.of_organization("local", "2023-11") == (8, 10)  # with that of a deleted database
-    assert catalog.usage.quotas("navy") == Quotas(1000, 2000, 3000)
-    assert catalog.usage.quotas("local") == Quotas(rows_read=5)
-
-
 def test_database_tokens_stay_valid_until_a_rotation(catalog, tmp_path):
     tokens = Tokens(tmp_path, catalog, lambda: 1000.0, lambda count: b"x" * count)
     database = catalog.database("local", "nrt-flights")
@@ -85,10 +69,6 @@ def test_database_tokens_stay_valid_until_a_rotation(catalog, tmp_path):
     catalog.rotate_database("local", "nrt-flights")
     with pytest.raises(Refused, match="were rotated"):
         tokens.check_database(f"Bearer {token}", None)
-
-
-def test_the_files_of_a_deleted_database_are_removed(catalog, tmp_path):
-    assert catalog.finish_deletions(tmp_path) == ["00000000-0000-4000-a000-000000000012"]
 
 
 def test_an_old_catalog_has_the_tables_of_a_new_one(catalog, tmp_path):
