@@ -5,18 +5,9 @@ from __future__ import annotations
 import threading
 import time
 
-from panel_page import PanelPage
 from waiting import PATIENCE, until
 
 from pipemagic.notebook.panels import base
-
-
-def create(panel: PanelPage, name: str) -> None:
-    """Create a database in the panel and wait until it is listed."""
-    panel.type("Database name", name)
-    panel.submit("Create database")
-    panel.wait(f"Database {name} is in group default.")
-    panel.wait_for(f"Details of {name}")
 
 
 def test_from_a_name_to_a_cell(page, session):
@@ -38,22 +29,6 @@ def test_from_a_name_to_a_cell(page, session):
     assert "http" not in panel.html  # the port differs after each start
 
 
-def test_the_card_of_a_created_database_offers_to_connect_unless_it_is_connected(page, session):
-    panel = page("databases")
-    create(panel, "flights")
-    connect = panel.panel.created_connect
-    panel.press(connect)
-    panel.wait("Connected to flights")
-    assert connect not in panel.widgets
-    session.use("main")
-    panel.wait_for("Use flights for %%sql cells")
-    assert connect not in panel.widgets
-    session.close("flights")
-    until(lambda: connect in panel.widgets)
-    panel.click("Done")
-    assert not panel.can("Done")
-
-
 def test_without_a_group_one_is_created_first(page, session):
     session.platform.delete_group("default")
     panel = page("databases")
@@ -65,7 +40,9 @@ def test_without_a_group_one_is_created_first(page, session):
     panel.wait("Group default is in fra.")
     assert "%pipedb create-group default --location fra" in panel.words
     panel.wait_for("Create database")
-    create(panel, "first")
+    panel.type("Database name", "first")
+    panel.submit("Create database")
+    panel.wait("Database first is in group default.")
 
 
 def test_use_and_close(page, session):
@@ -111,16 +88,6 @@ def test_deleting_requires_the_name_and_closes_the_connection(page, session):
     )
     until(lambda: not panel.can("Details of old"))
     assert list(session.connections) == ["main"]
-
-
-def test_two_panels_and_cells_agree(page, session):
-    one, two = page("databases"), page("databases")
-    create(one, "shared")
-    two.wait_for("Connect to shared")
-    session.connect("shared")
-    one.wait_for("Close the connection shared")
-    session.platform.delete_database("shared")
-    until(lambda: not two.can("Details of shared"))
 
 
 def test_a_new_panel_does_not_show_an_old_empty_list(page, session, monkeypatch):

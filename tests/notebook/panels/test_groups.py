@@ -130,19 +130,6 @@ def test_escape_and_cancel_close_a_form(page, edge):
     assert "New location" not in panel.words
 
 
-def test_a_group_that_was_deleted_elsewhere(page, edge, session):
-    panel = page("groups")
-    panel.click("Add a location to edge")
-    session.platform._ask(lambda api: api.delete_group("edge"))  # without this session
-    panel.choose("New location", "nrt")
-    panel.submit("Add location")
-    panel.wait("group not found")
-    until(lambda: "Delete group edge" not in panel.buttons)
-    panel.type("Group name", "edge")
-    panel.submit("Create group")
-    panel.wait("Group edge is in")
-
-
 def test_the_text_has_places_and_names(page, edge, platform):
     platform.add_location("edge", "nrt")
     panel = page("groups")
