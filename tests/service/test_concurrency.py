@@ -1,4 +1,4 @@
-"""Tests that need real time and threads: interrupts, disconnects, the queue of writers, locks."""
+"""The queue of writers: a client that disconnects leaves it, and one thread at a time has the lock."""
 
 from __future__ import annotations
 
@@ -6,39 +6,20 @@ import math
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 
 import pytest
 from asgi_calls import Disconnect
 from service_calls import CLOSE, caller_of, execute
 from waiting import PATIENCE, until
 
-from pipemagic.service.limits import Limits
 from pipemagic.service.service import Service
 from pipemagic.service.sqlite.write_lock import WriteLock
 
-ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
-
-
-class Ahead:
-    """The real clock, which a test can advance, to wait for a part of a time limit only."""
-
-    def __init__(self):
-        self.seconds = 0.0
-
-    def __call__(self):
-        return time.monotonic() + self.seconds
-
 
 @pytest.fixture
-def ahead():
-    return Ahead()
-
-
-@pytest.fixture
-def live(tmp_path, ahead):
+def live(tmp_path):
     """A service with a real clock and its sweeper."""
-    service = Service(tmp_path / "data", limits=Limits(writer_wait=5.0), clock=ahead)
+    service = Service(tmp_path / "data")
     service.catalog.create_group("local", "default", "ams")
     service.start()
     yield service
@@ -50,29 +31,6 @@ def live_db(live):
     db = caller_of(live, "flights")
     db.run("CREATE TABLE t(a)")
     return db
-
-
-@contextmanager
-def put_forward(live, ahead):
-    """Advance the clock by 4 s as soon as a request runs within its transaction."""
-
-    def wait():
-        streams = live.engine.streams._streams
-        until(lambda: any(one._running and one.window_ends < math.inf for one in list(streams.values())))
-        ahead.seconds += 4
-
-    with ThreadPoolExecutor(1) as pool:
-        done = pool.submit(wait)
-        yield
-        done.result()
-
-
-def test_an_interrupted_insert_ends_in_a_timeout_too(live_db, live, ahead):
-    filling = ENDLESS.replace("max(i)", "i")
-    with put_forward(live, ahead):
-        answer = live_db.post(execute("BEGIN"), execute(f"INSERT INTO t {filling}"), execute("COMMIT"), CLOSE)
-    assert answer.codes == ["ok", "TRANSACTION_TIMEOUT", "TRANSACTION_TIMEOUT", "ok"]
-    assert live_db.run("SELECT count(*) FROM t").rows() == [["0"]]
 
 
 def test_a_waiting_client_that_disconnects_leaves_the_queue(live_db, live):
@@ -87,19 +45,6 @@ def test_a_waiting_client_that_disconnects_leaves_the_queue(live_db, live):
     assert not queue.waiters()
     live_db.post(execute("COMMIT"), CLOSE, baton=holder.baton)
     assert live_db.run("SELECT a FROM t").rows() == [["1"]]
-
-
-def test_closing_the_service_interrupts_running_statements(tmp_path):
-    service = Service(tmp_path / "data")
-    service.catalog.create_group("local", "default", "ams")
-    service.start()
-    db = caller_of(service, "flights")
-    with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(db.run, ENDLESS)
-        until(lambda: any(stream._running for stream in service.engine.streams._streams.values()))
-        service.engine.streams.end_all()
-        assert running.result(PATIENCE).status == 503
-    service.close()
 
 
 def test_the_next_writer_gets_the_lock_when_an_expired_one_releases_it():

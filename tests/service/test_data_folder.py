@@ -176,18 +176,6 @@ def test_one_command_corrects_all_locks(folder):
     assert {stat.S_IMODE(lock.stat().st_mode) for lock in locks} == {0o600}
 
 
-@posix
-def test_a_service_does_not_start_with_a_lock_that_others_can_hold(folder):
-    folder.chmod(0o755)
-    (folder / LOCK_FILE).touch()
-    (folder / LOCK_FILE).chmod(0o644)
-    command = [sys.executable, "-P", MAIN, "--data", folder, "--idle-timeout", "0"]
-    line = json.loads(subprocess.run(command, stdout=subprocess.PIPE, timeout=60, check=False).stdout)
-    assert "other users can hold the lock" in line.get("error", "")
-    assert stat.S_IMODE((folder / LOCK_FILE).stat().st_mode) == 0o644
-    assert not (folder / PLATFORM_TOKEN_FILE).exists()
-
-
 # -- the catalog
 
 

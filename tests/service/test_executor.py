@@ -164,14 +164,6 @@ def test_another_worker_starts_while_one_is_busy_and_the_busy_one_exits(executor
     run(work())
 
 
-def test_a_long_job_alone_starts_no_other_worker(executor):
-    async def work():
-        await executor.call(ADA, time.sleep, 4 * HELD_UP)
-        return executor.workers
-
-    assert run(work()) == 1
-
-
 def test_a_database_and_an_account_have_shares_of_the_workers():
     executor = Executor(8, slots=1)  # 2 for a database, 4 for an account
     gate, started = threading.Event(), Counter()
@@ -293,47 +285,6 @@ def test_a_statement_that_is_stopped_while_it_is_paused_ends_at_once(executor):
     run(work())
 
 
-def test_outside_of_a_worker_a_pause_does_nothing():
-    pause(Statement())
-
-
-def test_closing_waits_for_queued_jobs():
-    executor, done = Executor(slots=1), []
-
-    async def work():
-        jobs = [executor.start(ADA, steps(done.append(number))) for number in range(20)]
-        await asyncio.gather(*(job.future for job in jobs))
-
-    run(work())
-    executor.close()
-    assert done == list(range(20))
-    assert executor.workers == 0
-
-
-def test_many_accounts_with_long_jobs_leave_workers_to_others():
-    executor = Executor(32, slots=1)
-    gate, started = threading.Event(), Counter()
-
-    def hold(tenant):
-        started[tenant.account] += 1
-        gate.wait(PATIENCE)
-
-    async def work():
-        greedy = [Tenant(f"database {number}", f"account {number % 4}") for number in range(200)]
-        held = [asyncio.ensure_future(executor.call(one, hold, one)) for one in greedy]
-        await until(lambda: sum(started.values()) >= 16)
-        for number in range(8):
-            tenant = Tenant(f"other {number}", f"other {number}")
-            assert await executor.call(tenant, lambda: "free") == "free"
-        assert sum(started.values()) < 28
-        gate.set()
-        await asyncio.gather(*held)
-
-    run(work())
-    executor.close()
-    assert sum(started.values()) == 200
-
-
 def test_jobs_that_were_set_aside_do_not_wait_for_a_long_job_in_front():
     executor = Executor(4, slots=1)  # one for a database
     first, front = threading.Event(), threading.Event()
@@ -378,48 +329,6 @@ def test_jobs_that_were_set_aside_are_within_the_share_of_their_tenant_again():
 
     run(work())
     executor.close()
-
-
-def test_a_statement_that_is_stopped_before_its_pause_frees_its_slot(executor):
-    stopped, waiting = Statement(), Statement()
-
-    def stop_late():
-        stopped.run()
-
-    async def work():
-        first = asyncio.ensure_future(executor.call(ADA, stop_late))
-        await until(stopped.started.is_set)
-        second = asyncio.ensure_future(executor.call(BOB, waiting.run))
-        await until(waiting.started.is_set)
-        stopped.stop()
-        await first
-        before = waiting.turns
-        await until(lambda: waiting.turns > before + 20)
-        waiting.stop()
-        await second
-
-    run(work())
-
-
-def test_a_long_job_is_checked_until_it_ends(executor):
-    checked, enough = Counter(), threading.Event()
-
-    def check(thread):
-        checked[thread] += 1
-        if checked[thread] == 3:
-            enough.set()
-
-    def work():
-        watch(check)
-        assert enough.wait(PATIENCE)
-        return threading.get_native_id()
-
-    async def long():
-        thread = await executor.call(ADA, work)
-        assert set(checked) == {thread}
-        await until(lambda: executor._timer is None)
-
-    run(long())
 
 
 def test_a_job_that_waited_is_checked_too(executor):

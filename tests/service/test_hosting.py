@@ -10,13 +10,12 @@ import ssl
 import subprocess
 import sys
 import time
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
 import pytest
 import trustme
-from waiting import until
 
 import pipemagic
 from pipemagic import launcher
@@ -26,7 +25,6 @@ from pipemagic.service.server import Certificate, listen
 
 WAIT = 15.0
 DOMAIN = "hub.example.test"
-FOREVER = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(pipemagic.__file__).parents[1])}
 
 posix = pytest.mark.skipif(os.name != "posix", reason="signals are those of POSIX")
@@ -222,11 +220,6 @@ def test_any_other_host_is_refused(hub, host):
         assert hub.call("GET", path, DOMAIN, headers={**hub.platform, "Host": host}).status_code == 421
 
 
-def test_sign_up_is_off_on_a_shared_service(hub):
-    account = {"username": "mallory", "password": "a long enough password"}
-    assert hub.call("POST", "/v1/auth/signup", json=account).status_code == 403
-
-
 def test_the_public_port_does_not_respond_without_tls(hub):
     with pytest.raises(httpx.RemoteProtocolError):
         hub.call("GET", "/version", scheme="http")
@@ -245,25 +238,6 @@ def test_other_machines_get_no_proof(hub):
     assert hub.call("GET", path).status_code == 404
     assert hub.call("GET", path, headers={"Host": "127.0.0.1"}).status_code == 404
     assert httpx.get(hub.line["local_url"] + path, timeout=WAIT).status_code == 200
-
-
-def test_host_names_depend_on_the_address_of_the_request(hub):
-    hub.database()
-    path = "/v1/organizations/local/databases/db"
-    assert hub.call("GET", path, headers=hub.platform).json()["database"]["Hostname"] == f"db-local.{DOMAIN}"
-    near = httpx.get(hub.line["local_url"] + path, headers=hub.platform, timeout=WAIT).json()["database"]
-    assert near["Hostname"] == near["hostname"] == "db-local.localhost"
-
-
-def test_the_commands_of_the_machine_work_on_a_shared_service(hub):
-    hub.database()
-    command = [sys.executable, "-m", "pipemagic", "db", "show", "db", "--http-url", "--data", hub.folder]
-    shown = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=300, check=True).stdout
-    port = hub.line["local_url"].rpartition(":")[2]
-    assert shown == f"http://db-local.localhost:{port}\n"
-    token, _ = hub.database()
-    with pipemagic.connect(shown.strip(), token["Authorization"][7:]) as db:
-        assert db.execute("SELECT 1").rows == [(1,)]
 
 
 @posix
@@ -301,64 +275,11 @@ def test_a_certificate_that_does_not_cover_databases_causes_a_warning(authority,
 
 
 @pytest.fixture(scope="module")
-def strict(tmp_path_factory):
-    """The address and the folder of a service with limits, for this machine."""
-    folder = tmp_path_factory.mktemp("strict") / "data"
-    options = ["--max-database-size", "64KB", "--statement-timeout", "0.5"]
-    with serving(folder, "--port", "0", *options) as (_, line):
-        yield line["url"], folder
-
-
-@pytest.fixture(scope="module")
 def behind_a_proxy(tmp_path_factory):
     """The first line of a service with a domain, without TLS and with sign-up, and its port."""
     folder = tmp_path_factory.mktemp("behind") / "data"
     with serving(folder, "--domain", DOMAIN, "--allow-signup", "--port", "0") as (_, line):
         yield line, line["url"].rpartition(":")[2]
-
-
-def sign_up(url):
-    account = {"username": "ada", "password": "a long enough password"}
-    return httpx.post(f"{url}/v1/auth/signup", json=account, timeout=WAIT).status_code
-
-
-def test_no_signup_refuses_accounts(strict):
-    assert sign_up(strict[0]) == 403
-
-
-def test_signup_allows_accounts(behind_a_proxy):
-    assert sign_up(f"http://127.0.0.1:{behind_a_proxy[1]}") == 200
-
-
-def test_a_database_s_size_can_be_limited(strict):
-    answer = Local(*strict, "small").run("CREATE TABLE t (a)", "INSERT INTO t VALUES (zeroblob(100000))")
-    assert [entry["type"] for entry in answer["results"]] == ["ok", "error"]
-    assert answer["results"][1]["error"]["code"] == "SQLITE_FULL"
-
-
-def test_the_statement_timeout_can_be_set(strict):
-    answer = Local(*strict, "quick").run(FOREVER)
-    assert answer["results"][0]["error"]["code"] == "STATEMENT_TIMEOUT"
-
-
-class Local:
-    """A client of a service on this machine, with a database."""
-
-    def __init__(self, url, folder, name):
-        self.url = url
-        platform = {"Authorization": f"Bearer {(folder / 'platform-token').read_text().strip()}"}
-        org = f"{url}/v1/organizations/local"
-        with httpx.Client(headers=platform, timeout=WAIT) as api:
-            api.post(f"{org}/groups", json={"name": name, "location": "ams"})
-            api.post(f"{org}/databases", json={"name": name, "group": name})
-            token = api.post(f"{org}/databases/{name}/auth/tokens").json()["jwt"]
-            self.headers = {"Authorization": f"Bearer {token}"}
-
-    def run(self, *sql):
-        requests = [{"type": "execute", "stmt": {"sql": text}} for text in sql]
-        return httpx.post(
-            f"{self.url}/v2/pipeline", headers=self.headers, json={"requests": requests}, timeout=WAIT
-        ).json()
 
 
 def test_a_service_behind_a_proxy_serves_its_domain_on_loopback(behind_a_proxy):
@@ -367,17 +288,3 @@ def test_a_service_behind_a_proxy_serves_its_domain_on_loopback(behind_a_proxy):
     for host in (DOMAIN, f"{DOMAIN}:443", f"127.0.0.1:{port}"):
         answer = httpx.get(f"http://127.0.0.1:{port}/version", headers={"Host": host})
         assert answer.status_code == 200
-
-
-def test_too_many_connections_get_an_error(tmp_path):
-    with serving(tmp_path / "data", "--max-connections", "2", "--port", "0") as (_, line):
-        host, port = line["url"].removeprefix("http://").split(":")
-        busy = b"POST /v1/auth/login HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\n\r\n"  # its body is missing
-        with ExitStack() as stack:
-            idle = stack.enter_context(socket.create_connection((host, int(port)), timeout=WAIT))
-            stack.enter_context(socket.create_connection((host, int(port)), timeout=WAIT))
-            until(lambda: httpx.get(f"{line['url']}/version").status_code == 200)
-            assert idle.recv(1) == b""
-            for _ in range(2):
-                stack.enter_context(socket.create_connection((host, int(port)))).sendall(busy)
-            until(lambda: httpx.get(f"{line['url']}/version").status_code == 503)

@@ -17,7 +17,6 @@ from waiting import until
 
 import pipemagic
 from pipemagic import launcher
-from pipemagic.errors import ServiceError
 from pipemagic.service import server
 from pipemagic.service.files import LOG_FILE, RUNTIME_FILE
 from pipemagic.service.hosting import Hosting
@@ -86,12 +85,6 @@ def test_a_port_that_was_named_is_used_at_the_other_address(host, taken):
     with listening(taken) as other, closing(server.listen_for_localhost(host, port_of(other))) as bound:
         assert [sock.getsockname()[:2] for sock in bound.sockets] == [(host, port_of(other))]
         assert bound.taken == taken
-
-
-@ipv6
-def test_a_port_that_was_named_must_be_free_at_its_own_address():
-    with listening("127.0.0.1") as other, pytest.raises(ServiceError, match="cannot listen on port"):
-        server.listen_for_localhost("127.0.0.1", port_of(other))
 
 
 @pytest.mark.parametrize("code", [errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT])
@@ -199,19 +192,6 @@ def test_it_says_that_another_process_has_the_other_address(tmp_path, command):
         assert "warning" not in json.loads((folder / RUNTIME_FILE).read_text())
         assert warning in (folder / LOG_FILE).read_text()
         assert f"Warning: {warning}\n" in ending(process)
-
-
-@ipv6
-def test_an_embedded_service_takes_a_port_that_is_free_at_both(tmp_path):
-    folder = tmp_path / "data"
-    folder.mkdir(mode=0o700)
-    with listening("::1") as other:
-        (folder / "port").write_text(str(port_of(other)))
-        with launcher.ensure(folder) as lease:
-            port = lease.service.url.rpartition(":")[2]
-            assert port != str(port_of(other))
-            assert httpx.get(f"http://[::1]:{port}/version", timeout=WAIT).status_code == 200
-        launcher.stop(folder)
 
 
 @ipv6

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import threading
-
 import pytest
 from metrics_page import read_families, read_samples
-from prometheus_client import REGISTRY, Counter, ProcessCollector, generate_latest
-from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client import REGISTRY, Counter, generate_latest
 
-from pipemagic.service import metrics as module
-from pipemagic.service.metrics import BUCKETS, Metrics, route_of
+from pipemagic.service.metrics import Metrics, route_of
 
 REQUESTS, DURATION = "pipemagic_http_requests_total", "pipemagic_http_request_duration_seconds"
 
@@ -30,20 +26,6 @@ def test_requests_are_counted_by_method_route_and_status():
     assert seen[f"{DURATION}_count", ("route", "/v2/pipeline")] == 3
     assert seen["pipemagic_http_received_bytes_total",] == 30
     assert seen["pipemagic_http_sent_bytes_total",] == 300
-
-
-def test_durations_are_counted_in_buckets():
-    metrics = Metrics()
-    for seconds in (0.0005, 0.001, 0.002, 99.0):
-        metrics.record("GET", "/", 200, seconds, 0, 0)
-    (family,) = [one for one in text_string_to_metric_families(metrics.page().decode()) if one.name == DURATION]
-    assert family.type == "histogram"
-    counts = {float(one.labels["le"]): one.value for one in family.samples if one.name == f"{DURATION}_bucket"}
-    assert list(counts) == [*BUCKETS, float("inf")]
-    assert (counts[0.001], counts[0.0025], counts[10.0], counts[float("inf")]) == (2, 3, 3, 4)
-    assert {one.name: one.value for one in family.samples if "le" not in one.labels} == {
-        f"{DURATION}_sum": pytest.approx(99.0035), f"{DURATION}_count": 4,
-    }  # fmt: skip
 
 
 def test_unusual_requests_do_not_add_series():
@@ -77,39 +59,8 @@ def test_created_series_are_omitted_here_and_kept_elsewhere():
         REGISTRY.unregister(elsewhere)
 
 
-def test_two_services_of_one_process_count_separately():
-    one, other = Metrics(), Metrics()
-    one.record("GET", "/", 200, 0.001, 1, 1)
-    assert read_samples(other.page())["pipemagic_http_sent_bytes_total",] == 0
-
-
-def test_a_page_can_be_rendered_while_requests_are_recorded():
-    metrics, done = Metrics(), threading.Event()
-
-    def record():
-        for number in range(3000):
-            metrics.record("GET", "/", 100 + number % 400, 0.001, 1, 1)
-        done.set()
-
-    thread = threading.Thread(target=record)
-    thread.start()
-    pages = 0
-    while not done.is_set() or not pages:
-        read_samples(metrics.page())
-        pages += 1
-    thread.join()
-    assert read_samples(metrics.page())[f"{DURATION}_count", ("route", "other")] == 3000
-
-
 def test_free_space_that_cannot_be_determined_is_omitted(service, tmp_path):
     service.folder = tmp_path / "missing"
     page = Metrics(service).page()
     assert "pipemagic_data_free_bytes" not in read_families(page)
     assert "pipemagic_sqlite_memory_bytes" in read_families(page)
-
-
-def test_a_system_without_proc_has_no_process_series(monkeypatch, tmp_path):
-    monkeypatch.setattr(module, "ProcessCollector", lambda registry: ProcessCollector(proc=tmp_path, registry=registry))
-    families = read_families(Metrics().page())
-    assert "pipemagic_build_info" in families
-    assert not [name for name in families if name.startswith("process_")]

@@ -42,13 +42,3 @@ def test_an_error_in_a_transaction_does_not_begin_to_read(db):
     db.run("INSERT INTO t VALUES (2)")
     answer = db.post(execute("INSERT INTO t VALUES (3)"), execute("COMMIT"), CLOSE, baton=stream.baton)
     assert answer.codes == ["ok", "ok", "ok"]
-
-
-def test_invalid_statements_stay_invalid(db):
-    db.run(*BEFORE)
-    answer = db.run("INSERT INTO t VALUES (1, 2)", "SELECT nope FROM t", "SELEC 1")
-    assert [answer.error(index)["message"] for index in range(3)] == [
-        "SQLite error: table t has 1 columns but 2 values were supplied",
-        "SQL input error: no such column: nope (at offset 7)",
-        'SQL string could not be parsed: near "SELEC": syntax error (at offset 0)',
-    ]

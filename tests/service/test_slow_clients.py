@@ -147,36 +147,6 @@ def test_a_client_of_http_1_0_gets_a_cursor_without_chunks(tmp_path):
             assert entries[-1]["type"] == "step_end"
 
 
-def test_a_service_that_stops_ends_a_cursor_with_an_error(tmp_path):
-    with ExitStack() as stack:
-        db = stack.enter_context(running(tmp_path / "data"))
-        connection = stack.enter_context(db.ask("/v3/cursor", {"batch": {"steps": [{"stmt": {"sql": MANY}}]}}))
-        data = connection.recv(65536)
-        db.service.engine.streams.end_all()  # as at its end
-        while part := connection.recv(1 << 20):
-            data += part
-            if data.endswith(b"0\r\n\r\n"):
-                break
-        assert b'{"type":"error","error":{' in data[-300:]
-        assert b'"STREAM_ENDED"' in data[-200:]
-
-
-def test_of_two_requests_that_continue_a_cursor_one_continues_and_both_get_a_response(tmp_path):
-    """A client, or a proxy, that retries while the cursor runs."""
-    batch = {"batch": {"steps": [{"stmt": {"sql": MANY}}]}}
-    with running(tmp_path / "data") as db, ThreadPoolExecutor(2) as pool:
-        with db.http.stream("POST", "/v3/cursor", json=batch) as answer:
-            lines = answer.iter_lines()  # keep it: without a reference the response ends
-            baton = json.loads(next(lines))["baton"]
-            (stream,) = db.service.engine.streams._streams.values()
-            body = {"baton": baton, "requests": [execute("SELECT 1")]}
-            both = [pool.submit(db.http.post, "/v3/pipeline", json=body) for _ in range(2)]
-            until(lambda: stream.done is None or len(stream.done._ended._done_callbacks) == 2)
-            assert not any(one.done() for one in both)
-        # The rest of the response is not read: disconnecting ends the stream, and with it the wait.
-        assert [one.result(WAIT).status_code for one in both] == [400, 400]
-
-
 def test_one_of_the_requests_that_continue_a_cursor_continues_at_its_end(tmp_path):
     batch = {"batch": {"steps": [{"stmt": {"sql": SOME}}]}}
     with running(tmp_path / "data") as db, ThreadPoolExecutor(2) as pool:

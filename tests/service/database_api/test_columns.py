@@ -116,11 +116,6 @@ def test_any_number_of_columns(reader, columns):
 # Requests.
 
 
-def test_a_small_result_is_in_rows(reader):
-    assert result_of(reader.run("SELECT 1"))["rows"] == [[{"type": "integer", "value": "1"}]]
-    assert [one["type"] for one in reader.read("SELECT 1").entries] == ["step_begin", "row", "step_end"]
-
-
 def test_the_form_of_each_result_of_a_batch_depends_on_its_size(reader):
     steps = [{"stmt": {"sql": sql}} for sql in (MANY.format(1000), "SELECT 1", MANY.format(300))]
     answer = reader.post({"type": "batch", "batch": {"steps": steps}}, CLOSE, version=2)
@@ -171,12 +166,6 @@ def test_a_response_has_its_limit_in_columns_too(tmp_path, clock):
         assert len(rows_of(result_of(answer, 1), python)) == 1000
     finally:
         service.close()
-
-
-def test_large_rows_are_not_collected(reader):
-    """Images must not fill the memory: they are sent in rows, few at a time."""
-    answer = reader.run(f"SELECT zeroblob(100_000) FROM ({MANY.format(MIN_COLUMN_ROWS)})")
-    assert len(result_of(answer)["rows"]) == MIN_COLUMN_ROWS
 
 
 def test_rows_that_are_all_null_are_sent_in_parts_of_limited_size():

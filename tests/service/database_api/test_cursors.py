@@ -6,7 +6,6 @@ import json
 import threading
 import tracemalloc
 
-import pytest
 from asgi_calls import Disconnect, call
 from service_calls import CLOSE, GET_AUTOCOMMIT, caller_of, entries_of, execute, new_service
 
@@ -50,15 +49,6 @@ def test_large_rows_are_sent_one_at_a_time(db):
     response = db.cursor("WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 50) "
                          "SELECT hex(zeroblob(1000000)) FROM c")  # fmt: skip
     assert max(map(len, response.chunks)) < 5_000_000
-
-
-@pytest.mark.parametrize("rows", [10, 20_000])
-def test_bad_text_after_some_rows_is_the_error_of_its_step(db, rows):
-    """Whether or not something was sent by then."""
-    text = f"SELECT n, CASE WHEN n = {rows} THEN CAST(x'ff' AS TEXT) END FROM ({MANY.format(rows)})"
-    answer = db.read(text, "SELECT 'after'")
-    assert answer.kinds[-4:] == ["step_error SQLITE_MISMATCH", "step_begin", "row", "step_end"]
-    assert db.post(execute("SELECT 1"), CLOSE, baton=answer.baton).status == 200
 
 
 def test_rows_of_a_write_do_not_hold_the_write_lock(db):
@@ -186,20 +176,6 @@ def test_deleting_the_database_ends_its_cursors_with_an_error(db, service, tmp_p
     assert deleted.status == 200
     last = json.loads(b"".join(chunks).splitlines()[-1])
     assert (last["type"], last["error"]["code"]) == ("error", "STREAM_ENDED")
-
-
-def test_a_read_only_token_is_refused_before_anything_is_sent(db, make_caller):
-    db.run("CREATE TABLE t(a)")
-    reader = make_caller(read_only=True)
-    for steps in (
-        ["INSERT INTO t VALUES (1)"],
-        [LONG, "DELETE FROM t"],
-        ["PRAGMA user_version=3"],
-        ["BEGIN IMMEDIATE"],
-    ):
-        assert reader.cursor(*steps).status == 403, steps
-    assert reader.read("BEGIN", "EXPLAIN DELETE FROM t", "SELECT * FROM t", "SELEC", "COMMIT").kinds[-2:] == [
-        "step_begin", "step_end"]  # fmt: skip
 
 
 def test_a_read_only_token_that_is_refused_later_gets_an_entry(db, make_caller):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import threading
 import zlib
@@ -14,7 +13,7 @@ from service_calls import CLOSE, Caller, caller_of, entries_of, execute
 
 from pipemagic.service import embedded
 from pipemagic.service.limits import Limits
-from pipemagic.service.responses import SMALLEST, accepts_gzip
+from pipemagic.service.responses import accepts_gzip
 from pipemagic.service.service import Service
 
 LONG = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 20000) SELECT n, 'row ' || n FROM c"
@@ -47,27 +46,6 @@ def test_clients_that_accept_gzip(header, taken):
     assert accepts_gzip(header) is taken
 
 
-def test_only_large_responses_are_compressed_and_only_on_request(db):
-    def ask(size, **headers):
-        stmt = {"sql": f"SELECT hex(zeroblob({size}))"}
-        body = {"requests": [{"type": "execute", "stmt": stmt}, CLOSE]}
-        answer = send(db, "POST", "/v2/pipeline", body, **headers)
-        others = dict(answer.headers)
-        assert others.pop("server-timing")
-        assert others.pop("content-length") == str(len(read(answer)))
-        assert others.pop("content-type") == "application/json"
-        return answer, others
-
-    (_, plain), (packed, encoded) = ask(50_000), ask(50_000, accept_encoding="gzip, deflate")
-    # also without gzip: otherwise a cache could return the wrong form
-    assert plain == {"vary": "accept-encoding"}
-    assert encoded == {"content-encoding": "gzip", "vary": "accept-encoding"}
-    assert len(read(packed)) < 1000
-    assert json.loads(gzip.decompress(read(packed)))["results"][0]["type"] == "ok"
-    assert ask(10, accept_encoding="gzip")[1] == {}
-    assert SMALLEST == 4096
-
-
 def test_a_cursor_is_compressed_piece_by_piece(db):
     body = {"batch": {"steps": [{"stmt": {"sql": LONG}}]}}
     answer = send(db, "POST", "/v3/cursor", body, accept_encoding="gzip")
@@ -78,14 +56,6 @@ def test_a_cursor_is_compressed_piece_by_piece(db):
     assert len(pieces) > 1
     assert b'"row"' in pieces[0]  # it can be read before the second exists
     assert len(entries_of(b"".join(pieces)).rows()) == 20_000
-
-
-def test_a_compressed_cursor_that_is_not_read_frees_its_stream(db, service):
-    body = {"batch": {"steps": [{"stmt": {"sql": LONG}}]}}
-    chunks = iter(send(db, "POST", "/v3/cursor", body, accept_encoding="gzip").chunks)
-    next(chunks)
-    chunks.close()
-    assert len(service.engine.streams) == 0
 
 
 # Other origins.
@@ -145,24 +115,6 @@ def test_health_is_checked_at_most_once_a_second(db, clock, service, monkeypatch
     assert health(db) == 200
     assert len(looks) == 2
     assert not list(service.folder.glob("health*"))
-
-
-def test_a_disk_that_cannot_be_written_is_unhealthy_until_it_can(db, clock, service, caplog):
-    folder = service.engine.health._folder
-    service.engine.health._folder = folder / "gone"
-    assert [health(db), health(db)] == [503, 503]
-    clock.advance(1)
-    assert health(db) == 503
-    assert caplog.text.count("not healthy: the data folder cannot be written") == 1
-    service.engine.health._folder = folder
-    clock.advance(1)
-    assert health(db) == 200
-
-
-def test_a_catalog_that_cannot_be_read_is_unhealthy(db, service, clock, caplog):
-    service.catalog.close()
-    assert health(db) == 503
-    assert "the catalog cannot be read" in caplog.text
 
 
 def test_a_catalog_that_was_removed_or_damaged_under_the_service_is_unhealthy(db, service, clock, caplog):
@@ -245,13 +197,6 @@ def test_an_endless_write_outside_of_a_transaction_applies_nothing_and_reports_i
     assert answer.codes == ["STATEMENT_TIMEOUT", "ok", "ok", "ok"]
     assert "nothing of it was applied" in answer.error()["message"]
     assert answer.rows(2) == [["7"]]
-
-
-def test_the_error_of_an_endless_read_does_not_mention_changes(hasty):
-    hasty.run("CREATE TABLE t(a)")
-    answer = hasty.post(execute("BEGIN IMMEDIATE"), execute("INSERT INTO t VALUES (1)"), execute(ENDLESS), CLOSE)
-    assert "applied" not in answer.error(2)["message"]
-    assert "applied" not in hasty.post(execute(ENDLESS), CLOSE).error()["message"]
 
 
 def test_an_endless_step_of_a_cursor_is_stopped(hasty):

@@ -1,10 +1,8 @@
-"""Large bodies: decoding in parts has the same result, and does not hold the interpreter lock for long."""
+"""Large bodies: decoding in parts has the same result, and the number of parts is limited."""
 
 from __future__ import annotations
 
 import json
-import threading
-from contextlib import suppress
 
 import pytest
 
@@ -87,27 +85,3 @@ def test_the_content_of_strings_does_not_count(text):
 @pytest.mark.parametrize("end", [b"", b"\\", b'\\"'])
 def test_a_string_without_an_end_ends_the_check(end):
     check_size(b'["' + b"[," * MOST_PARTS + end)
-
-
-@pytest.mark.parametrize(
-    ("head", "part", "tail"), [(b'{"a":"', b'[\\"', b'"}'), (b'{"a":"', b"[[[", b'"}'), (b"[", b"1,2,", b"1]")]
-)
-def test_other_threads_run_during_the_check(head, part, tail):
-    body = head + part * 10_000_000 + tail
-    turns, over = 0, threading.Event()
-
-    def take_turns():
-        nonlocal turns
-        while not over.wait(0.001):
-            turns += 1
-
-    other = threading.Thread(target=take_turns)
-    other.start()
-    try:
-        with suppress(Refused):
-            check_size(body)
-        during = turns
-    finally:
-        over.set()
-        other.join()
-    assert during >= 5  # one call for the whole body gives it one or two

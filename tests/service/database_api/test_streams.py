@@ -13,9 +13,7 @@ from service_calls import CLOSE, Caller, caller_of, execute, new_service
 from pipemagic.service import embedded
 from pipemagic.service.auth.tokens import Owner
 from pipemagic.service.limits import Limits
-from pipemagic.service.responses import Refused
 from pipemagic.service.service import Service
-from pipemagic.service.sqlite import database
 
 
 def test_a_nested_savepoint_does_not_renew_the_time_limit_and_a_new_transaction_does(db, clock):
@@ -51,15 +49,6 @@ def test_a_new_stream_sees_no_trace_of_an_earlier_one(db):
     assert answer.rows(2) == [["1"]]
     assert answer.error(3)["message"].endswith("no such table: secret")
     assert answer.codes[4] == "SQL_STORE_NOT_FOUND"
-
-
-def test_the_connection_of_a_stream_without_writes_is_reused(db, service):
-    db.run("CREATE TABLE t(a)")
-    database = service.engine.databases.open(service.catalog.database("local", "flights"))
-    first = database.take()
-    first.release(first)
-    assert database.take() is first
-    first.release(first)
 
 
 def test_the_replication_index_counts_commits_and_never_goes_backwards(db, service, tmp_path, clock):
@@ -99,16 +88,6 @@ def test_a_deleted_database_ends_its_streams_and_its_files(db, service):
     assert not folder.exists()
     assert len(service.engine.streams) == 0
     assert db.post(execute("SELECT 1"), baton=baton).status in (401, 404)
-
-
-def test_a_deleted_database_is_not_created_again_by_a_running_request(service):
-    record = service.catalog.create_database("local", "passing", "default")
-    service.catalog.delete_database("local", "passing")
-    service.engine.delete(record)
-    with pytest.raises(Refused) as caught:
-        service.engine.databases.open(record)  # its token was checked just before the deletion
-    assert caught.value.status == 404
-    assert not (service.engine._files / record.id).exists()
 
 
 @contextmanager
@@ -304,27 +283,6 @@ def test_the_sweeper_continues_after_any_error(db, service, monkeypatch):
     monkeypatch.setattr(service.engine.streams, "sweep", sweep)
     service.start()
     assert again.wait(10)
-
-
-def test_without_file_handles_for_a_connection_the_response_is_429(db, service, monkeypatch):
-    def fail(*_: object, **__: object) -> None:
-        raise apsw.CantOpenError("unable to open database file")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(database, "Connection", fail)
-        assert db.run("SELECT 1").status == 429
-    assert db.run("SELECT 1").status == 200
-    assert len(service.engine.streams) == 0
-
-
-def test_a_commit_is_acknowledged_though_the_work_after_it_fails(db, service, monkeypatch):
-    def fail(_identifier: str, _index: int) -> None:
-        raise apsw.FullError("database or disk is full")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(service.catalog, "reserve_index", fail)
-        assert db.run("CREATE TABLE t(a)").codes == ["ok", "ok"]
-    assert db.run("INSERT INTO t VALUES (1)", "SELECT a FROM t").rows(1) == [["1"]]
 
 
 @pytest.mark.parametrize(("begin", "end"), [("BEGIN", "COMMIT"), ("BEGIN", "END"), ("SAVEPOINT s", "RELEASE s")])
