@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import resource
 import sqlite3
 import subprocess
 import sys
@@ -25,7 +24,7 @@ from pipemagic.service.responses import storage_refusal
 from pipemagic.service.sqlite import connection, usage
 from pipemagic.service.sqlite.connection import Connection
 from pipemagic.service.sqlite.statement import parse
-from pipemagic.service.sqlite.usage import StatementUsage, UsageExceeded
+from pipemagic.service.sqlite.usage import UsageExceeded
 
 LIMIT = 4 * MB
 ROWS = (
@@ -93,13 +92,6 @@ LARGE_VALUES = {
     "20 MB": f"{NUMBERS.format(rows=75)} SELECT zeroblob(20000000) || i b FROM n ORDER BY b",
     "1 MB after many small ones": (
         f"{NUMBERS.format(rows=301_500)} SELECT iif(i > 300000, randomblob(1000000), i) b FROM n ORDER BY b"
-    ),
-    "1 MB in a UNION": (
-        f"{NUMBERS.format(rows=2000)} SELECT randomblob(1000000) b FROM n UNION SELECT randomblob(1000000) FROM n"
-    ),
-    "1 MB in a materialized table": (
-        f"{NUMBERS.format(rows=2000)}, m AS MATERIALIZED (SELECT i, randomblob(1000000) b FROM n) "
-        "SELECT count(*) FROM m a, m b WHERE a.i = b.i"
     ),
 }
 OVERSHOOT = 200 * MB
@@ -254,16 +246,6 @@ def test_a_real_disk_that_gets_full(tmp_path):
     assert float(free) > 0.99  # the files were deleted
 
 
-def test_a_large_table_can_be_indexed_sorted_and_vacuumed(db):
-    answer = db.run(
-        f"CREATE TABLE t AS {ROWS}".format(rows=10_000), "CREATE INDEX i ON t(b)", "SELECT count(*) FROM t",
-        "SELECT length(b) FROM (SELECT +b AS b FROM t ORDER BY 1 LIMIT 1 OFFSET 9999)", "DELETE FROM t WHERE n % 2",
-        "VACUUM",
-    )  # fmt: skip
-    assert answer.codes == ["ok"] * 7
-    assert answer.rows(2) == [["10000"]]
-
-
 @pytest.mark.usefixtures("full_disk")
 def test_a_transaction_that_the_limit_ended_is_not_continued(db):
     fill = f"INSERT INTO t SELECT n FROM ({ROWS} ORDER BY 2)".format(rows=100_000)
@@ -298,37 +280,6 @@ def test_the_error_of_a_sort_is_not_that_of_the_next_alter_table(db):
     assert db.run("ALTER TABLE t ALTER COLUMN a TO a INTEGER NOT NULL").codes == ["ok", "ok"]
 
 
-def test_a_statement_of_slow_instructions_shares_its_slot(tmp_path):
-    """Each row of the first statement takes some 15 ms: it counts 2000 of them in half a minute."""
-    slow, quick = [Connection(File(tmp_path / "db"), writable=True) for _ in range(2)]
-    executor = Executor(slots=1)
-
-    def count(connection, rows, size):
-        query = f"{NUMBERS.format(rows=rows)} SELECT count(randomblob({size})) FROM n"
-        try:
-            return list(connection.run(parse(query), (), may_write=False).rows)
-        except apsw.InterruptError:
-            return "stopped"
-        finally:
-            connection.finish()
-
-    async def both():
-        first = asyncio.ensure_future(executor.call(Tenant("a", "a"), count, slow, 10**9, 5_000_000))
-        try:
-            async with asyncio.timeout(15):
-                return await executor.call(Tenant("b", "b"), count, quick, 200_000, 1)
-        finally:
-            assert not first.done()
-            slow.stop()
-            quick.stop()
-            assert await first == "stopped"
-
-    assert asyncio.run(both()) == [(200_000,)]
-    executor.close()
-    slow.close()
-    quick.close()
-
-
 @pytest.mark.usefixtures("full_disk")
 def test_a_cursor_is_not_stopped_for_writes_of_its_thread_for_others(tmp_path):
     connection = Connection(File(tmp_path / "db", Limits(temporary=LIMIT)), writable=True)
@@ -354,17 +305,6 @@ def test_a_cursor_is_not_stopped_for_writes_of_its_thread_for_others(tmp_path):
     assert asyncio.run(both()) == [(500_000,), (1_000_000,), (1_500_000,), (2_000_000,)]
     executor.close()
     connection.close()
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="temporary files are kept in memory")
-def test_writes_are_not_counted_without_file_handles(tmp_path):
-    counted, before = StatementUsage(Limits(), 0), resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (0, before[1]))
-    try:
-        counted.count(threading.get_native_id())
-        assert counted.written == 0
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 @pytest.mark.parametrize("error", [apsw.NoMemError("out of memory"), MemoryError()])
@@ -418,9 +358,3 @@ def test_a_cursor_does_not_block_the_memory_of_others(small_heap, db):
     kinds = db.read(HELD, "SELECT 1").kinds
     assert kinds[-4:] == ["step_error SQLITE_NOMEM", "step_begin", "row", "step_end"]
     assert kinds.count("row") < 5
-
-
-@pytest.mark.parametrize("wanted", ["group_concat(hex(randomblob(5000)))", "json_group_array(hex(randomblob(5000)))"])
-def test_an_aggregate_ends_before_the_memory_does(small_heap, db, wanted):
-    answer = db.run(f"{SERIES} SELECT length({wanted}) FROM (SELECT 1 FROM c LIMIT 10000)", "SELECT 1")
-    assert answer.codes == ["SQLITE_NOMEM", "ok", "ok"]

@@ -175,15 +175,6 @@ def test_a_comment_that_never_ends(tmp_path):
         assert db.execute("SELECT * FROM v, w").fetchall() == [(1, 2)]
 
 
-def test_an_empty_database(tmp_path):
-    with closing(sqlite3.connect(tmp_path / "a")) as db:
-        db.execute("VACUUM")
-    text = b"".join(dump(tmp_path / "a"))
-    restore([text.decode()], tmp_path / "b", "the text")
-    assert (tmp_path / "b").read_bytes().startswith(b"SQLite format 3")
-    assert contents(tmp_path / "b") == contents(tmp_path / "a")
-
-
 @pytest.mark.parametrize("sql", [
     "ATTACH '{other}' AS other", "CREATE TABLE t (a); VACUUM INTO '{other}'",
     "SELECT load_extension('{other}')", "PRAGMA temp_store_directory = '{other}'",

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import shutil
 import sqlite3
-import threading
 import time
 from contextlib import closing
-from io import FileIO
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from pipemagic.service.catalog.usage import Quotas
-from pipemagic.service.endpoint import CancelToken
 from pipemagic.service.limits import Limits
 from pipemagic.service.responses import Refused
-from pipemagic.service.sqlite.database import Stopped, snapshot
 from pipemagic.service.transfer import endpoints, upload
 
 ROOMY_DISK, FULL_DISK = SimpleNamespace(total=10**12, free=10**11), SimpleNamespace(total=10**12, free=10**7)
@@ -138,16 +133,6 @@ def test_a_damaged_header_is_refused_unless_the_database_is_usable(field, courie
             assert (status, body["code"]) in {(400, "NOT_A_DATABASE"), (400, "CORRUPT_DATABASE")}, (value, body)
     assert not [record for record in caplog.records if record.exc_info]
     assert courier.left_over() == []
-
-
-def test_a_truncated_file_is_refused(courier, tmp_path, caplog):
-    awaiting(courier)
-    good = make_file(tmp_path / "f").read_bytes()
-    for size in (1, 16, 99, 100, 511, 512, 4095, 4096, 4097, len(good) - 1):
-        (tmp_path / "f").write_bytes(good[:size])
-        status, body = courier.upload("flights", tmp_path / "f")
-        assert (status, body.get("code")) in {(400, "NOT_A_DATABASE"), (400, "CORRUPT_DATABASE")}, (size, body)
-    assert not [record for record in caplog.records if record.exc_info]
 
 
 SLOW = "(a + " + " + ".join(["length(hex(zeroblob(400000)))"] * 20) + ")"
@@ -304,28 +289,6 @@ def test_an_upload_to_a_full_disk(courier, tmp_path, monkeypatch, caplog, size):
     assert courier.upload("flights", file)[0] == 200
 
 
-def test_an_upload_whose_file_cannot_be_closed(courier, tmp_path, monkeypatch, caplog):
-    """Only then may a network disk report that it is full, or that a quota is used up."""
-
-    class Full(FileIO):
-        def close(self):
-            if not self.closed:
-                super().close()
-                raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
-
-    awaiting(courier)
-    file, opened = make_file(tmp_path / "f"), Path.open
-    with monkeypatch.context() as patch:
-        patch.setattr(
-            Path, "open", lambda path, mode="r", *args: Full(path, mode) if mode == "xb" else opened(path, mode, *args)
-        )
-        status, body = courier.upload("flights", file)
-    assert (status, body["code"]) == (507, "DISK_FULL")
-    assert courier.left_over() == []
-    assert [record for record in caplog.records if record.exc_info] == []
-    assert courier.upload("flights", file)[0] == 200
-
-
 def test_a_second_upload_of_a_database_is_refused_until_the_first_ends(courier, service, tmp_path):
     awaiting(courier)
     grant = SimpleNamespace(database=service.catalog.database("local", "flights"), read_only=False)
@@ -337,18 +300,6 @@ def test_a_second_upload_of_a_database_is_refused_until_the_first_ends(courier, 
 
 
 # -- copies
-
-
-def test_a_copy_of_another_database(courier):
-    courier.create("original")
-    original = courier.caller("original")
-    original.run("CREATE TABLE t (a)", "INSERT INTO t VALUES (1)")
-    assert courier.create("copy", type="database", name="original")[0] == 200
-    copy = courier.caller("copy")
-    copy.run("INSERT INTO t VALUES (2)")
-    assert copy.run("SELECT count(*) FROM t").rows(0) == [["2"]]
-    assert original.run("SELECT count(*) FROM t").rows(0) == [["1"]]
-    assert courier.left_over() == []
 
 
 def test_a_copy_that_fails_leaves_no_files(courier):
@@ -483,56 +434,6 @@ def test_copies_count_against_the_storage_quota(courier, service):
     assert courier.left_over() == []
 
 
-def test_a_copy_is_consistent_and_blocks_no_writer(courier, tmp_path):
-    """Transfers between two tables run continuously: their sum is the same in every copy."""
-    courier.create("flights")
-    caller = courier.caller("flights")
-    caller.run("CREATE TABLE a (n)", "CREATE TABLE b (n)", "INSERT INTO a VALUES (1000)", "INSERT INTO b VALUES (0)")
-    caller.run("CREATE TABLE pad (x)", *["INSERT INTO pad VALUES (zeroblob(100000))"] * 20)
-    done, moved = threading.Event(), []
-
-    def move():
-        mine = courier.caller("flights")
-        while not done.is_set():
-            codes = mine.run("BEGIN", "UPDATE a SET n = n - 1", "UPDATE b SET n = n + 1", "COMMIT").codes
-            moved.append(set(codes))
-
-    thread = threading.Thread(target=move)
-    thread.start()
-    try:
-        for number in range(5):
-            before = len(moved)
-            file = courier.fetch("/export/1", "flights", tmp_path / f"f{number}")
-            assert rows(file, "SELECT (SELECT n FROM a) + (SELECT n FROM b)") == [(1000,)]
-            assert rows(file, "PRAGMA integrity_check") == [("ok",)]
-            text = courier.fetch("/dump", "flights", tmp_path / "d").read_text()
-            with closing(sqlite3.connect(":memory:")) as db:
-                db.executescript(text)
-                assert db.execute("SELECT (SELECT n FROM a) + (SELECT n FROM b)").fetchone() == (1000,)
-            assert len(moved) > before
-    finally:
-        done.set()
-        thread.join()
-    assert set().union(*moved) == {"ok"}
-
-
-def test_a_copy_is_cancelled_with_its_client(courier, service):
-    courier.create("flights")
-    courier.caller("flights").run("CREATE TABLE t (a)", "INSERT INTO t VALUES (zeroblob(100000000))")
-    record = service.catalog.database("local", "flights")
-    cancel = CancelToken()
-    cancel.cancel()
-    with pytest.raises(Refused) as caught, service.engine.transfers.copy(record, cancel):
-        pass
-    assert caught.value.status == 503
-    assert courier.left_over() == []
-    connection = service.engine.databases.open(record).take()
-    with pytest.raises(Stopped):
-        snapshot(connection.raw, courier.folder / "x", lambda: True)
-    assert connection.autocommit
-    connection.close()
-
-
 # -- with replicas
 
 
@@ -566,16 +467,3 @@ def test_replicas_begin_with_the_file(courier, service, replicated, tmp_path):
     courier.caller("copy").run("INSERT INTO t VALUES (3)")
     replicated()
     assert at(courier, service, "copy", "nrt").run("SELECT count(*) FROM t").rows(0) == [["3"]]
-
-
-def test_a_paused_primary_cannot_be_exported(courier, service, replicated):
-    courier.create("flights")
-    courier.caller("flights").run("CREATE TABLE t (a)")
-    replicated()
-    token = courier.caller("flights").token
-    path = "/v1/organizations/local/groups/default/locations/ams"
-    assert courier.call("POST", f"{path}/pause", courier.token).status == 200
-    status, body = courier.answer(courier.call("GET", "/dump", token))
-    assert (status, body["code"]) == (503, "LOCATION_PAUSED")
-    assert courier.call("POST", f"{path}/resume", courier.token).status == 200
-    assert courier.call("GET", "/dump", token).status == 200
