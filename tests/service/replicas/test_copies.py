@@ -13,11 +13,9 @@ from pathlib import Path
 
 import apsw
 import pytest
-from asgi_calls import call
 from replicated import Replicated
 from service_calls import CLOSE, execute
 
-from pipemagic.service.auth.tokens import Owner
 from pipemagic.service.replicas import primary_pages, replica_set
 from pipemagic.service.replicas.primary_pages import PrimaryPages, WalError
 from pipemagic.service.replicas.replica_file import ReplicaFile
@@ -57,14 +55,6 @@ def test_a_copy_contains_commits_made_during_the_copy(in_pieces):
     ):  # fmt: skip
         work(in_pieces)
         in_pieces.run(statement)
-    in_pieces.check("nrt")
-
-
-def test_a_copy_can_start_over_before_it_is_complete(in_pieces):
-    in_pieces.location("nrt")
-    work(in_pieces, 2)
-    in_pieces.lose_track()
-    in_pieces.run("DELETE FROM t WHERE id > 20")
     in_pieces.check("nrt")
 
 
@@ -122,17 +112,6 @@ def test_a_replica_responds_while_the_disk_has_no_room_for_its_next_copy(one, mo
     while one.replica().index < one.database.index:
         one.service.engine.replicator.run_due()
     one.check("nrt")
-
-
-def test_commits_succeed_and_replicas_are_copied_if_the_wal_cannot_be_read(one, monkeypatch):
-    one.location("nrt")
-    one.follow()
-    with monkeypatch.context() as patch:
-        patch.setattr(PrimaryPages, "advance", lambda *_: (_ for _ in ()).throw(WalError("another program wrote")))
-        one.run("INSERT INTO t(a) VALUES ('second')")
-    one.run("INSERT INTO t(a) VALUES ('third')")
-    one.check("nrt")
-    assert one.at("nrt").run("SELECT count(*) FROM t").rows() == [["3"]]
 
 
 def test_a_commit_whose_pages_cannot_be_read_is_not_reported_by_a_replica(one, monkeypatch):
@@ -229,15 +208,6 @@ def test_a_removed_location_keeps_no_file_open(one):
         gc.enable()
 
 
-def test_a_replica_that_is_copied_lags_since_the_start_if_nothing_was_written(in_pieces):
-    in_pieces.clock.time += 1000
-    in_pieces.restart()
-    in_pieces.location("nrt")
-    work(in_pieces)
-    status = in_pieces.service.engine.status(in_pieces.record)["nrt"]
-    assert (status.state, status.lag) == ("copying", 0.0)
-
-
 def test_a_commit_succeeds_if_its_checkpoint_meets_an_error(one, monkeypatch):
     """The statement must not be sent again: its row exists."""
     one.location("nrt")
@@ -328,19 +298,6 @@ def test_a_first_commit_of_another_program_that_also_moved_it_to_the_file_costs_
     assert one.at("nrt").run("SELECT count(*) FROM by_hand").rows() == [["1"]]
 
 
-def test_a_location_added_after_all_connections_were_closed_is_copied_once(one, caplog):
-    """The last connection moved the WAL to the file and deleted it; nothing else did since the service was started."""
-    one.database.pool.trim(math.inf)
-    one.location("nrt")
-    one.follow()
-    shipped = one.replica_set.shipped
-    one.run("INSERT INTO t(a) VALUES ('second')")
-    one.follow()
-    assert one.replica_set.shipped - shipped == 4096
-    assert caplog.text == ""
-    one.check("nrt")
-
-
 def test_a_large_transaction_that_is_rolled_back_costs_no_copy(one, caplog):
     """It restarts the WAL, and the next connection that writes restarts it again, with unrelated salts."""
     one.location("nrt")
@@ -359,57 +316,6 @@ def test_a_large_transaction_that_is_rolled_back_costs_no_copy(one, caplog):
     one.check("nrt")
 
 
-def test_a_commit_of_another_program_that_also_moved_it_to_the_file_costs_a_copy(one, caplog):
-    """It is in no WAL any more when the service commits, and the WAL seems to follow the earlier one."""
-    one.run("CREATE TABLE by_hand(a)")
-    one.location("nrt")
-    one.follow()
-    for _ in range(2):
-        one.run("INSERT INTO t(a) VALUES (randomblob(5000000))")
-        one.follow()
-    one.run("INSERT INTO t(a) VALUES ('in the first frames of a WAL')")
-    assert "start over" not in caplog.text
-    outside = apsw.Connection(str(one.files / "primary.sqlite"))
-    outside.execute("INSERT INTO by_hand VALUES (1)")
-    outside.wal_checkpoint()
-    outside.close()
-    one.run("INSERT INTO t(a) VALUES ('second')")
-    one.check("nrt")
-
-
-def test_a_replica_is_marked_as_complete_only_until_it_is_written(one):
-    def marked():
-        """Whether the time of the replica is a day before that of its primary."""
-        times = [path.stat().st_mtime_ns for path in (primary, one.files / "replicas" / "nrt.sqlite")]
-        return times[0] - times[1] == 24 * 3600 * 10**9
-
-    one.location("nrt")
-    one.follow()
-    one.restart()
-    primary = one.files / "primary.sqlite"
-    assert marked()
-    one.run("INSERT INTO t(a) VALUES ('second')")
-    assert marked()
-    one.follow()
-    assert not marked()
-    one.check("nrt")
-
-
-def test_a_replica_whose_file_was_removed_does_not_prevent_closing(one):
-    one.location("nrt")
-    one.follow()
-    replica = one.files / "replicas" / "nrt.sqlite"
-    mark_complete = one.replica().mark_complete
-
-    def remove_and_mark(primary):
-        replica.unlink()
-        mark_complete(primary)
-
-    one.replica().mark_complete = remove_and_mark
-    one.restart()
-    one.check("nrt")
-
-
 def test_waits_for_a_removed_replica_end(one):
     one.location("nrt")
     one.follow()
@@ -422,15 +328,6 @@ def test_waits_for_a_removed_replica_end(one):
     after = replica.wait_for(10**9, math.inf)
     assert (before.wait(0), after.wait(0)) == (True, True)
     assert (paused.granted, before.granted, after.granted) == (False, False, False)
-
-
-def test_a_stream_that_moved_to_a_paused_place_runs_nothing(one):
-    stream = one.service.engine.streams.open(one.database, Owner("local", "id", "ada", "rw"))
-    one.database.paused = True
-    assert not stream.begin(interruptible=True, now=0.0)
-    one.database.paused = False
-    assert stream.begin(interruptible=True, now=0.0)
-    one.service.engine.streams.close(stream)
 
 
 def test_a_database_whose_replicas_cannot_be_started_is_not_used_without_them(one, monkeypatch):
@@ -456,22 +353,6 @@ def test_a_damaged_database_does_not_affect_replicas_of_others(one):
     one.location("nrt")
     one.follow()
     assert one.at("nrt").run("SELECT count(*) FROM t").rows() == [["1"]]
-
-
-def test_an_instance_is_found_below_localhost_too(tmp_path):
-    one = Replicated(tmp_path / "data", domain="data.example.org")
-    one.run("CREATE TABLE t(a)")
-    one.location("nrt")
-    one.follow()
-    one.location("nrt", "/pause")
-    caller = one.at()
-    caller.headers = {"host": "nrt-x-local.localhost:8080"}
-    refused = caller.post(execute("SELECT 1"), CLOSE)
-    assert (refused.status, refused.body["code"]) == (503, "LOCATION_PAUSED")
-
-    assert call(one.service, "GET", "/health", headers={"host": "nrt-x-local.localhost"}).status == 503
-    assert call(one.service, "GET", "/health", headers={"host": "x-local.localhost"}).status == 200
-    one.close()
 
 
 def test_a_deleted_database_is_not_opened_for_its_replicas(one):

@@ -96,20 +96,6 @@ def test_a_write_that_fails_in_the_middle_never_shows_a_torn_file(pair):
     pair.check("nrt")
 
 
-def test_a_manual_change_after_a_crash_is_detected(pair, tmp_path):
-    pair.location("nrt", method="DELETE")
-    pair.restart()
-    pair.location("nrt")
-    pair.follow()
-    pair.crash(tmp_path / "image")
-    pair.service.close()
-    outside = apsw.Connection(str(pair.files_of_closed))
-    outside.execute("UPDATE t SET a = 'by hand'")
-    outside.close()
-    pair.open()
-    pair.check("nrt")
-
-
 def test_a_replica_is_copied_again_without_its_time_or_file(pair):
     pair.service.close()
     (pair.files_of_closed.parent / "replicas" / "nrt.sqlite").touch()
@@ -122,16 +108,6 @@ def test_a_replica_is_copied_again_without_its_time_or_file(pair):
     pair.service.close()
     (pair.files_of_closed.parent / "replicas" / "nrt.sqlite").write_bytes(b"rubbish" * 1000)
     pair.open()
-    pair.check("nrt")
-
-
-def test_a_location_that_is_removed_and_added_again_has_the_commits_between(pair):
-    pair.restart()
-    pair.location("nrt", method="DELETE")  # before the database was opened
-    pair.run("UPDATE t SET a = 'between'")
-    pair.database.take().raw.wal_checkpoint()
-    pair.run("UPDATE t SET a = 'later' WHERE id = 1")
-    pair.location("nrt")
     pair.check("nrt")
 
 
@@ -243,15 +219,6 @@ def test_a_connection_to_a_file_that_was_replaced_serves_no_later_stream(pair):
     pair.run("DELETE FROM t")
     pair.follow()
     assert pair.at("nrt").run("SELECT count(*) FROM t").rows() == [["0"]]
-
-
-def test_a_replica_is_copied_again_after_a_failed_write_and_a_crash(pair):
-    path = pair.files / "replicas" / "nrt.sqlite"
-    pair.service.close()
-    with path.open("r+b") as file:
-        file.write(bytes(100))
-    pair.open()
-    pair.check("nrt")
 
 
 def test_replicas_that_are_added_and_copied_again_while_threads_write_are_complete(tmp_path, monkeypatch):

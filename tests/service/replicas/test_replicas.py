@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import math
-import sqlite3
 from functools import partial
 
 import apsw
@@ -12,7 +9,6 @@ import pytest
 from asgi_calls import call
 from replicated import Replicated
 from service_calls import CLOSE, execute
-from waiting import PATIENCE
 
 from pipemagic.service import endpoint
 from pipemagic.service.embedded import EmbeddedEngine
@@ -56,20 +52,6 @@ def test_a_new_location_has_a_copy_and_follows(pair):
     pair.check("nrt")
 
 
-def test_a_new_database_of_a_group_with_several_locations_has_replicas(pair):
-    body = b'{"name": "y", "group": "g"}'
-    token = (pair.folder / "platform-token").read_text().strip()
-    headers = {"host": "127.0.0.1", "authorization": f"Bearer {token}"}
-    made = call(pair.service, "POST", "/v1/organizations/local/databases", headers=headers, body=body)
-    assert made.status == 200
-    assert pair.follow() > 0
-    _, answer = pair.manage("GET", "/databases/y/instances")
-    assert [(one["name"], one["status"]) for one in answer["instances"]] == [("ams", "ok"), ("nrt", "ok")]
-    pair.restart()  # and before it is opened again, all are shown
-    _, answer = pair.manage("GET", "/databases/y/instances")
-    assert [(one["name"], one["status"]) for one in answer["instances"]] == [("ams", "ok"), ("nrt", "copying")]
-
-
 def test_a_commit_copies_its_pages_and_not_the_database(one):
     one.run("CREATE TABLE t(id INTEGER PRIMARY KEY, a)",
             "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 20000)"
@@ -83,18 +65,6 @@ def test_a_commit_copies_its_pages_and_not_the_database(one):
     assert (one.files / "primary.sqlite").stat().st_size > 20_000_000
     assert 0 < shipped < 100_000
     one.check("nrt")
-
-
-def test_a_thread_updates_replicas_after_each_commit(one):
-    one.run("CREATE TABLE t(id INTEGER PRIMARY KEY, a)", "INSERT INTO t VALUES (1, 0)")
-    one.location("nrt")
-    one.follow()
-    one.service.start()
-    for _ in range(3):
-        one.run("UPDATE t SET a = a + 1")
-        waiter = one.replica().wait_for(one.database.index, math.inf)
-        assert waiter.wait(PATIENCE)
-        assert waiter.granted
 
 
 def test_a_log_of_an_earlier_version_is_removed(pair):
@@ -120,95 +90,12 @@ def test_replicas_are_not_copied_after_a_regular_restart(pair):
     assert pair.replica_set.shipped == 0  # check() has restarted the service
 
 
-def test_several_locations_and_many_kinds_of_changes(one):
-    for code in ("nrt", "syd"):
-        one.location(code)
-    one.run("CREATE TABLE t(a)", "CREATE INDEX i ON t(a)", "INSERT INTO t VALUES (1), (2), (3)")
-    one.follow()
-    one.run(
-        "ALTER TABLE t ADD COLUMN b DEFAULT 5", "CREATE VIRTUAL TABLE f USING fts5(x)", "INSERT INTO f VALUES ('y')"
-    )
-    one.run(
-        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 3000) INSERT INTO t(a) SELECT i FROM n"
-    )
-    assert one.at("nrt").run("SELECT b FROM t").codes[0] == "SQL_INPUT_ERROR"  # not ready yet
-    one.follow()
-    assert one.at("syd").run("SELECT sum(b) FROM t").rows() == [["15015"]]
-    one.run("DELETE FROM t", "DROP TABLE f", "VACUUM", "PRAGMA user_version = 7")
-    one.check("nrt", "syd")
-    assert one.at("nrt").run("SELECT * FROM t").response(0)["result"]["cols"] == [
-        {"name": "a", "decltype": None}, {"name": "b", "decltype": None}]  # fmt: skip
-
-
-def test_pages_that_are_rolled_back_are_not_copied(pair):
-    pair.follow()
-    shipped = pair.replica_set.shipped
-    pair.at().post(execute("BEGIN"), execute("INSERT INTO t(a) VALUES (2)"), execute("ROLLBACK"), CLOSE)
-    pair.at().post(execute("BEGIN"), execute("INSERT INTO t(a) VALUES (2)"), CLOSE)
-    pair.follow()
-    assert pair.replica_set.shipped == shipped
-    pair.check("nrt")
-
-
 def test_a_commit_without_writes_does_not_make_a_replica_lag(pair):
     for sql in ("DELETE FROM t", "PRAGMA user_version = 5", "DELETE FROM t", "PRAGMA user_version = 5"):
         index = index_of(pair.run(sql))
         pair.follow()
         assert count(pair.at("nrt"), replication_index=index) == 0
     pair.check("nrt")
-
-
-def test_a_large_transaction_that_spills_arrives_completely(pair):
-    pair.at().post(
-        execute("PRAGMA cache_size = 10"),
-        execute("BEGIN"),
-        *[execute("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 2000)"
-                  " INSERT INTO t(a) SELECT randomblob(500) FROM n")] * 3,
-        execute("UPDATE t SET a = a || 'x'"),
-        execute("COMMIT"),
-        CLOSE,
-    )  # fmt: skip
-    pair.follow()
-    assert count(pair.at("nrt")) == 6001
-    pair.check("nrt")
-
-
-def test_a_paused_replica_catches_up(pair):
-    pair.location("nrt", "/pause")
-    for number in range(5):
-        pair.run(f"INSERT INTO t(a) VALUES ({number})")
-    before = pair.replica().index
-    pair.follow()
-    assert pair.replica().index == before
-    pair.restart()
-    pair.run("INSERT INTO t(a) VALUES ('after')")
-    pair.location("nrt", "/resume")
-    pair.check("nrt")
-    assert count(pair.at("nrt")) == 7
-
-
-def test_a_primary_that_another_program_changed_is_copied_again(pair):
-    pair.service.close()
-    with sqlite3.connect(pair.files_of_closed) as outside:
-        outside.execute("INSERT INTO t(a) VALUES ('by hand')")
-    outside.close()
-    pair.open()
-    pair.check("nrt")
-    assert count(pair.at("nrt")) == 2
-
-
-def test_the_index_grows_over_restarts_and_crashes(pair, tmp_path):
-    seen = [pair.database.index]
-    pair.run("INSERT INTO t(a) VALUES (1)")
-    seen.append(pair.database.index)
-    pair.restart()
-    seen.append(pair.database.index)
-    pair.run("INSERT INTO t(a) VALUES (2)")
-    pair.crash(tmp_path / "image")
-    seen.append(pair.database.index)
-    assert seen == sorted(seen)
-    pair.check("nrt")
-    assert count(pair.at("nrt"), replication_index=str(seen[-1])) == 3
 
 
 # -- the instance of a request
@@ -412,13 +299,6 @@ def test_a_crash_in_the_middle_of_a_removal_is_cleaned_up(pair):
     assert not draft.exists()
 
 
-def test_deleting_a_database_deletes_its_replicas(pair):
-    folder = pair.files
-    pair.manage("DELETE", "/databases/x")
-    assert not folder.exists()
-    assert pair.follow() == 0
-
-
 def test_waiting_for_a_location(pair):
     assert pair.manage("GET", "/groups/g/locations/nrt/wait") == (200, {})
     assert pair.manage("GET", "/groups/g/locations/syd/wait")[0] == 400
@@ -486,48 +366,3 @@ def test_a_replica_that_is_detached_while_a_connection_is_taken_is_not_ready(pai
     monkeypatch.setattr(pool, "take", detach_and_take)
     answer = pair.at("nrt").post(execute("SELECT 1"))
     assert (answer.status, answer.body["code"]) == (503, "REPLICA_NOT_READY")
-
-
-# -- a cursor without a connection: so far it has had only errors
-
-
-def begin_with_errors(caller):
-    """Begin a cursor of which no statement ran, and read one piece; return the rest."""
-    chunks = iter(caller.cursor(*[{"stmt": {"sql_id": 7}}] * 3000).chunks)
-    assert b"SQL_STORE_NOT_FOUND" in next(chunks)
-    return chunks
-
-
-def last_code(chunks):
-    return json.loads(b"".join(chunks).splitlines()[-1])["error"]["code"]
-
-
-def test_a_paused_location_ends_a_cursor_without_a_connection(pair):
-    chunks = begin_with_errors(pair.at("nrt"))
-    pair.location("nrt", "/pause")
-    assert last_code(chunks) == "STREAM_ENDED"
-
-
-def test_a_cursor_without_a_connection_can_be_too_slow_at_a_replica_without_connections(pair):
-    chunks = begin_with_errors(pair.at("nrt"))
-    pair.replica().paused = True
-    pair.clock.advance(pair.service.limits.reader_wait)
-    baton = pair.at("ams").post(execute("BEGIN IMMEDIATE")).baton
-    pair.service.engine.streams.sweep()
-    pair.clock.advance(5)
-    pair.service.engine.streams.sweep()
-    assert pair.run("INSERT INTO t(a) VALUES ('second')")
-    assert pair.at("ams").post(execute("COMMIT"), CLOSE, baton=baton).codes == ["TRANSACTION_TIMEOUT", "ok"]
-    assert last_code(chunks) == "STREAM_ENDED"
-
-
-def test_a_new_copy_ends_all_streams_also_with_a_cursor_without_a_connection(pair):
-    chunks = begin_with_errors(pair.at("nrt"))
-    reading = pair.at("nrt").post(execute("SELECT count(*) FROM t"))
-    pair.lose_track()
-    pair.run("INSERT INTO t(a) VALUES ('second')")
-    pair.follow()
-    late = pair.at("nrt").post(execute("SELECT count(*) FROM t"), baton=reading.baton)
-    assert late.body == "Received an invalid baton"
-    assert count(pair.at("nrt")) == 2
-    assert last_code(chunks) == "STREAM_ENDED"
