@@ -33,11 +33,6 @@ def test_a_port_without_tls_is_found(sqld_binary: Path, tmp_path: Path):
     assert not accepts_plain_http2(f"http://127.0.0.1:{port}")
 
 
-def test_the_port_of_local_nodes_is_closed(sqld_engine: SqldEngineProcess):
-    ports = json.loads((sqld_engine.folder / "nodes" / "ports.json").read_text())
-    assert not accepts_plain_http2(f"https://127.0.0.1:{ports['ams'][2]}")
-
-
 def test_open_ports_of_a_node_are_found(sqld_binary: Path, tmp_path: Path):
     """A server with a key for tokens and none for its admin API, then one without either."""
     with closing(Sqld(sqld_binary, tmp_path / "half")) as server:

@@ -5,13 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
-import tracemalloc
 from collections.abc import Iterator
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 
 import psutil
@@ -19,7 +16,6 @@ import pytest
 from waiting import until
 
 from pipemagic.errors import ServiceError
-from pipemagic.service.sqld.admin import Admin
 from pipemagic.service.sqld.cluster import NodeProcess, start_cluster
 from pipemagic.service.sqld.nodes import Node
 
@@ -48,16 +44,6 @@ def test_a_node_that_ends_at_its_start_is_reported_at_once(tmp_path: Path):
     with pytest.raises(ServiceError, match=r"(?s)ams ended with 3: first line.*Error: the port is in use") as raised:
         start_cluster(binary, tmp_path / "nodes", 1)
     assert (raised.value.code, "sqld.log" in raised.value.hint) == ("NODE_DOWN", True)
-
-
-def test_the_reason_of_an_earlier_start_is_not_repeated(tmp_path: Path):
-    start = partial(start_cluster, tmp_path / "sqld", tmp_path / "nodes", 1)
-    script(tmp_path, "echo 'Error: the port is in use'; exit 3")
-    with pytest.raises(ServiceError, match="ended with 3: Error: the port is in use"):
-        start()
-    script(tmp_path, "exit 4")
-    with pytest.raises(ServiceError, match="ended with 4: it has logged nothing"):
-        start()
 
 
 def test_a_program_that_cannot_run_is_reported(tmp_path: Path):
@@ -92,62 +78,6 @@ def test_a_node_that_ends_repeatedly_is_started_at_intervals(tmp_path: Path, mon
         starts += process.ensure_running()
     process.set_stopped(True)
     assert starts == 10
-
-
-def test_a_node_that_ended_after_a_while_is_started_at_once(node: NodeProcess, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(node, "_started", time.monotonic() - 10)
-    ended = node._process.pid
-    node._process.kill()
-    node._process.wait()
-    assert node.ensure_running()
-    assert (psutil.pid_exists(ended), psutil.pid_exists(node._process.pid)) == (False, True)
-
-
-def test_the_log_has_the_reason_of_a_nodes_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-):
-    monkeypatch.setattr("pipemagic.service.sqld.cluster.RESTART_INTERVAL", 0.0)
-    process = NodeProcess(NODE, tmp_path / "node", (str(script(tmp_path, "echo 'Error: no such file'; exit 5")),))
-    process.start()
-    process._process.wait()
-    for removed in (False, True):
-        if removed:
-            process._log.unlink()
-        process.ensure_running()
-        process._process.wait()
-    process.set_stopped(True)
-    ends = [record.getMessage() for record in caplog.records if "started again" in record.getMessage()]
-    assert ends == [f"the node ams ended with 5 and is started again: {why}"
-                    for why in ("Error: no such file", "it has logged nothing")]  # fmt: skip
-
-
-def test_only_the_end_of_a_long_log_is_read(node: NodeProcess):
-    with node._log.open("ab") as log:
-        log.truncate(20_000_000)
-        log.seek(0, os.SEEK_END)
-        log.write("é".encode() * 3000 + b"\nError: the disk is full\n")
-    tracemalloc.start()
-    try:
-        tail = node._log_tail()
-        assert tracemalloc.get_traced_memory()[1] < 1_000_000
-    finally:
-        tracemalloc.stop()
-    assert tail.endswith("é\nError: the disk is full")
-    assert "\ufffd" not in tail
-
-
-def test_the_client_that_waits_for_a_node_is_closed(node: NodeProcess, monkeypatch: pytest.MonkeyPatch):
-    admins: list[Admin] = []
-    monkeypatch.setattr(Admin, "check", lambda admin: admins.append(admin))
-    node.wait_until_ready()
-    assert [admin._client.is_closed for admin in admins] == [True]
-
-
-def test_a_stopped_node_stays_down_until_it_is_resumed(node: NodeProcess):
-    node.set_stopped(True)
-    assert not node.ensure_running()
-    node.set_stopped(False)
-    assert node.ensure_running()
 
 
 def test_a_folder_with_a_running_node_is_refused(node: NodeProcess, monkeypatch: pytest.MonkeyPatch):
@@ -209,19 +139,3 @@ def process_with_id(wanted: int) -> subprocess.Popen[bytes]:
         process.kill()
         process.wait()
     pytest.skip("another process takes the id each time")
-
-
-def test_the_node_ends_with_the_service(tmp_path: Path):
-    """The service is killed; a node that is stopped ends, too."""
-    code = (
-        "import sys, time; from pathlib import Path; from pipemagic.service.sqld.cluster import NodeProcess\n"
-        "from pipemagic.service.sqld.nodes import Node\n"
-        f"node = NodeProcess(Node('ams', 'http://h', 'http://h'), Path({str(tmp_path / 'node')!r}),"
-        f" ({str(script(tmp_path, 'exec sleep 600'))!r},))\n"
-        "node.start(); print(node._process.pid, flush=True); time.sleep(600)"
-    )
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as service:
-        node = psutil.Process(int(service.stdout.readline()))
-        node.suspend()
-        service.kill()
-    until(lambda: not node.is_running() or node.status() == psutil.STATUS_ZOMBIE)

@@ -14,7 +14,6 @@ from functools import partial
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import psutil
 import pytest
@@ -23,23 +22,13 @@ from sqld_engine import SqldEngineProcess
 from waiting import until
 
 from pipemagic import cli
-from pipemagic.errors import AuthError, NotFound, ServerError, StatementError
+from pipemagic.errors import NotFound, ServerError, StatementError
 from pipemagic.service.catalog.usage import NO_BLOCK, QuotaBlock
 from pipemagic.service.responses import Refused
 from pipemagic.service.service import Service
 from pipemagic.service.sqld.admin import NodeDown, Stats
 from pipemagic.service.sqld.engine import SqldEngine
 from pipemagic.service.sqld.nodes import Node
-
-
-def test_a_database_is_at_the_address_that_the_api_returns(sqld_engine: SqldEngineProcess):
-    name = sqld_engine.create()
-    info = sqld_engine.manage("GET", f"/databases/{name}")["database"]
-    assert urlsplit(info["url"]).hostname == info["Hostname"] == f"{name}-local.localhost"
-    with sqld_engine.open(name) as db:
-        db.execute("CREATE TABLE t (x)")
-        db.execute("INSERT INTO t VALUES (?)", [7])
-        assert list(db.execute("SELECT x FROM t").rows) == [(7,)]
 
 
 def test_only_locations_with_a_node_are_listed(sqld_engine: SqldEngineProcess):
@@ -108,14 +97,6 @@ def test_a_deleted_database_is_removed_from_every_node(sqld_engine: SqldEnginePr
         db.close()
 
 
-@pytest.mark.parametrize("name", ["../up", "A", "", "default\n", "%2e%2e"])
-def test_names_that_sqld_would_accept_are_refused(sqld_engine: SqldEngineProcess, name: str):
-    before = sorted(path.name for path in (sqld_engine.folder / "nodes").rglob("*") if path.is_dir())
-    refused = sqld_engine.ask("POST", "/databases", {"name": name, "group": "default"})
-    assert refused.status_code == 400, refused.text
-    assert sorted(path.name for path in (sqld_engine.folder / "nodes").rglob("*") if path.is_dir()) == before
-
-
 def test_a_namespace_that_the_service_did_not_create_is_not_touched(sqld_engine: SqldEngineProcess):
     with _Admin(sqld_engine) as admin:
         assert admin.ask("POST", "/v1/namespaces/foreign-local/create") == 200
@@ -133,14 +114,6 @@ def test_the_service_refuses_sql(sqld_engine: SqldEngineProcess):
     assert sqld_engine.http.post("/v2/pipeline", content=b"{}").status_code == 404
     assert sqld_engine.http.get("/health").status_code == 200
     assert sqld_engine.http.get("/version").text.startswith("pipemagic ")
-
-
-def test_a_read_only_token_reads_only(sqld_engine: SqldEngineProcess):
-    name = sqld_engine.create()
-    with sqld_engine.open(name, token=sqld_engine.mint(name, "?authorization=read-only")) as db:
-        assert list(db.execute("SELECT 1").rows) == [(1,)]
-        with pytest.raises((AuthError, ServerError)):
-            db.execute("CREATE TABLE t (x)")
 
 
 def test_a_quota_that_is_used_up_blocks_until_overages_are_on(sqld_engine: SqldEngineProcess):
@@ -308,19 +281,6 @@ def test_quotas_apply_again_after_an_outage_of_the_primary(engine: SqldEngine, m
     blocks.present = USED_UP
     blocks.read()
     assert blocks.applied
-
-
-def test_a_quota_that_is_changed_twice_between_two_reads_leaves_no_block(
-    engine: SqldEngine, monkeypatch: pytest.MonkeyPatch
-):
-    blocks = _Blocks(engine, monkeypatch)
-    record = engine._catalog.create_database("local", "d", "g")
-    engine.create(record)
-    blocks.present = USED_UP
-    engine.configure(record)
-    blocks.present = NO_BLOCK
-    blocks.read()
-    assert not blocks.applied
 
 
 def test_a_block_that_cannot_be_applied_is_tried_again_and_logged_once(

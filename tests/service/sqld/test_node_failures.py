@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import signal
-import threading
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
-from typing import Self
 
 import pytest
 from long_waits import long_waits, selected
@@ -20,7 +16,6 @@ from waiting import until
 
 import pipemagic
 from pipemagic.errors import ConnectError, PipemagicError, ServerError
-from pipemagic.session import Session
 
 PROMPT = 15.0
 """Seconds for a response of a service beside a node that hangs: a call that waited for that would take 20."""
@@ -82,90 +77,6 @@ def hung(
         yield lambda: waits.outcome(hang_the_primary, sqld_binary, folder)
 
 
-class Cells(ABC):
-    """Runs one statement after the other through a session, as `%%sql` does, in a thread of its own."""
-
-    def __init__(self, url: str, token: str) -> None:
-        self.errors: list[PipemagicError] = []
-        self._url, self._token = url, token
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-
-    @abstractmethod
-    def run(self, session: Session) -> None:
-        """Run one statement."""
-
-    @abstractmethod
-    def count(self) -> int:
-        """The number of statements that have succeeded."""
-
-    def _run(self) -> None:
-        session = Session()
-        session.connect(self._url, token=self._token, timeout=5)
-        while not self._stop.is_set():
-            try:
-                self.run(session)
-            except PipemagicError as error:
-                self.errors.append(error)
-                self._stop.wait(0.02)  # the time until a user runs a cell again
-        session.close()
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def wait_for_progress(self) -> None:
-        """Wait until more statements have succeeded."""
-        seen = self.count()
-        until(lambda: self.count() > seen + 20, f"no progress: {self.errors[-1:]}")
-
-
-class Writer(Cells):
-    """Writes rows with ascending ids and remembers which were acknowledged."""
-
-    def __init__(self, url: str, token: str) -> None:
-        super().__init__(url, token)
-        self.acknowledged: list[int] = []
-        self._ids = itertools.count(1)
-
-    def run(self, session: Session) -> None:
-        number = next(self._ids)
-        session.run(f"INSERT INTO t (id) VALUES ({number})")
-        self.acknowledged.append(number)
-
-    def count(self) -> int:
-        return len(self.acknowledged)
-
-
-class Reader(Cells):
-    """Counts rows, and records each count that is below the expected one, which ``least`` returns before.
-
-    Without ``least``, the expected count is the highest one so far.
-    """
-
-    def __init__(self, url: str, token: str, least: Callable[[], int] | None = None) -> None:
-        super().__init__(url, token)
-        self.seen: list[int] = []
-        self.lost: list[str] = []
-        self._least = least or (lambda: max(self.seen, default=0))
-
-    def run(self, session: Session) -> None:
-        least = self._least()
-        frame = session.run("SELECT count(*) AS n FROM t")
-        assert frame is not None
-        found = int(frame["n"].iloc[0])
-        if found < least:
-            self.lost.append(f"{found} rows after {least}")
-        self.seen.append(found)
-
-    def count(self) -> int:
-        return len(self.seen)
-
-
 def ids(engine: SqldEngineProcess, name: str, code: str) -> set[int]:
     """The ids of the table at a location; empty while its node does not respond."""
     try:
@@ -179,46 +90,6 @@ def statuses(engine: SqldEngineProcess, name: str) -> dict[str, str]:
     """Return the states of the instances of a database by location."""
     instances = engine.manage("GET", f"/databases/{name}/instances")["instances"]
     return {one["name"]: one["status"] for one in instances}
-
-
-def test_no_acknowledged_write_is_lost_when_nodes_die(engine: SqldEngineProcess):
-    """One session writes and one reads at each location while a replica and the primary are killed."""
-    name = engine.create()
-    with engine.open(name) as db:
-        db.execute("CREATE TABLE t (id INTEGER PRIMARY KEY)")
-    for code in ("nrt", "ord"):
-        engine.manage("GET", f"/groups/default/locations/{code}/wait")
-    token = engine.mint(name)
-    writer = Writer(engine.address(name), token)
-    at_primary = Reader(engine.address(name), token, least=writer.count)
-    killed, spared = (Reader(engine.address(name, code), token) for code in ("nrt", "ord"))
-    sessions: list[Cells] = [writer, at_primary, killed, spared]
-    with ExitStack() as stack:
-        for session in sessions:
-            stack.enter_context(session)
-        for code in ("nrt", "ams"):
-            for session in sessions:
-                session.wait_for_progress()
-            seen, failed = spared.count(), len(writer.errors) + len(at_primary.errors)
-            engine.kill_node(code)
-            if code == "nrt":
-                assert len(writer.errors) + len(at_primary.errors) == failed, "the primary needs no replica"
-            assert spared.count() > seen, "no reads at the other replica meanwhile"
-        for session in sessions:
-            session.wait_for_progress()
-    assert [at_primary.lost, killed.lost, spared.lost] == [[], [], []]
-    assert spared.errors == [], "the end of the primary does not affect reads at a replica"
-    acknowledged = set(writer.acknowledged)
-    there = ids(engine, name, "ams")
-    assert acknowledged <= there
-    # A surplus row is one whose response was lost: the writer got an error.
-    assert len(there - acknowledged) <= len(writer.errors)
-    for code in ("nrt", "ord"):
-        until(lambda code=code: ids(engine, name, code) == there, f"{code} does not catch up")
-    for error in (error for session in sessions for error in session.errors):
-        assert error.code in {"CONNECT", "UNKNOWN_OUTCOME", "SERVER", "REPLICA"}, error
-        assert "\n" not in error.message
-    until(lambda: set(engine.states().values()) == {"ok"})
 
 
 def test_the_nodes_end_when_the_service_is_killed_and_keep_their_data(engine: SqldEngineProcess):

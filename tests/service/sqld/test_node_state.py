@@ -28,10 +28,3 @@ def test_each_error_of_a_node_that_is_down_is_a_new_one(state: NodeState):
     assert raised[0] is not raised[1]
     assert all(error.refused for error in raised)
     assert state.down.__traceback__ is None
-
-
-def test_the_client_of_a_node_is_closed_at_the_end(state: NodeState):
-    state.close()
-    assert state.admin._client.is_closed
-    with pytest.raises(NodeDown, match="closed"):
-        state.admin.check()

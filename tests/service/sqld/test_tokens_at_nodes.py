@@ -77,12 +77,6 @@ def name_of(doors: Doors) -> str:
     return doors.label.removesuffix("-local")
 
 
-def test_the_token_of_the_database_is_accepted(sqld_engine: SqldEngineProcess, doors: Doors):
-    token = sqld_engine.mint(name_of(doors))
-    assert until(lambda: doors.sql(token) == 200)
-    assert doors.log(token) == "0"
-
-
 def test_the_token_of_another_database_is_refused(sqld_engine: SqldEngineProcess, doors: Doors):
     token = sqld_engine.mint(sqld_engine.create())
     assert doors.sql(token) == 401
@@ -129,18 +123,6 @@ def test_tokens_of_a_deleted_database_do_not_open_its_successor(sqld_engine: Sql
     sqld_engine.manage("POST", "/databases", {"name": name, "group": "doors"})
     assert (doors.sql(old), doors.log(old) != "0") == (401, True)
     assert until(lambda: doors.sql(sqld_engine.mint(name)) == 200)
-
-
-@pytest.mark.parametrize("doors", ["ams"], indirect=True)
-def test_settings_of_a_database_reach_its_namespace(sqld_engine: SqldEngineProcess, doors: Doors):
-    name = name_of(doors)
-    with sqld_engine.open(name) as db:
-        db.execute("CREATE TABLE t (x)")
-        sqld_engine.manage("PATCH", f"/databases/{name}/configuration", {"block_writes": True})
-        with pytest.raises(PipemagicError, match=r"(?i)block"):
-            db.execute("INSERT INTO t VALUES (1)")
-        sqld_engine.manage("PATCH", f"/databases/{name}/configuration", {"block_writes": False})
-        db.execute("INSERT INTO t VALUES (1)")
 
 
 def test_reads_can_be_blocked(sqld_engine: SqldEngineProcess, doors: Doors):
