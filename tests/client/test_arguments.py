@@ -1,10 +1,7 @@
 from __future__ import annotations
 
-import datetime
-import decimal
 import enum
 import math
-import uuid
 
 import numpy as np
 import pandas as pd
@@ -13,7 +10,7 @@ import pytest
 from pipemagic.client.arguments import statement, wire
 from pipemagic.errors import ParameterError
 from pipemagic.hrana.messages import NamedArg, Stmt, encode
-from pipemagic.hrana.values import NULL, Blob, Integer, Text
+from pipemagic.hrana.values import Blob, Integer, Text
 
 
 class Colour(enum.StrEnum):
@@ -23,39 +20,16 @@ class Colour(enum.StrEnum):
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
-        (None, NULL),
-        (True, Integer("1")),
-        (-(2**63), Integer("-9223372036854775808")),
-        (math.nan, NULL),
         ("a\0é😀", Text("a\0é😀")),
         (b"", Blob("")),
-        (bytearray(b"\0\xff"), Blob("AP8")),
-        (memoryview(b"\0\xff"), Blob("AP8")),
-        (np.int8(5), Integer("5")),
         (np.uint64(2**63 - 1), Integer("9223372036854775807")),
-        (np.bool_(True), Integer("1")),
-        (np.str_("x"), Text("x")),
-        (np.bytes_(b"x"), Blob("eA")),
-        (np.float64("nan"), NULL),
-        (np.datetime64("2024-01-31T12:30:00"), Text("2024-01-31 12:30:00")),
         (np.datetime64("2024-01-31"), Text("2024-01-31")),
-        (np.datetime64("2024-01"), Text("2024-01-01")),
         (np.datetime64("2024-01-31T12"), Text("2024-01-31 12:00:00")),
         (np.datetime64("2024-01-31T12:30:00.5"), Text("2024-01-31 12:30:00.500")),
-        (np.datetime64("NaT", "us"), NULL),
-        (pd.NA, NULL),
-        (pd.NaT, NULL),
-        (pd.Timestamp("2024-01-31 12:30:00.123456789"), Text("2024-01-31 12:30:00.123456789")),
-        (pd.Timestamp("2024-01-31 12:30", tz="UTC"), Text("2024-01-31 12:30:00+00:00")),
-        (datetime.datetime(2024, 1, 31, 12, 30), Text("2024-01-31 12:30:00")),
-        (datetime.date(2024, 1, 31), Text("2024-01-31")),
-        (datetime.time(12, 30), Text("12:30:00")),
-        (decimal.Decimal("1.10"), Text("1.10")),
-        (uuid.UUID(int=1), Text("00000000-0000-0000-0000-000000000001")),
         (Colour.RED, Text("red")),
     ],
 )
-def test_values(value, expected) -> None:
+def test_values_beyond_those_of_cells(value, expected) -> None:
     assert wire(value) == expected
 
 
@@ -69,20 +43,12 @@ def test_floats_are_written_so_that_they_read_back(value) -> None:
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        (2**63, "does not fit 64 bits"),
         (np.uint64(2**63), "does not fit 64 bits"),
-        (math.inf, "JSON cannot represent"),
-        ("a\ud800", "not valid Unicode"),
-        (datetime.timedelta(1), "no type for a length of time"),
         (pd.Timedelta("1s"), "no type for a length of time"),
-        (np.timedelta64(1, "s"), "no type for a length of time"),
         ([1], "type list has no SQL form"),
-        ({}, "type dict has no SQL form"),
         (np.datetime64("10000-01-01"), "outside the years 1 to 9999"),
         (np.datetime64("-0001-01-01"), "outside the years 1 to 9999"),
-        (1j, "type complex has no SQL form"),
         (np.array([1]), "type ndarray has no SQL form"),
-        (object(), "type object has no SQL form"),
     ],
 )
 def test_values_that_sql_cannot_hold(value, message) -> None:

@@ -14,7 +14,7 @@ from pipemagic.client.database import Database
 from pipemagic.client.stream import Dialect
 from pipemagic.hrana.messages import Execute, Stmt
 from pipemagic.hrana.stream import Phase, Tx
-from pipemagic.hrana.values import Integer, Text, decode
+from pipemagic.hrana.values import decode
 
 MANY = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < {}) SELECT n, 'row ' || n AS t FROM c"
 BROKEN = f"SELECT CASE WHEN n < 3 THEN n ELSE abs(-9223372036854775808) END FROM ({MANY.format(5)})"
@@ -58,16 +58,6 @@ def test_columns_come_first_then_batches_of_rows(database) -> None:
         assert cursor.finished
 
 
-def test_many_rows_come_in_order(full) -> None:
-    with full.cursor(MANY.format(20_000)) as cursor:
-        expected = 1
-        for rows in cursor:
-            for number, text in rows:
-                assert (number, text) == (Integer(str(expected)), Text(f"row {expected}"))
-                expected += 1
-    assert expected == 20_001
-
-
 def test_no_rows_still_have_columns(database) -> None:
     with database.cursor("SELECT 1 AS a WHERE 0") as cursor:
         assert cursor.columns == ("a",)
@@ -91,14 +81,6 @@ def test_a_statement_that_cannot_run_is_an_error_of_the_statement(database, sql)
 def test_an_error_after_some_rows(full) -> None:
     with pytest.raises(errors.StatementError, match="integer overflow"), full.cursor(BROKEN) as cursor:
         list(cursor)
-
-
-def test_stopping_early(served) -> None:
-    with served.cursor(MANY.format(10**10)) as cursor:
-        first = next(iter(cursor))
-    assert first[0][0] == Integer("1")
-    assert not cursor.finished
-    assert served.execute("SELECT 1").rows == [(1,)]
 
 
 # -- on a stream
@@ -216,12 +198,6 @@ def test_an_answer_that_ends_without_the_end_of_its_step(scripted) -> None:
         list(cursor)
 
 
-def test_a_row_that_is_none(scripted) -> None:
-    server = scripted(answering(lines(HEAD, BEGIN, {"type": "row", "row": [{"type": "integer"}]}, END)))
-    with pytest.raises(errors.ProtocolError, match="entry"), cursor_at(server) as cursor:
-        list(cursor)
-
-
 def test_the_failure_of_a_whole_cursor(scripted) -> None:
     gone = {"type": "error", "error": {"message": "the database is going away", "code": "STREAM_ENDED"}}
     server = scripted(answering(lines(HEAD, BEGIN, ROW, gone)))
@@ -254,19 +230,3 @@ def test_the_stream_is_closed_with_the_baton_of_the_first_line(scripted) -> None
         list(cursor)
     last = server.posts[-1]
     assert (last.path, last.baton, last.kinds) == ("/v3/pipeline", "b2", ["close"])
-
-
-def test_a_busy_server_is_asked_again(scripted, monkeypatch) -> None:
-    monkeypatch.setattr("pipemagic.client.transport.BUSY_PAUSES", (0.0, 0.0))
-    server = scripted(Answer(429), answering(lines(HEAD, BEGIN, ROW, END)))
-    with cursor_at(server) as cursor:
-        assert rows_of(cursor) == [(1,)]
-
-
-@pytest.mark.parametrize(
-    ("status", "error"), [(401, errors.AuthError), (403, errors.AuthError), (404, errors.NotFound)]
-)
-def test_refusals(scripted, status, error) -> None:
-    server = scripted(Answer(status, b'{"error":"no"}'))
-    with pytest.raises(error), cursor_at(server):
-        pass

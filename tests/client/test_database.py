@@ -6,8 +6,7 @@ from contextlib import suppress
 import httpx
 import pandas as pd
 import pytest
-from scripted_server import Answer, as_text, good
-from seed_server import SeedServer
+from scripted_server import Answer, good
 
 import pipemagic
 from pipemagic import errors
@@ -34,24 +33,12 @@ def test_a_result(database) -> None:
     assert result.affected_row_count == 0
 
 
-def test_named_arguments(database) -> None:
-    rows = database.execute("SELECT :a, @b, $c", {"a": -(2**63), "b": 1.5, "c": None}).rows
-    assert rows == [(-(2**63), 1.5, None)]
-
-
 def test_writes_are_counted(database) -> None:
     database.execute("CREATE TABLE t(a INTEGER PRIMARY KEY, b TEXT)")
     inserted = database.execute("INSERT INTO t(b) VALUES ('x'), ('y')")
     assert inserted.affected_row_count == 2
     assert inserted.last_insert_rowid == 2
     assert database.execute("UPDATE t SET b = 'z'").affected_row_count == 2
-
-
-def test_a_failed_statement(database) -> None:
-    with pytest.raises(errors.StatementError, match="no such table: nope") as caught:
-        database.execute("SELECT * FROM nope")
-    assert caught.value.sql == "SELECT * FROM nope"
-    assert not str(caught.value).startswith("SQLite error")
 
 
 @pytest.mark.parametrize(
@@ -122,19 +109,6 @@ def test_a_plain_batch_stops_at_the_first_error(database) -> None:
     assert database.execute("SELECT a FROM t").rows == [(3,)]
 
 
-def test_an_empty_batch(database) -> None:
-    assert database.batch([]) == []
-
-
-@pytest.mark.parametrize("atomic", [True, False])
-def test_a_syntax_error_in_the_third_of_five_is_the_third(full, atomic) -> None:
-    with pytest.raises(errors.StatementError) as caught:
-        full.batch(["CREATE TABLE t(a)", "SELECT 1", "SELEC 2", "SELECT 3", "SELECT 4"], atomic=atomic)
-    assert caught.value.index == 2
-    assert caught.value.sql == "SELEC 2"
-    assert caught.value.offset == 0
-
-
 def test_a_transaction_commits(database) -> None:
     database.execute("CREATE TABLE t(a)")
     with database.transaction() as inside:
@@ -157,16 +131,6 @@ def test_a_transaction_that_raises_is_rolled_back(database) -> None:
     assert count(database) == 0
 
 
-def test_an_error_inside_leaves_the_transaction_open(database) -> None:
-    database.execute("CREATE TABLE t(a UNIQUE)")
-    with database.transaction() as inside:
-        inside.execute("INSERT INTO t VALUES (1)")
-        with pytest.raises(errors.StatementError):
-            inside.execute("INSERT INTO t VALUES (1)")
-        inside.execute("INSERT INTO t VALUES (2)")
-    assert count(database) == 2
-
-
 def test_nothing_runs_outside_a_transaction_that_a_statement_ended(database) -> None:
     database.execute("CREATE TABLE t(a UNIQUE)")
 
@@ -180,11 +144,6 @@ def test_nothing_runs_outside_a_transaction_that_a_statement_ended(database) -> 
     with pytest.raises(errors.TransactionLost, match="nothing was run outside it"):
         work()
     assert count(database) == 0
-
-
-def test_version_and_health(database) -> None:
-    assert database.version()
-    assert database.health()
 
 
 def test_reprs_hide_the_token(database) -> None:
@@ -210,40 +169,6 @@ def test_offers_only_version_2(scripted) -> None:
     assert [call.path for call in server.calls] == ["/v3", "/v2", "/v2/pipeline"]
 
 
-def test_asking_for_versions_notices_a_web_server_and_a_bad_token(scripted) -> None:
-    server = scripted(good)
-    server.pages["/v3"] = Answer(body=b"<html>", content_type="text/html")
-    with Database(server.url) as database, pytest.raises(errors.ProtocolError, match="received an HTML page"):
-        database.offers()
-    server.pages["/v3"] = as_text("who are you?", 401)
-    with Database(server.url) as database, pytest.raises(errors.AuthError, match="who are you"):
-        database.offers()
-
-
-def test_the_seed_alone_is_enough(on_seed: Database, seed: SeedServer) -> None:
-    on_seed.execute("CREATE TABLE t(a)")
-    on_seed.batch(["INSERT INTO t VALUES (1)", "INSERT INTO t VALUES (2)"])
-    with on_seed.transaction() as inside:
-        inside.execute("INSERT INTO t VALUES (?)", [3])
-    assert count(on_seed) == 3
-    assert {call.path for call in seed.posts} == {"/v2/pipeline"}
-    assert {kind for call in seed.posts for kind in call.kinds} == {"execute", "close"}
-    assert max(len(call.sql) for call in seed.posts) == 1
-
-
-def test_without_arguments_a_parameter_is_an_error(tmp_path) -> None:
-    server = SeedServer(tmp_path, with_args=False)
-    try:
-        with Database(server.url) as database:
-            assert database.execute("SELECT 1").rows == [(1,)]
-            with pytest.raises(errors.UnsupportedError, match="does not support parameters"):
-                database.execute("SELECT ?", [1])
-            with pytest.raises(errors.UnsupportedError, match="does not support parameters"):
-                database.batch(["SELECT 1", ("SELECT :a", {"a": 1})])
-    finally:
-        server.close()
-
-
 def test_arguments_that_are_ignored_are_an_error_too(scripted) -> None:
     def ignores(call):
         return Answer(body=good(call).body.replace(b'"rows": []', b'"rows": [[{"type": "null"}]]'))
@@ -256,29 +181,6 @@ def test_arguments_that_are_ignored_are_an_error_too(scripted) -> None:
 
 
 # -- servers that really behave so
-
-
-def test_errors_of_sqld_for_a_token_and_a_name(sqld, sqld_database) -> None:
-    with Database(sqld_database.url, "nonsense") as database:
-        with pytest.raises(errors.AuthError, match="The JWT is invalid"):
-            database.execute("SELECT 1")
-        database.renew_token(sqld_database.token)
-        assert database.execute("SELECT 1").rows == [(1,)]
-    with (
-        Database(sqld_database.url.replace(sqld_database.name, "nope"), sqld_database.token) as database,
-        pytest.raises(errors.NotFound),
-    ):
-        database.execute("SELECT 1")
-    with (
-        Database(sqld_database.url, sqld_database.mint(a="ro")) as database,
-        pytest.raises(errors.AuthError, match="does not allow this"),
-    ):
-        database.execute("CREATE TABLE t(a)")
-    with (
-        Database(sqld_database.url, sqld_database.mint(exp=1)) as database,
-        pytest.raises(errors.AuthError, match="The JWT has expired"),
-    ):
-        database.execute("SELECT 1")
 
 
 def test_the_connection_of_a_refusal_is_used_again(scripted) -> None:
@@ -294,41 +196,9 @@ def test_the_connection_of_a_refusal_is_used_again(scripted) -> None:
 # -- addresses that do not work
 
 
-def test_nothing_listens(sqld) -> None:
-    from sqld_server import free_port
-
-    with pytest.raises(errors.ConnectError, match="connection refused"):
-        pipemagic.connect(f"http://127.0.0.1:{free_port()}").execute("SELECT 1")
-
-
-def test_an_unknown_host() -> None:
-    with (
-        pytest.raises(errors.ConnectError, match=r"the host name in https://no-such-host.invalid is unknown"),
-        pipemagic.connect("libsql://no-such-host.invalid", connect_timeout=5) as database,
-    ):
-        database.execute("SELECT 1")
-
-
-def test_tls_where_there_is_none(scripted) -> None:
-    server = scripted(good)
-    with (
-        pipemagic.connect(f"https://127.0.0.1:{server.port}") as database,
-        pytest.raises(errors.ConnectError, match="no TLS connection") as caught,
-    ):
-        database.execute("SELECT 1")
-    assert caught.value.hint == "use http:// for a server without TLS"
-
-
 def test_a_token_with_a_line_break_is_refused() -> None:
     with pytest.raises(errors.ConnectError, match="the token has invalid characters"):
         pipemagic.connect("http://127.0.0.1:1", "a\nb")
-
-
-def test_names_below_localhost_are_not_looked_up(scripted) -> None:
-    server = scripted(good)
-    with pipemagic.connect(f"http://flights-local.localhost:{server.port}") as database:
-        database.execute("SELECT 1")
-    assert server.posts[0].headers["host"] == f"flights-local.localhost:{server.port}"
 
 
 @pytest.fixture

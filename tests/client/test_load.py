@@ -1,17 +1,12 @@
 from __future__ import annotations
 
-import datetime
-import decimal
 import math
 import threading
-import uuid
 
 import httpx
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from pandas.testing import assert_frame_equal
 from seed_server import SeedServer
 from service_http import ServiceTransport
@@ -20,7 +15,6 @@ from pipemagic import errors
 from pipemagic.client.batch_runner import run
 from pipemagic.client.bulk import load as loading
 from pipemagic.client.database import Database
-from pipemagic.client.stream import Dialect
 from pipemagic.hrana.messages import Stmt
 
 SMALL = pd.DataFrame({"a": [1, 2, 3], "b": ["x", None, "z"]})
@@ -65,22 +59,6 @@ def test_every_type_comes_back(full) -> None:
     assert [value.hex() for value in got["f"].dropna()] == [value.hex() for value in frame["f"].dropna()]
 
 
-def test_other_python_values(full) -> None:
-    frame = pd.DataFrame({
-        "day": [datetime.date(2024, 1, 31)],
-        "time": [datetime.time(12, 30)],
-        "money": [decimal.Decimal("1.10")],
-        "id": [uuid.UUID(int=7)],
-        "kind": pd.Categorical(["red"]),
-        "small": np.array([5], dtype="int8"),
-    })  # fmt: skip
-    full.load(frame, "t")
-    assert full.execute("SELECT * FROM t").rows == [
-        ("2024-01-31", "12:30:00", "1.10", "00000000-0000-0000-0000-000000000007", "red", 5)
-    ]
-    assert [str(kind) for kind in full.query("SELECT day FROM t").dtypes] == ["datetime64[us]"]
-
-
 def test_mixed_columns_keep_each_value(full) -> None:
     values = [1, 2.5, "text", b"\0\xff", None, True, 2**63 - 1, -0.0, "1", "a\0b", 1 / 3, b""]
     full.load(pd.DataFrame({"x": pd.Series(values, dtype=object)}), "t")
@@ -97,9 +75,6 @@ def test_infinities_are_kept(full) -> None:
     ]  # fmt: skip
 
 
-DOUBLES = st.floats(allow_nan=False, allow_infinity=False)
-
-
 def test_random_bit_patterns_arrive_bit_for_bit(full) -> None:
     bits = np.random.default_rng(7).integers(0, 2**64, 20_000, dtype=np.uint64).view(np.float64)
     edges = np.array([5e-324, 2.2250738585072014e-308, 1.7976931348623157e308, 2.0**-1074, 2.0**1023, -0.0])
@@ -107,18 +82,6 @@ def test_random_bit_patterns_arrive_bit_for_bit(full) -> None:
     full.load(frame, "t")
     got = full.query("SELECT x FROM t")["x"].to_numpy()
     assert (got.view(np.uint64) == frame["x"].to_numpy().view(np.uint64)).all()
-
-
-SCALARS = st.none() | st.integers(-(2**63), 2**63 - 1) | DOUBLES | st.binary() | st.booleans()
-SCALARS = SCALARS | st.text(st.characters(exclude_categories=["Cs"]))
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=6)
-@given(values=st.lists(SCALARS, min_size=1))
-def test_no_value_is_ever_changed(full, values) -> None:
-    full.load(pd.DataFrame({"x": pd.Series(values, dtype=object)}), "t", if_exists="replace")
-    got = [row[0] for row in full.execute("SELECT x FROM t").rows]
-    assert got == values
 
 
 def test_the_order_of_rows_is_kept_over_many_chunks(full, monkeypatch) -> None:
@@ -157,14 +120,6 @@ def test_no_rows(database) -> None:
 def test_a_named_index_is_a_column(full) -> None:
     full.load(SMALL.set_index("a"), "t")
     assert_frame_equal(full.query("SELECT * FROM t"), SMALL)
-
-
-@pytest.mark.parametrize("name", ['a"b', "[x]", "../x", "a;DROP TABLE t"])
-def test_names_of_tables(full, name) -> None:
-    full.load(SMALL, name)
-    full.load(SMALL, name, if_exists="append")
-    full.load(SMALL, name, if_exists="replace")
-    assert tables(full) == [name]
 
 
 @pytest.mark.parametrize("name", ["", "a\0b", "sqlite_x"])
@@ -585,27 +540,3 @@ def test_rows_as_arguments_are_not_too_many_bytes_either(on_seed: Database, seed
     sizes = [len(call.body) for call in seed.posts]
     assert max(sizes) < 60_000  # the one row
     assert len(sizes) < 60
-
-
-def test_the_seed_alone_is_enough_for_loading(on_seed: Database, seed: SeedServer) -> None:
-    frame = pd.DataFrame({"a": [1, 2], "f": [1 / 3, -0.5], "b": [b"x", None]})
-    on_seed.load(frame, "t")
-    on_seed.load(frame, "t", if_exists="append")
-    assert on_seed.dialect is Dialect.SEED
-    assert on_seed.execute("SELECT * FROM t").rows == [(1, 1 / 3, b"x"), (2, -0.5, None)] * 2
-    assert {kind for call in seed.posts for kind in call.kinds} == {"execute", "close"}
-
-
-def test_without_parameters_loading_is_refused(tmp_path) -> None:
-    server = SeedServer(tmp_path, with_args=False)
-    try:
-        with Database(server.url) as database:
-            with pytest.raises(errors.UnsupportedError, match="does not support parameters"):
-                database.load(SMALL, "t")
-            assert tables_without_parameters(database) == []
-    finally:
-        server.close()
-
-
-def tables_without_parameters(database: Database) -> list[str]:
-    return [name for (name,) in database.execute("SELECT name FROM sqlite_master").rows]

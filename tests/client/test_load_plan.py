@@ -6,8 +6,6 @@ import time
 
 import pandas as pd
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from pipemagic import errors
 from pipemagic.client.bulk import load as loading
@@ -224,19 +222,6 @@ def test_keys_and_upsert_go_together(full, wish) -> None:
         full.load(SMALL, "t", **wish)
 
 
-PAIRS = st.dictionaries(st.integers(0, 20), st.none() | st.text(st.characters(exclude_categories=["Cs"]), max_size=3))
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=6)
-@given(before=PAIRS, after=PAIRS)
-def test_an_upsert_is_the_update_of_a_dict(full, before, after) -> None:
-    full.batch(["DROP TABLE IF EXISTS t", "CREATE TABLE t(k INTEGER PRIMARY KEY, v)"])
-    for pairs in (before, after):
-        frame = pd.DataFrame({"k": list(pairs), "v": pd.Series(list(pairs.values()), dtype=object)})
-        full.load(frame.astype({"k": "int64"}), "t", if_exists="upsert", keys=["k"])
-    assert dict(rows(full)) == {**before, **after}
-
-
 # -- types
 
 
@@ -267,13 +252,6 @@ def test_types_are_for_new_tables(full) -> None:
     full.load(SMALL, "t")
     with pytest.raises(errors.LoadError, match="t has types already"):
         full.load(SMALL, "t", if_exists="append", types={"a": "REAL"})
-
-
-def test_the_plan_is_known_before_the_load(full) -> None:
-    assert loading.prepare(full, SMALL, "t", types={"a": "BIGINT"}).plan.types == (("a", "BIGINT"), ("b", "TEXT"))
-    full.execute("CREATE TABLE t(b VARCHAR, a)")
-    assert loading.prepare(full, SMALL, "t", if_exists="append").plan.types == (("a", ""), ("b", "VARCHAR"))
-    assert rows(full) == []
 
 
 # -- the window
@@ -328,11 +306,3 @@ def test_a_table_that_this_process_could_not_remove_is_removed_by_its_next_load(
         assert loading.drop(full, name) is False
     full.load(SMALL, "t")
     assert [name for _, name, _ in schema(full)] == ["t"]
-
-
-def test_dates_are_not_compared_with_numbers_one_by_one(full, monkeypatch) -> None:
-    full.execute("CREATE TABLE moments (at DATETIME)")
-    frame = pd.DataFrame({"at": pd.to_datetime(["2024-01-31 12:30:00", None])})
-    monkeypatch.setattr("pipemagic.client.bulk.load_plan._would_change", None)
-    assert full.load(frame, "moments", "append") == 2
-    assert full.execute("SELECT at FROM moments").rows == [("2024-01-31 12:30:00",), (None,)]

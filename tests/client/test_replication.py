@@ -13,20 +13,10 @@ from pipemagic import errors
 from pipemagic.client import replication
 from pipemagic.client.address import Endpoint, parse_address
 from pipemagic.client.database import Database
-from pipemagic.client.replication import ReplicationState, stamp
 from pipemagic.client.stream import Dialect
 from pipemagic.hrana.messages import (
-    Batch,
-    Close,
-    Describe,
     Execute,
-    ExecuteResponse,
-    OkEntry,
-    Request,
-    RunBatch,
-    Step,
     Stmt,
-    StmtResult,
 )
 
 
@@ -145,34 +135,6 @@ def test_a_seed_server_gets_only_requests_of_the_seed(database) -> None:
     assert all("replication_index" not in call.body.decode() for call in server.posts)
 
 
-def stmts(*texts: str) -> RunBatch:
-    return RunBatch(Batch([Step(Stmt(text)) for text in texts]))
-
-
-@pytest.mark.parametrize(("requests", "number"), [
-    ([execute("/* x */ select 1")], 0),
-    ([execute("WITH a AS (SELECT 1) SELECT * FROM a"), execute("SELECT 2")], 0),
-    ([execute("INSERT INTO t VALUES (1)"), execute("SELECT 2"), Close()], 1),
-    ([stmts("SELECT 1", "VALUES (1)")], 0),
-    ([stmts("SELECT 1", "DELETE FROM t"), Describe("SELECT 1")], 1),
-    ([stmts("SELECT 1", "DELETE FROM t")], None),
-    ([execute("CREATE TABLE t (a)"), Close()], None),
-    ([Execute(Stmt(sql_id=1))], None),
-    ([], None),
-])  # fmt: skip
-def test_the_first_request_that_only_reads_gets_the_index(requests: list[Request], number: int | None) -> None:
-    stamped = stamp(requests, 7)
-    if number is None:
-        assert stamped is None
-        return
-    assert stamped is not None
-    for position, (before, after) in enumerate(zip(requests, stamped, strict=True)):
-        assert (before == after) == (position != number)
-    changed = stamped[number]
-    holder = getattr(changed, "stmt", None) or getattr(changed, "batch", changed)
-    assert holder.replication_index == "7"
-
-
 # -- what is forgotten
 
 
@@ -219,12 +181,6 @@ def test_the_error_of_a_lagging_replica_has_a_hint(database) -> None:
     db.execute("INSERT INTO t VALUES (1)")
     with pytest.raises(errors.StatementError, match="the replica is behind\nrun it again"):
         db.execute("SELECT 1")
-
-
-def test_an_index_that_is_no_number_is_not_used() -> None:
-    state = ReplicationState()
-    state.update([OkEntry(ExecuteResponse(StmtResult(replication_index="soon")))], None)
-    assert (state.index, state.unbounded) == (None, False)
 
 
 # -- instances
