@@ -10,7 +10,6 @@ from uuid import uuid4
 import pytest
 
 from pipemagic import cli, launcher
-from pipemagic.cli.organizations import usage_row
 from pipemagic.cli.platform import Credentials
 
 PASSWORD = "correct horse battery"
@@ -133,13 +132,6 @@ def test_the_usage_of_the_organization(run):
     lines = run("plan", "show")[1].splitlines()
     assert lines[4].split() == ["RESOURCE", "USED", "LIMIT", "LIMIT", "%"]
     assert any(line.split() == ["databases", "1", "unlimited"] for line in lines)
-
-
-def test_sizes_are_rounded_to_the_next_unit():
-    assert usage_row("storage_bytes", {"storage_bytes": 999_960}, {"storage_bytes": 10**9}) == (
-        "storage", "1.0 MB", "1.0 GB", "0%"
-    )  # fmt: skip
-    assert usage_row("storage_bytes", {}, {}) == ("storage", "0", "unlimited", "")
 
 
 def test_a_hosted_service(run, log, folder, settings_folder, monkeypatch, capsys):

@@ -68,17 +68,6 @@ def test_a_class_has_the_options_of_serve_without_sign_up_and_other_engines(caps
     assert "No such option" in capsys.readouterr().err
 
 
-def test_help_shows_the_defaults_of_a_class_and_of_serve(capsys):
-    assert cli.main(["class", "serve", "--help"]) == 0
-    text = " ".join(capsys.readouterr().out.split())
-    assert "Maximum size of a file. [default: 200MB]" in text
-    assert "Stop slower statements. [default: 20]" in text
-    assert cli.main(["serve", "--help"]) == 0
-    text = " ".join(capsys.readouterr().out.split())
-    assert "Maximum size of a file. [default: no limit]" in text
-    assert "Stop slower statements. [default: 60]" in text
-
-
 def test_the_notes_name_limits_and_metrics_but_no_token(settings_of, capsys, tmp_path):
     settings_of("--max-database-size", "1MB")
     out, err = capsys.readouterr()

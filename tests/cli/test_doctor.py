@@ -76,14 +76,6 @@ def test_a_folder_that_the_service_refuses(examine, folder):
     assert f"chmod 700 '{folder}'" in found["data folder"]["hint"]
 
 
-@own
-def test_a_data_folder_that_is_a_file(examine, folder):
-    folder.write_text("a file")
-    code, found = examine()
-    assert (code, found["data folder"]["state"]) == (1, "fail")
-    assert "--data" in found["data folder"]["hint"]
-
-
 def test_a_data_folder_below_a_file(tmp_path):
     (tmp_path / "file").write_text("a file")
     found = doctor.check_data_folder(tmp_path / "file" / "data")

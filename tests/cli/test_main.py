@@ -16,9 +16,8 @@ import nbformat
 import pytest
 
 import pipemagic
-from pipemagic import __version__, cli, launcher
+from pipemagic import cli, launcher
 from pipemagic.cli import quickstart
-from pipemagic.errors import UnsupportedError
 
 WAIT = 20.0
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(pipemagic.__file__).parents[1])}
@@ -115,15 +114,6 @@ def test_the_quick_start_of_the_documentation(folder, run):
     assert answer.json()["results"][0]["type"] == "ok"
 
 
-def test_the_details_of_a_database(run):
-    run("group", "create", "edge", "--location", "ams")
-    run("db", "create", "flights", "--group", "edge")
-    code, out, _ = run("db", "show", "flights")
-    lines = dict(line.split(None, 1) for line in out.splitlines() if line)
-    assert code == 0
-    assert (lines["Name:"], lines["Group:"], lines["Locations:"]) == ("flights", "edge", "ams")
-
-
 def test_restricted_tokens(folder, run):
     run("group", "create", "edge", "--location", "ams")
     run("db", "create", "flights", "--group", "edge")
@@ -164,15 +154,6 @@ def test_a_password_in_an_address_is_not_repeated(run, capsys):
     assert "secret" not in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("arguments", [
-    [], ["nope"], ["db"], ["db", "create", "x"], ["serve", "--port", "x"], ["serve", "--port", "70000"],
-    ["org", "list", "--nope"],
-])  # fmt: skip
-def test_wrong_usage(arguments, capsys):
-    assert cli.main(arguments) == 2
-    assert "Usage: pipemagic" in capsys.readouterr().err
-
-
 @own
 @pytest.mark.parametrize(("arguments", "message"), [
     (["db", "show", "x", "--url", "--json"], "--url and --json cannot be used together."),
@@ -195,11 +176,12 @@ def test_options_without_effect_are_refused_before_a_service_is_started(run, fol
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="/dev/full is a device of Linux")
-def test_a_full_disk_behind_standard_output_is_one_line(folder):
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_disk_behind_standard_output_is_one_line(folder, unbuffered):
     with open("/dev/full", "wb") as full:
         done = subprocess.run(
-            [*COMMAND, "db", "locations", "--data", str(folder)], env=ENVIRONMENT, stdout=full, stderr=subprocess.PIPE,
-            text=True, timeout=WAIT,
+            [*COMMAND, "db", "locations", "--data", str(folder)], env=ENVIRONMENT | {"PYTHONUNBUFFERED": unbuffered},
+            stdout=full, stderr=subprocess.PIPE, text=True, timeout=WAIT,
         )  # fmt: skip
     assert (done.returncode, done.stderr) == (1, "Error: No space left on device\n")
 
@@ -208,10 +190,6 @@ def test_an_address_without_a_scheme(monkeypatch, capsys):
     monkeypatch.setenv("PIPEMAGIC_API_URL", "nonsense")
     assert cli.main(["db", "list"]) == 1
     assert capsys.readouterr().err.startswith("Error: the address has no scheme\nHint: write libsql://")
-
-
-def test_version(capsys):
-    assert (cli.main(["--version"]), capsys.readouterr().out) == (0, f"pipemagic {__version__}\n")
 
 
 def _interrupt(process):
@@ -243,17 +221,6 @@ def test_prompts_go_to_standard_error_and_ctrl_c_at_one_is_exit_code_130(folder)
         assert process.stdout.read() == b""
         assert process.returncode == 130
     os.close(control)
-
-
-@own
-def test_serve_has_no_option_for_a_temporary_folder(folder, run):
-    """Only the service of a notebook is temporary, and its folder is new."""
-    folder.mkdir()
-    (folder / "file").write_text("mine")
-    code, out, err = run("serve", "--temporary")
-    assert (code, out) == (2, "")
-    assert "No such option" in err
-    assert (folder / "file").read_text() == "mine"
 
 
 # -- the quick start
@@ -312,12 +279,6 @@ def test_the_tour_stops_at_an_error(notebook, capsys):
     assert "after" not in printed
 
 
-def test_the_tour_reports_a_dead_kernel(notebook, capsys):
-    notebook("import os; os._exit(1)")
-    assert cli.main(["tour"]) == 1
-    assert "DeadKernelError" in capsys.readouterr().out
-
-
 def test_the_extra_is_named_when_it_is_missing(monkeypatch, capsys):
     monkeypatch.setattr(quickstart, "find_spec", lambda name: None)
     for command in ("tour", "lab"):
@@ -338,15 +299,6 @@ def test_the_copy_for_jupyterlab(tmp_path, notebook):
     assert quickstart.writable_copy(folder).read_text() == "mine"
 
 
-def test_a_copy_where_the_folder_is_read_only(tmp_path, notebook, monkeypatch):
-    packaged = notebook("1 + 1")
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr("os.access", lambda *_: False)  # root may write anywhere
-    copy = quickstart.writable_copy(tmp_path / "work")
-    assert copy.parent.parent == tmp_path
-    assert copy.read_bytes() == packaged.read_bytes()
-
-
 def test_lab_opens_the_copy_and_passes_other_options(tmp_path, notebook, monkeypatch, capfd):
     """A module in the current folder is in the place of JupyterLab, which tests/browser starts."""
     notebook("1 + 1")
@@ -359,15 +311,3 @@ def test_lab_opens_the_copy_and_passes_other_options(tmp_path, notebook, monkeyp
     assert cli.main(["lab", "--version"]) == 3
     assert json.loads(capfd.readouterr().out) == [str(folder / "quickstart.ipynb"), "--version"]
     assert (folder / "quickstart.ipynb").is_file()
-
-
-def test_an_installation_without_the_notebook(monkeypatch, tmp_path):
-    monkeypatch.setattr(pipemagic, "__file__", str(tmp_path / "pipemagic" / "__init__.py"))
-    with pytest.raises(UnsupportedError, match=r"has no quickstart\.ipynb"):
-        quickstart.find_notebook()
-    (tmp_path / "notebooks").mkdir()
-    (tmp_path / "notebooks" / "quickstart.ipynb").write_text("checkout")
-    assert quickstart.find_notebook().read_text() == "checkout"
-    (tmp_path / "pipemagic" / "notebooks").mkdir(parents=True)
-    (tmp_path / "pipemagic" / "notebooks" / "quickstart.ipynb").write_text("wheel")
-    assert quickstart.find_notebook().read_text() == "wheel"

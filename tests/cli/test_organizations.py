@@ -11,7 +11,6 @@ import httpx
 import pytest
 
 from pipemagic import cli, launcher
-from pipemagic.cli.console import print_records, print_table
 from pipemagic.cli.platform import Credentials
 from pipemagic.errors import SessionError
 
@@ -21,20 +20,6 @@ def edge(run):
     """A group at ams with one database."""
     assert run("group", "create", "edge", "--location", "ams")[0] == 0
     assert run("db", "create", "flights", "--group", "edge", "--wait") == (0, "flights\n", "")
-
-
-def test_tables_are_aligned(capsys):
-    print_table(["name", "n"], [("a long name", "1"), ("b", "22")])
-    assert capsys.readouterr().out == "NAME         N\na long name  1\nb            22\n"
-
-
-def test_an_unknown_value_is_empty_in_a_table_and_null_in_json(capsys):
-    for as_json, printed in (
-        (False, "ID   STATUS\nams\n"),
-        (True, '[\n  {\n    "id": "ams",\n    "status": null\n  }\n]\n'),
-    ):
-        print_records(["id", "status"], [("ams", None)], as_json=as_json)
-        assert capsys.readouterr().out == printed
 
 
 def test_groups(run, edge):

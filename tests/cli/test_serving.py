@@ -78,12 +78,6 @@ def test_a_unit_with_a_data_folder_can_write_a_log_in_the_folder_of_logs(printed
     assert service["LogsDirectory"] == "pipemagic"
 
 
-def test_a_unit_keeps_switches(printed):
-    service, _ = printed(*HUB, "--insecure-http")
-    assert service["ExecStart"].endswith("--insecure-http")
-    assert "--print-systemd" not in service["ExecStart"]
-
-
 def test_an_unknown_location_is_refused_with_similar_ones(capsys):
     assert cli.main(["serve", "--here", "fraa"]) == 2
     assert "there is no location 'fraa'; did you mean fra" in capsys.readouterr().err

@@ -118,16 +118,6 @@ def test_a_transaction_spans_the_statements(script, flights):
     assert script("SELECT count(*) AS n FROM t", "--mode", "json")[1] == '[{"n": 0}]\n'
 
 
-def test_triggers_and_comments(script, flights):
-    text = """
-    -- a comment; with a semicolon
-    CREATE TABLE t (a); /* another; one */ CREATE TABLE log (a);
-    CREATE TRIGGER x AFTER INSERT ON t BEGIN INSERT INTO log VALUES (new.a); INSERT INTO log VALUES ('; END'); END;
-    INSERT INTO t VALUES (1); SELECT a FROM log
-    """
-    assert script(text, "--mode", "csv") == (0, "a\n1\n; END\n", "")
-
-
 def test_an_address(run, flights, monkeypatch, capsys):
     url = run("db", "show", "flights", "--url")[1].strip()
     token = run("db", "tokens", "create", "flights")[1].strip()

@@ -14,7 +14,6 @@ from contextlib import closing
 from pathlib import Path
 
 import apsw.shell
-import httpx
 import psutil
 import pytest
 
@@ -141,19 +140,6 @@ def test_a_failed_import_or_export_leaves_nothing(run, edge, original, tmp_path)
     assert run("db", "export", "nope", str(tmp_path / "out"))[0] == 1
     assert not (tmp_path / "out").exists()
     assert left_behind(tmp_path) == []
-
-
-def test_an_exceeded_quota_is_named(run, edge, original, folder):
-    run("db", "create", "first", "--group", "edge", "--from-file", str(original))
-    token = run("auth", "token")[1].strip()
-    url = launcher.find(folder).url
-    httpx.patch(f"{url}/v1/quotas", headers={"authorization": f"Bearer {token}"}, json={"storage_bytes": 4096})
-    for source in (["--from-file", str(original)], ["--from-db", "first"]):
-        code, out, err = run("db", "create", "more", "--group", "edge", *source)
-        assert (code, out) == (1, "")
-        assert err.startswith("Error: Operation was blocked: the organization local stores ")
-        assert "token" not in err
-    assert [one["name"] for one in json.loads(run("db", "list", "--json")[1])] == ["first"]
 
 
 def test_an_interrupted_download_leaves_no_file(run, edge, tmp_path, monkeypatch):
