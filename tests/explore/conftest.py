@@ -14,13 +14,6 @@ from sqld_server import SqldDatabase
 from pipemagic.client.database import Database
 from pipemagic.service.service import Service
 
-HOSTILE = """sel'ect "<script>alert(1)</script> 😀 é"""
-"""A name that has to be quoted and escaped everywhere; within double quotes in SQL its own are doubled."""
-
-
-def quoted(name: str = HOSTILE) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
 
 @pytest.fixture
 def embedded(service: Service, clock) -> Iterator[Database]:

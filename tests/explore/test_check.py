@@ -143,25 +143,6 @@ def test_the_message_names_each_rule(filled):
     )
 
 
-@pytest.mark.parametrize(
-    ("wanted", "message"),
-    [
-        ({"not_null": ["a"]}, "a is not null: 8,255 rows fail"),
-        ({"unique": ["b"]}, "b is unique: 1 duplicate value"),
-        ({"unique": [("b", "c")]}, "b, c is unique: 1 duplicate value"),
-        ({"ranges": {"b": (0, None)}}, "b is in 0..: 8,255 rows fail"),
-        ({"references": {"b": ("city", "id")}}, "b is in city (id): 8,255 rows fail"),
-        ({"rows": ["b >\n 0"]}, "b > 0: 8,255 rows fail"),
-    ],
-)
-def test_messages_of_failures(embedded, wanted, message):
-    embedded.execute("CREATE TABLE city (id)")
-    embedded.execute("CREATE TABLE t (a, b, c)")
-    embedded.execute(f"INSERT INTO t SELECT NULL, -1, 0 FROM json_each('{[0] * 8255}')")
-    (found,) = failures(embedded, "t", **wanted)
-    assert str(found) == message
-
-
 def test_only_the_first_rows_are_sent(embedded):
     embedded.execute("CREATE TABLE t (a)")
     embedded.execute(f"INSERT INTO t SELECT NULL FROM json_each('{[0] * 1000}')")
@@ -200,12 +181,3 @@ def test_views_and_hostile_names(database):
     assert found[1].frame.iloc[0].tolist() == ["<b>", 2]
     database.execute(f"CREATE VIEW w AS SELECT v FROM {QUOTED}")
     assert str(check(database, "w", ranges={"v": (1, 1)})) == "w: 1 check passed, 2 rows."
-
-
-def test_parameters_of_an_expression(database):
-    database.execute("CREATE TABLE t (a)")
-    database.execute("INSERT INTO t VALUES (1), (2), (3)")
-    (found,) = failures(database, "t", rows=["a < :most", "a > 0"], params={"most": 3})
-    assert (found.rule, found.count, found.frame["a"].tolist()) == ("a < :most", 1, [3])
-    with pytest.raises(ParameterError, match=":most has no value"):
-        check(database, "t", rows=["a < :most"])

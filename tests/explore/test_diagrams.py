@@ -7,7 +7,6 @@ import pytest
 
 from pipemagic.errors import UnknownName
 from pipemagic.explore.diagrams import diagram
-from pipemagic.explore.layouts import LONGEST, arrange, ranks
 from pipemagic.explore.schema import Column, ForeignKey, Relation, Schema
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -70,23 +69,11 @@ def test_boxes_do_not_overlap(given):
         assert y + height <= drawn.layout.height + 0.01
 
 
-def test_arrows_avoid_the_boxes_of_layers_that_they_cross():
-    drawn = diagram(random_schema(60), columns="all")
-    assert any(drawn.layout.passes.values())
-    for points in drawn.layout.passes.values():
-        for x, y in points:
-            assert not [box for box in boxes_of(drawn) if overlap(box, (x - 0.01, y, 0.02, 0.0))]
-
-
 def test_tables_stand_to_the_right_of_those_that_they_refer_to():
     drawn = diagram(SHOP)
     place = {box.name: drawn.layout.corners[number][0] for number, box in enumerate(drawn.boxes)}
     assert place["customers"] < place["orders"] < place["lines"] < place["returns"]
     assert place["ghosts"] < place["returns"]
-
-
-def test_ranks_with_a_cycle():
-    assert ranks([0, 1, 2, 3], [(0, 1), (1, 2), (2, 0)]) == {2: 0, 1: 1, 0: 2, 3: 4}
 
 
 def test_every_key_is_an_arrow_at_its_column():
@@ -146,16 +133,6 @@ def test_a_thousand_tables_show_only_the_columns_of_keys():
     drawn = diagram(random_schema(1000))
     assert drawn.note == "With so many tables only the columns of keys are shown."
     assert {name for box in drawn.boxes for _, name, _ in box.rows} == {"id", "r0", "r1"}
-
-
-def test_long_arrows_run_straight_so_that_a_layout_stays_small():
-    count = 1000  # one box in each layer, with arrows to boxes all over the diagram
-    sizes = dict.fromkeys(range(count), (100.0, 40.0))
-    edges = [(node, (node * factor + 5) % count) for node in range(count) for factor in (7, 13)]
-    edges += [(node + 1, node) for node in range(count - 1)]
-    layout = arrange(sizes, edges)
-    assert max(map(len, layout.passes.values())) <= 2 * LONGEST
-    assert len(layout.corners) == count
 
 
 def test_a_diagram_as_mermaid():
@@ -227,12 +204,3 @@ def test_an_unknown_table():
 def test_an_empty_schema():
     assert str(diagram(schema())) == "There are no tables."
     assert "There are no tables." in diagram(schema())._repr_mimebundle_()["text/html"]
-
-
-def test_files(tmp_path):
-    diagram(SHOP).write(tmp_path / "shop.svg")
-    root = ElementTree.parse(tmp_path / "shop.svg").getroot()
-    assert root.tag == f"{SVG}svg"
-    assert root.find(f"{SVG}rect").get("fill") == "#fff"
-    diagram(SHOP).write(tmp_path / "shop.mmd")
-    assert (tmp_path / "shop.mmd").read_text("utf-8") == diagram(SHOP).mermaid + "\n"

@@ -34,16 +34,6 @@ def test_the_list_of_tables(filled):
     assert tables(filled, rows=True)["rows"].tolist() == [2, 2, 0, 0]
 
 
-def test_patterns(embedded):
-    for name in ("Flight", "flight_old", "a*b", "[x]"):
-        embedded.execute(f'CREATE TABLE "{name}" (a)')
-    found = {pattern: tables(embedded, pattern)["table"].tolist() for pattern in ("LIGHT", "f*", "?l*t", "[x*", "zz")}
-    assert found == {
-        "LIGHT": ["Flight", "flight_old"], "f*": ["Flight", "flight_old"], "?l*t": ["Flight"], "[x*": ["[x]"], "zz": [],
-    }  # fmt: skip
-    assert tables(embedded, "zz", rows=True).columns.tolist() == ["table", "type", "rows"]
-
-
 def test_a_broken_view_is_listed_and_has_no_count(filled):
     filled.execute("CREATE VIEW gone AS SELECT * FROM nowhere")
     assert tables(filled, rows=True).set_index("table")["rows"].to_dict()["city"] == 2
@@ -99,11 +89,3 @@ def test_a_comment_at_the_end_of_a_definition_does_not_contain_the_next_one(data
 def test_the_ddl_of_an_empty_database(embedded):
     assert repr(ddl(embedded)) == "-- there are no tables and views"
     assert str(ddl(embedded)) == ""
-
-
-def test_a_thousand_tables_are_listed_in_one_request(embedded, count_requests):
-    embedded.batch([f"CREATE TABLE t{number} (a)" for number in range(1000)])
-    sent = count_requests(embedded)
-    assert len(tables(embedded)) == 1000
-    assert tables(embedded, rows=True)["rows"].tolist() == [0] * 1000
-    assert len(sent) == 3  # two for the names, one for the counts

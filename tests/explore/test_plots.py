@@ -8,9 +8,8 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 
-from pipemagic.errors import PlotError, UnknownName, UnsupportedError
+from pipemagic.errors import PlotError, UnsupportedError
 from pipemagic.explore import drawing, plots
-from pipemagic.explore.plot_query import Rows
 
 mpl.use("Agg")
 
@@ -77,12 +76,6 @@ def test_edges_are_between_integers(database):
     assert frame["count"].sum() == 1000
 
 
-def test_a_histogram_of_one_value(database):
-    fill(database, "w", ["x"], [(2.5,), (2.5,)])
-    frame = plots.histogram(database, "w", "x", 4).frame
-    assert frame["count"].tolist() == np.histogram([2.5, 2.5], 4)[0].tolist()
-
-
 @pytest.mark.parametrize("values", [["1.0", "1.0000000000000002"], ["1e15", "1e15 + 1.0"], ["0.0", "5e-324"],
                                     ["9223372036854775806", "9223372036854775807"],
                                     ["9223372036854775807.0", "9223372036854775807.0"]])  # fmt: skip
@@ -144,20 +137,6 @@ def test_quartiles_equal_numpys(database, count):
     assert box["outliers"] == len(beyond)
     assert list(box["shown"]) == beyond
     assert box["mean"] == pytest.approx(stored.mean())
-
-
-def test_of_many_outliers_a_sample_is_drawn(database):
-    fill(
-        database,
-        "b",
-        ["x", "g"],
-        [*[(number % 10, "a") for number in range(1000)], *[(n, "a") for n in range(100, 200)]],
-    )
-    summary = plots.box(database, "b", "x", group="g")
-    box = summary.frame.iloc[0]
-    assert box["outliers"] == 100
-    assert list(box["shown"]) == [100 + -(-number * 99 // 49) for number in range(50)]
-    assert summary.notes == ("50 of 100 outliers drawn.",)
 
 
 @pytest.mark.parametrize("count", [50, 51, 99, 1234])
@@ -256,32 +235,6 @@ def test_hostile_names_and_values(embedded, kind):
     assert ax.get_title().startswith("sel'ect ")
     assert "y" not in given or r"\$" in ax.get_ylabel()
     ax.figure.savefig(io.BytesIO(), format="svg")
-
-
-def test_a_select_with_parameters(database):
-    fill(database, "n", ["x"], [(number,) for number in range(10)])
-    rows = Rows("SELECT x AS v FROM n WHERE x < :top -- those", {"top": 4}, "small")
-    summary = plots.bar(database, rows, "v")
-    assert summary.title == "small"
-    assert summary.frame["value"].sum() == 4
-
-
-def test_a_column_without_values_is_refused(embedded):
-    fill(embedded, "e", ["x", "y"], [])
-    with pytest.raises(PlotError, match="e is empty"):
-        plots.histogram(embedded, "e", "x")
-    embedded.execute("INSERT INTO e VALUES (NULL, 1)")
-    with pytest.raises(PlotError, match="only NULLs in x"):
-        plots.line(embedded, "e", "x", "y")
-
-
-def test_unknown_names(embedded):
-    fill(embedded, "flights", ["delay"], [(1,)])
-    with pytest.raises(UnknownName, match="flights has no column 'delays'") as caught:
-        plots.histogram(embedded, "flights", "delays")
-    assert caught.value.hint == "did you mean delay?"
-    with pytest.raises(UnknownName, match="flight"):
-        plots.histogram(embedded, "flight", "delay")
 
 
 def test_without_matplotlib_the_hint_installs_it(embedded, monkeypatch):

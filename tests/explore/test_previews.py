@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipemagic.explore.previews import InvalidText, decode_preview, format_number, preview_text
+from pipemagic.explore.previews import InvalidText, decode_preview
 
 
 @pytest.mark.parametrize(
@@ -18,26 +18,3 @@ def test_text_may_be_cut_within_a_character(letter, encoding):
     invalid = decode_preview("text", cut, letter, len(cut) + 1)  # shorter than the limit, so stored like this
     assert isinstance(invalid, InvalidText)
     assert invalid == cut
-
-
-PREVIEWS = [
-    (None, "NULL"), (1 / 3, "0.333333"), (2.0, "2.0"), (1e300, "1e+300"), (2026, "2026"), (b"\0\xff", "x'00ff'"),
-    ("a\nb", "a\\nb"), (InvalidText(b"\xff"), "x'ff' (not UTF-8)"), ("x" * 30, "x" * 23 + "…"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("value", "text"), PREVIEWS)
-def test_previews_as_text(value, text):
-    assert preview_text(value) == text
-
-
-def test_a_text_in_quotes():
-    assert preview_text("1", quotes=True) == "'1'"
-    assert preview_text(1, quotes=True) == "1"
-
-
-@pytest.mark.parametrize(
-    ("number", "text"), [(2026, "2026"), (336776, "336,776"), (12345.678, "12,345.7"), (2e20, "2e+20")]
-)
-def test_numbers(number, text):
-    assert format_number(number) == text

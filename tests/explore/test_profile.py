@@ -140,22 +140,6 @@ def test_views_keyed_tables_and_hostile_names(database):
     assert profile(database, "O")["n"].minimum == 8
 
 
-def test_selected_columns(mixed):
-    assert [column.name for column in profile(mixed, "m", ["T", "id"]).columns] == ["t", "id"]
-    with pytest.raises(UnknownName, match="table m has no column 'dai'\ndid you mean day"):
-        profile(mixed, "m", ["dai"])
-    with pytest.raises(UnknownName, match="there is no table or view 'mm'"):
-        profile(mixed, "mm")
-    with pytest.raises(KeyError):
-        profile(mixed, "m", ["id"])["t"]
-
-
-def test_a_broken_view(embedded):
-    embedded.execute("CREATE VIEW v AS SELECT * FROM nowhere")
-    with pytest.raises(UnknownName, match="cannot read the columns of v: no such table"):
-        profile(embedded, "v")
-
-
 @pytest.mark.slow
 def test_five_hundred_columns_in_one_round_trip(embedded, count_requests):
     names = [f"c{number}" for number in range(500)]
@@ -210,28 +194,6 @@ def test_histograms(embedded):
     assert found._repr_html_().count("<rect") == BINS
 
 
-def test_large_numbers_have_separators(embedded):
-    embedded.execute(
-        "CREATE TABLE t AS WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 20000) "
-        "SELECT i * 1000 AS n, nullif(i % 40, 0) AS g, 2026 AS year FROM c"
-    )
-    found = profile(embedded, "t")
-    for shown in (str(found), found._repr_html_()):
-        for number in ("20,000 rows", "20,000,000", "10,000,500", "×20,000"):
-            assert number in shown
-        assert "2,026" not in shown
-    assert "19,500 (97.5 %)" in found._repr_html_()
-
-
-def test_a_known_schema_saves_a_round_trip(mixed, count_requests):
-    known = read_schema(mixed)
-    sent = count_requests(mixed)
-    first = profile(mixed, "M", known=known)
-    requests = len(sent)  # a server with only the seed takes one statement in each
-    assert repr(first) == repr(profile(mixed, "m"))
-    assert len(sent) == 2 * requests + 1
-
-
 @pytest.mark.parametrize(
     "change",
     ["ADD COLUMN new DEFAULT 7", "DROP COLUMN void", "RENAME COLUMN any TO some"],
@@ -262,15 +224,6 @@ def test_rows_selected_by_a_condition(mixed):
     mixed.execute("CREATE TABLE g AS SELECT 3 AS id")
     assert profile(mixed, "m", ["id"], where="id IN (SELECT id FROM g)")["id"].minimum == 3
     assert profile(mixed, "m", ["id"], where="0", known=read_schema(mixed)).rows == 0
-
-
-def test_parameters_of_a_condition(database):
-    database.execute("CREATE TABLE t (a, b)")
-    database.execute("INSERT INTO t VALUES (1, 'x'), (2, 'y'), (3, 'x')")
-    found = profile(database, "t", where="a > :least AND b = @b", params={"least": 1, "b": "x", "more": 5})
-    assert (found.rows, found["a"].minimum) == (1, 3)
-    with pytest.raises(ParameterError, match=":other has no value"):
-        profile(database, "t", where="a > :other", params={"least": 1})
 
 
 @pytest.mark.parametrize("known", [False, True])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pipemagic.errors import UnknownName
-from pipemagic.explore.schema import Column, ForeignKey, IndexColumn, Relation, Trigger
+from pipemagic.explore.schema import Column, ForeignKey, IndexColumn, Trigger
 from pipemagic.explore.schema_reader import names, read_relation, read_schema, schema_version
 
 HOSTILE = """sel'ect "<script>alert(1)</script> 😀 é"""
@@ -120,11 +120,6 @@ def test_the_internal_table_of_a_vector_index_is_left_out(on_sqld):
     assert [one.name for one in read_schema(on_sqld).tables] == ["vec"]
 
 
-def test_an_empty_database(database):
-    assert read_schema(database).relations == ()
-    assert names(database) == []
-
-
 def test_the_version_changes_only_with_the_schema(database):
     database.execute("CREATE TABLE t (a)")
     before = schema_version(database)
@@ -145,19 +140,6 @@ def test_an_unknown_table(filled, wrong, hint):
     with pytest.raises(UnknownName) as again:
         read_schema(filled).relation(wrong)
     assert again.value.hint == caught.value.hint
-
-
-def test_an_unknown_column():
-    relation = Relation("city", columns=(Column("Name"), Column("area")))
-    assert relation.column("NAME").name == "Name"
-    with pytest.raises(UnknownName, match="table city has no column 'nam'\ndid you mean Name"):
-        relation.column("nam")
-
-
-def test_a_read_only_token_is_enough(embedded, read_only):
-    embedded.execute("CREATE TABLE t (a)")
-    assert [one.name for one in read_schema(read_only).tables] == ["t"]
-    assert schema_version(read_only) == schema_version(embedded)
 
 
 def test_a_thousand_tables_in_one_round_trip(embedded, count_requests):
