@@ -55,15 +55,12 @@ def seed_session(seed_server):
 @pytest.fixture(params=["sqld", "seed"])
 def session(request):
     """A session with one connection, ``main``, on a server with the whole protocol, and on one with the seed alone."""
-    match request.param:
-        case "in process":
-            yield request.getfixturevalue("timed")
-        case "seed":
-            yield request.getfixturevalue("seed_session")
-        case "sqld":
-            made = request.getfixturevalue("sqld_database")
-            with Database(made.url, made.token) as database:
-                yield session_on(database)
+    if request.param == "seed":
+        yield request.getfixturevalue("seed_session")
+        return
+    made = request.getfixturevalue("sqld_database")
+    with Database(made.url, made.token) as database:
+        yield session_on(database)
 
 
 @pytest.fixture(scope="module")
