@@ -6,13 +6,12 @@ from IPython.core.error import UsageError
 from pipemagic.notebook.arguments import (
     Option,
     Positional,
-    argument_at,
     at_least,
     duration,
+    items,
     leading,
     names,
     parse,
-    split,
     usage_of,
     words,
 )
@@ -85,35 +84,6 @@ def test_errors_show_the_usage(line, message):
 
 
 @pytest.mark.parametrize(
-    ("line", "argument", "value", "before"),
-    [
-        ("|", "NAME", "", 0),
-        ("fli|ghts", "NAME", "flights", 0),
-        ("|flights", "NAME", "flights", 0),
-        ("flights |", "MORE", "", 1),
-        ("flights more too|", None, "too", 2),
-        ("--as |", "--as", "", 1),
-        ("--as b|", "--as", "b", 1),
-        ("--as=b|", "--as", "b", 0),
-        ("--a|s b", "--as", None, 0),
-        ("--fast a|", "NAME", "a", 1),
-        ("--nope a|", "NAME", "a", 1),
-        ('x "a b|', "MORE", "a b", 1),
-        ("'--as' b|", "MORE", "b", 1),
-    ],
-)
-def test_the_argument_at_the_cursor(line, argument, value, before):
-    at = line.index("|")
-    here, given = argument_at(line.replace("|", ""), at, (NAME, MAYBE), (AS, FAST, HOW))
-    assert (here.argument and here.argument.name, here.value, len(given)) == (argument, value, before)
-
-
-def test_a_quote_that_is_still_open_is_kept():
-    (word,) = split("--as='x y")
-    assert (word.text, word.raw, word.unclosed) == ("--as=x y", "--as='x y", "'")
-
-
-@pytest.mark.parametrize(
     ("type_", "text", "value"),
     [(at_least(0), "0", 0), (at_least(1), "12", 12), (duration, "1.5m", 90.0), (names, 'a,"b,c"', ["a", "b,c"])],
 )
@@ -137,10 +107,6 @@ def test_values_are_converted(type_, text, value):
 def test_values_that_cannot_be_converted(type_, text, message):
     with pytest.raises(UsageError, match=message):
         parse(f"--n '{text}'", (), (Option("--n", "a value", "N", type=type_),), "%x")
-
-
-def test_capitals_of_a_choice_do_not_matter():
-    assert parsed("a --how ONE")["--how"] == "one"
 
 
 def test_options_that_exclude_each_other():
@@ -224,3 +190,24 @@ ODD = ["flights", "a b", "it's", 'q"q', "a'\"b", "-x", "é", "{x}", "a,b", "", "
 def test_a_quoted_word_parses_to_itself(name):
     assert [one.text for one in words(word(name))] == [name]
     assert parsed(word(name))["NAME"] == name
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("a", ["a"]),
+        (" a , b ", ["a", "b"]),
+        ('"a,b",c', ["a,b", "c"]),
+        ('"we""ird",[x,y],`z,`', ['we"ird', "x,y", "z,"]),
+        ("O'Neil,b", ["O'Neil", "b"]),
+        ("naïve,列", ["naïve", "列"]),
+        ('"",a', ["", "a"]),
+    ],
+)
+def test_names(text, found):
+    assert names(text, "--columns") == found
+
+
+def test_parentheses_hold_commas():
+    assert items("price=DECIMAL(10,2),n=INT", "--types") == ["price=DECIMAL(10,2)", "n=INT"]
+    assert items("f(a,b", "--columns") == ["f(a", "b"]

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import ssl
-from contextlib import ExitStack
 
 import pytest
 import trustme
 from scripted_server import Answer, ScriptedServer, good
-from served import serve
 from sqld_server import free_port
 
 from pipemagic.errors import (
@@ -18,11 +16,9 @@ from pipemagic.errors import (
     NotFound,
     ProtocolError,
     SessionError,
-    StatementError,
     UnknownOutcome,
 )
 
-ENDLESS = "SELECT count(*) FROM (WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c) SELECT i FROM c)"
 HTML = Answer(body=b"<!DOCTYPE html><title>Sign in</title>", content_type="text/html")
 
 
@@ -103,24 +99,11 @@ def test_a_web_page_instead_of_a_database(shell, scripted):
     few_lines(shell.fails(f"%pipedb connect {server.url}"), ProtocolError, "received an HTML page")
 
 
-def test_a_web_page_in_the_middle(shell, scripted):
-    server = scripted(good, HTML)
-    shell(f"%pipedb connect {server.url} --as db")
-    few_lines(shell.fails("%sql SELECT 1"), ProtocolError, "received an HTML page")
-
-
 def test_a_truncated_body(shell, scripted):
     server = scripted(good, Answer(body=b'{"baton": null, "results": []}', cut=12))
     shell(f"%pipedb connect {server.url} --as db")
     few_lines(shell.fails("%sql INSERT INTO t VALUES (1)"), UnknownOutcome, "may have run", "check the data")
     assert len([call for call in server.calls if "INSERT" in str(call.body)]) == 1  # never sent twice
-
-
-def test_a_timeout(shell, local_service):
-    shell("%pipedb connect --timeout 0.5")
-    cell = shell.fails(f"%sql {ENDLESS}")
-    few_lines(cell, UnknownOutcome, "TIMEOUT: ", "did not respond in time. Nothing was changed.")
-    assert shell("%sql SELECT 1 AS a").value["a"].tolist() == [1]
 
 
 def test_wrong_and_expired_tokens(shell, sqld_database, monkeypatch):
@@ -136,43 +119,6 @@ def test_a_missing_database(shell, sqld_database, monkeypatch):
     monkeypatch.setenv("PIPEMAGIC_TOKEN", sqld_database.token)
     nowhere = sqld_database.url.replace(sqld_database.name, "nowhere")
     few_lines(shell.fails(f"%pipedb connect {nowhere}"), NotFound, "not found")
-
-
-def test_an_unknown_name(shell, local_service):
-    shell("%pipedb connect")
-    few_lines(shell.fails("%pipedb connect nope"), SessionError, "no database 'nope' in organization local")
-    few_lines(shell.fails("%sql --on nope SELECT 1"), SessionError, "no connection 'nope'")
-    few_lines(shell.fails("%pipedb connect ../../etc/passwd"), SessionError, "no database '../../etc/passwd'")
-
-
-@pytest.fixture(params=["embedded", "sqld"])
-def ten_megabytes(request, shell, monkeypatch, tmp_path):
-    """The shell, connected to each of the servers, which sends 10 MB at most in one response."""
-    with ExitStack() as stack:
-        if request.param == "sqld":
-            made = request.getfixturevalue("sqld_database")
-            url, token = made.url, made.token
-        else:
-            served = stack.enter_context(serve(tmp_path / "data", "--port", "0", "--max-response", "10MB"))
-            served.create("small")
-            url, token = served.url, served.token("small")
-        monkeypatch.setenv("DB_TOKEN", token)
-        shell(f"%pipedb connect {url} --as db --token-env DB_TOKEN")
-        yield shell
-        shell("%pipedb close")
-
-
-def test_a_result_above_the_limit(ten_megabytes):
-    db, size = ten_megabytes, 4_000_000
-    huge = " UNION ALL ".join(f"SELECT printf('%.*c', {size}, '{letter}') AS a" for letter in "xyz")
-    db(f"rows = %sql {huge}")
-    frame = db.names["rows"]
-    assert [(len(text), text[0]) for text in frame["a"]] == [(size, "x"), (size, "y"), (size, "z")]
-    assert db("%sql SELECT 1 AS a").value["a"].tolist() == [1]
-    db("%sql CREATE TABLE t (a)")
-    cell = db.fails(f"%%sql\nINSERT INTO t VALUES (1);\n{huge}")  # not a query alone: nothing is asked twice
-    few_lines(cell, StatementError, "RESPONSE_TOO_LARGE")
-    assert db("%sql SELECT count(*) AS n FROM t").value["n"].tolist() in ([0], [1])
 
 
 def test_an_address_that_redirects(shell, scripted):

@@ -15,7 +15,7 @@ from waiting import pause, until
 
 from pipemagic.classroom import progress
 from pipemagic.classroom.progress import PROGRESS_DDL
-from pipemagic.classroom.status import Progress, read_progress, since, summary, table_of
+from pipemagic.classroom.status import Progress, read_progress, summary, table_of
 from pipemagic.client.database import Database
 from pipemagic.errors import StatementError
 from pipemagic.exercises import results
@@ -143,20 +143,6 @@ def test_nothing_is_sent_while_a_check_runs(seat, often):
     seat.rows(2)
 
 
-def test_a_failed_request_is_repeated_and_shows_nothing(seat, often):
-    seat.connect()
-    seat.rows(1)
-    recorder = seat.magics.recorder()
-    seat.teacher.execute("CREATE TRIGGER no BEFORE INSERT ON pipemagic_progress BEGIN SELECT raise(ABORT, 'full'); END")
-    cell = seat.shell("%sql SELECT 1")
-    until(lambda: recorder.failures)
-    assert not cell.err
-    assert not recorder.ended
-    assert not seat.shell("%sql SELECT 1").err
-    seat.teacher.execute("DROP TRIGGER no")
-    until(lambda: seat.teacher.execute(SUMS).rows == [(2, 0)])
-
-
 @pytest.mark.parametrize("server", ["embedded", "sqld"])
 def test_recording_resumes_when_a_deleted_table_is_created_again(seat, often):
     seat.connect()
@@ -273,14 +259,6 @@ def test_a_student_without_rows_and_one_without_the_table(seat):
     assert one().problem == "the table pipemagic_progress was deleted"
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(3, "now"), (45, "45 s ago"), (125, "2 min ago"), (7260, "2 h 1 min ago"), (-5, "now")]
-)
-def test_times_are_relative(seconds, text):
-    assert since(1000, 1000 + seconds) == text
-    assert since(None, 0) == ""
-
-
 def read_one(seat):
     """Return the progress that the teacher reads."""
     [read] = read_progress([AStudent("Ana", "a", seat.url, seat.token)], lambda one: Database(one.url, one.token))
@@ -349,8 +327,3 @@ def test_many_invented_exercises(seat):
         " INSERT INTO pipemagic_progress(id, exercise) SELECT n, 'invented ' || n FROM ids"
     )
     assert len(read_one(seat).exercises) == 200
-
-
-def test_a_seat_without_a_database():
-    [read] = read_progress([AStudent("Ana", "a", "", "")], lambda one: Database(one.url, one.token))
-    assert read == Progress("Ana", "a", problem="not created yet")

@@ -10,9 +10,6 @@ import pytest
 from IPython.core.error import UsageError
 
 from pipemagic.errors import AlreadyExists, ServerError, SessionError
-from pipemagic.notebook.commands import COMMANDS
-
-HOSTILE = ['my "table"', "sel'ect", "a; DROP TABLE t", "été ✓", "--close", "<b>x</b>", "%s {x}"]
 
 
 @pytest.fixture
@@ -74,13 +71,6 @@ def test_create_existing_is_an_error_with_a_hint(embedded):
     assert "%pipedb locations lists" in embedded.fails("%pipedb create-group g --location nowhere").out
 
 
-@pytest.mark.parametrize("name", ["../x", "a/b", 'a"b', "A", "", "x" * 64])
-def test_names_that_cannot_be_host_names_are_refused(embedded, name):
-    quoted = name.replace("'", "''")
-    assert embedded.fails(f"%pipedb create-database '{quoted}' --group default").error is not None
-    assert embedded("%pipedb databases").value["database"].tolist() == ["main"]
-
-
 # -- connections
 
 
@@ -97,12 +87,6 @@ def test_connections_use_close_stop(embedded):
     assert embedded("%pipedb close second").lines == ["Closed second."]
     assert embedded("%pipedb stop").lines == ["Stopped the embedded service."]
     assert embedded("%pipedb stop").lines == ["The embedded service is not running."]
-
-
-def test_a_temporary_service(shell, data):
-    assert shell("%pipedb connect --temporary").lines == ["Connected to main (temporary service)."]
-    assert not data.exists()
-    assert shell("%pipedb stop").lines == ["Stopped the embedded service."]
 
 
 # -- the server
@@ -124,30 +108,6 @@ def test_status_version_health(db):
 # -- data
 
 
-def test_tables_and_schema(db):
-    db("%%sql\nCREATE TABLE city (id INTEGER PRIMARY KEY, name TEXT NOT NULL DEFAULT 'x', area REAL);\n"
-       "CREATE VIEW big AS SELECT * FROM city")  # fmt: skip
-    assert db("%pipedb tables").value.to_dict("list") == {"table": ["big", "city"], "type": ["view", "table"]}
-    frame = db("%pipedb columns city").value
-    assert frame.drop(columns="default").to_dict("list") == {
-        "column": ["id", "name", "area"], "type": ["INTEGER", "TEXT", "REAL"], "nullable": [False, False, True],
-        "primary key": [True, False, False],
-    }  # fmt: skip
-    assert frame["default"].fillna("none").tolist() == ["none", "'x'", "none"]
-    assert db("%pipedb columns big").value["column"].tolist() == ["id", "name", "area"]
-    assert db.fails("%pipedb schema citi").out == "UNKNOWN_NAME: there is no table or view 'citi'\ndid you mean city?\n"
-
-
-@pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_names_of_tables(db, name):
-    sql_name = '"' + name.replace('"', '""') + '"'
-    db.names["name"] = name
-    db(f'%sql CREATE TABLE {sql_name} ("<i>" TEXT)')
-    assert db("%pipedb tables").value["table"].tolist() == [name]
-    assert db(f"%pipedb columns {sql_name}").value["column"].tolist() == ["<i>"]
-    assert "<b>x" not in db("%pipedb tables").value._repr_html_()
-
-
 def test_tables_and_schema_do_not_use_the_stream(db):
     db("%%sql\nBEGIN;\nCREATE TABLE uncommitted (a)")
     stream = db.ip.magics_manager.registry["PipeMagics"].session.connection().stream
@@ -156,18 +116,6 @@ def test_tables_and_schema_do_not_use_the_stream(db):
     db("%pipedb version\n%pipedb health\n%pipedb status")
     assert stream.baton == before
     db("%sql ROLLBACK")
-
-
-def test_load(db):
-    db("import pandas\nflights = pandas.DataFrame({'n': [2**53 + 1, -2**63], 'from': ['a', None]})")
-    assert db("%pipedb load flights --table flights").lines == ["Loaded 2 rows and 2 columns into flights."]
-    assert db("%pipedb load flights --table flights --append").lines == ["Loaded 2 rows and 2 columns into flights."]
-    assert db("%sql SELECT n FROM flights").value["n"].tolist() == [2**53 + 1, -(2**63)] * 2
-    assert db("%pipedb load flights --table flights --replace").lines == ["Loaded 2 rows and 2 columns into flights."]
-    assert db("%sql SELECT count(*) AS c FROM flights").value["c"].tolist() == [2]
-    assert db.fails("%pipedb load flights --table flights").error is not None
-    db("one = flights.head(1)")
-    assert db("%pipedb load one --table 'we\"ird'").lines == ['Loaded 1 row and 2 columns into we"ird.']
 
 
 def test_load_errors(db):
@@ -191,32 +139,12 @@ def test_load_errors(db):
 # -- help and wrong lines
 
 
-def test_help_lists_every_subcommand(shell):
-    overview = shell("%pipedb help").out
-    assert shell("%pipedb").out == overview
-    for name, command in COMMANDS.items():
-        assert f"  {name} " in overview
-        assert shell(f"%pipedb help {name}").lines[0] == command.usage
-        assert shell(f"%pipedb {name} --help").lines[0] == command.usage
-    assert shell("%pipedb check flights --rows 'a = 1' --help").lines[0] == COMMANDS["check"].usage
-    assert shell("%pipedb columns flights -h").lines[0] == COMMANDS["columns"].usage
-    assert "no database is connected" in shell.fails("%pipedb columns '--help'").out
-    for topic in ("sql", "%%sql", "transactions", "tokens"):
-        assert shell(f"%pipedb help {topic}").lines
-
-
 @pytest.mark.parametrize(
     ("line", "message"),
     [
         ("%pipedb conect", "unknown subcommand 'conect', did you mean connect?"),
         ("%pipedb xyzzy", "unknown subcommand 'xyzzy'; %pipedb help lists the subcommands"),
         ("%pipedb help xyzzy", "no help for 'xyzzy'"),
-        ("%pipedb connect --temprary", "unknown option --temprary, did you mean --temporary?"),
-        ("%pipedb use", "NAME is missing"),
-        ("%pipedb connect --timeout soon", "--timeout: 'soon' is not a duration; write 90s, 10m or 1h"),
-        ("%pipedb overages maybe", "SETTING must be one of on, off, not 'maybe'"),
-        ("%pipedb create-group g", "--location CODE is missing"),
-        ("%pipedb schema 'x", "a quote is not closed"),
     ],
 )
 def test_wrong_lines_are_usage_errors(shell, line, message):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import socket
-import threading
 from dataclasses import replace
 
 import pandas as pd
@@ -12,12 +11,10 @@ import pytest
 from IPython.core.completer import provisionalcompleter
 from waiting import until
 
-from pipemagic.errors import ConnectError
 from pipemagic.explore.schema import Column, ForeignKey, Relation
 from pipemagic.notebook.commands import COMMANDS, DAILY
 from pipemagic.notebook.completion import magic_line
 from pipemagic.notebook.completion.candidates import KnownNames
-from pipemagic.session import schema_cache
 
 
 def untyped(*names):
@@ -209,22 +206,6 @@ def test_the_subcommands_of_daily_use_come_first(known):
     assert sorted(found) == sorted([*COMMANDS, "help"])
 
 
-@pytest.mark.parametrize(
-    ("on", "expected"),
-    [
-        ("FROM flight f JOIN airport a ON |", ["a.code = f.origin"]),
-        ("FROM flight f JOIN airport a ON f|", ["f.origin = a.code"]),
-        ("FROM flight f JOIN airport a ON f.|", ["origin = a.code"]),
-        ("FROM flight f JOIN airport a ON a.|", ["code = f.origin"]),
-        ("FROM carrier a JOIN carrier b ON |", ["b.id = a.id", "b.name = a.name"]),
-        ('FROM flight "f.g" JOIN airport a ON "f.g".|', ["origin = a.code"]),
-    ],
-)
-def test_a_condition_of_a_join_is_offered_once(known, on, expected):
-    found = tab(known, f"%%sql\nSELECT * {on}")[1]
-    assert [one.text for one in found if one.type == "join"] == expected
-
-
 QUOTES = [
     ('%%sql --on "my|', '%%sql --on "my db"'),
     ('%%sql --on "my|"', '%%sql --on "my db"'),  # JupyterLab writes the closing quote by itself
@@ -373,16 +354,6 @@ def test_the_schema_follows_the_session(db):
     until(lambda: offers(db, "%%sql\nSELECT * FROM cit|") == ["city"])
 
 
-def test_changes_by_other_clients_are_noticed_after_a_cell(db):
-    connection = db.ip.magics_manager.registry["PipeMagics"].session.connection()
-    assert connection.schema.ready.wait(30)
-    connection.database.execute("CREATE TABLE city (name)")
-    assert body(db, "SELECT * FROM cit|") == []
-    connection.schema.check_at -= 60
-    db("%sql SELECT 1")
-    until(lambda: body(db, "SELECT * FROM cit|") == ["SELECT * FROM city"])
-
-
 def test_completion_sends_nothing(known, monkeypatch):
     many = [Relation.of(f"table_{n}", untyped(*(f"column_{n}_{m}" for m in range(20)))) for n in range(1000)]
     TABLES.extend(many)
@@ -402,23 +373,3 @@ def test_completion_sends_nothing(known, monkeypatch):
             assert offers(shell, cell)
     finally:
         del TABLES[-1000:]
-
-
-def test_completion_does_not_wait_for_a_server_that_does_not_respond(db, monkeypatch):
-    db("%sql CREATE TABLE city (name)")
-    connection = db.ip.magics_manager.registry["PipeMagics"].session.connection()
-    assert connection.schema.ready.wait(30)
-    asked, release = threading.Event(), threading.Event()
-
-    def read(*_, **__):
-        asked.set()
-        release.wait()
-        raise ConnectError("no response")
-
-    monkeypatch.setattr(schema_cache, "read", read)
-    connection.schema.refresh()
-    assert asked.wait(30)
-    assert body(db, "SELECT * FROM cit|") == ["SELECT * FROM city"]
-    release.set()
-    assert connection.schema.ready.wait(30)
-    assert body(db, "SELECT * FROM cit|") == ["SELECT * FROM city"]  # what was known stays

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import socket
-
 import pytest
 from waiting import until
 
@@ -178,16 +176,3 @@ def test_hostile_names_are_shown_without_control_characters(shell, monkeypatch):
     monkeypatch.setattr(KnownNames, "tables", lambda known, on: [hostile])
     shown = help_at(shell, '%%sql\nSELECT * FROM "odd\x1b[31m|"')
     assert shown == '"odd\\u001b[31m": table, 2 columns\n  "a\\nb"   T\\u0007\n  \\u202ec'
-
-
-def test_help_sends_nothing(shell, monkeypatch):
-    many = [Relation.of(f"table_{n}", [(f"column_{m}", "") for m in range(20)]) for n in range(1000)]
-    monkeypatch.setattr(KnownNames, "tables", lambda known, on: many)
-
-    def refuse(*_, **__):
-        raise AssertionError("a socket on Shift+Tab")
-
-    for call in ("connect", "send", "sendall"):
-        monkeypatch.setattr(socket.socket, call, refuse)
-    assert len(help_at(shell, "%%sql\nSELECT column_7|").splitlines()) == 13
-    assert help_at(shell, "%%sql\nSELECT t.column_7| FROM table_3 t") == "table_3.column_7: no declared type"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 import sqlite3
-import sys
-import types
 from contextlib import closing
 from itertools import pairwise
 
@@ -97,13 +95,6 @@ def test_connect_translates_addresses_too(notebook, tmp_path):
     make_file(tmp_path / "x.db", 7)
     follow(notebook, notebook.fails("%pipedb connect sqlite:///x.db"))
     assert notebook("%sql SELECT a FROM t").value["a"].tolist() == [7]
-
-
-def test_a_file_that_is_no_database_is_refused(connected, tmp_path):
-    (tmp_path / "x.db").write_text("a,b\n1,2\n" * 200)
-    done = connected.fails("%pipedb create-database x --group default --from-file x.db")
-    assert "x.db" in done.out
-    assert "x" not in connected("%pipedb databases").value["database"].tolist()
 
 
 @pytest.mark.parametrize("address", ["libsql://h.example.com", "http://h.example.com:8080/x"])
@@ -273,17 +264,6 @@ def test_engines_and_connections_in_variables(connected):
         follow(connected, connected.fails("%sql opened"))
 
 
-def test_options_of_both_extensions_run(connected):
-    assert connected("%sql --close SELECT 1 AS a").value["a"].tolist() == [1]
-    connected("%sql --save slow --no-execute SELECT 1 AS a")
-    assert connected("%sql --with slow SELECT a FROM slow").value["a"].tolist() == [1]
-    assert connected("%%sql --close\nSELECT 1 AS a").value["a"].tolist() == [1]
-    connected("%sql x << SELECT 1 AS a")
-    connected("%sql COMMIT") if connected("%sql BEGIN").error is None else None
-    assert "unknown option --persis, did you mean" in connected.fails("%sql --persis SELECT 1").err
-    assert "a quote is not closed" in connected.fails("%sql --on 'x SELECT 1").err
-
-
 # -- %sqlcmd and %sqlplot
 
 
@@ -361,14 +341,6 @@ def line_magics(shell):
     return shell.ip.magics_manager.magics["line"]
 
 
-def test_unloading_removes_the_magics(plain_shell):
-    plain_shell("%load_ext pipemagic")
-    assert {"sqlcmd", "sqlplot"} <= set(line_magics(plain_shell))
-    assert not {"sqlcmd", "sqlplot"} & set(plain_shell.ip.magics_manager.magics["cell"])
-    plain_shell("%unload_ext pipemagic")
-    assert not {"sqlcmd", "sqlplot"} & set(line_magics(plain_shell))
-
-
 def test_sqlcmd_of_an_extension_loaded_earlier_is_kept(plain_shell):
     plain_shell.ip.register_magics(Others)
     try:
@@ -380,23 +352,6 @@ def test_sqlcmd_of_an_extension_loaded_earlier_is_kept(plain_shell):
         assert "sqlplot" not in line_magics(plain_shell)
     finally:
         del line_magics(plain_shell)["sqlcmd"]
-
-
-def test_sqlcmd_of_an_extension_loaded_later_is_kept(plain_shell, monkeypatch):
-    later = types.ModuleType("later_magics")
-    later.load_ipython_extension = lambda ip: ip.register_magics(Others)
-    monkeypatch.setitem(sys.modules, "later_magics", later)
-    plain_shell("%load_ext pipemagic")
-    try:
-        assert plain_shell("%load_ext later_magics").err == ""
-        assert plain_shell("%sqlcmd tables").value == "theirs: tables"
-        plain_shell("%reload_ext pipemagic")
-        assert plain_shell("%sqlcmd tables").value == "theirs: tables"
-        plain_shell("%unload_ext pipemagic")
-        assert plain_shell("%sqlcmd tables").value == "theirs: tables"
-    finally:
-        del line_magics(plain_shell)["sqlcmd"]
-        plain_shell.ip.extension_manager.loaded.discard("later_magics")
 
 
 # -- a DataFrame with the name of a missing table
@@ -416,13 +371,6 @@ def test_a_missing_table_suggests_loading_a_frame_of_that_name(connected, statem
     assert "%pipedb tables lists" not in cell.out
     follow(connected, cell)
     connected(statement)
-
-
-def test_the_hint_names_the_connection_of_the_cell(connected):
-    cell = connected.fails("%sql --on two SELECT * FROM flights")
-    assert "%pipedb load flights --table flights --on two" in cell.out
-    follow(connected, cell)
-    connected("%sql --on two SELECT * FROM flights")
 
 
 def test_the_hint_names_the_connection_of_the_command(connected):

@@ -77,14 +77,6 @@ def test_large_numbers_have_separators(db):
     assert db("%sql DELETE FROM many WHERE n >= 0").lines == ["1,234 rows affected."]
 
 
-def test_a_read_only_connection_loads_nothing(db):
-    db(FRAME)
-    db("url = get_ipython().magics_manager.registry['PipeMagics'].session.connection().database.url")
-    db(f"%pipedb connect {db.names['url']} --as reader --token-env DB_TOKEN --read-only")
-    assert "read-only" in db.fails("%pipedb load flights --table t").out
-    assert db("%pipedb tables").value.empty
-
-
 @pytest.mark.parametrize("server", ["embedded", "sqld"])
 def test_copy(db):
     db(FRAME)

@@ -49,12 +49,6 @@ def test_the_connections_to_a_deleted_database_are_closed(embedded):
     assert "%pipedb use main" in embedded.fails("%sql SELECT 1").out
 
 
-def test_deleting_a_database_ends_its_transaction(embedded):
-    embedded("%pipedb connect flights\n%sql BEGIN")
-    lines = embedded("%pipedb delete-database flights --confirm").lines
-    assert lines[-2:] == ["Deleted database flights.", "Closed flights, whose database was deleted."]
-
-
 def test_a_connection_to_another_server_stays_open(embedded, service, monkeypatch):
     url, token = make_database(service, "elsewhere")
     monkeypatch.setenv("PIPEMAGIC_TOKEN", token)

@@ -14,7 +14,7 @@ from IPython.core.completer import provisionalcompleter
 import pipemagic
 from pipemagic.notebook.commands import COMMANDS, GROUPS
 from pipemagic.notebook.commands.help import topic_named, topics
-from pipemagic.notebook.commands.pages import ABOUT, PARTS, WORDS, Page, help_on_code, page_named, pages
+from pipemagic.notebook.commands.pages import ABOUT, PARTS, WORDS, help_on_code, page_named, pages
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -24,51 +24,6 @@ def offers(shell, line):
     """Return the completions at the end of a line."""
     with provisionalcompleter():
         return [one.text for one in shell.ip.Completer.completions(line, len(line))]
-
-
-SOURCE = """---
-mystnb: {}
----
-# A page
-
-<!-- cell
-hidden()
--->
-Read [results](results.md#types), [the options](../reference/sql.md), [above](#a-page), [SQLite](https://sqlite.org),
-[the course](../tutorial/index.md) and `[code]`. ![A plot](../images/plot.svg)
-
-```{figure} ../images/plot.svg
-A figure
-```
-
-```{code-cell} ipython3
-:tags: [hide-input]
-%pipedb tables
-```
-
-```ipython
-%sql SELECT '[a](b.md)'
-```
-
-:::{note}
-A note.
-:::
-"""
-
-SHOWN = """# A page
-
-Read results (`%pipedb help how-to/results`), the options (`%pipedb help sql`), above, [SQLite](https://sqlite.org),
-the course and `[code]`. A plot
-
-```ipython
-%pipedb tables
-```
-
-```ipython
-%sql SELECT '[a](b.md)'
-```
-
-A note."""
 
 
 def test_the_pages_are_those_of_the_documentation():
@@ -115,28 +70,6 @@ def test_every_page_is_shown(shell, name):
     assert [target for target in re.findall(r"\]\(([^)\s]+)\)", prose) if "://" not in target] == []
     for other in re.findall(r"`%pipedb help ([^`\s]+)`", prose):
         assert other in (*pages(), *COMMANDS, "SUBCOMMAND") or topic_named(other), other
-
-
-@pytest.mark.parametrize("name", pages())
-def test_every_link_of_a_page_leads_to_a_file(name):
-    path = ROOT / "docs" / f"{name}.md"  # an installed package carries two of the four parts
-    prose = re.sub(r"^(```+|~~~+).*?^\1", "", path.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
-    targets = re.findall(r"\]\(([^)\s#]+)(?:#[^)\s]*)?\)", prose)
-    assert [one for one in targets if "://" not in one and not (path.parent / one).exists()] == []
-
-
-def test_comments_directives_and_relative_links_are_replaced(tmp_path):
-    path = tmp_path / "page.md"
-    path.write_text(SOURCE, "utf-8")
-    page = Page("how-to/page", path)
-    assert page.title == "A page"
-    assert page.text == SHOWN
-    assert repr(page) == page._repr_markdown_() == SHOWN
-
-
-def test_a_notebook_gets_markdown(shell):
-    data, _ = shell.ip.display_formatter.format(pages()["how-to/load-data"])
-    assert data["text/markdown"] == data["text/plain"] == pages()["how-to/load-data"].text
 
 
 def test_names_of_pages_can_be_short_and_are_completed_and_corrected(shell):

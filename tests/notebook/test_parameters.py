@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipemagic.errors import ParameterError, StatementError
+from pipemagic.errors import ParameterError
 
 VALUES = [  # an expression in Python; typeof() and quote() of the value in SQLite
     ("None", "null", "NULL"),
@@ -111,13 +111,6 @@ def test_names_are_quoted_and_values_bound_in_one_statement(db):
     db("%%sql\nINSERT INTO {table} ({columns}) VALUES ('x', 1), ('y', 2)")
     frame = db("%sql SELECT {columns} FROM {table} WHERE `two words` IN :value").value
     assert frame.to_dict("list") == {"two words": ["x"], "select": [1]}
-
-
-def test_a_misspelt_column_in_braces_is_an_error(db):
-    db("column = 'nope'")
-    error = db.fails("%%sql\nSELECT 1 AS a,\n  {column}\nFROM (SELECT 1)").error
-    assert isinstance(error, StatementError)
-    assert "no such column: nope" in error.message
 
 
 def test_an_error_after_an_expanded_list_has_its_original_position(db):

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 
-import keyring
 import pytest
-from keyring.backends import null
 
 from pipemagic.session.profiles import FILE
 
@@ -67,19 +65,6 @@ def test_invalid_profiles_are_listed_with_their_errors(shell, tmp_path):
     wrong = "profile x in connections.toml contains a token, which must not be in that file"
     assert frame["target"].tolist() == [wrong, "d"]
     assert "hunter2" not in shell.fails("%pipedb connect x").out
-
-
-def test_a_token_file_readable_by_others_and_an_empty_keyring(db, file):
-    if os.name == "posix":
-        file.chmod(0o644)
-        assert f"chmod 600 {file}" in db.fails(f'%pipedb connect {url(db)} --as x --token-file "{file}"').out
-    before = keyring.get_keyring()
-    keyring.set_keyring(null.Keyring())
-    try:
-        assert "contains no token" in db.fails(f"%pipedb connect {url(db)} --as x --keyring").out
-    finally:
-        keyring.set_keyring(before)
-    assert "more than one source" in db.fails(f"%pipedb connect {url(db)} --keyring --token-env DB_TOKEN").out
 
 
 def test_profiles_of_a_project_require_trust(shell, tmp_path, monkeypatch):

@@ -30,15 +30,6 @@ def test_the_summary_lists_each_statement_with_its_outcome(db):
     assert db("%sql SELECT 1").shown == []
 
 
-def test_the_summary_escapes_html_and_control_characters(db):
-    cell = db("%%sql\nSELECT '<script>alert(1)</script>' AS \"<b>\";\nSELECT '\x1b[2J' AS \"&\"")
-    html = cell.shown[0]["text/html"]
-    assert "<script>" not in html
-    assert "&lt;script&gt;" in html
-    assert "\x1b" not in html + cell.shown[0]["text/plain"]
-    assert "var(--jp-ui-font-color1" in html
-
-
 def test_out_takes_one_name_for_each_result(db):
     cell = db("%%sql -o a,_,c\nSELECT 1 AS x;\nSELECT 2 AS x;\nCREATE TABLE t (a);\nSELECT 3 AS x")
     assert [db.names[name]["x"].tolist() for name in ("a", "c")] == [[1], [3]]
@@ -86,12 +77,6 @@ def test_a_name_comment_stores_the_result_of_the_next_statement(db):
     assert len(cell.shown) == 1  # stored results are not shown
     assert cell.lines == ["nothing is None: its statement returned no columns."]
     assert cell.value["x"].tolist() == [3]
-
-
-def test_name_comments_and_out_can_be_combined(db):
-    db("%%sql -o last\n-- name: one\nSELECT 1 AS x;\n-- name: two\nSELECT 2 AS x")
-    assert [db.names[name]["x"].tolist() for name in ("one", "two", "last")] == [[1], [2], [2]]
-    assert db("%%sql\n-- name: alone\nSELECT 4 AS x").value is db.names["alone"]
 
 
 NO_NAMES_IN_COMMENTS = [
@@ -377,14 +362,6 @@ def test_a_timeout_rolls_an_open_transaction_back(db):
     assert "INSERT INTO t VALUES (1)" in failed.out
     assert db("%sql ROLLBACK").error is None
     assert db("%sql SELECT count(*) AS n FROM t").value["n"].tolist() == [0]
-
-
-@pytest.mark.parametrize("server", ["embedded", "sqld"])
-def test_a_timeout_of_a_write_reports_an_unknown_outcome(db):
-    db("%sql CREATE TABLE t (a)")
-    failed = db.fails(f"%%sql --timeout 0.5\nINSERT INTO t VALUES (1);\nINSERT INTO t {ENDLESS} SELECT x FROM r")
-    assert failed.out.startswith("UNKNOWN_OUTCOME: stopped waiting after 0.5 s\n")
-    assert "check the data before you run it again: SELECT count(*) FROM t" in failed.out
 
 
 NO_NUMBERS = ["--limit -1", "--limit x", "--limit 1.5", "--timeout 0", "--timeout -1", "--timeout 1s"]

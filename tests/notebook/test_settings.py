@@ -55,12 +55,6 @@ def test_a_wrong_value_is_refused_and_changes_nothing(shell, project, caplog):
     assert shell("%config PipeMagic.type").value == "polars"
 
 
-def test_a_configuration_file_of_ipython(plain_shell, project):
-    plain_shell.ip.config.merge(Config({"PipeMagic": {"quiet": True}}))
-    plain_shell("%load_ext pipemagic")
-    assert settings(plain_shell).quiet is True
-
-
 def test_an_invalid_configuration_is_reported_and_ignored(plain_shell, project):
     plain_shell.ip.config.merge(Config({"PipeMagic": {"display_limit": "many"}}))
     loaded = plain_shell("%load_ext pipemagic")

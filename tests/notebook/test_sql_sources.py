@@ -35,12 +35,6 @@ def test_params_refuses_other_values(shell, given, message):
         raise shell.fails(f"%sql --params {given} SELECT :a").error
 
 
-def test_an_undefined_parameter_is_an_error_with_similar_names(shell):
-    shell("city = 1")
-    with pytest.raises(ParameterError, match=r"line 2: :citi has no value.*\ndid you mean :city\?"):
-        raise shell.fails("%%sql\nSELECT :citi").error
-
-
 def test_file_runs_a_file_and_errors_name_it(db, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     db("year = 2013")

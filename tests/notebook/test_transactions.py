@@ -6,10 +6,8 @@ import re
 import time
 
 import pytest
-from waiting import until
 
-from pipemagic.errors import SessionError, StatementError, TransactionLost
-from pipemagic.hrana.stream import Tx
+from pipemagic.errors import StatementError, TransactionLost
 
 OPEN = "Transaction open, {} so far: COMMIT keeps its changes, ROLLBACK undoes them."
 
@@ -42,15 +40,6 @@ def test_a_transaction_over_several_cells(db):
     assert db("%sql SELECT count(*) AS n FROM t").value["n"].tolist() == [2]
     assert isinstance(db.fails("%pipedb commit").error, StatementError)
     assert "MODE must be one of DEFERRED, IMMEDIATE, not 'EXCLUSIVELY'" in db.fails("%pipedb begin EXCLUSIVELY").err
-
-
-def test_an_atomic_cell(db):
-    db("%sql CREATE TABLE t (a INTEGER PRIMARY KEY)")
-    db("%%sql --atomic\nINSERT INTO t VALUES (1);\nINSERT INTO t VALUES (2)")
-    failed = db.fails("%%sql --atomic\nINSERT INTO t VALUES (3);\nINSERT INTO t VALUES (1);\nSELECT 1").out
-    assert "nothing was changed; statement 2 of 3 failed here, line 3:\n  INSERT INTO t VALUES (1)" in failed
-    assert isinstance(db.fails("%%sql --atomic\nBEGIN;\nSELECT 1").error, SessionError)
-    assert db("%sql SELECT count(*) AS n FROM t").value["n"].tolist() == [2]
 
 
 def test_a_rollback_by_a_trigger_can_be_retried(db):
@@ -131,17 +120,6 @@ def test_commit_minutes_after_the_last_cell_of_a_transaction(db):
     assert "%pipedb retry reruns the undone statements, all or nothing." in failed.out
 
 
-@pytest.mark.parametrize("server", ["embedded"])
-def test_retry_after_the_transaction_timeout(db):
-    db("%sql CREATE TABLE t (a INTEGER PRIMARY KEY)")
-    db("%sql BEGIN; INSERT INTO t VALUES (1)")
-    connection = connection_of(db)
-    until(lambda: connection.transaction is Tx.LOST)
-    assert WAYS_ON in db("%pipedb status").lines[0]
-    assert db("%pipedb retry").lines[-1] == "Committed; 1 row affected."
-    assert db("%sql SELECT a FROM t").value["a"].tolist() == [1]
-
-
 def test_status_shows_keep_alive(db):
     db("%pipedb connect db --keep-alive 10m")
     db("%sql SELECT 1")
@@ -151,8 +129,3 @@ def test_status_shows_keep_alive(db):
         "--keep-alive: 'soon' is not a duration; write 90s, 10m or 1h"
         in db.fails("%pipedb connect db --keep-alive soon").err
     )
-
-
-@pytest.mark.parametrize("command", ["begin", "commit", "rollback", "retry"])
-def test_commands_without_a_connection(shell, command):
-    assert "%pipedb connect" in shell.fails(f"%pipedb {command}").out
