@@ -35,7 +35,7 @@ TESTS = Path(__file__).parent
 SLOW = [
     "attacks", "browser", "classroom", "cli", "docs/test_examples.py", "docs/test_shell_examples.py",
     "docs/test_site.py", "exercises/test_grading.py", "exercises/test_nbgrader.py", "exercises/test_otter.py",
-    "faults", "fuzzing", "hub", "notebook/panels/test_groups_on_sqld.py", "notebook/panels/test_leaks.py",
+    "faults", "fuzzing", "hub", "notebook/panels/test_leaks.py",
     "notebook/panels/test_session_limits.py", "notebook/panels/test_static_html.py",
     "notebook/test_class_progress.py", "notebook/test_progress.py", "notebook/test_saved_notebooks.py",
     "published_clients", "service/replicas", "service/sqld", "service/sqlite/test_usage.py",

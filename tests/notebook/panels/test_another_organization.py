@@ -12,7 +12,7 @@ from started_services import crash, shared_service
 from waiting import until
 
 from pipemagic.errors import AuthError, ConnectError
-from pipemagic.notebook.panels import base, databases
+from pipemagic.notebook.panels import base, databases, locations
 from pipemagic.notebook.panels.opening import open_panel
 from pipemagic.notebook.panels.organization_state import state_of
 from pipemagic.session.organization import Platform
@@ -312,3 +312,48 @@ def test_tables_are_those_of_the_organization_on_the_page(session, page, club, m
     panel.click("Details of flights")
     panel.wait("No tables")
     assert "only_in_local" not in panel.words
+
+
+def test_sizes_are_those_of_the_organization_on_the_page(session, page, moved, monkeypatch):
+    panel = page("databases")
+    moved()
+    asked, usage = [], Platform.usage
+    monkeypatch.setattr(Platform, "usage", lambda one: asked.append(one.organization) or usage(one))
+    panel.click("Refresh")
+    until(lambda: asked)
+    assert asked == ["local"]
+
+
+def test_latency_is_that_of_the_organization_on_the_page(session, page, moved, monkeypatch):
+    measured = []
+    monkeypatch.setattr(locations, "addresses", lambda platform: measured.append(platform.organization) or {})
+    panel = page("locations")
+    moved()
+    panel.click("Measure latency")
+    panel.wait("No location has a database to measure.")
+    assert measured == ["local"]
+
+
+def test_replicas_are_those_of_the_organization_on_the_page(session, page, club, monkeypatch):
+    session.platform.add_location("edge", "nrt")
+    other = session.platform.sibling(club)
+    other.add_location("edge", "nrt")
+    other.close()
+    panel = page("groups")
+    panel.wait("caught up")
+    going, asking = threading.Event(), Platform.instances
+
+    def instances(platform, database):
+        if platform.organization == club:
+            going.wait(30)
+            raise AuthError("only owners see this", status=403)
+        return asking(platform, database)
+
+    monkeypatch.setattr(Platform, "instances", instances)
+    session.organization(club)
+    wait_until_shown(session, club)
+    panel.wait("reading ...")
+    assert "caught up" not in panel.words
+    going.set()
+    panel.wait("only owners see this")
+    assert "caught up" not in panel.words
