@@ -6,6 +6,7 @@ Results go to standard output, as lines, tables or JSON for scripts. Errors, not
 from __future__ import annotations
 
 import io
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -67,9 +68,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return error.exit_code
     except OSError as error:  # such as a full disk behind standard output
         print_note(f"Error: {error.strerror or error}" + (f": {error.filename}" if error.filename else ""))
+        _drop_output()
         return 1
     except click.Abort as abort:
         if not isinstance(abort.__context__, EOFError):  # Ctrl-C
             return INTERRUPTED
         print_note("\nError: no input")  # Ctrl-D
         return 1
+
+
+def _drop_output() -> None:
+    """Discard output that cannot be written; Python would write it again at exit, fail again and exit with 120."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
