@@ -130,10 +130,10 @@ def test_a_trusted_proxy_on_this_machine_may_use_either_address(proxies, both):
 
 
 @contextmanager
-def serving(folder, *options):
-    """Run ``pipemagic serve``; return the process and its first line."""
+def serving(folder, *options, command=("serve",)):
+    """Run ``pipemagic serve``, or another command; return the process and its first line."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "pipemagic", "serve", "--data", folder, *options],
+        [sys.executable, "-m", "pipemagic", *command, "--data", folder, *options],
         env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     try:
@@ -176,13 +176,12 @@ def test_a_service_responds_at_both_addresses_and_counts_both(tmp_path):
 @ipv6
 @pytest.mark.parametrize("command", [["serve"], ["class", "serve"]], ids=" ".join)
 def test_it_says_that_another_process_has_the_other_address(tmp_path, command):
-    with listening("::1") as other:
-        port, folder = port_of(other), tmp_path / "data"
-        process = subprocess.Popen(
-            [sys.executable, "-m", "pipemagic", *command, "--data", folder, "--port", str(port)],
-            env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
-        line = json.loads(process.stdout.readline())
+    folder = tmp_path / "data"
+    with (
+        listening("::1") as other,
+        serving(folder, "--port", str(port_of(other)), command=command) as (process, line),
+    ):
+        port = port_of(other)
         assert line == {"url": f"http://127.0.0.1:{port}", "organization": "local", "pid": process.pid}
         assert httpx.get(f"{line['url']}/version", timeout=WAIT).status_code == 200
         warning = (

@@ -207,12 +207,6 @@ def test_a_given_port_that_is_not_free_is_reported(tmp_path):
 # -- leases
 
 
-def test_it_ends_without_any_lease(tmp_path):
-    with process(tmp_path / "data", "--idle-timeout", "0.3") as one:
-        one.ended()
-        assert not (one.folder / "service.json").exists()
-
-
 def test_a_service_that_is_about_to_end_accepts_no_lease(tmp_path):
     with process(tmp_path / "data", "--idle-timeout", "60") as one:
         with socket.create_connection(one.address, timeout=WAIT) as connection:

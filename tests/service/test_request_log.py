@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
-import subprocess
 import sys
 import time
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 
 import httpx
 import pytest
 from metrics_page import read_families, read_samples
+from served import serve
 from waiting import until
 
-import pipemagic
 from pipemagic.errors import ServiceError
 from pipemagic.service.logs import AccessLog, logging_to
 
 WAIT = 15.0
-ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(pipemagic.__file__).parents[1])}
 LINE = re.compile(
     r"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z) (?P<client>\S+) (?P<method>\S+) (?P<host>\S+) (?P<path>\S+)"
     r" (?P<status>\d{3}) (?P<bytes>\d+) (?P<ms>\d+\.\d)\n"
@@ -31,46 +28,21 @@ LINE = re.compile(
 posix = pytest.mark.skipif(os.name != "posix", reason="signals are those of POSIX")
 
 
-class Served:
-    """A running ``pipemagic serve``."""
-
-    def __init__(self, process, folder):
-        self.process, self.folder = process, folder
-        self.line = json.loads(process.stdout.readline())
-        self.url = self.line["url"]
-        token = (folder / "platform-token").read_text().strip()
-        self.platform = {"Authorization": f"Bearer {token}"}
-
-    def call(self, method, path, **options):
-        return httpx.request(method, self.url + path, **{"headers": self.platform, "timeout": WAIT} | options)
-
-    def database(self):
-        org = "/v1/organizations/local"
-        self.call("POST", f"{org}/groups", json={"name": "edge", "location": "ams"})
-        self.call("POST", f"{org}/databases", json={"name": "db", "group": "edge"})
-        return {"Authorization": f"Bearer {self.call('POST', f'{org}/databases/db/auth/tokens').json()['jwt']}"}
-
-    def metrics(self):
-        """Return the values of the page by name and labels."""
-        return read_samples(self.metrics_page())
-
-    def metrics_page(self):
-        answer = self.call("GET", "/metrics")
-        assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
-        return answer.text
-
-
-@contextmanager
 def serving(folder, *options):
-    process = subprocess.Popen(
-        [sys.executable, "-m", "pipemagic", "serve", "--port", "0", "--allow-signup", "--data", folder, *options],
-        env=ENVIRONMENT, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    try:
-        yield Served(process, folder)
-    finally:
-        process.terminate()
-        process.communicate(timeout=WAIT)
+    """Run a service with sign-up."""
+    return serve(folder, "--port", "0", "--allow-signup", *map(str, options))
+
+
+def call(served, method, path, headers=None, **options):
+    """Send a request, by default with the token of the operator."""
+    headers = {"Authorization": f"Bearer {served.platform_token}"} if headers is None else headers
+    return httpx.request(method, served.url + path, headers=headers, timeout=WAIT, **options)
+
+
+def database(served):
+    """Create a database; return the headers for its SQL."""
+    served.create("db", "edge")
+    return {"Authorization": f"Bearer {served.token('db')}"}
 
 
 def execute(sql):
@@ -93,25 +65,25 @@ def lines(path, count):
 def test_the_access_log_has_a_line_for_each_request_and_no_secrets(tmp_path):
     log = tmp_path / "access.log"
     with serving(tmp_path / "data", "--access-log", log) as served:
-        token = served.database()
-        jwt, platform = token["Authorization"][7:], served.platform["Authorization"][7:]
-        served.call("POST", "/v3/pipeline", headers=token, json=execute("SELECT 'a secret'"))
-        served.call("GET", f"/v1/locations?authToken={jwt}", headers={})
-        served.call("GET", f"/{platform}/{jwt}", headers={})
-        served.call("GET", "/a%20b%0Ac%1b[31m", headers={"Host": "evil.example"})
-        written = lines(log, 7)
+        token = database(served)
+        jwt, platform = token["Authorization"][7:], served.platform_token
+        call(served, "POST", "/v3/pipeline", headers=token, json=execute("SELECT 'a secret'"))
+        call(served, "GET", f"/v1/locations?authToken={jwt}", headers={})
+        call(served, "GET", f"/{platform}/{jwt}", headers={})
+        call(served, "GET", "/a%20b%0Ac%1b[31m", headers={"Host": "evil.example"})
+        written = lines(log, 9)
         assert log.stat().st_mode & 0o077 == 0
     parsed = [LINE.fullmatch(line) for line in written]
     assert all(parsed), written
     shown = [(line["method"], line["host"], line["path"], line["status"]) for line in parsed]
     host = served.url.removeprefix("http://")
-    assert shown[3:] == [
+    assert shown[5:] == [
         ("POST", host, "/v3/pipeline", "200"),
         ("GET", host, "/v1/locations", "401"),
         ("GET", host, "/[token]/[token]", "404"),
         ("GET", "evil.example", "/a%20b%0Ac%1B%5B31m", "421"),
     ]
-    assert int(parsed[3]["bytes"]) > 100
+    assert int(parsed[5]["bytes"]) > 100
     text = "".join(written)
     assert "secret" not in text
     assert jwt not in text
@@ -120,20 +92,20 @@ def test_the_access_log_has_a_line_for_each_request_and_no_secrets(tmp_path):
 
 def test_the_access_log_can_be_standard_output(tmp_path):
     with serving(tmp_path / "data", "--access-log", "-") as served:
-        served.call("GET", "/health", headers={})
-        assert " GET " in served.process.stdout.readline()
+        call(served, "GET", "/health", headers={})
+        assert b" GET " in served.process.stdout.readline()
 
 
 @posix
 def test_the_access_log_is_opened_again_on_a_signal(tmp_path):
     log, rotated = tmp_path / "access.log", tmp_path / "access.log.1"
     with serving(tmp_path / "data", "--access-log", log) as served:
-        served.call("GET", "/health", headers={})
+        call(served, "GET", "/health", headers={})
         lines(log, 1)
         log.rename(rotated)
-        os.kill(served.line["pid"], signal.SIGUSR1)
+        served.process.send_signal(signal.SIGUSR1)
         until(log.exists)
-        served.call("GET", "/version", headers={})
+        call(served, "GET", "/version", headers={})
         assert "/version" in lines(log, 1)[0]
         assert len(rotated.read_text().splitlines()) == 1
 
@@ -158,13 +130,13 @@ def test_requests_succeed_while_the_access_log_cannot_be_written(tmp_path):
 
 def test_metrics_have_the_finished_and_the_open_requests(tmp_path):
     with serving(tmp_path / "data") as served:
-        token = served.database()
+        token = database(served)
         for _ in range(3):
             closed = {"requests": [*execute("SELECT 1")["requests"], {"type": "close"}]}
-            served.call("POST", "/v3/pipeline", headers=token, json=closed)
-        served.call("POST", "/v2/pipeline", headers=token, json=execute("BEGIN IMMEDIATE"))
-        served.call("GET", "/nothing/here", headers={})
-        seen = served.metrics()
+            call(served, "POST", "/v3/pipeline", headers=token, json=closed)
+        call(served, "POST", "/v2/pipeline", headers=token, json=execute("BEGIN IMMEDIATE"))
+        call(served, "GET", "/nothing/here", headers={})
+        seen = read_samples(served.metrics())
         label = [("method", "POST"), ("route", "/v3/pipeline"), ("status", "200")]
         assert seen["pipemagic_http_requests_total", *label] == 3
         assert seen["pipemagic_http_request_duration_seconds_count", ("route", "/v3/pipeline")] == 3
@@ -189,16 +161,16 @@ def test_metrics_have_the_finished_and_the_open_requests(tmp_path):
 
 def test_metrics_have_the_lag_of_replicas(tmp_path):
     with serving(tmp_path / "data") as served:
-        token = served.database()
-        served.call("POST", "/v2/pipeline", headers=token, json=execute("CREATE TABLE t (a)"))
+        token = database(served)
+        call(served, "POST", "/v2/pipeline", headers=token, json=execute("CREATE TABLE t (a)"))
         place = "/v1/organizations/local/groups/edge/locations/fra"
-        served.call("POST", place)
-        served.call("GET", f"{place}/wait")
-        seen = served.metrics()
+        call(served, "POST", place)
+        call(served, "GET", f"{place}/wait")
+        seen = read_samples(served.metrics())
         assert seen["pipemagic_replicas", ("location", "fra"), ("state", "ok")] == 1
         assert 0 <= seen["pipemagic_replica_lag_seconds", ("location", "fra")] < WAIT
-        served.call("POST", f"{place}/pause")
-        assert served.metrics()["pipemagic_replicas", ("location", "fra"), ("state", "paused")] == 1
+        call(served, "POST", f"{place}/pause")
+        assert read_samples(served.metrics())["pipemagic_replicas", ("location", "fra"), ("state", "paused")] == 1
 
 
 FAMILIES = {
@@ -231,10 +203,12 @@ PROCESS = {
 
 def test_the_names_types_and_labels_of_metrics_are_stable(tmp_path):
     with serving(tmp_path / "data") as served:
-        token = served.database()
-        served.call("POST", "/v1/organizations/local/groups/edge/locations/fra")
-        served.call("POST", "/v2/pipeline", headers=token, json=execute("CREATE TABLE t (a)"))
-        families = read_families(served.metrics_page())
+        token = database(served)
+        call(served, "POST", "/v1/organizations/local/groups/edge/locations/fra")
+        call(served, "POST", "/v2/pipeline", headers=token, json=execute("CREATE TABLE t (a)"))
+        page = call(served, "GET", "/metrics")
+    assert page.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    families = read_families(page.text)
     process = {name: families.pop(name) for name in list(families) if name.startswith("process_")}
     assert families == FAMILIES
     if sys.platform == "linux":
@@ -243,14 +217,14 @@ def test_the_names_types_and_labels_of_metrics_are_stable(tmp_path):
 
 def test_metrics_need_the_token_of_the_account_that_owns_the_service(tmp_path):
     with serving(tmp_path / "data") as served:
-        token = served.database()
+        token = database(served)
         for headers in ({}, {"Authorization": "Bearer pmp_wrong"}, token):
-            assert served.call("GET", "/metrics", headers=headers).status_code == 401
+            assert call(served, "GET", "/metrics", headers=headers).status_code == 401
         account = {"username": "ada", "password": "a long enough password"}
-        other = served.call("POST", "/v1/auth/signup", json=account, headers={}).json()["token"]
+        other = call(served, "POST", "/v1/auth/signup", json=account, headers={}).json()["token"]
         for method, path in [("GET", "/metrics"), ("GET", "/pipemagic/lease"), ("POST", "/pipemagic/stop")]:
-            refused = served.call(method, path, headers={"Authorization": f"Bearer {other}"})
+            refused = call(served, method, path, headers={"Authorization": f"Bearer {other}"})
             assert (refused.status_code, refused.json()["code"]) == (403, "FORBIDDEN")
-        elsewhere = served.platform | {"Host": "db-local.localhost"}
-        assert served.call("GET", "/metrics", headers=elsewhere).status_code == 404
-        assert served.call("POST", "/metrics").status_code == 404
+        elsewhere = {"Authorization": f"Bearer {served.platform_token}", "Host": "db-local.localhost"}
+        assert call(served, "GET", "/metrics", headers=elsewhere).status_code == 404
+        assert call(served, "POST", "/metrics").status_code == 404

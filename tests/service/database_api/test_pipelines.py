@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-from asgi_calls import call
 from service_calls import CLOSE, caller_of, execute
 
 from pipemagic.service.limits import Limits
@@ -18,18 +17,6 @@ def small(tmp_path, clock, **limits):
     return caller_of(service, "flights")
 
 
-def test_values_statements_and_bodies_have_limits_with_clear_errors(tmp_path, clock):
-    db = small(tmp_path, clock, value=1000, statement=2000, body=5000)
-    assert db.run("SELECT length(zeroblob(999))").rows() == [["999"]]
-    assert db.run("SELECT zeroblob(2000)").codes[0] == "SQLITE_TOOBIG"
-    assert db.post(execute("SELECT ?", {"type": "text", "value": "x" * 1500}), CLOSE).codes[0] == "SQLITE_TOOBIG"
-    assert db.run("SELECT 1 -- " + "x" * 10 + "\n" + " " * 10 + "+ 1" * 900).codes[0] == "SQLITE_TOOBIG"
-    big = db.run("SELECT '" + "x" * 6000 + "'")
-    assert big.status == 413
-    assert "5,000 bytes" in big.body["error"]
-    db.service.close()
-
-
 def test_a_thousand_texts_and_more_can_be_stored_up_to_a_limit(tmp_path, clock):
     db = small(tmp_path, clock, stored_texts=1200)
     store = [{"type": "store_sql", "sql_id": number, "sql": f"SELECT {number}"} for number in range(1201)]
@@ -39,10 +26,6 @@ def test_a_thousand_texts_and_more_can_be_stored_up_to_a_limit(tmp_path, clock):
     assert answer.rows(1201) == [["999"]]
     assert answer.error(1202)["message"] == "SQL text 5 already exists"
     db.service.close()
-
-
-def test_a_database_address_has_no_management_api(service):
-    assert call(service, "GET", "/v1/locations", headers={"host": "x-local.localhost"}).status == 404
 
 
 @pytest.mark.parametrize("sql", ["SELECT * FROM pragma_optimize(0x10002)", "SELECT optimize(f) FROM f"])
