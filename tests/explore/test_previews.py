@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipemagic.explore.previews import InvalidText, decode_preview
+from pipemagic.explore.previews import InvalidText, decode_preview, format_number
 
 
 @pytest.mark.parametrize(
@@ -18,3 +18,10 @@ def test_text_may_be_cut_within_a_character(letter, encoding):
     invalid = decode_preview("text", cut, letter, len(cut) + 1)  # shorter than the limit, so stored like this
     assert isinstance(invalid, InvalidText)
     assert invalid == cut
+
+
+@pytest.mark.parametrize(
+    ("number", "text"), [(2026, "2026"), (336776, "336,776"), (12345.678, "12,345.7"), (2e20, "2e+20")]
+)
+def test_numbers(number, text):
+    assert format_number(number) == text

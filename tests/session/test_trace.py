@@ -9,7 +9,7 @@ import pytest
 from pipemagic.client.address import parse_address
 from pipemagic.client.secrets import Token
 from pipemagic.client.trace_format import outline
-from pipemagic.client.tracing import RequestOrigin, TracedRequest
+from pipemagic.client.tracing import RequestOrigin, Tally, TracedRequest
 from pipemagic.session import interrupts
 from pipemagic.session.stream_timeline import TraceEvent, timelines
 from pipemagic.session.trace import KEPT, RequestRecorder, Trace
@@ -181,3 +181,23 @@ def test_the_record_is_bounded():
             transport.observer.exchanged(request(float(number)))
     assert len(recorder._kept) == len(recorder.newest(9 * KEPT)) == KEPT
     assert recorder.stats().loc["db", "round trips"] == 3 * KEPT
+
+
+def test_stats_count_by_connection_and_in_total():
+    recorder, transports = RequestRecorder(), {"b": Transport(), "a": Transport()}
+    for name, transport in transports.items():
+        recorder.watch(name, transport)
+        one = request(0.0, 0.5, tally=Tally(2, 1, 5, 10, 3), attempts=2, reopened=True)
+        transport.observer.exchanged(one)
+    stats = recorder.stats(seconds=True)
+    assert list(stats.index) == ["b", "a", "total"]
+    row = stats.loc["total"].to_dict()
+    sizes = {"bytes sent": row["bytes sent"], "bytes received": row["bytes received"]}
+    assert row == {
+        "round trips": 4, **sizes, "statements": 4, "errors": 2, "rows read": 20, "rows written": 6, "retries": 2,
+        "streams reopened": 2, "seconds": 1.0,
+    }  # fmt: skip
+    assert sizes["bytes sent"] > 0
+    assert "seconds" not in recorder.stats()
+    recorder.reset()
+    assert recorder.stats().loc["total", "round trips"] == 0
