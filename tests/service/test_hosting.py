@@ -274,17 +274,10 @@ def test_a_certificate_that_does_not_cover_databases_causes_a_warning(authority,
     assert f"clients will refuse the certificate for *.{DOMAIN}" in log
 
 
-@pytest.fixture(scope="module")
-def behind_a_proxy(tmp_path_factory):
-    """The first line of a service with a domain, without TLS and with sign-up, and its port."""
-    folder = tmp_path_factory.mktemp("behind") / "data"
-    with serving(folder, "--domain", DOMAIN, "--allow-signup", "--port", "0") as (_, line):
-        yield line, line["url"].rpartition(":")[2]
-
-
-def test_a_service_behind_a_proxy_serves_its_domain_on_loopback(behind_a_proxy):
-    line, port = behind_a_proxy
-    assert "local_url" not in line
-    for host in (DOMAIN, f"{DOMAIN}:443", f"127.0.0.1:{port}"):
-        answer = httpx.get(f"http://127.0.0.1:{port}/version", headers={"Host": host})
-        assert answer.status_code == 200
+def test_a_service_behind_a_proxy_serves_its_domain_on_loopback(tmp_path):
+    with serving(tmp_path / "data", "--domain", DOMAIN, "--port", "0") as (_, line):
+        assert "local_url" not in line
+        port = line["url"].rpartition(":")[2]
+        for host in (DOMAIN, f"{DOMAIN}:443", f"127.0.0.1:{port}"):
+            answer = httpx.get(f"http://127.0.0.1:{port}/version", headers={"Host": host})
+            assert answer.status_code == 200

@@ -67,12 +67,12 @@ class Process:
             answer += connection.recv(4096)
         return connection, answer
 
-    def database(self, name="db", group="edge"):
+    def database(self):
         """Create a group and a database; return the headers for its SQL."""
         org = "/v1/organizations/local"
-        assert self.call("POST", f"{org}/groups", json={"name": group, "location": "ams"}).status_code == 200
-        assert self.call("POST", f"{org}/databases", json={"name": name, "group": group}).status_code == 200
-        token = self.call("POST", f"{org}/databases/{name}/auth/tokens").json()["jwt"]
+        assert self.call("POST", f"{org}/groups", json={"name": "edge", "location": "ams"}).status_code == 200
+        assert self.call("POST", f"{org}/databases", json={"name": "db", "group": "edge"}).status_code == 200
+        token = self.call("POST", f"{org}/databases/db/auth/tokens").json()["jwt"]
         return {"Authorization": f"Bearer {token}"}
 
     def ended(self):
