@@ -12,7 +12,7 @@ import pytest
 from account_calls import Person
 from asgi_calls import call, runtime
 from served_apps import serving
-from service_calls import new_service
+from service_calls import Clock, new_service
 from waiting import PATIENCE, until
 
 from pipemagic.service.auth import logins
@@ -51,19 +51,10 @@ def cheap_passwords(monkeypatch):
     monkeypatch.setattr(logins, "_COST", 2**6)
 
 
-class Wall:
-    """Unix time that tests set."""
-
-    def __init__(self):
-        self.time = 1_700_000_000.0
-
-    def __call__(self):
-        return self.time
-
-
 @pytest.mark.usefixtures("cheap_passwords")
 def test_from_signing_up_to_logging_out(tmp_path):
-    wall = Wall()
+    wall = Clock()
+    wall.time = 1_700_000_000.0
     with new_service(tmp_path, now=wall, signup=True) as service:
         status, answer = sign_up(service)
         assert (status, answer["username"], answer["organization"]) == (200, "grace", "grace")

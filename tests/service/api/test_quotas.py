@@ -12,19 +12,12 @@ LOCAL = "/v1/organizations/local"
 JANUARY_31 = 1_769_903_999.0  # 2026-01-31T23:59:59Z
 
 
-class Wall:
-    """Unix time that tests set."""
-
-    def __init__(self, time=JANUARY_31 - 3600):
-        self.time = time
-
-    def __call__(self):
-        return self.time
-
-
 @pytest.fixture
 def wall():
-    return Wall()
+    """Unix time that tests set."""
+    wall = Clock()
+    wall.time = JANUARY_31 - 3600
+    return wall
 
 
 @pytest.fixture
