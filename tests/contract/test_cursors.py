@@ -62,7 +62,7 @@ def test_a_cursor_is_lines_of_text(empty):
 
 
 def test_a_cursor_has_only_the_entries_of_the_specification(empty):
-    assert [one["type"] for one in read(empty, "SELECT 1").entries] == ["step_begin", "row", "step_end"]
+    assert [entry["type"] for entry in read(empty, "SELECT 1").entries] == ["step_begin", "row", "step_end"]
 
 
 def test_the_end_of_a_step_has_the_number_of_changed_rows(db):

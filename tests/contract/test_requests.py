@@ -109,7 +109,7 @@ PARAMS = [
 
 @pytest.mark.parametrize(("sql", "names"), PARAMS, ids=[sql for sql, _ in PARAMS])
 def test_describe_names_the_parameters(empty, sql, names):
-    assert [one["name"] for one in empty.post(describe(sql), CLOSE).result()["params"]] == names
+    assert [parameter["name"] for parameter in empty.post(describe(sql), CLOSE).result()["params"]] == names
 
 
 KINDS = [
@@ -139,9 +139,9 @@ def test_describe_changes_no_setting(db, pragma):
 
 
 def test_describe_covers_only_the_first_statement(empty):
-    assert [one["name"] for one in empty.post(describe("SELECT 1 AS a; SELECT 2 AS b"), CLOSE).result()["cols"]] == [
-        "a"
-    ]
+    assert [
+        column["name"] for column in empty.post(describe("SELECT 1 AS a; SELECT 2 AS b"), CLOSE).result()["cols"]
+    ] == ["a"]
 
 
 def test_describe_of_nothing_is_empty(empty):

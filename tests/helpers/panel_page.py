@@ -119,7 +119,7 @@ class PanelPage:
     def can(self, name: str) -> bool:
         """Return True if a button with a name is visible and enabled."""
         with updates:
-            return any(self._enabled(one) for one in self._named(name))
+            return any(self._enabled(button) for button in self._named(name))
 
     @property
     def buttons(self) -> list[str]:

@@ -95,7 +95,9 @@ REFUSALS = {
 
 def in_turn() -> Iterator[str]:
     """Yield the names of refusals endlessly: two with an error in JSON, then one of another kind."""
-    errors = [name for name, one in REFUSALS.items() if one.answer.status >= 400 and one.answer.body[:1] == b"{"]
+    errors = [
+        name for name, refusal in REFUSALS.items() if refusal.answer.status >= 400 and refusal.answer.body[:1] == b"{"
+    ]
     # In steps of 4, so that similar ones, such as both of 402, are used for different names.
     spread = cycle([errors[4 * number % len(errors)] for number in range(len(errors))])
     for other in cycle([name for name in REFUSALS if name not in errors]):

@@ -228,7 +228,7 @@ def test_quotes_on_the_line_are_kept(shell, local_service):
     session = shell.ip.magics_manager.registry["PipeMagics"].session
     until(lambda: session.connections["my db"].schema.tables)
     for cell, expected in QUOTES:
-        assert [one.removeprefix("%%sql\n") for one in tab(shell, cell)[0]] == [expected], cell
+        assert [text.removeprefix("%%sql\n") for text in tab(shell, cell)[0]] == [expected], cell
 
 
 def test_parameters_are_the_variables(known):

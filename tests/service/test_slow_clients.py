@@ -84,7 +84,7 @@ def test_slow_readers_hold_no_thread(tmp_path):
             stack.enter_context(db.ask("/v3/cursor", {"batch": {"steps": [{"stmt": {"sql": MANY}}]}}))
             stack.enter_context(db.ask("/v2/pipeline", {"requests": [execute(SOME)]}))
         streams = db.service.engine.streams._streams
-        until(lambda: sum(isinstance(one._waiting_for, bytes) for one in streams.values()) == 3)
+        until(lambda: sum(isinstance(stream._waiting_for, bytes) for stream in streams.values()) == 3)
         for _ in range(10):
             assert db.select() == [[{"type": "integer", "value": "1"}]]
         until(lambda: db.app.runtime.executor.workers == 1)

@@ -45,7 +45,9 @@ class Scene:
     def wait_for_alert(self, code: str, says: str, hint: str = "") -> None:
         """Wait for an error."""
         until(
-            lambda: any(one.startswith(f"{code}: ") and says in one and hint in one for one in self.page.alerts),
+            lambda: any(
+                alert.startswith(f"{code}: ") and says in alert and hint in alert for alert in self.page.alerts
+            ),
             f"{code}: {says} {hint} is not shown",
         )
 
@@ -301,5 +303,5 @@ def test_a_location_without_a_wait_endpoint_was_added(start):
     _add_location(scene.page)
     scene.wait_for_alert(*expected("500"))
     assert api.groups["edge"]["locations"] == ["ams", "nrt", "ord"]
-    assert any("ord was added to edge" in one for one in scene.page.alerts), scene.page.alerts
+    assert any("ord was added to edge" in alert for alert in scene.page.alerts), scene.page.alerts
     scene.page.wait_for("Remove ord from edge")
