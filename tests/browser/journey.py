@@ -311,13 +311,13 @@ def main(chromium: str, folder: Path, app: str, how: str, look: str) -> None:
         album = Album(page, f"{app}-{how}-{look}", folder)
         try:
             Visitor(notebook, Mouse(notebook) if how == "mouse" else Keyboard(notebook), album).run()
+            saved = notebook.save()
         except BaseException:
             album.take("failed", failed=True)
             raise
         if look == "narrow":
             width = notebook.panel.bounding_box()["width"]
             assert width <= NARROW, width
-        saved = notebook.save()
         assert "eyJ" not in saved, "a token is in the saved notebook"
         assert "pmp_" not in saved, "a token is in the saved notebook"
         watch.check(*NOT_OURS[app])

@@ -33,7 +33,7 @@ from playwright.sync_api import TimeoutError as TookTooLong
 from pipemagic import launcher
 
 PATIENCE = 60_000  # ms, default timeout
-BEGIN = 10_000  # ms until a cell shows that it was started
+BEGIN = 10_000  # ms until a cell shows that it was started, or a notebook that it was saved
 INTERVAL = 50  # ms between checks of the state of a notebook
 
 EXTENSION = Path(__file__).parents[2] / "labextension"
@@ -281,7 +281,12 @@ class Notebook:
 
     def save(self) -> str:
         """Save the notebook and return its text."""
-        self.page.keyboard.press("Escape")
-        self.page.keyboard.press("Control+s")
-        expect(self.page.locator(".jp-mod-dirty")).to_have_count(0)
+        unsaved = self.page.locator(".jp-mod-dirty")
+        for _ in range(3):  # JupyterLab may lose the key when the focused element disappears
+            self.page.keyboard.press("Escape")
+            self.page.keyboard.press("Control+s")
+            with contextlib.suppress(TookTooLong):
+                unsaved.first.wait_for(state="detached", timeout=BEGIN)
+                break
+        expect(unsaved).to_have_count(0)
         return self.path.read_text("utf-8")
