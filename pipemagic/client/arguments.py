@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from pipemagic.errors import ParameterError, ProtocolError
+from pipemagic.frames.scalars import to_sql
 from pipemagic.hrana.messages import NamedArg, Stmt
-from pipemagic.hrana.values import SqlValue, Value, decode_argument, encode, encode_exact, to_sql
+from pipemagic.hrana.values import SqlValue, Value, decode_argument, encode, encode_exact
 
 Arguments: TypeAlias = Sequence[Any] | Mapping[str, Any] | None
 """A list or tuple for ``?`` and ``?N``, a mapping for ``:name``, ``@name`` and ``$name``, or nothing."""

@@ -57,7 +57,9 @@ def _values(series: pd.Series[Any]) -> list[SqlValue]:
         kinds = set(map(type, values))
         if kinds <= _PLAIN and (float not in kinds or int(series.isna().sum()) == values.count(None)):
             return values
-    column = from_frame(series.to_frame())[0]
+    column = from_frame(series.to_frame().reset_index(drop=True))[0]
+    if column.problem is not None:  # decimals with more digits than a float has
+        return column.for_type("TEXT").values.items()
     values = column.values.items()
     if column.declared not in ("DATE", "DATETIME", "TIMESTAMP"):
         return values

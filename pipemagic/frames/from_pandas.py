@@ -6,10 +6,11 @@
 | floats | REAL | REAL, bit for bit; NaN as NULL |
 | floats, some of them -0.0 | none | the same (a column declared REAL would drop the sign) |
 | bool, boolean | BOOLEAN | 0 and 1 |
-| datetime64 | DATETIME | TEXT, ``YYYY-MM-DD HH:MM:SS`` with as many decimals as needed |
-| datetime64 with a zone | TIMESTAMP | the same in UTC, with ``+00:00`` |
-| str, Decimal, UUID, time | TEXT | TEXT |
-| date | DATE | TEXT |
+| dates; datetime64 if all are midnights | DATE | TEXT of `pipemagic.frames.moments`: a date |
+| other datetime64 | DATETIME | a date and time |
+| datetime64 with a zone | TIMESTAMP | a date and time in UTC, with ``+00:00`` |
+| Decimal, each exact as a float | REAL | REAL; otherwise refused |
+| str, UUID, time | TEXT | TEXT |
 | bytes | BLOB | BLOB |
 | categories | as their values | as their values |
 | object with several of these | none | each value as it is |
@@ -21,12 +22,13 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import json
 import math
 import uuid
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -34,45 +36,180 @@ import pandas as pd
 from pipemagic.errors import LoadError, ProtocolError
 from pipemagic.frames.columns import ColumnChunk, Texts, chunk_of_items, of_kind
 from pipemagic.frames.encoder import has_signed_zero
-from pipemagic.hrana.values import MAX_INTEGER, Float, Integer, SqlValue, Text, to_sql
+from pipemagic.frames.moments import Moments, check_years, moments_of
+from pipemagic.frames.scalars import exact_float, to_sql
+from pipemagic.hrana.values import MAX_INTEGER, Float, Integer, SqlValue, Text
+from pipemagic.sql import quote
+from pipemagic.sql.type_affinity import affinity, is_date, is_day
 
-_AT_ONCE = 50_000
+WITHOUT_ZONE = "{0} = {0}.dt.tz_convert('UTC').dt.tz_localize(None)"
+IN_UTC = "{0} = {0}.dt.tz_localize('UTC')"
+
+
+class Problem(NamedTuple):
+    """The reason why a column cannot be stored, and what to type instead."""
+
+    reason: str
+    fix: str
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column to write: its declared type ('' for none), its values, and the type suggested by its dtype."""
+    """A column to write: its declared type ('' for none), its values, and the type suggested by its dtype.
+
+    ``source`` are the values of a column whose form depends on the declared type. ``code`` is the column in Python, for
+    messages. Nothing can be written of a column with a ``problem``, which `for_type` may solve.
+    """
 
     name: str
     declared: str
     values: ColumnChunk
     suggested: str = ""
+    source: Moments | Decimals | None = None
+    code: str = ""
+    problem: Problem | None = None
+
+    def with_problem(self, reason: str, fix: str) -> Column:
+        """Return the column, which cannot be stored; {0} in ``fix`` is the column in Python."""
+        return replace(self, problem=Problem(reason, fix.replace("{0}", self.code)))
+
+    def for_type(self, declared: str, table: str = "", *, requested: bool = False) -> Column:
+        """Return the column with the values to write into one of this declared type, in ``table`` if it exists.
+
+        ``requested`` is True if the user chose the type. The result has a problem if that is not possible.
+        """
+        match self.source:
+            case Moments():
+                return self._moments_for(self.source, declared, table)
+            case Decimals():
+                return self._decimals_for(self.source, declared, requested=requested)
+        return self
+
+    def types_option(self, declared: str) -> str:
+        """Return the option of a load that declares this type."""
+        return (
+            f"--types {self.name}={declared}"
+            if self.name.isidentifier()
+            else f"--types '{quote(self.name)}={declared}'"
+        )
+
+    def _moments_for(self, moments: Moments, declared: str, table: str) -> Column:
+        if not is_date(declared):
+            return self
+        if not is_day(declared):
+            return replace(self, values=moments.chunk(days=False), problem=None)
+        where = f"{table} declares it {declared}" if table else f"for the type {declared}"
+        if moments.aware:
+            return self.with_problem(f"{where}, and its values have a time zone", WITHOUT_ZONE)
+        if (row := moments.row_with_time) is not None:
+            (text,) = Moments(moments.when[row : row + 1]).texts(days=False).strings()
+            reason = f"{where}, and row {row + 1} has a time of day ({text})"
+            return self.with_problem(reason, self.types_option("DATETIME"))
+        return replace(self, values=moments.chunk(days=True), problem=None)
+
+    def _decimals_for(self, decimals: Decimals, declared: str, *, requested: bool) -> Column:
+        match affinity(declared):
+            case "TEXT":
+                return replace(self, values=decimals.texts(), problem=None)
+            case "REAL" if requested:
+                return replace(self, values=decimals.nearest(), problem=None)
+        return self
 
 
-def from_frame(frame: pd.DataFrame) -> list[Column]:
-    """Convert every column; raise LoadError with column and row for values without an exact form.
+class Decimals(NamedTuple):
+    """The numbers of a column with values of ``Decimal``, None if missing."""
 
-    A named index is written as the first columns; an unnamed one is omitted. All values are checked
-    here, before any row is sent.
+    numbers: list[decimal.Decimal | int | float | None]
+
+    @property
+    def inexact(self) -> int | None:
+        """The row, from 0, of the first number that is not exact as a float; None if all are."""
+        return next(
+            (row for row, number in enumerate(self.numbers) if number is not None and not _is_exact(number)), None
+        )
+
+    def nearest(self) -> ColumnChunk:
+        """Return the nearest floats."""
+        return chunk_of_items([None if number is None else float(number) + 0.0 for number in self.numbers])
+
+    def texts(self) -> ColumnChunk:
+        """Return the texts, which keep all digits."""
+        return chunk_of_items([None if number is None else str(number) for number in self.numbers])
+
+
+def _is_exact(number: decimal.Decimal | int | float) -> bool:
+    if isinstance(number, decimal.Decimal):
+        return exact_float(number) is not None
+    return isinstance(number, float) or exact_float(decimal.Decimal(number)) is not None
+
+
+def from_frame(frame: pd.DataFrame, name: str = "frame") -> list[Column]:
+    """Convert every column; raise LoadError with all columns and a row for values without an exact form.
+
+    The index is written as the first columns, unless it has no name and consists of row numbers. All values are checked
+    here, before any row is sent. ``name`` is the variable of the frame, for messages. A column of decimals that a type
+    may solve has a problem (see `check_problems`).
     """
     if not isinstance(frame, pd.DataFrame):
         raise LoadError(f"a {type(frame).__name__} is not a DataFrame", hint="a Series becomes one with .to_frame()")
-    columns = [*_index_columns(frame.index), *((name, frame.iloc[:, at]) for at, name in enumerate(frame.columns))]
-    names = _names([name for name, _ in columns])
-    return [_column(name, series) for name, (_, series) in zip(names, columns, strict=True)]
+    columns = [*_index_columns(frame, name), *((label, frame.iloc[:, at]) for at, label in enumerate(frame.columns))]
+    names = _names([label for label, _ in columns])
+    of_index = len(columns) - frame.shape[1]
+    converted = [
+        _column(text, series, f"{name}[{label!r}]", f"{name} = {name}.reset_index(); " if at < of_index else "")
+        for at, (text, (label, series)) in enumerate(zip(names, columns, strict=True))
+    ]
+    check_problems(column for column in converted if not isinstance(column.source, Decimals))
+    return converted
 
 
-def _index_columns(index: pd.Index) -> list[tuple[Hashable, pd.Series]]:
-    if all(name is None for name in index.names):
+def check_problems(columns: Iterable[Column]) -> None:
+    """Raise LoadError with the problems of all columns, and what to type."""
+    problems = [(column, column.problem) for column in columns if column.problem is not None]
+    if not problems:
+        return
+    fixes = dict.fromkeys(problem.fix for _, problem in problems if problem.fix)
+    if len(problems) == 1:
+        column, problem = problems[0]
+        raise LoadError(f"column {column.name}: {problem.reason}; nothing was changed", hint="\n".join(fixes))
+    lines = [f"  {column.name}: {problem.reason}" for column, problem in problems]
+    head = f"{len(problems)} columns cannot be stored; nothing was changed"
+    raise LoadError("\n".join([head, *lines]), hint="\n".join(fixes))
+
+
+def holds_row_numbers(index: pd.Index) -> bool:
+    """Return True if an index has no name and consists of integers, which are not stored."""
+    return index.name is None and index.nlevels == 1 and (pd.api.types.is_integer_dtype(index.dtype) or not len(index))
+
+
+def is_plain(index: pd.Index) -> bool:
+    """Return True if an index has no name and counts the rows, so that nothing is lost without it."""
+    return holds_row_numbers(index) and (
+        isinstance(index, pd.RangeIndex) or bool((index == pd.RangeIndex(len(index))).all())
+    )
+
+
+def _index_columns(frame: pd.DataFrame, name: str) -> list[tuple[Hashable, pd.Series]]:
+    index = frame.index
+    if holds_row_numbers(index):
         return []
-    if any(name is None for name in index.names):
+    labels: list[Hashable] = list(index.names)
+    if labels == [None]:
+        if any(isinstance(label, str) and label.lower() == "index" for label in frame.columns):
+            raise LoadError(
+                "the index of the frame has no name, and a column is named index; nothing was changed",
+                hint=f"name it, or drop it:\n{name} = {name}.rename_axis('row')\n"
+                f"{name} = {name}.reset_index(drop=True)",
+            )
+        labels = ["index"]
+    if any(label is None for label in labels):
         raise LoadError(
-            "one level of the frame's index has a name, another has not",
-            hint="name all levels, or drop the index with .reset_index(drop=True)",
+            "a level of the frame's index has no name; nothing was changed",
+            hint=f"make columns of the levels, or drop the index:\n{name} = {name}.reset_index()\n"
+            f"{name} = {name}.reset_index(drop=True)",
         )
     return [
-        (name, pd.Series(index.get_level_values(level), index=range(len(index))))
-        for level, name in enumerate(index.names)
+        (label, pd.Series(index.get_level_values(level), index=range(len(index)))) for level, label in enumerate(labels)
     ]
 
 
@@ -100,11 +237,18 @@ def _is_broken(text: str) -> bool:
     return any("\ud800" <= char <= "\udfff" for char in text)
 
 
-def _column(name: str, series: pd.Series) -> Column:
+def _column(name: str, series: pd.Series, code: str, before: str) -> Column:
+    """Convert a column; ``code`` is the column in Python, after the statement ``before``."""
     try:
-        return replace(_plan(name, series), suggested=_suggested(series.dtype))
+        column = replace(_plan(name, series), suggested=_suggested(series.dtype), code=code)
     except ProtocolError as error:
-        raise LoadError(f"column {name}: {error.message}", hint=error.hint) from None
+        column = Column(name, "", ColumnChunk(len(series), frozenset()), code=code)
+        return column.with_problem(error.message, f"{before}{error.hint}")
+    if isinstance(column.source, Decimals) and (row := column.source.inexact) is not None:
+        reason = f"row {row + 1}: the decimal {column.source.numbers[row]} is not exact as a float"
+        exact, nearest = column.types_option("TEXT"), column.types_option("REAL")
+        return column.with_problem(reason, f"{exact} keeps all digits, as text; {nearest} stores the nearest float")
+    return column
 
 
 def _suggested(dtype: Any) -> str:
@@ -117,6 +261,9 @@ def _suggested(dtype: Any) -> str:
     return {"b": "BOOLEAN", "i": "INTEGER", "u": "INTEGER", "f": "REAL", "M": "DATETIME"}.get(kind, "TEXT")
 
 
+_AS_TEXT = "{0} = {0}.map(str, na_action='ignore')"
+
+
 def _plan(name: str, series: pd.Series) -> Column:
     """Convert a column by its dtype, or by its values if it has objects."""
     dtype: Any = series.dtype
@@ -125,7 +272,9 @@ def _plan(name: str, series: pd.Series) -> Column:
     if isinstance(dtype, pd.SparseDtype):
         return _plan(name, pd.Series(series.array.to_dense()))
     if isinstance(dtype, pd.PeriodDtype | pd.IntervalDtype):
-        raise ProtocolError(f"SQL has no type for {dtype}", hint="convert it first, as with .astype(str)")
+        raise ProtocolError(f"SQL has no type for {dtype}", hint=_AS_TEXT)
+    if str(dtype) == "geometry":  # of GeoPandas
+        raise ProtocolError("SQL has no type for shapes", hint="{0} = {0}.to_wkt()")
     match getattr(dtype, "kind", "O"):
         case "b":
             return Column(name, "BOOLEAN", _integers(series.astype("boolean")))
@@ -133,15 +282,14 @@ def _plan(name: str, series: pd.Series) -> Column:
             return Column(name, "INTEGER", _integers(series))
         case "f":
             return _floats(name, series)
-        case "M" if not str(dtype).startswith(("date32", "date64")):  # Arrow's dates, without a time
-            aware = getattr(series.dt, "tz", None) is not None
-            return Column(name, "TIMESTAMP" if aware else "DATETIME", _moments(series))
+        case "M":
+            return _of_moments(name, _moments(series), days=str(dtype).startswith(("date32", "date64")))
         case "m":
-            raise ProtocolError(
-                "SQL has no type for a length of time", hint="convert it to a number first, as with .dt.total_seconds()"
-            )
+            raise ProtocolError("SQL has no type for a length of time", hint="{0} = {0}.dt.total_seconds()")
         case "c":
-            raise ProtocolError("SQL has no complex numbers", hint="write real and imaginary part as two columns")
+            raise ProtocolError(
+                "SQL has no complex numbers", hint="{0} = {0}.map(str)  # or its parts: .map(lambda z: z.real)"
+            )
     return _values(name, series)
 
 
@@ -150,9 +298,7 @@ def _integers(series: pd.Series) -> ColumnChunk:
     wide = "uint64" if getattr(series.dtype, "kind", "i") == "u" else "int64"
     numbers = series.to_numpy(dtype=wide, na_value=0) if missing.any() else series.to_numpy(dtype=wide)
     if wide == "uint64" and numbers.size and numbers.max() > MAX_INTEGER:
-        raise ProtocolError(
-            f"the integer {numbers.max()} does not fit 64 bits", hint="convert the column to text, or to floats"
-        )
+        raise ProtocolError(f"the integer {numbers.max()} does not fit 64 bits", hint=_AS_TEXT)
     return of_kind(Integer, numbers.astype(np.int64, copy=False), missing)
 
 
@@ -161,49 +307,57 @@ def _floats(name: str, series: pd.Series) -> Column:
     if getattr(series.dtype, "itemsize", 8) > 8:
         given = series.to_numpy()
         if bool(((given != numbers) & (given == given)).any()):
-            raise ProtocolError("a long double does not fit a 64-bit float", hint="convert it with .astype('float64')")
+            raise ProtocolError("a long double does not fit a 64-bit float", hint="{0} = {0}.astype('float64')")
     return Column(name, "" if has_signed_zero(numbers) else "REAL", of_kind(Float, numbers, np.isnan(numbers)))
 
 
-def _moments(series: pd.Series) -> ColumnChunk:
-    """Convert ``datetime64`` values to ISO text, with a zone in UTC; raise ProtocolError outside years 1 to 9999."""
-    zone = ""
-    if getattr(series.dt, "tz", None) is not None:
-        series, zone = series.dt.tz_convert("UTC").dt.tz_localize(None), "+00:00"
-    when: Any = series.to_numpy() if isinstance(series.dtype, np.dtype) else pd.to_datetime(series).to_numpy()
-    missing = np.isnat(when)
-    present = when[~missing]
-    seconds = present.astype("M8[s]")  # outside the range of nanoseconds
-    if (seconds < np.datetime64("0001-01-01", "s")).any() or (seconds >= np.datetime64("10000-01-01", "s")).any():
-        raise ProtocolError("a date is outside the years 1 to 9999, the range of ISO text")
-    unit = next((unit for unit in ("s", "ms", "us") if (present == present.astype(f"M8[{unit}]")).all()), "ns")
-    letters = [_iso_letters(present[at : at + _AT_ONCE], unit, zone) for at in range(0, len(present), _AT_ONCE)]
-    if not letters:
-        return ColumnChunk(len(when), frozenset())
-    offsets = np.zeros(len(when) + 1, np.int64)
-    np.cumsum(np.where(missing, 0, letters[0].shape[1]), out=offsets[1:])
-    return of_kind(Text, Texts(np.concatenate(letters).ravel(), offsets), missing)
+def _moments(series: pd.Series) -> Moments:
+    """Return the moments of a ``datetime64`` or Arrow column, with a zone in UTC."""
+    if isinstance(series.dtype, pd.ArrowDtype):
+        return _arrow_moments(series)
+    aware = isinstance(series.dtype, pd.DatetimeTZDtype)
+    return Moments((series.dt.tz_convert("UTC").dt.tz_localize(None) if aware else series).to_numpy(), aware)
 
 
-def _iso_letters(when: Any, unit: Any, zone: str) -> Any:
-    """Return dates as rows of ASCII letters, with the digits of a unit (s, ms, us, ns)."""
-    texts = np.datetime_as_string(when, unit=unit)
-    width = len(texts[0])  # the type is wider
-    letters = texts.astype(f"S{width}").view(np.uint8).reshape(len(texts), width)
-    letters[:, 10] = ord(" ")  # as SQLite writes it, instead of the T
-    suffix = np.frombuffer(zone.encode(), dtype=np.uint8)
-    return np.hstack([letters, np.broadcast_to(suffix, (len(texts), len(suffix)))])
+def _arrow_moments(series: pd.Series) -> Moments:
+    import pyarrow as pa
+
+    kind: Any = series.dtype.pyarrow_dtype  # type: ignore[union-attr]
+    units = {pa.date32(): "s", pa.date64(): "ms"}
+    plain = pa.timestamp(units.get(kind) or kind.unit)
+    array = pa.chunked_array(series.array.__arrow_array__()).cast(plain)  # of a zone, in UTC
+    return Moments(array.to_numpy(), getattr(kind, "tz", None) is not None)
+
+
+def _of_moments(name: str, moments: Moments, *, days: bool = False) -> Column:
+    """Return the column of moments: of DATE if they are dates, or midnights without a zone."""
+    check_years(moments.present)
+    days = moments.are_days or (days and moments.row_with_time is None)
+    declared = "TIMESTAMP" if moments.aware else "DATE" if days else "DATETIME"
+    return Column(name, declared, moments.chunk(days=days), source=moments)
 
 
 def _categories(name: str, series: pd.Series) -> Column:
     """Convert the categories and look them up by their codes."""
-    inner = _plan(name, pd.Series(series.cat.categories.to_numpy(), dtype=series.cat.categories.dtype))
-    return replace(inner, values=inner.values.take(series.cat.codes.to_numpy()))  # the code of a missing value is -1
+    categories, codes = series.cat.categories, series.cat.codes.to_numpy()  # the code of a missing value is -1
+    inner = _plan(name, pd.Series(categories.to_numpy(), dtype=categories.dtype))
+    match inner.source:
+        case Moments(when, aware):
+            days = inner.declared == "DATE" and getattr(categories.dtype, "kind", "O") != "M"
+            return _of_moments(name, Moments(np.append(when, np.array(["NaT"], when.dtype))[codes], aware), days=days)
+        case Decimals(numbers):
+            return _of_decimals(name, [[*numbers, None][code] for code in codes.tolist()])
+    return replace(inner, values=inner.values.take(codes))
+
+
+def _of_decimals(name: str, numbers: list[Any]) -> Column:
+    decimals = Decimals(numbers)
+    return Column(name, "REAL", decimals.nearest(), source=decimals)
 
 
 def _values(name: str, series: pd.Series) -> Column:
     """Convert a column of Python objects by their types."""
-    if isinstance(series.dtype, pd.StringDtype) and series.dtype.storage == "pyarrow":
+    if _has_arrow_texts(series.dtype):
         return Column(name, "TEXT", _arrow_texts(series))
     missing = pd.isna(series).to_numpy(dtype=bool)
     objects = series.to_numpy(dtype=object, copy=True)
@@ -211,8 +365,11 @@ def _values(name: str, series: pd.Series) -> Column:
     values = objects.tolist()
     kinds = set(map(type, values)) - {type(None)}
     declared = _declared_type(kinds)
-    if declared == "DATETIME" and (zoned := _zones(values)) != {False}:
-        declared = "TIMESTAMP" if zoned == {True} else ""
+    if kinds and all(issubclass(kind, _MOMENT) for kind in kinds):
+        days = all(not issubclass(kind, datetime.datetime) for kind in kinds)
+        return _of_moments(name, moments_of(values), days=days)
+    if _are_decimals(kinds):
+        return _of_decimals(name, values)
     if not kinds and isinstance(series.dtype, pd.StringDtype):
         declared = "TEXT"
     try:
@@ -222,6 +379,23 @@ def _values(name: str, series: pd.Series) -> Column:
     if stored.kinds == {Float}:
         declared = "" if has_signed_zero(stored.values) else "REAL"
     return Column(name, declared, stored)
+
+
+_MOMENT = (datetime.date, np.datetime64)  # a datetime is a date
+
+
+def _are_decimals(kinds: set[type]) -> bool:
+    """Return True for Decimal, possibly with other numbers."""
+    numbers = (decimal.Decimal, int, float)
+    return any(issubclass(kind, decimal.Decimal) for kind in kinds) and all(
+        issubclass(kind, numbers) and kind is not bool for kind in kinds
+    )
+
+
+def _has_arrow_texts(dtype: Any) -> bool:
+    if isinstance(dtype, pd.ArrowDtype):
+        return str(dtype.pyarrow_dtype) in ("string", "large_string", "string_view")
+    return isinstance(dtype, pd.StringDtype) and dtype.storage == "pyarrow"
 
 
 def _arrow_texts(series: pd.Series) -> ColumnChunk:
@@ -251,19 +425,12 @@ def _declared(kind: type) -> str:
         ("BOOLEAN", (bool, np.bool_)),
         ("INTEGER", (int, np.integer)),
         ("REAL", (float, np.floating)),
-        ("TEXT", (str, decimal.Decimal, uuid.UUID, datetime.time)),
-        ("DATETIME", (datetime.datetime, np.datetime64)),
-        ("DATE", (datetime.date,)),
+        ("TEXT", (str, uuid.UUID, datetime.time)),
         ("BLOB", (bytes, bytearray, memoryview)),
     ):
         if issubclass(kind, types):
             return declared
     return ""
-
-
-def _zones(values: Iterable[Any]) -> set[bool]:
-    """Return whether dates and times have a zone: {True}, {False}, or both, ignoring NULL."""
-    return {getattr(value, "tzinfo", None) is not None for value in values if value is not None}
 
 
 def _plain(values: Sequence[Any]) -> list[SqlValue]:
@@ -273,5 +440,25 @@ def _plain(values: Sequence[Any]) -> list[SqlValue]:
         try:
             stored.append(to_sql(value))
         except ProtocolError as error:
-            raise ProtocolError(f"row {row}: {error.message}", hint=error.hint) from None
+            raise ProtocolError(f"row {row}: {error.message}", hint=_fix(value, values)) from None
     return stored
+
+
+def _fix(value: Any, values: Sequence[Any]) -> str:
+    """Return the line that converts a column with a value that SQL cannot store; it keeps missing values."""
+    if isinstance(value, datetime.timedelta | np.timedelta64):
+        return "import pandas; {0} = pandas.to_timedelta({0}).dt.total_seconds()"
+    if isinstance(value, str):
+        return "{0} = {0}.map(lambda text: text.encode('utf-8', 'surrogatepass'), na_action='ignore')"
+    if isinstance(value, list | dict | tuple) and _are_json(values):
+        return "import json; {0} = {0}.map(json.dumps, na_action='ignore')"
+    return _AS_TEXT
+
+
+def _are_json(values: Sequence[Any]) -> bool:
+    try:
+        for value in values:
+            json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError):
+        return False
+    return True

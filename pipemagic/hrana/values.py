@@ -1,23 +1,17 @@
-"""Convert Python values to SQL values, and these to and from wire values.
+"""Convert SQL values to and from wire values.
 
 Source: the public Hrana 2/3 specification, "Values". Integers and blobs are text in JSON: 64 bits do not
-fit a JSON number, and JSON has no bytes. Neither numpy nor pandas is imported for their values.
+fit a JSON number, and JSON has no bytes.
 """
 
 from __future__ import annotations
 
 import binascii
-import datetime
-import decimal
-import enum
 import math
-import pathlib
 import re
-import sys
-import uuid
 from base64 import b64encode
 from collections.abc import Iterator
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
@@ -74,7 +68,7 @@ def encode(value: SqlValue) -> Value:
         case None:
             return NULL
         case int():
-            return Integer(str(_checked(int(value))))
+            return Integer(str(checked_integer(int(value))))
         case float():
             return NULL if value != value else encode_float(value)
         case str():
@@ -82,6 +76,13 @@ def encode(value: SqlValue) -> Value:
         case bytes() | bytearray() | memoryview():
             return Blob(b64encode(value).rstrip(b"=").decode("ascii"))
     raise ProtocolError(f"a value of type {type(value).__name__} has no SQL form")
+
+
+def checked_integer(number: int) -> int:
+    """Return an integer; raise ProtocolError if it is beyond 64 bits."""
+    if not MIN_INTEGER <= number <= MAX_INTEGER:
+        raise ProtocolError(f"the integer {number} does not fit 64 bits", hint="convert it to text, or to a float")
+    return number
 
 
 def encode_float(number: float) -> Float:
@@ -141,105 +142,6 @@ def decode_blob(data: str) -> bytes:
         return binascii.a2b_base64(text + "=" * (-len(text) % 4), strict_mode=True)
     except (binascii.Error, ValueError):
         raise ProtocolError("a blob is not valid base64 (standard alphabet)") from None
-
-
-# -- Python values of any kind
-
-
-def to_sql(value: Any) -> SqlValue:
-    """Convert a Python value to the value that SQLite stores; raise ProtocolError if there is no exact one.
-
-    Booleans become 0 and 1, dates and times ISO text (as SQLite's date functions read it), Decimal, UUID and Path
-    text, NaN, NaT and ``pandas.NA`` NULL. Numpy scalars and enum members are converted by their value.
-    """
-    match value:
-        case None:
-            return None
-        case int():  # also bool
-            return _checked(int(value))
-        case float():
-            return None if value != value else float(value)
-        case str():
-            return _unicode(str.__str__(value))
-        case bytes() | bytearray() | memoryview():
-            return bytes(value)
-        case datetime.datetime():
-            return None if value != value else value.isoformat(sep=" ")  # NaT is a datetime that is not equal to itself
-        case datetime.date() | datetime.time():
-            return value.isoformat()
-        case decimal.Decimal():
-            return _decimal(value)
-        case uuid.UUID():
-            return str(value)
-        case pathlib.PurePath():
-            return _unicode(str(value))
-        case enum.Enum():
-            return to_sql(value.value)
-        case datetime.timedelta():
-            raise ProtocolError(
-                "SQL has no type for a length of time", hint="convert it to a number first, as with .total_seconds()"
-            )
-    return _foreign(value)
-
-
-def _checked(number: int) -> int:
-    if not MIN_INTEGER <= number <= MAX_INTEGER:
-        raise ProtocolError(f"the integer {number} does not fit 64 bits", hint="convert it to text, or to a float")
-    return number
-
-
-def _decimal(number: decimal.Decimal) -> str | None:
-    if number.is_nan():
-        return None
-    if number.is_infinite():
-        raise ProtocolError("an infinite Decimal has no text form in SQL", hint="write 9e999 or -9e999 in the SQL")
-    return str(number)
-
-
-def _unicode(text: str) -> str:
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise ProtocolError(
-            f"text with {error.object[error.start]!r} is not valid Unicode",
-            hint="half of a surrogate pair has no UTF-8 form: convert the text to bytes instead",
-        ) from None
-    return text
-
-
-def _foreign(value: Any) -> SqlValue:
-    """Convert values of numpy and pandas, which are imported if there is such a value."""
-    pandas, numpy = sys.modules.get("pandas"), sys.modules.get("numpy")
-    if pandas is not None and value is pandas.NA:
-        return None
-    if numpy is not None and isinstance(value, numpy.datetime64):
-        return None if numpy.isnat(value) else _moment(value)
-    if numpy is not None and isinstance(value, numpy.timedelta64):  # a subclass of the integers in numpy
-        return None if numpy.isnat(value) else to_sql(datetime.timedelta())
-    if numpy is not None and isinstance(value, numpy.bool_ | numpy.integer):
-        return _checked(int(value))
-    if numpy is not None and isinstance(value, numpy.floating):
-        number = float(value)
-        if number != value and value == value:
-            raise ProtocolError("a long double does not fit a 64-bit float")
-        return None if number != number else number
-    raise ProtocolError(
-        f"a value of type {type(value).__name__} has no SQL form",
-        hint="convert it first: to text, a number, bytes, or with json.dumps() for lists and dicts",
-    )
-
-
-_FINER = {"Y": "D", "M": "D", "W": "D", "h": "s", "m": "s"}
-"""Units of numpy whose texts are not dates or times of SQLite, and the next unit whose texts are."""
-
-
-def _moment(value: Any) -> str:
-    numpy = sys.modules["numpy"]
-    unit = numpy.datetime_data(value.dtype)[0]
-    text = str(numpy.datetime_as_string(value, unit=_FINER.get(unit, unit))).replace("T", " ")
-    if text[4:5] != "-" or not "0001" <= text[:4] <= "9999":
-        raise ProtocolError("a date is outside the years 1 to 9999, the range of ISO text")
-    return text
 
 
 # -- doubles that inexact JSON readers read exactly, too

@@ -20,8 +20,8 @@ from typing import Any
 
 from pipemagic.client import arguments
 from pipemagic.errors import ParameterError, ProtocolError
+from pipemagic.frames.scalars import to_sql
 from pipemagic.hrana.messages import NamedArg, Stmt
-from pipemagic.hrana.values import to_sql
 from pipemagic.session.source_map import Edit, SourceMap
 from pipemagic.sql import HIGHEST_PARAMETER, Token, parse, quote
 from pipemagic.text import plural

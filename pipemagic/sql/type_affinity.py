@@ -24,6 +24,11 @@ def is_date(decltype: str) -> bool:
     return _word(decltype) in ("DATE", "DATETIME", "TIMESTAMP", "TIMESTAMPTZ")
 
 
+def is_day(decltype: str) -> bool:
+    """Return True if a declared type is a date without a time."""
+    return _word(decltype) == "DATE"
+
+
 def _word(decltype: str) -> str:
     """Return the first word of a declared type: ``TIMESTAMP`` of ``timestamp(6) with time zone``."""
     words = decltype.upper().replace("(", " ").split()

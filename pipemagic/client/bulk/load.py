@@ -34,7 +34,7 @@ from pipemagic.errors import (
 )
 from pipemagic.frames.columns import ColumnChunk
 from pipemagic.frames.encoder import Records, as_decimal
-from pipemagic.frames.from_pandas import Column, from_frame
+from pipemagic.frames.from_pandas import from_frame
 from pipemagic.hrana.messages import Stmt
 from pipemagic.hrana.stream import TRANSACTION_LIMIT
 from pipemagic.hrana.values import SqlValue
@@ -82,17 +82,17 @@ class Load:
     ``plan.types`` has the declared type of each column in the resulting table.
     """
 
-    def __init__(self, database: Executor, columns: Sequence[Column], total: int, plan: LoadPlan) -> None:
+    def __init__(self, database: Executor, total: int, plan: LoadPlan) -> None:
         self.plan = plan
         self.total = total
-        self._database, self._columns = database, columns
+        self._database = database
 
     @property
     def unexpected_types(self) -> list[tuple[str, str]]:
         """The columns of a new table whose declared types are derived from their values, not from their dtypes."""
         if self.plan.into or self.plan.keeps:
             return []
-        planned = zip(self._columns, self.plan.types, strict=True)
+        planned = zip(self.plan.columns, self.plan.types, strict=True)
         return [
             (name, declared)
             for column, (name, declared) in planned
@@ -109,7 +109,7 @@ class Load:
             remove_leftovers(self._database)
         with staged(self._database, self.plan) as staging:
             with nothing_changed("while the rows were sent"):
-                values = [column.values for column in self._columns]
+                values = [column.values for column in self.plan.columns]
                 batches = Batches(self._database, staging, self.plan.names).of(values, self.total)
                 _fill(self._database, batches, self.total, self.plan, staging, progress)
             switch(self._database, self.plan, staging, self.total)
@@ -124,6 +124,7 @@ def prepare(
     if_exists: IfExists = "fail",
     keys: Sequence[str] = (),
     types: Mapping[str, str] | None = None,
+    name: str = "frame",
 ) -> Load:
     """Inspect a frame and a table, and plan the load.
 
@@ -134,9 +135,9 @@ def prepare(
     indexes and triggers and the views on it. Raise LoadError for a load that cannot be exact and atomic.
     """
     with nothing_changed("before the rows were sent"):
-        columns = from_frame(frame)
+        columns = from_frame(frame, name)
         plan = plan_load(database, table, columns, if_exists, keys=keys, types=types)
-    return Load(database, columns, len(frame), plan)
+    return Load(database, len(frame), plan)
 
 
 @contextmanager

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
+from dataclasses import dataclass, field, replace
+from typing import Literal, NamedTuple, TypeAlias, get_args
 
 from pipemagic.client.bulk.schema_objects import (
     ANY,
@@ -29,7 +29,8 @@ from pipemagic.client.result import Executor
 from pipemagic.errors import LoadError, StatementError
 from pipemagic.frames.columns import ColumnChunk
 from pipemagic.frames.encoder import has_signed_zero
-from pipemagic.frames.from_pandas import Column
+from pipemagic.frames.from_pandas import IN_UTC, WITHOUT_ZONE, Column, Problem, check_problems
+from pipemagic.frames.moments import Moments
 from pipemagic.hrana.values import Float, Integer, SqlValue, Text, is_integer
 from pipemagic.sql import Definition, folded, quote
 from pipemagic.sql.type_affinity import affinity
@@ -39,6 +40,8 @@ IfExists: TypeAlias = Literal["fail", "append", "replace", "upsert"]
 
 _ROWID = ("rowid", "_rowid_", "oid")
 _EXACT = 2**53
+_LOOKED_AT = 1000  # stored values
+_TERMS = 100  # of a compound SELECT; SQLite takes 500
 _NUMBER = re.compile(r"\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*\Z", re.ASCII)
 _TYPE = re.compile(r"[^\W\d]\w*(?: [^\W\d]\w*)*(?: ?\( ?[+-]?\d+ ?(?:, ?[+-]?\d+ ?)?\))?\Z")
 
@@ -51,6 +54,7 @@ class LoadPlan:
     are the columns to write, with their declared types in the resulting table. ``snapshot`` is the schema when it
     was read: the switch fails if it has changed since. ``drops`` and ``creates`` are the statements of the switch
     before and after the staging table gets its name. ``keeps`` is True if a replaced table keeps its definition.
+    ``columns`` are those of a frame, with the values in the form of these types.
     """
 
     table: str
@@ -62,6 +66,7 @@ class LoadPlan:
     drops: tuple[str, ...] = ()
     creates: tuple[str, ...] = ()
     keeps: bool = False
+    columns: tuple[Column, ...] = field(default=(), repr=False)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -142,7 +147,8 @@ def plan_load(
     if keys:
         keys = _check_keys(keys, columns)
     if found is None:
-        return _new(table, columns, wanted, keys, SchemaSnapshot(table))
+        declared, columns = _of_new_table(columns, wanted)
+        return LoadPlan(table, declared, new_definition(declared, keys), SchemaSnapshot(table), columns=tuple(columns))
     if found.kind != "table":
         raise LoadError(f"{found.name} is a {found.kind}, not a table", hint="choose another name")
     if if_exists == "fail":
@@ -182,11 +188,19 @@ def _is_type(text: str) -> bool:
     return _TYPE.match(text) is not None and not has_constraints(text)
 
 
-def _new(
-    table: str, columns: Sequence[Column], types: Mapping[str, str], keys: Sequence[str], snapshot: SchemaSnapshot
-) -> LoadPlan:
+def _of_new_table(
+    columns: Sequence[Column], types: Mapping[str, str]
+) -> tuple[tuple[tuple[str, str], ...], Sequence[Column]]:
+    """Return the declared types of a new table, and the columns in their form; raise LoadError for impossible ones."""
     declared = tuple((column.name, types.get(column.name, column.declared)) for column in columns)
-    return LoadPlan(table, declared, new_definition(declared, keys), snapshot)
+    columns = [
+        column.for_type(types[column.name], requested=True) if column.name in types else column for column in columns
+    ]
+    check_problems(columns)
+    for column in columns:
+        if column.name in types:
+            _check_affinity(column, types[column.name])
+    return declared, columns
 
 
 def _add(database: Executor, found: Table, columns: Sequence[Column], keys: Sequence[str]) -> LoadPlan:
@@ -194,27 +208,29 @@ def _add(database: Executor, found: Table, columns: Sequence[Column], keys: Sequ
     names = [column.name for column in columns]
     if problem := differences(found, names, nullable=bool(keys)):
         raise LoadError(f"the columns do not match: {problem}; nothing was changed", hint="rename or add them")
-    _check_values(found, columns)
+    columns = _for_types_of(found, columns, stored_forms(database, found, columns))
     plain = [(column.name, column.declared) for column in columns]
     return LoadPlan(
         found.name, _types(found, columns), new_definition(plain), found.snapshot, into="upsert" if keys else "append",
-        keys=_unique_key(database, found, keys) if keys else (),
+        keys=_unique_key(database, found, keys) if keys else (), columns=tuple(columns),
     )  # fmt: skip
 
 
 def _replace(database: Executor, found: Table, columns: Sequence[Column], types: Mapping[str, str]) -> LoadPlan:
     """Return the plan to replace a table; its indexes and triggers, and the views on it, are created again.
 
-    A table with the columns of the frame keeps its definition; another one gets a new definition.
+    A table with constraints and the columns of the frame keeps its definition; another one gets a new definition.
     """
     check_not_referred_to(database, found)
     others = dependents(database, found)
     creates, drops, names = others.creates(), others.drops(found), [column.name for column in columns]
-    if not types and _keeps(found, columns):
+    if not types and _keeps(found, names):
+        columns = _for_types_to_keep(found, columns)
         hint = f"drop it first: DROP TABLE {quote(found.name)}"
         own = definition_of("table", found.name, found.name, found.sql, hint)
         return LoadPlan(
-            found.name, _types(found, columns), own, others.snapshot, drops=drops, creates=creates, keeps=True
+            found.name, _types(found, columns), own, others.snapshot, drops=drops, creates=creates, keeps=True,
+            columns=tuple(columns),
         )  # fmt: skip
     if found.has_foreign_keys:
         raise LoadError(
@@ -222,23 +238,101 @@ def _replace(database: Executor, found: Table, columns: Sequence[Column], types:
             hint="empty the table and append",
         )
     check_indexed(database, found, names)
-    declared = tuple((column.name, types.get(column.name, column.declared)) for column in columns)
+    declared, columns = _of_new_table(columns, types)
     creates += others.checks(found, names)
-    return LoadPlan(found.name, declared, new_definition(declared), others.snapshot, drops=drops, creates=creates)
+    return LoadPlan(
+        found.name, declared, new_definition(declared), others.snapshot, drops=drops, creates=creates,
+        columns=tuple(columns),
+    )  # fmt: skip
 
 
-def _keeps(found: Table, columns: Sequence[Column]) -> bool:
-    """Return True if a table keeps its definition; raise LoadError if it has to, and the values do not fit."""
-    if not found.is_ordinary or differences(found, [column.name for column in columns]):
-        return False
+def _keeps(found: Table, names: Sequence[str]) -> bool:
+    """Return True if a table that is replaced keeps its definition: it has constraints, and columns of these names."""
+    return found.is_ordinary and has_constraints(found.sql) and not differences(found, names)
+
+
+def _for_types_to_keep(found: Table, columns: Sequence[Column]) -> Sequence[Column]:
     try:
-        _check_values(found, columns)
+        return _for_types_of(found, columns, {})
     except LoadError as error:
-        if has_constraints(found.sql):
-            hint = "convert the column in the frame, or pass types=... for a new definition of the table"
-            raise error.replace(hint=hint) from None
-        return False
-    return True
+        hint = "convert the column in the frame, or pass types=... for a new definition of the table"
+        raise error.replace(hint="\n".join(filter(None, [error.hint, hint]))) from None
+
+
+def _for_types_of(found: Table, columns: Sequence[Column], forms: Mapping[str, StoredForm]) -> Sequence[Column]:
+    """Return the columns in the form of the types that a table declares, and of the moments stored in it.
+
+    Raise LoadError for generated columns, for values that have no such form, and for those that the types would change.
+    """
+    converted = []
+    for column in columns:
+        there, form = writable(found, column.name), forms.get(column.name)
+        converted.append(_for_column(column, there, found.name, form))
+    check_problems(converted)
+    for column in converted:
+        there = found.columns[folded(column.name)]
+        _check_affinity(column, there.declared, found.name)
+        if there.is_rowid and column.declared != "INTEGER":
+            _check_rowids(column, f"{found.name}.{there.name}")
+    return converted
+
+
+def _for_column(column: Column, there: TargetColumn, table: str, form: StoredForm | None) -> Column:
+    converted = column.for_type(there.declared, table)
+    if not isinstance(column.source, Moments):
+        return converted
+    if converted.problem is not None and not column.source.aware:  # a time of day for a DATE
+        fix = f"{converted.problem.fix} when the table is created again, or convert it:\n{_as_datetime(there, table)}"
+        return replace(converted, problem=Problem(converted.problem.reason, fix))
+    if form is None or converted.problem is not None:
+        return converted
+    if form.numbers:
+        return column.with_problem(
+            f"the values of {table} are numbers, not dates as text",
+            "import pandas; {0} = ({0} - pandas.Timestamp(0)) // pandas.Timedelta('1s')  # if they are seconds",
+        )
+    if column.source.aware and form.naive and not form.aware:
+        return column.with_problem(
+            f"the times of {table} have no offset, and those of the frame have one", WITHOUT_ZONE
+        )
+    if not column.source.aware and form.aware and not form.naive:
+        return column.with_problem(f"the times of {table} have an offset, and those of the frame have none", IN_UTC)
+    return converted
+
+
+def _as_datetime(there: TargetColumn, table: str) -> str:
+    """Return the statements that make a DATE column a DATETIME column."""
+    new, old, name = quote(f"{there.name}_time"), quote(there.name), quote(table)
+    return (
+        f"ALTER TABLE {name} ADD COLUMN {new} DATETIME; UPDATE {name} SET {new} = datetime({old}); "
+        f"ALTER TABLE {name} DROP COLUMN {old}; ALTER TABLE {name} RENAME COLUMN {new} TO {old}"
+    )
+
+
+class StoredForm(NamedTuple):
+    """What the first values of a column are: numbers, texts with an offset, texts without one."""
+
+    numbers: bool
+    aware: bool
+    naive: bool
+
+
+def stored_forms(database: Executor, found: Table, columns: Sequence[Column]) -> dict[str, StoredForm]:
+    """Return the form of the stored values of each column that is to get moments."""
+    names = [column.name for column in columns if isinstance(column.source, Moments)]
+    parts = []
+    for name in names:
+        value = quote(found.columns[folded(name)].name)
+        text, offset = f"typeof({value}) = 'text'", f"substr({value}, 11) GLOB '*[Zz+-]*'"
+        first = f"(SELECT {value} FROM {quote(found.name)} WHERE {value} IS NOT NULL LIMIT {_LOOKED_AT})"
+        parts.append(
+            f"SELECT total(typeof({value}) IN ('integer', 'real')) > 0 AND total({text}) = 0, "
+            f"total({text} AND {offset}) > 0, total({text} AND NOT {offset}) > 0 FROM {first}"
+        )
+    found_forms: list[tuple[object, ...]] = []
+    for at in range(0, len(parts), _TERMS):
+        found_forms += rows(database, " UNION ALL ".join(parts[at : at + _TERMS]), types=(ANY, ANY, ANY))
+    return {name: StoredForm(*map(bool, form)) for name, form in zip(names, found_forms, strict=True)}
 
 
 def _types(found: Table, columns: Sequence[Column]) -> tuple[tuple[str, str], ...]:
@@ -265,15 +359,6 @@ def differences(found: Table, names: Sequence[str], source: str = "the frame", *
 # -- values: changes by a column's declared type (datatype3.html, section 3)
 
 
-def _check_values(found: Table, columns: Sequence[Column]) -> None:
-    """Raise LoadError for generated columns, and for values that the table's types would change."""
-    for column in columns:
-        there = writable(found, column.name)
-        _check_affinity(column, there.declared, found.name)
-        if there.is_rowid and column.declared != "INTEGER":
-            _check_rowids(column, f"{found.name}.{there.name}")
-
-
 def writable(found: Table, name: str) -> TargetColumn:
     """Return the column of this name; raise LoadError if it is generated."""
     there = found.columns[folded(name)]
@@ -283,7 +368,7 @@ def writable(found: Table, name: str) -> TargetColumn:
 
 
 def _check_types(columns: Sequence[Column], types: Mapping[str, str]) -> dict[str, str]:
-    """Return the requested types by column; raise LoadError for an invalid type, or one that changes a value."""
+    """Return the requested types by column; raise LoadError for an invalid type."""
     there = {folded(column.name): column for column in columns}
     wanted = {}
     for name, declared in types.items():
@@ -295,7 +380,6 @@ def _check_types(columns: Sequence[Column], types: Mapping[str, str]) -> dict[st
                 f"column {name}: {declared[:60]!r} is not a type; nothing was changed",
                 hint="a type is INTEGER, TEXT, DECIMAL(10, 2) and the like; constraints need a CREATE TABLE",
             )
-        _check_affinity(column, declared)
         wanted[column.name] = declared
     return wanted
 
@@ -305,7 +389,7 @@ def _check_affinity(column: Column, declared: str, table: str = "") -> None:
 
     A REAL and an INTEGER of the same value count as the same; there is no such INTEGER for -0.0.
     """
-    is_date = column.declared in ("DATE", "DATETIME", "TIMESTAMP")  # whose texts are not numbers
+    is_date = isinstance(column.source, Moments)  # whose texts are not numbers
     row = None if is_date else changed_row(column.values, affinity(declared))
     if row is not None:
         (changed,) = column.values.cut(row, row + 1).items()
