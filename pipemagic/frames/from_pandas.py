@@ -255,8 +255,13 @@ def _suggested(dtype: Any) -> str:
     """Return the declared type for a dtype."""
     if isinstance(dtype, pd.CategoricalDtype):
         return _suggested(dtype.categories.dtype)
-    if isinstance(dtype, pd.DatetimeTZDtype):
+    arrow = str(dtype.pyarrow_dtype) if isinstance(dtype, pd.ArrowDtype) else ""
+    if isinstance(dtype, pd.DatetimeTZDtype) or "tz=" in arrow:
         return "TIMESTAMP"
+    if arrow.startswith("date"):
+        return "DATE"
+    if arrow.startswith(("binary", "large_binary", "fixed_size_binary")):
+        return "BLOB"
     kind = getattr(getattr(dtype, "subtype", dtype), "kind", "O")
     return {"b": "BOOLEAN", "i": "INTEGER", "u": "INTEGER", "f": "REAL", "M": "DATETIME"}.get(kind, "TEXT")
 
@@ -357,6 +362,8 @@ def _of_decimals(name: str, numbers: list[Any]) -> Column:
 
 def _values(name: str, series: pd.Series) -> Column:
     """Convert a column of Python objects by their types."""
+    if isinstance(series.dtype, pd.ArrowDtype):
+        series = _checked_arrow(series)
     if _has_arrow_texts(series.dtype):
         return Column(name, "TEXT", _arrow_texts(series))
     missing = pd.isna(series).to_numpy(dtype=bool)
@@ -390,6 +397,34 @@ def _are_decimals(kinds: set[type]) -> bool:
     return any(issubclass(kind, decimal.Decimal) for kind in kinds) and all(
         issubclass(kind, numbers) and kind is not bool for kind in kinds
     )
+
+
+_ARROW_AS_JSON = (
+    "import json, pyarrow; {0} = [None if value is None else json.dumps(value, default=str) "
+    "for value in pyarrow.array({0}).to_pylist()]"
+)
+
+
+def _checked_arrow(series: pd.Series) -> pd.Series:
+    """Return an Arrow column whose Python values are exact; raise ProtocolError for a type without any."""
+    import pyarrow as pa
+
+    kind: Any = series.dtype.pyarrow_dtype  # type: ignore[union-attr]
+    if pa.types.is_nested(kind) or pa.types.is_interval(kind):
+        raise ProtocolError(
+            f"SQL has no type for {kind}", hint=_ARROW_AS_JSON if pa.types.is_nested(kind) else _AS_TEXT
+        )
+    try:
+        if pa.types.is_decimal(kind) and kind.scale == 0:  # integers, such as a sum of DuckDB
+            return series.astype(pd.ArrowDtype(pa.int64()))
+        if kind == pa.time64("ns"):
+            return series.astype(pd.ArrowDtype(pa.time64("us")))
+    except pa.ArrowInvalid:
+        if pa.types.is_time(kind):
+            reason = "a time of day has nanoseconds, and Python's times have microseconds"
+            hint = "import pyarrow; {0} = pyarrow.array({0}).cast('string').to_pylist()"
+            raise ProtocolError(reason, hint=hint) from None
+    return series
 
 
 def _has_arrow_texts(dtype: Any) -> bool:

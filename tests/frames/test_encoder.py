@@ -144,13 +144,12 @@ def test_repeated_categories_end_at_their_own_last_byte() -> None:
 
 
 def test_moments_of_every_unit() -> None:
-    for unit, text in [("s", ""), ("ms", ".120"), ("us", ".120001"), ("ns", ".120001001")]:
+    for text in ("", ".120000", ".120001", ".120001001"):
         when = pd.Series(pd.to_datetime([f"2024-01-31 12:30:01{text}", None, "1900-01-01"], format="ISO8601"))
         frame = pd.DataFrame({"a": when, "z": when.dt.tz_localize("UTC")})
-        zero = "" if unit == "s" else "." + "0" * (len(text) - 1)
         assert through_records([column.values for column in from_frame(frame)], 0, 3) == [
             (f"2024-01-31 12:30:01{text}", f"2024-01-31 12:30:01{text}+00:00"), (None, None),
-            (f"1900-01-01 00:00:00{zero}", f"1900-01-01 00:00:00{zero}+00:00"),
+            ("1900-01-01 00:00:00", "1900-01-01 00:00:00+00:00"),
         ]  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from pipemagic.client.batch_runner import run
 from pipemagic.client.bulk import PREFIX
@@ -34,7 +34,7 @@ from pipemagic.errors import (
 )
 from pipemagic.frames.columns import ColumnChunk
 from pipemagic.frames.encoder import Records, as_decimal
-from pipemagic.frames.from_pandas import from_frame
+from pipemagic.frames.from_pandas import from_frame, holds_row_numbers, is_plain
 from pipemagic.hrana.messages import Stmt
 from pipemagic.hrana.stream import TRANSACTION_LIMIT
 from pipemagic.hrana.values import SqlValue
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 
 Progress: TypeAlias = Callable[[int, int], None]
 """Called after each request with the number of rows sent and the total."""
+
+Labels: TypeAlias = Literal["", "stored", "dropped"]
 
 SAMPLED = 50_000
 """The smallest number of rows for which the time to add them to a table is measured first."""
@@ -79,12 +81,14 @@ _left: set[str] = set()
 class Load:
     """A checked frame and the plan to load it. Nothing is changed before `run`.
 
-    ``plan.types`` has the declared type of each column in the resulting table.
+    ``plan.types`` has the declared type of each column in the resulting table. ``labels`` is what becomes of labels of
+    rows without a name: ``stored`` as the column index, ``dropped`` if they are integers, '' if they count the rows.
     """
 
-    def __init__(self, database: Executor, total: int, plan: LoadPlan) -> None:
+    def __init__(self, database: Executor, total: int, plan: LoadPlan, labels: Labels = "") -> None:
         self.plan = plan
         self.total = total
+        self.labels = labels
         self._database = database
 
     @property
@@ -130,14 +134,22 @@ def prepare(
 
     ``if_exists`` is what to do with a table of that name: ``fail``, ``append`` to it, ``replace`` it, or ``upsert``:
     rows whose ``keys`` exist update those rows, the others are added. The declared types of a new table, and
-    unsupported values, are those of `pipemagic.frames.from_pandas`, except for the ``types`` given for some columns; a
-    named index is written, too. A replaced table keeps its definition if the frame has its columns, and in any case its
-    indexes and triggers and the views on it. Raise LoadError for a load that cannot be exact and atomic.
+    unsupported values, are those of `pipemagic.frames.from_pandas`, except for the ``types`` given for some columns; an
+    index is written, too, unless it has no name and consists of integers. An existing table decides the form of dates
+    and times. A replaced table with constraints keeps its definition if the frame has its columns; any one keeps its
+    indexes and triggers and the views on it. Raise LoadError for a load that cannot be exact and atomic; ``name`` is the
+    variable of the frame, for its hints.
     """
     with nothing_changed("before the rows were sent"):
         columns = from_frame(frame, name)
         plan = plan_load(database, table, columns, if_exists, keys=keys, types=types)
-    return Load(database, len(frame), plan)
+    return Load(database, len(frame), plan, _labels(frame))
+
+
+def _labels(frame: pd.DataFrame) -> Labels:
+    if frame.index.names != [None] or is_plain(frame.index):
+        return ""
+    return "dropped" if holds_row_numbers(frame.index) else "stored"
 
 
 @contextmanager

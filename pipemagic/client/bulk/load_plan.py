@@ -304,7 +304,8 @@ def _as_datetime(there: TargetColumn, table: str) -> str:
     """Return the statements that make a DATE column a DATETIME column."""
     new, old, name = quote(f"{there.name}_time"), quote(there.name), quote(table)
     return (
-        f"ALTER TABLE {name} ADD COLUMN {new} DATETIME; UPDATE {name} SET {new} = datetime({old}); "
+        f"ALTER TABLE {name} ADD COLUMN {new} DATETIME; UPDATE {name} SET {new} = datetime({old}) "
+        f"WHERE {old} IS NOT NULL; "
         f"ALTER TABLE {name} DROP COLUMN {old}; ALTER TABLE {name} RENAME COLUMN {new} TO {old}"
     )
 
