@@ -137,8 +137,8 @@ def prepare(
     unsupported values, are those of `pipemagic.frames.from_pandas`, except for the ``types`` given for some columns; an
     index is written, too, unless it has no name and consists of integers. An existing table decides the form of dates
     and times. A replaced table with constraints keeps its definition if the frame has its columns; any one keeps its
-    indexes and triggers and the views on it. Raise LoadError for a load that cannot be exact and atomic; ``name`` is the
-    variable of the frame, for its hints.
+    indexes and triggers and the views on it. ``name`` is the variable of the frame, for hints. Raise LoadError for a
+    load that cannot be exact and atomic.
     """
     with nothing_changed("before the rows were sent"):
         columns = from_frame(frame, name)
