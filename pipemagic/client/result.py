@@ -56,7 +56,10 @@ class Result:
         return None if index is None else _whole(index)
 
     def frame(self) -> pd.DataFrame:
-        """Return the rows as a DataFrame (types: `pipemagic.frames`); warn about columns of mixed types."""
+        """Return the rows as a DataFrame (types: `pipemagic.frames`).
+
+        Warn about columns of mixed types, and about dates that stay text.
+        """
         return to_frame(self.wire, note=lambda text: warnings.warn(text, stacklevel=2))
 
 

@@ -18,6 +18,7 @@ from pipemagic.session.cell import Cell, parse_cell
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+    from pipemagic.client.result import Result
     from pipemagic.session.connection import Connection
 
 DEFAULTS = Rules()
@@ -30,7 +31,7 @@ WITHOUT_CONSTRUCT = 0.5
 class Check:
     """The result of a check.
 
-    ``score`` is from 0 to 1. ``frame`` is the last result of the answer, ``difference`` the first differing rows.
+    ``score`` is from 0 to 1. ``answer`` is its last result or frame, ``difference`` the first differing rows.
     ``failures`` counts the failed checks of the exercise so far, this one included. ``cell`` and ``connection`` are the
     answer and where it was run.
     """
@@ -39,7 +40,7 @@ class Check:
     score: float
     messages: tuple[str, ...] = ()
     difference: DataFrame | None = None
-    frame: DataFrame | None = None
+    answer: Result | DataFrame | None = None
     failures: int = 0
     cell: Cell | None = None
     connection: Connection | None = None
@@ -84,7 +85,7 @@ def check_cell(exercise: Exercise, cell: Cell, connection: Connection) -> Check:
     if problem:
         return Check(exercise, 0, (problem,), cell=cell, connection=connection)
     try:
-        actual, frame = results_of(connection, "", cell, exercise.probes)
+        actual, result = results_of(connection, "", cell, exercise.probes)
     except StatementError as error:
         return Check(exercise, 0, (str(error),), cell=cell, connection=connection)
     except TransactionLost:
@@ -92,7 +93,7 @@ def check_cell(exercise: Exercise, cell: Cell, connection: Connection) -> Check:
     check = _compared(exercise, actual, cell.text)
     if broken := _broken(exercise, cell):
         check = replace(check, score=check.score * WITHOUT_CONSTRUCT, messages=(*broken, *check.messages))
-    return replace(check, frame=frame, cell=cell, connection=connection)
+    return replace(check, answer=result, cell=cell, connection=connection)
 
 
 def _broken(exercise: Exercise, cell: Cell) -> list[str]:
@@ -127,7 +128,7 @@ def check_frame(exercise: Exercise, frame: object) -> Check:
         return Check(exercise, 0)
     if not isinstance(frame, DataFrame):
         return Check(exercise, 0, (f"{type(frame).__name__} where a DataFrame is expected",))
-    return replace(_compared(exercise, [frame], ""), frame=frame)
+    return replace(_compared(exercise, [frame], ""), answer=frame)
 
 
 def hidden_score(name: str, *, reference: str, data: str) -> float | None:

@@ -16,7 +16,10 @@ import pandas as pd
 from pipemagic.frames.from_pandas import from_frame
 from pipemagic.hrana.values import SqlValue
 
-_MOMENT = re.compile(r"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(?:Z|[+-]\d\d:\d\d)?)?")
+_MOMENT = re.compile(
+    r"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d(?:\.\d{1,6}(?P<beyond>\d{0,3}))?)?(?:Z|[+-]\d\d:\d\d)?)?"
+)
+_MICROSECONDS = len("2024-01-31 10:30:00.123456")
 _MIDNIGHT = " 00:00:00"
 _PLAIN = {int, float, str, bytes, type(None)}
 _LOOKED_AT = 1000  # rows
@@ -35,10 +38,15 @@ class Moments(list[SqlValue]):
 
 def short_moment(value: Any) -> Any:
     """Return the same text for all ISO texts of a moment, without the time of midnight; other values as they are."""
-    if isinstance(value, str) and _MOMENT.fullmatch(value):
+    if isinstance(value, str) and (match := _MOMENT.fullmatch(value)):
         with suppress(ValueError, OverflowError):
             moment = datetime.fromisoformat(value)
-            return str(moment.astimezone(UTC) if moment.tzinfo else moment).removesuffix(_MIDNIGHT)
+            moment = moment.astimezone(UTC) if moment.tzinfo else moment
+            beyond = (match["beyond"] or "").ljust(3, "0")
+            if beyond != "000":
+                text = moment.isoformat(" ", "microseconds")
+                return text[:_MICROSECONDS] + beyond + text[_MICROSECONDS:]
+            return str(moment).removesuffix(_MIDNIGHT)
     return value
 
 

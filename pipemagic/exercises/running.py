@@ -31,11 +31,11 @@ NO_ROWS = "no statement returns rows: the answer ends with a SELECT"
 
 def results_of(
     connection: Connection, data: str, cell: Cell, probes: Sequence[Probe]
-) -> tuple[list[DataFrame | str], DataFrame | None]:
+) -> tuple[list[DataFrame | str], Result | None]:
     """Run the statements ``data`` and a cell in a transaction that is rolled back; return the results of the probes.
 
-    The second value is the result of the cell's last statement with columns, with converted types. Raise StatementError
-    for a statement that fails; a query of a probe that fails has its message in the place of the result.
+    The second value is the result of the cell's last statement with columns. Raise StatementError for a statement that
+    fails; a query of a probe that fails has its message in the place of the result.
     """
 
     def ask(database: Database) -> tuple[Run, list[DataFrame | str | None]]:
@@ -50,7 +50,7 @@ def results_of(
     with_columns = [result for result in map(Result, done.results) if result.columns]
     own = with_columns[-1] if with_columns else None
     rows = frame_of(own.columns, own.rows) if own else NO_ROWS
-    return [rows if one is None else one for one in found], own.frame() if own else None
+    return [rows if one is None else one for one in found], own
 
 
 def _probe(stream: ClientStream, query: str) -> DataFrame | str:

@@ -14,6 +14,7 @@ from pipemagic.explore.rules import Bound, Rule
 from pipemagic.explore.schema import ForeignKey
 from pipemagic.explore.schema_reader import read_relation
 from pipemagic.frames import to_frame
+from pipemagic.frames.logical_types import stored_with_time
 from pipemagic.hrana.values import SqlValue
 from pipemagic.text import escape_controls, plural
 
@@ -27,12 +28,16 @@ Columns = str | Sequence[str]
 
 @dataclass(frozen=True, eq=False)
 class Failure:
-    """A failed rule: the number of failing rows (or duplicate values), the message, and the first of them."""
+    """A failed rule: the number of failing rows (or duplicate values), the message, and the first of them.
+
+    ``timed`` is True for each column of dates of which some are stored with a time.
+    """
 
     rule: str
     count: int
     message: str
     frame: DataFrame
+    timed: Sequence[bool] = ()
 
     def __str__(self) -> str:
         return self.message
@@ -134,7 +139,9 @@ def _fetch_failures(database: Database, failed: Sequence[Rule], limit: int) -> t
         count = int(counted.rows[0][0] or 0)
         if first.rows:
             message = escape_controls(rule.message(count))
-            failures.append(Failure(rule.description, count, message, to_frame(first.wire)))
+            failures.append(
+                Failure(rule.description, count, message, to_frame(first.wire), stored_with_time(first.wire))
+            )
     return tuple(failures)
 
 

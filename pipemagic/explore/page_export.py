@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pipemagic.client.cursor import Cursor
     from pipemagic.client.database import Database
 
-Kind = Literal["variable", "csv", "parquet"]
+Kind = Literal["variable", "csv", "excel", "parquet"]
 
 REPORT_INTERVAL = 0.5
 """Seconds between progress reports."""
@@ -54,8 +54,9 @@ def export_rows(
     frame = None
     with database.cursor(sql, args) as cursor:
         batches = _report_batches(cursor, report)
-        if kind == "csv":
-            count = files.write_csv(Path(os.path.expanduser(target)), cursor.cols, batches, note=notes.append)
+        if kind in ("csv", "excel"):
+            path, encoding = Path(os.path.expanduser(target)), "utf-8-sig" if kind == "excel" else "utf-8"
+            count = files.write_csv(path, cursor.cols, batches, note=notes.append, encoding=encoding)
         else:
             rows = RowsBuilder(cursor.cols)
             for batch in batches:

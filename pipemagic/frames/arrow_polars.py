@@ -52,13 +52,18 @@ def to_arrow(result: StmtResult, *, note: Note | None = None, unique: bool = Fal
 
     types: dict[str, Any] = {
         "integer": pa.int64(), "float": pa.float64(), "text": pa.string(), "binary": pa.binary(),
-        "boolean": pa.bool_(), "moment": pa.timestamp("us"), "instant": pa.timestamp("us", "UTC"), "nothing": pa.null(),
+        "boolean": pa.bool_(), "nothing": pa.null(),
     }  # fmt: skip
     columns = _columns(result, note)
     if not columns:
         return pa.table({})
     names = _unique(columns, note) if unique else [column.name for column in columns]
-    fields = [pa.field(name, types[column.type]) for name, column in zip(names, columns, strict=True)]
+    zones = {"moment": None, "instant": "UTC"}
+
+    def type_of(column: LogicalColumn) -> Any:
+        return pa.timestamp(_unit(column), zones[column.type]) if column.type in zones else types[column.type]
+
+    fields = [pa.field(name, type_of(column)) for name, column in zip(names, columns, strict=True)]
     arrays = [_arrow_array(column, field.type) for column, field in zip(columns, fields, strict=True)]
     return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
 
@@ -72,15 +77,16 @@ def to_polars(result: StmtResult, *, note: Note | None = None) -> polars.DataFra
 
     types: dict[str, Any] = {
         "integer": pl.Int64(), "float": pl.Float64(), "text": pl.String(), "binary": pl.Binary(),
-        "boolean": pl.Boolean(), "moment": pl.Datetime("us"), "instant": pl.Datetime("us"), "nothing": pl.Null(),
+        "boolean": pl.Boolean(), "nothing": pl.Null(),
     }  # fmt: skip
     columns = _columns(result, note)
     series = {}
     for name, column in zip(_unique(columns, note), columns, strict=True):
         values = column.values.strings() if isinstance(column.values, Texts) else column.values
-        one = pl.Series(name, values, dtype=types[column.type], strict=True)
-        one = one if column.missing is None else one.set(pl.Series(column.missing), None)
-        series[name] = one.dt.replace_time_zone("UTC") if column.type == "instant" else one
+        dtype = types.get(column.type) or pl.Datetime(_unit(column))
+        converted = pl.Series(name, values, dtype=dtype, strict=True)
+        converted = converted if column.missing is None else converted.set(pl.Series(column.missing), None)
+        series[name] = converted.dt.replace_time_zone("UTC") if column.type == "instant" else converted
     return pl.DataFrame(series)
 
 
@@ -96,11 +102,17 @@ def _without_pandas(column: LogicalColumn, note: Note) -> LogicalColumn:
     if column.type != "mixed":
         return column
     binary = "BLOB" in column.mixes
-    cast = f"CAST({column.shown} AS ...) sets its type"
-    note(f"column {column.shown} mixes {column.mixes} values and becomes {'binary' if binary else 'text'}; {cast}")
-    texts = [one if one is None or isinstance(one, bytes) else as_text(one) for one in column.values]
-    values = [one.encode() if binary and isinstance(one, str) else one for one in texts]
+    column.note_mixture(note, f"it becomes {'binary' if binary else 'text'}")
+    texts = [value if value is None or isinstance(value, bytes) else as_text(value) for value in column.values]
+    values = [text.encode() if binary and isinstance(text, str) else text for text in texts]
     return column._replace(type="binary" if binary else "text", values=values)
+
+
+def _unit(column: LogicalColumn) -> Any:
+    """Return the unit of moments or instants: us or ns."""
+    import numpy as np
+
+    return np.datetime_data(column.values.dtype)[0]
 
 
 def _arrow_array(column: LogicalColumn, kind: Any) -> Any:
@@ -121,7 +133,7 @@ def _unique(columns: Sequence[LogicalColumn], note: Note | None) -> list[str]:
             number += 1
             new = f"{column.name}_{number}"
         if new != column.name and note is not None:
-            note(f"another column is named {column.name}, too; it is {new} here")
+            note(f"Another column is named {column.name}, so this one is {new} here.")
         unique[new] = None
     return list(unique)
 

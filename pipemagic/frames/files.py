@@ -2,11 +2,12 @@
 
 CSV contains the values of the database: integers with all digits also beside NULLs, floats with as many as they need,
 dates as their text, booleans as 0 and 1. NULL is an empty field, an empty text ``""``. Lines end with a line feed,
-the encoding is UTF-8. Bytes are refused.
+the encoding is UTF-8 unless another one is named. Bytes are refused, and so is text that the encoding does not have.
 """
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,7 +15,6 @@ from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
 from pipemagic.errors import SessionError, UnsupportedError
 from pipemagic.frames.arrow_polars import as_text, to_arrow
@@ -23,9 +23,10 @@ from pipemagic.frames.columns import ColumnChunk, with_nulls
 from pipemagic.frames.logical_types import Note, note_infinities
 from pipemagic.hrana.messages import Col, StmtResult
 from pipemagic.hrana.values import Float, Integer, SqlValue, Text, Value
+from pipemagic.text import shorten
 
-if TYPE_CHECKING:
-    pass
+_NO_FILES = {"idna", "punycode", "raw_unicode_escape", "raw-unicode-escape", "unicode_escape", "unicode-escape"}
+"""Codecs of Python from text to bytes that are not made for files."""
 
 _SPECIAL = re.compile('[",\r\n]')
 
@@ -82,27 +83,47 @@ def _publish(draft: Path, path: Path) -> None:
             raise
 
 
+def is_encoding(name: str) -> bool:
+    """Return True if Python can write text files in this encoding."""
+    try:
+        codec = codecs.lookup(name)
+        return codec.name not in _NO_FILES and _has("a,\n", codec.name)
+    except (LookupError, ValueError):  # the codec does not exist, or converts bytes
+        return False
+
+
 def write_csv(
-    path: Path, cols: Sequence[Col], batches: Iterable[Sequence[list[Value]]], *, note: Note | None = None
+    path: Path,
+    cols: Sequence[Col],
+    batches: Iterable[Sequence[list[Value]]],
+    *,
+    note: Note | None = None,
+    encoding: str = "utf-8",
 ) -> int:
     """Write batches of rows as they arrive, below a line with the column names; return the number of rows.
 
-    ``note`` is called with a line for each column with infinities whose sign the server does not send: they are
-    NaN in the file. Raise UnsupportedError for bytes, SessionError for a file that cannot be written; no file
-    is left then.
+    ``note`` is called with a sentence for each column with infinities whose sign the server does not send: they are
+    NaN in the file. Raise UnsupportedError for bytes and for text that the encoding does not have, SessionError for a
+    file that cannot be written; no file is left then.
     """
+    has_all = codecs.lookup(encoding).name.startswith("utf")
     infinite: set[int] = set()
     count = 0
-    with new_file(path) as draft, draft.open("x", encoding="utf-8", newline="") as file:
-        file.writelines(_lines([[_quoted(col.name or "")] for col in cols], 1))
+    with new_file(path) as draft, draft.open("x", encoding=encoding, newline="") as file:
+        names = [[_quoted(col.name or "")] for col in cols]
+        if not has_all:
+            _check_names(cols, encoding)
+        file.writelines(_lines(names, 1))
         rows = (batch if isinstance(batch, ColumnarRows) else columnar(cols, [batch]) for batch in batches)
         for some in chain.from_iterable(batch.batches() for batch in rows):
-            count += len(some)
             infinite |= {at for at, chunks in enumerate(some.columns) if any(chunk.lacks_sign for chunk in chunks)}
             fields = [
                 [field for chunk in chunks for field in _fields(chunk, col)]
                 for col, chunks in zip(cols, some.columns, strict=True)
             ]
+            if not has_all:
+                _check_fields(fields, cols, encoding, count)
+            count += len(some)
             file.writelines(_lines(fields, len(some)))
     if note is not None:
         for at in sorted(infinite):
@@ -123,6 +144,37 @@ def write_parquet(path: Path, result: StmtResult, *, note: Note | None = None) -
     with new_file(path) as draft:
         parquet.write_table(table, str(draft))
     return int(table.num_rows)
+
+
+def _has(text: str, encoding: str) -> bool:
+    """Return True if an encoding keeps a text; some replace characters: ¥ is a backslash in shift_jis."""
+    try:
+        return text.encode(encoding).decode(encoding) == text
+    except UnicodeError:
+        return False
+
+
+def _check_names(cols: Sequence[Col], encoding: str) -> None:
+    """Raise UnsupportedError for a column name that the encoding does not have."""
+    for col in cols:
+        if not _has(col.name or "", encoding):
+            raise _not_encodable(f"the column name {col.name!r}", encoding)
+
+
+def _check_fields(columns: Sequence[Sequence[str]], cols: Sequence[Col], encoding: str, before: int) -> None:
+    """Raise UnsupportedError for a field that the encoding does not have; ``before`` rows precede these."""
+    for number, (fields, col) in enumerate(zip(columns, cols, strict=True), start=1):
+        if not _has("\n".join(fields), encoding):
+            rows = (row for row, field in enumerate(fields, start=before + 1) if not _has(field, encoding))
+            row = next(rows, before + 1)
+            name = col.name or f"number {number}"
+            raise _not_encodable(f"row {row:,} of column {name}, {shorten(fields[row - before - 1], 60)!r},", encoding)
+
+
+def _not_encodable(what: str, encoding: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"{what} cannot be written in {encoding}; no file was written", hint="use --encoding utf-8-sig"
+    )
 
 
 def _lines(columns: Sequence[Sequence[str]], count: int) -> Iterable[str]:

@@ -7,7 +7,7 @@
 | TEXT                                         | text |
 | BLOB                                         | binary |
 | declared BOOLEAN, only 0 and 1               | boolean |
-| declared DATE, DATETIME, TIMESTAMP, only ISO | moment (microseconds), with offsets instant (in UTC) |
+| declared DATE, DATETIME, TIMESTAMP, only ISO | moment, with offsets instant (in UTC); in us, or ns if needed |
 | INTEGER and REAL, each integer exact as float | float |
 | anything else mixed                          | mixed |
 | none at all (empty or all NULL)              | by the declared type; nothing, if none was declared |
@@ -20,14 +20,15 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from pipemagic.frames.columnar import ColumnarRows
-from pipemagic.frames.columns import ColumnChunk, chunks_of, concat, nulls
-from pipemagic.frames.dates import parse_dates
+from pipemagic.frames.columns import ColumnChunk, chunk_of, chunks_of, concat, nulls
+from pipemagic.frames.dates import Misfit, first_misfit, have_times, parse_dates
 from pipemagic.hrana.messages import StmtResult
 from pipemagic.hrana.values import Blob, Float, Integer, Text
 from pipemagic.sql.type_affinity import affinity, is_boolean, is_date
+from pipemagic.text import escape_controls
 
 Note: TypeAlias = Callable[[str], None]
-"""Called with a line of text for a column that could not be converted to its type."""
+"""Called with a sentence for a column that could not be converted to its type."""
 
 Type: TypeAlias = Literal[
     "integer", "float", "text", "binary", "boolean", "moment", "instant", "mixed", "nothing"
@@ -41,9 +42,9 @@ _DECLARED: dict[str, type] = {"INTEGER": Integer, "REAL": Float, "NUMERIC": Floa
 class LogicalColumn(NamedTuple):
     """A column: its name ('' for none), its name in messages, its logical type, its size, and its values.
 
-    Values are a NumPy array (NaN for NULL in floats; moments are ``datetime64[us]``), a pandas array of instants,
-    `Texts`, or a list with None for NULL. ``missing`` is True for NULL, None if there is none or the values show it.
-    ``mixes`` names the types of a mixed column.
+    Values are a NumPy array (NaN for NULL in floats; moments are ``datetime64[us]`` or ``[ns]``), a pandas array of
+    instants, `Texts`, or a list with None for NULL. ``missing`` is True for NULL, None if there is none or the values
+    show it. ``mixes`` are the types of a mixed column, and ``noted`` is True if a note has said why it is mixed.
     """
 
     name: str
@@ -52,14 +53,24 @@ class LogicalColumn(NamedTuple):
     size: int
     values: Any
     missing: Any = None
-    mixes: str = ""
+    mixes: Sequence[str] = ()
+    noted: bool = False
+
+    def note_mixture(self, note: Note, becomes: str) -> None:
+        """Call ``note`` with what a mixed column becomes, unless a note has said so."""
+        if not self.noted:
+            *others, last = self.mixes
+            cast = f"CAST({self.name} AS ...)" if self.name.isidentifier() else "CAST"
+            mixture = f"{', '.join(others)} and {last} values"
+            note(f"Column {self.shown} has {mixture}, so {becomes}; {cast} gives it one type.")
 
 
 def logical_columns(result: StmtResult, note: Note) -> Iterator[LogicalColumn]:
     """Yield the columns of a result.
 
-    ``note`` is called with a line for each with infinities whose sign the server does not send. Raise ProtocolError for
-    rows with another number of values than ``cols``, and for invalid values.
+    ``note`` is called with a sentence for each with infinities whose sign the server does not send, and for each that
+    is declared DATE, DATETIME or TIMESTAMP and stays text. Raise ProtocolError for rows with another number of values
+    than ``cols``, and for invalid values.
     """
     if isinstance(result.rows, ColumnarRows):
         columns: Sequence[Sequence[ColumnChunk]] = result.rows.columns
@@ -75,12 +86,15 @@ def _column(name: str, shown: str, declared: str, chunks: Sequence[ColumnChunk],
     if not chunk.kinds:
         return _without_values(name, shown, declared, size)
     if len(chunk.kinds) > 1:
-        return _mixed(name, shown, chunk, note)
+        return _mixed(name, shown, declared, chunk, note)
     (kind,) = chunk.kinds
     if declared and kind is Integer and is_boolean(declared) and ((values == 0) | (values == 1)).all():
         return LogicalColumn(name, shown, "boolean", size, values == 1, missing)
-    if kind is Text and is_date(declared) and (dates := parse_dates(chunk)) is not None:
-        return LogicalColumn(name, shown, "instant" if hasattr(dates, "tz_localize") else "moment", size, dates)
+    if kind is Text and is_date(declared):
+        dates = parse_dates(chunk)
+        if not isinstance(dates, Misfit):
+            return LogicalColumn(name, shown, "instant" if hasattr(dates, "tz_localize") else "moment", size, dates)
+        _note_misfit(shown, declared, dates, note)
     if chunk.lacks_sign:
         note_infinities(shown, note)
     return LogicalColumn(name, shown, _TYPES[kind], size, values, missing)
@@ -101,7 +115,7 @@ def _without_values(name: str, shown: str, declared: str, size: int) -> LogicalC
     return LogicalColumn(name, shown, _TYPES[kind], size, none.values, none.missing)
 
 
-def _mixed(name: str, shown: str, chunk: ColumnChunk, note: Note) -> LogicalColumn:
+def _mixed(name: str, shown: str, declared: str, chunk: ColumnChunk, note: Note) -> LogicalColumn:
     import numpy as np
 
     items: list[Any] = chunk.items()
@@ -111,10 +125,28 @@ def _mixed(name: str, shown: str, chunk: ColumnChunk, note: Note) -> LogicalColu
         numbers = np.array([math.nan if item is None else item for item in items], np.float64)
         missing = np.array([item is None for item in items])
         return LogicalColumn(name, shown, "float", len(items), numbers, missing if missing.any() else None)
-    mixes = " and ".join(_NAMES[kind] for kind in _NAMES if kind in chunk.kinds)
-    return LogicalColumn(name, shown, "mixed", len(items), items, mixes=mixes)
+    misfit = first_misfit(items) if Text in chunk.kinds and is_date(declared) else None
+    if misfit is not None:
+        _note_misfit(shown, declared, misfit, note)
+    mixes = [_NAMES[kind] for kind in _NAMES if kind in chunk.kinds]
+    return LogicalColumn(name, shown, "mixed", len(items), items, mixes=mixes, noted=misfit is not None)
+
+
+def _note_misfit(shown: str, declared: str, misfit: Misfit, note: Note) -> None:
+    note(f"Column {shown} is declared {escape_controls(declared)} but stays text: {misfit}.")
 
 
 def note_infinities(name: str, note: Note, become: str = "NaN here") -> None:
-    """Call ``note`` with the line about infinities whose sign the server does not send."""
-    note(f"column {name} holds infinities; the server sends no sign, so they are {become}: sign({name}) returns it")
+    """Call ``note`` with the sentence about infinities whose sign the server does not send."""
+    note(f"Column {name} has infinities, which are {become}: the server sends no sign, and sign({name}) returns it.")
+
+
+def stored_with_time(result: StmtResult) -> list[bool]:
+    """Return for each column True if it is declared as dates and some of its texts have a time."""
+    return [is_date(col.decltype or "") and _has_times(result, at) for at, col in enumerate(result.cols)]
+
+
+def _has_times(result: StmtResult, at: int) -> bool:
+    rows = result.rows
+    chunks = rows.columns[at] if isinstance(rows, ColumnarRows) else [chunk_of([row[at] for row in rows])]
+    return any(chunk.kinds == {Text} and have_times(chunk) for chunk in chunks)

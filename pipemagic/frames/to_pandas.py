@@ -7,8 +7,8 @@
 | text         | str          | str       |
 | binary       | object       | object    |
 | boolean      | boolean      | boolean   |
-| moment       | datetime64[us] | the same |
-| instant      | datetime64[us, UTC] | the same |
+| moment       | datetime64[us], or [ns] | the same |
+| instant      | datetime64[us, UTC], or [ns, UTC] | the same |
 | mixed        | object, and a note | the same |
 | nothing      | object       | object    |
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 def to_frame(result: StmtResult, *, note: Note | None = None) -> pd.DataFrame:
     """Convert a result to a DataFrame: a column for each of ``cols``, a row for each of ``rows``.
 
-    ``note`` is called with a line of text for each column that could not be converted to its type.
+    ``note`` is called with a sentence for each column that could not be converted to its type.
     Raise ProtocolError for rows with another number of values than ``cols`` and for invalid values.
     """
     say, rows = note or (lambda _: None), result.rows
@@ -98,9 +98,8 @@ def _array(column: LogicalColumn, note: Note, *, shares: bool) -> Any:
         case "text":
             return _strings(values, missing)
         case "mixed" | "binary" | "nothing":
-            if column.mixes:
-                cast = f"CAST({column.shown} AS ...) gives it one type"
-                note(f"column {column.shown} mixes {column.mixes} values and stays object; {cast}")
+            if column.type == "mixed":
+                column.note_mixture(note, "its dtype is object")
             return np.array(values, dtype=object)
     return values
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import getpass
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -51,8 +51,8 @@ def ask_token(where: str) -> str:
         raise impossible from None
 
 
-class RowLimit:
-    """Limits how many rows IPython displays of the frames that the running cell returns.
+class FrameDisplay:
+    """Displays the frames that the running cell returns: a limited number of rows, and times where they are stored.
 
     The frames are ordinary DataFrames, and the options of pandas and Polars stay as they are: until `clear`, which ends
     the cell, a formatter for the type of the frame displays it with a changed option.
@@ -61,13 +61,19 @@ class RowLimit:
     def __init__(self, formatter: DisplayFormatter) -> None:
         self._formatter = formatter
         self._frames: WeakValueDictionary[int, Any] = WeakValueDictionary()  # by id: a frame has no hash
+        self._changes: dict[int, tuple[int, Sequence[bool]]] = {}
         self._replaced: dict[type, Callable[..., Any] | None] = {}
-        self._rows = 0
 
-    def apply(self, frame: object, rows: int) -> None:
-        """Display at most ``rows`` rows of the frame until the cell ends."""
+    def apply(self, frame: object, *, rows: int = 0, timed: Sequence[bool] = ()) -> None:
+        """Until the cell ends, display at most ``rows`` rows of a frame, and the times of the columns in ``timed``.
+
+        0 rows leave the number to pandas or Polars. ``timed`` has a value for each column of a DataFrame, see
+        `timed_frames.with_times`.
+        """
+        if not rows and not any(timed):
+            return
         self._frames[id(frame)] = frame
-        self._rows = rows
+        self._changes[id(frame)] = rows, timed
         if type(frame) not in self._replaced:
             bundles = self._formatter.mimebundle_formatter
             self._replaced[type(frame)] = bundles.for_type(type(frame), self._format)
@@ -82,17 +88,27 @@ class RowLimit:
                 bundles.for_type(kind, replaced)
         self._replaced.clear()
         self._frames.clear()
+        self._changes.clear()
 
     def _format(self, frame: object) -> Any:
         """Return the representations of a frame by all other formatters."""
         if self._frames.pop(id(frame), None) is None:
-            replaced = self._replaced.get(type(frame))
+            replaced = next((self._replaced[kind] for kind in type(frame).__mro__ if kind in self._replaced), None)
             return None if replaced is None else replaced(frame)
+        rows, timed = self._changes[id(frame)]
         try:
-            with _displayed_rows(frame, self._rows):
-                return self._formatter.format(frame)  # type: ignore[no-untyped-call]
+            with _displayed_rows(frame, rows) if rows else nullcontext():
+                return self._formatter.format(_with_times(frame, timed))  # type: ignore[no-untyped-call]
         finally:
             self._frames[id(frame)] = frame
+
+
+def _with_times(frame: object, timed: Sequence[bool]) -> object:
+    if not any(timed):
+        return frame
+    from pipemagic.notebook.timed_frames import with_times
+
+    return with_times(frame, timed)
 
 
 @contextmanager

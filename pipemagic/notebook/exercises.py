@@ -13,7 +13,7 @@ from pipemagic.errors import PipemagicError, SessionError
 from pipemagic.notebook import arguments
 from pipemagic.notebook.arguments import Arguments, Option, Positional
 from pipemagic.notebook.commands.base import frame_of
-from pipemagic.notebook.display import KEPT, show
+from pipemagic.notebook.display import KEPT, say, show
 from pipemagic.svg import FAINT
 from pipemagic.text import escape_controls
 
@@ -107,7 +107,21 @@ def check(magics: PipeMagics, line: str, cell: str | None) -> DataFrame | None:
     if recorder is not None and (found.passed or found.messages):
         recorder.add_check(chosen.name, found.points, chosen.points)
     show(Feedback(found))
-    return found.frame if cell is not None else None
+    return _answer(magics, found) if cell is not None else None
+
+
+def _answer(magics: PipeMagics, found: Check) -> DataFrame | None:
+    """Return the frame of an answer, the value of its cell."""
+    from pipemagic.client.result import Result
+    from pipemagic.frames import to_frame
+    from pipemagic.frames.logical_types import stored_with_time
+
+    answer = found.answer
+    if not isinstance(answer, Result):
+        return answer
+    frame = to_frame(answer.wire, note=say)
+    magics.frame_display.apply(frame, timed=stored_with_time(answer.wire))
+    return frame
 
 
 def _check_sql(magics: PipeMagics, exercise: Exercise, cell: str, on: str | None) -> Check:
@@ -140,7 +154,7 @@ def define(magics: PipeMagics, line: str, cell: str) -> DataFrame | None:
         raise SessionError(f"the solution of {made.name} does not pass its check\n{Feedback(found)!r}")
     made.save(folder)
     show(Feedback(checking.record(found)))
-    return found.frame
+    return _answer(magics, found)
 
 
 def summary() -> DataFrame:

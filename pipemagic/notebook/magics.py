@@ -27,7 +27,7 @@ from IPython.core.magic import (
 from pipemagic import sql
 from pipemagic.errors import PipemagicError, StatementError
 from pipemagic.notebook import sql_options
-from pipemagic.notebook.display import KEPT, RowLimit, say, show
+from pipemagic.notebook.display import KEPT, FrameDisplay, say, show
 from pipemagic.notebook.load_hint import add_load_hint
 from pipemagic.notebook.notes import FOUND_IN, Notes, notes_on
 from pipemagic.notebook.progress import show_progress
@@ -108,8 +108,9 @@ class PipeMagics(Magics):
         return None if connection is None else self.recorders.of(connection)
 
     @cached_property
-    def _row_limit(self) -> RowLimit:
-        return RowLimit(self.shell.display_formatter or DisplayFormatter())
+    def frame_display(self) -> FrameDisplay:
+        """How the frames that the running cell returns are displayed."""
+        return FrameDisplay(self.shell.display_formatter or DisplayFormatter())
 
     @no_var_expand
     @needs_local_scope
@@ -266,7 +267,7 @@ class PipeMagics(Magics):
             from pipemagic.session.guards import check_where
 
             check_where(cell)
-        results = Results(options, settings, self.shell.user_ns, self._row_limit)
+        results = Results(options, settings, self.shell.user_ns, self.frame_display)
         started = perf_counter()
         try:
             with show_progress("rows received", settings) as progress:
@@ -301,7 +302,7 @@ class PipeMagics(Magics):
 
     def shut_down(self) -> None:
         """Close the session, if there is one."""
-        self._row_limit.clear()
+        self.frame_display.clear()
         if "session" in self.__dict__:
             self.shell.events.unregister("post_run_cell", self._after_cell)
             self.session.shut_down()
@@ -312,7 +313,7 @@ class PipeMagics(Magics):
 
     def _after_cell(self, result: object = None) -> None:  # noqa: ARG002
         """Show the notes on the SQL of a cell below it, and its requests if that is switched on."""
-        self._row_limit.clear()
+        self.frame_display.clear()
         notes, self._notes = self._notes, []
         if notes:
             show(Notes(tuple(notes)))

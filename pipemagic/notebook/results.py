@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipemagic.errors import SessionError
-from pipemagic.notebook.display import RowLimit, say, show
+from pipemagic.notebook.display import FrameDisplay, say, show
 from pipemagic.text import escape_controls, plural
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class Results:
     """
 
     def __init__(
-        self, options: SqlOptions, settings: PipeMagic, variables: dict[str, Any], row_limit: RowLimit
+        self, options: SqlOptions, settings: PipeMagic, variables: dict[str, Any], frame_display: FrameDisplay
     ) -> None:
         self.options, self.variables = options, variables
         self.type = options.type or str(settings.type)
@@ -33,7 +33,7 @@ class Results:
         self.files = {
             form: file for form, file in (("csv", options.to_csv), ("parquet", options.to_parquet)) if file is not None
         }
-        self._row_limit, self._rows = row_limit, int(settings.display_limit)
+        self._frame_display, self._rows = frame_display, int(settings.display_limit)
         self._note = None if self.quiet else say
         if self.type != "pandas" or self.files:
             self._check()
@@ -53,7 +53,7 @@ class Results:
             self.variables[out[0]] = None
             if not self.quiet:
                 say(f"{out[0]} is None: no statement returned columns.")
-        return None if out or self.files or returned is None else self._table(returned, limited=True)
+        return None if out or self.files or returned is None else self._table(returned, shown=True)
 
     def deliver_failed(self, result: CellResult | None, seconds: float) -> None:
         """Show the outcomes of a failed cell; store the named results that were not undone."""
@@ -89,7 +89,8 @@ class Results:
     def _write(self, returned: Outcome | None, form: str, file: str) -> None:
         if returned is None:
             raise SessionError(f"no statement returned columns; {file} was not written")
-        count = returned.write(file, form, self._note)
+        encoding = "utf-8-sig" if self.options.excel else self.options.encoding or "utf-8"
+        count = returned.write(file, form, self._note, encoding=encoding)
         if not self.quiet:
             say(f"Wrote {plural(count, 'row')} to {escape_controls(file)}.")
 
@@ -102,7 +103,7 @@ class Results:
                 self._show_outcomes(result)
             for outcome in result.tables:
                 if outcome is not result.returned and outcome not in stored:
-                    show(self._table(outcome, limited=True))
+                    show(self._table(outcome, shown=True))
             if result.open_line:
                 say(result.open_line)
         if self.options.time:
@@ -119,11 +120,12 @@ class Results:
             line = describe_outcome(outcome)
             say(f"{line[:1].upper()}{line[1:]}.")
 
-    def _table(self, outcome: Outcome, *, limited: bool = False) -> Any:
-        """Return the rows of an outcome; with ``limited`` IPython shows at most ``display_limit`` of them."""
+    def _table(self, outcome: Outcome, *, shown: bool = False) -> Any:
+        """Return the rows of an outcome; with ``shown`` IPython displays at most ``display_limit`` of them."""
         table = outcome.table(self.type, self._note)
-        if limited and self._rows and self.type != "arrow":
-            self._row_limit.apply(table, self._rows)
+        if shown and self.type != "arrow":
+            timed = outcome.timed if self.type == "pandas" else ()
+            self._frame_display.apply(table, rows=self._rows, timed=timed)
         return table
 
 

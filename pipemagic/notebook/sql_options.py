@@ -40,6 +40,14 @@ def _seconds(text: str, name: str) -> float:
     return float(text)
 
 
+def _encoding(text: str, name: str) -> str:
+    from pipemagic.frames.files import is_encoding
+
+    if not is_encoding(text):
+        raise UsageError(f"{name}: {text!r} is not an encoding; write utf-8-sig, latin-1 or another one of Python's")
+    return text
+
+
 PARAMETERS = (
     Option(
         "--params",
@@ -81,6 +89,8 @@ RESULTS = (
     ),
     Option("--type", "the type of the returned table", "TYPE", choices=("pandas", "polars", "arrow")),
     Option("--to-csv", "write the last result to this CSV file instead of showing it", "FILE"),
+    Option("--excel", "with --to-csv: begin the file with a byte order mark, so that Excel shows all letters"),
+    Option("--encoding", "with --to-csv: write the file in this encoding; by default utf-8", "NAME", type=_encoding),
     Option(
         "--to-parquet", "write the last result to this Parquet file instead of showing it (requires pyarrow)", "FILE"
     ),
@@ -95,10 +105,14 @@ _OF_A_RUN = {option.flag for option in (*RUNNING, *RESULTS)}
 _OF_A_REPORT = {"--explain", "--dry-run", "--on", "--out"}
 _SAVING = {"--save", "--no-execute"}
 
+_REQUIRED = (("--no-execute", "--save", "NAME"), ("--excel", "--to-csv", "FILE"), ("--encoding", "--to-csv", "FILE"))
+"""A flag, and the flag with a value without which it has no effect."""
+
 _CONFLICTS: tuple[tuple[str, str, set[str]], ...] = (
     ("--explain", "runs nothing", (_OF_A_RUN - _OF_A_REPORT) | _SAVING | {"--dry-run"}),
     ("--dry-run", "runs nothing", (_OF_A_RUN - _OF_A_REPORT) | _SAVING),
     ("--no-execute", "runs nothing", (_OF_A_RUN - {"--quiet"}) | {"--params"}),
+    ("--excel", "writes utf-8-sig", {"--encoding"}),
     ("--close", "leaves no transaction open", {"--clock"}),
     ("--atomic", "leaves no transaction open", {"--clock"}),
 )
@@ -135,6 +149,8 @@ class SqlOptions:
     limit: int | None = None
     type: str | None = None
     to_csv: str | None = None
+    excel: bool = False
+    encoding: str | None = None
     to_parquet: str | None = None
     time: bool = False
     quiet: bool = False
@@ -238,8 +254,9 @@ def _check_comments(first: str) -> None:
 def _check_combinations(args: Arguments) -> None:
     """Raise UsageError for options of which one would have no effect."""
     given = [flag for flag in _FLAGS if flag in args.switches or flag in args.values]
-    if "--no-execute" in given and "--save" not in given:
-        raise UsageError("--no-execute requires --save NAME")
+    for flag, required, placeholder in _REQUIRED:
+        if flag in given and required not in given:
+            raise UsageError(f"{flag} requires {required} {placeholder}")
     ignored = {"--params"} if "--jinja" in given else set()  # a template needs its values even if it is only saved
     for flag, effect, useless in _CONFLICTS:
         found = [other for other in given if other in useless - ignored]

@@ -20,6 +20,7 @@ from pipemagic.client.stream import ClientStream, Dialect
 from pipemagic.errors import InterruptedRequest, SessionError, StatementError, UnknownOutcome
 from pipemagic.frames import Note, arrow_polars, files, to_frame
 from pipemagic.frames.columnar import RowsBuilder
+from pipemagic.frames.logical_types import stored_with_time
 from pipemagic.hrana.faults import RESPONSE_TOO_LARGE
 from pipemagic.hrana.messages import Stmt, StmtResult
 from pipemagic.hrana.stream import Phase
@@ -48,6 +49,7 @@ class Outcome:
     undone: bool = False
     more: bool = False
     _tables: dict[str, Any] = field(default_factory=dict, repr=False)
+    _notes: set[str] = field(default_factory=set, repr=False)
 
     @property
     def has_columns(self) -> bool:
@@ -59,10 +61,15 @@ class Outcome:
         """The number of rows that the statement inserted, updated or deleted."""
         return self.result.affected_row_count or 0
 
+    @property
+    def timed(self) -> list[bool]:
+        """For each column, whether it is declared as dates and some of its texts have a time."""
+        return stored_with_time(self.result)
+
     def frame(self, note: Note | None = None) -> DataFrame:
         """Return the rows as a DataFrame, the same object each time.
 
-        The first time, ``note`` is called with a line for each column that could not be converted to its type.
+        ``note`` is called with a sentence for each column that could not be converted to its type, once for an outcome.
         """
         frame: DataFrame = self.table("pandas", note)
         return frame
@@ -74,15 +81,28 @@ class Outcome:
         """
         if kind not in self._tables:
             convert = to_frame if kind == "pandas" else arrow_polars.converter(kind)
-            self._tables[kind] = convert(self.result, note=note)
+            self._tables[kind] = convert(self.result, note=self._once(note))
         return self._tables[kind]
 
-    def write(self, path: str | Path, form: str, note: Note | None = None) -> int:
-        """Write the rows to a file, as ``csv`` or ``parquet``; return their number (see `pipemagic.frames.files`)."""
+    def write(self, path: str | Path, form: str, note: Note | None = None, *, encoding: str = "utf-8") -> int:
+        """Write the rows to a file, as ``csv`` or ``parquet``; return their number (see `pipemagic.frames.files`).
+
+        ``encoding`` is that of CSV.
+        """
         path = Path(os.path.expanduser(path))
         if form == "parquet":
-            return files.write_parquet(path, self.result, note=note)
-        return files.write_csv(path, self.result.cols, [self.result.rows], note=note)
+            return files.write_parquet(path, self.result, note=self._once(note))
+        return files.write_csv(path, self.result.cols, [self.result.rows], note=self._once(note), encoding=encoding)
+
+    def _once(self, note: Note | None) -> Note | None:
+        """Return a note that is called only with what no table or file of this outcome has said."""
+
+        def say(line: str) -> None:
+            if line not in self._notes and note is not None:
+                self._notes.add(line)
+                note(line)
+
+        return None if note is None else say
 
 
 @dataclass(eq=False)

@@ -35,7 +35,7 @@ def test_a_query(any_session, tmp_path):
     exercise = make(any_session, tmp_path, f"-- points: 2\n{BY_SPECIES}")
     right = answer(any_session, exercise, "SELECT count(*) AS N, species FROM penguins GROUP BY 2 ORDER BY 1")
     assert (right.passed, right.points, right.messages) == (True, 2, ())
-    assert list(right.frame.columns) == ["N", "species"]
+    assert list(right.answer.columns) == ["N", "species"]
     wrong = answer(any_session, exercise, f"{BY_SPECIES} HAVING n > 1")
     assert not wrong.passed
     assert 0 < wrong.points < 2

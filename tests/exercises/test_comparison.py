@@ -327,3 +327,10 @@ def test_a_large_result_in_another_order():
     )  # fmt: skip
     shuffled = flights.sample(frac=1, random_state=1)
     assert compare(flights, shuffled).passed
+
+
+def test_nanoseconds_of_a_frame_are_the_same_in_another_form_of_text():
+    text = "2024-01-31T10:30:00.123456789"
+    moments = pd.DataFrame({"t": pd.to_datetime([text])})
+    assert compare(pd.DataFrame({"t": [text]}, dtype=object), moments).passed
+    assert not compare(pd.DataFrame({"t": [f"{text[:-1]}8"]}, dtype=object), moments).passed

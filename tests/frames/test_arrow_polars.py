@@ -13,7 +13,7 @@ import pytest
 from pipemagic.errors import ProtocolError, SessionError, UnsupportedError
 from pipemagic.frames.arrow_polars import check_type, converter, to_arrow, to_polars
 from pipemagic.frames.columnar import columnar
-from pipemagic.frames.files import write_csv, write_parquet
+from pipemagic.frames.files import is_encoding, write_csv, write_parquet
 from pipemagic.hrana.messages import Col, StmtResult
 from pipemagic.hrana.values import Float, Integer, encode
 
@@ -43,6 +43,10 @@ CASES = [
      [WHEN.replace(microsecond=1)]),
     ("TIMESTAMP", ["2024-01-31 12:30:00+02:00", None], pa.timestamp("us", "UTC"), pl.Datetime("us", "UTC"),
      [WHEN.replace(tzinfo=UTC), None]),
+    ("DATETIME", ["2024-01-31 10:30:00.000001000", None], pa.timestamp("ns"), pl.Datetime("ns"),
+     [WHEN.replace(microsecond=1), None]),
+    ("TIMESTAMP", ["2024-01-31 12:30:00.000001000+02:00"], pa.timestamp("ns", "UTC"), pl.Datetime("ns", "UTC"),
+     [WHEN.replace(microsecond=1, tzinfo=UTC)]),
     ("DATE", ["2024-02-30"], pa.string(), pl.String(), None),
     ("DECIMAL(9,2)", [1, 2.5, None], pa.float64(), pl.Float64(), [1.0, 2.5, None]),
     ("", [1, 2.5], pa.float64(), pl.Float64(), [1.0, 2.5]),
@@ -78,8 +82,8 @@ def test_a_changed_type_is_noted_once():
     mixed = result(("a", "", [1, "x"]), ("b", "", [1, b"x"]), ("c", "", [1, 2.5]))
     to_arrow(mixed, note=notes.append)
     assert [note.split(";")[0] for note in notes] == [
-        "column a mixes INTEGER and TEXT values and becomes text",
-        "column b mixes INTEGER and BLOB values and becomes binary",
+        "Column a has INTEGER and TEXT values, so it becomes text",
+        "Column b has INTEGER and BLOB values, so it becomes binary",
     ]
 
 
@@ -95,7 +99,7 @@ def test_duplicate_names():
     assert to_arrow(twice).column_names == ["a", "a_2", "a", "", "a"]
     assert to_polars(twice, note=notes.append).rows() == [(1, 2, 3, 4, 5)]
     assert to_polars(twice).columns == ["a", "a_2", "a_3", "", "a_4"]
-    assert notes[0] == "another column is named a, too; it is a_3 here"
+    assert notes[0] == "Another column is named a, so this one is a_3 here."
 
 
 def test_no_columns_and_no_rows():
@@ -145,7 +149,7 @@ def test_infinities_in_csv_are_noted(tmp_path):
     wire.rows[0][1] = Float(None)
     write_csv(tmp_path / "x.csv", wire.cols, [wire.rows], note=notes.append)
     assert (tmp_path / "x.csv").read_text() == 'a,"",c\n1.5,NaN,NaN\n,2.5,1\n'
-    assert [note.split(";")[0] for note in notes] == ["column number 2 holds infinities"]
+    assert [note.split(":")[0] for note in notes] == ["Column number 2 has infinities, which are NaN in the file"]
 
 
 @pytest.mark.parametrize(
@@ -155,7 +159,7 @@ def test_an_infinity_among_values_of_several_kinds_is_noted(tmp_path, read):
     notes = []
     rows = [[Float(0.5), Integer("1")], [Float(1.5), Float(None)]]
     write_csv(tmp_path / "a.csv", [Col("a", None), Col("b", None)], [read(rows)], note=notes.append)
-    assert [note.split(";")[0] for note in notes] == ["column b holds infinities"]
+    assert [note.split(":")[0] for note in notes] == ["Column b has infinities, which are NaN in the file"]
     assert (tmp_path / "a.csv").read_text() == "a,b\n0.5,1\n1.5,NaN\n"
 
 
@@ -175,6 +179,48 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
     write_csv(path, wire.cols, [wire.rows[:1]])
     assert path.read_text() == "a\n1\n"
+
+
+def test_csv_in_another_encoding(tmp_path):
+    wire = result(("größe", "", ["1 €", None, "é,"]))
+    for encoding in ("utf-8-sig", "cp1252", "utf-16", "cp1140"):
+        assert write_csv(tmp_path / "x.csv", wire.cols, [wire.rows], encoding=encoding) == 3
+        assert (tmp_path / "x.csv").read_bytes() == 'größe\n1 €\n""\n"é,"\n'.encode(encoding)
+    write_csv(tmp_path / "x.csv", [Col("name", None)], [], encoding="utf-8-sig")
+    assert (tmp_path / "x.csv").read_bytes() == b"\xef\xbb\xbfname\n"
+
+
+@pytest.mark.parametrize("by_columns", [False, True])
+def test_text_that_an_encoding_does_not_have_is_refused_with_its_row(tmp_path, by_columns):
+    texts = ["a"] * 10_001 + ["¥"]  # in the second batch; shift_jis of Python makes it a backslash
+    wire = result(("id", "", list(range(len(texts)))), ("t", "", texts))
+    batches = [columnar(wire.cols, [wire.rows])] if by_columns else [wire.rows[:5], wire.rows[5:]]
+    for encoding in ("ascii", "shift_jis"):
+        with pytest.raises(UnsupportedError) as caught:
+            write_csv(tmp_path / "x.csv", wire.cols, batches, encoding=encoding)
+        message = f"row 10,002 of column t, '¥', cannot be written in {encoding}; no file was written"
+        assert caught.value.message == message
+    with pytest.raises(UnsupportedError, match="the column name 'größe' cannot be written in ascii"):
+        write_csv(tmp_path / "x.csv", [Col("größe", None)], [], encoding="ascii")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_encodings_that_text_files_can_have():
+    names = (
+        "utf-8",
+        "UTF-8-SIG",
+        "latin-1",
+        "windows-1252",
+        "cp500",
+        "gb18030",
+        "hex",
+        "idna",
+        "rot13",
+        "",
+        "x\0",
+        "é",
+    )
+    assert [name for name in names if is_encoding(name)] == list(names[:6])
 
 
 def test_paths_where_no_file_can_be_created(tmp_path):
@@ -198,5 +244,5 @@ def test_parquet_is_exact(tmp_path):
     assert table.to_pylist()[0] == {
         "id": 2**63 - 1, "data": b"\0\xff", "when": WHEN.replace(tzinfo=UTC), "id_2": "a\0b",
     }  # fmt: skip
-    assert notes == ["another column is named id, too; it is id_2 here"]
+    assert notes == ["Another column is named id, so this one is id_2 here."]
     assert [path.name for path in tmp_path.iterdir()] == ["x.parquet"]

@@ -62,7 +62,7 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=5).map(Text)
 DATES = st.dates().map(lambda day: Text(day.isoformat()))
 MOMENTS = st.sampled_from(
     ["2024-01-31 12:30:00", "2024-01-31T12:30:01", "2024-02-30", "0000-01-01", "1999-12-31 12:30:00.25", "2024-01-31",
-     "2024-01-31 12:30:00Z", "2024-01-31 12:30:00+02:00", "9999-12-31 23:59:59"]
+     "2024-01-31 12:30:00Z", "2024-01-31 12:30:00+02:00", "9999-12-31 23:59:59", "2024-01-31 12:30:00.123456789"]
 ).map(Text)  # fmt: skip
 BLOBS = st.binary(max_size=4).map(lambda data: Blob(msgspec.to_builtins(data).rstrip("=")))
 KINDS: list[st.SearchStrategy[Value]] = [

@@ -47,9 +47,14 @@ def result(values, decltype=None, name="x") -> StmtResult:
         (["2024-01-31 12:30:00+02:00", "2024-01-31T12:30:00Z"], "TIMESTAMP", "datetime64[us, UTC]"),
         (["2024-01-31 12:30:00Z", "2024-01-31 12:30:00"], "TIMESTAMP", TEXT_TYPE),
         (["2024-02-30"], "DATE", TEXT_TYPE),
-        (["2024-01-31 12:30:00.1234567"], "DATETIME", TEXT_TYPE),
+        (["2024-01-31 12:30:00.1234567"], "DATETIME", "datetime64[ns]"),
+        (["2024-01-31", "2024-01-31 12:30:00.123456789", None], "DATETIME", "datetime64[ns]"),
+        (["2024-01-31 12:30:00.123456789+02:00"], "TIMESTAMP", "datetime64[ns, UTC]"),
+        (["2024-01-31 12:30:00.1234567890"], "DATETIME", TEXT_TYPE),
+        (["2024-01-31 12:30:00.123456789", "2262-04-12"], "DATETIME", TEXT_TYPE),
         (["2024-01-31 24:00:00"], "DATETIME", TEXT_TYPE),
         (["now", "2024-01-31"], "DATE", TEXT_TYPE),
+        (["2016-12-31 23:59:60"], "DATETIME", TEXT_TYPE),
         (["2024", "2024-01"], "DATE", TEXT_TYPE),
         (["2024-01-31", "2024-01-31\n"], "DATE", TEXT_TYPE),
         (["0000-01-01"], "DATE", TEXT_TYPE),
@@ -107,7 +112,7 @@ def test_mixed_types_stay_objects_and_are_noted_once() -> None:
     assert frame["x"].tolist() == [1, "a", b"b", None, 2.5, 2]
     assert [type(value) for value in frame["x"]][-1] is int
     assert notes == [
-        "column x mixes INTEGER and REAL and TEXT and BLOB values and stays object; CAST(x AS ...) gives it one type"
+        "Column x has INTEGER, REAL, TEXT and BLOB values, so its dtype is object; CAST(x AS ...) gives it one type."
     ]
 
 
@@ -115,7 +120,7 @@ def test_an_infinity_without_a_sign_is_nan_and_noted() -> None:
     notes: list[str] = []
     frame = to_frame(StmtResult(cols=[Col("x")], rows=[[Float(None)], [Float(1.5)]]), note=notes.append)
     assert math.isnan(frame["x"][0])
-    assert notes == ["column x holds infinities; the server sends no sign, so they are NaN here: sign(x) returns it"]
+    assert notes == ["Column x has infinities, which are NaN here: the server sends no sign, and sign(x) returns it."]
 
 
 def test_infinities_with_a_sign_are_infinite() -> None:
@@ -132,7 +137,7 @@ def test_an_infinity_without_a_sign_beside_integers_is_noted() -> None:
     notes: list[str] = []
     frame = to_frame(StmtResult(cols=[Col("x")], rows=[[Float(None)], [Integer("1")]]), note=notes.append)
     assert frame["x"].dtype == "float64"
-    assert notes == ["column x holds infinities; the server sends no sign, so they are NaN here: sign(x) returns it"]
+    assert notes == ["Column x has infinities, which are NaN here: the server sends no sign, and sign(x) returns it."]
 
 
 def test_names_are_kept_as_they_are() -> None:

@@ -21,6 +21,12 @@ REFUSED = [
     ("--explain --save s", "--explain runs nothing; --save would"),
     ("--explain --dry-run", "--explain runs nothing; --dry-run would have no effect"),
     ("--no-execute", "--no-execute requires --save NAME"),
+    ("--excel", "--excel requires --to-csv FILE"),
+    ("--to-parquet x --encoding utf-8-sig", "--encoding requires --to-csv FILE"),
+    ("--to-csv x --excel --encoding latin-1", "--excel writes utf-8-sig; --encoding would have no effect"),
+    ("--to-csv x --encoding utf-99", "--encoding: 'utf-99' is not an encoding; write utf-8-sig"),
+    ("--to-csv x --encoding hex", "--encoding: 'hex' is not an encoding"),
+    ("--explain --to-csv x --excel", "--explain runs nothing; --to-csv, --excel would have no effect"),
     ("--close --clock", "--close leaves no transaction open; --clock would have no effect"),
     ("--atomic --clock", "--atomic leaves no transaction open"),
     ("--to-csv x --to-parquet ./x", "name the same file"),
@@ -69,7 +75,7 @@ def test_every_other_pair_of_options_runs(shell, service, monkeypatch, tmp_path)
     values = {
         "--params": "row", "--with": "late", "--save": "other", "--file": f"{tmp_path}/q.sql", "--on": "db",
         "--timeout": "5", "--out": "kept", "--limit": "3", "--type": "arrow", "--to-csv": f"{tmp_path}/x.csv",
-        "--to-parquet": f"{tmp_path}/x.parquet",
+        "--to-parquet": f"{tmp_path}/x.parquet", "--encoding": "utf-8-sig",
     }  # fmt: skip
     given = [f"{option.flag} {values[option.flag]}" if option.value else option.flag for option in OPTIONS]
     for one, other in combinations(given, 2):

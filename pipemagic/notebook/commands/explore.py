@@ -224,9 +224,11 @@ def _rules(context: Context) -> list[Rule]:
 
 
 def _show_failures(error: CheckError) -> None:
+    from pipemagic.notebook.timed_frames import with_times
+
     for failure in error.failures:
         say(f"{failure}{'' if failure.count == len(failure.frame) else f'; the first {len(failure.frame)}'}")
-        show(failure.frame)
+        show(with_times(failure.frame, failure.timed))
 
 
 @GROUP.command(

@@ -37,7 +37,11 @@ COUNT_TIMEOUT = 5.0
 
 GONE = "A column no longer exists: its sorting and filters were removed."
 UNCOMMITTED = "A transaction is open in the cells. Its changes are shown here after it is committed."
-TARGETS = {"DataFrame variable": "variable", "CSV file": "csv", "Parquet file": "parquet"}
+TARGETS = {
+    "DataFrame variable": "variable", "CSV file": "csv", "CSV file for Excel": "excel", "Parquet file": "parquet",
+}  # fmt: skip
+OPTIONS = {"variable": "-o {}", "csv": "--to-csv {}", "excel": "--to-csv {} --excel", "parquet": "--to-parquet {}"}
+"""The option of a cell that does the same as an export."""
 PROFILE_COLUMNS = [
     {"title": "Column"}, {"title": "Values", "kind": "number"}, {"title": "NULL", "kind": "number"},
     {"title": "Distinct values", "kind": "number"}, {"title": "Distribution or most frequent"}, {"title": "Min"},
@@ -716,7 +720,7 @@ class ExportForm(ipywidgets.VBox):
             return found[1]
 
         # It names the connection, since another one may be current when it is copied.
-        option = f"-o {target}" if kind == "variable" else f"--to-{kind} {word(target)}"
+        option = OPTIONS[kind].format(word(target))
         line = f"%%sql --on {word(source.name)} {option}\n{rows_sql(page.query, page.relation, limit=False)}"
         request = Request(source, lambda database: export_rows(database, page, kind, target, self.task.report))
         request.start(self.task, "Exporting ...", apply, line)

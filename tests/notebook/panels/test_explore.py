@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import threading
 from time import monotonic
 from types import SimpleNamespace
@@ -383,8 +384,9 @@ def test_export_has_the_rows_of_its_cell(explore, shell, tmp_path):
     shell(line)
     pd.testing.assert_frame_equal(variables["late"], shell.names["late"])
 
-    for kind in ("csv", "parquet"):
-        file = tmp_path / f"a file.{kind}"
+    for kind, option in (("csv", ""), ("excel", " --excel"), ("parquet", "")):
+        suffix = "csv" if option else kind
+        file = tmp_path / f"a file.{suffix}"
         for attempt in ("new", "existing"):
             panel.click("Export ...")
             panel.choose("To", kind)
@@ -396,10 +398,12 @@ def test_export_has_the_rows_of_its_cell(explore, shell, tmp_path):
             panel.click("Export")
             panel.wait(f"Wrote 98 rows to {file}.")
         cell = browser(panel).export.task.line
-        assert cell.splitlines()[0] == f'%%sql --on main --to-{kind} "{file}"'
+        assert cell.splitlines()[0] == f'%%sql --on main --to-{suffix} "{file}"{option}'
         exported = file.rename(tmp_path / f"exported.{kind}")
         shell(cell)
         assert file.read_bytes() == exported.read_bytes()
+        assert file.read_bytes().startswith(codecs.BOM_UTF8) is bool(option)
+        file.unlink()
 
 
 @pytest.mark.usefixtures("flights")
