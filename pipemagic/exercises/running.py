@@ -15,6 +15,7 @@ from pipemagic.exercises.exercise import Probe, frame_of
 from pipemagic.hrana.messages import Stmt
 from pipemagic.session import messages
 from pipemagic.session.cell import Cell
+from pipemagic.session.date_parameters import with_dates
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -41,7 +42,7 @@ def results_of(
     def ask(database: Database) -> tuple[Run, list[DataFrame | str | None]]:
         with _rolled_back(database) as stream:
             _run_all(stream, [one.text for one in sql.split(data)])
-            done = run(stream, cell.stmts)
+            done = run(stream, with_dates(cell, stream.send).stmts)
             return done, [] if done.error else [_probe(stream, probe.sql) if probe.sql else None for probe in probes]
 
     done, found = connection.once(ask)

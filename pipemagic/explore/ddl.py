@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import takewhile
+from itertools import takewhile, zip_longest
 
+from pipemagic.explore.query import nest, queries_of
 from pipemagic.explore.schema import Relation
 from pipemagic.sql import Token, normalize, significant, terminated, unquote
 
@@ -52,8 +53,10 @@ def parse_ddl(text: str, known: Mapping[str, Relation]) -> Changes:
         return _alter(known[key], rest[1:]) if key in known else {}
     if only_new and key in known:
         return {}
-    columns = _columns(rest[2:]) if len(rest) > 1 and rest[1].text == "(" else ()  # CREATE ... AS SELECT has none
-    return {key: replace(Relation.of(name, columns, "view" if kind == "VIEW" else "table"), temporary=temporary)}
+    columns = _columns(rest[2:]) if len(rest) > 1 and rest[1].text == "(" else ()
+    if kind == "VIEW":
+        return {key: replace(Relation.of(name, _columns_of_view(rest, columns, known), "view"), temporary=temporary)}
+    return {key: replace(Relation.of(name, columns), temporary=temporary)}  # CREATE TABLE ... AS SELECT has none
 
 
 def apply_ddl(text: str, known: dict[str, Relation]) -> None:
@@ -93,6 +96,18 @@ def _columns(rest: Iterable[Token]) -> Iterator[tuple[str, str]]:
         if not _is_name(first) or (first.kind == "word" and first.text.upper() in _CONSTRAINTS):
             return
         yield unquote(first.text), _type(definition[1:])
+
+
+def _columns_of_view(
+    rest: Sequence[Token], listed: Iterable[tuple[str, str]], known: Mapping[str, Relation]
+) -> list[tuple[str, str]]:
+    """Return the columns of a view, with the types of the columns that it selects; ``listed`` are new names of them."""
+    start = next((at + 1 for at, token in enumerate(rest) if token.word == "AS"), len(rest))
+    query = queries_of(nest(rest[start:]).top, known)[0]
+    selected = query.columns if query.is_complete else ()
+    names = [name for name, _ in listed]
+    types = [type_ for _, type_ in selected[: len(names)]]
+    return list(zip_longest(names, types, fillvalue="") if names else selected)
 
 
 def _is_name(token: Token) -> bool:

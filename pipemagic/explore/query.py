@@ -128,10 +128,14 @@ def cursor_at(text: str, offset: int) -> Cursor:
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """A table, view, subquery or common table expression under its alias or name; ``table`` is None if unknown."""
+    """A table, view, subquery or common table expression under its alias or name; ``table`` is None if unknown.
+
+    ``name`` is the name of the table as it is written, '' for a subquery.
+    """
 
     label: str
     table: Relation | None
+    name: str = ""
 
     @cached_property
     def columns(self) -> TypedColumns:
@@ -148,8 +152,9 @@ class Source:
 class Query:
     """One SELECT of a query, any other statement, or an expression in parentheses.
 
-    ``part`` are its tokens, ``tables`` the tables that it can name by their names in lower case, ``common`` the common
-    table expressions among them, and ``outer`` is the query around it.
+    ``part`` are its tokens, ``tables`` the tables that it can name by their names in lower case (and by `in_schema`,
+    where two schemas have tables of the same name), ``common`` the common table expressions among them, and ``outer``
+    is the query around it.
     """
 
     part: Group
@@ -160,7 +165,12 @@ class Query:
 
     @cached_property
     def sources(self) -> tuple[Source, ...]:
-        """The tables after FROM, JOIN, UPDATE and INTO."""
+        """The tables after FROM, JOIN, UPDATE and INTO, without subqueries that have no alias."""
+        return tuple(source for source in self.all_sources if source.label)
+
+    @cached_property
+    def all_sources(self) -> tuple[Source, ...]:
+        """The tables and all subqueries after FROM, JOIN, UPDATE and INTO."""
         return tuple(self.sources_in(self.part)) if self.depth <= DEPTH else ()
 
     def enclosing(self) -> Iterator[Query]:
@@ -206,21 +216,80 @@ class Query:
             return tuple((f"column{number}", "") for number, _ in enumerate(row.split(), 1))
         return tuple(column for item, alias in self.select_list for column in self._columns_of(item, alias))
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether all columns of the result are named and known."""
+        is_named = all(self._columns_of(*selected) for selected in self.select_list)
+        return is_named and all(source.columns for source in self.all_sources)
+
     def _columns_of(self, item: Group, alias: str) -> TypedColumns:
         last = len(item.items) - 1
         is_qualified = last == 2 and item.is_name(0) and item.word(1) == "."
         if item.word(last) == "*":
             label = item.name(0).lower() if is_qualified else None
             found: dict[str, str] = {}
-            for source in self.sources:
+            for source in self.all_sources:
                 for name, type_ in source.columns if last == 0 or source.label.lower() == label else ():
                     found.setdefault(name, type_)
             return tuple(found.items())
-        column = self.column(item, last) if last == 0 or is_qualified else None
-        types = [] if column is None else [one for name, one in column[0].columns if name.lower() == column[1]]
+        type_ = self.declared(item) or ""
         if not alias and item.is_name(last) and (last == 0 or item.word(last - 1) == "."):
             alias = item.name(last)
-        return ((alias, types[0] if types else ""),) if alias else ()
+        return ((alias, type_),) if alias else ()
+
+    def declared(self, expression: Group, depth: int = 0) -> str | None:
+        """Return the declared type of a column, an alias of one, ``min`` or ``max`` of one, or a subquery's column.
+
+        Return '' for a column that is unknown or has no type, None for any other expression.
+        """
+        expression, depth = bare(expression), depth + 1
+        inner, last = expression.group(0), len(expression.items) - 1
+        if depth > DEPTH:
+            return None
+        if inner is not None and last == 0 and inner.word(0) in QUERY:
+            types = {query.declared_at(0, depth) for query in queries_of(inner, self.tables, self)}
+            return types.pop() if len(types) == 1 else None
+        if last == 1 and expression.word(0) in ("MIN", "MAX") and (arguments := expression.group(1)) is not None:
+            return self.declared(arguments, depth) if len(arguments.split()) == 1 else None
+        dots = [expression.word(at) for at in range(1, last, 2)]
+        if last not in (0, 2, 4) or any(dot != "." for dot in dots) or not expression.is_name(last):
+            return None
+        if expression.word(last) in KEYWORDS - UNRESERVED:
+            return None
+        label = expression.name(last - 2).lower() if dots else ""
+        return self._type_of(label, expression.name(last).lower(), depth)
+
+    def declared_at(self, place: int, depth: int = 0) -> str | None:
+        """Return the declared type of a column of the result, counted from 0; see `declared`."""
+        if any(item.word(len(item.items) - 1) == "*" for item, _ in self.select_list[: place + 1]):
+            return self.columns[place][1] if place < len(self.columns) else None
+        return self.declared(self.select_list[place][0], depth) if place < len(self.select_list) else None
+
+    def _type_of(self, label: str, name: str, depth: int) -> str | None:
+        for query in self.enclosing():
+            labels = ("", *(source.label.lower() for source in query._readable))
+            types = {
+                type_.upper(): type_
+                for source in query._readable
+                if label in ("", source.label.lower())
+                for column, type_ in source.columns
+                if column.lower() == name
+            }
+            if types or (label and label in labels):
+                return types.popitem()[1] if len(types) == 1 else ""
+            aliases = [] if label else [item for item, alias in query.select_list if alias.lower() == name]
+            if aliases:
+                return query.declared(aliases[0], depth)
+            if not (label or all(source.columns for source in query._readable)):
+                return ""  # it may be a column of a table that is not known
+        return ""
+
+    @cached_property
+    def _readable(self) -> tuple[Source, ...]:
+        """The sources whose columns an expression can name: not the table that an INSERT ... SELECT fills."""
+        words = self.part.words()
+        fills = "INTO" in words and "SELECT" in words[words.index("INTO") :]
+        return self.all_sources[1:] if fills else self.all_sources
 
     @cached_property
     def _by_name(self) -> dict[tuple[str, str], Source]:
@@ -242,6 +311,12 @@ class Query:
         key = (group.name(index - 2).lower() if is_qualified else "", group.name(index).lower())
         return next(((query._by_name[key], key[1]) for query in self.enclosing() if key in query._by_name), None)
 
+    def _table(self, schema: str, name: str) -> Relation | None:
+        if not schema:
+            return self.tables.get(name) or _TABLE_FUNCTIONS.get(name)
+        hidden = name in self.common  # a common table expression has no schema
+        return self.tables.get(in_schema(schema, name)) or (None if hidden else self.tables.get(name))
+
     def sources_in(self, part: Group) -> Iterator[Source]:
         """Yield the tables that a part of the query names after FROM, JOIN, UPDATE and INTO."""
         index, in_list = 0, False
@@ -261,24 +336,48 @@ class Query:
 
     def _source(self, part: Group, index: int) -> Generator[Source, None, int]:
         """Yield the table, the subquery or the joined tables in parentheses at an index; return the index after it."""
-        inner, name = part.group(index), ""
+        inner, name, schema = part.group(index), "", ""
         if inner is not None and inner.items and inner.word(0) not in QUERY:
             joined = Group([Token("word", "FROM", 0), *inner.items])
-            yield from Query(joined, self.tables, self.common, self, self.depth + 1).sources
+            yield from Query(joined, self.tables, self.common, self, self.depth + 1).all_sources
             return index + 1
         if inner is None:
             if not part.is_name(index) or part.word(index) in _NO_TABLE:
                 return index
-            index += 2 if part.word(index + 1) == "." and part.is_name(index + 2) else 0
+            if part.word(index + 1) == "." and part.is_name(index + 2):
+                schema, index = part.name(index), index + 2
             name = part.name(index)
             index += 1 if part.group(index + 1) is not None else 0  # the arguments of a table function
         alias, index = _alias(part, index + 1)
         if inner is None:
-            yield Source(alias or name, self.tables.get(name.lower()) or _TABLE_FUNCTIONS.get(name.lower()))
-        elif alias:  # a subquery cannot use the other tables of the FROM
+            yield Source(alias or name, self._table(schema.lower(), name.lower()), name)
+        else:  # a subquery cannot use the other tables of the FROM
             columns = queries_of(inner, self.tables, depth=self.depth + 1)[0].columns
             yield Source(alias, Relation.of(alias, columns, "subquery"))
         return index
+
+
+def bare(expression: Group) -> Group:
+    """Return an expression without COLLATE and the parentheses around it, unless they are those of a query or list."""
+    for _ in range(DEPTH):
+        inner = expression.group(0)
+        if expression.word(len(expression.items) - 2) == "COLLATE":
+            expression = expression.slice(0, -2)
+        elif (
+            len(expression.items) == 1
+            and inner is not None
+            and inner.word(0) not in (*QUERY, "CASE")
+            and "," not in inner.words()
+        ):
+            expression = inner
+        else:
+            break
+    return expression
+
+
+def in_schema(schema: str, name: str) -> str:
+    """Return the key of a table of one schema; both names are in lower case."""
+    return f"{schema}\0{name}"
 
 
 def queries_of(group: Group, tables: Mapping[str, Relation], outer: Query | None = None, depth: int = 0) -> list[Query]:

@@ -12,7 +12,7 @@ import msgspec
 from pipemagic import sql
 from pipemagic.errors import SessionError
 from pipemagic.hrana.messages import Stmt
-from pipemagic.session.parameters import HAS_PARAMETERS, bind
+from pipemagic.session.parameters import HAS_PARAMETERS, Dates, bind
 from pipemagic.session.snippets import Snippets
 from pipemagic.session.source_map import Edit, Segment, Source, SourceMap, SourcePosition
 from pipemagic.sql import ParsedStatement, Token
@@ -27,7 +27,9 @@ class Cell:
 
     ``stmts`` are sent; where they differ from the written text, ``source_maps`` and `position` map offsets back.
     ``before`` is the number of earlier statements of the text, which have run. ``source`` describes a text that is not
-    the cell's own, such as a file. ``names`` are the names of the statements (``-- name: x``), '' for none.
+    the cell's own, such as a file. ``names`` are the names of the statements (``-- name: x``), '' for none. ``dates``
+    are arguments of each statement that are dates where they are compared with DATE columns: the connection reads the
+    types and replaces them (`pipemagic.session.date_parameters`).
     """
 
     text: str
@@ -37,12 +39,13 @@ class Cell:
     source: str = ""
     source_maps: tuple[SourceMap, ...] = ()
     names: tuple[str, ...] = ()
+    dates: tuple[Dates, ...] = ()
 
     def without_first(self) -> Cell:
         """Return the rest of the cell; statements and lines keep their numbers."""
         return replace(
             self, statements=self.statements[1:], stmts=self.stmts[1:], source_maps=self.source_maps[1:],
-            names=self.names[1:], before=self.before + 1,
+            names=self.names[1:], dates=self.dates[1:], before=self.before + 1,
         )  # fmt: skip
 
     def limited(self, rows: int) -> Cell:
@@ -107,8 +110,8 @@ def parse_cell(
     if using:
         unbound = (snippets or Snippets()).put_in_front(unbound, using)
     bound = [bind(one, values) for one in unbound]
-    source_maps, stmts = tuple(source_map for source_map, _ in bound), tuple(stmt for _, stmt in bound)
-    return Cell(text, statements, stmts, 0, source, source_maps, names)
+    source_maps, stmts, dates = zip(*bound, strict=True)
+    return Cell(text, statements, stmts, 0, source, source_maps, names, dates if any(dates) else ())
 
 
 def _as_written(statements: Sequence[ParsedStatement], source: Source) -> list[SourceMap]:

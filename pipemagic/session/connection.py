@@ -28,7 +28,7 @@ from pipemagic.errors import (
 from pipemagic.hrana.faults import RESPONSE_TOO_LARGE
 from pipemagic.hrana.messages import Close, Entry, ErrorEntry, Execute, Request, Stmt
 from pipemagic.hrana.stream import Phase, Tx
-from pipemagic.session import guards, interrupts, messages, recovery
+from pipemagic.session import date_parameters, guards, interrupts, messages, recovery
 from pipemagic.session.cell import Cell, parse_cell
 from pipemagic.session.interrupts import InterruptOutcome
 from pipemagic.session.keep_alive import KeepAlive, RemainingTime
@@ -183,12 +183,12 @@ class Connection:
             cell = cell if options.limit is None else cell.limited(options.limit)
             before = self._transaction.copy()
             try:
-                ran, notes = self._attempt(cell, before, options)
+                cell, ran, notes = self._attempt(cell, before, options)
             except ConnectError as error:
                 if error.ran:  # where each statement is a request of its own
                     raise
                 self._move(error)  # nothing was sent
-                ran, notes = self._attempt(cell, before, options)
+                cell, ran, notes = self._attempt(cell, before, options)
         except (ConnectError, ServerError, ServiceError, InterruptedRequest) as error:
             if isinstance(error, InterruptedRequest) and not error.nothing_ran:
                 raise
@@ -341,6 +341,17 @@ class Connection:
                 return self.once(lambda database: _asked_once(database, requests))
             return self._send(stream, requests)
 
+    def with_dates(self, cell: Cell, *, committed: bool = False) -> Cell:
+        """Return a cell with its values as they would be sent: see `pipemagic.session.date_parameters`.
+
+        With ``committed`` it is for a request outside of the stream, which sees only committed tables.
+        """
+
+        def ask(requests: Sequence[Request]) -> list[Entry]:
+            return self.once(lambda database: _asked_once(database, requests)) if committed else self.ask(requests)
+
+        return date_parameters.with_dates(cell, ask, self._transaction.held)
+
     def renew(self, other: Connection) -> None:
         """Use the token of another connection to the same database, which is closed."""
         with self._lock:
@@ -404,17 +415,18 @@ class Connection:
             raise recovery.failed(error, stream, Cell("", (), ()), before) from None
         return entries
 
-    def _attempt(self, cell: Cell, before: Transaction, options: RunOptions) -> tuple[Run, list[str]]:
-        """Send the cell; return its run, and the lines to show if the stream replaces an earlier one."""
+    def _attempt(self, cell: Cell, before: Transaction, options: RunOptions) -> tuple[Cell, Run, list[str]]:
+        """Send the cell; return it as it was sent, its run, and the lines to show if the stream replaces another."""
         stream, notes = (self.stream, []) if self.stream is not None else self._open()
         reopened, known = stream.reopened, self.database.replication.reliable_index
         own = not before.open and any(one.opens_transaction for one in cell.statements)
         mode = cell.begin_mode if options.atomic else "DEFERRED"
-        if not options.atomic:
-            sent = (stmt.sql or "" for stmt in cell.stmts)
-            self._transaction.sources = dict(zip(sent, (one.text for one in cell.statements), strict=True))
         try:
             with nullcontext() if options.timeout is None else stream.deadline(options.timeout):
+                cell = date_parameters.with_dates(cell, stream.send, before.held)
+                if not options.atomic:
+                    sent = (stmt.sql or "" for stmt in cell.stmts)
+                    self._transaction.sources = dict(zip(sent, (one.text for one in cell.statements), strict=True))
                 ran = run(stream, cell.stmts, atomic=options.atomic, undo=own and not options.atomic, mode=mode)
                 if ran.error is not None and ran.error.code == RESPONSE_TOO_LARGE and len(cell.stmts) == 1:
                     ran = ran if options.atomic else fetch_large(stream, cell, ran.error, options.progress)
@@ -438,7 +450,7 @@ class Connection:
                 self._roll_back(stream)
         if stream.reopened > reopened:
             notes += self._reopened(stream.replayed)
-        return ran, notes
+        return cell, ran, notes
 
     def _refused(
         self, error: PipemagicError, stream: ClientStream, cell: Cell, before: Transaction, *, undo: bool, atomic: bool

@@ -33,6 +33,7 @@ _TYPES = {Null: "NULL", Integer: "INTEGER", Float: "REAL", Text: "TEXT", Blob: "
 
 def explain(connection: Connection, cell: Cell) -> Plan:
     """Return the plan of each statement, with its arguments."""
+    cell = connection.with_dates(cell)
     plans = iter(_ask(connection, [_explained(cell, at, _PLAN) for at in _indexes(cell)]))
     return Plan(tuple(_plan(cell, at, plans) for at in range(len(cell.statements))))
 
@@ -42,6 +43,7 @@ def describe(connection: Connection, cell: Cell) -> DryRun:
 
     A server without ``describe`` still reports errors, by EXPLAIN.
     """
+    cell = connection.with_dates(cell)
     has_describe = connection.database.dialect is not Dialect.SEED
     requests: list[Request] = [
         Describe(cell.sent(at)) if has_describe else _explained(cell, at, "EXPLAIN ") for at in _indexes(cell)

@@ -11,28 +11,37 @@ not exist for a string, and a misspelt column would return its own name in each 
 
 from __future__ import annotations
 
+import datetime
 import difflib
+import enum
 import json
 import re
+import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from pipemagic.client import arguments
 from pipemagic.errors import ParameterError, ProtocolError
 from pipemagic.frames.scalars import to_sql
 from pipemagic.hrana.messages import NamedArg, Stmt
+from pipemagic.hrana.values import SqlValue, Text, Value
 from pipemagic.session.source_map import Edit, SourceMap
 from pipemagic.sql import HIGHEST_PARAMETER, Token, parse, quote
 from pipemagic.text import plural
 
 Values = Mapping[str, object]
 
+Dates = Mapping[str, Value]
+"""The arguments that are moments at midnight, by their names in the sent text, each as a date."""
+
 HAS_PARAMETERS = re.compile(r"[:@$?#{]")
 """A character that every text with a parameter or a name contains."""
 
 JSON_FROM = 1000
 """A list of more values is sent as JSON, if possible."""
+
+_MIDNIGHT = re.compile(r" 00:00:00(?:\.0+)?")
 
 _NOWHERE = Token("space", "", -1)
 _GLUE = ("word", "number", "string", "blob", "quoted", "param")
@@ -73,7 +82,15 @@ def close_names(name: str, values: Values) -> list[str]:
     return difflib.get_close_matches(name, known, n=3)
 
 
-def bind(source_map: SourceMap, values: Values | None) -> tuple[SourceMap, Stmt]:
+class Bound(NamedTuple):
+    """A statement to send, with its arguments, and those of them that can also be sent as dates."""
+
+    source_map: SourceMap
+    stmt: Stmt
+    dates: Dates
+
+
+def bind(source_map: SourceMap, values: Values | None) -> Bound:
     """Return the statement to send, with its arguments.
 
     Raise ParameterError for a ``?``, a name without a value, a list that is not after IN, a value that SQL cannot
@@ -81,7 +98,7 @@ def bind(source_map: SourceMap, values: Values | None) -> tuple[SourceMap, Stmt]
     """
     binder = _Binder(source_map, parse(source_map.text).tokens, values)
     source_map = source_map.edited(binder.edits) if binder.edits else source_map
-    return source_map, Stmt(source_map.text, named_args=binder.named_args or None)
+    return Bound(source_map, Stmt(source_map.text, named_args=binder.named_args or None), binder.dates)
 
 
 class _Binder:
@@ -89,6 +106,7 @@ class _Binder:
 
     def __init__(self, source_map: SourceMap, found: Sequence[Token], values: Values | None) -> None:
         self.edits: list[Edit] = []
+        self.dates: dict[str, Value] = {}
         self._source_map, self._tokens, self._values = source_map, found, values
         self._args: dict[str, NamedArg] = {}
         self._lists: dict[str, str] = {}  # the replacement of a list's parameter, without the parentheses
@@ -148,9 +166,12 @@ class _Binder:
 
     def _bind_list(self, name: str, elements: list[Any], ref: ParameterRef) -> str:
         """Bind the elements of a list; return the SQL text that replaces the parameter."""
-        text = _json(elements) if len(elements) > JSON_FROM else None
-        if text is not None:
-            self._bind(name, text, ref)
+        plain = _exact_in_json(elements) if len(elements) > JSON_FROM else None
+        if plain is not None:
+            self._bind(name, _json(plain), ref)
+            dates = [_date(*pair) or pair[1] for pair in zip(elements, plain, strict=True)]
+            if dates != plain:
+                self.dates[name] = Text(_json(dates))
             return f"SELECT +value FROM json_each({name})"
         prefix = f"{name}_"
         while any(token.kind == "param" and token.text.startswith(prefix) for token in self._tokens):
@@ -163,9 +184,12 @@ class _Binder:
     def _bind(self, name: str, value: Any, ref: ParameterRef, shown: str = "") -> None:
         if name not in self._args:
             try:
-                self._args[name] = NamedArg(name, arguments.wire(value, shown or name))
+                sent = arguments.wire(value, shown or name)
             except ParameterError as error:
                 raise ParameterError(f"{ref.where}: {error.message}", hint=error.hint) from None
+            self._args[name] = NamedArg(name, sent)
+            if isinstance(sent, Text) and (date := _date(value, sent.value)) is not None:
+                self.dates[name] = Text(date)
 
     # -- names
 
@@ -230,12 +254,30 @@ def _one_value_hint(value: Any, name: str) -> str:
     return f"write = {name}, or IN ({name})"
 
 
-def _json(elements: Sequence[Any]) -> str | None:
-    """Return a list as JSON text; None if that could change a value (floats and bytes), or if SQL cannot store one."""
+def _date(value: Any, sent: SqlValue) -> str | None:
+    """Return the date of a moment without a zone that is at midnight and is sent as a text; None for any other value.
+
+    A str is never a moment: what it contains was written on purpose.
+    """
+    if not isinstance(sent, str) or _MIDNIGHT.fullmatch(sent, 10) is None:
+        return None
+    while isinstance(value, enum.Enum):
+        value = value.value
+    if hasattr(value, "as_py"):  # a scalar of Arrow
+        value = value.as_py()
+    numpy = sys.modules.get("numpy")
+    is_moment = isinstance(value, datetime.datetime) or (numpy is not None and isinstance(value, numpy.datetime64))
+    return sent[:10] if is_moment else None
+
+
+def _exact_in_json(elements: Sequence[Any]) -> list[SqlValue] | None:
+    """Return the elements as SQL values; None if JSON could change one (floats and bytes), or SQL cannot store one."""
     try:
         plain = [to_sql(element) for element in elements]
     except ProtocolError:  # raised again when each is bound, with the number of the element
         return None
-    if any(isinstance(value, float | bytes) for value in plain):
-        return None
+    return None if any(isinstance(value, float | bytes) for value in plain) else plain
+
+
+def _json(plain: Sequence[SqlValue]) -> str:
     return json.dumps(plain, ensure_ascii=False, separators=(",", ":"))

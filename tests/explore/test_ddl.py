@@ -33,6 +33,22 @@ def test_created_tables_and_views(text, created):
     assert relation.kind == ("view" if "VIEW" in text else "table")
 
 
+SELECTED = {
+    "CREATE VIEW v AS SELECT * FROM city": (("id", "INTEGER"), ("name", "TEXT"), ("land", "TEXT")),
+    "CREATE TEMP VIEW v AS SELECT max(id) AS last, name FROM city": (("last", "INTEGER"), ("name", "TEXT")),
+    "CREATE VIEW v (a, b) AS WITH c AS (SELECT * FROM city) SELECT name, length(land) AS n FROM c":
+        (("a", "TEXT"), ("b", "")),
+    "CREATE VIEW v (a, b) AS SELECT name, length(land) FROM city": (("a", ""), ("b", "")),
+    "CREATE VIEW v AS SELECT id, count(*) FROM city": (),  # a column without a name in the text
+    "CREATE VIEW v AS SELECT * FROM unknown": (),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "columns"), SELECTED.items())
+def test_views_have_the_types_of_the_columns_that_they_select(text, columns):
+    assert parse_ddl(text, {"city": CITY})["v"].typed == columns
+
+
 ALTERED = {
     "RENAME TO town": {"town": ("id", "name", "land")},
     'RENAME COLUMN NAME TO "a b"': {"city": ("id", "a b", "land")},

@@ -61,21 +61,24 @@ def _explain_uncommitted(connection: Connection, *given: str | None) -> Iterator
         raise
 
 
-def _values(context: Context, text: str) -> tuple[str, Mapping[str, SqlValue]] | None:
+def _values(context: Context, connection: Connection, text: str) -> tuple[str, Mapping[str, SqlValue]] | None:
     """Return a statement with the values of its parameters, as in a cell; None if it is not exactly one."""
     from pipemagic.client.arguments import values_of
 
-    stmts = context.session.read(text, context.variables).stmts
-    return (stmts[0].sql or "", values_of(stmts[0])) if len(stmts) == 1 else None
+    cell = context.session.read(text, context.variables)
+    if len(cell.stmts) != 1:
+        return None
+    (stmt,) = connection.with_dates(cell, committed=True).stmts
+    return stmt.sql or "", values_of(stmt)
 
 
 def _condition(context: Context, text: str) -> Condition:
-    """Return a condition with the values of its parameters."""
+    """Return a condition on the rows of the table with the values of its parameters."""
     from pipemagic.explore import conditions
 
     conditions.check(text, parameters=True)
-    before, after = "SELECT 1 WHERE (", "\n)"
-    bound, values = _values(context, f"{before}{text}{after}") or ("", {})
+    before, after = f"SELECT 1 FROM main.{conditions.quote_name(context.args['TABLE'])} WHERE (", "\n)"
+    bound, values = _values(context, context.connection, f"{before}{text}{after}") or ("", {})
     return conditions.Condition(bound[len(before) : -len(after)], values)
 
 
@@ -258,8 +261,8 @@ def diff(context: Context) -> Diff:
         raise UsageError("nothing to compare with; add B, or --to another connection")
     limit, key = 10 if args.get("--limit") is None else args["--limit"], args.get("--key")
     places, given = (one.name, two.name), (args["A"], args.get("B"))
-    a, params = _query(context, given[0])
-    b, more = (None, {}) if given[1] is None else _query(context, given[1])
+    a, params = _query(context, one, given[0])
+    b, more = (None, {}) if given[1] is None else _renamed(*_query(context, two, given[1]), params)
 
     def compare(database: Database, other: Database | None) -> Diff:
         return diff(database, a, b, other=other, key=key, limit=limit, places=places, params={**params, **more})
@@ -270,12 +273,26 @@ def diff(context: Context) -> Diff:
         return one.once(lambda database: two.once(lambda other: compare(database, other)))
 
 
-def _query(context: Context, text: str) -> tuple[str, Mapping[str, SqlValue]]:
+def _query(context: Context, connection: Connection, text: str) -> tuple[str, Mapping[str, SqlValue]]:
     """Return the name of a table unchanged, or a SELECT with the values of its parameters."""
     from pipemagic.explore.diff_inputs import is_query
 
     # `diff` raises the error for several statements.
-    return (_values(context, text) if is_query(text) else None) or (text, {})
+    return (_values(context, connection, text) if is_query(text) else None) or (text, {})
+
+
+def _renamed(
+    text: str, values: Mapping[str, SqlValue], others: Mapping[str, SqlValue]
+) -> tuple[str, Mapping[str, SqlValue]]:
+    """Return a SELECT without parameters that have another value in ``others``: a date there, with its time here."""
+    new = {}
+    for name in values:
+        new[name] = name
+        while others.get(new[name], values[name]) != values[name] or (new[name] != name and new[name] in values):
+            new[name] += "_"
+    tokens = sql.tokens(text)
+    renamed = "".join(new.get(token.text, token.text) if token.kind == "param" else token.text for token in tokens)
+    return renamed, {new[name]: value for name, value in values.items()}
 
 
 @GROUP.command(
@@ -385,5 +402,5 @@ def _plotted_rows(context: Context) -> str | Rows:
     cell = context.session.read(f"SELECT * FROM {source}{condition}", context.variables, using=using)
     if len(cell.stmts) != 1:
         raise UsageError("--where is one condition, as after WHERE")
-    (stmt,) = cell.stmts
+    (stmt,) = context.connection.with_dates(cell, committed=True).stmts
     return Rows(stmt.sql or "", values_of(stmt), str(table or saved))
