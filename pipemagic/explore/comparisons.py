@@ -7,14 +7,14 @@ precedence: ``day || '' = :day`` and ``day = :day || ''`` do not compare the col
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from pipemagic.explore.query import QUERY, Group, Query, all_queries, bare, nest, queries_of, split_alias
 from pipemagic.explore.schema import Relation
 from pipemagic.sql import Token, significant
 
-_ORDERED = ("<", "<=", ">", ">=")
+ORDERED = ("<", "<=", ">", ">=")
 _EQUAL = ("=", "==", "<>", "!=", "IS", "IN", "BETWEEN")
 _MATCHES = ("LIKE", "GLOB", "MATCH", "REGEXP")
 _AFTER = frozenset([*_MATCHES, "ISNULL", "NOTNULL"])
@@ -31,13 +31,15 @@ _BOUNDARIES = frozenset(
 class Comparison:
     """A parameter and the expression that it is compared with, in ``query``.
 
-    ``operator`` is the sign or word without NOT. ``place`` counts the columns of a subquery that is ``other``.
+    ``operator`` is the sign or word without NOT, ``is_first`` is True for a parameter on its left. ``place`` counts the
+    columns of a subquery that is ``other``. ``is_readable`` is False if the names in it cannot be resolved.
     """
 
     parameter: Token
     operator: str
     other: Group
     query: Query
+    is_first: bool = False
     place: int = 0
     is_readable: bool = True
 
@@ -85,7 +87,7 @@ def _compared(
         for side, other in ((left, right), (right, left)):
             parameter = _parameter(side)
             if parameter is not None and _parameter(other) is None:
-                yield Comparison(parameter, operator, other, query, place, is_readable)
+                yield Comparison(parameter, operator, other, query, side is left, place, is_readable)
 
 
 def _in(query: Query, left: Group, right: Group, is_readable: bool) -> Iterator[Comparison]:
@@ -104,7 +106,7 @@ def _in(query: Query, left: Group, right: Group, is_readable: bool) -> Iterator[
         values = listed.split()
     for value in values:
         for compared in _compared(query, "=", left, value, is_readable):
-            yield Comparison(compared.parameter, "IN", compared.other, query, compared.place, is_readable)
+            yield replace(compared, operator="IN")
 
 
 def json_list(query: Group) -> Token | None:
@@ -158,7 +160,7 @@ def _pairs(part: Group) -> Iterator[tuple[str, Group, Group, bool]]:
             size, operator = 2, words[index + 1]
         elif word in ("=", "==") and clause == "SET" and not assigned:
             assigned, chain, start = True, _Chain(), index + 1
-        elif word in _ORDERED or word in _EQUAL or word in _AFTER:
+        elif word in ORDERED or word in _EQUAL or word in _AFTER:
             operator = word
         elif word == "AND" and between:
             between, operator = between - 1, "AND"
@@ -220,7 +222,7 @@ class _Chain:
         """Yield the range of the operands of each sequence of < <= > >=."""
         start = 0
         for index, operator in enumerate(self._operators):
-            if operator not in _ORDERED:
+            if operator not in ORDERED:
                 yield start, index + 1
                 start = index + 1
 

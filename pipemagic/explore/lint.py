@@ -1,9 +1,9 @@
 """Notes on SQL that SQLite runs although other databases reject it or return something else.
 
-Five constructs are found: a double-quoted name that is not a column and is read as a string, ``= NULL``, a bare column
-next to an aggregate, a division of two integers, and a division by zero. A note needs proof in the text and in the
-known tables, and usual correct code gets none. The time is bounded: each text is read a fixed number of times, and
-long ones are skipped.
+Six constructs are found: a double-quoted name that is not a column and is read as a string, ``= NULL``, a bare column
+next to an aggregate, a division of two integers, a division by zero, and a number that is compared with a TEXT column.
+A note needs proof in the text and in the known tables, and usual correct code gets none. The time is bounded: each text
+is read a fixed number of times, and long ones are skipped.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, islice, pairwise
 
+from pipemagic.explore.comparisons import ORDERED, Comparison, comparisons
 from pipemagic.explore.query import DEPTH, QUERY, Group, Query, Source, all_queries, nest
 from pipemagic.explore.schema import Relation
 from pipemagic.explore.sqlite_reference import BEFORE_OPERAND, FUNCTIONS, KEYWORDS, quote_if_needed
 from pipemagic.hrana.values import SqlValue
 from pipemagic.sql import Token, normalize, parse, significant, unquote
+from pipemagic.sql.type_affinity import affinity
 from pipemagic.text import shorten
 
 LONGEST = 10_000
@@ -45,6 +47,7 @@ def lint(text: str, args: Mapping[str, SqlValue], tables: Mapping[str, Relation]
         chain.from_iterable(map(_bare_columns, queries)),
         _zero_divisions(queries, args),
         _integer_divisions(queries) if statement.is_query and "/" in text else (),
+        _text_comparisons(queries, args) if args else (),
     )
     return [note for notes in rules for note in islice(notes, 1)]
 
@@ -414,3 +417,38 @@ def _values_of_case(case: Group) -> list[Group]:
 def _is_count(query: Group) -> bool:
     """Return True for SELECT count(...) FROM ... without a GROUP BY."""
     return query.word(1) == "COUNT" and query.group(2) is not None and query.clause(3) == "FROM"
+
+
+# -- numbers compared as text
+
+
+def _text_comparisons(queries: Sequence[Query], args: Mapping[str, SqlValue]) -> Iterator[str]:
+    """Yield each comparison of a TEXT column with a number, which SQLite converts to text: '10' < '9.5'.
+
+    An integer equals the text of its digits, so = and IN with integers are left out.
+    """
+    for found in comparisons(queries):
+        values = _values_of(found.parameter.text, args)
+        is_number = any(isinstance(value, float) for value in values)
+        if found.operator in (*ORDERED, "BETWEEN"):
+            is_number = is_number or any(isinstance(value, int) for value in values)
+        declared = found.declared if is_number and found.other.word(0) not in ("MIN", "MAX") else None
+        if declared and affinity(declared) == "TEXT":
+            column, parameter = shorten(_text(found.other), _SHOWN), found.parameter.text
+            what = "contains numbers" if parameter not in args else "is a number"
+            compared = f"{column} is declared {declared} and {parameter} {what}, so {found.operator} compares text"
+            yield f"{compared}: write {_as_number(found, column)}"
+
+
+def _as_number(found: Comparison, column: str) -> str:
+    cast, parameter, operator = f"CAST({column} AS REAL)", found.parameter.text, found.operator
+    if operator in ("IS", "IN", "BETWEEN"):
+        return f"{cast} instead of {column}"
+    return f"{parameter} {operator} {cast}" if found.is_first else f"{cast} {operator} {parameter}"
+
+
+def _values_of(parameter: str, args: Mapping[str, SqlValue]) -> list[SqlValue]:
+    """Return the value of a parameter, or the values of a list, whose names end with their numbers."""
+    if parameter in args:
+        return [args[parameter]]
+    return [value for name, value in args.items() if re.fullmatch(rf"{re.escape(parameter)}_+\d+", name)]

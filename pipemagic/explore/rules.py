@@ -6,16 +6,21 @@ find no rows.
 
 from __future__ import annotations
 
+import datetime
+import decimal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
-from pipemagic.errors import ParameterError
+from pipemagic.errors import ParameterError, ProtocolError
 from pipemagic.explore import conditions
 from pipemagic.explore.conditions import literal, quote_name
-from pipemagic.hrana.values import SqlValue
+from pipemagic.hrana.values import SqlValue, to_sql
+from pipemagic.sql import dates
 from pipemagic.text import plural
 
-Bound = int | float | str | None
+Bound: TypeAlias = int | float | decimal.Decimal | str | datetime.date | None
+"""A bound of a range; a datetime is a date, too."""
 
 REFERENCED = " referenced"
 """The alias of a referenced table is the name of the checked table and this."""
@@ -80,17 +85,37 @@ def unique(table: str, names: Sequence[str]) -> Rule:
 
 
 def in_range(table: str, name: str, low: Bound, high: Bound) -> Rule:
-    """Return the rule that values are within bounds. NULL passes; numbers fail for text bounds, text for numbers."""
-    bounds = [bound for bound in (low, high) if bound is not None]
+    """Return the rule that values are within bounds. NULL passes; numbers fail for text bounds, text for numbers.
+
+    Dates and times are compared as they are stored, in ISO format, whether the column is declared DATE or DATETIME: an
+    upper bound that is a day includes the whole day, and a bound at midnight is that day in a column of days.
+    """
+    first, last = _stored(name, low), _stored(name, high)
+    bounds = [bound for bound in (first, last) if bound is not None]
     if not bounds or len({isinstance(bound, str) for bound in bounds}) > 1:
         raise ParameterError(f"the range of {name} needs one or two bounds, of numbers or of text")
     column = _column(table, name)
     types = "'text'" if isinstance(bounds[0], str) else "'integer', 'real'"
     wrong = [f"typeof({column}) NOT IN ({types})"]
-    wrong += [f"{column} < {conditions.literal(low)}"] if low is not None else []
-    wrong += [f"{column} > {conditions.literal(high)}"] if high is not None else []
-    span = f"{'' if low is None else low}..{'' if high is None else high}"
+    if first is not None:
+        day = dates.day_of_midnight(first) if isinstance(first, str) else None
+        wrong.append(f"{column} < {literal(first if day is None else day)}")
+    if last is not None:
+        is_day = isinstance(last, str) and dates.is_day(last)
+        wrong.append(f"{f'substr({column}, 1, 10)' if is_day else column} > {literal(last)}")
+    span = f"{'' if first is None else first}..{'' if last is None else last}"
     return Rule(f"{name} is in {span}", _rows(table, f"{column} IS NOT NULL AND ({' OR '.join(wrong)})"))
+
+
+def _stored(name: str, bound: Bound) -> int | float | str | None:
+    """Return a bound as a value that SQLite stores."""
+    try:
+        value = to_sql(bound)
+    except ProtocolError as error:
+        raise ParameterError(f"the range of {name}: {error.message}", hint=error.hint) from None
+    if isinstance(value, bytes) or (value is None and bound is not None):  # NaN and NaT are NULL
+        raise ParameterError(f"the range of {name} needs one or two bounds, of numbers or of text")
+    return value
 
 
 def references(table: str, names: Sequence[str], other: str, targets: Sequence[str]) -> Rule:

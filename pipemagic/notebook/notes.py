@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 _MAX_STATEMENTS = 50  # of a cell are examined
 _MAX_CHARACTERS = 20_000
-FOUND_IN = re.compile(r'["(/%]|null', re.IGNORECASE)
-"""Matches every text that has a construct to note; most statements need not be parsed."""
+FOUND_IN = re.compile(r'["(/%]|null|[:@$]', re.IGNORECASE)
+"""Matches every text that has a construct to note (the last ones begin parameters); others need not be parsed."""
 
 
 @dataclass(frozen=True, repr=False)

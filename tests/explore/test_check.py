@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
+
+import numpy as np
+import pandas as pd
 import pytest
 
 from pipemagic.client.stream import Dialect
@@ -70,8 +74,76 @@ def test_ranges(filled):
     assert len(failures(filled, "city", ranges={"id": (-(2**63) + 1, float("inf"))})) == 1
 
 
+LOW = [
+    "2013-01-31", "2013-01-31 00:00:00", "2013-01-31T00:00", dt.date(2013, 1, 31), dt.datetime(2013, 1, 31),
+    pd.Timestamp("2013-01-31"), np.datetime64("2013-01-31T00:00:00"),
+]  # fmt: skip
+
+
+@pytest.fixture
+def days(embedded):
+    """Days and moments around one day, as texts; pandas compares them."""
+    moments = ["2013-01-30 23:59:59", "2013-01-31 00:00:00", "2013-01-31 00:00:01", "2013-01-31 23:59:59.999999",
+               "2013-02-01 00:00:00"]  # fmt: skip
+    embedded.execute("CREATE TABLE t (day DATE, at DATETIME)")
+    for at in moments:
+        embedded.execute("INSERT INTO t VALUES (?, ?)", [at[:10], at])
+    return embedded, pd.DataFrame(
+        {"day": pd.to_datetime([at[:10] for at in moments]), "at": pd.to_datetime(moments, format="ISO8601")}
+    )
+
+
+@pytest.mark.parametrize("bound", LOW, ids=repr)
+@pytest.mark.parametrize("column", ["day", "at"])
+def test_a_lower_bound_at_midnight_is_the_beginning_of_that_day(days, bound, column):
+    database, frame = days
+    (found,) = failures(database, "t", ranges={column: (bound, None)})
+    assert found.count == (frame[column] < pd.Timestamp(bound)).sum() == 1
+
+
+@pytest.mark.parametrize("bound", ["2013-01-31", dt.date(2013, 1, 31), np.datetime64("2013-01-31")], ids=repr)
+@pytest.mark.parametrize("column", ["day", "at"])
+def test_an_upper_bound_that_is_a_day_includes_the_whole_day(days, bound, column):
+    database, frame = days
+    (found,) = failures(database, "t", ranges={column: (None, bound)})
+    assert found.rule == f"{column} is in ..2013-01-31"
+    assert found.count == (frame[column].dt.normalize() > pd.Timestamp(bound)).sum() == 1
+    check(database, "t", ranges={column: ("2013-01-30", "9999-12-31")})
+
+
 @pytest.mark.parametrize(
-    "bounds", [(None, None), (1, "a"), (float("nan"), None), (2**63, None), ("\0", None)], ids=repr
+    "bound", ["2013-01-31 00:00:00", dt.datetime(2013, 1, 31), pd.Timestamp("2013-01-31")], ids=repr
+)
+def test_an_upper_bound_at_midnight_ends_there_and_is_a_day_for_days(days, bound):
+    database, frame = days
+    for column in ("day", "at"):
+        (found,) = failures(database, "t", ranges={column: (None, bound)})
+        assert found.rule == f"{column} is in ..2013-01-31 00:00:00"
+        assert found.count == (frame[column] > pd.Timestamp(bound)).sum()
+
+
+def test_bounds_with_a_time_of_day(days):
+    database, frame = days
+    low, high = dt.datetime(2013, 1, 31, 0, 0, 1), pd.Timestamp("2013-01-31 23:59:59.999999")
+    (found,) = failures(database, "t", ranges={"at": (low, high)})
+    assert found.rule == "at is in 2013-01-31 00:00:01..2013-01-31 23:59:59.999999"
+    assert found.count == (~frame["at"].between(low, high)).sum() == 3
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        (None, None),
+        (pd.NaT, None),
+        (b"x", None),
+        (dt.timedelta(1), None),
+        (dt.date(2013, 1, 1), 5),
+        (1, "a"),
+        (float("nan"), None),
+        (2**63, None),
+        ("\0", None),
+    ],
+    ids=repr,
 )
 def test_invalid_ranges(embedded, bounds):
     with pytest.raises(ParameterError):

@@ -405,3 +405,79 @@ def test_the_time_is_bounded(text):
 def test_longer_statements_are_skipped():
     assert lint("SELECT 5 / 2", {}, {}) != []
     assert lint("SELECT 5 / 2" + " " * LONGEST, {}, {}) == []
+
+
+# -- numbers compared with TEXT columns
+
+
+TEXT_COMPARISONS = {
+    "SELECT carrier FROM flight WHERE carrier > :p":
+        "carrier is declared TEXT and :p is a number, so > compares text: write CAST(carrier AS REAL) > :p",
+    "SELECT f.id FROM flight AS f WHERE :p <= f.origin":
+        "f.origin is declared TEXT and :p is a number, so <= compares text: write :p <= CAST(f.origin AS REAL)",
+    "SELECT id FROM flight WHERE carrier NOT BETWEEN 1 AND :p":
+        "carrier is declared TEXT and :p is a number, so BETWEEN compares text: "
+        "write CAST(carrier AS REAL) instead of carrier",
+    "SELECT x FROM (SELECT carrier AS x FROM flight) WHERE x >= :p":
+        "x is declared TEXT and :p is a number, so >= compares text: write CAST(x AS REAL) >= :p",
+    "UPDATE airline SET name = 'x' WHERE carrier < :p":
+        "carrier is declared TEXT and :p is a number, so < compares text: write CAST(carrier AS REAL) < :p",
+}  # fmt: skip
+
+EQUALITIES = {
+    "SELECT id FROM flight WHERE carrier = :p": "= compares text: write CAST(carrier AS REAL) = :p",
+    "SELECT id FROM flight WHERE :p <> carrier": "<> compares text: write :p <> CAST(carrier AS REAL)",
+    "SELECT id FROM flight WHERE carrier IS NOT :p": "IS compares text: write CAST(carrier AS REAL) instead of carrier",
+    "SELECT id FROM flight WHERE carrier IN (:p, 'x')":
+        "IN compares text: write CAST(carrier AS REAL) instead of carrier",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "note"), TEXT_COMPARISONS.items())
+@pytest.mark.parametrize("number", [9.5, 9])
+def test_an_order_of_texts_for_a_number(tables, text, note, number):
+    assert lint(text, {":p": number}, tables) == [note]
+    assert FOUND_IN.search(text)
+    assert lint(text, {":p": "9.5"}, tables) == lint(text, {":p": None}, tables) == lint(text, {}, tables) == []
+
+
+@pytest.mark.parametrize(("text", "end"), EQUALITIES.items())
+def test_a_float_is_never_sure_to_equal_a_text(tables, text, end):
+    (note,) = lint(text, {":p": 9.5}, tables)
+    assert note == f"carrier is declared TEXT and :p is a number, so {end}"
+    assert lint(text, {":p": 9}, tables) == []  # the text of an integer is its digits
+
+
+def test_floats_in_a_list(tables):
+    text = "SELECT id FROM flight WHERE carrier IN :prices"
+    assert lint(text, {":prices_1": 9, ":prices_2": 9.5}, tables) == [
+        "carrier is declared TEXT and :prices contains numbers, so IN compares text: "
+        "write CAST(carrier AS REAL) instead of carrier"
+    ]
+    assert lint(text, {":prices__1": 9.5}, tables)
+    assert lint(text, {":prices_1": 9, ":price_2": 9.5, ":prices_x": 9.5}, tables) == []
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "CAST(carrier AS REAL) > :p", "+carrier > :p", "carrier || '' > :p", "distance > :p", "seats = :p", "day > :p",
+        "max(carrier, 'x') > :p", "carrier LIKE :p", "nope > :p", "length(carrier) > :p", "carrier > 9.5",
+    ],
+)  # fmt: skip
+def test_no_note_where_numbers_are_compared_or_nothing_is_known(tables, condition):
+    assert lint(f"SELECT id FROM flight WHERE {condition}", {":p": 9.5}, tables) == []
+
+
+def test_sqlite_compares_text_where_the_note_says_so(flights):
+    """What the note warns of: 10.25 is more than 9.5, but its text is less; CAST finds it."""
+    with suppress(Undone), flights.transaction() as transaction:
+        transaction.execute("CREATE TABLE price (price TEXT)")
+        transaction.execute("INSERT INTO price VALUES ('9.50'), ('10.25'), ('100')")
+        count = "SELECT count(*) FROM price WHERE "
+        assert transaction.execute(count + "price > :p", {"p": 9.5}).rows == [(1,)]
+        assert transaction.execute(count + "CAST(price AS REAL) > :p", {"p": 9.5}).rows == [(2,)]
+        assert transaction.execute(count + "price = :p", {"p": 9.5}).rows == [(0,)]
+        assert transaction.execute(count + "CAST(price AS REAL) = :p", {"p": 9.5}).rows == [(1,)]
+        assert transaction.execute(count + "price = :p", {"p": 100}).rows == [(1,)]
+        raise Undone

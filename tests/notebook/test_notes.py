@@ -100,3 +100,13 @@ def test_a_limited_part_of_a_long_cell_is_parsed(monkeypatch):
         read.clear()
         assert list(notes_on(cell, SimpleNamespace(tables=[]))) == []
         assert len(read) == most
+
+
+def test_a_number_that_is_compared_with_text(flight):
+    flight.names["least"] = 9.5
+    cell = flight("%sql SELECT id FROM flight WHERE carrier > :least")
+    assert notes(cell) == [
+        "Note: carrier is declared TEXT and :least is a number, so > compares text: "
+        "write CAST(carrier AS REAL) > :least."
+    ]
+    assert notes(flight("%sql SELECT id FROM flight WHERE delay > :least")) == []
