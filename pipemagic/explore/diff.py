@@ -1,7 +1,8 @@
 """Comparison of two tables, views or queries: columns, declared types, and rows.
 
 In one database the server compares, and only differences are sent. Two databases send their rows in the same order
-(see `pipemagic.explore.diff_streams`). Two values are equal only if they have the same type.
+(see `pipemagic.explore.diff_streams`). Two values are equal only if they have the same type. A moment at midnight
+equals its day if one column is declared DATE and the other DATETIME or TIMESTAMP.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from pipemagic.errors import UnsupportedError
 from pipemagic.explore import diff_sql, diff_streams
-from pipemagic.explore.diff_inputs import ColumnPair, Source, common_columns, key_columns, read_source
+from pipemagic.explore.diff_inputs import ColumnPair, Source, common_columns, key_columns, read_source, with_days
 from pipemagic.explore.diff_result import Change, Diff
 from pipemagic.explore.diff_sql import Differences, typed
 from pipemagic.hrana.values import SqlValue
@@ -48,6 +49,10 @@ def diff(
         )
     by = key_columns(*sides, columns, key)
     rest = [column for column in columns if column not in by]
+    sides = (
+        with_days(sides[0], [column.a for column in columns if column.moments_in == "a"]),
+        with_days(sides[1], [column.b for column in columns if column.moments_in == "b"]),
+    )
     inconsistent = False
     if other is not None and other is not database:
         found = diff_streams.compare(*sides, (database, other), by, rest, limit)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from pipemagic import sql
@@ -12,8 +12,8 @@ from pipemagic.explore.conditions import args_of
 from pipemagic.explore.schema import Relation
 from pipemagic.explore.schema_reader import read_relation
 from pipemagic.hrana.values import SqlValue
-from pipemagic.sql import folded
-from pipemagic.sql.type_affinity import affinity
+from pipemagic.sql import dates, folded
+from pipemagic.sql.type_affinity import affinity, is_date, is_day
 from pipemagic.text import did_you_mean, escape_controls, shorten
 
 if TYPE_CHECKING:
@@ -53,6 +53,14 @@ class ColumnPair:
     types: tuple[str, str]
 
     @property
+    def moments_in(self) -> str:
+        """Which side has moments, 'a' or 'b', if the other side has days; '' if both have the same."""
+        first, second = map(is_day, self.types)
+        if first == second or not all(map(is_date, self.types)):
+            return ""
+        return "b" if first else "a"
+
+    @property
     def same_affinity(self) -> bool:
         """Whether values compare without conversion."""
         return affinity(self.types[0]) == affinity(self.types[1])
@@ -79,6 +87,17 @@ def read_source(database: Database, text: str, params: Mapping[str, SqlValue] | 
     cols = database.execute(f"SELECT * FROM {rows} LIMIT 0", args or None).wire.cols
     columns = tuple((col.name or "", col.decltype or "") for col in cols)
     return Source(shorten(escape_controls(" ".join(text.split())), 40), rows, columns, args=args)
+
+
+def with_days(source: Source, columns: Sequence[str]) -> Source:
+    """Return a source in which the moments at midnight of some columns are days, as in DATE columns."""
+    if not columns:
+        return source
+    values = [(f"t.{sql.quote(name)}", name) for name, _ in source.columns]
+    listed = ", ".join(
+        f"{dates.midnights_as_days(value) if name in columns else value} AS {sql.quote(name)}" for value, name in values
+    )
+    return replace(source, rows=f"(SELECT {listed} FROM {source.rows} AS t)", indexed=False)
 
 
 def _is_binary(relation: Relation) -> bool:

@@ -32,8 +32,8 @@ from pipemagic.explore.schema import Column, Relation, Schema
 from pipemagic.explore.schema_reader import read_schema
 from pipemagic.explore.sqlite_reference import KEYWORDS
 from pipemagic.hrana.values import SqlValue
-from pipemagic.sql import folded, tokens
-from pipemagic.sql.type_affinity import affinity
+from pipemagic.sql import dates, folded, tokens
+from pipemagic.sql.type_affinity import affinity, is_date, is_day
 from pipemagic.text import escape_controls
 
 if TYPE_CHECKING:
@@ -230,8 +230,24 @@ def _comparison(filter_: Filter, relation: Relation, write: WriteValue) -> str:
         case "starts with":
             return f"{written} LIKE {_like(f'{_escaped(filter_.value)}%', write)}"
         case operator if operator in OPERATORS:
-            return f"{written} {operator} {write(operand(filter_.value, column, strict=relation.strict))}"
+            value = operand(filter_.value, column, strict=relation.strict)
+            if isinstance(value, str) and dates.is_day(value) and is_date(column.type) and not is_day(column.type):
+                return _comparison_with_day(written, operator, value, write)
+            return f"{written} {operator} {write(value)}"
     raise ParameterError(f"unknown comparison {filter_.operator!r}")
+
+
+def _comparison_with_day(column: str, operator: str, day: str, write: WriteValue) -> str:
+    """Return the comparison of a column of moments with a whole day: a moment of it is not > it, and is <= it."""
+    after = dates.next_day(day)
+    match operator:
+        case "=":
+            return f"({column} >= {write(day)} AND {column} < {write(after)})"
+        case "<>":
+            return f"({column} < {write(day)} OR {column} >= {write(after)})"
+        case "<=" | ">":
+            return f"{column} {'<' if operator == '<=' else '>='} {write(after)}"
+    return f"{column} {operator} {write(day)}"
 
 
 def _like(pattern: str, write: WriteValue) -> str:
@@ -247,8 +263,12 @@ def operand(typed: str, column: Column, *, strict: bool = False) -> SqlValue:
 
     Return text if the column has text affinity, otherwise a number if the text looks like one. For a column without
     affinity, '5' is text and x'..' is a blob, as in SQL. ANY has no affinity in a ``strict`` table, and numeric
-    affinity in others.
+    affinity in others. For a DATE column, a moment at midnight is the day.
     """
+    if is_day(column.type) and (day := dates.day_of_midnight(typed.strip())) is not None:
+        return day
+    if is_date(column.type) and dates.is_day(typed.strip()):
+        return typed.strip()
     kind = "" if strict and column.type.upper() == "ANY" else affinity(column.type)
     if kind == "TEXT":
         return typed

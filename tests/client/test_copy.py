@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import pytest
 
@@ -204,6 +205,53 @@ def test_append(pair) -> None:
     with pytest.raises(errors.LoadError, match="there is a table u already"):
         source.copy("t", target, "u")
     assert [name for _, name, _ in schema(target)] == ["t", "u", "w"]
+
+
+DATES = [
+    "2013-01-01", "2013-01-01 00:00:00", "2013-01-01T00:00", "2013-01-01 00:00:00.000000", None, 20130101, "",
+    "01.05.2024",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["DATE", "DATETIME", "TIMESTAMP", "TEXT", ""])
+def test_appended_dates_have_the_form_of_the_declared_type(pair, kind) -> None:
+    source, target = pair
+    source.execute(f"CREATE TABLE t(d {kind})")
+    source.batch([("INSERT INTO t VALUES (?)", [date]) for date in DATES])
+    target.batch(["CREATE TABLE day(d DATE)", "CREATE TABLE moment(d DATETIME)", "CREATE TABLE same(d)"])
+    if kind == "TEXT":  # a column of numbers would convert the number
+        source.execute("DELETE FROM t WHERE d = '20130101'")
+    stored = [date for (date,) in source.execute("SELECT d FROM t").rows]
+    source.copy("t", target)
+    source.copy("t", target, "same", "append")
+    source.copy("t", target, "day", "append")
+    source.copy("t", target, "moment", "append")
+    as_day = dict.fromkeys(DATES[:4], "2013-01-01")
+    as_moment = {"2013-01-01": "2013-01-01 00:00:00"}
+    expected = {
+        "t": stored,
+        "same": stored,
+        "day": stored if kind == "DATE" else [as_day.get(date, date) for date in stored],
+        "moment": stored if kind in ("DATETIME", "TIMESTAMP") else [as_moment.get(date, date) for date in stored],
+    }
+    for name, values in expected.items():
+        assert [date for (date,) in target.execute(f"SELECT d FROM {name}").rows] == values, name
+
+
+@pytest.mark.parametrize("late", ["2013-01-01 05:17:00", "2013-01-01 00:00:00+00:00", "2013-01-01T00:00:00.001"])
+def test_a_time_of_day_is_refused_in_a_date_column(pair, late) -> None:
+    source, target = pair
+    source.batch(["CREATE TABLE t(at DATETIME)", "INSERT INTO t VALUES ('2013-01-01 00:00:00')"])
+    source.execute("INSERT INTO t VALUES (?)", [late])
+    source.execute("CREATE VIEW days AS SELECT date(at) AS at FROM t")
+    target.execute("CREATE TABLE t(at DATE)")
+    message = re.escape(f"column at: t declares it DATE, and '{late}' has a time of day (row 2); nothing was changed")
+    with pytest.raises(errors.LoadError, match=message) as caught:
+        source.copy("t", target, if_exists="append")
+    assert 'copy a view that selects date("at")' in caught.value.hint
+    assert target.execute("SELECT count(*) FROM t").rows == [(0,)]
+    source.copy("days", target, "t", "append")
+    assert target.execute("SELECT * FROM t").rows == [("2013-01-01",)] * 2
 
 
 def test_replace_keeps_views_and_triggers_and_takes_over_the_indexes(pair) -> None:

@@ -10,6 +10,7 @@ from collections import Counter
 import pytest
 
 from pipemagic.client.database import Database
+from pipemagic.client.stream import Dialect
 from pipemagic.errors import ParameterError, UnknownName, UnsupportedError
 from pipemagic.explore.diff import diff
 
@@ -250,6 +251,41 @@ def test_different_columns_and_types(pair):
         "  column Area: REAL in a, TEXT in b", "  0 rows equal, 1 changed (Area 1)",
     ]  # fmt: skip
     assert not found.same
+
+
+DAYS = ["2013-01-01", "2013-01-02", "2013-01-03", None, 20130101, "01.05.2024"]
+
+
+@EVERY_PAIR
+@pytest.mark.parametrize(("key", "kind"), [(None, "DATETIME"), (["n"], "TIMESTAMP")], ids=str)
+def test_a_day_equals_its_midnight(pair, key, kind):
+    """Each form of midnight that is stored is the day, whichever side has it; a time of day is another value."""
+    pair[0].execute("CREATE TABLE a (d DATE PRIMARY KEY, n INT)")
+    pair[1].execute(f"CREATE TABLE b (n INT, d {kind} PRIMARY KEY)")
+    forms = ["2013-01-01 00:00:00", "2013-01-02T00:00", "2013-01-03 00:00:00.000000", *DAYS[3:]]
+    for number, (day, moment) in enumerate(zip(DAYS, forms, strict=True)):
+        pair[0].execute("INSERT INTO a VALUES (?, ?)", [day, number])
+        pair[1].execute("INSERT INTO b VALUES (?, ?)", [number, moment])
+    types, results = (
+        [("DATE", kind), (kind, "DATE")],
+        [compared(pair, key=key), compared(pair[::-1], "b", "a", key=key)],
+    )
+    if pair[0].dialect is not Dialect.SEED:  # which sends no types of the columns of a SELECT
+        types.append(("DATE", kind))
+        results.append(compared(pair, "SELECT * FROM a", "SELECT * FROM b"))
+    for found in results:
+        assert (found.same_rows, found.only_a_count, found.only_b_count, found.changed_count) == (6, 0, 0, 0)
+        assert found.retyped == (("d", *types.pop(0)),)  # which is said
+    pair[1].execute("UPDATE b SET d = '2013-01-02 05:17:00' WHERE n = 1")
+    found = compared(pair, key=["n"])
+    assert found.changed.values.tolist() == [[1, "d", "2013-01-02", "2013-01-02 05:17:00"]]
+
+
+@pytest.mark.parametrize(("one", "other"), [("DATE", "DATE"), ("DATETIME", "TIMESTAMP"), ("DATE", "TEXT"), ("", "")])
+def test_other_types_compare_what_is_stored(pair, one, other):
+    fill(pair[0], "a", [("'2013-01-01'", "1")], f"d {one}, n")
+    fill(pair[1], "b", [("'2013-01-01 00:00:00'", "1")], f"d {other}, n")
+    assert compared(pair, key=["n"]).changed_count == 1
 
 
 def test_views_and_queries(pair):

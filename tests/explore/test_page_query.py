@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import operator as op
 import random
 from functools import cmp_to_key
 
+import pandas as pd
 import pytest
 
 from pipemagic.errors import ParameterError
@@ -179,3 +182,70 @@ def test_filters_on_columns_of_type_any(embedded):
     for typed, number in [("'5'", "1"), ("5", "2")]:
         page = read_page(embedded, PageQuery("strict", (Filter("a", "=", typed),)), relation)
         assert [row[0].text for row in page.rows] == [number]
+
+
+MOMENTS = [
+    "2013-01-30 23:59:59",
+    "2013-01-31 00:00:00",
+    "2013-01-31 05:17:00",
+    "2013-01-31 23:59:59.5",
+    "2013-02-01 00:00:00",
+]
+COMPARE = {"=": op.eq, "<>": op.ne, "<": op.lt, "<=": op.le, ">": op.gt, ">=": op.ge}
+
+
+@pytest.fixture
+def days(embedded):
+    embedded.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, day DATE, at DATETIME, up TIMESTAMP)")
+    for at in [*MOMENTS, None]:
+        embedded.execute("INSERT INTO t (day, at, up) VALUES (?, ?, ?)", [at and at[:10], at, at and at + "+00:00"])
+    return embedded
+
+
+@pytest.mark.parametrize("operator", COMPARE)
+def test_a_day_is_compared_with_moments_as_a_whole(days, operator):
+    """The days of the moments are compared by pandas; the SQL that is shown returns the same rows as the page."""
+    frame = pd.Series(pd.to_datetime(MOMENTS, format="ISO8601")).dt.normalize()
+    found = COMPARE[operator](frame, pd.Timestamp("2013-01-31"))
+    relation = read_schema(days).relation("t")
+    typed = {
+        "day": ["2013-01-31", " 2013-01-31 00:00:00 ", "2013-01-31T00:00"],
+        "at": ["2013-01-31 "],
+        "up": ["2013-01-31"],
+    }
+    for column, value in ((column, value) for column, values in typed.items() for value in values):
+        query = PageQuery("t", (Filter(column, operator, value),))
+        assert [int(row[0].text) - 1 for row in read_page(days, query, relation).rows] == found[found].index.tolist()
+        assert count_rows(days, query, relation) == found.sum()
+        assert len(days.execute(rows_sql(query, relation)).rows) == found.sum()
+        assert profile(days, "t", ["id"], where=filter_sql(query, relation)).rows == found.sum()
+
+
+@pytest.mark.parametrize("operator", COMPARE)
+@pytest.mark.parametrize("typed", ["2013-01-31 00:00:00", "2013-01-31 05:17:00", "9999-12-31 00:00:00"])
+def test_a_moment_is_compared_with_moments(days, operator, typed):
+    frame = pd.Series(pd.to_datetime(MOMENTS, format="ISO8601"))
+    found = COMPARE[operator](frame, dt.datetime.fromisoformat(typed))
+    query = PageQuery("t", (Filter("at", operator, typed),))
+    assert count_rows(days, query, read_schema(days).relation("t")) == found.sum()
+
+
+SHOWN = {
+    ("at", "=", "2013-01-31"): "(at >= '2013-01-31' AND at < '2013-02-01')",
+    ("at", "<>", "2013-01-31"): "(at < '2013-01-31' OR at >= '2013-02-01')",
+    ("at", "<=", "2013-12-31"): "at < '2014-01-01'",
+    ("at", ">", "9999-12-31"): "at >= '9999-12-32'",
+    ("at", "<", "2013-01-31"): "at < '2013-01-31'",
+    ("at", "=", "2013-02-30"): "at = '2013-02-30'",  # no day of the calendar
+    ("at", "starts with", "2013-01-31"): "at LIKE '2013-01-31%'",
+    ("day", "=", "2013-01-31 00:00:00"): "day = '2013-01-31'",
+    ("day", "<=", "2013-01-31"): "day <= '2013-01-31'",
+    ("day", "=", "2013-01-31 05:00:00"): "day = '2013-01-31 05:00:00'",
+    ("id", "=", "2013-01-31"): "id = '2013-01-31'",
+}
+
+
+def test_the_sql_that_is_shown_for_days(days):
+    relation = read_schema(days).relation("t")
+    shown = {typed: filter_sql(PageQuery("t", (Filter(*typed),)), relation) for typed in SHOWN}
+    assert shown == SHOWN

@@ -1,5 +1,8 @@
 """Copy a table from one database to another: all rows or none, every value unchanged.
 
+Only rows that are appended to a table whose columns have other types of dates take the form of these types: a day
+becomes a moment at midnight in a DATETIME column, and such a moment a day in a DATE column.
+
 A cursor reads the rows from one snapshot of the source. They are inserted into a staging table on the target, as when a
 frame is loaded, and one short transaction at the end moves them into the table. A new table gets the definition and the
 indexes of the source.
@@ -8,7 +11,9 @@ indexes of the source.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
+from typing import Literal
 
 from pipemagic.client.bulk.load import Batches, nothing_changed, remove_leftovers, send, staged, switch
 from pipemagic.client.bulk.load_plan import (
@@ -35,14 +40,20 @@ from pipemagic.errors import LoadError, StatementError
 from pipemagic.frames.columnar import ColumnarRows, RowsBuilder
 from pipemagic.frames.columns import ColumnChunk, concat
 from pipemagic.hrana.faults import RESPONSE_TOO_LARGE
-from pipemagic.sql import folded, quote
-from pipemagic.sql.type_affinity import affinity
+from pipemagic.hrana.values import Text
+from pipemagic.sql import dates, folded, quote
+from pipemagic.sql.type_affinity import affinity, is_date, is_day
 
 _MOST = 900
 """The most columns with which infinite numbers can be copied: the query would become too long."""
 
 _AGAIN = "the table may have been changed meanwhile: copy it again"
 _BY_HAND = "create the table yourself, and use append"
+
+Form = Literal["", "day", "moment"]
+"""The form that dates of a column take: that of the target's declared type, '' for that of the source."""
+
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d")
 
 _TOGETHER = 100  # conditions in one pair of parentheses: SQLite limits the depth of expressions
 
@@ -73,10 +84,12 @@ def copy(
             raise LoadError(f"{table} cannot be copied onto itself", hint="choose another name for the copy")
         names, types = _columns(source, found)
         plan, kinds = _plan(source, target, found, new, names, types, if_exists)
+        forms = [_form(*pair) for pair in zip(types, (type_ for _, type_ in plan.types), strict=True)]
         remove_leftovers(target)
     with staged(target, plan) as staging:
         with nothing_changed("while rows were received"):
-            total = _fill(source, target, found.name, names, plan, kinds, staging, progress)
+            query = _query(found.name, names, forms)
+            total = _fill(source, target, found.name, query, plan, kinds, forms, staging, progress)
         switch(target, plan, staging, total)
     return total
 
@@ -139,6 +152,13 @@ def _append(there: Table, names: list[str]) -> tuple[LoadPlan, list[str]]:
     return plan, [affinity(column.declared) for column in columns]
 
 
+def _form(source: str, target: str) -> Form:
+    """Return the form that the dates of a column take, from its declared types in the source and in the target."""
+    if is_day(target):
+        return "" if is_day(source) else "day"
+    return "moment" if is_date(target) and (is_day(source) or not is_date(source)) else ""
+
+
 def _indexes(source: Executor, target: Executor, found: Table, new: str) -> tuple[str, ...]:
     """Return the indexes of the source for the new table, with the table's name as a prefix if a name is taken."""
     own = rows(
@@ -167,8 +187,8 @@ def _free(name: str, table: str, taken: set[str]) -> str:
 
 
 def _fill(
-    source: Executor, target: Executor, table: str, names: Sequence[str], plan: LoadPlan, kinds: Sequence[str],
-    staging: str, progress: Callable[[int], None] | None,
+    source: Executor, target: Executor, table: str, query: str, plan: LoadPlan, kinds: Sequence[str],
+    forms: Sequence[Form], staging: str, progress: Callable[[int], None] | None,
 ) -> int:  # fmt: skip
     """Send rows as they arrive and return their number. One thread does both, so that interrupts reach it."""
     sent, batches = 0, Batches(target, staging, plan.names)
@@ -176,7 +196,7 @@ def _fill(
     def send_all(rows: ColumnarRows) -> None:
         nonlocal sent
         columns = _with_signs([concat(chunks) for chunks in rows.columns])
-        _check(sent, columns, plan, kinds)
+        _check(sent, columns, plan, kinds, forms)
         for batch in batches.of(columns, len(rows), first=sent):
             arrived, given = send(target, batch, plan, staging), batch.stop - batch.start
             if arrived != given:
@@ -186,8 +206,8 @@ def _fill(
                 progress(sent)
 
     try:
-        with nothing_changed("while rows were received"), source.cursor(_query(table, names)) as cursor:
-            if len(cursor.cols) != len(names) + 1:
+        with nothing_changed("while rows were received"), source.cursor(query) as cursor:
+            if len(cursor.cols) != len(forms) + 1:
                 raise LoadError(f"the rows of {table} have other columns than it; nothing was changed", hint=_AGAIN)
             waiting = RowsBuilder(cursor.cols)
             for some in cursor:
@@ -204,10 +224,11 @@ def _fill(
     return sent
 
 
-def _query(table: str, names: Sequence[str]) -> str:
+def _query(table: str, names: Sequence[str], forms: Sequence[Form]) -> str:
     """Return the query for all rows; its last column has the signs of infinite numbers, which some servers omit."""
     quoted = [quote(name) for name in names]
-    listed = ", ".join(quoted)
+    convert: dict[Form, Callable[[str], str]] = {"day": dates.midnights_as_days, "moment": dates.days_as_midnights}
+    listed = ", ".join(convert.get(form, str)(name) for name, form in zip(quoted, forms, strict=True))
     if len(names) > _MOST:
         return f"SELECT {listed}, NULL FROM {quote(table)}"
     tests = [f"(typeof({name}) = 'real' AND abs({name}) = 9e999)" for name in quoted]
@@ -218,9 +239,19 @@ def _query(table: str, names: Sequence[str]) -> str:
     return f"SELECT {listed}, CASE WHEN {infinite} THEN {signs} END FROM {quote(table)}"
 
 
-def _check(start: int, columns: Sequence[ColumnChunk], plan: LoadPlan, kinds: Sequence[str]) -> None:
-    """Raise LoadError for values that the target's types would change."""
-    for (name, declared), kind, column in zip(plan.types, kinds, columns, strict=True):
+def _check(
+    start: int, columns: Sequence[ColumnChunk], plan: LoadPlan, kinds: Sequence[str], forms: Sequence[Form]
+) -> None:
+    """Raise LoadError for values that the target's types would change, and for a time of day in a DATE column."""
+    for (name, declared), kind, form, column in zip(plan.types, kinds, forms, columns, strict=True):
+        late = (row for row, value in enumerate(column.each()) if isinstance(value, str) and _MOMENT.match(value))
+        if form == "day" and Text in column.kinds and (row := next(late, None)) is not None:
+            (value,) = column.cut(row, row + 1).items()
+            raise LoadError(
+                f"column {name}: {plan.table} declares it {declared}, and {str(value)[:40]!r} has a time of day "
+                f"(row {start + row + 1}); nothing was changed",
+                hint=f"copy a view that selects date({quote(name)}), or append to a table that declares it DATETIME",
+            )
         if (row := changed_row(column, kind)) is not None:
             (value,) = column.cut(row, row + 1).items()
             raise LoadError(
