@@ -1,4 +1,5 @@
-"""Convert results to DataFrames and back. Functions import pandas, modules do not, except `from_pandas`.
+"""Convert results to DataFrames and back. Functions import pandas, modules do not, except `from_pandas`,
+`inference`, `delimited` and `grid`.
 
 | input                               | module | output |
 |-------------------------------------|--------|--------|
@@ -7,6 +8,9 @@
 | rows that arrive one by one         | `columnar` | `ColumnarRows` |
 | rows or columns                     | `logical_types` (`dates`) | columns, each of one type |
 | typed columns                       | `to_pandas`, `arrow_polars`, `files` | DataFrame, Arrow, Polars, CSV, Parquet |
+
+`readers` reads local files: CSV and TSV by `delimited` and `grid`, with the types that `inference` finds, and the
+options of a load by `file_options`.
 
 To write a frame, `from_pandas` converts its columns to chunks, and `encoder` converts these to the arguments of a
 statement.

@@ -1,0 +1,94 @@
+"""Parse the options of a file's reader: names of its parameters, each with a literal of Python as its value."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pipemagic.errors import LoadError
+from pipemagic.text import did_you_mean
+
+_OPTION = re.compile(r"([A-Za-z_]\w*)\s*=(.*)", re.DOTALL)
+_ITEM = 60  # characters of an option in a message
+
+
+@dataclass(frozen=True)
+class Kind:
+    """The types of an option's value, and an example of one; a ``character`` is a text of one character."""
+
+    types: tuple[type, ...]
+    example: str
+    character: bool = False
+
+    def accepts(self, value: object) -> bool:
+        """Return True if the option can have this value."""
+        if isinstance(value, bool):
+            return bool in self.types
+        return isinstance(value, self.types) and (not self.character or (isinstance(value, str) and len(value) == 1))
+
+
+FLAG, COUNT = Kind((bool,), "True"), Kind((int,), "2")
+NAMES = Kind((list, tuple), "['a', 'b']")
+DTYPE = Kind((str, dict), "{'zip': 'str'}")
+HEADER = Kind((int, type(None)), "0")
+ROWS = Kind((int, list, tuple), "2")
+ENCODING = Kind((str,), "'latin-1'")
+
+
+def character(example: str) -> Kind:
+    """Return the kind of an option that is one character."""
+    return Kind((str,), repr(example), character=True)
+
+
+def parse_options(words: Sequence[str], kinds: Mapping[str, Kind], reader: str) -> dict[str, Any]:
+    """Return the options of a reader, each with its value; raise LoadError for an unknown one, or another value."""
+    found: dict[str, Any] = {}
+    for name, text in _pairs(words):
+        if name not in kinds:
+            hint = did_you_mean(name, kinds) or f"options are {', '.join(sorted(kinds))}"
+            raise LoadError(f"{name} is not an option for {reader} files", hint=hint)
+        if name in found:
+            raise LoadError(f"{name} is given twice")
+        try:
+            value = ast.literal_eval(text.strip())
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            raise LoadError(
+                f"the value of {name} must be a literal of Python, not {text.strip()[:_ITEM] or 'empty'}",
+                hint=f"write -- {name}={kinds[name].example}",
+            ) from None
+        if not kinds[name].accepts(value):
+            raise LoadError(f"{name} cannot be {text.strip()[:_ITEM]}", hint=f"write -- {name}={kinds[name].example}")
+        if isinstance(value, int) and value < 0:
+            raise LoadError(f"{name} must not be negative")
+        found[name] = value
+    return found
+
+
+def _pairs(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield names and values; a value may extend over several words, as in ``skiprows=[0, 1]``."""
+    waiting: list[str] = []
+    for word in words:
+        match = (
+            None if waiting and not _is_complete(waiting[1]) and not _OPTION.match(word) else _OPTION.fullmatch(word)
+        )
+        if match is not None:
+            if waiting:
+                yield waiting[0], waiting[1]
+            waiting = [match[1], match[2]]
+        elif waiting:
+            waiting[1] += f" {word}"
+        else:
+            raise LoadError(f"{word[:_ITEM]} is not an option", hint="options have the form -- sep=';' skiprows=2")
+    if waiting:
+        yield waiting[0], waiting[1]
+
+
+def _is_complete(text: str) -> bool:
+    try:
+        ast.literal_eval(text.strip())
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return False
+    return True
