@@ -17,9 +17,9 @@ from pipemagic.explore.query import DEPTH, QUERY, Group, Query, Source, all_quer
 from pipemagic.explore.schema import Relation
 from pipemagic.explore.sqlite_reference import BEFORE_OPERAND, FUNCTIONS, KEYWORDS, quote_if_needed
 from pipemagic.hrana.values import SqlValue
-from pipemagic.sql import Token, normalize, parse, significant, unquote
+from pipemagic.sql import Token, normalize, parse, quote, significant, unquote
 from pipemagic.sql.type_affinity import affinity
-from pipemagic.text import shorten
+from pipemagic.text import looks_like, shorten, unseen_difference
 
 LONGEST = 10_000
 """Characters of a statement that is read."""
@@ -151,7 +151,9 @@ def _strings(queries: Sequence[Query], tables: Mapping[str, Relation]) -> Iterat
         is_simple = re.fullmatch(r"[\w ]*", name) is not None and not name.lower().startswith("column")
         if name.lower() not in defined and (is_simple or not has_subquery):
             string, shown = (shorten(one, _SHOWN) for one in ("'" + name.replace("'", "''") + "'", token.text))
-            yield f"{shown} is not a column; SQLite reads it as the string {string}: use single quotes"
+            other = looks_like(name, (column for source in sources for column in source.names))
+            write = f"write {quote(other)};{unseen_difference(name, other)}" if other else "use single quotes"
+            yield f"{shown} is not a column; SQLite reads it as the string {string}: {write}"
 
 
 def _is_known(source: Source) -> bool:

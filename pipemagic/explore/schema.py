@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Literal
 
 from pipemagic.errors import UnknownName
-from pipemagic.sql import folded
+from pipemagic.sql import folded, quote
 from pipemagic.text import did_you_mean
 
 Kind = Literal["table", "view", "virtual", "shadow", "common table", "subquery", "table function"]
@@ -191,5 +191,7 @@ def no_relation(name: str, names: Iterable[str]) -> UnknownName:
     known = tuple(names)
     first, point, rest = name.partition(".")
     alone = rest if point and same(first, "main") else name  # a name may contain a point
-    hint = did_you_mean(alone, known) or did_you_mean(name, known) or "%pipedb tables lists the tables"
+    with_point = next((other for other in known if same(other, f"main.{name}")), "")
+    dotted = f"write '{quote(with_point)}' for the table with a point in its name" if with_point else ""
+    hint = dotted or did_you_mean(alone, known) or did_you_mean(name, known) or "%pipedb tables lists the tables"
     return UnknownName(f"there is no table or view {name!r}", hint=hint)

@@ -8,10 +8,11 @@ that position: a quote or a parenthesis without its end. The rules read the text
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from pipemagic.explore.query import Group
-from pipemagic.explore.sqlite_reference import BEFORE_OPERAND, KEYWORDS
+from pipemagic.explore.sqlite_reference import BEFORE_OPERAND, KEYWORDS, quote_if_needed
 from pipemagic.sql import Token, tokens
 
 _SYNTAX = re.compile(r"syntax error|incomplete input|unexpected end of input|unrecognized token|non-terminated", re.I)
@@ -90,6 +91,43 @@ def unterminated(token: Token) -> str:
     if text[:1] == "[":
         return "" if text.endswith("]") else what
     return what if text.count(_QUOTES.get(text[:1], "'")) % 2 else ""
+
+
+# -- names that need quotes
+
+_UNREADABLE = re.compile(rf"{_SYNTAX.pattern}|bad number|is a reserved word", re.IGNORECASE)
+_NUMBER_AND_LETTERS = re.compile(r"(?!0[xX])\d+(?:[^\W\d]\w*)")
+
+
+def is_unreadable(message: str) -> bool:
+    """Return True if the server could not read the words of the statement, in the words of all servers."""
+    return _UNREADABLE.search(message) is not None
+
+
+def unquoted_name(text: str, place: int | None, names: Iterable[str]) -> str:
+    """Return the longest of the names that is in the text without the quotes it needs; '' for none.
+
+    The name begins with a word and includes the ``place`` of the error, if that is known; blanks in it may differ.
+    """
+    starts = {
+        token.start for token in tokens(text) if token.kind not in ("string", "quoted", "blob", "comment", "space")
+    }
+    for name in sorted(set(names), key=len, reverse=True):
+        words = name.split()
+        if name != name.strip() or quote_if_needed(name) == name or name.upper() in KEYWORDS:
+            continue
+        pattern = re.compile(r"\s+".join(map(re.escape, words)), re.IGNORECASE)
+        for match in pattern.finditer(text):
+            ends = re.match(r"\w", text[match.end() :]) is None or not re.match(r"\w", name[-1])
+            if match.start() in starts and ends and (place is None or match.start() <= place <= match.end()):
+                return name
+    return ""
+
+
+def begins_with_digit(text: str, place: int | None) -> str:
+    """Return a hint for a name that begins with a digit at the place of an error; '' for anything else."""
+    match = None if place is None else _NUMBER_AND_LETTERS.match(text, place)
+    return f'if {match[0]} is a name, write it in quotes: "{match[0]}"' if match else ""
 
 
 # -- parentheses, CASE and END

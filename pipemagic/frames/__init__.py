@@ -1,5 +1,6 @@
-"""Convert results to DataFrames and back. Functions import pandas, modules do not, except `from_pandas`,
-`inference`, `delimited` and `grid`.
+"""Convert results to DataFrames and back.
+
+Functions import pandas, modules do not, except `from_pandas`, `inference`, `delimited` and `grid`.
 
 | input                               | module | output |
 |-------------------------------------|--------|--------|

@@ -15,7 +15,7 @@ from typing import Any
 from IPython.core.error import UsageError
 
 from pipemagic import sql
-from pipemagic.errors import SessionError
+from pipemagic.errors import SessionError, UnsupportedError
 
 _WORD = re.compile(r"""\s*((?:"(?:[^"]|"")*(?:"|\Z)|'(?:[^']|'')*(?:'|\Z)|[^\s"'])+)""")
 _PIECE = re.compile(r""""((?:[^"]|"")*)("|\Z)|'((?:[^']|'')*)('|\Z)|[^"']+""")
@@ -213,6 +213,23 @@ def items(text: str, name: str) -> list[str]:
 def names(text: str, name: str) -> list[str]:
     """Return the names in a list, without the quotes of SQL around them; UsageError as `items` raises it."""
     return [sql.unquote(item) for item in items(text, name)]
+
+
+def table(text: str, name: str) -> str:  # noqa: ARG001
+    """Return the name of an existing table, which may be written with its schema: ``main.flights``."""
+    return _table(text, new=False)
+
+
+def new_table(text: str, name: str) -> str:  # noqa: ARG001
+    """Return the name of a table that may be created."""
+    return _table(text, new=True)
+
+
+def _table(text: str, *, new: bool) -> str:
+    try:
+        return sql.table_name(text, new=new)
+    except UnsupportedError as error:
+        raise UsageError(str(error)) from None
 
 
 def at_least(minimum: int) -> Parser:

@@ -11,14 +11,22 @@ from pipemagic.client.transaction import LostTransaction, Transaction
 from pipemagic.errors import PipemagicError, StatementError, TransactionLost
 from pipemagic.explore import idioms
 from pipemagic.explore.sqlite_reference import FUNCTIONS, quote_if_needed
-from pipemagic.explore.syntax_errors import LocatedMessage, cause, ends_early, unterminated_comment
+from pipemagic.explore.syntax_errors import (
+    LocatedMessage,
+    begins_with_digit,
+    cause,
+    ends_early,
+    is_unreadable,
+    unquoted_name,
+    unterminated_comment,
+)
 from pipemagic.hrana import faults
 from pipemagic.hrana.stream import Tx
 from pipemagic.session.cell import Cell
 from pipemagic.session.results import CellResult, Outcome
 from pipemagic.session.source_map import Source, SourcePosition
-from pipemagic.sql import caret, character_offset, normalize, significant, tokens
-from pipemagic.text import mask_passwords, nearest, plural, shorten
+from pipemagic.sql import caret, character_offset, normalize, quote, significant, tokens
+from pipemagic.text import mask_passwords, nearest, plural, shorten, unseen_difference
 
 if TYPE_CHECKING:
     from pipemagic.session.profiles import Profile
@@ -318,18 +326,38 @@ def _name_hint(message: str, text: str, place: int | None, failure: Failure) -> 
     """
     if match := _NO_TABLE.search(message):
         name = _bare(match[1])
-        return idioms.of_table(name) or _table(name, failure)
+        return idioms.of_table(name) or _quotes(text, place, failure.schema) or _table(name, failure)
     if match := _NO_COLUMN.search(message):
-        return idioms.of_column(text, place) or _column(_bare(match[1] or match[2]), text, failure.schema)
+        name = _bare(match[1] or match[2])
+        quotes = _quotes(text, place, failure.schema)
+        return idioms.of_column(text, place) or quotes or _column(name, text, failure.schema)
     if match := _NO_FUNCTION.search(message):
         instead = idioms.of_function(match[1])
         return _near(match[1], FUNCTIONS, cutoff=_ALIKE) if instead is None else instead
-    return "" if place is None or "syntax error" not in message else idioms.of_syntax(text, place)
+    if not is_unreadable(message):
+        return ""
+    hint = "" if place is None or "syntax error" not in message else idioms.of_syntax(text, place)
+    return hint or _quotes(text, place, failure.schema) or begins_with_digit(text, place)
 
 
 def _bare(name: str) -> str:
     """Return the last part of a name in a message, which usually has no quotes: the column of `a.b`."""
     return name.rsplit(".", 1)[-1].strip('"')
+
+
+def _quotes(text: str, place: int | None, schema: SchemaCache) -> str:
+    """Return a hint to quote the name of a table or column that is at the place of the error; '' for any other error.
+
+    The name contains blanks, signs or a digit at its beginning, so SQLite reads it as several words.
+    """
+    relations = schema.tables_soon()
+    named = {normalize(token.text) for token in tokens(text) if token.kind in ("word", "quoted")}
+    inside = [relation for relation in relations if relation.name.lower() in named]
+    columns = [column for relation in inside or relations for column in relation.column_names]
+    for kind, names in (("column", columns), ("table", [relation.name for relation in relations])):
+        if found := unquoted_name(text, place, names):
+            return f"write the name of the {kind} in quotes: {quote(found)}"
+    return ""
 
 
 def _table(name: str, failure: Failure) -> str:
@@ -358,7 +386,11 @@ def _column(name: str, text: str, schema: SchemaCache) -> str:
 
 def _near(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
     found = nearest(name, (one for one in known if one.lower() != name.lower()), cutoff=cutoff)
-    return f"did you mean {quote_if_needed(found)}?" if found else ""
+    if not found:
+        return ""
+    difference = unseen_difference(name, found)
+    shown = quote(found) if difference else quote_if_needed(found)  # a mark that is not seen may be a letter for SQLite
+    return f"did you mean {shown}?{difference}"
 
 
 # -- limits

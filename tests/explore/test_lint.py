@@ -95,6 +95,27 @@ def test_double_quoted_string(notes, text):
     assert '"' in note.partition(" is not a column")[0]
 
 
+@pytest.mark.parametrize(
+    ("column", "name", "difference"),
+    [
+        (" points", "points", "the name begins with a space"),
+        ("re\u0301gion", "r\u00e9gion", "the name writes \u00e9 as e and U+0301"),
+        ("a\tb", "a b", "the name contains a tab"),
+        (
+            "\ufeffid",
+            "id",
+            "the name begins with a byte order mark (U+FEFF); encoding='utf-8-sig' reads a file without it",
+        ),
+    ],
+)
+def test_a_string_that_looks_like_a_column(column, name, difference):
+    tables = {"t": Relation("t", columns=(Column("a"), Column(column)))}
+    assert lint(f'SELECT "{name}" FROM t', {}, tables) == [
+        f'"{name}" is not a column; SQLite reads it as the string \'{name}\': write "{column}"; {difference}'
+    ]
+    assert lint(f'SELECT "{column}" FROM t', {}, tables) == []
+
+
 def test_the_note_shows_the_string_in_single_quotes(notes):
     assert notes('SELECT id FROM flight WHERE carrier = "it\'s"') == [
         "\"it's\" is not a column; SQLite reads it as the string 'it''s': use single quotes"

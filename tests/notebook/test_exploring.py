@@ -76,10 +76,38 @@ def test_uncommitted_tables(db):
     assert ONLY_CELLS not in db.fails("%pipedb profile late").out
 
 
-def test_a_name_with_main_before_it(db):
-    db('%%sql\nCREATE TABLE city (a); CREATE TABLE "main.t" (a)')
-    assert db.fails("%pipedb profile main.city").out.endswith("did you mean city?\n")
-    assert db("%pipedb columns main.t").value["column"].tolist() == ["a"]
+def test_main_before_a_name_is_the_schema(db):
+    db('%%sql\nCREATE TABLE city (a INTEGER PRIMARY KEY); INSERT INTO city VALUES (7); CREATE TABLE "main.city" (b)')
+    for name in ("main.city", "MAIN.City", '\'"main"."city"\'', "[city]"):
+        assert db(f"%pipedb columns {name}").value["column"].tolist() == ["a"]
+    assert db("%pipedb columns '\"main.city\"'").value["column"].tolist() == ["b"]
+    assert str(db("%pipedb schema main.city").value).startswith("CREATE TABLE city")
+    for line in ("profile main.city", "profile main.city --where 'a > 1'"):
+        assert db(f"%pipedb {line}").value["a"].maximum == 7
+    checked = "%pipedb check main.city --not-null a --references a=main.city.a"
+    assert db(checked).lines == ["city: 2 checks passed, 1 row."]
+    assert "are equal: 1 row" in db("%pipedb diff main.city city").out
+    for line in ("plot bar main.city --x a", "plot bar main.city --x a --where 'a > 1'"):
+        assert "Plot of city." in db(f"%pipedb {line}").out
+    assert "a  INTEGER  PK" in db("%pipedb diagram main.city").out
+    assert db.fails("%pipedb profile main.citi").out.endswith("did you mean city?\n")
+
+
+def test_a_temporary_table_is_refused_with_a_sentence(db):
+    db("%sql CREATE TEMP TABLE t (a)")
+    for line in ("columns temp.t", "profile temp.t", "diff temp.t temp.t", "copy temp.t --to db"):
+        failed = db.fails(f"%pipedb {line}")
+        assert "temp.t is a temporary table, which only cells can see" in failed.err
+        assert "query it with %%sql" in failed.err
+
+
+def test_a_table_with_a_point_in_its_name(db):
+    db('%%sql\nCREATE TABLE "main.old" (b); CREATE TABLE "a.b" (c)')
+    assert db.fails("%pipedb columns main.old").out.endswith(
+        "write '\"main.old\"' for the table with a point in its name\n"
+    )
+    assert db("%pipedb columns '\"main.old\"'").value["column"].tolist() == ["b"]
+    assert db("%pipedb columns a.b").value["column"].tolist() == ["c"]  # there is no schema a
 
 
 def test_check(db):

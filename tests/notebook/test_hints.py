@@ -53,6 +53,46 @@ def test_syntax_and_functions_of_other_databases(db, expression, hint):
     assert "did you mean" not in out
 
 
+ODD = """%%sql
+CREATE TABLE batting (player TEXT, "2B" INTEGER, "2019_sales" REAL, "Order ID" INTEGER, "sepal length (cm)" REAL,
+    " points" INTEGER, "unit-price" REAL, "re\u0301gion" TEXT, "\ufeffid" INTEGER);
+CREATE TABLE "order items" (n INTEGER)
+"""
+
+
+@pytest.mark.parametrize("server", ["embedded", "sqld"])
+@pytest.mark.parametrize(
+    ("statement", "hint"),
+    [
+        ("SELECT player, 2B FROM batting", 'write the name of the column in quotes: "2B"'),
+        ("SELECT player FROM batting WHERE 2b > 3", 'write the name of the column in quotes: "2B"'),
+        ("SELECT 2019_sales FROM batting", 'write the name of the column in quotes: "2019_sales"'),
+        ("SELECT Order ID FROM batting", 'write the name of the column in quotes: "Order ID"'),
+        ("SELECT 1 FROM batting WHERE order id = 3", 'write the name of the column in quotes: "Order ID"'),
+        ("SELECT sepal  length (cm) FROM batting", 'write the name of the column in quotes: "sepal length (cm)"'),
+        ("SELECT unit-price FROM batting", 'write the name of the column in quotes: "unit-price"'),
+        ("SELECT * FROM order items", 'write the name of the table in quotes: "order items"'),
+        ("CREATE TABLE t (3B INTEGER)", 'if 3B is a name, write it in quotes: "3B"'),
+        ("SELECT points FROM batting", 'did you mean " points"? the name begins with a space'),
+        ("SELECT r\u00e9gion FROM batting", 'did you mean "re\u0301gion"? the name writes \u00e9 as e and U+0301'),
+        ("SELECT id FROM batting", "the name begins with a byte order mark (U+FEFF); encoding='utf-8-sig' reads"),
+    ],
+)
+def test_names_that_need_quotes(db, statement, hint):
+    db(ODD)
+    assert hint in db.fails(f"%sql {statement}").out
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["SELECT 0x1G", "SELECT 'Order ID' FROM batting WHERE", 'SELECT "Order ID", FROM batting',
+     "SELECT player, order FROM batting", "SELECT zzz FROM batting"],
+)  # fmt: skip
+def test_no_hint_on_quotes_for_other_errors(db, statement):
+    db(ODD)
+    assert "in quotes" not in db.fails(f"%sql {statement}").out
+
+
 def test_no_suggestion_for_dissimilar_names(db):
     db(TABLES)
     assert "did you mean" not in db.fails("%sql SELECT initcap(name) FROM city").out

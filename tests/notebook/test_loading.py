@@ -97,6 +97,21 @@ def test_copy(db):
     db("%sql --on other ROLLBACK")
 
 
+def test_the_schema_before_the_name_of_a_copy(db):
+    db(FRAME)
+    db("%pipedb load flights --table t")
+    db("url = get_ipython().magics_manager.registry['PipeMagics'].session.connection().database.url")
+    db(f"%pipedb connect {db.names['url']} --as other --token-env DB_TOKEN\n%pipedb use db")
+    assert db("%pipedb copy main.t --to other --as main.u").lines == ["Copied 2 rows into u on other."]
+    assert db("%sql SELECT count(*) AS c FROM main.u").value["c"].tolist() == [2]
+    assert db("%pipedb copy t --to other --as '\"main.u\"'").lines == ["Copied 2 rows into main.u on other."]
+    assert db('%sql SELECT count(*) AS c FROM "main.u"').value["c"].tolist() == [2]
+    refused = db.fails("%pipedb copy t --to other --as public.u").err
+    assert "there is no schema public; tables are in main" in refused
+    assert "write '\"public.u\"' if the name of the table contains the point" in refused
+    assert sorted(db("%pipedb tables").value["table"]) == ["main.u", "t", "u"]
+
+
 def test_load_and_copy_notify_panels(db):
     class Listener:
         told: ClassVar[list[str]] = []

@@ -11,7 +11,7 @@ from IPython.core.error import UsageError
 from pipemagic import sql
 from pipemagic.errors import SessionError
 from pipemagic.hrana.stream import Tx
-from pipemagic.notebook.arguments import Arguments, Option, Positional, items, names
+from pipemagic.notebook.arguments import Arguments, Option, Positional, items, names, new_table, table
 from pipemagic.notebook.commands.base import ON, Context, Group, frame_of
 from pipemagic.notebook.display import say
 from pipemagic.notebook.progress import show_progress
@@ -94,9 +94,9 @@ def load(context: Context) -> None:
 
 
 @GROUP.command(
-    Positional("TABLE", "the table or view to copy"),
+    Positional("TABLE", "the table or view to copy", type=table),
     Option("--to", "the connection to copy to", "NAME", required=True),
-    Option("--as", "the name of the copy; by default that of the table", "NEW"),
+    Option("--as", "the name of the copy; by default that of the table", "NEW", type=new_table),
     CREATE,
     APPEND,
     Option("--replace", "replace the table; its triggers and views are kept"),

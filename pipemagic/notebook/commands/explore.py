@@ -15,7 +15,7 @@ from IPython.core.error import UsageError
 
 from pipemagic import sql
 from pipemagic.errors import CheckError, UnknownName
-from pipemagic.notebook.arguments import Option, Positional, at_least, names
+from pipemagic.notebook.arguments import Option, Positional, at_least, names, table
 from pipemagic.notebook.commands.base import ON, Context, Group
 from pipemagic.notebook.display import say, show
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 GROUP = Group("Exploring")
-TABLE = Positional("TABLE", 'the table or view, in quotes if its name contains blanks: "my table"')
+TABLE = Positional("TABLE", 'the table or view, in quotes if its name contains blanks: "my table"', type=table)
 
 _NAME = r'\s*(?:"(?:[^"]|"")*"|[^",.=][^,.=]*)\s*'
 _NAMES = rf"(?:{_NAME}|\s*)(?:,(?:{_NAME}|\s*))*"  # `names` refuses the empty ones
@@ -168,7 +168,7 @@ def _bound(text: str) -> Bound:
 
 
 def _references(text: str, name: str) -> tuple[list[str], str, list[str]]:
-    match = re.fullmatch(rf"({_NAMES})=({_NAME})\.({_NAMES})", text)
+    match = re.fullmatch(rf"({_NAMES})=(?:main\.)?({_NAME})\.({_NAMES})", text)
     if match is None:
         raise UsageError(f"invalid {name} {text}; write {name} city=cities.id")
     return names(match[1], name), sql.unquote(match[2].strip()), names(match[3], name)
@@ -277,8 +277,9 @@ def _query(context: Context, connection: Connection, text: str) -> tuple[str, Ma
     """Return the name of a table unchanged, or a SELECT with the values of its parameters."""
     from pipemagic.explore.diff_inputs import is_query
 
-    # `diff` raises the error for several statements.
-    return (_values(context, connection, text) if is_query(text) else None) or (text, {})
+    if not is_query(text):
+        return table(text, "TABLE"), {}
+    return _values(context, connection, text) or (text, {})  # `diff` raises the error for several statements
 
 
 def _renamed(
@@ -296,14 +297,17 @@ def _renamed(
 
 
 @GROUP.command(
-    Positional("TABLE", "only these tables, and the tables linked to them by foreign keys", optional=True, many=True),
+    Positional(
+        "TABLE", "only these tables, and the tables linked to them by foreign keys", optional=True, many=True,
+        type=table,
+    ),
     Option("--columns", "the columns to show", "WHICH", choices=("all", "keys", "none")),
     Option(
         "--limit", "the maximum number of tables; those with the most foreign keys are shown", "N", type=at_least(1)
     ),
     Option("--to", "write the diagram to this file: .svg, or .mmd for Mermaid", "FILE"),
     ON,
-)
+)  # fmt: skip
 def diagram(context: Context) -> Diagram | None:
     """Draw tables, columns and foreign keys.
 
@@ -327,7 +331,7 @@ def diagram(context: Context) -> Diagram | None:
 
 @GROUP.command(
     Positional("KIND", "what to draw", choices=("histogram", "box", "bar", "line", "scatter")),
-    Positional("TABLE", "a table or view", optional=True),
+    Positional("TABLE", "a table or view", optional=True, type=table),
     Option("--x", "the column of the horizontal axis", "COLUMN", required=True),
     Option("--y", "the column of the vertical axis; a bar is its sum, a line its mean", "COLUMN"),
     Option("--group", "draw each value of this column separately", "COLUMN"),
