@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from pipemagic.client.bulk.load import Progress
     from pipemagic.client.bulk.load_plan import IfExists
+    from pipemagic.frames.any_frame import Frame
 
 Mode = Literal["DEFERRED", "IMMEDIATE", "EXCLUSIVE"]
 Statement = str | tuple[str, Arguments]
@@ -172,7 +173,7 @@ class Database:
 
     def load(
         self,
-        frame: pd.DataFrame,
+        frame: Frame,
         table: str,
         if_exists: IfExists = "fail",
         *,
@@ -180,8 +181,10 @@ class Database:
         types: Mapping[str, str] | None = None,
         progress: Progress | None = None,
     ) -> int:
-        """Write a DataFrame into a table, all rows or none; return their number.
+        """Write a frame into a table, all rows or none; return their number.
 
+        ``frame`` is a pandas or Polars DataFrame, an Arrow table, or an object with ``__arrow_c_stream__``; pyarrow
+        reads those that are not of pandas.
         ``if_exists`` is ``fail``, ``append``, ``replace`` or ``upsert``, which needs ``keys``, the columns that
         identify a row. ``types`` are declared types for columns of a new table. ``progress`` is called after
         each request with the number of rows sent and the total. Raise LoadError if a frame cannot be loaded (the table

@@ -79,7 +79,10 @@ class Positional(_Argument):
 
 @dataclass(frozen=True)
 class Option(_Argument):
-    """An argument that begins with a dash; with ``value`` it takes the next word, without it is a switch."""
+    """An argument that begins with a dash; with ``value`` it takes the next word, without it is a switch.
+
+    The option ``--`` takes the rest of the line, as it is written.
+    """
 
     flag: str
     help: str
@@ -359,7 +362,12 @@ def leading(line: str, options: Sequence[Option], usage: str) -> tuple[Arguments
 def parse(line: str, positionals: Sequence[Positional], options: Sequence[Option], usage: str) -> Arguments:
     """Parse a whole line; raise UsageError, which shows ``usage``, if it does not match the arguments."""
     refuse_secrets(line)
-    found = _collect(assign(list(words(line)), positionals, options), options, usage)
+    rest = find_option("--", options)
+    dashes = next((word for word in split(line) if word.raw == "--"), None) if rest is not None else None
+    head = line if dashes is None else line[: dashes.start]
+    found = _collect(assign(list(words(head)), positionals, options), options, usage)
+    if rest is not None and dashes is not None:
+        found.values["--"] = _convert(rest, line[dashes.end :])
     required: list[Positional | Option] = [*positionals, *options]
     for argument in required:
         if argument.required and argument.name not in found.values:

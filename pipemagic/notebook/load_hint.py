@@ -1,4 +1,4 @@
-"""A hint for errors about a missing table whose name is that of a DataFrame in the notebook."""
+"""A hint for errors about a missing table whose name is that of a frame in the notebook."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LIST_TABLES = "%pipedb tables"
 
 
 def add_load_hint(error: PipemagicError, variables: Mapping[str, Any], on: str | None) -> PipemagicError:
-    """Return the error; if a DataFrame has the name of the missing table, with the line that loads it.
+    """Return the error; if a frame has the name of the missing table, with the line that loads it.
 
     ``on`` is the connection that was named, None for the current one.
     """
@@ -22,22 +22,20 @@ def add_load_hint(error: PipemagicError, variables: Mapping[str, Any], on: str |
     frame = _find_frame(name, variables)
     if frame is None:
         return error
+    from pipemagic.frames.any_frame import kind_of
     from pipemagic.session.profiles import word
 
     line = f"%pipedb load {frame} --table {name}{f' --on {word(on)}' if on else ''}"
     rest = "" if error.hint.startswith(_LIST_TABLES) else error.hint
-    hint = "\n".join(filter(None, [f"{frame} is a DataFrame of the notebook; load it:\n{line}", rest]))
+    hint = "\n".join(filter(None, [f"{frame} is {kind_of(variables[frame])} of the notebook; load it:\n{line}", rest]))
     return error.replace(hint=hint)
 
 
 def _find_frame(name: str, variables: Mapping[str, Any]) -> str | None:
-    """Return the variable of that name, ignoring case, if it holds a pandas DataFrame."""
+    """Return the variable of that name, ignoring case, if it holds a frame."""
     if not name.isidentifier():
         return None
+    from pipemagic.frames.any_frame import is_frame
+
     found = [name] if name in variables else [one for one in variables if one.lower() == name.lower()]
-    return next((one for one in found if _is_frame(variables[one])), None)
-
-
-def _is_frame(value: object) -> bool:
-    kind = type(value)
-    return kind.__name__ == "DataFrame" and kind.__module__.partition(".")[0] == "pandas"
+    return next((one for one in found if is_frame(variables[one])), None)

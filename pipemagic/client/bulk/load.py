@@ -32,6 +32,7 @@ from pipemagic.errors import (
     TransactionLost,
     UnknownOutcome,
 )
+from pipemagic.frames.any_frame import Frame, as_pandas
 from pipemagic.frames.columns import ColumnChunk
 from pipemagic.frames.encoder import Records, as_decimal
 from pipemagic.frames.from_pandas import from_frame, holds_row_numbers, is_plain
@@ -39,9 +40,6 @@ from pipemagic.hrana.messages import Stmt
 from pipemagic.hrana.stream import TRANSACTION_LIMIT
 from pipemagic.hrana.values import SqlValue
 from pipemagic.sql import quote
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 Progress: TypeAlias = Callable[[int, int], None]
 """Called after each request with the number of rows sent and the total."""
@@ -122,7 +120,7 @@ class Load:
 
 def prepare(
     database: Executor,
-    frame: pd.DataFrame,
+    frame: Frame,
     table: str,
     *,
     if_exists: IfExists = "fail",
@@ -141,6 +139,7 @@ def prepare(
     load that cannot be exact and atomic.
     """
     with nothing_changed("before the rows were sent"):
+        frame = as_pandas(frame, name)
         columns = from_frame(frame, name)
         plan = plan_load(database, table, columns, if_exists, keys=keys, types=types)
     return Load(database, len(frame), plan, _labels(frame))

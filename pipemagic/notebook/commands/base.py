@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -22,12 +22,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Context:
-    """One call of a subcommand: the session, the variables of the notebook, the settings, and the arguments."""
+    """One call of a subcommand: the session, the variables of the notebook, the settings, and the arguments.
+
+    ``line`` is the text of the arguments.
+    """
 
     session: Session
     variables: dict[str, Any]
     settings: PipeMagic
     args: Arguments = field(default_factory=Arguments)
+    line: str = ""
 
     @property
     def connection(self) -> Connection:
@@ -42,6 +46,9 @@ class Context:
 
 Run = Callable[[Context], object]
 
+Check = Callable[[str, Mapping[str, Any]], None]
+"""Raises UsageError for a line of arguments, before it is parsed; the second parameter is the variables."""
+
 
 @dataclass(frozen=True)
 class Command:
@@ -53,6 +60,7 @@ class Command:
     run: Run
     positionals: tuple[Positional, ...] = ()
     options: tuple[Option, ...] = ()
+    check: Check | None = None
 
     @property
     def name(self) -> str:
@@ -80,9 +88,11 @@ class Command:
 
     def __call__(self, line: str, context: Context) -> object:
         """Parse the rest of the line and run the command."""
+        if self.check is not None:
+            self.check(line, context.variables)
         args = arguments.parse(line, self.positionals, self.options, self.usage)
         try:
-            return self.run(replace(context, args=args))
+            return self.run(replace(context, args=args, line=line))
         except PipemagicError as error:
             raise add_load_hint(error, context.variables, args.get("--on")) from None
 
@@ -94,13 +104,13 @@ class Group:
         self.title = title
         self.commands: list[Command] = []
 
-    def command(self, *accepted: Positional | Option) -> Callable[[Run], Run]:
+    def command(self, *accepted: Positional | Option, check: Check | None = None) -> Callable[[Run], Run]:
         """Decorate the function of a subcommand that accepts these arguments."""
         positionals = tuple(one for one in accepted if isinstance(one, Positional))
         options = tuple(one for one in accepted if isinstance(one, Option))
 
         def declare(run: Run) -> Run:
-            self.commands.append(Command(run, positionals, options))
+            self.commands.append(Command(run, positionals, options, check))
             return run
 
         return declare

@@ -1,19 +1,21 @@
-"""Load DataFrames into tables, copy tables between databases, list saved SELECTs."""
+"""Load frames and files into tables, copy tables between databases, list saved SELECTs."""
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from IPython.core.error import UsageError
 
 from pipemagic import sql
 from pipemagic.errors import SessionError
 from pipemagic.hrana.stream import Tx
-from pipemagic.notebook.arguments import Arguments, Option, Positional, items, names, new_table, table
+from pipemagic.notebook.arguments import Arguments, Option, Positional, assign, items, names, new_table, split, table
 from pipemagic.notebook.commands.base import ON, Context, Group, frame_of
 from pipemagic.notebook.display import say
+from pipemagic.notebook.load_source import find_source, reader_options, refuse_expression
 from pipemagic.notebook.progress import show_progress
 from pipemagic.text import plural
 
@@ -28,7 +30,10 @@ if TYPE_CHECKING:
 GROUP = Group("Data")
 
 SHOWN_TYPES = 12
-"""The most columns whose types are listed in one line."""
+"""The most columns whose types are listed because they do not follow from their dtypes."""
+
+FILE_TYPES = 100
+"""The most columns whose types are listed for a file; ``--verbose`` lists all."""
 
 CREATE = Option("--create", "create the table, which must not exist; this is the default")
 APPEND = Option("--append", "add the rows to the table")
@@ -46,8 +51,12 @@ def _column_types(text: str, name: str) -> Mapping[str, str]:
     return found
 
 
-@GROUP.command(
-    Positional("FRAME", "the variable that contains the DataFrame"),
+_FRAME = Positional(
+    "FRAME",
+    "the variable that contains the frame (pandas, Polars, Arrow, DuckDB, ...), or a file",
+    completes="frame|data file",
+)
+_LOAD_OPTIONS = (
     Option("--table", "the table to write to", "TABLE", required=True),
     CREATE,
     APPEND,
@@ -58,19 +67,29 @@ def _column_types(text: str, name: str) -> Mapping[str, str]:
         "--types", "types of columns of a new table: n=BIGINT,price=DECIMAL(10,2)", "col=TYPE,...", type=_column_types
     ),
     ON,
+    Option("--", "options of the function of pandas that reads the file", "NAME=VALUE ...", type=reader_options),
 )
+
+
+@GROUP.command(_FRAME, *_LOAD_OPTIONS, check=refuse_expression)
 def load(context: Context) -> None:
-    """Write a DataFrame into a table, all rows or none.
+    """Write a frame or a file into a table, all rows or none.
 
     %pipedb load frame --table flights
     %pipedb load frame --table flights --append
     %pipedb load frame --table flights --upsert id
     %pipedb load frame --table "my table" --replace --types "price=DECIMAL(10,2)"
+    %pipedb load flights.csv --table flights
+    %pipedb load sales.csv --table sales -- sep=';' decimal=','
     """
     args, table, if_exists = context.args, context.args["--table"], _if_exists(context.args)
-    frame = _frame(context, args["FRAME"])
+    source = find_source(args["FRAME"], context.variables, partial(_line_with, context))
+    is_file = isinstance(source, Path)
+    if "--" in args.values and not is_file:
+        raise UsageError(f"the options after -- are for files, and {args['FRAME']} is a variable")
     connection = context.connection
     _check_no_transaction(connection, "load")
+    frame = _frame(source, args)
 
     def run(database: Database) -> Load:
         from pipemagic.client.bulk.load import prepare
@@ -78,9 +97,6 @@ def load(context: Context) -> None:
         database.check_writable("load")
         keys, types = args.get("--upsert") or [], args.get("--types") or {}
         ready = prepare(database, frame, table, if_exists=if_exists, keys=keys, types=types)
-        listed = ready.plan.types if args.on("--verbose") else ready.unexpected_types
-        if listed and not context.settings.quiet:
-            say(_types_line(listed, ready))
         with show_progress("rows sent", context.settings) as progress:
             ready.run(progress)
         return ready
@@ -90,7 +106,10 @@ def load(context: Context) -> None:
     finally:
         _report_written(connection)
     columns = plural(len(loaded.plan.names), "column")
-    say(f"Loaded {plural(loaded.total, 'row')} and {columns} into {table}.")
+    details = "" if context.settings.quiet else _details(loaded, args, is_file=is_file)
+    say(f"Loaded {plural(loaded.total, 'row')} and {columns} into {loaded.plan.table}{details}.")
+    if not context.settings.quiet and (sentence := _index_sentence(loaded, frame)):
+        say(sentence)
 
 
 @GROUP.command(
@@ -140,35 +159,47 @@ def _check_no_transaction(connection: Connection, command: str) -> None:
         )
 
 
-def _types_line(types: Sequence[tuple[str, str]], ready: Load) -> str:
-    listed = [f"{name} {declared or '(no type)'}" for name, declared in types[:SHOWN_TYPES]]
-    more = f", and {len(types) - SHOWN_TYPES} more" if len(types) > SHOWN_TYPES else ""
-    kept = " (the table keeps its definition)" if ready.plan.keeps else ""
-    return f"Types: {', '.join(listed)}{more}{kept}"
+def _line_with(context: Context, source: str) -> str:
+    """Return the line of the call with another source."""
+    line = context.line
+    there = next(found.word for found in assign(split(line), [_FRAME], _LOAD_OPTIONS) if found.argument is _FRAME)
+    return f"%pipedb load {line[: there.start].lstrip()}{source}{line[there.end :]}".rstrip()
 
 
-_READERS = {"csv": "read_csv", "json": "read_json", "parquet": "read_parquet", "xlsx": "read_excel"}
-"""The functions of pandas that read a file, by its suffix."""
+def _frame(source: object, args: Arguments) -> DataFrame:
+    if isinstance(source, Path):
+        from pipemagic.frames.readers import read_file
+
+        return read_file(source, args.get("--") or ())
+    from pipemagic.frames.any_frame import as_pandas
+
+    return as_pandas(source, args["FRAME"])
 
 
-def _frame(context: Context, name: str) -> Any:
-    """Return the frame in a variable, perhaps of an object: ``flights`` or ``data.flights``."""
-    first, *attributes = name.split(".")
-    reader = _READERS.get(attributes[-1].lower()) if attributes else None
-    if reader and not hasattr(context.variables.get(first), attributes[-1]):
-        read = f"frame = pandas.{reader}({name!r})"
-        raise UsageError(f"{name} is not a variable; to load a file, run {read} and load frame")
-    if first not in context.variables:
-        near = difflib.get_close_matches(first, [key for key in context.variables if key[:1] != "_"], n=1)
-        raise UsageError(f"no variable {first!r}{f', did you mean {near[0]}?' if near else ''}")
-    found = context.variables[first]
-    for attribute in attributes:
-        if not hasattr(found, attribute):
-            raise UsageError(f"{first} has no attribute {attribute}")
-        found = getattr(found, attribute)
-    if type(found).__name__ != "DataFrame":
-        raise UsageError(f"{name} is not a DataFrame but a {type(found).__name__}")
-    return found
+def _details(loaded: Load, args: Arguments, *, is_file: bool) -> str:
+    """Return the types to list behind the name of the table, and whether it keeps those that it had."""
+    everything = args.on("--verbose") or is_file
+    types = loaded.plan.types if everything else loaded.unexpected_types
+    most = len(types) if args.on("--verbose") else FILE_TYPES if is_file else SHOWN_TYPES
+    listed = [f"{_shown_name(name)}: {declared or 'no type'}" for name, declared in types[:most]]
+    if len(types) > most:
+        listed.append(f"and {len(types) - most:,} more")
+    kept = ", which keeps its declared types (it has constraints)" if loaded.plan.keeps else ""
+    return (f" ({', '.join(listed)})" if listed else "") + kept
+
+
+def _shown_name(name: str) -> str:
+    return sql.quote(name) if name != name.strip() or set(name) & set(",:()") else name
+
+
+def _index_sentence(loaded: Load, frame: DataFrame) -> str:
+    """Return a sentence on the index without a name that was written; '' if there was none."""
+    if any(name is not None for name in frame.index.names):
+        return ""
+    written = list(map(_shown_name, loaded.plan.names[: len(loaded.plan.names) - len(frame.columns)]))
+    if len(written) > 1:
+        return f"Columns {', '.join(written)} are the index of the frame."
+    return f"Column {written[0]} is the index of the frame." if written else ""
 
 
 @GROUP.command(

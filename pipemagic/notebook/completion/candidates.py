@@ -103,17 +103,18 @@ class KnownNames:
 
     def parameters(self, args: Arguments) -> list[str]:
         """Return the names of the values that SQL can use as parameters."""
-        given = self._magics.user_ns.get(args.get("--params") or "")
-        if isinstance(given, Mapping):
+        given: Any = self._magics.user_ns.get(args.get("--params") or "")
+        if issubclass(type(given), Mapping):
             return [key for key in given if isinstance(key, str)]
-        return sorted(name for name, value in self._variables() if type(value).__name__ != "DataFrame")
+        frames = set(self._frames())
+        return sorted(name for name, _ in self._variables() if name not in frames)
 
     def by_kind(self, on: str | None) -> Names:
         """Return the names by kind; tables are those of a connection, by default of the current one."""
         names: dict[str, Callable[[], Iterable[str]]] = {
             "table": lambda: sorted(table.name for table in self.tables(on)),
-            "frame": lambda: sorted(name for name, one in self._variables() if type(one).__name__ == "DataFrame"),
-            "dict": lambda: sorted(name for name, one in self._variables() if isinstance(one, Mapping)),
+            "frame": lambda: sorted(self._frames()),
+            "dict": lambda: sorted(name for name, value in self._variables() if issubclass(type(value), Mapping)),
             "name": lambda: sorted(name for name, _ in self._variables()),
             "exercise": lambda: sorted(one.stem for one in Path(self._magics.settings.exercises).glob("*.json")),
             "variable": lambda: sorted(name for name in os.environ if re.search("TOKEN|JWT|SECRET|KEY", name)),
@@ -130,12 +131,20 @@ class KnownNames:
             }
         return names
 
+    def _frames(self) -> Iterator[str]:
+        from pipemagic.frames.any_frame import is_frame  # msgspec, too, is not imported before it is needed
+
+        return (name for name, value in self._variables() if is_frame(value))
+
     def _variables(self) -> Iterator[tuple[str, Any]]:
-        """Return the user's own variables: no private names, names of IPython, modules, functions or classes."""
+        """Return the user's own variables: no private names, names of IPython, modules, functions or classes.
+
+        No code of a value runs, not even the ``__class__`` that `isinstance` would read.
+        """
         hidden = {*_NOT_VARIABLES, *self._magics.shell.user_ns_hidden}
         for name, value in list(self._magics.user_ns.items()):
             own = not name.startswith("_") and name not in hidden
-            if own and not isinstance(value, ModuleType) and not callable(value):
+            if own and not issubclass(type(value), ModuleType) and not callable(value):
                 yield name, value
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -168,11 +168,19 @@ def _completions(
 
 
 def _values(argument: Option | Positional, cursor: _Cursor, names: Names) -> Iterator[Completion]:
-    kind = kind_of(argument)
     if argument.choices:
         yield from (Completion(choice, "value") for choice in argument.choices)
-    elif kind == "file":
+    for kind in () if argument.choices else kind_of(argument).split("|"):
+        yield from _values_of(kind, argument, cursor, names)
+
+
+def _values_of(kind: str, argument: Option | Positional, cursor: _Cursor, names: Names) -> Iterator[Completion]:
+    if kind == "file":
         yield from _files(cursor)
+    elif kind == "data file":
+        from pipemagic.frames.readers import is_file_name
+
+        yield from _files(cursor, is_file_name)
     elif kind == "column" and not cursor.quote:
         before, comma, _ = cursor.text.rpartition(",")  # columns are typed as a list with commas
         for name, detail in _with_details(names[kind]()):
@@ -199,7 +207,7 @@ _BY_NAME = {
 
 
 def kind_of(argument: Option | Positional) -> str:
-    """Return the kind of name that an argument takes, '' for any text."""
+    """Return the kind of name that an argument takes, '' for any text; several kinds are separated by ``|``."""
     if argument.completes:
         return argument.completes
     value = argument.value.split(".")[0] if isinstance(argument, Option) else ""
@@ -212,7 +220,7 @@ def _in_list(name: str) -> str:
     return f'"{name.replace(chr(34), chr(34) * 2)}"' if "," in name or quoted or name != name.strip() else name
 
 
-def _files(cursor: _Cursor) -> Iterator[Completion]:
+def _files(cursor: _Cursor, accepts: Callable[[str], bool] = bool) -> Iterator[Completion]:
     """Return the files of this machine; those whose names begin with a dot only when it is typed."""
     head, tail = os.path.split(cursor.text)
     try:
@@ -221,6 +229,7 @@ def _files(cursor: _Cursor) -> Iterator[Completion]:
     except OSError:
         return
     for name, is_folder in entries:
-        if is_displayable(name) and (not name.startswith(".") or tail.startswith(".")):
+        hidden = name.startswith(".") and not tail.startswith(".")
+        if is_displayable(name) and not hidden and (is_folder or accepts(name)):
             path = os.path.join(head, name) + ("/" if is_folder else "")
             yield Completion(cursor.written(path), "file", path)

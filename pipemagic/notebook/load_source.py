@@ -1,0 +1,149 @@
+"""What `%pipedb load` reads: a variable with a frame, or a file; and the lines that work for anything else."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import os
+import re
+import sys
+import warnings
+from collections.abc import Callable, Mapping
+from itertools import count
+from pathlib import Path
+from types import ModuleType
+
+from IPython.core.error import UsageError
+
+from pipemagic.notebook.arguments import refuse_secrets
+
+_OPTIONS = re.compile(r"(?:\A|\s)--")
+_EXPRESSIONS = (
+    ast.Call, ast.Subscript, ast.List, ast.Tuple, ast.Set, ast.Dict, ast.ListComp, ast.DictComp, ast.IfExp, ast.Compare,
+)  # fmt: skip
+"""The nodes of what is neither a variable nor a path: in Python, ``data/flights.csv`` is a division."""
+
+_READER_OPTION = re.compile(r"[\s,]*([^\W\d]\w*)\s*=\s*")
+_PIECE = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|.""", re.DOTALL)
+
+
+def reader_options(text: str, name: str) -> list[str]:
+    """Split ``sep=';' names=['a', 'b']`` at blanks and commas, except those inside of quotes and brackets."""
+    found, at = [], 0
+    while text[at:].strip(" \t,"):
+        match = _READER_OPTION.match(text, at)
+        if match is None:
+            shown = text[at:].strip()[:40]
+            raise UsageError(f"{name} takes options of the reader as name=value, as in -- sep=';', not {shown!r}")
+        value, depth = "", 0
+        for piece in _PIECE.findall(text[match.end() :]):
+            depth += (piece in "([{") - (piece in ")]}")
+            if depth == 0 and (piece.isspace() or piece == ","):
+                break
+            value += piece
+        found.append(f"{match[1]}={value}")
+        at = match.end() + len(value)
+    if not found:
+        raise UsageError(f"{name} requires an option of the reader, as in -- sep=';'")
+    return found
+
+
+def refuse_expression(line: str, variables: Mapping[str, object]) -> None:
+    """Raise UsageError, with the lines that work, if an expression such as ``f.head(1)`` is to be loaded."""
+    options = _OPTIONS.search(line)
+    text = line[: options.start()].strip() if options else line.strip()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SyntaxWarning)  # of a path with backslashes
+            nodes = list(ast.walk(ast.parse(text, mode="eval")))
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return
+    if not any(isinstance(node, _EXPRESSIONS) for node in nodes) or _exists(text):
+        return
+    refuse_secrets(line)
+    if "@" in text:  # it may contain a password
+        raise UsageError("load takes a variable: assign the expression to one, and load it")
+    read = sorted((node.col_offset, node.id) for node in nodes if isinstance(node, ast.Name))
+    frames = [name for _, name in read if name in variables and not isinstance(variables[name], ModuleType)]
+    new = _new_name(frames[0] if frames else "frame", variables)
+    rest = line[options.start() :].rstrip() if options else ""
+    raise UsageError(
+        f"{text[:60]} is an expression, and load takes a variable:\n{new} = {text}\n%pipedb load {new}{rest}"
+    )
+
+
+def find_source(name: str, variables: Mapping[str, object], line_with: Callable[[str], str]) -> object:
+    """Return the frame in a variable, perhaps of an object (``flights`` or ``data.flights``), or the `Path` of a file.
+
+    ``line_with`` returns the line of the user with another source, for messages.
+    """
+    from pipemagic.frames.any_frame import is_frame, kind_of
+    from pipemagic.session.profiles import word
+
+    value, problem = _variable(name, variables)
+    path = Path(name).expanduser()
+    if problem:
+        if _is_file(name, path):
+            return path
+        raise UsageError(problem)
+    if is_frame(value):
+        return value
+    message = f"{name} is {kind_of(value)}, not a DataFrame"
+    if isinstance(value, str | os.PathLike) and _exists(value):
+        raise UsageError(f"{message}; load the file:\n{line_with(word(os.fspath(value)))}")
+    lines = _lines(name, value, variables, line_with)
+    if not lines and _exists(path):
+        lines = [line_with(word(f"./{name}"))]
+    raise UsageError("\n".join([f"{message}{':' if lines else ''}", *lines]))
+
+
+def _variable(name: str, variables: Mapping[str, object]) -> tuple[object, str]:
+    """Return the value of a variable or of its attribute, and the problem, '' for none."""
+    first, *attributes = name.split(".")
+    if first not in variables:
+        near = difflib.get_close_matches(first, [key for key in variables if key[:1] != "_"], n=1)
+        return None, f"no variable {first!r}{f', did you mean {near[0]}?' if near else ''}"
+    found = variables[first]
+    for attribute in attributes:
+        if not hasattr(found, attribute):
+            return None, f"{first} has no attribute {attribute}"
+        found = getattr(found, attribute)
+    return found, ""
+
+
+def _is_file(name: str, path: Path) -> bool:
+    """Return True if a name that is no variable is that of a file, which may be missing."""
+    from pipemagic.frames.readers import is_file_name
+
+    return is_file_name(name) or "/" in name or os.sep in name or _exists(path)
+
+
+def _exists(value: object) -> bool:
+    try:
+        return Path(value).expanduser().is_file()  # type: ignore[arg-type]
+    except (OSError, ValueError, TypeError, RuntimeError):  # a name that is too long, no home folder
+        return False
+
+
+def _lines(name: str, value: object, variables: Mapping[str, object], line_with: Callable[[str], str]) -> list[str]:
+    """Return the lines that make a frame of a variable and load it; none if no conversion is known."""
+    from pipemagic.frames.any_frame import conversion
+
+    expression = conversion(value, name)
+    imports: list[str] = []
+    if not expression:
+        return []
+    for package in ("pandas", "pyarrow"):
+        if expression.startswith(f"{package}."):
+            module = sys.modules[package]
+            called = next((key for key, known in variables.items() if known is module), package)
+            imports = [] if variables.get(called) is module else [f"import {package}"]
+            expression = f"{called}{expression.removeprefix(package)}"
+    new = _new_name(name.rpartition(".")[2], variables)
+    return [*imports, f"{new} = {expression}", line_with(new)]
+
+
+def _new_name(name: str, variables: Mapping[str, object]) -> str:
+    """Return the name of a new variable for what is made of another one."""
+    base = name.rstrip("0123456789") or name
+    return next(new for number in count(1) if (new := f"{base}{number}") not in variables)
