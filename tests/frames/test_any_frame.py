@@ -322,7 +322,7 @@ def test_a_reader_that_was_read_is_not_an_empty_frame():
 
 def test_a_stream_that_is_no_table_or_fails():
     pa = pytest.importorskip("pyarrow")
-    with pytest.raises(LoadError, match="x is a Stream that pyarrow cannot read: .*non-struct type"):
+    with pytest.raises(LoadError, match=r"x is a Stream that pyarrow cannot read: .*non-struct type"):
         as_pandas(Stream(pa.chunked_array([[1]])), "x")
 
     def batches():
@@ -330,7 +330,7 @@ def test_a_stream_that_is_no_table_or_fails():
         raise ValueError("the source is gone")
 
     reader = pa.RecordBatchReader.from_batches(pa.schema({"a": pa.int64()}), batches())
-    with pytest.raises(LoadError, match="x is a Stream that pyarrow cannot read: .*the source is gone"):
+    with pytest.raises(LoadError, match=r"x is a Stream that pyarrow cannot read: .*the source is gone"):
         as_pandas(Stream(reader), "x")
 
 

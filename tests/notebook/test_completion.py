@@ -281,6 +281,39 @@ def test_the_line_of_pipedb(known):
     assert "--table" not in offers(known, "%pipedb load flights --table x |")
 
 
+def test_frames_of_every_kind_are_completed(known):
+    known("""
+import pandas as pd, polars as pl
+class Sales(pd.DataFrame): pass
+class DataFrame: pass
+class Stream:
+    def __arrow_c_stream__(self, requested_schema=None): raise RuntimeError
+class Hostile:
+    def __getattribute__(self, name): raise RuntimeError(name)
+fr_subclass, fr_polars, fr_stream = Sales(), pl.DataFrame(), Stream()
+fr_hostile, fr_lazy, fr_other, fr_series = Hostile(), pl.LazyFrame(), DataFrame(), pd.Series()
+""")
+    assert offers(known, "%pipedb load fr_|") == ["fr_polars", "fr_stream", "fr_subclass"]
+    assert body(known, "SELECT :fr_|") == [
+        f"SELECT :fr_{name}" for name in ("hostile", "lazy", "other", "series")
+    ]  # not the frames, which cannot be parameters
+    assert offers(known, "%%sql --params fr_|") == []
+
+
+def test_files_that_load_reads_are_completed(known, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("sales.csv", "sales 2.parquet", "salaries.txt", ".sales.csv"):
+        (tmp_path / name).touch()
+    (tmp_path / "salt").mkdir()
+    (tmp_path / "salt" / "old.csv").touch()
+    known.names["sales"] = pd.DataFrame()
+    assert offers(known, "%pipedb load sal|") == ["sales", '"sales 2.parquet"', "sales.csv", "salt/"]
+    assert offers(known, "%pipedb load salt/|") == ["salt/old.csv"]
+    assert offers(known, '%pipedb load "sales 2|') == ['"sales 2.parquet"']
+    assert "salt/" not in offers(known, "%check exercise sal|")
+    assert "--" in offers(known, "%pipedb load sales.csv -|")
+
+
 def test_names_in_the_organization(shell, local_service):
     shell("%pipedb connect\n%pipedb create-database sales --group default\n%pipedb connect main --as mine")
     session = shell.ip.magics_manager.registry["PipeMagics"].session

@@ -8,6 +8,7 @@ from contextlib import closing
 from itertools import pairwise
 
 import pandas
+import polars
 import pytest
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, line_magic, magics_class
@@ -391,7 +392,8 @@ def test_only_frames_are_suggested(connected):
     assert "DataFrame" not in connected.fails("%sql SELECT * FROM missing").out
 
 
-def test_a_frame_that_cannot_be_loaded_is_not_suggested(connected):
-    polars = pytest.importorskip("polars")
-    connected.names["birds"] = polars.from_pandas(pandas.DataFrame({"a": [1]}))
-    assert "DataFrame" not in connected.fails("%sql SELECT * FROM birds").out
+def test_what_cannot_be_loaded_is_not_suggested(connected):
+    connected.names["birds"] = polars.LazyFrame({"a": [1]})
+    connected.names["towns"] = pandas.Series([1], name="a")
+    for name in ("birds", "towns"):
+        assert "of the notebook" not in connected.fails(f"%sql SELECT * FROM {name}").out

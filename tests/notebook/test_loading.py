@@ -17,8 +17,8 @@ def test_the_four_ways_to_load(db):
     assert db(f"{line} --create").lines == [LOADED]
     assert "there is a table t already" in db.fails(line).out
     assert db(f"{line} --append").lines == [LOADED]
-    assert db(f"{line} --replace --verbose").lines == [
-        "Types: n INTEGER, from TEXT (the table keeps its definition)", LOADED]  # fmt: skip
+    assert db(f"{line} --append --verbose").lines == ["Loaded 2 rows and 2 columns into t (n: INTEGER, from: TEXT)."]
+    assert db(f"{line} --replace").lines[0].startswith(LOADED.removesuffix("."))
     assert "t has no unique index on n" in db.fails(f"{line} --upsert n").out
     db('%sql CREATE UNIQUE INDEX u ON t(n, "from")')
     assert "the key of row 2 is NULL" in db.fails(f"{line} --upsert n,from").out
@@ -51,10 +51,33 @@ def test_wrong_lines(shell, options, message):
 
 
 def test_long_lists_of_types_are_cut_and_quiet_hides_them(db):
-    db("import pandas\nwide = pandas.DataFrame({f'c{n}': [n] for n in range(20)})")
-    assert db("%pipedb load wide --table w --verbose").lines[0].endswith("c11 INTEGER, and 8 more")
+    db("import pandas\nwide = pandas.DataFrame({f'c{n}': [b'x'] for n in range(20)}, dtype=object)")
+    line = db("%pipedb load wide --table w").lines[0]
+    assert line.startswith("Loaded 1 row and 20 columns into w (c0: BLOB, ")
+    assert line.endswith(", c11: BLOB, and 8 more).")
+    assert db("%pipedb load wide --table w --append --verbose").lines[0].endswith(", c18: BLOB, c19: BLOB).")
     db("%config PipeMagic.quiet = True")
-    assert db("%pipedb load wide --table w --append").lines == ["Loaded 1 row and 20 columns into w."]
+    assert db("%pipedb load wide --table w2").lines == ["Loaded 1 row and 20 columns into w2."]
+    assert db("%pipedb load wide --table w2 --append --verbose").lines == ["Loaded 1 row and 20 columns into w2."]
+
+
+def test_names_that_the_list_of_types_would_hide_are_in_quotes(db):
+    db("import pandas\nodd = pandas.DataFrame({' a': [b'x'], 'b, c': [b'x'], 'd: e (f)': [b'x']}, dtype=object)")
+    assert db("%pipedb load odd --table odd").lines == [
+        'Loaded 1 row and 3 columns into odd (" a": BLOB, "b, c": BLOB, "d: e (f)": BLOB).'
+    ]
+
+
+def test_a_replaced_table_with_constraints_keeps_its_types_and_the_line_says_so(db):
+    db(FRAME)
+    db("%sql CREATE TABLE T (n BIGINT PRIMARY KEY, 'from' VARCHAR(9))")
+    kept = ", which keeps its declared types (it has constraints)."
+    assert db("%pipedb load flights --table t --replace").lines == [f"Loaded 2 rows and 2 columns into T{kept}"]
+    assert db("%pipedb load flights --table t --replace --verbose").lines == [
+        f"Loaded 2 rows and 2 columns into T (n: BIGINT, from: VARCHAR(9)){kept}"
+    ]
+    db("%config PipeMagic.quiet = True")
+    assert db("%pipedb load flights --table t --replace").lines == ["Loaded 2 rows and 2 columns into T."]
 
 
 def test_inferred_types_are_listed(db):
@@ -66,8 +89,7 @@ odd = pandas.DataFrame({
     "at": pandas.to_datetime(["2026-07-01", "2026-07-02"]), "zoned": pandas.to_datetime(["2026-07-01"] * 2, utc=True),
 })""")
     assert db("%pipedb load odd --table odd").lines == [
-        "Types: day DATE, zero (no type), data BLOB, mixed (no type)",
-        "Loaded 2 rows and 11 columns into odd.",
+        "Loaded 2 rows and 11 columns into odd (day: DATE, zero: no type, data: BLOB, mixed: no type).",
     ]
 
 

@@ -1,0 +1,240 @@
+"""What %pipedb load takes: frames of every kind and files; and the lines that work for everything else."""
+
+from __future__ import annotations
+
+import pandas as pd
+import polars as pl
+import pytest
+
+pa = pytest.importorskip("pyarrow")
+
+SETUP = """
+import datetime as dt, pandas as pd, polars as pl, pyarrow as pa
+class Sales(pd.DataFrame):
+    @property
+    def _constructor(self): return Sales
+class Stream:
+    def __init__(self, table): self.table = table
+    def __arrow_c_stream__(self, requested_schema=None): return self.table.__arrow_c_stream__(requested_schema)
+rows = {"shop": ["north", None], "n": [2**53 + 1, None], "day": [dt.date(2026, 7, 1), dt.date(2026, 7, 2)]}
+arrow = pa.table(rows)
+"""
+
+
+def lines_to_type(cell):
+    """Return the lines of an error that are to be typed."""
+    return "\n".join(cell.err.split(":\n", 1)[1].strip().splitlines())
+
+
+# -- frames of every kind
+
+
+@pytest.mark.parametrize(
+    ("expression", "kind"),
+    [
+        ("Sales({**rows, 'n': pd.array(rows['n'], dtype='Int64')})", "a DataFrame"),
+        ("pl.DataFrame(rows)", "a Polars DataFrame"),
+        ("arrow", "an Arrow Table"),
+        ("arrow.to_batches()[0]", "an Arrow RecordBatch"),
+        ("Stream(arrow)", "a Stream"),
+    ],
+)
+def test_a_frame_of_each_kind_is_suggested_and_loaded(db, expression, kind):
+    db(f"{SETUP}\nsales = {expression}")
+    refused = db.fails("%sql SELECT * FROM sales").out
+    assert f"sales is {kind} of the notebook; load it:\n%pipedb load sales --table sales" in refused
+    assert db("%pipedb load sales --table sales").lines[0].startswith("Loaded 2 rows and 3 columns into sales")
+    back = db("%sql SELECT * FROM sales").value
+    assert back["n"].tolist() == [2**53 + 1, pd.NA]
+    assert back["shop"].isna().tolist() == [False, True]
+    assert back["day"].tolist() == [pd.Timestamp("2026-07-01"), pd.Timestamp("2026-07-02")]
+    assert db("%sql SELECT typeof(n) || typeof(shop) AS t FROM sales").value["t"].tolist() == [
+        "integertext",
+        "nullnull",
+    ]
+
+
+@pytest.mark.parametrize("kind", ["polars", "arrow"])
+def test_what_a_query_returns_goes_back(db, kind):
+    db("%sql CREATE TABLE t (n INTEGER, x REAL, s TEXT, b BLOB, flag BOOLEAN, at DATETIME, zoned TIMESTAMP)")
+    db("""%%sql
+        INSERT INTO t VALUES
+        (9007199254740993, 0.1, 'é', x'00ff', 1, '2026-07-01 10:30:00', '2026-07-01 08:30:00+00:00'),
+        (NULL, NULL, NULL, NULL, NULL, NULL, NULL)""")
+    db(f"again = %sql --type {kind} SELECT * FROM t")
+    db("%pipedb load again --table copy\n%pipedb load again --table t --append")
+    listed = ", ".join(
+        f"{name}, typeof({name})" for name in ("n", "x", "s", "b", "flag", "datetime(at)", "datetime(zoned)")
+    )
+    stored = f"SELECT {listed} FROM "
+    expected = db(f"%sql --type polars {stored} t LIMIT 2").value
+    assert db(f"%sql --type polars {stored} copy").value.rows() == expected.rows()
+    assert db(f"%sql --type polars {stored} t LIMIT 2 OFFSET 2").value.rows() == expected.rows()
+    types = db("%pipedb columns copy").value["type"].tolist()
+    assert types == ["INTEGER", "REAL", "TEXT", "BLOB", "BOOLEAN", "DATETIME", "TIMESTAMP"]
+
+
+def test_a_relation_of_duckdb_is_loaded(db):
+    pytest.importorskip("duckdb")
+    db("import duckdb\ntotals = duckdb.sql(\"SELECT i AS n, 'row ' || i AS s FROM range(3) t(i)\")")
+    assert "%pipedb load totals --table totals" in db.fails("%sql SELECT * FROM totals").out
+    assert db("%pipedb load totals --table totals").lines == ["Loaded 3 rows and 2 columns into totals."]
+    assert db("%sql SELECT * FROM totals").value.to_dict("list") == {"n": [0, 1, 2], "s": ["row 0", "row 1", "row 2"]}
+
+
+def test_a_reader_is_read_only_by_a_load_that_may_run(db):
+    db(f"{SETUP}\nreader = arrow.to_reader()\n%sql BEGIN")
+    assert "a transaction is open" in db.fails("%pipedb load reader --table t").out
+    db("%sql ROLLBACK")
+    assert db("%pipedb load reader --table t").lines[0].startswith("Loaded 2 rows")
+    assert "a RecordBatchReader can be read only once" in db.fails("%pipedb load reader --table t --replace").out
+    assert db("%sql SELECT count(*) AS c FROM t").value["c"].tolist() == [2]
+
+
+def test_loads_in_python_take_the_same_frames(db):
+    db(f"{SETUP}\nimport os, pipemagic")
+    db("url = get_ipython().magics_manager.registry['PipeMagics'].session.connection().database.url")
+    db("db = pipemagic.connect(url, os.environ['DB_TOKEN'])")
+    assert db("db.load(pl.DataFrame(rows), 't') + db.load(arrow, 't', 'append')").value == 4
+    error = db.fails("db.load(pd.Series([1], name='a'), 'u')").error
+    assert str(error) == "frame is a Series, not a DataFrame\nload frame.to_frame()"
+
+
+# -- anything else: the lines in the message work
+
+
+@pytest.mark.parametrize(
+    ("value", "line"),
+    [
+        ("pd.Series([1, 2], name='a')", "x1 = x.to_frame()"),
+        ("pl.LazyFrame({'a': [1, 2]})", "x1 = x.collect()"),
+        ("{'a': [1, 2]}", "x1 = pd.DataFrame(x)"),
+        ("[{'a': 1}, {'a': 2}]", "x1 = pd.DataFrame(x)"),
+        ("pa.array([1, 2])", "x1 = pa.table({'value': x})"),
+    ],
+)
+def test_the_lines_for_a_value_that_is_no_frame_work(db, value, line):
+    db(f"{SETUP}\nx = {value}")
+    refused = db.fails("%pipedb load x --table t --on db")
+    assert lines_to_type(refused) == f"{line}\n%pipedb load x1 --table t --on db"
+    assert db(lines_to_type(refused)).lines == ["Loaded 2 rows and 1 column into t."]
+
+
+def test_the_lines_import_what_the_notebook_has_not_imported(db):
+    db("d = {'a': [1]}; d1 = 5")
+    refused = db.fails("%pipedb load --table t d")
+    assert lines_to_type(refused) == "import pandas\nd2 = pandas.DataFrame(d)\n%pipedb load --table t d2"
+    db(lines_to_type(refused))
+
+
+@pytest.mark.parametrize(
+    ("expression", "new"),
+    [
+        ("f.head(1)", "f1"),
+        ("f[['a']]", "f1"),
+        ("f[f.a > 1]", "f1"),
+        ('f.query("a > 1").reset_index(drop = True)', "f1"),
+        ("pd.DataFrame({'a': [1]})", "frame1"),
+        ("pd.concat([g3, f])", "g1"),
+    ],
+)
+def test_the_lines_for_an_expression_work(db, expression, new):
+    db("import pandas as pd\nf = pd.DataFrame({'a': [1, 2], 'b': ['x', 'y']}); g3 = f")
+    refused = db.fails(f"%pipedb load {expression} --table t --verbose")
+    assert f"{expression} is an expression, and load takes a variable:" in refused.err
+    assert lines_to_type(refused) == f"{new} = {expression}\n%pipedb load {new} --table t --verbose"
+    assert db(lines_to_type(refused)).lines[0].startswith("Loaded ")
+
+
+def test_an_expression_with_a_password_is_not_repeated(db):
+    refused = db.fails("%pipedb load pd.read_sql('SELECT 1', 'postgresql://me:secret@host/db') --table t")
+    assert "secret" not in refused.err
+    assert "assign the expression to one" in refused.err
+
+
+# -- files
+
+
+@pytest.fixture
+def folder(db, tmp_path, monkeypatch):
+    """The shell, in a folder with some files."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "flights.csv").write_text("day,code,delay\n2013-01-01,007,2.5\n2013-01-02,NA,\n")
+    (tmp_path / "my sales.csv").write_text("shop;total\nnorth;10,5\nsouth;7,25\n")
+    (tmp_path / "data").mkdir()
+    pl.DataFrame({"n": [1, None]}).write_parquet(tmp_path / "data" / "n.parquet")
+    (tmp_path / "notes.txt").write_text("a")
+    return db
+
+
+LINE = "Loaded 2 rows and 3 columns into flights (day: DATE, code: TEXT, delay: REAL)."
+
+
+def test_a_file_is_loaded_and_the_types_of_its_columns_are_listed(folder):
+    assert folder("%pipedb load flights.csv --table flights").lines == [LINE]
+    assert folder("%pipedb load ./flights.csv --table flights --replace").lines == [LINE]
+    rows = folder("%sql SELECT day || '', code, delay FROM flights ORDER BY day").value.values.tolist()
+    assert [row[:2] for row in rows] == [["2013-01-01", "007"], ["2013-01-02", "NA"]]
+    assert folder("%pipedb load data/n.parquet --table n").lines == ["Loaded 2 rows and 1 column into n (n: INTEGER)."]
+    folder("%config PipeMagic.quiet = True")
+    assert folder("%pipedb load flights.csv --table f2").lines == ["Loaded 2 rows and 3 columns into f2."]
+
+
+def test_options_of_the_reader_follow_two_dashes(folder):
+    line = "%pipedb load 'my sales.csv' --table sales -- sep=';' decimal=','"
+    assert folder(line).lines == ["Loaded 2 rows and 2 columns into sales (shop: TEXT, total: REAL)."]
+    assert folder("%sql SELECT sum(total) AS s FROM sales").value["s"].tolist() == [17.75]
+    options = "names = ['shop', 'total'], skiprows=1 sep = ';',decimal=\",\"  "
+    more = f"%pipedb load 'my sales.csv' --append --table sales -- {options}"
+    assert folder(more).lines[0].startswith("Loaded 2 rows and 2 columns into sales (")
+    assert (
+        "storage_options is not an option"
+        in folder.fails("%pipedb load flights.csv --table x -- storage_options={}").out
+    )
+    for text, message in (
+        ("", "-- requires an option of the reader, as in -- sep=';'"),
+        (" ';'", "-- takes options of the reader as name=value, as in -- sep=';', not \"';'\""),
+    ):
+        assert message in folder.fails(f"%pipedb load flights.csv --table x --{text}").err
+    folder("import pandas\nframe = pandas.DataFrame({'a': [1]})")
+    refused = folder.fails("%pipedb load frame --table x -- sep=';'").err
+    assert "the options after -- are for files, and frame is a variable" in refused
+    assert "unknown option --" in folder.fails("%pipedb copy flights --to db -- sep=';'").err
+
+
+def test_a_variable_with_that_attribute_comes_before_a_file(folder):
+    folder("import types, pandas\nflights = types.SimpleNamespace(csv=pandas.DataFrame({'a': [1]}))")
+    assert folder("%pipedb load flights.csv --table t").lines == ["Loaded 1 row and 1 column into t."]
+    folder("flights.csv = 5")
+    refused = folder.fails("%pipedb load flights.csv --table flights")
+    assert "flights.csv is an int, not a DataFrame" in refused.err
+    assert lines_to_type(refused) == "%pipedb load ./flights.csv --table flights"
+    folder("del flights.csv")
+    assert folder(lines_to_type(refused)).lines == [LINE]
+    assert folder("%pipedb load flights.csv --table flights --append").lines == [LINE]
+
+
+def test_a_variable_with_a_path_names_the_line(folder, tmp_path):
+    folder("from pathlib import Path\nname = 'my sales.csv'; path = Path('flights.csv'); other = 'nothing.csv'")
+    refused = folder.fails("%pipedb load name --table t -- sep=';'")
+    assert lines_to_type(refused) == "%pipedb load \"my sales.csv\" --table t -- sep=';'"
+    assert (
+        lines_to_type(folder.fails("%pipedb load path --table flights")) == "%pipedb load flights.csv --table flights"
+    )
+    assert "other is a str, not a DataFrame" in folder.fails("%pipedb load other --table t").err
+
+
+def test_files_that_cannot_be_read(folder):
+    assert "did you mean flights.csv?" in folder.fails("%pipedb load flihgts.csv --table t").out
+    assert "unknown format" in folder.fails("%pipedb load notes.txt --table t").out
+    assert "there is no folder" in folder.fails("%pipedb load nowhere/x.csv --table t").out
+    refused = folder.fails("%pipedb load https://example.com/flights.csv --table t").out
+    assert "load reads local files" in refused
+    assert "'https://example.com/flights.csv'" in refused
+    assert "no variable 'frame'" in folder.fails("%pipedb load frame --table t").err
+    assert "--table TABLE is missing" in folder.fails("%pipedb load flights.csv").err
+
+
+def test_a_file_whose_name_looks_like_an_expression(folder, tmp_path):
+    (tmp_path / "flights(1).csv").write_text("a\n1\n")
+    assert folder("%pipedb load flights(1).csv --table t").lines == ["Loaded 1 row and 1 column into t (a: INTEGER)."]
