@@ -13,7 +13,8 @@ decimals and dates. `pipemagic.frames.from_pandas` converts these columns to SQL
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -86,6 +87,27 @@ def as_pandas(value: object, name: str = "frame") -> pd.DataFrame:
     frame = pd.DataFrame(dict(enumerate(arrays)), index=pd.RangeIndex(table.num_rows), copy=False)
     frame.columns = pd.Index(table.column_names, dtype=object)
     return frame
+
+
+@contextmanager
+def fixes_of(value: object, name: str) -> Iterator[None]:
+    """Complete the hint of a LoadError that assigns columns of ``name``: only a DataFrame of pandas has assignments."""
+    try:
+        yield
+    except LoadError as error:
+        kind = type(value)
+        if f"{name}[" not in error.hint or _is_a(kind, "pandas", "DataFrame"):
+            raise
+        if _is_a(kind, "pyarrow", "RecordBatchReader"):
+            raise error.replace(hint=f"make {name} again, and load a DataFrame of {name}.read_all()") from None
+        exact = "to_pandas(types_mapper=pandas.ArrowDtype, ignore_metadata=True)"
+        if _is_a(kind, "polars", "DataFrame"):
+            line = f"{name} = {name}.to_pandas(use_pyarrow_extension_array=True)"
+        elif _is_a(kind, "pyarrow", "Table", "RecordBatch"):
+            line = f"import pandas; {name} = {name}.{exact}"
+        else:
+            line = f"import pandas, pyarrow; {name} = pyarrow.table({name}).{exact}"
+        raise error.replace(hint=f"{line}\n{error.hint}") from None
 
 
 def conversion(value: object, name: str) -> str:

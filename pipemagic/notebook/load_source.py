@@ -8,14 +8,19 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from types import ModuleType
 
 from IPython.core.error import UsageError
 
+from pipemagic.errors import LoadError
 from pipemagic.notebook.arguments import refuse_secrets
+
+FILE_FRAME = "frame"
+"""The variable for the rows of a file in messages."""
 
 _OPTIONS = re.compile(r"(?:\A|\s)--")
 _EXPRESSIONS = (
@@ -95,6 +100,35 @@ def find_source(name: str, variables: Mapping[str, object], line_with: Callable[
     if not lines and _exists(path):
         lines = [line_with(word(f"./{name}"))]
     raise UsageError("\n".join([f"{message}{':' if lines else ''}", *lines]))
+
+
+@contextmanager
+def fixes_of_file(path: object, line_with: Callable[[str], str]) -> Iterator[None]:
+    """Complete the hint of a LoadError that assigns columns: of a file, there is no variable to assign to."""
+    try:
+        yield
+    except LoadError as error:
+        if f"{FILE_FRAME}[" not in error.hint:
+            raise
+        load = line_with(FILE_FRAME).partition(" -- ")[0]
+        raise error.replace(hint=f"{_reading(str(path))}\n{error.hint}\n{load}") from None
+
+
+def _reading(path: str) -> str:
+    """Return the line that reads a file into a variable, with the values that load reads."""
+    suffix = Path(path).suffix.lower()
+    text = f"pathlib.Path({path!r}).read_text('utf-8')"
+    match suffix:
+        case ".json":
+            return f"import json, pandas, pathlib; {FILE_FRAME} = pandas.DataFrame(json.loads({text}), dtype=object)"
+        case ".jsonl" | ".ndjson":
+            rows = f"[json.loads(line) for line in {text}.split('\\n') if line]"
+            return f"import json, pandas, pathlib; {FILE_FRAME} = pandas.DataFrame({rows}, dtype=object)"
+        case ".parquet":
+            return f"import pandas; {FILE_FRAME} = pandas.read_parquet({path!r}, dtype_backend='pyarrow')"
+        case ".xlsx" | ".xlsm":
+            return f"import pandas; {FILE_FRAME} = pandas.read_excel({path!r})"
+    return f"# read the file into {FILE_FRAME} first"
 
 
 def _variable(name: str, variables: Mapping[str, object]) -> tuple[object, str]:

@@ -94,10 +94,38 @@ def test_a_reader_is_read_only_by_a_load_that_may_run(db):
 def test_loads_in_python_take_the_same_frames(db):
     db(f"{SETUP}\nimport os, pipemagic")
     db("url = get_ipython().magics_manager.registry['PipeMagics'].session.connection().database.url")
-    db("db = pipemagic.connect(url, os.environ['DB_TOKEN'])")
-    assert db("db.load(pl.DataFrame(rows), 't') + db.load(arrow, 't', 'append')").value == 4
-    error = db.fails("db.load(pd.Series([1], name='a'), 'u')").error
-    assert str(error) == "frame is a Series, not a DataFrame\nload frame.to_frame()"
+    db("""with pipemagic.connect(url, os.environ['DB_TOKEN']) as db:
+    total = db.load(pl.DataFrame(rows), 't') + db.load(arrow, 't', 'append')
+    try: db.load(pd.Series([1], name='a'), 'u')
+    except pipemagic.PipemagicError as error: message = str(error)
+""")
+    assert db.names["total"] == 4
+    assert db.names["message"] == "frame is a Series, not a DataFrame\nload frame.to_frame()"
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "pl.DataFrame({'n': [1], 'wait': [dt.timedelta(hours=1)], 'tags': [['a', 'b']], 'part': [{'k': None}]})",
+        "pa.table({'n': [1], 'wait': [dt.timedelta(hours=1)], 'tags': [['a', 'b']], 'part': [{'k': None}]})",
+        "Stream(pa.table({'n': [1], 'wait': [dt.timedelta(hours=1)], 'tags': [['a', 'b']], 'part': [{'k': None}]}))",
+    ],
+)
+def test_the_lines_for_columns_that_cannot_be_stored_work_for_every_kind(db, expression):
+    db(f"{SETUP}\nsales = {expression}")
+    refused = db.fails("%pipedb load sales --table t").out
+    assert "3 columns cannot be stored" in refused
+    lines = [line for line in refused.splitlines() if " = " in line]
+    assert "to_pandas(" in lines[0]
+    db("\n".join([*lines, "%pipedb load sales --table t"]))
+    assert db("%sql SELECT * FROM t").value.values.tolist() == [[1, 3600.0, '["a", "b"]', '{"k": null}']]
+
+
+def test_the_lines_for_columns_of_a_reader_do_not_read_it_again(db):
+    db(f"{SETUP}\nreader = pa.table({{'wait': [dt.timedelta(hours=1)]}}).to_reader()")
+    assert (
+        "make reader again, and load a DataFrame of reader.read_all()" in db.fails("%pipedb load reader --table t").out
+    )
 
 
 # -- anything else: the lines in the message work
@@ -222,6 +250,19 @@ def test_a_variable_with_a_path_names_the_line(folder, tmp_path):
         lines_to_type(folder.fails("%pipedb load path --table flights")) == "%pipedb load flights.csv --table flights"
     )
     assert "other is a str, not a DataFrame" in folder.fails("%pipedb load other --table t").err
+
+
+def test_the_lines_for_columns_of_a_file_that_cannot_be_stored_work(folder, tmp_path):
+    nested = pl.DataFrame({"n": [1], "tags": [["a", "b"]]})
+    nested.write_parquet(tmp_path / "data" / "nested.parquet")
+    (tmp_path / "nested.jsonl").write_text('{"n": 1, "tags": ["a", "b"]}\n')
+    (tmp_path / "nested.json").write_text('[{"n": 1, "tags": ["a", "b"]}]')
+    for name in ("data/nested.parquet", "nested.jsonl", "nested.json"):
+        refused = folder.fails(f"%pipedb load {name} --table t --replace").out
+        lines = [line for line in refused.splitlines() if " = " in line or line.startswith("%pipedb")]
+        assert lines[-1] == "%pipedb load frame --table t --replace"
+        folder("\n".join(lines))
+        assert folder("%sql SELECT * FROM t").value.values.tolist() == [[1, '["a", "b"]']]
 
 
 def test_files_that_cannot_be_read(folder):

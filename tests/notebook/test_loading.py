@@ -89,8 +89,21 @@ odd = pandas.DataFrame({
     "at": pandas.to_datetime(["2026-07-01", "2026-07-02"]), "zoned": pandas.to_datetime(["2026-07-01"] * 2, utc=True),
 })""")
     assert db("%pipedb load odd --table odd").lines == [
-        "Loaded 2 rows and 11 columns into odd (day: DATE, zero: no type, data: BLOB, mixed: no type).",
+        "Loaded 2 rows and 11 columns into odd (day: DATE, price: REAL, zero: no type, data: BLOB, "
+        "mixed: no type, at: DATE).",
     ]
+
+
+def test_the_line_says_what_becomes_of_row_labels_without_a_name(db):
+    db("import pandas\nframe = pandas.DataFrame({'n': [1, 2, 3]})")
+    db("labels, numbers, plain = frame.set_index(pandas.Index(list('abc'))), frame.set_axis([5, 3, 4]), frame")
+    line = "%pipedb load {0} --table {0}"
+    assert db(line.format("labels")).lines == [
+        "Loaded 3 rows and 2 columns into labels, with the row labels as column index."
+    ]
+    assert db(line.format("numbers")).lines == ["Loaded 3 rows and 1 column into numbers, without the row labels."]
+    assert db(line.format("plain")).lines == ["Loaded 3 rows and 1 column into plain."]
+    assert db("%sql SELECT * FROM labels").value.to_dict("list") == {"index": ["a", "b", "c"], "n": [1, 2, 3]}
 
 
 def test_large_numbers_have_separators(db):

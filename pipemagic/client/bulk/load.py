@@ -32,7 +32,7 @@ from pipemagic.errors import (
     TransactionLost,
     UnknownOutcome,
 )
-from pipemagic.frames.any_frame import Frame, as_pandas
+from pipemagic.frames.any_frame import Frame, as_pandas, fixes_of
 from pipemagic.frames.columns import ColumnChunk
 from pipemagic.frames.encoder import Records, as_decimal
 from pipemagic.frames.from_pandas import from_frame, holds_row_numbers, is_plain
@@ -40,6 +40,9 @@ from pipemagic.hrana.messages import Stmt
 from pipemagic.hrana.stream import TRANSACTION_LIMIT
 from pipemagic.hrana.values import SqlValue
 from pipemagic.sql import quote
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Progress: TypeAlias = Callable[[int, int], None]
 """Called after each request with the number of rows sent and the total."""
@@ -138,7 +141,7 @@ def prepare(
     indexes and triggers and the views on it. ``name`` is the variable of the frame, for hints. Raise LoadError for a
     load that cannot be exact and atomic.
     """
-    with nothing_changed("before the rows were sent"):
+    with nothing_changed("before the rows were sent"), fixes_of(frame, name):
         frame = as_pandas(frame, name)
         columns = from_frame(frame, name)
         plan = plan_load(database, table, columns, if_exists, keys=keys, types=types)

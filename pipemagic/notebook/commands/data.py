@@ -15,7 +15,7 @@ from pipemagic.hrana.stream import Tx
 from pipemagic.notebook.arguments import Arguments, Option, Positional, assign, items, names, new_table, split, table
 from pipemagic.notebook.commands.base import ON, Context, Group, frame_of
 from pipemagic.notebook.display import say
-from pipemagic.notebook.load_source import find_source, reader_options, refuse_expression
+from pipemagic.notebook.load_source import FILE_FRAME, find_source, fixes_of_file, reader_options, refuse_expression
 from pipemagic.notebook.progress import show_progress
 from pipemagic.text import plural
 
@@ -82,11 +82,15 @@ def load(context: Context) -> None:
     %pipedb load flights.csv --table flights
     %pipedb load sales.csv --table sales -- sep=';' decimal=','
     """
+    from pipemagic.frames.any_frame import fixes_of
+
     args, table, if_exists = context.args, context.args["--table"], _if_exists(context.args)
-    source = find_source(args["FRAME"], context.variables, partial(_line_with, context))
+    line_with = partial(_line_with, context)
+    source = find_source(args["FRAME"], context.variables, line_with)
     is_file = isinstance(source, Path)
+    name = FILE_FRAME if is_file else args["FRAME"]
     if "--" in args.values and not is_file:
-        raise UsageError(f"the options after -- are for files, and {args['FRAME']} is a variable")
+        raise UsageError(f"the options after -- are for files, and {name} is a variable")
     connection = context.connection
     _check_no_transaction(connection, "load")
     frame = _frame(source, args)
@@ -96,20 +100,19 @@ def load(context: Context) -> None:
 
         database.check_writable("load")
         keys, types = args.get("--upsert") or [], args.get("--types") or {}
-        ready = prepare(database, frame, table, if_exists=if_exists, keys=keys, types=types)
+        ready = prepare(database, frame, table, if_exists=if_exists, keys=keys, types=types, name=name)
         with show_progress("rows sent", context.settings) as progress:
             ready.run(progress)
         return ready
 
     try:
-        loaded = connection.once(run)
+        with fixes_of_file(source, line_with) if is_file else fixes_of(source, name):
+            loaded = connection.once(run)
     finally:
         _report_written(connection)
     columns = plural(len(loaded.plan.names), "column")
     details = "" if context.settings.quiet else _details(loaded, args, is_file=is_file)
     say(f"Loaded {plural(loaded.total, 'row')} and {columns} into {loaded.plan.table}{details}.")
-    if not context.settings.quiet and (sentence := _index_sentence(loaded, frame)):
-        say(sentence)
 
 
 @GROUP.command(
@@ -159,6 +162,14 @@ def _check_no_transaction(connection: Connection, command: str) -> None:
         )
 
 
+_LABELS = {
+    "": "",
+    "stored": ", with the row labels as column index",
+    "dropped": ", without the row labels",
+}
+"""What the line of a load says on row labels without a name."""
+
+
 def _line_with(context: Context, source: str) -> str:
     """Return the line of the call with another source."""
     line = context.line
@@ -185,21 +196,11 @@ def _details(loaded: Load, args: Arguments, *, is_file: bool) -> str:
     if len(types) > most:
         listed.append(f"and {len(types) - most:,} more")
     kept = ", which keeps its declared types (it has constraints)" if loaded.plan.keeps else ""
-    return (f" ({', '.join(listed)})" if listed else "") + kept
+    return (f" ({', '.join(listed)})" if listed else "") + kept + _LABELS[loaded.labels]
 
 
 def _shown_name(name: str) -> str:
     return sql.quote(name) if name != name.strip() or set(name) & set(",:()") else name
-
-
-def _index_sentence(loaded: Load, frame: DataFrame) -> str:
-    """Return a sentence on the index without a name that was written; '' if there was none."""
-    if any(name is not None for name in frame.index.names):
-        return ""
-    written = list(map(_shown_name, loaded.plan.names[: len(loaded.plan.names) - len(frame.columns)]))
-    if len(written) > 1:
-        return f"Columns {', '.join(written)} are the index of the frame."
-    return f"Column {written[0]} is the index of the frame." if written else ""
 
 
 @GROUP.command(
