@@ -15,7 +15,8 @@ from typing import TypeAlias
 from pipemagic.errors import ParameterError, ProtocolError
 from pipemagic.explore import conditions
 from pipemagic.explore.conditions import literal, quote_name
-from pipemagic.hrana.values import SqlValue, to_sql
+from pipemagic.frames.scalars import to_sql
+from pipemagic.hrana.values import SqlValue
 from pipemagic.sql import dates
 from pipemagic.text import plural
 

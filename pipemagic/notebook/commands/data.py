@@ -57,7 +57,7 @@ _FRAME = Positional(
     completes="frame|data file",
 )
 _LOAD_OPTIONS = (
-    Option("--table", "the table to write to", "TABLE", required=True),
+    Option("--table", "the table to write to", "TABLE", type=new_table, required=True),
     CREATE,
     APPEND,
     Option("--replace", "replace the rows of the table; its indexes, triggers and views are kept"),
