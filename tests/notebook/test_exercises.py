@@ -184,3 +184,15 @@ def test_the_magics_of_exercises_complete_and_explain_sql(birds):
     code = "%%check kinds\nSELECT mass FROM birds"
     assert inspect_cell(magics, code, code.index("mass") + 1) == {"text/plain": "birds.mass: REAL"}
     assert inspect_cell(magics, code, code.index("kinds") + 1) == {"text/plain": "EXERCISE\nthe name of the exercise"}
+
+
+def test_an_answer_shows_its_times_and_notes_dates_that_stay_text(birds):
+    birds("%%sql\nCREATE TABLE egg (at DATETIME);\nINSERT INTO egg VALUES ('2026-03-01 00:00:00'), ('March')")
+    first = "SELECT at FROM egg LIMIT 1"
+    for cell in (f"%%exercise first_egg\n{first}", f"%%check first_egg\n{first}"):
+        done = birds(cell)
+        assert "0 2026-03-01 00:00:00" in done.out.partition("Out[")[2]
+        assert type(done.value) is pd.DataFrame
+    assert birds("%%check first_egg\nSELECT at FROM egg").lines == [
+        "Column at is declared DATETIME but stays text: row 2 has 'March', which is not an ISO date."
+    ]
