@@ -88,6 +88,14 @@ def test_parameters_are_variables_of_the_notebook(birds):
     assert ":most" in unknown[1]
 
 
+def test_a_day_in_a_variable(birds):
+    birds("%%sql\nCREATE TABLE sighting (day DATE); INSERT INTO sighting VALUES ('2013-01-01'), ('2013-01-02')")
+    birds("%%exercise first\nSELECT count(*) AS n FROM sighting WHERE day = '2013-01-01'")
+    birds("import datetime\nday = datetime.datetime(2013, 1, 1)")
+    checked = birds("%%check first\nSELECT count(*) AS n FROM sighting WHERE day = :day")
+    assert feedback(checked)[0] == "first: passed, 1 of 1 point"
+
+
 def test_an_answer_without_an_end(birds):
     birds("%%exercise one\nSELECT count(*) AS n FROM birds")
     endless = "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c) SELECT count(*) AS n FROM c"

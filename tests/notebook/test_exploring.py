@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pandas as pd
 import pytest
 from magic_shell import make_database
 
@@ -159,6 +160,53 @@ def test_parameters_as_in_a_cell(db):
     assert drawn.error is None
     found = db('%pipedb diff "SELECT * FROM flight WHERE delay < :most" "SELECT * FROM flight WHERE carrier IN :codes"')
     assert (found.value.same_rows, found.value.only_b_count) == (2, 1)
+
+
+DAYS = """%%sql
+CREATE TABLE d (day DATE, at DATETIME, n INTEGER);
+INSERT INTO d VALUES ('2013-01-30', '2013-01-30 23:59:59', 1), ('2013-01-31', '2013-01-31 00:00:00', 2),
+    ('2013-01-31', '2013-01-31 05:17:00', 3), ('2013-02-01', '2013-02-01 00:00:00', 4);
+CREATE VIEW e AS SELECT at AS day, n FROM d
+"""
+
+
+def test_days_are_the_same_in_cells_and_commands(db):
+    """A Timestamp at midnight is a day for DATE columns, in each place that takes a parameter; pandas counts."""
+    db(DAYS)
+    db.names.update(day=pd.Timestamp("2013-01-31"), days=pd.date_range("2013-01-31", "2013-02-01"), n=0)
+    moments = ["2013-01-30 23:59:59", "2013-01-31", "2013-01-31 05:17:00", "2013-02-01"]
+    at = pd.Series(pd.to_datetime(moments, format="ISO8601"))
+    day = at.dt.normalize()
+    for condition, right in {
+        "day = :day": day == "2013-01-31",
+        "day > :day": day > "2013-01-31",
+        "at = :day": at == "2013-01-31",
+        "at <= :day": at <= "2013-01-31",
+        "day IN :days": day.isin(db.names["days"]),
+        "day IN :days AND n > :n": day >= "2013-01-31",
+        "d.day >= @day AND d.day < date(@day, '+1 day')": day == "2013-01-31",
+    }.items():
+        count = int(right.sum())
+        assert db(f"%sql SELECT count(*) FROM d WHERE {condition}").value.iloc[0, 0] == count, condition
+        assert db(f'%pipedb profile d --where "{condition}"').value.rows == count
+        assert f"{4 - count} row" in db.fails(f'%pipedb check d --rows "{condition}"').out
+        plotted = db(f'%pipedb plot bar d --x n --where "{condition}"').value
+        assert len(plotted.axes.patches) == count  # a bar for each n
+    db.names["given"] = {"day": db.names.pop("day").to_pydatetime()}
+    assert len(db("%%sql --params given\nSELECT * FROM d WHERE day = :day").value) == 2
+    db.names["day"] = db.names["given"]["day"]
+    shown = db('%pipedb diff "SELECT n FROM d WHERE day = :day" "SELECT n FROM e WHERE day = :day"').value
+    assert (shown.same_rows, shown.only_a_count, shown.only_b_count) == (1, 1, 0)  # e.day is a DATETIME
+
+
+def test_ranges_of_days(db):
+    db(DAYS)
+    for column in ("day", "at"):
+        assert "1 check passed" in db(f"%pipedb check d --range {column}=2013-01-30..2013-02-01").out
+        failed = db.fails(f"%pipedb check d --range {column}=2013-01-31..2013-01-31").out
+        assert f"{column} is in 2013-01-31..2013-01-31: 2 rows fail" in failed
+        failed = db.fails(f"%pipedb check d --range '{column}=2013-01-31 00:00:00..'").out
+        assert f"{column} is in 2013-01-31 00:00:00..: 1 row fails" in failed
 
 
 @pytest.mark.parametrize(
