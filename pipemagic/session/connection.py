@@ -423,7 +423,8 @@ class Connection:
         mode = cell.begin_mode if options.atomic else "DEFERRED"
         try:
             with nullcontext() if options.timeout is None else stream.deadline(options.timeout):
-                cell = date_parameters.with_dates(cell, stream.send, before.held)
+                if cell.dates:
+                    cell = date_parameters.with_dates(cell, stream.send, before.held)
                 if not options.atomic:
                     sent = (stmt.sql or "" for stmt in cell.stmts)
                     self._transaction.sources = dict(zip(sent, (one.text for one in cell.statements), strict=True))

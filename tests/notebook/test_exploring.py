@@ -195,6 +195,9 @@ def test_days_are_the_same_in_cells_and_commands(db):
     db.names["given"] = {"day": db.names.pop("day").to_pydatetime()}
     assert len(db("%%sql --params given\nSELECT * FROM d WHERE day = :day").value) == 2
     db.names["day"] = db.names["given"]["day"]
+    db("%sql --save recent --no-execute SELECT * FROM d WHERE day >= :day")
+    assert db("%sql --with recent SELECT count(*) FROM recent WHERE day > :day").value.iloc[0, 0] == 1
+    assert db("%pipedb plot bar --with recent --x n").value.axes.patches[0].get_height() == 1
     shown = db('%pipedb diff "SELECT n FROM d WHERE day = :day" "SELECT n FROM e WHERE day = :day"').value
     assert (shown.same_rows, shown.only_a_count, shown.only_b_count) == (1, 1, 0)  # e.day is a DATETIME
 

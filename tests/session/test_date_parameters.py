@@ -7,12 +7,15 @@ import sqlite3
 from contextlib import closing
 from enum import Enum
 
+import httpx
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from service_http import ServiceTransport
 
-from pipemagic.errors import StatementError, TransactionLost
+from pipemagic.client.database import Database
+from pipemagic.errors import InterruptedRequest, ReadOnlyError, StatementError, TransactionLost
 from pipemagic.hrana.values import decode
 from pipemagic.session.cell import parse_cell
 from pipemagic.session.connection import RunOptions
@@ -269,6 +272,45 @@ def test_a_limit_and_a_timeout(dates, limit):
     cell = parse_cell("SELECT n FROM d WHERE day = :t ORDER BY n", {"t": MIDNIGHT})
     outcome = dates.run_cell(cell, options=RunOptions(limit=limit, timeout=30, atomic=True)).outcomes[0]
     assert outcome.frame()["n"].tolist() == [2, 3][:limit]
+
+
+def test_a_stream_that_expired_is_reported(dates, clock):
+    dates.run("CREATE TEMP TABLE x (a)")
+    clock.advance(30)
+    done = dates.run_cell("SELECT n FROM d WHERE day = :t", {"t": MIDNIGHT})
+    assert len(done.notes) == 1
+    assert "temporary" in done.notes[0]
+    assert done.outcomes[0].frame()["n"].tolist() == [2, 3]
+
+
+def test_a_server_at_another_address(dates, transport):
+    connection = dates.connection()
+    url, token = connection.database.url, connection.database.transport.token
+    again = httpx.Client(transport=ServiceTransport(transport.service))
+    connection.find_again = lambda: Database(url, token, http=again, clock=connection.database._clock)
+    transport.down = True
+    assert result(dates, "SELECT n FROM d WHERE day = :t", {"t": MIDNIGHT}) == [(2,), (3,)]
+
+
+def test_an_interrupt_while_the_types_are_read(dates, transport, monkeypatch):
+    handle = transport.handle_request
+
+    def interrupted(request):
+        monkeypatch.setattr(transport, "handle_request", handle)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(transport, "handle_request", interrupted)
+    with pytest.raises(InterruptedRequest):
+        dates.run("DELETE FROM d WHERE day = :t", {"t": MIDNIGHT})
+    assert result(dates, "SELECT count(*) FROM d", {}) == [(4,)]
+
+
+def test_a_read_only_connection(dates):
+    dates.connection().database.read_only = True
+    dates.connection().close()
+    assert result(dates, "SELECT n FROM d WHERE day = :t", {"t": MIDNIGHT}) == [(2,), (3,)]
+    with pytest.raises(ReadOnlyError):
+        dates.run("DELETE FROM d WHERE day = :t", {"t": MIDNIGHT})
 
 
 def test_on_other_servers(session):
