@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -120,6 +121,11 @@ def test_an_upper_bound_at_midnight_ends_there_and_is_a_day_for_days(days, bound
         (found,) = failures(database, "t", ranges={column: (None, bound)})
         assert found.rule == f"{column} is in ..2013-01-31 00:00:00"
         assert found.count == (frame[column] > pd.Timestamp(bound)).sum()
+
+
+def test_a_decimal_is_a_number(filled):
+    (found,) = failures(filled, "city", ranges={"area": (Decimal("2.50"), Decimal(5))})
+    assert found.frame["id"].tolist() == [3, 5]
 
 
 def test_bounds_with_a_time_of_day(days):

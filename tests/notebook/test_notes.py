@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from types import SimpleNamespace
 
 import pytest
@@ -103,7 +104,7 @@ def test_a_limited_part_of_a_long_cell_is_parsed(monkeypatch):
 
 
 def test_a_number_that_is_compared_with_text(flight):
-    flight.names["least"] = 9.5
+    flight.names["least"] = Decimal("9.50")
     cell = flight("%sql SELECT id FROM flight WHERE carrier > :least")
     assert notes(cell) == [
         "Note: carrier is declared TEXT and :least is a number, so > compares text: "

@@ -6,6 +6,7 @@ import datetime as dt
 import sqlite3
 from contextlib import closing
 from enum import Enum
+from pathlib import Path
 
 import httpx
 import numpy as np
@@ -129,6 +130,7 @@ class Holiday(Enum):
 MOMENTS = [
     MIDNIGHT, pd.Timestamp(MIDNIGHT), pd.Timestamp(MIDNIGHT).as_unit("ns"), np.datetime64("2026-07-01T00:00:00"),
     np.datetime64("2026-07-01T00:00:00", "ns"), np.datetime64("2026-07-01", "D"), dt.date(2026, 7, 1), Holiday.CANADA,
+    pa.scalar(MIDNIGHT), pa.scalar(MIDNIGHT, pa.timestamp("ns")), pa.scalar(dt.date(2026, 7, 1)),
 ]  # fmt: skip
 
 
@@ -141,6 +143,7 @@ def test_every_kind_of_moment_at_midnight(dates, moment):
 OTHERS = [
     TIME, np.str_(TIME), dt.datetime(2026, 7, 1, tzinfo=dt.UTC), pd.Timestamp(MIDNIGHT, tz="Europe/Paris"),
     dt.datetime(2026, 7, 1, 5, 17), pd.Timestamp("2026-07-01 00:00:00.000000001"), pd.NaT, None, dt.time(), 20260701,
+    pa.scalar(TIME), pa.scalar(pd.Timestamp(MIDNIGHT, tz="UTC")), Path(TIME),
 ]  # fmt: skip
 
 
