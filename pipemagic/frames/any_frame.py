@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from pipemagic.errors import LoadError, UnsupportedError
+from pipemagic.errors import LoadError, PipemagicError, UnsupportedError
 from pipemagic.text import plural
 
 if TYPE_CHECKING:
@@ -202,8 +202,10 @@ def _arrow_table(value: Any, name: str) -> pa.Table:
             _check_polars(value, name)
             return value.to_arrow()
         table = pa.table(value)
-    except (pa.ArrowException, OSError) as error:  # the stream of another package fails with an OSError
-        raise LoadError(f"{name} is {kind_of(value)} that pyarrow cannot read: {error}") from None
+    except PipemagicError:
+        raise
+    except Exception as error:  # of any package, such as a query of DuckDB that fails
+        raise LoadError(f"{name} is {kind_of(value)} that cannot be read: {error}") from error
     if isinstance(value, pa.RecordBatchReader) and not table.num_rows:
         raise LoadError(
             f"{name} has no more rows: a RecordBatchReader can be read only once",
@@ -282,7 +284,11 @@ def _decode(array: pa.ChunkedArray) -> pa.ChunkedArray:
             return pa.chunked_array([[None if item is None else str(item) for item in array.to_pylist()]], pa.string())
         stored = _chunked([part.storage for part in array.chunks], kind.storage_type)
         return stored.cast(pa.bool_()) if kind.extension_name == "arrow.bool8" else _decode(stored)
-    return array.cast(pa.large_string() if str(kind) == "string_view" else pa.large_binary())
+    plain = pa.large_string() if str(kind) == "string_view" else pa.large_binary()
+    try:
+        return array.cast(plain)
+    except pa.ArrowNotImplementedError:  # pyarrow 16
+        return pa.chunked_array([pa.array(array.to_pylist(), plain)])
 
 
 def _chunked(parts: Sequence[Any], kind: pa.DataType) -> pa.ChunkedArray:

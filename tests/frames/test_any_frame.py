@@ -206,7 +206,6 @@ def arrow_cases():
     """Return Arrow arrays, the type of the column that is made of each, and its values."""
     pa = pytest.importorskip("pyarrow")
     large, words = pa.large_string(), ["a", "b", None, "a"]
-    stored = pa.array([1, 0, None], pa.int8())
     cases = {
         "int64 with null": (pa.array([2**63 - 1, None]), None, [2**63 - 1, None]),
         "uint64": (pa.array([2**64 - 1, None], pa.uint64()), None, [2**64 - 1, None]),
@@ -226,10 +225,11 @@ def arrow_cases():
         "view": (pa.array(["a", None, "é" * 20], pa.string_view()), large, ["a", None, "é" * 20]),
         "view of bytes": (pa.array([b"a", None], pa.binary_view()), pa.large_binary(), [b"a", None]),
         "run ends": (pa.RunEndEncodedArray.from_arrays([2, 3], ["a", "b"]), pa.string(), ["a", "a", "b"]),
-        "UUID": (pa.ExtensionArray.from_storage(pa.uuid(), pa.array([ID.bytes, None], pa.binary(16))),
-                 pa.string(), [str(ID), None]),
-        "bool8": (pa.ExtensionArray.from_storage(pa.bool8(), stored), pa.bool_(), [True, False, None]),
     }  # fmt: skip
+    if hasattr(pa, "uuid"):  # pyarrow 18
+        ids = pa.ExtensionArray.from_storage(pa.uuid(), pa.array([ID.bytes, None], pa.binary(16)))
+        flags = pa.ExtensionArray.from_storage(pa.bool8(), pa.array([1, 0, None], pa.int8()))
+        cases |= {"UUID": (ids, pa.string(), [str(ID), None]), "bool8": (flags, pa.bool_(), [True, False, None])}
     return pa, cases
 
 
@@ -322,7 +322,7 @@ def test_a_reader_that_was_read_is_not_an_empty_frame():
 
 def test_a_stream_that_is_no_table_or_fails():
     pa = pytest.importorskip("pyarrow")
-    with pytest.raises(LoadError, match=r"x is a Stream that pyarrow cannot read: .*non-struct type"):
+    with pytest.raises(LoadError, match=r"x is a Stream that cannot be read: .*non-struct type"):
         as_pandas(Stream(pa.chunked_array([[1]])), "x")
 
     def batches():
@@ -330,7 +330,7 @@ def test_a_stream_that_is_no_table_or_fails():
         raise ValueError("the source is gone")
 
     reader = pa.RecordBatchReader.from_batches(pa.schema({"a": pa.int64()}), batches())
-    with pytest.raises(LoadError, match=r"x is a Stream that pyarrow cannot read: .*the source is gone"):
+    with pytest.raises(LoadError, match=r"x is a Stream that cannot be read: .*the source is gone"):
         as_pandas(Stream(reader), "x")
 
 
@@ -342,3 +342,5 @@ def test_a_relation_of_duckdb():
     made = as_pandas(relation)
     assert [str(dtype) for dtype in made.dtypes] == ["int64[pyarrow]", "date32[day][pyarrow]", "string[pyarrow]"]
     assert made.iloc[0].tolist() == [2**63 - 1, WHEN.date(), "a"]
+    with pytest.raises(LoadError, match="x is a DuckDBPyRelation that cannot be read: Conversion Error"):
+        as_pandas(duckdb.sql("SELECT CAST('x' || i AS INTEGER) AS n FROM range(3) t(i)"), "x")
