@@ -213,6 +213,21 @@ DATES = [
 ]  # fmt: skip
 
 
+NAIVE, AWARE = "2013-01-01 05:17:00.500000", "2013-01-01 05:17:00.500000+00:00"
+
+
+@pytest.mark.parametrize(("own", "other"), [(NAIVE, AWARE), (AWARE, NAIVE)])
+def test_times_with_an_offset_are_not_added_to_those_without_one(pair, own, other) -> None:
+    source, target = pair
+    for database, text in ((source, own), (target, other)):
+        database.batch(["CREATE TABLE t (at TIMESTAMP)", f"INSERT INTO t VALUES ('{text}')"])
+    with pytest.raises(errors.LoadError, match=r"column at: the times of t have (an|no) offset") as caught:
+        source.copy("t", target, if_exists="append")
+    source.execute(f"CREATE VIEW v AS SELECT {caught.value.hint.partition('with ')[2]} FROM t")
+    source.copy("v", target, "t", if_exists="append")
+    assert target.execute("SELECT at FROM t").rows == [(other,), (other,)]
+
+
 @pytest.mark.parametrize("kind", ["DATE", "DATETIME", "TIMESTAMP", "TEXT", ""])
 def test_appended_dates_have_the_form_of_the_declared_type(pair, kind) -> None:
     source, target = pair

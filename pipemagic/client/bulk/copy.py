@@ -23,6 +23,7 @@ from pipemagic.client.bulk.load_plan import (
     check_name,
     differences,
     new_definition,
+    stored_forms,
     writable,
 )
 from pipemagic.client.bulk.schema_objects import (
@@ -84,6 +85,9 @@ def copy(
             raise LoadError(f"{table} cannot be copied onto itself", hint="choose another name for the copy")
         names, types = _columns(source, found)
         plan, kinds = _plan(source, target, found, new, names, types, if_exists)
+        if plan.into:
+            of_dates = [name for name, declared in zip(names, types, strict=True) if is_date(declared)]
+            _check_offsets(source, target, found, plan, of_dates)
         forms = [_form(*pair) for pair in zip(types, (type_ for _, type_ in plan.types), strict=True)]
         remove_leftovers(target)
     with staged(target, plan) as staging:
@@ -92,6 +96,24 @@ def copy(
             total = _fill(source, target, found.name, query, plan, kinds, forms, staging, progress)
         switch(target, plan, staging, total)
     return total
+
+
+def _check_offsets(source: Executor, target: Executor, found: Table, plan: LoadPlan, names: Sequence[str]) -> None:
+    """Raise LoadError if times with an offset would be added to those without one, or the reverse."""
+    there = inspect_table(target, plan.table)
+    ours = stored_forms(source, found, names)
+    theirs = stored_forms(target, there, names) if there is not None else {}
+    for name in names:
+        own, other = ours[name], theirs.get(name)
+        if other is None or own.aware == own.naive or other.aware == other.naive or own.aware == other.aware:
+            continue
+        column = quote(name)
+        converted = f"{column} || '+00:00'" if other.aware else f"replace({column}, '+00:00', '')"
+        raise LoadError(
+            f"column {name}: the times of {plan.table} have {'an' if other.aware else 'no'} offset, and those of "
+            f"{found.name} have {'one' if own.aware else 'none'}; nothing was changed",
+            hint=f"if they are in UTC, copy a view with {converted} AS {column}",
+        )
 
 
 def _columns(source: Executor, found: Table) -> tuple[list[str], list[str]]:

@@ -208,7 +208,8 @@ def _add(database: Executor, found: Table, columns: Sequence[Column], keys: Sequ
     names = [column.name for column in columns]
     if problem := differences(found, names, nullable=bool(keys)):
         raise LoadError(f"the columns do not match: {problem}; nothing was changed", hint="rename or add them")
-    columns = _for_types_of(found, columns, stored_forms(database, found, columns))
+    of_dates = [column.name for column in columns if isinstance(column.source, Moments)]
+    columns = _for_types_of(found, columns, stored_forms(database, found, of_dates))
     plain = [(column.name, column.declared) for column in columns]
     return LoadPlan(
         found.name, _types(found, columns), new_definition(plain), found.snapshot, into="upsert" if keys else "append",
@@ -318,12 +319,11 @@ class StoredForm(NamedTuple):
     naive: bool
 
 
-def stored_forms(database: Executor, found: Table, columns: Sequence[Column]) -> dict[str, StoredForm]:
-    """Return the form of the stored values of each column that is to get moments."""
-    names = [column.name for column in columns if isinstance(column.source, Moments)]
+def stored_forms(database: Executor, found: Table, names: Sequence[str]) -> dict[str, StoredForm]:
+    """Return the form of the stored values of some columns of dates."""
     parts = []
     for name in names:
-        value = quote(found.columns[folded(name)].name)
+        value = quote(name)
         text, offset = f"typeof({value}) = 'text'", f"substr({value}, 11) GLOB '*[Zz+-]*'"
         first = f"(SELECT {value} FROM {quote(found.name)} WHERE {value} IS NOT NULL LIMIT {_LOOKED_AT})"
         parts.append(
