@@ -185,7 +185,7 @@ def holds_row_numbers(index: pd.Index) -> bool:
 def is_plain(index: pd.Index) -> bool:
     """Return True if an index has no name and counts the rows, so that nothing is lost without it."""
     return holds_row_numbers(index) and (
-        isinstance(index, pd.RangeIndex) or bool((index == pd.RangeIndex(len(index))).all())
+        (isinstance(index, pd.RangeIndex) and index.step == 1) or bool((index == pd.RangeIndex(len(index))).all())
     )
 
 

@@ -219,8 +219,28 @@ def as_list(value: Any) -> list[Any] | None:
     if getattr(value, "ndim", 1) != 1:  # a frame or matrix is not a list of values, and a numpy scalar is one value
         return None
     if isinstance(value, Collection):
-        return list(value)  # not tolist(): it converts dates to integers
+        elements = list(value)  # not tolist(): it converts dates to integers
+        return _with_nanoseconds(value, elements) if type(value).__module__.startswith("polars.") else elements
     return list(value.to_pylist()) if hasattr(value, "to_pylist") else None
+
+
+def _with_nanoseconds(series: Any, elements: list[Any]) -> list[Any]:
+    """Return the elements of a Polars Series, whose own ``to_list`` drops the nanoseconds of dates and times."""
+    dtype = str(series.dtype)
+    if not dtype.startswith(("Datetime(time_unit='ns'", "Time")):
+        return elements
+    import pandas as pd
+    import polars as pl
+
+    numbers = series.cast(pl.Int64).to_list()  # nanoseconds
+    if dtype == "Time":
+        pairs = zip(elements, numbers, strict=True)
+        return [
+            f"{time.isoformat('microseconds')}{number % 1000:03}" if number is not None and number % 1000 else time
+            for time, number in pairs
+        ]
+    zone = "UTC" if series.dtype.time_zone else None
+    return [None if number is None else pd.Timestamp(number, tz=zone) for number in numbers]
 
 
 def quote_names(value: Any, ref: ParameterRef) -> str:

@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -117,6 +118,14 @@ def test_a_value_of_a_frame_finds_its_own_row(load, column, unit):
     assert column("SELECT v FROM t WHERE at IN :times ORDER BY v", times=times) == list(range(len(times)))
     assert column("SELECT v FROM t WHERE at IN :times ORDER BY v", times=times.to_numpy()) == list(range(len(times)))
     assert column("SELECT v FROM t ORDER BY at") == times.argsort().tolist()  # the order of texts is that of the times
+
+
+def test_series_of_polars_keep_nanoseconds_in_a_list(load, column):
+    times = pl.Series("at", [1, None, 2_000]).cast(pl.Datetime("ns"))
+    load(pl.DataFrame({"at": times, "z": times.dt.replace_time_zone("Europe/Paris"), "v": [1, 2, 3]}), "--table t")
+    assert column("SELECT v FROM t WHERE at IN :times", times=times) == [1, 3]
+    assert column("SELECT v FROM t WHERE z IN :times", times=times.dt.replace_time_zone("Europe/Paris")) == [1, 3]
+    assert column("SELECT '00:00:00' IN :times", times=pl.Series([1]).cast(pl.Time)) == [0]
 
 
 def test_two_loads_of_the_same_moments_join(load, column):
