@@ -120,7 +120,7 @@ def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
     names = list(known)
     if twin := looks_like(name, names):
         return twin
-    by_lower = {one.lower(): one for one in names}
+    by_lower = {other.lower(): other for other in names}
     found = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=cutoff)
     return by_lower[found[0]] if found else ""
 
@@ -137,7 +137,7 @@ def looks_like(name: str, known: Iterable[str]) -> str:
     They differ by blanks at an end, by characters that are not seen, or by the Unicode form of an accent.
     """
     form = _seen(name)
-    return next((one for one in known if one.lower() != name.lower() and form and _seen(one) == form), "")
+    return next((other for other in known if other.lower() != name.lower() and form and _seen(other) == form), "")
 
 
 def unseen_difference(name: str, other: str) -> str:

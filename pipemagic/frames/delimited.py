@@ -93,6 +93,12 @@ def read(text: str, name: str, options: Mapping[str, Any], separator: str = ",")
         raise LoadError(f"{name} is empty")
     _check_counts(counts, name, options)
     grid = _split(lines, dialect, sep)
+    if grid.shape != (len(counts), counts[0][1]):  # pandas 2 repeats a blank line with the end \r thousands of times
+        raise LoadError(
+            f"{name}: pandas reads {len(grid)} rows of {grid.shape[1]} fields, and the file has {len(counts)} rows of "
+            f"{counts[0][1]}",
+            hint="read it with pandas.read_csv, and compare the rows before you load the DataFrame",
+        )
     header = options.get("header", None if "names" in options else 0)
     names = column_names(grid, header, options, name)
     body = grid.iloc[0 if header is None else header + 1 :]
@@ -127,12 +133,18 @@ class _Dialect:
     def without_quoted(self, text: str, separators: str) -> str:
         """Return a text in which each field in quotes is one letter, followed by NUL for each line end in it."""
         if not self.quote or self.quote not in text:
-            return text
+            return self._without_escaped(text)
         mark, escape = re.escape(self.quote), re.escape(self.escape)
-        inside = rf"[^{mark}{escape}]" + (f"|{mark}{mark}" if self.doubled else "")
+        inside = rf"[^{mark}{escape}]++" + (f"|{mark}{mark}" if self.doubled else "")
         inside += rf"|{escape}." if self.escape else ""
-        field = re.compile(rf"(?<![^{re.escape(separators)}\r\n]){mark}(?:{inside})*{mark}", re.DOTALL)
-        return field.sub(lambda match: "q" + "\0" * len(_LINE_END.findall(match[0])), text)
+        field = re.compile(rf"(?<![^{re.escape(separators)}\r\n]){mark}(?:{inside})*+{mark}", re.DOTALL)
+        return self._without_escaped(field.sub(lambda match: "q" + "\0" * len(_LINE_END.findall(match[0])), text))
+
+    def _without_escaped(self, text: str) -> str:
+        """Return a text with a letter for each escaped character."""
+        if not self.escape:
+            return text
+        return re.sub(rf"{re.escape(self.escape)}.", "e", text)
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,7 @@ def used(columns: Mapping[str, Any], options: Mapping[str, Any]) -> Mapping[str,
     if wanted is None:
         return columns
     names = list(columns)
-    chosen = {names[one] if isinstance(one, int) and 0 <= one < len(names) else one for one in wanted}
+    chosen = {names[column] if isinstance(column, int) and 0 <= column < len(names) else column for column in wanted}
     for name in chosen - set(names):
         raise unknown_column("usecols", name, names)
     return {name: column for name, column in columns.items() if name in chosen}

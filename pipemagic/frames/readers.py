@@ -158,7 +158,9 @@ def _content(file: _File) -> bytes:
 
 def _only_member(data: bytes, name: str) -> bytes:
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        members = [one for one in archive.namelist() if not one.endswith("/") and not one.startswith("__MACOSX/")]
+        members = [
+            member for member in archive.namelist() if not member.endswith("/") and not member.startswith("__MACOSX/")
+        ]
         if len(members) != 1:
             listed = ", ".join(members[:5]) or "none"
             raise LoadError(f"{name} contains {len(members)} files ({listed})", hint="unpack it, and load one of them")

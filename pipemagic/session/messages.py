@@ -385,7 +385,7 @@ def _column(name: str, text: str, schema: SchemaCache) -> str:
 
 
 def _near(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
-    found = nearest(name, (one for one in known if one.lower() != name.lower()), cutoff=cutoff)
+    found = nearest(name, (other for other in known if other.lower() != name.lower()), cutoff=cutoff)
     if not found:
         return ""
     difference = unseen_difference(name, found)

@@ -186,6 +186,8 @@ CELL = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])
 )  # fmt: skip
 def test_fields_are_those_that_the_csv_module_reads(rows, sep, end, quoting):
     written = io.StringIO(newline="")
+    if any("\r" in cell for row in rows for cell in row):
+        quoting = csv.QUOTE_ALL  # Python 3.11 writes \r without quotes
     writer = csv.writer(written, delimiter=sep, lineterminator=end, quoting=quoting)
     names = [f"c{place}" for place in range(len(rows[0]) if rows else 2)]
     writer.writerows([names, *rows])
@@ -346,6 +348,27 @@ def test_thousands_in_quotes_stay_text(read):
     assert list(read('a,b\n"1,234",x\n').a) == ["1,234"]
     assert list(read('a,b\n"1,234",x\n"12,345,678.5",y\n', "thousands=','").a) == [1234.0, 12345678.5]
     assert list(read('a,b\n"1,23",x\n', "thousands=','").a) == ["1,23"]  # no groups of three
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "values"),
+    [
+        ("a,b\n1,'x,y'\n", ['quotechar="\'"'], [1, "x,y"]),
+        ('a,b\n1, "x,y"\n', ["skipinitialspace=True"], [1, "x,y"]),
+        ('a,b\n1,"x\\"y"\n', [r"escapechar='\\'"], [1, 'x"y']),
+        ("a,b\n1,x\\,y\n", [r"escapechar='\\'"], [1, "x,y"]),
+        ('a,b\n1,"x#y" # note\n# note\n', ["comment='#'"], [1, "x#y "]),
+        ("a b\n1 'x'\n", ["sep=' '"], [1, "'x'"]),
+    ],
+)
+def test_other_marks(read, text, options, values):
+    assert read(text, *options).iloc[0].tolist() == values
+
+
+def test_rows_that_pandas_counts_in_another_way_are_refused(error):
+    assert error("a,b\n  # note\n1,2\n", "comment='#'").startswith(
+        "a.csv: pandas reads 3 rows of 2 fields, and the file has 2 rows of 2"
+    )
 
 
 # -- encodings and compression
