@@ -21,7 +21,7 @@ import lzma
 import re
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,6 +38,9 @@ _SUFFIXES = {
     "xlsx": "excel", "xlsm": "excel",
 }  # fmt: skip
 """The formats by suffix."""
+
+_GROUPS = ((".", ","), (",", "."), ("'", "."), (" ", ","), (" ", "."))
+"""Thousands separators, each with its decimal point."""
 
 _COMPRESSED = ("gz", "bz2", "xz", "zip")
 _OF_TEXT = ("csv", "tsv", "json", "jsonl")
@@ -77,6 +80,22 @@ def read_file(path: Path | str, options: Sequence[str] = ()) -> pd.DataFrame:
         raise LoadError(f"{file.name} cannot be read: {error.strerror or error}") from None
     except MemoryError:
         raise LoadError(f"{file.name} is too large for the memory of the kernel", hint="add -- nrows=100000") from None
+
+
+def columns_with_groups(frame: pd.DataFrame) -> Iterator[str]:
+    """Yield a sentence for each column of a file that stays text because its numbers have thousands separators."""
+    for name in frame.columns[frame.dtypes == "string"]:
+        texts = frame[name].dropna().drop_duplicates()
+        for mark, point in _GROUPS:
+            groups = rf"[+-]?[1-9]\d{{0,2}}(?:{re.escape(mark)}\d{{3}})+(?:{re.escape(point)}\d+)?"
+            grouped = texts.str.fullmatch(groups)
+            if grouped.any() and (grouped | texts.str.fullmatch(rf"[+-]?\d+(?:{re.escape(point)}\d+)?")).all():
+                options = f"thousands={mark!r}" + (f" decimal={point!r}" if point != "." else "")
+                yield (
+                    f"Column {name} stays text, as {texts[grouped].iloc[0]!r} has a thousands separator; "
+                    f"-- {options} reads numbers."
+                )
+                break
 
 
 def _format(name: str) -> tuple[str, str] | None:

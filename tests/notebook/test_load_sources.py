@@ -208,6 +208,25 @@ def test_a_file_is_loaded_and_the_types_of_its_columns_are_listed(folder):
     assert folder("%pipedb load flights.csv --table f2").lines == ["Loaded 2 rows and 3 columns into f2."]
 
 
+@pytest.mark.parametrize(
+    ("text", "column", "shown", "options", "total"),
+    [
+        ("k;n\n1;1.234,50\n2;99,00\n3;\n", "n", "1.234,50", "thousands='.' decimal=','", 1333.5),
+        ('k,n\n1,"1,234"\n2,12\n', "n", "1,234", "thousands=','", 1246),
+        ("k,n\n1,1 234 567.5\n2,-12\n", "n", "1 234 567.5", "thousands=' '", 1234555.5),
+    ],
+)
+def test_numbers_with_thousands_separators_are_named(folder, tmp_path, text, column, shown, options, total):
+    (tmp_path / "n.csv").write_text(text)
+    _, note = folder("%pipedb load n.csv --table n").lines
+    assert note == f"Column {column} stays text, as {shown!r} has a thousands separator; -- {options} reads numbers."
+    (line,) = folder(f"%pipedb load n.csv --table n --replace -- {options}").lines
+    assert f"{column}: " in line
+    assert folder("%sql SELECT total(n) AS t FROM n WHERE typeof(n) <> 'text'").value["t"].tolist() == [total]
+    (tmp_path / "ip.csv").write_text("a,v\n1.234.567,x\n10.0.0.1,y\n")
+    assert len(folder("%pipedb load ip.csv --table ip").lines) == 1
+
+
 def test_options_of_the_reader_follow_two_dashes(folder):
     line = "%pipedb load 'my sales.csv' --table sales -- sep=';' decimal=','"
     assert folder(line).lines == ["Loaded 2 rows and 2 columns into sales (shop: TEXT, total: REAL)."]

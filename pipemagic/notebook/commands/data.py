@@ -113,6 +113,11 @@ def load(context: Context) -> None:
     columns = plural(len(loaded.plan.names), "column")
     details = "" if context.settings.quiet else _details(loaded, args, is_file=is_file)
     say(f"Loaded {plural(loaded.total, 'row')} and {columns} into {loaded.plan.table}{details}.")
+    if is_file and not context.settings.quiet:
+        from pipemagic.frames.readers import columns_with_groups
+
+        for note in columns_with_groups(frame):
+            say(note)
 
 
 @GROUP.command(
