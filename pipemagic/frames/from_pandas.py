@@ -82,7 +82,7 @@ class Column:
             case Moments():
                 return self._moments_for(self.source, declared, table)
             case Decimals():
-                return self._decimals_for(self.source, declared, requested=requested)
+                return self._decimals_for(self.source, declared, table, requested=requested)
         return self
 
     def types_option(self, declared: str) -> str:
@@ -107,12 +107,14 @@ class Column:
             return self.with_problem(reason, self.types_option("DATETIME"))
         return replace(self, values=moments.chunk(days=True), problem=None)
 
-    def _decimals_for(self, decimals: Decimals, declared: str, *, requested: bool) -> Column:
+    def _decimals_for(self, decimals: Decimals, declared: str, table: str, *, requested: bool) -> Column:
         match affinity(declared):
             case "TEXT":
                 return replace(self, values=decimals.texts(), problem=None)
             case "REAL" if requested:
                 return replace(self, values=decimals.nearest(), problem=None)
+        if table and self.problem is not None:
+            return self.with_problem(self.problem.reason, "{0} = {0}.astype('float64')  # the nearest float")
         return self
 
 
@@ -179,7 +181,8 @@ def check_problems(columns: Iterable[Column]) -> None:
 
 def holds_row_numbers(index: pd.Index) -> bool:
     """Return True if an index has no name and consists of integers, which are not stored."""
-    return index.name is None and index.nlevels == 1 and (pd.api.types.is_integer_dtype(index.dtype) or not len(index))
+    is_empty = not len(index) and index.dtype == object  # as of DataFrame(columns=[...])
+    return index.name is None and index.nlevels == 1 and (pd.api.types.is_integer_dtype(index.dtype) or is_empty)
 
 
 def is_plain(index: pd.Index) -> bool:

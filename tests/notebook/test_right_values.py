@@ -337,8 +337,13 @@ def test_decimals_with_more_digits_are_refused_with_two_choices(db, load, refuse
     assert column("SELECT price FROM exact") == ["1.5", str(LONG)]
     load(frame, "--table near --types price=REAL")
     assert column("SELECT price FROM near") == [1.5, float(LONG)]
-    assert "is not exact as a float" in refused(frame, "--table near --append")
+    said = refused(frame, "--table near --append")
+    assert "is not exact as a float" in said
     load(frame, "--table exact --append")
+    db.names["frame"] = frame.copy()
+    db(next(line for line in said.splitlines() if line.startswith("frame[")))
+    load(db.names["frame"], "--table near --append")
+    assert column("SELECT price FROM near") == [1.5, float(LONG)] * 2
     assert column("SELECT count(*) FROM exact WHERE typeof(price) = 'text'") == [4]
     db.names["price"] = LONG
     assert "is not exact as a float" in db.fails("%sql SELECT :price").out
@@ -384,6 +389,7 @@ def test_labels_of_rows_are_loaded_as_index(db, load, refused, column):
     labels = pd.DataFrame({"a": [1.0, 0.5], "b": [0.5, 1.0]}, index=["a", "b"])
     load(labels, "--table corr")
     assert column("SELECT b FROM corr WHERE \"index\" = 'a'") == [0.5]
+    load(pd.DataFrame({"v": []}, index=days[:0]), "--table days --append")
     said = refused(labels.assign(index=1), "--table t")
     assert "the index of the frame has no name, and a column is named index" in said
     assert "frame = frame.rename_axis('row')" in said
