@@ -111,7 +111,7 @@ def _in(query: Query, left: Group, right: Group, is_readable: bool) -> Iterator[
 
 def json_list(query: Group) -> Token | None:
     """Return the parameter of ``SELECT +value FROM json_each(:list)``, in which a long list is sent."""
-    if query.words()[:-1] != ["SELECT", "+", "VALUE", "FROM", "JSON_EACH"]:
+    if " ".join(query.words()[:-1]).lower() != "select + value from json_each":
         return None
     argument = query.group(5)
     return None if argument is None else _parameter(argument)

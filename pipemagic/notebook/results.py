@@ -124,8 +124,9 @@ class Results:
         """Return the rows of an outcome; with ``shown`` IPython displays at most ``display_limit`` of them."""
         table = outcome.table(self.type, self._note)
         if shown and self.type != "arrow":
-            timed = outcome.timed if self.type == "pandas" else ()
-            self._frame_display.apply(table, rows=self._rows, timed=timed)
+            has_moments = self.type == "pandas" and any(dtype.kind == "M" for dtype in table.dtypes)
+            if self._rows or has_moments:
+                self._frame_display.apply(table, rows=self._rows, timed=outcome.timed if has_moments else ())
         return table
 
 

@@ -254,7 +254,7 @@ def test_a_collation_is_a_name(servers, pair) -> None:
 
 def test_a_source_that_sends_other_columns(servers, pair, monkeypatch) -> None:
     source, target = pair
-    monkeypatch.setattr("pipemagic.client.bulk.copy._query", lambda table, names: "SELECT a FROM t")
+    monkeypatch.setattr("pipemagic.client.bulk.copy._query", lambda *_: "SELECT a FROM t")
     with pytest.raises(errors.LoadError, match="nothing was changed"):
         source.copy("t", target)
     assert schema(target) == ["y"]

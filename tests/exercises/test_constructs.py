@@ -95,7 +95,7 @@ def test_unknown_names_are_refused_with_the_known_ones():
     check_names([*CONSTRUCTS, " order by ", "julianday()"])
     with pytest.raises(SessionError, match="unknown construct 'window funktion'") as caught:
         check_names(["GROUP BY", "window funktion"])
-    assert "did you mean window function?" in caught.value.hint
+    assert 'did you mean "window function"?' in caught.value.hint
     assert "subquery, literal rows" in caught.value.hint
 
 

@@ -49,6 +49,8 @@ CELLS = {
     "--with": "%%sql --with evil\nSELECT * FROM evil",
     "--no-execute": f"%%sql --save evil2 --no-execute\nSELECT {TEXT}",
     "--to-csv": f"%%sql --to-csv {FILE}\nSELECT {TEXT} AS {WORD}",
+    "--excel": f"%%sql --to-csv {FILE} --excel\nSELECT {TEXT} AS {WORD}",
+    "--encoding": f"%%sql --to-csv {FILE} --encoding utf-16\nSELECT {TEXT} AS {WORD}",
     "--to-parquet": f"%%sql --to-parquet {FILE}\nSELECT {TEXT} AS {WORD}",
     "--quiet": f"%%sql --quiet\nSELECT {TEXT} AS {WORD}",
     "--close": f"%%sql --close\nSELECT {TEXT} AS {WORD}",

@@ -11,7 +11,7 @@
   // The options of %sql that take the next word; tests/test_labextension.py compares them with options.py.
   const TAKES_VALUE = new Set([
     '--params', '--with', '--save', '--file', '--on', '--timeout', '--out', '-o', '--limit', '--type', '--to-csv',
-    '--to-parquet'
+    '--encoding', '--to-parquet'
   ]);
   let shared; // shared[package][version].get() gives a factory of the package
 
