@@ -110,7 +110,7 @@ class Column:
     def _decimals_for(self, decimals: Decimals, declared: str, table: str, *, requested: bool) -> Column:
         match affinity(declared):
             case "TEXT":
-                return replace(self, values=decimals.texts(), problem=None)
+                return replace(self, declared="TEXT", values=decimals.texts(), problem=None)
             case "REAL" if requested:
                 return replace(self, values=decimals.nearest(), problem=None)
         if table and self.problem is not None:

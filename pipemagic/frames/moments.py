@@ -128,7 +128,8 @@ def moments_of(values: Sequence[Any]) -> Moments:
         return Moments(np.array(values, "M8[D]"))
     zones = {getattr(value, "tzinfo", None) is not None for value in values if value is not None}
     if len(zones) > 1:
-        raise ProtocolError("some of its times have a time zone, others have none")
+        in_utc = "import pandas; {0} = pandas.to_datetime({0}, utc=True)  # if the others are in UTC"
+        raise ProtocolError("some of its times have a time zone, others have none", hint=in_utc)
     aware = zones == {True}
     if not aware and kinds <= {datetime.date, datetime.datetime}:
         return Moments(np.array(values, "M8[us]"))

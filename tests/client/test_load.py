@@ -224,7 +224,7 @@ def test_a_column_that_looks_like_an_integer_primary_key_stores_any_value(full) 
         ("t(a)", "the table has no b"),
         ("t(a, b, c)", "the frame has no c"),
         ("t(a, c)", "the table has no b; the frame has no c"),
-        ("t(a, b GENERATED ALWAYS AS (a))", "column b of t is generated"),
+        ("t(a, b GENERATED ALWAYS AS (a))", "column b: it is generated in t and cannot be written"),
         ("t(a INTEGER, b INTEGER)", ""),
         ("t(a TEXT, b TEXT)", "column a: t declares it TEXT, where '1' would become another value"),
     ],

@@ -208,6 +208,7 @@ def _add(database: Executor, found: Table, columns: Sequence[Column], keys: Sequ
     names = [column.name for column in columns]
     if problem := differences(found, names, nullable=bool(keys)):
         raise LoadError(f"the columns do not match: {problem}; nothing was changed", hint="rename or add them")
+    _check_generated(found, columns)
     of_dates = [column.name for column in columns if isinstance(column.source, Moments)]
     columns = _for_types_of(found, columns, stored_forms(database, found, of_dates))
     plain = [(column.name, column.declared) for column in columns]
@@ -253,6 +254,7 @@ def _keeps(found: Table, names: Sequence[str]) -> bool:
 
 
 def _for_types_to_keep(found: Table, columns: Sequence[Column]) -> Sequence[Column]:
+    _check_generated(found, columns)
     try:
         return _for_types_of(found, columns, {})
     except LoadError as error:
@@ -263,12 +265,12 @@ def _for_types_to_keep(found: Table, columns: Sequence[Column]) -> Sequence[Colu
 def _for_types_of(found: Table, columns: Sequence[Column], forms: Mapping[str, StoredForm]) -> Sequence[Column]:
     """Return the columns in the form of the types that a table declares, and of the moments stored in it.
 
-    Raise LoadError for generated columns, for values that have no such form, and for those that the types would change.
+    Raise LoadError for values that have no such form, and for those that the types would change.
     """
-    converted = []
-    for column in columns:
-        there, form = writable(found, column.name), forms.get(column.name)
-        converted.append(_for_column(column, there, found.name, form))
+    converted = [
+        _for_column(column, found.columns[folded(column.name)], found.name, forms.get(column.name))
+        for column in columns
+    ]
     check_problems(converted)
     for column in converted:
         there = found.columns[folded(column.name)]
@@ -276,6 +278,15 @@ def _for_types_of(found: Table, columns: Sequence[Column], forms: Mapping[str, S
         if there.is_rowid and column.declared != "INTEGER":
             _check_rowids(column, f"{found.name}.{there.name}")
     return converted
+
+
+def _check_generated(found: Table, columns: Sequence[Column]) -> None:
+    """Raise LoadError for generated columns."""
+    check_problems(
+        column.with_problem(f"it is generated in {found.name} and cannot be written", "del {0}")
+        for column in columns
+        if found.columns[folded(column.name)].generated
+    )
 
 
 def _for_column(column: Column, there: TargetColumn, table: str, form: StoredForm | None) -> Column:
@@ -304,8 +315,9 @@ def _for_column(column: Column, there: TargetColumn, table: str, form: StoredFor
 def _as_datetime(there: TargetColumn, table: str) -> str:
     """Return the statements that make a DATE column a DATETIME column."""
     new, old, name = quote(f"{there.name}_time"), quote(there.name), quote(table)
+    moment = f"CASE WHEN {old} = date({old}) THEN {old} || ' 00:00:00' ELSE {old} END"  # datetime() is NULL for others
     return (
-        f"ALTER TABLE {name} ADD COLUMN {new} DATETIME; UPDATE {name} SET {new} = datetime({old}) "
+        f"ALTER TABLE {name} ADD COLUMN {new} DATETIME; UPDATE {name} SET {new} = {moment} "
         f"WHERE {old} IS NOT NULL; "
         f"ALTER TABLE {name} DROP COLUMN {old}; ALTER TABLE {name} RENAME COLUMN {new} TO {old}"
     )
