@@ -49,9 +49,10 @@ def diff(
         )
     by = key_columns(*sides, columns, key)
     rest = [column for column in columns if column not in by]
+    with_both = [column for column in columns if column.has_days_and_moments]
     sides = (
-        with_days(sides[0], [column.a for column in columns if column.moments_in == "a"]),
-        with_days(sides[1], [column.b for column in columns if column.moments_in == "b"]),
+        with_days(sides[0], [column.a for column in with_both]),
+        with_days(sides[1], [column.b for column in with_both]),
     )
     inconsistent = False
     if other is not None and other is not database:

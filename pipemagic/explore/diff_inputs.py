@@ -53,12 +53,10 @@ class ColumnPair:
     types: tuple[str, str]
 
     @property
-    def moments_in(self) -> str:
-        """Which side has moments, 'a' or 'b', if the other side has days; '' if both have the same."""
+    def has_days_and_moments(self) -> bool:
+        """Whether one side is declared DATE, and the other one DATETIME or TIMESTAMP."""
         first, second = map(is_day, self.types)
-        if first == second or not all(map(is_date, self.types)):
-            return ""
-        return "b" if first else "a"
+        return first != second and all(map(is_date, self.types))
 
     @property
     def same_affinity(self) -> bool:

@@ -281,6 +281,13 @@ def test_a_day_equals_its_midnight(pair, key, kind):
     assert found.changed.values.tolist() == [[1, "d", "2013-01-02", "2013-01-02 05:17:00"]]
 
 
+def test_a_date_column_that_holds_midnights(pair):
+    """As earlier versions wrote them: the same texts on both sides are no difference."""
+    for at, kind in enumerate(("DATE", "DATETIME")):
+        fill(pair[at], "ab"[at], [("'2013-01-01 00:00:00'", "1"), ("'2013-01-02 05:17:00'", "2")], f"d {kind}, n")
+    assert compared(pair, key=["n"]).same_rows == compared(pair).same_rows == 2
+
+
 @pytest.mark.parametrize(("one", "other"), [("DATE", "DATE"), ("DATETIME", "TIMESTAMP"), ("DATE", "TEXT"), ("", "")])
 def test_other_types_compare_what_is_stored(pair, one, other):
     fill(pair[0], "a", [("'2013-01-01'", "1")], f"d {one}, n")
