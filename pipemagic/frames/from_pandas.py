@@ -98,7 +98,7 @@ class Column:
             return self
         if not is_day(declared):
             return replace(self, values=moments.chunk(days=False), problem=None)
-        where = f"{table} declares it {declared}" if table else f"for the type {declared}"
+        where = f"{table} declares it {declared}" if table else f"it is declared {declared}"
         if moments.aware:
             return self.with_problem(f"{where}, and its values have a time zone", WITHOUT_ZONE)
         if (row := moments.row_with_time) is not None:

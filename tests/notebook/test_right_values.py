@@ -202,6 +202,8 @@ APPENDED = [
     ("DATETIME", [], moments("2013-01-01 05:00").dt.tz_localize("UTC"), ["2013-01-01 05:00:00+00:00"]),
     ("timestamp(6)", [], moments("2013-01-01"), ["2013-01-01 00:00:00"]),
     ("TEXT", [], moments("2013-01-01"), ["2013-01-01"]),
+    ("TEXT", ["2012-12-31"], moments("2013-01-01"), ["2012-12-31", "2013-01-01"]),
+    ("TEXT", ["2012-12-31 00:00:00"], moments("2013-01-01"), ["2012-12-31 00:00:00", "2013-01-01 00:00:00"]),
     ("", [], moments("2013-01-01 05:17"), ["2013-01-01 05:17:00"]),
 ]  # fmt: skip
 
@@ -282,7 +284,7 @@ def test_types_of_a_new_table_decide_the_form(load, refused, column):
     assert column("SELECT a || ', ' || b || ', ' || c FROM t") == [
         "2013-01-01, 2013-01-01 00:00:00, 2013-01-01 00:00:00"
     ]
-    assert "for the type DATE, and row 1 has a time of day" in refused(
+    assert "it is declared DATE, and row 1 has a time of day" in refused(
         pd.DataFrame({"a": moments("2013-01-01 10:00")}), "--table u --types a=DATE"
     )
 

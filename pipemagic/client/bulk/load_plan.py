@@ -33,7 +33,7 @@ from pipemagic.frames.from_pandas import IN_UTC, WITHOUT_ZONE, Column, Problem, 
 from pipemagic.frames.moments import Moments
 from pipemagic.hrana.values import Float, Integer, SqlValue, Text, is_integer
 from pipemagic.sql import Definition, folded, quote
-from pipemagic.sql.type_affinity import affinity
+from pipemagic.sql.type_affinity import affinity, is_date
 
 IfExists: TypeAlias = Literal["fail", "append", "replace", "upsert"]
 """What to do if the table exists."""
@@ -309,6 +309,8 @@ def _for_column(column: Column, there: TargetColumn, table: str, form: StoredFor
         )
     if not column.source.aware and form.aware and not form.naive:
         return column.with_problem(f"the times of {table} have an offset, and those of the frame have none", IN_UTC)
+    if form.timed and not is_date(there.declared):  # a TEXT column, whose times say what days look like
+        return replace(converted, values=column.source.chunk(days=False))
     return converted
 
 
@@ -324,11 +326,12 @@ def _as_datetime(there: TargetColumn, table: str) -> str:
 
 
 class StoredForm(NamedTuple):
-    """What the first values of a column are: numbers, texts with an offset, texts without one."""
+    """What the first values of a column are: numbers, texts with an offset, texts without one, only times."""
 
     numbers: bool
     aware: bool
     naive: bool
+    timed: bool
 
 
 def stored_forms(database: Executor, found: Table, names: Sequence[str]) -> dict[str, StoredForm]:
@@ -340,11 +343,12 @@ def stored_forms(database: Executor, found: Table, names: Sequence[str]) -> dict
         first = f"(SELECT {value} FROM {quote(found.name)} WHERE {value} IS NOT NULL LIMIT {_LOOKED_AT})"
         parts.append(
             f"SELECT total(typeof({value}) IN ('integer', 'real')) > 0 AND total({text}) = 0, "
-            f"total({text} AND {offset}) > 0, total({text} AND NOT {offset}) > 0 FROM {first}"
+            f"total({text} AND {offset}) > 0, total({text} AND NOT {offset}) > 0, "
+            f"total({text} AND length({value}) > 10) > 0 AND total({text} AND length({value}) <= 10) = 0 FROM {first}"
         )
     found_forms: list[tuple[object, ...]] = []
     for at in range(0, len(parts), _TERMS):
-        found_forms += rows(database, " UNION ALL ".join(parts[at : at + _TERMS]), types=(ANY, ANY, ANY))
+        found_forms += rows(database, " UNION ALL ".join(parts[at : at + _TERMS]), types=[ANY] * 4)
     return {name: StoredForm(*map(bool, form)) for name, form in zip(names, found_forms, strict=True)}
 
 
