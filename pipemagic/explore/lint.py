@@ -18,7 +18,7 @@ from pipemagic.explore.schema import Relation
 from pipemagic.explore.sqlite_reference import BEFORE_OPERAND, FUNCTIONS, KEYWORDS, quote_if_needed
 from pipemagic.hrana.values import SqlValue
 from pipemagic.sql import Token, normalize, parse, quote, significant, unquote
-from pipemagic.sql.type_affinity import affinity
+from pipemagic.sql.type_affinity import affinity, is_decimal
 from pipemagic.text import looks_like, shorten, unseen_difference
 
 LONGEST = 10_000
@@ -299,7 +299,8 @@ _FRACTIONS = _OF_INTEGERS | {"avg", "total", "round"}
 def _integer_divisions(queries: Sequence[Query]) -> Iterator[str]:
     """Yield each division of integers in a SELECT list, unless usually only the whole part is needed.
 
-    That is so where it is grouped by, multiplied again, or an argument of a function such as floor.
+    That is so where it is grouped by, multiplied again, or an argument of a function such as floor. A column of decimals
+    stores 10.00 as an integer.
     """
     terms = [term for query in queries for keyword in ("GROUP", "PARTITION") for term in _grouping(query, keyword)]
     grouped = {_comparable(one) for term in terms for one in (term, term.slice(-1))}
@@ -317,7 +318,17 @@ def _integer_divisions(queries: Sequence[Query]) -> Iterator[str]:
                     continue  # x / 100 beside x % 100, x / 10 * 10
                 if not _is_exact(left, right) and not any(division in term for term in grouped):
                     shown = shorten(f"{_text(left)} / {_text(right)}", _SHOWN)
-                    yield f"{shown} divides integers and drops the fraction: write 1.0 * {shown}"
+                    decimals = next(chain(_decimals(query, left), _decimals(query, right)), "")
+                    yield f"{shown} divides integers{decimals} and drops the fraction: write 1.0 * {shown}"
+
+
+def _decimals(query: Query, group: Group) -> Iterator[str]:
+    """Yield which values are integers for each column of decimals in an expression, for a note."""
+    for index, item in enumerate(group.items):
+        if isinstance(item, Group):
+            yield from _decimals(query, item)
+        elif (declared := query.declared(group.slice(index, index + 1))) and is_decimal(declared):
+            yield f" where values of {shorten(item.text, _SHOWN)} ({declared}) are whole"
 
 
 def _factors_of_products(queries: Sequence[Query]) -> set[str]:
@@ -406,7 +417,8 @@ def _is_integer_operand(query: Query, part: Group, found: list[tuple[Group, Grou
         table = column[0].table
         columns = () if table is None or table.parsed else table.columns
         types = [one.type for one in columns if one.name.lower() == column[1]]
-        return bool(types) and "INT" in types[0].upper()  # SQLite gives such a column INTEGER affinity
+        # SQLite gives a column INTEGER affinity if its type contains INT.
+        return bool(types) and ("INT" in types[0].upper() or is_decimal(types[0]))
     return last == 0 and part.word(0).isdecimal()
 
 

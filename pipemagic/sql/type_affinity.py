@@ -19,6 +19,11 @@ def is_boolean(decltype: str) -> bool:
     return _word(decltype) in ("BOOLEAN", "BOOL")
 
 
+def is_decimal(decltype: str) -> bool:
+    """Return True if a declared type is that of decimals, of which SQLite stores whole ones as integers."""
+    return _word(decltype) in ("DECIMAL", "DEC", "NUMERIC", "NUMBER", "NUM", "MONEY")
+
+
 def is_date(decltype: str) -> bool:
     """Return True if a declared type is a date, with or without a time."""
     return _word(decltype) in ("DATE", "DATETIME", "TIMESTAMP", "TIMESTAMPTZ")

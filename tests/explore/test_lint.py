@@ -302,6 +302,18 @@ def test_division_of_integers(notes, text, shown):
     assert "drops the fraction: write 1.0 * " in note
 
 
+@pytest.mark.parametrize("declared", ["DECIMAL(10,2)", "NUMERIC"])
+def test_division_of_decimals_that_are_stored_as_integers(declared):
+    """10.00 / 4 is 2 in a column of DECIMAL, and 2.5 in one of REAL."""
+    columns = (Column("price", declared), Column("cost", "REAL"), Column("n", "INTEGER"))
+    tables = {"sale": Relation("sale", columns=columns)}
+    where = f"divides integers where values of price ({declared}) are whole and drops the fraction: write 1.0 * "
+    for divided in ("price / 4", "price / n", "sum(price) / count(*)", "n / price"):
+        assert lint(f"SELECT {divided} FROM sale", {}, tables) == [f"{divided} {where}{divided}"]
+    for divided in ("price / 4.0", "cost / 4", "avg(price) / 4", "price / cost"):
+        assert lint(f"SELECT {divided} FROM sale", {}, tables) == []
+
+
 @pytest.mark.parametrize(
     "text",
     [
