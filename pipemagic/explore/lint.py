@@ -299,8 +299,8 @@ _FRACTIONS = _OF_INTEGERS | {"avg", "total", "round"}
 def _integer_divisions(queries: Sequence[Query]) -> Iterator[str]:
     """Yield each division of integers in a SELECT list, unless usually only the whole part is needed.
 
-    That is so where it is grouped by, multiplied again, or an argument of a function such as floor. A column of decimals
-    stores 10.00 as an integer.
+    That is so where it is grouped by, multiplied again, or an argument of a function such as floor. A column of
+    decimals stores 10.00 as an integer.
     """
     terms = [term for query in queries for keyword in ("GROUP", "PARTITION") for term in _grouping(query, keyword)]
     grouped = {_comparable(one) for term in terms for one in (term, term.slice(-1))}

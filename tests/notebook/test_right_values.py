@@ -388,7 +388,8 @@ def test_all_bad_columns_are_named_with_lines_that_work(db, load, refused, colum
 
 def test_a_generated_column_is_refused_with_a_line_that_works(db, load, refused, column):
     """A frame of SELECT * goes back without it."""
-    db("%sql CREATE TABLE t (id INTEGER PRIMARY KEY, net REAL, vat REAL AS (net / 4) STORED, active BOOLEAN DEFAULT TRUE)")
+    columns = "id INTEGER PRIMARY KEY, net REAL, vat REAL AS (net / 4) STORED, active BOOLEAN DEFAULT TRUE"
+    db(f"%sql CREATE TABLE t ({columns})")
     db("%sql INSERT INTO t (net) VALUES (10)\n%sql -o back SELECT * FROM t")
     back = db.names["back"]
     for option in ("--append", "--upsert id", "--replace"):
