@@ -60,11 +60,13 @@ class SchemaCache:
             return list(self._visible().values())
 
     def tables_soon(self, *, complete: bool = False) -> list[Relation]:
-        """Return the tables; wait up to WAIT seconds if none is known, or with ``complete`` if one is only parsed."""
+        """Return the tables; wait up to WAIT seconds if they are being read, as after a load, or if none is known.
+
+        With ``complete`` wait also if one is only parsed.
+        """
         known = self.tables
-        if known and self._started and not (complete and any(relation.parsed for relation in known)):
-            return known
-        self._read_soon()
+        if not (known and self._started) or (complete and any(relation.parsed for relation in known)):
+            self._read_soon()
         self.ready.wait(WAIT)
         return self.tables
 

@@ -149,3 +149,16 @@ def test_an_error_message_waits_only_briefly_for_the_schema(text):
 def good_entries(call):
     """The entries for the requests after the first one."""
     return [entry(request) for request in call.json["requests"][1:]]
+
+
+def test_an_error_message_waits_for_a_read_that_runs(clock):
+    """A load has just created a table: its columns are known to the hint of the next cell."""
+    server, cache = started(clock)
+    server.gate.clear()
+    server.version, server.relations = 2, (Relation("city"), Relation("made by a load"))
+    cache.refresh()
+    opened = threading.Timer(0.05, server.gate.set)
+    opened.start()
+    assert [relation.name for relation in cache.tables_soon()] == ["city", "made by a load"]
+    opened.join()
+    assert server.reads == 2
