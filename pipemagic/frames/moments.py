@@ -125,14 +125,14 @@ def moments_of(values: Sequence[Any]) -> Moments:
 
     kinds = set(map(type, values)) - {type(None)}
     if kinds <= {datetime.date}:
-        return Moments(np.array(values, "M8[D]"))
+        return Moments(_parsed(values).astype("M8[D]"))
     zones = {getattr(value, "tzinfo", None) is not None for value in values if value is not None}
     if len(zones) > 1:
         in_utc = "import pandas; {0} = pandas.to_datetime({0}, utc=True)  # if the others are in UTC"
         raise ProtocolError("some of its times have a time zone, others have none", hint=in_utc)
     aware = zones == {True}
     if not aware and kinds <= {datetime.date, datetime.datetime}:
-        return Moments(np.array(values, "M8[us]"))
+        return Moments(_parsed(values))
     texts = [None if value is None else _text_of(value).removesuffix(_OFFSET) for value in values]
     longest = max((len(text) for text in texts if text is not None), default=0)
     when = np.array(texts, "M8[us]" if longest <= _SECONDS + 7 else "M8[ns]")
@@ -140,6 +140,16 @@ def moments_of(values: Sequence[Any]) -> Moments:
     if when.dtype == "M8[ns]" and years - set(range(1678, 2262)):
         raise ProtocolError("it has both nanoseconds and years outside 1678 to 2261")
     return Moments(when, aware)
+
+
+def _parsed(values: Sequence[Any]) -> Any:
+    """Convert dates and datetimes of Python without a zone to ``datetime64[us]``, ten times faster than NumPy."""
+    import numpy as np
+    import pandas as pd
+
+    objects = np.empty(len(values), dtype=object)
+    objects[:] = values
+    return pd.DatetimeIndex(objects, dtype="M8[us]").to_numpy()
 
 
 def _text_of(value: Any) -> str:

@@ -56,6 +56,9 @@ def to_sql(value: Any) -> SqlValue:
 
 def exact_float(number: decimal.Decimal) -> float | None:
     """Return the float that reads back as the same number; None for more than 15 digits, and for a NaN."""
+    text = str(number)
+    if len(text) <= _DIGITS and number.is_finite() and "E" not in text:  # as most are
+        return float(text) + 0.0
     if number.is_nan():
         return None
     digits = number.as_tuple().digits
