@@ -28,6 +28,7 @@ OPTIONS = {
     "escapechar": character("\\"), "comment": character("#"), "encoding": ENCODING,
     "encoding_errors": Kind((str,), "'replace'"), "header": HEADER, "names": NAMES, "usecols": NAMES, "skiprows": ROWS,
     "nrows": COUNT, "skipfooter": COUNT, "quoting": Kind((int,), "3"), "doublequote": FLAG, "skipinitialspace": FLAG,
+    "skip_blank_lines": FLAG,
     "na_values": Kind((str, int, float, list, tuple, set, dict), "['NA']"), "keep_default_na": FLAG,
     "true_values": Kind((list, tuple, set), "['yes']"), "false_values": Kind((list, tuple, set), "['no']"),
     "dtype": DTYPE, "parse_dates": Kind((bool, list, tuple), "['day']"), "dayfirst": FLAG,
@@ -50,7 +51,8 @@ _DEFAULT_NA = (
 # Numbers with a comma: decimals, or groups of thousands if all have this form.
 _WITH_COMMA = re.compile(r"[+-]?(?:\d+(?:\.\d{3})*)?,\d+(?:[eE][+-]?\d+)?|[+-]?\d{1,3}(?:,\d{3})+", re.ASCII)
 _INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
-_GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}(?:,\d{3})*", re.ASCII)
+_GROUPED = re.compile(r"[+-]?(?:0|[1-9]\d{0,2}(?:,\d{3})*)", re.ASCII)
+_GROUPED_BY_POINT = re.compile(r"[+-]?(?:0|[1-9]\d{0,2}(?:\.\d{3})*)", re.ASCII)
 _WITH_POINT = re.compile(r"[+-]?\d*\.\d+(?:[eE][+-]?\d+)?", re.ASCII)
 
 
@@ -92,6 +94,8 @@ def read(text: str, name: str, options: Mapping[str, Any], separator: str = ",")
     if not counts:
         raise LoadError(f"{name} is empty")
     _check_counts(counts, name, options)
+    if counts[0][1] == 1 and "skip_blank_lines" not in options:
+        lines.check_gaps(dialect, sep)
     grid = _split(lines, dialect, sep)
     if grid.shape != (len(counts), counts[0][1]):  # pandas 2 repeats a blank line with the end \r thousands of times
         raise LoadError(
@@ -120,6 +124,7 @@ class _Dialect:
     skips_blanks: bool = False
     comment: str = ""
     quoting: int = 0
+    keeps_blank_lines: bool = False
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> _Dialect:
@@ -127,7 +132,7 @@ class _Dialect:
         return cls(
             "" if quoting == 3 else options.get("quotechar", '"'), options.get("escapechar") or "",
             options.get("doublequote", True), options.get("skipinitialspace", False), options.get("comment") or "",
-            quoting,
+            quoting, not options.get("skip_blank_lines", True),
         )  # fmt: skip
 
     def without_quoted(self, text: str, separators: str) -> str:
@@ -169,7 +174,26 @@ class _Lines:
         return "".join(self.texts)
 
     def records(self, dialect: _Dialect, separators: str) -> Iterable[tuple[int, str]]:
-        """Yield the number and the text of each record that is not blank; quoted fields are letters."""
+        """Yield the number and the text of each record that pandas reads; quoted fields are letters."""
+        for number, content, is_blank in self._records(dialect, separators):
+            if not is_blank or dialect.keeps_blank_lines:
+                yield number, content
+
+    def check_gaps(self, dialect: _Dialect, sep: str) -> None:
+        """Raise LoadError for a blank line between the records of one column: it may be a missing value."""
+        is_begun, blank = False, 0
+        for number, _, is_blank in self._records(dialect, sep):
+            if blank and not is_blank:
+                raise LoadError(
+                    f"{self.name}: line {blank} is blank, and may be a missing value of the only column",
+                    hint="add -- skip_blank_lines=False if it is a row, or -- skip_blank_lines=True if it is none",
+                )
+            is_begun = is_begun or not is_blank
+            if is_blank and is_begun:
+                blank = blank or number
+
+    def _records(self, dialect: _Dialect, separators: str) -> Iterable[tuple[int, str, bool]]:
+        """Yield the number and the text of each record, and True for a blank one."""
         text = self.text
         if dialect.skips_blanks:
             text = re.sub(f"(?<=[{re.escape(separators)}]) +", "", text)
@@ -178,13 +202,14 @@ class _Lines:
         opened = re.compile(rf"(?<![^{re.escape(separators)}]){re.escape(dialect.quote)}")
         for line in io.StringIO(bare, newline=""):
             content = line.partition(dialect.comment)[0] if dialect.comment else line
-            if content.strip(blank):
+            is_blank = not line.strip(blank)
+            if is_blank or content.strip(blank):
                 if dialect.quote and dialect.quote in content and opened.search(content):
                     raise LoadError(
                         f"{self.name}: line {self.numbers[at]} has a quotation mark {dialect.quote} that is not closed",
                         hint="if the marks are part of the texts, add -- quoting=3",
                     )
-                yield self.numbers[at], content
+                yield self.numbers[at], content, is_blank
             at += 1 + line.count("\0")
 
     def field_counts(self, dialect: _Dialect, sep: str) -> list[tuple[int, int]]:
@@ -239,7 +264,7 @@ def _split(lines: _Lines, dialect: _Dialect, sep: str) -> pd.DataFrame:
             io.StringIO(lines.text, newline=""), sep=sep, header=None, index_col=False, dtype=object, na_filter=False,
             quotechar=dialect.quote or '"', quoting=dialect.quoting, doublequote=dialect.doubled,
             escapechar=dialect.escape or None, skipinitialspace=dialect.skips_blanks, comment=dialect.comment or None,
-            engine="c",
+            skip_blank_lines=not dialect.keeps_blank_lines, engine="c",
         )  # fmt: skip
     except (ValueError, TypeError) as error:  # also those of the parser
         raise LoadError(f"{lines.name}: {error}") from None
@@ -326,7 +351,7 @@ def _number_format(columns: Mapping[str, Texts], sep: str) -> NumberFormat:
 
     Raise LoadError if numbers with a comma have no certain meaning.
     """
-    decimals, groups, points = list[tuple[str, str]](), list[tuple[str, str]](), list[tuple[str, str]]()
+    decimals, groups, points, point_groups = (list[tuple[str, str]]() for _ in range(4))
     for name, column in columns.items():
         texts = [text.strip(" \t") for text in column.values]
         if any("," in text for text in texts) and all(
@@ -337,7 +362,15 @@ def _number_format(columns: Mapping[str, Texts], sep: str) -> NumberFormat:
         elif any("." in text for text in texts) and all(
             _WITH_POINT.fullmatch(text) or _INTEGER.fullmatch(text) for text in texts
         ):
-            points.append((name, next(text for text in texts if "." in text)))
+            is_grouped = all(map(_GROUPED_BY_POINT.fullmatch, texts))
+            (point_groups if is_grouped else points).append((name, next(text for text in texts if "." in text)))
+    if point_groups and sep == ";" and not (decimals or groups or points):  # a semicolon goes with a decimal comma
+        name, text = point_groups[0]
+        raise LoadError(
+            f"column {name} has numbers with a point, such as {text}",
+            hint=f"add -- decimal='.' or -- thousands='.'; to keep it as text, dtype={{{name!r}: 'str'}}",
+        )
+    points += point_groups
     if not decimals and (not groups or sep == ","):
         return NumberFormat()  # "1,234" between commas stays text
     name, text = (decimals or groups)[0]

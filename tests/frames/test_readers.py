@@ -257,6 +257,21 @@ def test_blank_lines_are_skipped(read):
     assert cells(read("\na,b\n\n1,2\n  \n3,4\n\n")) == {"a": ("Int64", [1, 3]), "b": ("Int64", [2, 4])}
 
 
+@pytest.mark.parametrize("blank", ["", "  ", "\t"])
+def test_a_blank_line_of_one_column_may_be_a_missing_value(read, error, blank):
+    content = f"\na\nx\n{blank}\ny\n\n"
+    assert "line 4 is blank, and may be a missing value of the only column" in error(content)
+    assert list(read(content, "skip_blank_lines=True").a) == ["x", "y"]
+    kept = cells(read(content[1:-1], "skip_blank_lines=False"))
+    assert kept == {"a": ("string", ["x", blank or None, "y"])}
+    assert list(read("a\nx\n\n\n").a) == ["x"]  # behind the last row
+
+
+def test_blank_lines_are_counted_behind_line_ends_in_quotes(read, error):
+    assert "line 5 is blank" in error('a\n"x\n\n"\n\ny\n')
+    assert list(read('a\n"x\n\n"\ny\n').a) == ["x\n\n", "y"]
+
+
 def test_rows_without_any_value_are_rows(read):
     assert cells(read("a\tb\n\t\n1\t2\n", name="a.tsv")) == {"a": ("Int64", [None, 1]), "b": ("Int64", [None, 2])}
 
@@ -692,3 +707,23 @@ def test_a_file_that_does_not_exist(tmp_path):
 )  # fmt: skip
 def test_names_of_files(name, is_file):
     assert is_file_name(name) is is_file
+
+
+def test_a_point_may_separate_thousands_beside_semicolons(read, error):
+    content = "town;people\nA;1.234\nB;0\n"
+    assert "column people has numbers with a point, such as 1.234\nadd -- decimal='.' or -- thousands='.'" in error(
+        content
+    )
+    assert list(read(content, "thousands='.'").people) == [1234, 0]
+    assert list(read(content, "decimal='.'").people) == [1.234, 0.0]
+    assert list(read(content, "dtype={'people': 'str'}").people) == ["1.234", "0"]
+    assert list(read(content.replace("0", "0.5")).people) == [1.234, 0.5]
+    assert list(read("town,people\nA,1.234\n").people) == [1.234]
+
+
+def test_a_zero_beside_groups_of_thousands_does_not_prove_a_decimal_comma(read, error):
+    content = "town;people\nA;1,234\nB;0\n"
+    assert "column people has numbers with a comma, such as 1,234\nadd -- decimal=',' or -- thousands=','" in error(
+        content
+    )
+    assert list(read(content, "thousands=','").people) == [1234, 0]
