@@ -7,6 +7,7 @@ stays text. So ``0012``, ``+49151234``, integers beyond 64 bits, ``05.01.2024`` 
 from __future__ import annotations
 
 import datetime
+import decimal
 import math
 import re
 from collections.abc import Collection, Iterable, Sequence
@@ -31,6 +32,8 @@ _INFINITE = r"inf(?:inity)?"
 _INFINITY = re.compile(rf"[+-]?{_INFINITE}", re.IGNORECASE | re.ASCII)
 _ANY_NUMBER = re.compile(rf"[+-]?(?:(?:\d+\.?\d*|\.\d+){_EXPONENT}?|{_INFINITE})", re.IGNORECASE | re.ASCII)
 _ZERO = re.compile(r"[-+0.]+(?:[eE].*)?", re.ASCII)
+_EXACT = 2**53
+"""Below it, floats hold all integers."""
 _MOMENT = re.compile(
     r"(?P<day>\d{4}-\d\d-\d\d)(?:[ T](?P<time>\d\d:\d\d(?::\d\d(?:\.(?P<fraction>\d{1,9}))?)?)"
     r" ?(?P<zone>Z|[+-](?:[01]\d|2[0-3])(?::?[0-5]\d)?)?)?",
@@ -127,7 +130,7 @@ def as_numbers(texts: Iterable[str], numbers: NumberFormat) -> Any | None:
     if all(map(_INTEGER.fullmatch, plain)):
         integers = list(map(int, plain))
         return np.array(integers, np.int64) if all(map(_fits_64_bits, integers)) else None
-    if all(map(_INFINITY.fullmatch, plain)) or not all(map(_is_exact, plain)):
+    if all(map(_INFINITY.fullmatch, plain)) or not all(map(is_exact, plain)):
         return None
     return np.array(list(map(float, plain)))
 
@@ -136,14 +139,20 @@ def _fits_64_bits(integer: int) -> bool:
     return MIN_INTEGER <= integer <= MAX_INTEGER
 
 
-def _is_exact(text: str) -> bool:
-    """Return False for a number that a float cannot hold: 1e400, 1e-400, and integers such as 2**53 + 1."""
+def is_exact(text: str) -> bool:
+    """Return False for a number that a float cannot hold: 1e400, 1e-400, 2**53 + 1, and 12345678901234567.89.
+
+    Below 2**53 only digits behind the point are rounded, and an exponent is that of a float.
+    """
     if _INFINITY.fullmatch(text):
         return True
     number = float(text)
-    if _INTEGER.fullmatch(text):
-        return math.isfinite(number) and int(text) == number
-    return math.isfinite(number) and (number != 0 or _ZERO.fullmatch(text) is not None)
+    if not math.isfinite(number) or number == 0:
+        return number == 0 and _ZERO.fullmatch(text) is not None
+    if abs(number) < _EXACT or "e" in text.lower():
+        return True
+    exact = decimal.Decimal(text)
+    return exact == decimal.Decimal(number) or (exact == decimal.Decimal(repr(number)) and "." in text)
 
 
 def as_moments(texts: Iterable[str]) -> Any | None:

@@ -239,7 +239,8 @@ def _records(text: str, name: str, *, lines: bool | None) -> list[dict[str, Any]
 
 
 def _parse(text: str) -> Any:
-    """Parse JSON; raise LoadError for an object with a key twice, of which Python would keep one."""
+    """Parse JSON; raise LoadError for a key that is twice in an object, or a number that a float cannot hold."""
+    from pipemagic.frames.inference import is_exact
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
@@ -248,8 +249,15 @@ def _parse(text: str) -> Any:
             raise LoadError(f"an object has the key {twice!r} twice")
         return found
 
+    def number(digits: str) -> float:
+        if not is_exact(digits):
+            raise LoadError(
+                f"the number {digits[:40]} does not fit a 64-bit float", hint="write it as a text in quotes"
+            )
+        return float(digits)
+
     try:
-        return json.loads(text, object_pairs_hook=unique)
+        return json.loads(text, object_pairs_hook=unique, parse_float=number)
     except RecursionError:
         raise LoadError("the objects of the file are nested too deeply") from None
 

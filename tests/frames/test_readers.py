@@ -3,6 +3,7 @@ from __future__ import annotations
 import bz2
 import csv
 import datetime
+import decimal
 import gzip
 import io
 import json
@@ -19,7 +20,7 @@ from hypothesis import strategies as st
 
 from pipemagic.errors import LoadError
 from pipemagic.frames import delimited
-from pipemagic.frames.inference import as_moments
+from pipemagic.frames.inference import NumberFormat, as_moments, as_numbers
 from pipemagic.frames.readers import is_file_name, read_file
 
 UTC = datetime.UTC
@@ -707,6 +708,36 @@ def test_a_file_that_does_not_exist(tmp_path):
 )  # fmt: skip
 def test_names_of_files(name, is_file):
     assert is_file_name(name) is is_file
+
+
+@pytest.mark.parametrize("text", ["9007199254740993.0", "12345678901234567.89", "-12345678901234567890.5"])
+def test_a_number_that_a_float_would_round_to_another_integer_stays_text(read, error, text):
+    assert cells(read(f"a\n{text}\n0.5\n")) == {"a": ("string", [text, "0.5"])}
+    assert f"the number {text} does not fit a 64-bit float" in error(f'[{{"a": {text}}}]', name="a.json")
+
+
+@pytest.mark.parametrize(
+    "text", ["9007199254740992.0", "1e23", "1.234567890123456693e+19", "123456789.1234567890123", "-1.5e300"]
+)
+def test_digits_that_a_float_has_not_are_no_other_integer(read, text):
+    assert cells(read(f"a\n{text}\n0.5\n")) == {"a": ("Float64", [float(text), 0.5])}
+    assert cells(read(f'[{{"a": {text}}}]', name="a.json")) == {"a": ("Float64", [float(text)])}
+
+
+@given(st.lists(st.from_regex(r"-?(0|[1-9][0-9]{0,20})(\.[0-9]{1,9})?", fullmatch=True), min_size=1, max_size=3))
+def test_numbers_are_not_rounded_to_other_integers(texts):
+    numbers = as_numbers(texts, NumberFormat())
+    if numbers is None:  # they stay text
+        assert any(len(text) > 15 for text in texts)
+        return
+    for text, number in zip(texts, numbers.tolist(), strict=True):
+        exact = decimal.Decimal(text)
+        assert exact == decimal.Decimal(repr(number)) or abs(exact - decimal.Decimal(number)) <= 0.5
+
+
+@pytest.mark.parametrize("text", ["1e400", "-1e400", "1e-400"])
+def test_a_number_of_json_beyond_the_range_of_floats_is_refused(error, text):
+    assert f"the number {text} does not fit a 64-bit float" in error(f'{{"a": {text}}}', name="a.jsonl")
 
 
 def test_a_point_may_separate_thousands_beside_semicolons(read, error):
