@@ -1,7 +1,8 @@
 """Notes on SQL that SQLite runs although other databases reject it or return something else.
 
-Six constructs are found: a double-quoted name that is not a column and is read as a string, ``= NULL``, a bare column
-next to an aggregate, a division of two integers, a division by zero, and a number that is compared with a TEXT column.
+Seven constructs are found: a double-quoted name that is not a column and is read as a string, ``= NULL``, a bare column
+next to an aggregate, a division of two integers, a division by zero, a number that is compared with a TEXT column, and
+a moment that is stored in a column of another form.
 A note needs proof in the text and in the known tables, and usual correct code gets none. The time is bounded: each text
 is read a fixed number of times, and long ones are skipped.
 """
@@ -14,11 +15,11 @@ from itertools import chain, islice, pairwise
 
 from pipemagic.explore.comparisons import ORDERED, Comparison, comparisons
 from pipemagic.explore.query import DEPTH, QUERY, Group, Query, Source, all_queries, nest
-from pipemagic.explore.schema import Relation
+from pipemagic.explore.schema import Column, Relation
 from pipemagic.explore.sqlite_reference import BEFORE_OPERAND, FUNCTIONS, KEYWORDS, quote_if_needed
 from pipemagic.hrana.values import SqlValue
-from pipemagic.sql import Token, normalize, parse, quote, significant, unquote
-from pipemagic.sql.type_affinity import affinity, is_decimal
+from pipemagic.sql import Token, dates, normalize, parse, quote, significant, unquote
+from pipemagic.sql.type_affinity import affinity, is_date, is_day, is_decimal
 from pipemagic.text import looks_like, shorten, unseen_difference
 
 LONGEST = 10_000
@@ -48,6 +49,7 @@ def lint(text: str, args: Mapping[str, SqlValue], tables: Mapping[str, Relation]
         _zero_divisions(queries, args),
         _integer_divisions(queries) if statement.is_query and "/" in text else (),
         _text_comparisons(queries, args) if args else (),
+        chain.from_iterable(_stored_moments(query, args) for query in queries) if args else (),
     )
     return [note for notes in rules for note in islice(notes, 1)]
 
@@ -466,3 +468,58 @@ def _values_of(parameter: str, args: Mapping[str, SqlValue]) -> list[SqlValue]:
     if parameter in args:
         return [args[parameter]]
     return [value for name, value in args.items() if re.fullmatch(rf"{re.escape(parameter)}_+\d+", name)]
+
+
+# -- moments that are stored in a column of another form
+
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d.*", re.ASCII)
+
+
+def _stored_moments(query: Query, args: Mapping[str, SqlValue]) -> Iterator[str]:
+    """Yield each parameter with a time that is stored in a DATE column, or a day in a column of times."""
+    for column, parameter in _stored(query):
+        value, name, declared = args.get(parameter), quote_if_needed(column.name), column.type
+        if not isinstance(value, str) or not is_date(declared):
+            continue
+        if is_day(declared) and _MOMENT.fullmatch(value):
+            yield f"{name} is declared {declared} and {parameter} has a time ({value}): write date({parameter})"
+        elif not is_day(declared) and dates.is_day(value):
+            yield f"{name} is declared {declared} and {parameter} has no time ({value}): write datetime({parameter})"
+
+
+def _stored(query: Query) -> Iterator[tuple[Column, str]]:
+    """Yield the columns that INSERT and UPDATE fill with a parameter itself, and the parameter."""
+    part, table = query.part, query.sources[0].table if query.sources else None
+    if table is None:
+        return
+    by_name = {column.name.lower(): column for column in table.columns}
+    for name, value in chain(_assigned(part), _inserted(part, [column.name for column in table.visible])):
+        item = value.items[0] if len(value.items) == 1 else None
+        if name.lower() in by_name and isinstance(item, Token) and item.kind == "param":
+            yield by_name[name.lower()], item.text
+
+
+def _assigned(part: Group) -> Iterator[tuple[str, Group]]:
+    """Yield the names and values of ``SET name = value, ...``."""
+    words = part.words()
+    for start in (at + 1 for at, word in enumerate(words) if word == "SET"):
+        end = next((at for at in range(start, len(words)) if part.clause(at)), len(words))
+        for item in part.slice(start, end).split():
+            if item.is_name(0) and item.word(1) == "=":
+                yield item.name(0), item.slice(2)
+
+
+def _inserted(part: Group, names: Sequence[str]) -> Iterator[tuple[str, Group]]:
+    """Yield the names and values of ``INTO table (name, ...) VALUES (value, ...), ...``; ``names`` are all columns."""
+    words = part.words()
+    if "INTO" not in words or "VALUES" not in words:
+        return
+    start = words.index("VALUES")
+    listed = next((part.group(at) for at in range(words.index("INTO"), start) if part.group(at) is not None), None)
+    if listed is not None:
+        names = [item.name(0) if item.is_name(0) else "" for item in listed.split()]
+    for at in range(start + 1, len(words)):
+        row = part.group(at)
+        if row is None and words[at] != ",":
+            return
+        yield from zip(names, row.split() if row is not None else (), strict=False)

@@ -514,3 +514,36 @@ def test_sqlite_compares_text_where_the_note_says_so(flights):
         assert transaction.execute(count + "CAST(price AS REAL) = :p", {"p": 9.5}).rows == [(1,)]
         assert transaction.execute(count + "price = :p", {"p": 100}).rows == [(1,)]
         raise Undone
+
+
+@pytest.mark.parametrize(
+    ("text", "note"),
+    [
+        (
+            "INSERT INTO flight (id, day) VALUES (1, :at)",
+            "day is declared DATE and :at has a time (2024-01-01 00:0",
+        ),
+        ("INSERT INTO flight (id, day) VALUES (1, NULL), (2, :at)", "write date(:at)"),
+        ("REPLACE INTO event VALUES (:at, :at, 1)", "day is declared DATE and :at has a time (2024-01-01 00:0"),
+        ("UPDATE flight SET carrier = 'x', day = :at WHERE id = 1", "write date(:at)"),
+        ("INSERT INTO event (day) VALUES (:day) ON CONFLICT DO UPDATE SET day = :at", "write date(:at)"),
+        (
+            "UPDATE event SET at = :day",
+            "at is declared TIMESTAMP and :day has no time (2024-01-01): write",
+        ),
+        ('INSERT INTO main.event ("at") VALUES (:day)', "write datetime(:day)"),
+        ("UPDATE event SET at = :at, day = :day", ""),
+        ("INSERT INTO event (day, at) VALUES (:day, :at), (date(:at), datetime(:day))", ""),
+        ("INSERT INTO event (n) VALUES (:at)", ""),
+        ("UPDATE event SET day = day WHERE day = :at", ""),
+        ("INSERT INTO event SELECT :at, :day, 1", ""),
+        ("INSERT INTO unknown VALUES (:at)", ""),
+    ],
+)
+def test_moments_stored_in_a_column_of_another_form(tables, text, note) -> None:
+    """They are not equal to those of the column: a filter of the same value finds no row."""
+    columns = (Column("day", "DATE"), Column("at", "TIMESTAMP"), Column("n", ""))
+    args = {":at": "2024-01-01 00:00:00", ":day": "2024-01-01"}
+    found = lint(text, args, {**tables, "event": Relation("event", columns=columns)})
+    assert len(found) == bool(note), found
+    assert note in "".join(found)
