@@ -173,7 +173,8 @@ def _check_fields(columns: Sequence[Sequence[str]], cols: Sequence[Col], encodin
 
 def _not_encodable(what: str, encoding: str) -> UnsupportedError:
     return UnsupportedError(
-        f"{what} cannot be written in {encoding}; no file was written", hint="use --encoding utf-8-sig"
+        f"{what} cannot be written in {encoding}; no file was written",
+        hint="write utf-8, without --encoding, or use --excel",
     )
 
 

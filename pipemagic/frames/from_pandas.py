@@ -39,7 +39,7 @@ from pipemagic.frames.encoder import has_signed_zero
 from pipemagic.frames.moments import Moments, check_years, moments_of
 from pipemagic.frames.scalars import exact_float, to_sql
 from pipemagic.hrana.values import MAX_INTEGER, Float, Integer, SqlValue, Text
-from pipemagic.sql import quote
+from pipemagic.sql import folded, quote
 from pipemagic.sql.type_affinity import affinity, is_date, is_day
 
 WITHOUT_ZONE = "{0} = {0}.dt.tz_convert('UTC').dt.tz_localize(None)"
@@ -145,12 +145,12 @@ def _is_exact(number: decimal.Decimal | int | float) -> bool:
     return isinstance(number, float) or exact_float(decimal.Decimal(number)) is not None
 
 
-def from_frame(frame: pd.DataFrame, name: str = "frame") -> list[Column]:
+def from_frame(frame: pd.DataFrame, name: str = "frame", typed: Iterable[str] = ()) -> list[Column]:
     """Convert every column; raise LoadError with all columns and a row for values without an exact form.
 
     The index is written as the first columns, unless it has no name and consists of row numbers. All values are checked
-    here, before any row is sent. ``name`` is the variable of the frame, for messages. A column of decimals that a type
-    may solve has a problem (see `check_problems`).
+    here, before any row is sent. ``name`` is the variable of the frame, for messages. A column of decimals may have a
+    problem that its declared type solves: the plan checks that; those in ``typed`` are to get a type from the user.
     """
     if not isinstance(frame, pd.DataFrame):
         raise LoadError(f"a {type(frame).__name__} is not a DataFrame", hint="a Series becomes one with .to_frame()")
@@ -161,7 +161,9 @@ def from_frame(frame: pd.DataFrame, name: str = "frame") -> list[Column]:
         _column(text, series, f"{name}[{label!r}]", f"{name} = {name}.reset_index(); " if at < of_index else "")
         for at, (text, (label, series)) in enumerate(zip(names, columns, strict=True))
     ]
-    check_problems(column for column in converted if not isinstance(column.source, Decimals))
+    if any(column.problem is not None and not isinstance(column.source, Decimals) for column in converted):
+        names_of_types = set(map(folded, typed))
+        check_problems(column for column in converted if folded(column.name) not in names_of_types)
     return converted
 
 
@@ -186,10 +188,8 @@ def holds_row_numbers(index: pd.Index) -> bool:
 
 
 def is_plain(index: pd.Index) -> bool:
-    """Return True if an index has no name and counts the rows, so that nothing is lost without it."""
-    return holds_row_numbers(index) and (
-        (isinstance(index, pd.RangeIndex) and index.step == 1) or bool((index == pd.RangeIndex(len(index))).all())
-    )
+    """Return True if an index has no name and counts the rows, from any number on: nothing is lost without it."""
+    return holds_row_numbers(index) and not index.hasnans and bool((np.diff(index.to_numpy()) == 1).all())
 
 
 def _index_columns(frame: pd.DataFrame, name: str) -> list[tuple[Hashable, pd.Series]]:

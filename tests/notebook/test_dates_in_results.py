@@ -178,6 +178,6 @@ def test_csv_for_excel(db, tmp_path):
     failed = db.fails(f"%sql --to-csv {tmp_path}/new.csv --encoding ascii {row}")
     assert failed.out == (
         "UNSUPPORTED: row 1 of column nome, 'Ação', cannot be written in ascii; no file was written\n"
-        "use --encoding utf-8-sig\n"
+        "write utf-8, without --encoding, or use --excel\n"
     )
     assert not (tmp_path / "new.csv").exists()

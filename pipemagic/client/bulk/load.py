@@ -143,7 +143,7 @@ def prepare(
     """
     with nothing_changed("before the rows were sent"), fixes_of(frame, name):
         frame = as_pandas(frame, name)
-        columns = from_frame(frame, name)
+        columns = from_frame(frame, name, types or ())
         plan = plan_load(database, table, columns, if_exists, keys=keys, types=types)
     return Load(database, len(frame), plan, _labels(frame))
 
