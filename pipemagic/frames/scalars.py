@@ -11,7 +11,7 @@ import uuid
 from typing import Any
 
 from pipemagic.errors import ProtocolError
-from pipemagic.frames.moments import text_of_datetime, text_of_datetime64
+from pipemagic.frames.moments import check_years, text_of_datetime, text_of_datetime64
 from pipemagic.hrana.values import SqlValue, checked_integer
 
 _DIGITS = 15
@@ -119,8 +119,10 @@ def _of_arrow(scalar: Any) -> Any:
     import pyarrow as pa
 
     if pa.types.is_timestamp(scalar.type) and scalar.is_valid:
+        import numpy as np
         import pandas as pd
 
+        check_years(np.array([scalar.value], f"M8[{scalar.type.unit}]"))
         return pd.Timestamp(scalar.value, unit=scalar.type.unit, tz=scalar.type.tz)
     if pa.types.is_time(scalar.type) and scalar.type.unit == "ns" and scalar.is_valid and scalar.value % 1000:
         raise ProtocolError("a time of day has nanoseconds", hint="pass its text")

@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from pipemagic.client.arguments import statement, wire
@@ -48,6 +49,8 @@ def test_floats_are_written_so_that_they_read_back(value) -> None:
         ([1], "type list has no SQL form"),
         (np.datetime64("10000-01-01"), "outside the years 1 to 9999"),
         (np.datetime64("-0001-01-01"), "outside the years 1 to 9999"),
+        (pa.scalar(-(10**18), pa.timestamp("s", "UTC")), "outside the years 1 to 9999"),
+        (pa.scalar(10**17, pa.timestamp("ms")), "outside the years 1 to 9999"),
         (np.array([1]), "type ndarray has no SQL form"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import operator
 import sqlite3
 from contextlib import closing
 from enum import Enum
@@ -13,6 +14,8 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from service_http import ServiceTransport
 
 from pipemagic.client.database import Database
@@ -323,3 +326,33 @@ def test_on_other_servers(session):
     session.run("BEGIN; CREATE TABLE e (day DATE); INSERT INTO e VALUES ('2026-07-01')")
     assert session.run("SELECT count(*) AS n FROM e WHERE day = :t", {"t": MIDNIGHT})["n"].tolist() == [1]
     session.run("ROLLBACK")
+
+
+SIGNS = {
+    "=": operator.eq, "<>": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+}  # fmt: skip
+MOMENTS = [
+    pd.Timestamp(text)
+    for text in ("1969-12-31", "2026-07-01", "2026-07-01 05:17", "2026-07-01 05:17:00.5", "2026-07-01 05:17:00.500001",
+                 "2026-07-01 05:17:00.500001789", "2026-07-02", "2200-01-01")
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("zone", [None, "Asia/Tokyo"])
+def test_comparisons_of_moments_are_those_of_pandas(timed, zone) -> None:
+    moments = st.sampled_from(MOMENTS).map(lambda moment: moment.tz_localize(zone))
+
+    @settings(suppress_health_check=[HealthCheck.too_slow], max_examples=30)
+    @given(st.lists(moments, min_size=1, max_size=4), moments, moments)
+    def compare(values, first, last) -> None:
+        column = pd.Series(values)
+        timed.connection().database.load(column.to_frame("at"), "t", if_exists="replace")
+        expected = {f"at {sign} :first": of(column, first) for sign, of in SIGNS.items()}
+        expected["at IN :both"] = column.isin([first, last])
+        expected["at NOT BETWEEN :first AND :last"] = ~column.between(first, last)
+        both = pd.Series([first, last]).dt.tz_convert("UTC") if zone else [first, last]
+        params = {"first": first, "last": pd.Series([last]).to_numpy()[0] if zone is None else last, "both": both}
+        found = timed.run(f"SELECT {', '.join(expected)} FROM t ORDER BY rowid", params)
+        assert found.to_numpy().tolist() == pd.DataFrame(expected).astype(int).to_numpy().tolist()
+
+    compare()
