@@ -151,8 +151,7 @@ def is_exact(text: str) -> bool:
         return number == 0 and _ZERO.fullmatch(text) is not None
     if abs(number) < _EXACT or "e" in text.lower():
         return True
-    exact = decimal.Decimal(text)
-    return exact == decimal.Decimal(number) or (exact == decimal.Decimal(repr(number)) and "." in text)
+    return decimal.Decimal(text) == decimal.Decimal(number)
 
 
 def as_moments(texts: Iterable[str]) -> Any | None:

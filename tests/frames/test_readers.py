@@ -710,7 +710,9 @@ def test_names_of_files(name, is_file):
     assert is_file_name(name) is is_file
 
 
-@pytest.mark.parametrize("text", ["9007199254740993.0", "12345678901234567.89", "-12345678901234567890.5"])
+@pytest.mark.parametrize(
+    "text", ["9007199254740993.0", "12345678901234567.89", "-12345678901234567890.5", "91234567890123460.00"]
+)
 def test_a_number_that_a_float_would_round_to_another_integer_stays_text(read, error, text):
     assert cells(read(f"a\n{text}\n0.5\n")) == {"a": ("string", [text, "0.5"])}
     assert f"the number {text} does not fit a 64-bit float" in error(f'[{{"a": {text}}}]', name="a.json")
