@@ -51,7 +51,7 @@ def results_of(
     with_columns = [result for result in map(Result, done.results) if result.columns]
     own = with_columns[-1] if with_columns else None
     rows = frame_of(own.columns, own.rows) if own else NO_ROWS
-    return [rows if one is None else one for one in found], own
+    return [rows if result is None else result for result in found], own
 
 
 def _probe(stream: ClientStream, query: str) -> DataFrame | str:

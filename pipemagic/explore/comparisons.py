@@ -77,8 +77,8 @@ def _compared(
         return
     columns, others = _row(left), _row(right)
     if columns and others:
-        for one, other in zip(columns, others, strict=False):
-            yield from _compared(query, operator, one, other, is_readable)
+        for column, other in zip(columns, others, strict=False):
+            yield from _compared(query, operator, column, other, is_readable)
     elif columns or others:
         subquery = right if columns else left
         for number, element in enumerate(columns or others) if _is_query(subquery) else ():

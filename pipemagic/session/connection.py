@@ -427,7 +427,8 @@ class Connection:
                     cell = date_parameters.with_dates(cell, stream.send, before.held)
                 if not options.atomic:
                     sent = (stmt.sql or "" for stmt in cell.stmts)
-                    self._transaction.sources = dict(zip(sent, (one.text for one in cell.statements), strict=True))
+                    written = (statement.text for statement in cell.statements)
+                    self._transaction.sources = dict(zip(sent, written, strict=True))
                 ran = run(stream, cell.stmts, atomic=options.atomic, undo=own and not options.atomic, mode=mode)
                 if ran.error is not None and ran.error.code == RESPONSE_TOO_LARGE and len(cell.stmts) == 1:
                     ran = ran if options.atomic else fetch_large(stream, cell, ran.error, options.progress)

@@ -105,7 +105,7 @@ STATEMENTS = {
 
 
 def found(text, tables=TABLES):
-    return [(one.parameter.text, one.declared) for one in comparisons(queries_in(text, tables))]
+    return [(found.parameter.text, found.declared) for found in comparisons(queries_in(text, tables))]
 
 
 @pytest.mark.parametrize(("condition", "expected"), COMPARED.items())

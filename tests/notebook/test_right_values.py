@@ -251,6 +251,17 @@ def test_a_moment_of_another_kind_is_refused(db, load, refused, column, declared
             load(db.names["frame"], "--table t --append")
 
 
+@pytest.mark.parametrize("zone", [None, "Europe/Paris"])
+def test_moments_are_not_added_to_numbers(db, load, refused, column, zone):
+    db("%sql CREATE TABLE t (at DATETIME)\n%sql INSERT INTO t VALUES (0)")
+    frame = pd.DataFrame({"at": moments("1970-01-01 00:01:00").dt.tz_localize(zone)})
+    said = refused(frame, "--table t --append")
+    assert "column at: the values of t are numbers, not dates as text" in said
+    db(said.splitlines()[1])
+    load(db.names["frame"], "--table t --append")
+    assert column("SELECT max(at) - min(at) FROM t") == [60 if zone is None else 3540]  # Paris was an hour ahead
+
+
 def test_a_date_column_becomes_one_with_times(db, load, refused, column):
     load(pd.DataFrame({"at": [NEW_YEAR, None], "v": [1, 2]}), "--table t")
     db("%sql INSERT INTO t VALUES ('05.01.2013', 4), (1782900000, 5)")

@@ -299,9 +299,10 @@ def _for_column(column: Column, there: TargetColumn, table: str, form: StoredFor
     if form is None or converted.problem is not None:
         return converted
     if form.numbers:
+        epoch = "pandas.Timestamp(0, tz='UTC')" if column.source.aware else "pandas.Timestamp(0)"
         return column.with_problem(
             f"the values of {table} are numbers, not dates as text",
-            "import pandas; {0} = ({0} - pandas.Timestamp(0)) // pandas.Timedelta('1s')  # if they are seconds",
+            f"import pandas; {{0}} = ({{0}} - {epoch}) // pandas.Timedelta('1s')  # if they are seconds",
         )
     if column.source.aware and form.naive and not form.aware:
         return column.with_problem(
