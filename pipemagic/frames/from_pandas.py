@@ -42,8 +42,8 @@ from pipemagic.hrana.values import MAX_INTEGER, Float, Integer, SqlValue, Text
 from pipemagic.sql import folded, quote
 from pipemagic.sql.type_affinity import affinity, is_date, is_day
 
-WITHOUT_ZONE = "{0} = {0}.dt.tz_convert('UTC').dt.tz_localize(None)"
-IN_UTC = "{0} = {0}.dt.tz_localize('UTC')"
+WITHOUT_ZONE = "{0} = {times}.dt.tz_convert('UTC').dt.tz_localize(None)"
+IN_UTC = "{0} = {times}.dt.tz_localize('UTC')"
 
 
 class Problem(NamedTuple):
@@ -58,7 +58,8 @@ class Column:
     """A column to write: its declared type ('' for none), its values, and the type suggested by its dtype.
 
     ``source`` are the values of a column whose form depends on the declared type. ``code`` is the column in Python, for
-    messages. Nothing can be written of a column with a ``problem``, which `for_type` may solve.
+    messages; ``is_object`` is True if it has no accessor ``dt``. Nothing can be written of a column with a ``problem``,
+    which `for_type` may solve.
     """
 
     name: str
@@ -67,11 +68,16 @@ class Column:
     suggested: str = ""
     source: Moments | Decimals | None = None
     code: str = ""
+    is_object: bool = False
     problem: Problem | None = None
 
     def with_problem(self, reason: str, fix: str) -> Column:
-        """Return the column, which cannot be stored; {0} in ``fix`` is the column in Python."""
-        return replace(self, problem=Problem(reason, fix.replace("{0}", self.code)))
+        """Return the column, which cannot be stored; {0} in ``fix`` is the column in Python, {times} as datetime64."""
+        times = self.code
+        if self.is_object and "{times}" in fix:
+            utc = ", utc=True" if isinstance(self.source, Moments) and self.source.aware else ""
+            fix, times = f"import pandas; {fix}", f"pandas.to_datetime({self.code}{utc})"
+        return replace(self, problem=Problem(reason, fix.replace("{0}", self.code).replace("{times}", times)))
 
     def for_type(self, declared: str, table: str = "", *, requested: bool = False) -> Column:
         """Return the column with the values to write into one of this declared type, in ``table`` if it exists.
@@ -243,7 +249,8 @@ def _is_broken(text: str) -> bool:
 def _column(name: str, series: pd.Series, code: str, before: str) -> Column:
     """Convert a column; ``code`` is the column in Python, after the statement ``before``."""
     try:
-        column = replace(_plan(name, series), suggested=_suggested(series.dtype), code=code)
+        is_object = getattr(series.dtype, "kind", "O") == "O" or str(series.dtype).startswith(("date32", "date64"))
+        column = replace(_plan(name, series), suggested=_suggested(series.dtype), code=code, is_object=is_object)
     except ProtocolError as error:
         column = Column(name, "", ColumnChunk(len(series), frozenset()), code=code)
         return column.with_problem(error.message, f"{before}{error.hint}")

@@ -251,6 +251,29 @@ def test_a_moment_of_another_kind_is_refused(db, load, refused, column, declared
             load(db.names["frame"], "--table t --append")
 
 
+AT = dt.datetime(2013, 1, 1, 5, tzinfo=PARIS)
+
+
+@pytest.mark.parametrize(
+    ("stored", "values", "then"),
+    [
+        ("2012-12-31 10:00:00", pd.Series([AT, None], dtype=object), "2013-01-01 04:00:00"),
+        ("2012-12-31 10:00:00", pd.Series([AT, None]).astype("category"), "2013-01-01 04:00:00"),
+        ("2012-12-31 10:00:00", pd.Series([AT, None], dtype=pd.ArrowDtype(pa.timestamp("us", "Europe/Paris"))),
+         "2013-01-01 04:00:00"),
+        ("2012-12-31 10:00:00Z", pd.Series([AT.replace(tzinfo=None), None], dtype=object), "2013-01-01 05:00:00+00:00"),
+        ("2012-12-31 10:00:00Z", pd.Series([NEW_YEAR, None], dtype=object), "2013-01-01 00:00:00+00:00"),
+        ("2012-12-31 10:00:00Z", pd.Series([NEW_YEAR, None], dtype=pd.ArrowDtype(pa.date32())),
+         "2013-01-01 00:00:00+00:00"),
+    ],
+)  # fmt: skip
+def test_the_line_for_another_kind_of_zone_works_for_every_dtype(db, load, refused, column, stored, values, then):
+    db(f"%sql CREATE TABLE t (at DATETIME)\n%sql INSERT INTO t VALUES ('{stored}')")
+    db(refused(values.to_frame("at"), "--table t --append").splitlines()[1])
+    load(db.names["frame"], "--table t --append")
+    assert column("SELECT at || '' FROM t WHERE at > '2013-01-01'") == [then]
+
+
 @pytest.mark.parametrize("zone", [None, "Europe/Paris"])
 def test_moments_are_not_added_to_numbers(db, load, refused, column, zone):
     db("%sql CREATE TABLE t (at DATETIME)\n%sql INSERT INTO t VALUES (0)")
