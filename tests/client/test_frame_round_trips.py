@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import polars as pl
-import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pipemagic.errors import LoadError
+
+pa = pytest.importorskip("pyarrow")  # `.ci/run` runs the tests of the client without it, too
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
 floats = st.floats(allow_nan=False, allow_infinity=False).filter(lambda number: number != 0 or str(number) == "0.0")
