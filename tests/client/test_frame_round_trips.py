@@ -39,7 +39,8 @@ class Kind:
 
     def promised(self, values: Sequence[Any]) -> str:
         with_values, _, with_nulls = self.dtype.partition("/")
-        return with_nulls if with_nulls and None in values else with_values
+        dtype = with_nulls if with_nulls and None in values else with_values
+        return "object" if dtype == "str" and int(pd.__version__.partition(".")[0]) < 3 else dtype
 
 
 def integers(low: int, high: int) -> st.SearchStrategy[int]:
