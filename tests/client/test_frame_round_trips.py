@@ -88,7 +88,7 @@ PANDAS = {
     "datetime64[us, zone]": Kind(paris, lambda values: pd.Series(values, dtype="datetime64[us, UTC]").dt.tz_convert(
         "Europe/Paris"), "datetime64[us, UTC]", pd.Timestamp),
     "object with a zone": Kind(paris, series(object), "datetime64[us, UTC]", pd.Timestamp),
-    "category of dates": Kind(dates, lambda values: pd.Series(pd.to_datetime(values)).astype("category"),
+    "category of dates": Kind(dates, lambda values: pd.Series(np.array(values, "M8[us]")).astype("category"),
                               "datetime64[us]", pd.Timestamp),
 }  # fmt: skip
 POLARS = {
