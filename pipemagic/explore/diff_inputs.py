@@ -13,7 +13,7 @@ from pipemagic.explore.schema import Relation
 from pipemagic.explore.schema_reader import read_relation
 from pipemagic.hrana.values import SqlValue
 from pipemagic.sql import dates, folded
-from pipemagic.sql.type_affinity import affinity, is_date, is_day
+from pipemagic.sql.type_affinity import affinity, is_date, is_day_type
 from pipemagic.text import did_you_mean, escape_controls, shorten
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class ColumnPair:
     @property
     def has_days_and_moments(self) -> bool:
         """Whether one side is declared DATE, and the other one DATETIME or TIMESTAMP."""
-        first, second = map(is_day, self.types)
+        first, second = map(is_day_type, self.types)
         return first != second and all(map(is_date, self.types))
 
     @property

@@ -19,7 +19,7 @@ from pipemagic.explore.schema import Column, Relation
 from pipemagic.explore.sqlite_reference import BEFORE_OPERAND, FUNCTIONS, KEYWORDS, quote_if_needed
 from pipemagic.hrana.values import SqlValue
 from pipemagic.sql import Token, dates, normalize, parse, quote, significant, unquote
-from pipemagic.sql.type_affinity import affinity, is_date, is_day, is_decimal
+from pipemagic.sql.type_affinity import affinity, is_date, is_day_type, is_decimal
 from pipemagic.text import looks_like, shorten, unseen_difference
 
 LONGEST = 10_000
@@ -481,9 +481,9 @@ def _stored_moments(query: Query, args: Mapping[str, SqlValue]) -> Iterator[str]
         value, name, declared = args.get(parameter), quote_if_needed(column.name), column.type
         if not isinstance(value, str) or not is_date(declared):
             continue
-        if is_day(declared) and _MOMENT.fullmatch(value):
+        if is_day_type(declared) and _MOMENT.fullmatch(value):
             yield f"{name} is declared {declared} and {parameter} has a time ({value}): write date({parameter})"
-        elif not is_day(declared) and dates.is_day(value):
+        elif not is_day_type(declared) and dates.is_day(value):
             yield f"{name} is declared {declared} and {parameter} has no time ({value}): write datetime({parameter})"
 
 

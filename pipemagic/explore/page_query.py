@@ -33,7 +33,7 @@ from pipemagic.explore.schema_reader import read_schema
 from pipemagic.explore.sqlite_reference import KEYWORDS
 from pipemagic.hrana.values import SqlValue
 from pipemagic.sql import dates, folded, tokens
-from pipemagic.sql.type_affinity import affinity, is_date, is_day
+from pipemagic.sql.type_affinity import affinity, is_date, is_day_type
 from pipemagic.text import escape_controls
 
 if TYPE_CHECKING:
@@ -231,7 +231,7 @@ def _comparison(filter_: Filter, relation: Relation, write: WriteValue) -> str:
             return f"{written} LIKE {_like(f'{_escaped(filter_.value)}%', write)}"
         case operator if operator in OPERATORS:
             value = operand(filter_.value, column, strict=relation.strict)
-            if isinstance(value, str) and dates.is_day(value) and is_date(column.type) and not is_day(column.type):
+            if isinstance(value, str) and dates.is_day(value) and is_date(column.type) and not is_day_type(column.type):
                 return _comparison_with_day(written, operator, value, write)
             return f"{written} {operator} {write(value)}"
     raise ParameterError(f"unknown comparison {filter_.operator!r}")
@@ -265,7 +265,7 @@ def operand(typed: str, column: Column, *, strict: bool = False) -> SqlValue:
     affinity, '5' is text and x'..' is a blob, as in SQL. ANY has no affinity in a ``strict`` table, and numeric
     affinity in others. For a DATE column, a moment at midnight is the day.
     """
-    if is_day(column.type) and (day := dates.day_of_midnight(typed.strip())) is not None:
+    if is_day_type(column.type) and (day := dates.day_of_midnight(typed.strip())) is not None:
         return day
     if is_date(column.type) and dates.is_day(typed.strip()):
         return typed.strip()

@@ -40,7 +40,7 @@ from pipemagic.frames.moments import Moments, check_years, moments_of
 from pipemagic.frames.scalars import exact_float, to_sql
 from pipemagic.hrana.values import MAX_INTEGER, Float, Integer, SqlValue, Text
 from pipemagic.sql import folded, quote
-from pipemagic.sql.type_affinity import affinity, is_date, is_day
+from pipemagic.sql.type_affinity import affinity, is_date, is_day_type
 
 WITHOUT_ZONE = "{0} = {times}.dt.tz_convert('UTC').dt.tz_localize(None)"
 IN_UTC = "{0} = {times}.dt.tz_localize('UTC')"
@@ -102,7 +102,7 @@ class Column:
     def _moments_for(self, moments: Moments, declared: str, table: str) -> Column:
         if not is_date(declared):
             return self
-        if not is_day(declared):
+        if not is_day_type(declared):
             return replace(self, values=moments.chunk(days=False), problem=None)
         where = f"{table} declares it {declared}" if table else f"it is declared {declared}"
         if moments.aware:

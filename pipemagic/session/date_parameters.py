@@ -26,7 +26,7 @@ from pipemagic.session.cell import Cell
 from pipemagic.session.parameters import Dates
 from pipemagic.session.source_map import Edit, SourceMap
 from pipemagic.sql import Token, parse, significant, unquote
-from pipemagic.sql.type_affinity import is_day
+from pipemagic.sql.type_affinity import is_day_type
 
 _FRESH = "SELECT 1 FROM sqlite_master LIMIT 0"
 """Sent first: SQLite notices that another connection changed the schema only when a statement runs."""
@@ -137,5 +137,5 @@ def _places_of_dates(compared: Sequence[Comparison]) -> Iterator[Token]:
     A parameter in several comparisons, as in ``:day BETWEEN a AND b``, is one place.
     """
     types = [(comparison.parameter, comparison.declared) for comparison in compared]
-    if all(type_ is None or is_day(type_) for _, type_ in types):
+    if all(type_ is None or is_day_type(type_) for _, type_ in types):
         yield from (parameter for parameter, type_ in types if type_ is not None)

@@ -29,7 +29,7 @@ def is_date(decltype: str) -> bool:
     return _word(decltype) in ("DATE", "DATETIME", "TIMESTAMP", "TIMESTAMPTZ")
 
 
-def is_day(decltype: str) -> bool:
+def is_day_type(decltype: str) -> bool:
     """Return True if a declared type is a date without a time."""
     return _word(decltype) == "DATE"
 

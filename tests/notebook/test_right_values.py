@@ -285,8 +285,10 @@ def test_moments_are_not_added_to_numbers(db, load, refused, column, zone):
     assert column("SELECT max(at) - min(at) FROM t") == [60 if zone is None else 3540]  # Paris was an hour ahead
 
 
+@pytest.mark.parametrize("server", ["embedded", "sqld"])
 def test_a_date_column_becomes_one_with_times(db, load, refused, column):
     load(pd.DataFrame({"at": [NEW_YEAR, None], "v": [1, 2]}), "--table t")
+    db("%sql CREATE INDEX by_time ON t (at)")
     db("%sql INSERT INTO t VALUES ('05.01.2013', 4), (1782900000, 5)")
     frame = pd.DataFrame({"at": moments("2013-01-01 05:17"), "v": [3]})
     hint = next(line for line in refused(frame, "--table t --append").splitlines() if line.startswith("ALTER TABLE"))
@@ -295,6 +297,16 @@ def test_a_date_column_becomes_one_with_times(db, load, refused, column):
     assert column("SELECT at || '' FROM t ORDER BY v") == [
         "2013-01-01 00:00:00", None, "2013-01-01 05:17:00", "05.01.2013", "1782900000",
     ]  # fmt: skip
+    assert column("SELECT name FROM pragma_table_info('t') WHERE type = 'DATETIME'") == ["at"]
+
+
+def test_the_statements_for_a_date_column_do_not_drop_its_constraints(db, refused, column):
+    db("%sql CREATE TABLE t (at DATE NOT NULL)")
+    said = refused(pd.DataFrame({"at": moments("2013-01-01 05:17")}), "--table t --append")
+    hint = next(line for line in said.splitlines() if line.startswith("ALTER TABLE"))
+    assert "DATETIME ..., with its constraints" in hint
+    db.fails(f"%%sql\n{hint}")
+    assert column("SELECT \"notnull\" FROM pragma_table_info('t')") == [1]
 
 
 # -- what SELECT returned goes back as it was

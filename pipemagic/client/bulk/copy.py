@@ -43,7 +43,7 @@ from pipemagic.frames.columns import ColumnChunk, concat
 from pipemagic.hrana.faults import RESPONSE_TOO_LARGE
 from pipemagic.hrana.values import Text
 from pipemagic.sql import dates, folded, quote
-from pipemagic.sql.type_affinity import affinity, is_date, is_day
+from pipemagic.sql.type_affinity import affinity, is_date, is_day_type
 
 _MOST = 900
 """The most columns with which infinite numbers can be copied: the query would become too long."""
@@ -176,9 +176,9 @@ def _append(there: Table, names: list[str]) -> tuple[LoadPlan, list[str]]:
 
 def _form(source: str, target: str) -> Form:
     """Return the form that the dates of a column take, from its declared types in the source and in the target."""
-    if is_day(target):
-        return "" if is_day(source) else "day"
-    return "moment" if is_date(target) and (is_day(source) or not is_date(source)) else ""
+    if is_day_type(target):
+        return "" if is_day_type(source) else "day"
+    return "moment" if is_date(target) and (is_day_type(source) or not is_date(source)) else ""
 
 
 def _indexes(source: Executor, target: Executor, found: Table, new: str) -> tuple[str, ...]:

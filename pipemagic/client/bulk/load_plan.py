@@ -267,10 +267,7 @@ def _for_types_of(found: Table, columns: Sequence[Column], forms: Mapping[str, S
 
     Raise LoadError for values that have no such form, and for those that the types would change.
     """
-    converted = [
-        _for_column(column, found.columns[folded(column.name)], found.name, forms.get(column.name))
-        for column in columns
-    ]
+    converted = [_for_column(column, found, forms.get(column.name)) for column in columns]
     check_problems(converted)
     for column in converted:
         there = found.columns[folded(column.name)]
@@ -289,12 +286,13 @@ def _check_generated(found: Table, columns: Sequence[Column]) -> None:
     )
 
 
-def _for_column(column: Column, there: TargetColumn, table: str, form: StoredForm | None) -> Column:
+def _for_column(column: Column, found: Table, form: StoredForm | None) -> Column:
+    there, table = found.columns[folded(column.name)], found.name
     converted = column.for_type(there.declared, table)
     if not isinstance(column.source, Moments):
         return converted
     if converted.problem is not None and not column.source.aware:  # a time of day for a DATE
-        fix = f"{converted.problem.fix} when the table is created again, or convert it:\n{_as_datetime(there, table)}"
+        fix = f"{converted.problem.fix} when the table is created again, or convert it:\n{_as_datetime(found, there)}"
         return replace(converted, problem=Problem(converted.problem.reason, fix))
     if form is None or converted.problem is not None:
         return converted
@@ -315,14 +313,16 @@ def _for_column(column: Column, there: TargetColumn, table: str, form: StoredFor
     return converted
 
 
-def _as_datetime(there: TargetColumn, table: str) -> str:
-    """Return the statements that make a DATE column a DATETIME column."""
-    new, old, name = quote(f"{there.name}_time"), quote(there.name), quote(table)
-    moment = f"CASE WHEN {old} = date({old}) THEN {old} || ' 00:00:00' ELSE {old} END"  # datetime() is NULL for others
+def _as_datetime(found: Table, there: TargetColumn) -> str:
+    """Return the statements of libSQL that make a DATE column a DATETIME column.
+
+    They would drop the constraints of the column: for a table that may have some, they end in dots, and do not run.
+    """
+    name, column = quote(found.name), quote(there.name)
+    constraints = " ..., with its constraints" if has_constraints(found.sql) else ""
     return (
-        f"ALTER TABLE {name} ADD COLUMN {new} DATETIME; UPDATE {name} SET {new} = {moment} "
-        f"WHERE {old} IS NOT NULL; "
-        f"ALTER TABLE {name} DROP COLUMN {old}; ALTER TABLE {name} RENAME COLUMN {new} TO {old}"
+        f"ALTER TABLE {name} ALTER COLUMN {column} TO {column} DATETIME{constraints}; "
+        f"UPDATE {name} SET {column} = {column} || ' 00:00:00' WHERE {column} = date({column})"
     )
 
 
