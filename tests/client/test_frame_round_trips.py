@@ -34,10 +34,12 @@ class Kind:
 
     values: st.SearchStrategy[Any]
     make: Callable[[list[Any]], Any]
-    dtype: str  # with NULL after a slash, if it is another
+    dtype: str  # with NULL after a slash, if it is another; {} is us, or ns if a value needs it
     value: Callable[[Any], Any] = lambda value: value
 
     def promised(self, values: Sequence[Any]) -> str:
+        if "{}" in self.dtype:
+            return self.dtype.format(unit_of(values))
         with_values, _, with_nulls = self.dtype.partition("/")
         dtype = with_nulls if with_nulls and None in values else with_values
         return "object" if dtype == "str" and int(pd.__version__.partition(".")[0]) < 3 else dtype
@@ -55,14 +57,30 @@ def arrow(kind: pa.DataType) -> Callable[[list[Any]], Any]:
     return partial(pa.array, type=kind)
 
 
-def timestamps(values: list[int | None]) -> pa.Array:
+def timestamps(values: list[int | None]) -> Any:
     return pa.array(values, pa.int64()).cast(pa.timestamp("ns"))
 
 
-def moments(values: list[Any]) -> str:
-    """Return the promised dtype of naive or aware moments in nanoseconds."""
+def in_tokyo(values: list[int | None]) -> pd.Series:
+    return timestamps(values).to_pandas().dt.tz_localize("UTC").dt.tz_convert("Asia/Tokyo")
+
+
+def unit_of(values: Sequence[int | None]) -> str:
+    """Return the promised unit of moments that are given in nanoseconds."""
     return "ns" if any(value is not None and value % 1000 for value in values) else "us"
 
+
+def from_ns(value: int) -> pd.Timestamp:
+    return pd.Timestamp(value)
+
+
+def from_ns_utc(value: int) -> pd.Timestamp:
+    return pd.Timestamp(value, tz="UTC")
+
+
+MOMENTS = (pd.Timestamp, from_ns, from_ns_utc)
+to_ms = datetimes.map(lambda moment: moment.replace(microsecond=moment.microsecond // 1000 * 1000))
+to_s = datetimes.map(lambda moment: moment.replace(microsecond=0))
 
 INT64 = integers(-(2**63), 2**63 - 1)
 PANDAS = {
@@ -87,6 +105,9 @@ PANDAS = {
     "datetime64[us]": Kind(datetimes, series("datetime64[us]"), "datetime64[us]", pd.Timestamp),
     "datetime64[us, zone]": Kind(paris, lambda values: pd.Series(values, dtype="datetime64[us, UTC]").dt.tz_convert(
         "Europe/Paris"), "datetime64[us, UTC]", pd.Timestamp),
+    "datetime64[ms]": Kind(to_ms, series("datetime64[ms]"), "datetime64[us]", pd.Timestamp),
+    "datetime64[ns]": Kind(in_ns, lambda values: timestamps(values).to_pandas(), "datetime64[{}]", from_ns),
+    "datetime64[ns, zone]": Kind(in_ns, in_tokyo, "datetime64[{}, UTC]", from_ns_utc),
     "object with a zone": Kind(paris, series(object), "datetime64[us, UTC]", pd.Timestamp),
     "category of dates": Kind(dates, lambda values: pd.Series(np.array(values, "M8[us]")).astype("category"),
                               "datetime64[us]", pd.Timestamp),
@@ -103,6 +124,9 @@ POLARS = {
     "Datetime": Kind(datetimes, partial(pl.Series, dtype=pl.Datetime("us")), "datetime64[us]", pd.Timestamp),
     "Datetime with a zone": Kind(paris, partial(pl.Series, dtype=pl.Datetime("us", "Europe/Paris")),
                                  "datetime64[us, UTC]", pd.Timestamp),
+    "Datetime of ms": Kind(to_ms, partial(pl.Series, dtype=pl.Datetime("ms")), "datetime64[us]", pd.Timestamp),
+    "Datetime of ns": Kind(in_ns, lambda values: pl.Series(values, dtype=pl.Int64).cast(pl.Datetime("ns")),
+                           "datetime64[{}]", from_ns),
     "Time": Kind(st.times(), partial(pl.Series, dtype=pl.Time), "str", dt.time.isoformat),
     "Decimal": Kind(decimals, partial(pl.Series, dtype=pl.Decimal(14, 4)), "float64", float),
 }  # fmt: skip
@@ -121,6 +145,11 @@ ARROW = {
     "date64": Kind(dates, arrow(pa.date64()), "datetime64[us]", pd.Timestamp),
     "timestamp[us]": Kind(datetimes, arrow(pa.timestamp("us")), "datetime64[us]", pd.Timestamp),
     "timestamp[us, zone]": Kind(paris, arrow(pa.timestamp("us", "Europe/Paris")), "datetime64[us, UTC]", pd.Timestamp),
+    "timestamp[s]": Kind(to_s, arrow(pa.timestamp("s")), "datetime64[us]", pd.Timestamp),
+    "timestamp[ms]": Kind(to_ms, arrow(pa.timestamp("ms")), "datetime64[us]", pd.Timestamp),
+    "timestamp[ns]": Kind(in_ns, timestamps, "datetime64[{}]", from_ns),
+    "timestamp[ns, zone]": Kind(in_ns, lambda values: timestamps(values).cast(pa.timestamp("ns", "Asia/Tokyo")),
+                                "datetime64[{}, UTC]", from_ns_utc),
     "time64": Kind(st.times(), arrow(pa.time64("us")), "str", dt.time.isoformat),
     "decimal128": Kind(decimals, arrow(pa.decimal128(14, 4)), "float64", float),
     "decimal128 of integers": Kind(INT64, arrow(pa.decimal128(38, 0)), "int64/Int64"),
@@ -173,26 +202,16 @@ def test_a_frame_comes_back_with_its_values_and_types(embedded, library) -> None
 
 
 def find_rows(database, kinds: dict[str, Kind], values: dict[str, list[Any]]) -> None:
-    """Assert that each value, as a parameter, finds the rows with it."""
+    """Assert that each value, as a parameter, finds the rows with it; a midnight of a DATE column as a date."""
+    declared = dict(database.execute("SELECT name, type FROM pragma_table_info('t')").rows)
     for name, kind in kinds.items():
         for value in values[name]:
-            if value is not None and not isinstance(value, dt.datetime | dt.date):
-                count = values[name].count(value)
-                assert database.execute(f'SELECT count(*) FROM t WHERE "{name}" = ?', [value]).rows == [(count,)], kind
-    moments_found(database, kinds, values)
-
-
-def moments_found(database, kinds: dict[str, Kind], values: dict[str, list[Any]]) -> None:
-    for name, kind in kinds.items():
-        if kind.value is not pd.Timestamp:
-            continue
-        (declared,) = database.execute("SELECT type FROM pragma_table_info('t') WHERE name = ?", [name]).rows[0]
-        for value in filter(None, values[name]):
-            wanted = value.date() if declared == "DATE" and isinstance(value, dt.datetime) else value
-            if declared == "DATETIME" and not isinstance(value, dt.datetime):
-                wanted = dt.datetime.combine(value, dt.time())
-            count = values[name].count(value)
-            assert database.execute(f'SELECT count(*) FROM t WHERE "{name}" = ?', [wanted]).rows == [(count,)], name
+            if value is None:
+                continue
+            wanted = kind.value(value) if kind.value in MOMENTS else value
+            wanted = wanted.date() if declared[name] == "DATE" else wanted
+            found = database.execute(f'SELECT count(*) FROM t WHERE "{name}" = ?', [wanted]).rows
+            assert found == [(values[name].count(value),)], name
 
 
 @given(st.lists(st.none() | in_ns, min_size=1, max_size=4).filter(any))
@@ -210,7 +229,7 @@ def test_nanoseconds_come_back(values) -> None:
         items = written.values.items()
         assert chunk_of_items(items).items() == items
         back = to_frame(StmtResult([Col("at", written.declared)], [[encode(item)] for item in items]))["at"]
-        unit = "us" if written.declared == "DATE" else moments(values)
+        unit = "us" if written.declared == "DATE" else unit_of(values)
         assert str(back.dtype) == f"datetime64[{unit}{', UTC' if column.dt.tz else ''}]"
         assert plain(back.astype(column.dtype)) == plain(column)
 
