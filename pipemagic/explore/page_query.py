@@ -49,6 +49,7 @@ OPERATORS = ("=", "<>", "<", "<=", ">", ">=", "contains", "starts with", "is nul
 
 _RESERVED = {*KEYWORDS, "TRUE", "FALSE"}
 _BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_MINUTE = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d", re.ASCII)
 _WHOLE_NUMBER = re.compile(r"[+-]?\d{1,25}", re.ASCII)
 
 WriteValue = Callable[[SqlValue], str]
@@ -263,12 +264,15 @@ def operand(typed: str, column: Column, *, strict: bool = False) -> SqlValue:
 
     Return text if the column has text affinity, otherwise a number if the text looks like one. For a column without
     affinity, '5' is text and x'..' is a blob, as in SQL. ANY has no affinity in a ``strict`` table, and numeric
-    affinity in others. For a DATE column, a moment at midnight is the day.
+    affinity in others. For a DATE column, a moment at midnight is the day. A moment without seconds gets them, as the
+    stored ones have.
     """
     if is_day_type(column.type) and (day := dates.day_of_midnight(typed.strip())) is not None:
         return day
     if is_date(column.type) and dates.is_day(typed.strip()):
         return typed.strip()
+    if is_date(column.type) and _MINUTE.fullmatch(typed.strip()):
+        return f"{typed.strip()}:00"
     kind = "" if strict and column.type.upper() == "ANY" else affinity(column.type)
     if kind == "TEXT":
         return typed

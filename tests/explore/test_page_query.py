@@ -222,7 +222,7 @@ def test_a_day_is_compared_with_moments_as_a_whole(days, operator):
 
 
 @pytest.mark.parametrize("operator", COMPARE)
-@pytest.mark.parametrize("typed", ["2013-01-31 00:00:00", "2013-01-31 05:17:00", "9999-12-31 00:00:00"])
+@pytest.mark.parametrize("typed", ["2013-01-31 00:00:00", "2013-01-31 05:17", "9999-12-31 00:00:00"])
 def test_a_moment_is_compared_with_moments(days, operator, typed):
     frame = pd.Series(pd.to_datetime(MOMENTS, format="ISO8601"))
     found = COMPARE[operator](frame, dt.datetime.fromisoformat(typed))
