@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 from pipemagic.client.transaction import LostTransaction, Transaction
 from pipemagic.errors import PipemagicError, StatementError, TransactionLost
-from pipemagic.explore import idioms
-from pipemagic.explore.sqlite_reference import FUNCTIONS, quote_if_needed
-from pipemagic.explore.syntax_errors import (
+from pipemagic.explore.hints import idioms
+from pipemagic.explore.hints.syntax_errors import (
     LocatedMessage,
     begins_with_digit,
     cause,
@@ -20,6 +19,7 @@ from pipemagic.explore.syntax_errors import (
     unquoted_name,
     unterminated_comment,
 )
+from pipemagic.explore.sqlite_reference import FUNCTIONS, quote_if_needed
 from pipemagic.hrana import faults
 from pipemagic.hrana.stream import Tx
 from pipemagic.session.cell import Cell

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pipemagic.client.database import Database
-from pipemagic.explore import idioms
+from pipemagic.explore.hints import idioms
 
 EVERY = sorted({one for several in idioms.IDIOMS.values() for one in several})
 

@@ -13,10 +13,10 @@ from functools import cached_property
 from itertools import pairwise
 
 from pipemagic.explore.ddl import apply_ddl
+from pipemagic.explore.hints.syntax_errors import unterminated
 from pipemagic.explore.query import COMPOUND, Cursor, Group, Query, Source, nest, query_at
 from pipemagic.explore.schema import Relation
 from pipemagic.explore.sqlite_reference import KEYWORDS
-from pipemagic.explore.syntax_errors import unterminated
 from pipemagic.sql import Token, tokens, unquote
 
 _BLANK = ("space", "comment")

@@ -1,0 +1,82 @@
+"""A bare column next to an aggregate, which no GROUP BY determines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain, islice
+
+from pipemagic.explore.lint.context import ROWID, Context, is_known
+from pipemagic.explore.lint.expressions import (
+    comparable,
+    end_of_call,
+    grouping_terms,
+    is_call,
+    kind_of_call,
+    places,
+    without_parentheses,
+)
+from pipemagic.explore.query import Group, Query
+from pipemagic.explore.sqlite_reference import quote_if_needed
+
+
+def bare_columns(context: Context) -> Iterator[str]:
+    """Yield the first bare column of each query."""
+    return chain.from_iterable(islice(_bare_columns(query), 1) for query in context.queries)
+
+
+def _bare_columns(query: Query) -> Iterator[str]:
+    """Yield each column next to an aggregate that no GROUP BY determines: its value is that of any row."""
+    if not query.select_list or len(query.sources) != 1 or not is_known(query.sources[0]):
+        return  # one of several sources may have one row
+    parts = [*(expression for expression, _ in query.select_list), query.clause("HAVING")]
+    calls = [(one, at) for part in parts for one, at in places(part) if is_call(one, at)]
+    kinds = [kind_of_call(one, at) for one, at in calls if one.word(end_of_call(one, at) - 2) != "OVER"]
+    names = [one.name(at).lower() for one, at in calls if kind_of_call(one, at) == "aggregate"]
+    if "aggregate" not in kinds or None in kinds:  # an unknown function may be like min and max
+        return
+    if sum(name in ("min", "max") for name in names) == 1:  # the columns are those of its row
+        return
+    grouping, table = grouping_terms(query), query.sources[0].table
+    if grouping and (table is None or table.parsed or table.kind != "table"):
+        return  # a view or a subquery may have one row for each group
+    compared, (alone, named) = _compared(query.clause("WHERE")), _grouped_columns(query, grouping)
+    keys = [*((name,) for name in ROWID), *(table.unique_keys if table is not None else ())]
+    if grouping and any(key and set(map(str.lower, key)) <= alone | compared for key in keys):
+        return
+    fixed = compared | named  # an expression over grouped columns is usually a part of GROUP BY
+    row = "an arbitrary row of each group" if grouping else "an arbitrary row"
+    for expression, _ in query.select_list:
+        last = len(expression.items) - 1
+        for group, at in places(expression):
+            is_star = group is expression and at == last and group.word(at) == "*" and group.word(at - 1) in ("", ".")
+            found = query.column(group, at)
+            if is_star or (found is not None and found[0] in query.sources and found[1] not in fixed):
+                name = "*" if is_star else quote_if_needed(group.name(at))
+                yield f"{name} is neither aggregated nor grouped: it comes from {row}"
+
+
+def _grouped_columns(query: Query, grouping: Sequence[Group]) -> tuple[set[str], set[str]]:
+    """Return the columns that are terms of GROUP BY themselves, and all columns in its terms."""
+    alone, named = set[str](), set[str]()
+    selected: dict[str, list[Group]] = {}
+    for number, (expression, alias) in enumerate(query.select_list, 1):
+        for key in (str(number), alias.lower()):
+            selected.setdefault(key, []).append(without_parentheses(expression))
+    for term in grouping:
+        for one in (term, *selected.pop(comparable(term), ())):
+            inside = {group.name(at).lower() for group, at in places(one) if group.is_name(at)}
+            named |= inside
+            if len(one.items) in (1, 3):
+                alone |= inside
+    return alone, named
+
+
+def _compared(where: Group) -> set[str]:
+    """Return the columns that a condition compares with a value: they may be the same in all rows."""
+    return {
+        group.name(at).lower()
+        for group, index in places(where)
+        if group.word(index) in ("=", "==", "IS", "IN")
+        for at in (index - 1, index + 1)
+        if group.is_name(at)
+    }
