@@ -33,6 +33,7 @@ from pipemagic.notebook.notes import FOUND_IN, Notes, notes_on
 from pipemagic.notebook.progress import show_progress
 from pipemagic.notebook.results import Results
 from pipemagic.notebook.settings import PipeMagic
+from pipemagic.notebook.sql_variable import MAYBE_VARIABLE, text_of_variable
 from pipemagic.text import escape_controls, mask_passwords
 
 if TYPE_CHECKING:
@@ -145,7 +146,7 @@ class PipeMagics(Magics):
             options, text = sql_options.parse(line, cell)
             self.session.wire.begin()
             try:
-                value = self._sql(options, text, sql_options.parameter_values(options, local_ns, variables))
+                value = self._sql(options, text, sql_options.visible_variables(local_ns, variables))
             except PipemagicError as error:
                 if self.recorders is not None and (recorder := self.recorder(options.on)):
                     recorder.add_cell(error.message)
@@ -236,9 +237,12 @@ class PipeMagics(Magics):
         with short_traceback():
             jupysql.refuse_sqlplot(line, self.session, self.user_ns)
 
-    def _sql(self, options: SqlOptions, text: str, values: Mapping[str, Any]) -> Any:
+    def _sql(self, options: SqlOptions, text: str, variables: Mapping[str, Any]) -> Any:
         """Run, explain or save the SQL of a cell; return its value."""
+        values = sql_options.parameter_values(options, variables)
         source, bound, value = options.file or "", False, None
+        if MAYBE_VARIABLE.match(text) and options.file is None:
+            text, source = text_of_variable(text, values, variables) or (text, "")
         if options.jinja:
             from pipemagic.session import templates
 

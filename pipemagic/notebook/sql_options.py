@@ -212,19 +212,21 @@ def parse(line: str, cell: str | None) -> tuple[SqlOptions, str]:
             raise UsageError(f"--file {options.file} and SQL in the cell cannot be combined\nusage: {usage}")
         text = _read_file(options.file)
     if "://" in text:
-        _refuse_addresses(text)
+        refuse_addresses(text)
     if not text.strip():
         message = f"no SQL to run\nusage: {usage}" if options.file is None else f"{options.file} is empty"
         raise UsageError(message)
     return options, text
 
 
-def parameter_values(
-    options: SqlOptions, local_ns: Mapping[str, Any] | None, user_ns: dict[str, Any]
-) -> Mapping[str, Any]:
-    """Return the values of the cell's parameters: ``--params``, or the variables visible to the magic."""
+def visible_variables(local_ns: Mapping[str, Any] | None, user_ns: dict[str, Any]) -> Mapping[str, Any]:
+    """Return the variables visible to a magic: also those of the function that runs it."""
     in_function = local_ns is not None and local_ns is not user_ns
-    variables = ChainMap(dict(local_ns or {}), user_ns) if in_function else user_ns
+    return ChainMap(dict(local_ns or {}), user_ns) if in_function else user_ns
+
+
+def parameter_values(options: SqlOptions, variables: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the values of the cell's parameters: ``--params``, or the ``variables`` visible to the magic."""
     name = options.params
     if name is None:
         return variables
@@ -267,7 +269,7 @@ def _check_combinations(args: Arguments) -> None:
         raise UsageError("--to-csv and --to-parquet name the same file")
 
 
-def _refuse_addresses(text: str) -> None:
+def refuse_addresses(text: str) -> None:
     """Raise UsageError for an address outside strings and comments: later errors would show its password."""
     texts = [token.text for token in sql.tokens(text)]
     if any(texts[at : at + 3] == [":", "/", "/"] for at in range(len(texts))):

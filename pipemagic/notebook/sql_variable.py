@@ -1,0 +1,74 @@
+"""Run the SQL text in a variable: a line or cell that is only ``{query}``.
+
+Elsewhere ``{name}`` is a quoted name (`pipemagic.session.parameters`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+from pipemagic import sql
+from pipemagic.notebook.sql_options import refuse_addresses, starts_statement
+from pipemagic.session.parameters import ParameterRef
+from pipemagic.sql import Token
+from pipemagic.text import shorten
+
+MAYBE_VARIABLE = re.compile(r"\s*(?:[{:@$;]|--|/\*)")
+"""Matches the beginning of each text that is only a variable, perhaps with comments; few other texts match."""
+
+_BLANK = ("space", "comment", "semi")
+_NAME = re.compile(r"--\s*name\s*:\s*(\w+)\s*\Z", re.IGNORECASE)
+
+
+def text_of_variable(text: str, values: Mapping[str, Any], variables: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Return the SQL in the variable that a cell consists of, and the name of the variable; None for another cell.
+
+    The variable is one of the ``values`` of the cell's parameters, or else one of the ``variables`` of the notebook.
+    Raise ParameterError if it contains no SQL, and for a cell that is only a parameter (``$query``).
+    """
+    found = _first_tokens(text, 4)
+    if not found:
+        return None
+    written, where = text[found[0].start : found[-1].end], f"line {sql.position(text, found[0].start)[0]}"
+    if [token.kind for token in found] == ["param"] and written[1:].isidentifier():
+        ref = ParameterRef(written[1:], written, where)
+        raise ref.error("is a value, not SQL", f"to run the SQL in the variable {ref.name}, write {{{ref.name}}}")
+    if not _is_name_in_braces(found):
+        return None
+    ref = ParameterRef(found[1].text, f"{{{found[1].text}}}", where)
+    for token in sql.tokens(text):
+        if token.kind == "comment" and (named := _NAME.match(token.text)):
+            raise ref.error(
+                f"follows `{token.text.strip()}`, which must be in {ref.name}, above the statement that it names",
+                f"to store the last result, use --out {named[1]}",
+            )
+    return _query(ref.look_up(values if ref.name in values else variables), ref), ref.name
+
+
+def _first_tokens(text: str, most: int) -> list[Token]:
+    return list(islice((token for token in sql.tokens(text) if token.kind not in _BLANK), most))
+
+
+def _is_name_in_braces(found: Sequence[Token]) -> bool:
+    return [token.text for token in (*found[:1], *found[2:])] == ["{", "}"] and found[1].text.isidentifier()
+
+
+def _query(value: Any, ref: ParameterRef) -> str:
+    """Return the text in a variable; raise ParameterError if it cannot be SQL."""
+    if not isinstance(value, str):
+        hint = f"a line that is only {ref.text} runs the SQL in a str"
+        if isinstance(value, os.PathLike):
+            hint = f"to run a file: %sql --file {os.fspath(value)}"
+        raise ref.error(f"must be SQL in a str, not {type(value).__name__}", hint)
+    text = str.__str__(value)
+    words = _first_tokens(text, 2)
+    if not words:
+        raise ref.error("contains no SQL", f"assign a statement: {ref.name} = 'SELECT ...'")
+    if len(words) == 1 and words[0].kind in ("word", "quoted") and not starts_statement(words[0].text):
+        raise ref.error(f"contains a name, not SQL: {shorten(words[0].text, 40)}", f"write SELECT * FROM {ref.text}")
+    refuse_addresses(text)
+    return text
