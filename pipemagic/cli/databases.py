@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -14,16 +13,15 @@ import click
 from pipemagic.cli import console
 from pipemagic.cli.groups import add_token_commands, wait_for_locations, wait_option, with_group_hint
 from pipemagic.cli.platform import api_command, name_argument
-from pipemagic.cli.shell import decode, open_database, print_dump, shell
+from pipemagic.cli.shell import open_database, print_dump, shell
 from pipemagic.client import transfer
 from pipemagic.client.database import Database
-from pipemagic.errors import NotFound, ServerError, SessionError, UnsupportedError
+from pipemagic.errors import NotFound, ServerError, UnsupportedError
 from pipemagic.frames.files import new_file
 from pipemagic.management_api.client import Management
 from pipemagic.management_api.models import DatabaseInfo
 
 CHUNK = 256 * 1024
-MAGIC = b"SQLite format 3\0"
 
 force_option = click.option("-f", "--force", "--overwrite", is_flag=True, help="Overwrite an existing file.")
 
@@ -56,7 +54,9 @@ def create(api: Management, name: str, group: str, size_limit: str | None, wait:
                 api.create_database(name, group, copy_of=sources["from_db"], size_limit=size_limit)
     except ServerError as error:
         if '"seed"' in error.message:
-            raise error.replace(hint=seed_hint(name, group, **sources)) from None
+            dump = sources["from_dump"] if sources["from_dump"] != "-" else None
+            hint = organization.without_upload(name, group, sources["from_file"], dump, sources["from_db"])
+            raise error.replace(hint=hint) from None
         raise
     if wait:
         wait_for_database(api, name)
@@ -95,6 +95,7 @@ def dump(api: Management, name: str, file: Path | None, force: bool) -> None:
 def save(database: Database, path: Path) -> None:
     """Write a database to a file; a server without files sends SQL text, from which the file is created."""
     from pipemagic.service.transfer.dump import restore
+    from pipemagic.session.dump_files import decode
 
     try:
         with transfer.exported(database) as chunks:
@@ -114,40 +115,14 @@ def write_file(path: Path, chunks: Iterable[bytes]) -> None:
 def source_file(from_file: Path | None, from_dump: str | None) -> Iterator[Path | None]:
     """Yield the SQLite file to send, prepared from --from-file or --from-dump; None without these options."""
     from pipemagic.session import organization
+    from pipemagic.session.dump_files import restored_dump
 
     with ExitStack() as stack:
-        if from_dump is not None:
-            scratch = tempfile.TemporaryDirectory(prefix="pipemagic-", ignore_cleanup_errors=True)
-            from_file = Path(stack.enter_context(scratch)) / "restored.sqlite"
-            restore_dump(from_dump, from_file)
-        yield None if from_file is None else stack.enter_context(organization.prepared_upload(from_file))
-
-
-def restore_dump(name: str, path: Path) -> None:
-    """Create a SQLite file from the SQL text of a file, or of standard input if the name is ``-``."""
-    from pipemagic.service.transfer.dump import restore
-
-    if name == "-":
-        restore(decode(iter(lambda: sys.stdin.buffer.read(CHUNK), b"")), path, "standard input")
-        return
-    try:
-        with console.absolute_path(name).open("rb") as file:
-            if file.read(len(MAGIC)) == MAGIC:
-                raise SessionError(f"{name} is a SQLite file, not SQL text", hint="use --from-file")
-            file.seek(0)
-            restore(decode(iter(lambda: file.read(CHUNK), b"")), path, name)
-    except OSError as error:
-        raise SessionError(f"{name} cannot be read: {error.strerror}") from None
-
-
-def seed_hint(name: str, group: str, from_file: Path | None, from_dump: str | None, from_db: str | None) -> str:
-    """Return the commands that fill a database of a service that accepts no files."""
-    first, text = "", from_dump if from_dump not in (None, "-") else "COPY.sql"
-    if from_file is not None:
-        first = f"sqlite3 {from_file} .dump > COPY.sql, then "
-    elif from_db is not None:
-        first = f"pipemagic db dump {from_db} COPY.sql, then "
-    return f"{first}pipemagic db create {name} --group {group}, then pipemagic db shell {name} < {text}"
+        if from_dump == "-":
+            chunks = iter(lambda: sys.stdin.buffer.read(CHUNK), b"")
+            from_file, from_dump = stack.enter_context(restored_dump("standard input", chunks)), None
+        has_content = from_file is not None or from_dump is not None
+        yield stack.enter_context(organization.content_to_upload(from_file, from_dump)) if has_content else None
 
 
 # -- list, show, destroy

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -68,6 +67,8 @@ def shell(name: str, sql: str | None, mode: str, token_env: str | None, org: str
         elif sys.stdin.isatty():
             opened.interact()
         else:
+            from pipemagic.session.dump_files import decode
+
             opened.run_script(decode(sys.stdin.buffer))
 
 
@@ -95,14 +96,6 @@ def open_database(api: Management, name: str, expiration: str = "1d", *, read_on
     token = api.create_token(name, expiration=expiration, read_only=read_only)
     with Database(api.endpoint.refer(info.url), token) as database:
         yield database
-
-
-def decode(chunks: Iterable[bytes]) -> Iterator[str]:
-    """Decode UTF-8, with or without a byte order mark; raise `SessionError` for other bytes."""
-    try:
-        yield from codecs.iterdecode(chunks, "utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise SessionError(f"the SQL text is not UTF-8: {error.reason}", hint="convert it with iconv") from None
 
 
 def print_dump(database: Database) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from pipemagic.client.readonly import find_write
 from pipemagic.errors import ConfirmError, ReadOnlyError, SessionError
 from pipemagic.session.cell import Cell
+from pipemagic.session.dump_files import restoring_line
 from pipemagic.session.source_map import Source
 
 
@@ -33,8 +34,16 @@ def check_where(cell: Cell) -> None:
             raise ConfirmError(
                 f"{_place(cell, index)}: this {statement.verb} has no WHERE and {does} all rows of "
                 f"{statement.changed_table or 'a table'}; nothing was sent",
-                hint="add --confirm after %%sql or %sql to run it anyway, or add a WHERE",
+                hint=_confirming(cell, statement.changed_table),
             )
+
+
+def _confirming(cell: Cell, table: str) -> str:
+    """Return how to run a change of all rows of a table; a dump deletes those of sqlite_sequence."""
+    line = restoring_line(cell) if table.lower() == "sqlite_sequence" else ""
+    if line:
+        return f"add --confirm after %%sql or %sql to run the dump here, or make a new database of it:\n{line}"
+    return "add --confirm after %%sql or %sql to run it anyway, or add a WHERE"
 
 
 def check_atomic(cell: Cell) -> None:

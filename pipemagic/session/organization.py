@@ -7,7 +7,7 @@ import re
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -243,27 +243,24 @@ class Platform:
         self._ask(lambda api: api.wait_for_location(group, location))
 
     def create_database(
-        self, name: str, group: str, *, if_not_exists: bool = False, file: Path | None = None
+        self, name: str, group: str, *, if_not_exists: bool = False, file: Path | None = None, dump: str | None = None
     ) -> DatabaseInfo:
         """Create a database; with ``if_not_exists`` return an existing one unchanged.
 
-        Its initial content is that of the SQLite ``file``, if given. Raise TransferError if it is not a SQLite file.
+        Its initial content is that of the SQLite ``file``, or the result of the SQL text in the file ``dump``, if
+        given. Raise TransferError if it is not a SQLite file, or a statement of the text fails.
         """
         existing = (lambda api: api.database(name)) if if_not_exists else None
         fallback = self._remembered(DatabaseInfo(name, group))
-        if file is None:
+        if file is None and dump is None:
             return self._create(lambda api: api.create_database(name, group), existing, fallback)
         try:
-            with prepared_upload(file) as copy:
+            with content_to_upload(file, dump) as copy:
                 return self._create(lambda api: create_from_file(api, name, group, copy), existing, fallback)
         except ServerError as error:
             if '"seed"' not in error.message:
                 raise
-            hint = (  # for a service without uploads
-                f"sqlite3 {file} .dump > COPY.sql, then pipemagic db create {name} --group {group}, then "
-                f"pipemagic db shell {name} < COPY.sql"
-            )
-            raise ServerError(error.message, status=error.status, code=error.code, hint=hint) from None
+            raise error.replace(hint=without_upload(name, group, file, dump)) from None
 
     def delete_database(self, name: str) -> None:
         """Delete a database and everything in it."""
@@ -459,6 +456,29 @@ def prepared_upload(source: Path) -> Iterator[Path]:
         copy = Path(scratch) / "upload.sqlite"
         prepare_upload(source, copy)
         yield copy
+
+
+@contextmanager
+def content_to_upload(file: Path | None, dump: str | None) -> Iterator[Path]:
+    """Yield the copy of a SQLite file to upload, which may be made of the SQL text in the file ``dump``."""
+    from pipemagic.session.dump_files import restored_dump
+
+    with ExitStack() as stack:
+        source = stack.enter_context(restored_dump(dump)) if dump is not None else file
+        yield stack.enter_context(prepared_upload(source or Path()))
+
+
+def without_upload(
+    name: str, group: str, file: Path | None = None, dump: str | None = None, copy_of: str | None = None
+) -> str:
+    """Return the commands that fill a database of a service that accepts no files."""
+    first = ""
+    if file is not None:
+        first = f"sqlite3 {file} .dump > COPY.sql, then "
+    elif copy_of is not None:
+        first = f"pipemagic db dump {copy_of} COPY.sql, then "
+    script = dump or "COPY.sql"
+    return f"{first}pipemagic db create {name} --group {group}, then pipemagic db shell {name} < {script}"
 
 
 def create_from_file(

@@ -13,6 +13,7 @@ from pipemagic.errors import PipemagicError, SessionError, TransactionLost
 from pipemagic.hrana.stream import Phase, Tx
 from pipemagic.session import interrupts, messages
 from pipemagic.session.cell import Cell
+from pipemagic.session.dump_files import restoring_hint
 from pipemagic.session.interrupts import InterruptOutcome
 from pipemagic.session.results import Outcome
 
@@ -116,7 +117,7 @@ def failed(
     if atomic:
         transaction.lost = None
         if certain:
-            detail, hint = ["nothing was changed"], messages.IN_ONE_CELL if isinstance(error, TransactionLost) else ""
+            detail, hint = ["nothing was changed"], _faster(cell) if isinstance(error, TransactionLost) else ""
         elif stream.phase is Phase.LOST:
             detail = ["the cell was applied as a whole, or nothing of it"]
             transaction.lost = LostTransaction(doubt=UNKNOWN, refusing=False, rolled_back=False)
@@ -127,7 +128,7 @@ def failed(
         lost = replace(lost, why=why, refusing=refusing, rolled_back=certain, timed_out=late)
         transaction.lost = lost if certain or lost.held or lost.doubt else None
         if certain:
-            detail, hint = messages.undone(lost), messages.after_loss(lost)
+            detail, hint = messages.undone(lost), (lost.partly and restoring_hint(cell)) or messages.after_loss(lost)
     outcome = None
     if ask is not None and interrupts.is_about(error):
         with suppress(KeyboardInterrupt):  # interrupted again: do not ask any longer
@@ -142,6 +143,11 @@ def failed(
         else:
             transaction.lost = None
     return interrupts.with_outcome(error, cell, outcome, detail, hint)
+
+
+def _faster(cell: Cell) -> str:
+    """Return how to run a cell whose transaction took too long."""
+    return restoring_hint(cell) or messages.IN_ONE_CELL
 
 
 def _lost_with(error: PipemagicError, cell: Cell, before: Transaction) -> LostTransaction:

@@ -60,6 +60,58 @@ def test_if_not_exists_reports_a_file_that_was_not_loaded(embedded, tmp_path):
     assert isinstance(embedded.fails(line).error, AlreadyExists)
 
 
+DUMP = """PRAGMA foreign_keys=OFF;
+BEGIN TRANSACTION;
+CREATE TABLE child (id INTEGER PRIMARY KEY AUTOINCREMENT, p INTEGER REFERENCES parent(id));
+INSERT INTO child VALUES (1, 10);
+CREATE TABLE parent (id INTEGER PRIMARY KEY);
+INSERT INTO parent VALUES (10);
+DELETE FROM sqlite_sequence;
+INSERT INTO sqlite_sequence VALUES ('child', 1);
+COMMIT;
+"""
+"""What SQLite's shell writes."""
+
+
+def test_a_dump_makes_a_database(embedded, tmp_path):
+    file = tmp_path / "a dump.sql"
+    file.write_text(DUMP)
+    line = f"%pipedb create-database family --group default --from-dump '{file}'"
+    assert embedded(line).lines == ["Database family is in group default."]
+    assert embedded(f"{line} --if-not-exists").lines[1:] == [f"The database already existed; {file} was not loaded."]
+    embedded("%pipedb connect family")
+    assert embedded("%sql SELECT child.id, p, seq FROM child, sqlite_sequence").value.values.tolist() == [[1, 10, 1]]
+    assert "--from-file and --from-dump" in str(embedded.fails(f"{line} --from-file x").error)
+
+
+def test_a_dump_that_cannot_be_restored_makes_no_database(embedded, tmp_path):
+    start = "%pipedb create-database family --group default --from-dump"
+    (tmp_path / "bad.sql").write_text("CREATE TABLE x (a);\nINSERT INTO x VALUES (1, 2);")
+    assert "statement 2: table x has 1 columns but 2 values" in embedded.fails(f"{start} '{tmp_path / 'bad.sql'}'").out
+    assert "cannot be read: No such file" in embedded.fails(f"{start} '{tmp_path / 'no.sql'}'").out
+    with closing(sqlite3.connect(tmp_path / "a.db")) as database:
+        database.execute("CREATE TABLE t (a)")
+    assert embedded.fails(f"{start} '{tmp_path / 'a.db'}'").error.hint == "use --from-file"
+    assert embedded("%pipedb databases").value["database"].tolist() == ["main"]
+
+
+def test_the_delete_of_a_dump_names_the_line_that_makes_a_database(embedded, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "family.sql").write_text(DUMP)
+    embedded("%pipedb connect")
+    first = "add --confirm after %%sql or %sql to run the dump here, or make a new database of it:\n"
+    line = "%pipedb create-database family --group default --from-dump family.sql"
+    assert embedded.fails("%sql --file family.sql").error.hint == first + line
+    assert embedded.fails(f"%%sql\n{DUMP}").error.hint == first + line.replace("family.sql", "FILE").replace(
+        "family", "NAME"
+    )
+    embedded(line)
+    plain = "add --confirm after %%sql or %sql to run it anyway, or add a WHERE"
+    assert embedded.fails("%sql DELETE FROM sqlite_sequence").error.hint == plain
+    cell = "%%sql\nCREATE TABLE a (b); INSERT INTO a VALUES (1); DELETE FROM a"
+    assert embedded.fails(cell).error.hint == plain
+
+
 def test_create_existing_is_an_error_with_a_hint(embedded):
     embedded("%pipedb create-group edge --location ams")
     cell = embedded.fails("%pipedb create-group edge --location ams")

@@ -58,18 +58,68 @@ def test_elsewhere_it_is_a_quoted_name(db):
 @pytest.mark.parametrize(
     ("assigned", "cell", "message", "hint"),
     [
-        ("query = 3", "%sql {query}", "line 1: {query} must be SQL in a str, not int", "a line that is only {query} runs the SQL in a str"),
-        ("import pathlib; query = pathlib.PurePosixPath('q.sql')", "%sql {query}", "line 1: {query} must be SQL in a str, not PurePosixPath", "to run a file: %sql --file q.sql"),
-        ("query = '-- later\\n;'", "%sql {query}", "line 1: {query} contains no SQL", "assign a statement: query = 'SELECT ...'"),
-        ("query = 'flights'", "%sql {query}", "line 1: {query} contains a name, not SQL: flights", "write SELECT * FROM {query}"),
-        ("query = '\"my flights\"'", "%sql {query}", 'line 1: {query} contains a name, not SQL: "my flights"', "write SELECT * FROM {query}"),
-        ("query = 'SELECT 1'", "%sql {qurey}", "line 1: {qurey} has no value: no variable or key 'qurey'", "did you mean {query}?"),
-        ("query = 'SELECT 1'", "%sql $query", "line 1: $query is a value, not SQL", "to run the SQL in the variable query, write {query}"),
-        ("query = 'SELECT 1'", "%%sql\n-- today\n:query", "line 3: :query is a value, not SQL", "to run the SQL in the variable query, write {query}"),
-        ("query = 'SELECT 1,\\n:no'", "%sql {query}", "query, line 2: :no has no value: no variable or key 'no'", "assign it first: no = ..., or add the key to --params"),
-        ("query = 'SELECT 1'", "%%sql\n-- name: late\n{query}", "line 3: {query} follows `-- name: late`, which must be in query, above the statement that it names", "to store the last result, use --out late"),
+        (
+            "query = 3",
+            "%sql {query}",
+            "line 1: {query} must be SQL in a str, not int",
+            "a line that is only {query} runs the SQL in a str",
+        ),
+        (
+            "import pathlib; query = pathlib.PurePosixPath('q.sql')",
+            "%sql {query}",
+            "line 1: {query} must be SQL in a str, not PurePosixPath",
+            "to run a file: %sql --file q.sql",
+        ),
+        (
+            "query = '-- later\\n;'",
+            "%sql {query}",
+            "line 1: {query} contains no SQL",
+            "assign a statement: query = 'SELECT ...'",
+        ),
+        (
+            "query = 'flights'",
+            "%sql {query}",
+            "line 1: {query} contains a name, not SQL: flights",
+            "write SELECT * FROM {query}",
+        ),
+        (
+            "query = '\"my flights\"'",
+            "%sql {query}",
+            'line 1: {query} contains a name, not SQL: "my flights"',
+            "write SELECT * FROM {query}",
+        ),
+        (
+            "query = 'SELECT 1'",
+            "%sql {qurey}",
+            "line 1: {qurey} has no value: no variable or key 'qurey'",
+            "did you mean {query}?",
+        ),
+        (
+            "query = 'SELECT 1'",
+            "%sql $query",
+            "line 1: $query is a value, not SQL",
+            "to run the SQL in the variable query, write {query}",
+        ),
+        (
+            "query = 'SELECT 1'",
+            "%%sql\n-- today\n:query",
+            "line 3: :query is a value, not SQL",
+            "to run the SQL in the variable query, write {query}",
+        ),
+        (
+            "query = 'SELECT 1,\\n:no'",
+            "%sql {query}",
+            "query, line 2: :no has no value: no variable or key 'no'",
+            "assign it first: no = ..., or add the key to --params",
+        ),
+        (
+            "query = 'SELECT 1'",
+            "%%sql\n-- name: late\n{query}",
+            "line 3: {query} follows `-- name: late`, which must be in query, above the statement that it names",
+            "to store the last result, use --out late",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_variable_without_sql_is_an_error(db, assigned, cell, message, hint):
     db(assigned)
     error = db.fails(cell).error

@@ -127,6 +127,20 @@ def test_a_cell_that_takes_too_long_lists_its_undone_statements(numbers, time_fl
     assert caught.value.hint.startswith("Split the transaction")
 
 
+def test_a_dump_that_takes_too_long_names_the_line_that_restores_it(numbers, time_flies):
+    time_flies.start()
+    script = f"PRAGMA foreign_keys=OFF; BEGIN; CREATE TABLE m (i); INSERT INTO m VALUES (1); {ENDLESS}; COMMIT"
+    with pytest.raises(TransactionLost) as caught:
+        numbers.run(script)
+    assert caught.value.hint == (
+        "A transaction may last 5 s. A script of any length, in a file, makes a new database:\n"
+        "%pipedb create-database NAME --group default --from-dump FILE"
+    )
+    with pytest.raises(TransactionLost) as caught:  # it creates no table, so no database can be made of it
+        numbers.run(f"PRAGMA foreign_keys=OFF; BEGIN; INSERT INTO n VALUES (3); {ENDLESS}; COMMIT")
+    assert caught.value.hint.startswith("Split the transaction")
+
+
 def test_a_cell_that_takes_too_long_and_has_no_commit_is_refused_its_rest(numbers, time_flies):
     time_flies.start()
     with pytest.raises(TransactionLost):

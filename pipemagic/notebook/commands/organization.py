@@ -109,6 +109,7 @@ def create_group(context: Context) -> None:
     Positional("NAME", "the name of the database"),
     Option("--group", "its group", "GROUP", required=True),
     Option("--from-file", "copy the content of this SQLite file, which may be in use", "FILE"),
+    Option("--from-dump", "run the SQL text in this file, such as a dump of SQLite's shell", "FILE"),
     IF_NOT_EXISTS,
 )
 def create_database(context: Context) -> None:
@@ -116,22 +117,25 @@ def create_database(context: Context) -> None:
 
     %pipedb create-database flights --group europe
     %pipedb create-database flights --group europe --from-file flights.db
+    %pipedb create-database flights --group europe --from-dump flights.sql
     """
     platform, args = context.platform, context.args
-    name, group, file = args["NAME"], args["--group"], args.get("--from-file")
+    name, group, source = args["NAME"], args["--group"], args.one_of("--from-file", "--from-dump")
     if_not_exists, existed = args.on("--if-not-exists"), False
-    if file is None:
+    if source is None:
         database = platform.create_database(name, group, if_not_exists=if_not_exists)
     else:
+        path = os.path.expanduser(args[source])
+        file, dump = (Path(path), None) if source == "--from-file" else (None, path)
         try:
-            database = platform.create_database(name, group, file=Path(os.path.expanduser(file)))
+            database = platform.create_database(name, group, file=file, dump=dump)
         except AlreadyExists:
             if not if_not_exists:
                 raise
             database, existed = platform.create_database(name, group, if_not_exists=True), True
     say(outcomes.describe_database(database))
     if existed:
-        say(f"The database already existed; {file} was not loaded.")
+        say(f"The database already existed; {args[source]} was not loaded.")
 
 
 @GROUP.command(GROUP_NAME, Positional("CODE", "the location"), IF_NOT_EXISTS)
