@@ -12,6 +12,7 @@ decimals and dates. `pipemagic.frames.from_pandas` converts these columns to SQL
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -91,13 +92,15 @@ def as_pandas(value: object, name: str = "frame") -> pd.DataFrame:
 
 @contextmanager
 def fixes_of(value: object, name: str) -> Iterator[None]:
-    """Complete the hint of a LoadError that assigns columns of ``name``: only a DataFrame of pandas has assignments."""
+    """Adapt the hint of a LoadError that assigns to ``name``, which is right for a DataFrame of pandas."""
     try:
         yield
     except LoadError as error:
         kind = type(value)
-        if f"{name}[" not in error.hint or _is_a(kind, "pandas", "DataFrame"):
+        if not assigns(error.hint, name) or _is_a(kind, "pandas", "DataFrame"):
             raise
+        if (dropped := _DROP.fullmatch(error.hint)) and (method := _drop_method(kind)):
+            raise error.replace(hint=f"{name} = {name}.{method}({dropped[1]})") from None
         if _is_a(kind, "pyarrow", "RecordBatchReader"):
             raise error.replace(hint=f"make {name} again, and load a DataFrame of {name}.read_all()") from None
         exact = "to_pandas(types_mapper=pandas.ArrowDtype, ignore_metadata=True)"
@@ -108,6 +111,21 @@ def fixes_of(value: object, name: str) -> Iterator[None]:
         else:
             line = f"import pandas, pyarrow; {name} = pyarrow.table({name}).{exact}"
         raise error.replace(hint=f"{line}\n{error.hint}") from None
+
+
+def assigns(hint: str, name: str) -> bool:
+    """Return True if a hint contains a line that assigns to a frame or to its columns."""
+    return f"{name}[" in hint or f"{name} = " in hint
+
+
+_DROP = re.compile(r"\S+ = \S+\.drop\(columns=(.+)\)")
+
+
+def _drop_method(kind: type) -> str:
+    """Return the method of a frame that drops columns; '' if it is not known."""
+    if _is_a(kind, "polars", "DataFrame"):
+        return "drop"
+    return "drop_columns" if _is_a(kind, "pyarrow", "Table", "RecordBatch") else ""
 
 
 def conversion(value: object, name: str) -> str:

@@ -53,13 +53,24 @@ class Problem(NamedTuple):
     fix: str
 
 
+class Place(NamedTuple):
+    """Where a column is in Python: the variable of its frame, its label, and whether it is a level of the index."""
+
+    frame: str = "frame"
+    label: Hashable = ""
+    of_index: bool = False
+
+
+_NOWHERE = Place()
+
+
 @dataclass(frozen=True)
 class Column:
     """A column to write: its declared type ('' for none), its values, and the type suggested by its dtype.
 
-    ``source`` are the values of a column whose form depends on the declared type. ``code`` is the column in Python, for
-    messages; ``is_object`` is True if it has no accessor ``dt``. Nothing can be written of a column with a ``problem``,
-    which `for_type` may solve.
+    ``source`` are the values of a column whose form depends on the declared type. ``place`` is where it is in Python,
+    for messages; ``is_object`` is True if it has no accessor ``dt``. Nothing can be written of a column with a
+    ``problem``, which `for_type` may solve.
     """
 
     name: str
@@ -67,9 +78,14 @@ class Column:
     values: ColumnChunk
     suggested: str = ""
     source: Moments | Decimals | None = None
-    code: str = ""
+    place: Place = _NOWHERE
     is_object: bool = False
     problem: Problem | None = None
+
+    @property
+    def code(self) -> str:
+        """The column in Python, if it is not a level of the index."""
+        return f"{self.place.frame}[{self.place.label!r}]"
 
     def with_problem(self, reason: str, fix: str) -> Column:
         """Return the column, which cannot be stored; {0} in ``fix`` is the column in Python, {times} as datetime64."""
@@ -164,7 +180,7 @@ def from_frame(frame: pd.DataFrame, name: str = "frame", typed: Iterable[str] = 
     names = _names([label for label, _ in columns])
     of_index = len(columns) - frame.shape[1]
     converted = [
-        _column(text, series, f"{name}[{label!r}]", f"{name} = {name}.reset_index(); " if at < of_index else "")
+        _column(text, series, Place(name, label, of_index=at < of_index))
         for at, (text, (label, series)) in enumerate(zip(names, columns, strict=True))
     ]
     if any(column.problem is not None and not isinstance(column.source, Decimals) for column in converted):
@@ -185,6 +201,13 @@ def check_problems(columns: Iterable[Column]) -> None:
     lines = [f"  {column.name}: {problem.reason}" for column, problem in problems]
     head = f"{len(problems)} columns cannot be stored; nothing was changed"
     raise LoadError("\n".join([head, *lines]), hint="\n".join(fixes))
+
+
+def without(columns: Sequence[Column]) -> str:
+    """Return the line in Python that makes a frame without these columns."""
+    frame, labels = columns[0].place.frame, [column.place.label for column in columns]
+    reset = ".reset_index()" if any(column.place.of_index for column in columns) else ""
+    return f"{frame} = {frame}{reset}.drop(columns={(labels[0] if len(labels) == 1 else labels)!r})"
 
 
 def holds_row_numbers(index: pd.Index) -> bool:
@@ -246,13 +269,14 @@ def _is_broken(text: str) -> bool:
     return any("\ud800" <= char <= "\udfff" for char in text)
 
 
-def _column(name: str, series: pd.Series, code: str, before: str) -> Column:
-    """Convert a column; ``code`` is the column in Python, after the statement ``before``."""
+def _column(name: str, series: pd.Series, place: Place) -> Column:
+    """Convert a column, or a level of the index."""
     try:
         is_object = getattr(series.dtype, "kind", "O") == "O" or str(series.dtype).startswith(("date32", "date64"))
-        column = replace(_plan(name, series), suggested=_suggested(series.dtype), code=code, is_object=is_object)
+        column = replace(_plan(name, series), suggested=_suggested(series.dtype), place=place, is_object=is_object)
     except ProtocolError as error:
-        column = Column(name, "", ColumnChunk(len(series), frozenset()), code=code)
+        column = Column(name, "", ColumnChunk(len(series), frozenset()), place=place)
+        before = f"{place.frame} = {place.frame}.reset_index(); " if place.of_index else ""
         return column.with_problem(error.message, f"{before}{error.hint}")
     if isinstance(column.source, Decimals) and (row := column.source.inexact) is not None:
         reason = f"row {row + 1}: the decimal {column.source.numbers[row]} is not exact as a float"

@@ -105,10 +105,12 @@ def find_source(name: str, variables: Mapping[str, object], line_with: Callable[
 @contextmanager
 def fixes_of_file(path: object, line_with: Callable[[str], str]) -> Iterator[None]:
     """Complete the hint of a LoadError that assigns columns: of a file, there is no variable to assign to."""
+    from pipemagic.frames.any_frame import assigns
+
     try:
         yield
     except LoadError as error:
-        if f"{FILE_FRAME}[" not in error.hint:
+        if not assigns(error.hint, FILE_FRAME):
             raise
         load = line_with(FILE_FRAME).partition(" -- ")[0]
         raise error.replace(hint=f"{_reading(str(path))}\n{error.hint}\n{load}") from None

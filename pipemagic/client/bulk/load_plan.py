@@ -29,7 +29,7 @@ from pipemagic.client.result import Executor
 from pipemagic.errors import LoadError, StatementError
 from pipemagic.frames.columns import ColumnChunk
 from pipemagic.frames.encoder import has_signed_zero
-from pipemagic.frames.from_pandas import IN_UTC, WITHOUT_ZONE, Column, Problem, check_problems
+from pipemagic.frames.from_pandas import IN_UTC, WITHOUT_ZONE, Column, Problem, check_problems, without
 from pipemagic.frames.moments import Moments
 from pipemagic.hrana.values import Float, Integer, SqlValue, Text, is_integer
 from pipemagic.sql import Definition, folded, quote
@@ -279,10 +279,11 @@ def _for_types_of(found: Table, columns: Sequence[Column], forms: Mapping[str, S
 
 def _check_generated(found: Table, columns: Sequence[Column]) -> None:
     """Raise LoadError for generated columns."""
+    generated = [column for column in columns if found.columns[folded(column.name)].generated]
+    fix = without(generated) if generated else ""
     check_problems(
-        column.with_problem(f"it is generated in {found.name} and cannot be written", "del {0}")
-        for column in columns
-        if found.columns[folded(column.name)].generated
+        replace(column, problem=Problem(f"it is generated in {found.name} and cannot be written", fix))
+        for column in generated
     )
 
 
