@@ -34,10 +34,11 @@ from pipemagic.session.interrupts import InterruptOutcome
 from pipemagic.session.keep_alive import KeepAlive, RemainingTime
 from pipemagic.session.organization import Platform
 from pipemagic.session.profiles import Profile
-from pipemagic.session.results import CellResult, fetch_large, may_have_written, outcomes
+from pipemagic.session.results import CellResult, Outcome, fetch_large, may_have_written, outcomes
 from pipemagic.session.schema_cache import SchemaCache, cache_of
 from pipemagic.session.settings import Settings
 from pipemagic.session.signals import Signal
+from pipemagic.session.transaction_ends import End, end_after, explained
 
 T = TypeVar("T")
 
@@ -94,6 +95,7 @@ class Connection:
     stream: ClientStream | None = field(default=None, repr=False)  # of the cells; None before the first one
     _gone: bool = field(default=False, repr=False)
     _transaction: Transaction = field(default_factory=Transaction, repr=False)
+    _last_end: End = field(default=End.NONE, repr=False)  # of the last transaction
     _settings: Settings = field(default_factory=Settings, repr=False)
     _lock: threading.RLock = field(default_factory=threading.RLock, repr=False)  # a panel may close it at the same time
 
@@ -174,7 +176,10 @@ class Connection:
         if options.atomic:
             guards.check_atomic(cell)
         lost, first = self._checked_transaction().lost, cell.statements[0]
-        done, cell = recovery.resume_after_loss(self._transaction, lost, cell) if lost is not None else ([], cell)
+        done: list[Outcome] = []
+        if lost is not None:
+            done, cell = recovery.resume_after_loss(self._transaction, lost, cell)
+            self._last_end = End.LOST
         if not cell.statements:
             return CellResult(tuple(done))
         try:
@@ -205,9 +210,11 @@ class Connection:
                 from pipemagic.session.causes import with_cause  # imported here, since few cells need it
 
                 refused = with_cause(refused, cell.stmts[refused.index], self.schema)
-            others = {name: one.schema for name, one in self.others().items() if one is not self}
+            others = {name: other for name, other in self.others().items() if other is not self}
+            refused = explained(refused, self._last_end, others)
+            schemas = {name: other.schema for name, other in others.items()}
             failure = messages.Failure(
-                cell, refused, len(ran.results), before, self.schema, others, count, atomic=options.atomic
+                cell, refused, len(ran.results), before, self.schema, schemas, count, atomic=options.atomic
             )
             raise messages.statement_error(recovery.ended_by(failure, self._transaction), done, notes)
         if not is_open:
@@ -370,6 +377,7 @@ class Connection:
             if stream is None:
                 return False
             stream.close()
+            self._last_end = End.CLOSED if was_open else self._last_end
             self._transaction.lost = lost
             self.schema.forget_temporary()
         if was_open and notify:
@@ -523,6 +531,8 @@ class Connection:
                 self._settings.update(cell.as_sent(index), inside=inside)
         ran = cell.statements[:count]
         in_transaction = before.open or self._transaction.open
+        if in_transaction or any(statement.opens_transaction for statement in ran):
+            self._last_end = end_after(self._last_end, before, ran, still_open=self._transaction.open)
         if in_transaction or any(one.changes_schema for one in ran) or monotonic() >= self.schema.check_at:
             self.schema.update(ran, self._transaction.state)
 

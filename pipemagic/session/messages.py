@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pipemagic.client.readonly import find_write
 from pipemagic.client.transaction import LostTransaction, Transaction
 from pipemagic.errors import PipemagicError, StatementError, TransactionLost
 from pipemagic.explore.hints import idioms
@@ -25,7 +26,7 @@ from pipemagic.hrana.stream import Tx
 from pipemagic.session.cell import Cell
 from pipemagic.session.results import CellResult, Outcome
 from pipemagic.session.source_map import Source, SourcePosition
-from pipemagic.sql import caret, character_offset, normalize, quote, significant, tokens
+from pipemagic.sql import ParsedStatement, caret, character_offset, normalize, quote, significant, tokens
 from pipemagic.text import mask_passwords, nearest, plural, shorten, unseen_difference
 
 if TYPE_CHECKING:
@@ -40,6 +41,9 @@ END_IT = "COMMIT keeps its changes, ROLLBACK undoes them"
 
 ROLLED_BACK = "The open transaction was rolled back."
 """The line to show when a connection with an open transaction is closed."""
+
+_ACTING = ("optimize", "incremental_vacuum", "wal_checkpoint", "shrink_memory")
+"""Pragmas that do more than to return a value, even if none is given."""
 
 AGAIN = "Rerun the cells from BEGIN, or put the whole transaction into one cell."
 
@@ -245,9 +249,9 @@ def _fates(cell: Cell, before: Transaction, ran: int, *, still_open: bool) -> li
     began = before.began_at(cell.statements[:ran])
     inside = "{} part of the open transaction" if still_open else "{} rolled back"
     if not before.ahead(cell.statements[:ran]).open:
-        return [_were(cell, 0, ran, "{} applied")]
+        return [_applied(cell, before, ran)]
     if began is not None:
-        return [_were(cell, 0, began, "{} applied"), _were(cell, began, ran, inside)]
+        return [_applied(cell, before, began), _were(cell, began, ran, inside)]
     if still_open:
         return [_were(cell, 0, ran, inside)]
     return ["the database rolled back the whole transaction, including the statements of earlier cells"]
@@ -256,6 +260,55 @@ def _fates(cell: Cell, before: Transaction, ran: int, *, still_open: bool) -> li
 def _were(cell: Cell, first: int, end: int, fate: str) -> str:
     named = span(cell, first, end)
     return f"{named} {fate.format('was' if end - first == 1 else 'were')}" if named else ""
+
+
+def _applied(cell: Cell, before: Transaction, end: int) -> str:
+    """Return that the statements before index ``end`` were applied; '' if none of them changed anything.
+
+    Statements that only read, and those that a ROLLBACK undid, are left out.
+    """
+    lasting = [index for index in _not_undone(cell, before, end) if not _reads(cell.statements[index])]
+    statements = [cell.statements[index] for index in lasting]
+    ends_earlier = before.open and any(statement.commits for statement in statements)
+    if not ends_earlier and all(statement.controls_transaction for statement in statements):
+        return ""
+    numbers = [cell.before + index + 1 for index in lasting]
+    return f"{_numbered(numbers)} {'was' if len(numbers) == 1 else 'were'} applied"
+
+
+def _not_undone(cell: Cell, before: Transaction, end: int) -> list[int]:
+    """Return the indexes of the statements before index ``end`` without those that a ROLLBACK undid."""
+    lasting: list[int] = []
+    ahead, start = before.copy(), 0
+    for index, statement in enumerate(cell.statements[:end]):
+        was_open = ahead.open
+        start = start if was_open else len(lasting)
+        lasting.append(index)
+        ahead.apply(statement)
+        if was_open and statement.rolls_back:
+            del lasting[start:]
+    return lasting
+
+
+def _reads(statement: ParsedStatement) -> bool:
+    if statement.controls_transaction:
+        return False
+    name, value = statement.pragma
+    is_value = bool(name) and not value and name not in _ACTING
+    return statement.only_reads or is_value or find_write(statement.text) is None
+
+
+def _numbered(numbers: Sequence[int]) -> str:
+    """Return the statements with these numbers: ``statements 1-3, 5 and 7``."""
+    ranges: list[list[int]] = []
+    for number in numbers:
+        if ranges and ranges[-1][-1] == number - 1:
+            ranges[-1][1:] = [number]
+        else:
+            ranges.append([number])
+    shown = ["-".join(map(str, ends)) for ends in ranges]
+    listed = f"{', '.join(shown[:-1])} and {shown[-1]}" if len(shown) > 1 else shown[0]
+    return f"statement{'s' if len(numbers) > 1 else ''} {listed}"
 
 
 def _sentence(parts: Iterable[str]) -> list[str]:

@@ -98,7 +98,7 @@ def test_the_hint_on_regexp_replace_names_its_limit():
         ("SELECT isnull(n, 0) FROM t", "isnull", "write ifnull(n, 0)"),
         ("SHOW TABLES", "SHOW", "%pipedb tables"),
         ("DESCRIBE t", "DESCRIBE", "%pipedb columns TABLE"),
-        ("TRUNCATE TABLE t", "TRUNCATE", "write DELETE FROM t"),
+        ("TRUNCATE TABLE t", "TRUNCATE", "write %sql --confirm DELETE FROM t"),
         ("SELECT x FROM t WHERE FROM t", "FROM t WHERE", ""),
         ("SELEC 1", "SELEC", ""),
         ("SELECT max(x FROM t", "FROM", ""),

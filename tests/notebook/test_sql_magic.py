@@ -82,7 +82,7 @@ def test_an_error_is_a_few_lines_with_the_line_of_the_cell(db):
         "statement 2 of 3, line 4:\n"
         "  SELECT nope;\n"
         "         ^\n"
-        "Statement 1 was applied; statement 3 did not run.\n"
+        "Statement 3 did not run.\n"
     )
     assert cell.err == ""
 

@@ -97,8 +97,7 @@ _IDIOMS: dict[str, tuple[str, ...]] = {
 IDIOMS: dict[str, tuple[str, ...]] = {name: idioms for names, idioms in _IDIOMS.items() for name in names.split()}
 """The idioms by the name of the function in lower case; () if SQLite has none."""
 
-_STATEMENTS = {"SHOW": "%pipedb tables", "DESCRIBE": "%pipedb columns TABLE", "DESC": "%pipedb columns TABLE",
-               "TRUNCATE": "write DELETE FROM t"}  # fmt: skip
+_STATEMENTS = {"SHOW": "%pipedb tables", "DESCRIBE": "%pipedb columns TABLE", "DESC": "%pipedb columns TABLE"}
 _LIMIT = "write LIMIT 5 at the end"
 _WINDOW = "write SELECT * FROM (SELECT n, row_number() OVER (ORDER BY n) AS r FROM t) WHERE r = 1"
 
@@ -131,7 +130,7 @@ def of_syntax(text: str, offset: int) -> str:
     group, at = cursor_at(text, offset)
     word, before = group.word(at), group.word(at - 1)
     if group.parent is None and at == 0:
-        return _STATEMENTS.get(word, "")
+        return _of_truncate(text, offset) if word == "TRUNCATE" else _STATEMENTS.get(word, "")
     if before == "TOP" and word.isdecimal():
         return _LIMIT
     if word in ("FETCH", "FIRST", "NEXT") and "FETCH" in (word, before):
@@ -145,6 +144,14 @@ def of_syntax(text: str, offset: int) -> str:
             return write(IDIOMS[operator.lower()])
     function = group.parent.word(group.index - 1) if group.parent is not None and word == "FROM" else ""
     return write({"EXTRACT": (_YEAR,), "SUBSTRING": IDIOMS["mid"]}.get(function, ()))
+
+
+def _of_truncate(text: str, offset: int) -> str:
+    """Return the line that deletes all rows of the table in a TRUNCATE."""
+    found = [token for token in significant(text) if token.start > offset]
+    name = "".join(token.text for token in (found[1:] if found[:1] and found[0].word == "TABLE" else found))
+    is_name = all(token.kind in ("word", "quoted") or token.text == "." for token in found)
+    return f"write %sql --confirm DELETE FROM {name}" if name and is_name else ""
 
 
 def of_column(text: str, offset: int | None) -> str:
