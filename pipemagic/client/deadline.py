@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 from pipemagic.errors import AnswerTimeout
 
+STOPPED_WAITING = "stopped waiting after "
+
 
 class Deadline:
     """The time limit of the requests of one cell, ``seconds`` from now."""
@@ -22,11 +24,11 @@ class Deadline:
     def check(self) -> None:
         """Raise AnswerTimeout after the deadline."""
         if self._clock() > self._end:
-            raise AnswerTimeout(f"stopped waiting after {self._seconds:g} s, while rows were received")
+            raise AnswerTimeout(f"{STOPPED_WAITING}{self._seconds:g} s, while rows were received")
 
     def explain(self, error: BaseException) -> BaseException:
         """Return the error of a request, with the limit in its message if that ended the wait."""
         if isinstance(error, AnswerTimeout) and self._clock() > self._end - 0.05:
             hint = "the request may have run, in full or in part: check the data before you run it again"
-            return error.replace(message=f"stopped waiting after {self._seconds:g} s", hint=hint)
+            return error.replace(message=f"{STOPPED_WAITING}{self._seconds:g} s", hint=hint)
         return error

@@ -449,7 +449,8 @@ class Connection:
 
             def ask() -> InterruptOutcome | None:
                 long = stream.sent_for() > interrupts.UNDER_WAY and stream.instance is None
-                return interrupts.ask(self.database, known) if known is not None and long else InterruptOutcome.OPEN
+                asks = long and (known is not None or interrupts.only_begins(cell, before))
+                return interrupts.ask(self.database, known) if asks else InterruptOutcome.OPEN
 
             raise recovery.failed(error, stream, cell, before, atomic=options.atomic, ask=ask) from None
         finally:

@@ -14,17 +14,24 @@ from collections.abc import Callable, Sequence
 from contextvars import copy_context
 from enum import Enum
 from functools import partial
+from typing import TypeVar
 
 from pipemagic import sql
 from pipemagic.client.database import Database
+from pipemagic.client.deadline import STOPPED_WAITING
 from pipemagic.client.stream import ClientStream, Dialect
 from pipemagic.client.transaction import Transaction
 from pipemagic.errors import AnswerTimeout, InterruptedRequest, PipemagicError
 from pipemagic.hrana.messages import Close, Execute, ExecuteResponse, OkEntry, Request, Stmt
 from pipemagic.session.cell import Cell
 
+A = TypeVar("A")
+
 PATIENCE = 0.45
 """Timeout of the check in seconds: the cell has to end within a second of the interrupt."""
+
+RESPONDS_WITHIN = 0.25
+"""Timeout in seconds of the question whether a server responds at all, while another connection may block writers."""
 
 UNDER_WAY = 0.2
 """Seconds after which the server has certainly begun with a request."""
@@ -39,6 +46,10 @@ class InterruptOutcome(Enum):
     NOT_YET = "Nothing had been applied when the server was checked right after it; later changes are unknown."
     CHANGED = "A commit was made since the last response: by this cell, in full or in part, or by another client."
     BUSY = "The server did not respond in time: the cell may still be running, and its outcome is unknown."
+    LOCKED = (
+        "The write lock is held by another connection or by this cell, which may still run: its outcome is unknown."
+    )
+    WAITED = "Another connection holds the write lock: nothing was changed."
     OPEN = "The cell may have run, in full or in part."
 
 
@@ -57,7 +68,9 @@ def determine_outcome(
 ) -> InterruptOutcome:
     """Return the outcome of a cell without a response; ask the server only if the text does not decide it."""
     work = [one for one in cell.statements if not one.controls_transaction]
-    if before.open and next(before.ends(cell.statements), None) is None:
+    if only_begins(cell, before):
+        return InterruptOutcome.WAITED if ask() is InterruptOutcome.LOCKED else InterruptOutcome.ONLY_READS
+    if _ends_inside(cell, before):
         return InterruptOutcome.ROLLED_BACK
     if not before.open and all(one.only_reads for one in work):
         return InterruptOutcome.ONLY_READS
@@ -71,6 +84,19 @@ def determine_outcome(
     return InterruptOutcome.NOTHING if atomic or at_once else InterruptOutcome.NOT_YET
 
 
+def _ends_inside(cell: Cell, before: Transaction) -> bool:
+    """Return True if all of a cell belongs to one transaction, which it does not end: it ends with the stream."""
+    if before.open:
+        return next(before.ends(cell.statements), None) is None
+    first, rest = cell.statements[:1], cell.statements[1:]
+    return first[0].keyword == "BEGIN" and next(before.ahead(first).ends(rest), None) is None
+
+
+def only_begins(cell: Cell, before: Transaction) -> bool:
+    """Return True if a cell only begins a transaction: without it there is nothing that could be undone."""
+    return not before.open and len(cell.statements) == 1 and cell.statements[0].keyword == "BEGIN"
+
+
 def _writes_at_once(text: str) -> bool:
     """Return True if a statement of a transaction takes the write lock."""
     statement = sql.parse(text)
@@ -78,28 +104,49 @@ def _writes_at_once(text: str) -> bool:
     return at_once or not (statement.controls_transaction or statement.only_reads)
 
 
-def ask(database: Database, known: int) -> InterruptOutcome | None:
-    """Ask the server in a separate request, for at most PATIENCE; None if the state of the database is unchanged."""
-    outcomes: list[InterruptOutcome | None] = []
-    beside = database.sibling(timeout=PATIENCE)
+def ask(database: Database, known: int | None) -> InterruptOutcome | None:
+    """Ask the server in separate requests, for little longer than PATIENCE.
+
+    Return None if the state of the database is unchanged: its number is the ``known`` one, None if there is none.
+    """
+    answers = _in_time(database, PATIENCE, lambda beside: _ask(beside, known))
+    if answers and answers[0] is not InterruptOutcome.BUSY:
+        return answers[0]
+    responds = _in_time(database, RESPONDS_WITHIN, _responds)
+    return InterruptOutcome.LOCKED if responds and responds[0] else InterruptOutcome.BUSY
+
+
+def _in_time(database: Database, seconds: float, question: Callable[[Database], A]) -> list[A]:
+    """Return the answer to a question on separate connections; an empty list if it does not arrive in time."""
+    answers: list[A] = []
+    beside = database.sibling(timeout=seconds)
     beside.transport.observer = database.transport.observer
-    work = partial(copy_context().run, lambda: outcomes.append(_ask(beside, known)))  # in the trace of the cell
+    work = partial(copy_context().run, lambda: answers.append(question(beside)))  # in the trace of the cell
     asking = threading.Thread(target=work, daemon=True)
     in_time = False
     try:
         asking.start()
-        asking.join(PATIENCE)
-        in_time = bool(outcomes)
+        asking.join(seconds)
+        in_time = bool(answers)
     finally:  # also when the user interrupts again
         if not in_time:
             beside.transport.abort()  # otherwise it could still take the write lock, long after the message
     if not in_time:  # an error caused by the abort says nothing
-        return InterruptOutcome.BUSY
+        return []
     beside.close()
-    return outcomes[0]
+    return answers[:1]
 
 
-def _ask(database: Database, known: int) -> InterruptOutcome | None:
+def _responds(database: Database) -> bool:
+    """Return True if the server responds to a statement that needs no lock."""
+    try:
+        ClientStream(database.transport, dialect=Dialect.V2).send([Execute(Stmt("SELECT NULL")), Close()])
+    except PipemagicError:
+        return False
+    return True
+
+
+def _ask(database: Database, known: int | None) -> InterruptOutcome | None:
     stream = ClientStream(database.transport, dialect=Dialect.V2)
     requests: list[Request] = [Execute(Stmt("BEGIN IMMEDIATE")), Execute(Stmt("ROLLBACK")), Close()]
     try:
@@ -111,7 +158,7 @@ def _ask(database: Database, known: int) -> InterruptOutcome | None:
     if not isinstance(granted, OkEntry) or not isinstance(granted.response, ExecuteResponse):
         return InterruptOutcome.OPEN
     index = granted.response.result.replication_index
-    if index is None or not str(index).isdecimal() or int(index) < known:  # lower: it was restarted
+    if known is None or index is None or not str(index).isdecimal() or int(index) < known:  # lower: it was restarted
         return InterruptOutcome.OPEN
     return None if int(index) == known else InterruptOutcome.CHANGED
 
@@ -120,6 +167,8 @@ def with_outcome(
     error: PipemagicError, cell: Cell, outcome: InterruptOutcome, detail: Sequence[str], hint: str
 ) -> PipemagicError:
     """Return the error with the outcome as part of its message, and the next step as its hint."""
+    if outcome is InterruptOutcome.WAITED:
+        return _waited(error)
     code, known = error.code, outcome.value
     first = "interrupted while a request was pending" if isinstance(error, InterruptedRequest) else error.message
     ran = f"{error.ran} of {len(cell.statements)} statements ran before it." if error.ran else ""
@@ -137,6 +186,18 @@ def with_outcome(
         query = verification_query(cell.statements)
         hint = f"check the data before you run it again{f': {query}' if query else ''}"
     return error.replace(message="\n".join(filter(None, [first, ran, known, *detail])), hint=hint, code=code)
+
+
+def _waited(error: PipemagicError) -> PipemagicError:
+    """Return the error of a BEGIN that waited for the lock of another connection."""
+    parts = ["another connection holds the write lock", "nothing was changed"]
+    limit = error.message.removeprefix(STOPPED_WAITING)
+    if isinstance(error, InterruptedRequest):
+        parts.insert(0, "interrupted")
+    elif limit != error.message:
+        parts.insert(1, f"waited {limit}")
+    code = error.code if isinstance(error, InterruptedRequest) else AnswerTimeout.unchanged
+    return error.replace(message="; ".join(parts), hint="run the cell again when the other one has ended", code=code)
 
 
 def verification_query(statements: Sequence[sql.ParsedStatement]) -> str:

@@ -114,7 +114,9 @@ def failed(
     refusing = transaction.state is Tx.LOST
     certain = refusing or isinstance(error, TransactionLost)
     detail, hint = [], error.hint
-    if atomic:
+    if interrupts.only_begins(cell, before):
+        transaction.lost, hint = None, ""  # no statement of a transaction can be lost
+    elif atomic:
         transaction.lost = None
         if certain:
             detail, hint = ["nothing was changed"], _faster(cell) if isinstance(error, TransactionLost) else ""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import gc
 import linecache
 import os
+import re
 import signal
 import sys
 import threading
 import warnings
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from urllib.parse import urlsplit
 
 import pytest
@@ -20,7 +21,7 @@ from waiting import pause, until
 
 from pipemagic.client.database import Database
 from pipemagic.errors import AnswerTimeout, InterruptedRequest, SessionError, StatementError, TransactionLost
-from pipemagic.hrana.stream import Phase
+from pipemagic.hrana.stream import Phase, Tx
 from pipemagic.session import Connection, Session, interrupts
 from pipemagic.session.connection import RunOptions
 from pipemagic.session.interrupts import InterruptOutcome
@@ -152,13 +153,64 @@ def test_the_outcome_is_open_while_a_writer_is_running(numbers):
     with other, other.transaction() as inside:
         inside.execute("INSERT INTO n VALUES (100)")
         error = interrupt(numbers, "INSERT INTO n VALUES (2)")
-    assert lines(error)[1] == InterruptOutcome.BUSY.value
+    assert lines(error)[1] == InterruptOutcome.LOCKED.value
     assert error.hint.endswith("SELECT count(*) FROM n")
     assert count(numbers) in (2, 3)  # sqld runs what waits in line although its client has left
 
 
+@contextmanager
+def writer(session):
+    """Another connection that holds the write lock."""
+    database = session.connection().database
+    with Database(database.endpoint, database.transport.token) as other, other.transaction() as inside:
+        inside.execute("INSERT INTO n VALUES (100)")
+        yield
+
+
+@pytest.mark.parametrize("mode", ["IMMEDIATE", "EXCLUSIVE"])
+def test_a_begin_that_waits_names_the_lock_of_another_connection(numbers, mode):
+    with writer(numbers), pytest.raises(AnswerTimeout) as caught:
+        numbers.run_cell(f"BEGIN {mode}", options=RunOptions(timeout=0.5))
+    error = caught.value
+    assert error.message == "another connection holds the write lock; waited 0.5 s; nothing was changed"
+    assert (error.hint, error.code) == ("run the cell again when the other one has ended", "TIMEOUT")
+    assert numbers.connection().transaction is Tx.NONE
+    with pytest.raises(SessionError, match="nothing to rerun"):
+        numbers.connection().retry()
+    numbers.run("SELECT 1")  # nothing has to be acknowledged
+
+
+def test_an_interrupted_begin_names_the_lock_too(numbers):
+    with writer(numbers):
+        error = interrupt(numbers, "BEGIN IMMEDIATE")
+    assert error.message == "interrupted; another connection holds the write lock; nothing was changed"
+    assert error.code == "INTERRUPTED"
+
+
+def test_the_statements_behind_a_begin_that_waits_are_not_applied(numbers):
+    with writer(numbers), pytest.raises(AnswerTimeout) as caught:
+        numbers.run_cell("BEGIN IMMEDIATE; INSERT INTO n VALUES (2)", options=RunOptions(timeout=0.5))
+    assert lines(caught.value) == [
+        "stopped after 0.5 s", InterruptOutcome.ROLLED_BACK.value, "Undone, or not run:", "  BEGIN IMMEDIATE",
+        "  INSERT INTO n VALUES (2)",
+    ]  # fmt: skip
+    numbers.run("ROLLBACK")
+    assert count(numbers) == 2  # with the row of the other connection
+
+
+@pytest.mark.parametrize("atomic", [False, True])
+def test_a_write_that_waits_for_the_lock_says_that_it_is_held(numbers, atomic):
+    with writer(numbers), pytest.raises(AnswerTimeout) as caught:
+        numbers.run_cell("INSERT INTO n VALUES (2)", options=RunOptions(timeout=0.5, atomic=atomic))
+    assert caught.value.code == "UNKNOWN_OUTCOME"
+    assert lines(caught.value)[1] == InterruptOutcome.LOCKED.value
+
+
+CHECKS = re.compile(b"BEGIN IMMEDIATE|SELECT NULL")
+
+
 class BusyRelay(CountingRelay):
-    """Answers requests for the write lock with 429 while ``busy``; ``granted`` counts those that it passed on."""
+    """Answers the requests of the check with 429 while ``busy``; ``granted`` counts the write locks it passed on."""
 
     busy, granted = True, 0
 
@@ -167,7 +219,7 @@ class BusyRelay(CountingRelay):
 
         class Filtered:
             def recv(_, size):  # noqa: N805
-                while (data := recv(size)) and counted and b"BEGIN IMMEDIATE" in data and self.busy:
+                while (data := recv(size)) and counted and CHECKS.search(data) and self.busy:
                     source.sendall(b"HTTP/1.1 429 Too Many Requests\r\nContent-Length: 2\r\n\r\n{}")
                 self.granted += counted and b"BEGIN IMMEDIATE" in data
                 return data
