@@ -58,7 +58,7 @@ def test_replacing_keeps_all_that_belongs_to_the_table(full) -> None:
 
 def test_the_constraints_that_are_kept_are_checked(full) -> None:
     full.batch(DEFINED)
-    with pytest.raises(errors.LoadError, match=r"rows 0 to 1: UNIQUE constraint failed: t\.a; nothing was changed"):
+    with pytest.raises(errors.LoadError, match=r"row 2 \(a = 1\): UNIQUE constraint failed: t\.a; nothing was changed"):
         full.load(pd.DataFrame({"a": [1, 1], "b": ["x", "y"]}), "t", if_exists="replace")
     assert rows(full, "SELECT a FROM t") == [(90,)]
 

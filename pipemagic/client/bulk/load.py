@@ -21,8 +21,10 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from pipemagic.client.batch_runner import run
 from pipemagic.client.bulk import PREFIX
 from pipemagic.client.bulk.load_plan import IfExists, LoadPlan, check_unique, plan_load
+from pipemagic.client.bulk.refused_rows import refused_row, refused_row_of_batch
 from pipemagic.client.bulk.schema_objects import TEXT, rows
 from pipemagic.client.result import Executor
+from pipemagic.client.stream import Dialect
 from pipemagic.errors import (
     InterruptedRequest,
     LoadError,
@@ -201,8 +203,10 @@ def send(database: Executor, batch: Batch, plan: LoadPlan, staging: str) -> int:
         with nothing_changed("while the rows were sent"):
             return database.execute(batch.sql, batch.args).affected_row_count
     except StatementError as error:
-        rows, message = f"rows {batch.start} to {batch.stop - 1}", error.message.replace(staging, plan.table)
-        raise LoadError(f"{rows}: {message}; nothing was changed", hint=error.hint) from None
+        message = error.message.replace(staging, plan.table)
+        row = refused_row_of_batch(database, plan, staging, batch, error.message)
+        where = f"rows {batch.start + 1} to {batch.stop}: {message}" if row is None else row.message(message)
+        raise LoadError(f"{where}; nothing was changed", hint=error.hint) from None
 
 
 @contextmanager
@@ -225,9 +229,10 @@ def switch(database: Executor, plan: LoadPlan, staging: str, total: int) -> None
         _try_out(database, plan, staging, total)
     try:
         with database.open_stream() as stream:
+            begins = 0 if stream.dialect is Dialect.SEED else 1  # of the statements that ran
             done = run(stream, [Stmt(sql) for sql in plan.switch(staging, total)], atomic=True, close=True)
-    except TransactionLost:
-        raise _too_long(plan) from None
+    except TransactionLost as lost:  # if not even the check of the schema ran, BEGIN has waited
+        raise _too_long(plan) if lost.ran > begins else _blocked() from None
     except (UnknownOutcome, KeyboardInterrupt) as lost:
         error = (
             lost if isinstance(lost, UnknownOutcome) else InterruptedRequest("interrupted while the rows were added")
@@ -239,7 +244,15 @@ def switch(database: Executor, plan: LoadPlan, staging: str, total: int) -> None
         kind = InterruptedRequest if isinstance(error, InterruptedRequest) else LoadError
         raise kind(f"{error.message.partition(';')[0]}; nothing was changed") from None
     if done.error is not None:
-        raise plan.explain(done.error)
+        raise _refused(database, plan, staging, done.error)
+
+
+def _refused(database: Executor, plan: LoadPlan, staging: str, error: StatementError) -> LoadError:
+    """Return the error of the load, with the row that a constraint of the table refused."""
+    row = refused_row(database, plan, staging, error.message) if plan.into else None
+    if row is None:
+        return plan.explain(error)
+    return LoadError(f"{row.message(error.message)}; nothing was changed", hint=row.hint)
 
 
 def _try_out(database: Executor, plan: LoadPlan, staging: str, total: int) -> None:
@@ -256,9 +269,16 @@ def _try_out(database: Executor, plan: LoadPlan, staging: str, total: int) -> No
             raise _too_long(plan) from None
         took = time.monotonic() - start - 2 * way
     if done.error is not None:
-        raise plan.explain(done.error)
+        raise _refused(database, plan, staging, done.error)
     if took * 10 > SHARE * TRANSACTION_LIMIT:
         raise _too_long(plan)
+
+
+def _blocked() -> LoadError:
+    """Return the error of a transaction whose time was over when its BEGIN got the write lock."""
+    return LoadError(
+        "another connection held the write lock; nothing was changed", hint="load again when the other one has ended"
+    )
 
 
 def _too_long(plan: LoadPlan) -> LoadError:

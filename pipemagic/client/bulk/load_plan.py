@@ -73,6 +73,11 @@ class LoadPlan:
         """The names of the columns to write."""
         return tuple(name for name, _ in self.types)
 
+    @property
+    def rowid(self) -> str | None:
+        """The name of the rowid in the staging table, which counts the rows; None if the columns have all its names."""
+        return next((alias for alias in _ROWID if alias not in {folded(name) for name in self.names}), None)
+
     def create(self, staging: str) -> str:
         """Return the SQL that creates the staging table."""
         return self.definition.renamed(staging)
@@ -88,7 +93,7 @@ class LoadPlan:
     def insert(self, staging: str, first: int | None = None) -> str:
         """Return the statement that adds the staged rows to the table, or only the ``first`` of them."""
         names = ", ".join(map(quote, self.names))
-        rowid = next((alias for alias in _ROWID if alias not in {folded(name) for name in self.names}), None)
+        rowid = self.rowid
         limit = "" if first is None else f" LIMIT {first}"
         order = f" ORDER BY {rowid}" if rowid else ""
         added = f"SELECT {names} FROM {quote(staging)} WHERE true{order}{limit}"

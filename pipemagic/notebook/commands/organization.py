@@ -121,18 +121,18 @@ def create_database(context: Context) -> None:
     """
     platform, args = context.platform, context.args
     name, group, source = args["NAME"], args["--group"], args.one_of("--from-file", "--from-dump")
-    if_not_exists, existed = args.on("--if-not-exists"), False
+    if_not_exists = args.on("--if-not-exists")
     if source is None:
-        database = platform.create_database(name, group, if_not_exists=if_not_exists)
-    else:
-        path = os.path.expanduser(args[source])
-        file, dump = (Path(path), None) if source == "--from-file" else (None, path)
-        try:
-            database = platform.create_database(name, group, file=file, dump=dump)
-        except AlreadyExists:
-            if not if_not_exists:
-                raise
-            database, existed = platform.create_database(name, group, if_not_exists=True), True
+        say(outcomes.describe_database(platform.create_database(name, group, if_not_exists=if_not_exists)))
+        return
+    path, existed = os.path.expanduser(args[source]), False
+    file, dump = (Path(path), None) if source == "--from-file" else (None, path)
+    try:
+        database = platform.create_database(name, group, file=file, dump=dump)
+    except AlreadyExists:
+        if not if_not_exists:
+            raise
+        database, existed = platform.create_database(name, group, if_not_exists=True), True
     say(outcomes.describe_database(database))
     if existed:
         say(f"The database already existed; {args[source]} was not loaded.")
