@@ -102,8 +102,10 @@ class Sandbox:
             return self._refuse("PRAGMA optimize writes; it is not available as a table of a SELECT")
         if argument is None or name in TAKES_NAME:
             return apsw.SQLITE_OK
+        if name == "journal_mode" and argument.lower() == "wal":  # every database is in this mode
+            return apsw.SQLITE_OK
         if name not in SETTABLE:
-            return self._refuse(f"PRAGMA {name} cannot be changed")
+            return self._refuse(f"PRAGMA {name} cannot be changed; leave it out: the service sets it")
         if name == "cache_size" and not _is_allowed_cache_size(argument):
             return self._refuse(f"PRAGMA cache_size is limited to {MAX_CACHE_KIB} KiB (-{MAX_CACHE_KIB})")
         if self.describing or self.keyword == "EXPLAIN":
