@@ -5,6 +5,8 @@ SQLite calls it while it prepares a statement, so nothing of a refused statement
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+
 import apsw
 
 from pipemagic.service.limits import Limits
@@ -27,9 +29,23 @@ TAKES_NAME = frozenset({
 })  # fmt: skip
 """Pragmas whose argument is not a setting."""
 
-READABLE = READ_PRAGMAS | TAKES_NAME | SETTABLE | {
-    "auto_vacuum", "busy_timeout", "cache_spill", "checkpoint_fullfsync", "fullfsync", "journal_mode",
-    "journal_size_limit", "max_page_count", "read_uncommitted", "shrink_memory", "synchronous", "temp_store",
+IGNORED: Mapping[str, Collection[str] | None] = {
+    "journal_mode": ("wal",),
+    "synchronous": ("normal", "full", "extra", "on", "1", "2", "3"),
+    "locking_mode": ("normal",),
+    "encoding": ("utf-8", "utf8"),
+    **dict.fromkeys(
+        ["analysis_limit", "busy_timeout", "cache_spill", "journal_size_limit", "mmap_size", "page_size", "temp_store",
+         "threads", "wal_autocheckpoint"]
+    ),
+}  # fmt: skip
+"""Settings that many scripts begin with and that the service decides, with the values that are ignored, None for all.
+
+Other values, which could weaken durability, are refused.
+"""
+
+READABLE = READ_PRAGMAS | TAKES_NAME | SETTABLE | IGNORED.keys() | {
+    "auto_vacuum", "checkpoint_fullfsync", "fullfsync", "max_page_count", "read_uncommitted", "shrink_memory",
 }  # fmt: skip
 """Pragmas that may be read."""
 
@@ -101,8 +117,6 @@ class Sandbox:
         if name == "optimize" and self.keyword != "PRAGMA":
             return self._refuse("PRAGMA optimize writes; it is not available as a table of a SELECT")
         if argument is None or name in TAKES_NAME:
-            return apsw.SQLITE_OK
-        if name == "journal_mode" and argument.lower() == "wal":  # every database is in this mode
             return apsw.SQLITE_OK
         if name not in SETTABLE:
             return self._refuse(f"PRAGMA {name} cannot be changed; leave it out: the service sets it")

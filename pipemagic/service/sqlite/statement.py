@@ -15,6 +15,7 @@ from pipemagic.hrana.values import Float, SqlValue, Value, decode
 from pipemagic.service.limits import Limits
 from pipemagic.service.sqlite import alter_column, functions
 from pipemagic.service.sqlite.alter_column import AlterColumn
+from pipemagic.service.sqlite.sandbox import IGNORED
 from pipemagic.sql import ParsedStatement
 from pipemagic.sql.statement import READ_PRAGMAS
 
@@ -128,6 +129,15 @@ def _size(text: str) -> int:
     return len(text.encode("utf-8", "surrogatepass"))
 
 
+def _is_ignored(statement: ParsedStatement) -> bool:
+    """Return True for a setting that is ignored: the statement returns the present value instead."""
+    name, sign = statement.pragma
+    if sign not in ("=", "(") or name not in IGNORED:
+        return False
+    values, words = IGNORED[name], [token.text for token in statement.tokens if token.text != ")"]
+    return values is None or sqltext.normalize(words[-1]) in values
+
+
 def _of_statement(statement: ParsedStatement, skipped: int) -> Plan:
     if "\0" in statement.text:  # SQLite would silently stop reading there
         raise Rejected("SQL text cannot hold a NUL character; pass it in an argument", faults.SQL_PARSE_ERROR)
@@ -135,6 +145,8 @@ def _of_statement(statement: ParsedStatement, skipped: int) -> Plan:
         return Plan(sqltext.parse("BEGIN"), skipped, begins_read_only=True)
     if statement.keyword == "PRAGMA" and _DATABASE_LIST.fullmatch(_normalized(statement.text)):
         return Plan(sqltext.parse(f"SELECT seq, name, file FROM {functions.DATABASE_LIST}"), skipped)
+    if statement.keyword == "PRAGMA" and _is_ignored(statement):
+        return Plan(sqltext.parse(f"PRAGMA {statement.pragma[0]}"), skipped)
     if statement.keyword == "ALTER" and len(statement.text) <= alter_column.LONGEST:
         change = alter_column.parse(statement.text)
         sent = statement if change is None else sqltext.parse(change.renaming)
