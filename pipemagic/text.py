@@ -31,6 +31,11 @@ def plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
+def join_words(words: Sequence[str]) -> str:
+    """Return ``a``, ``a and b``, or ``a, b and c``."""
+    return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
+
+
 def format_size(count: int) -> str:
     """Return a number of bytes with a decimal unit: ``512 B`` or ``1.2 MB``."""
     amount, units = float(count), ["B", "kB", "MB", "GB", "TB"]

@@ -173,7 +173,8 @@ class Shell:
                 return
         result = self._execute(statement)
         if result.columns:
-            for line in console.FORMATS[self._mode](result.columns, result.rows):
+            columns = [sqltext.without_comments(name, statement) for name in result.columns]
+            for line in console.FORMATS[self._mode](columns, result.rows):
                 console.print_line(line)
             if self._interactive and self._mode == "table":
                 console.print_note(f"({plural(len(result.rows), 'row')})")

@@ -311,11 +311,10 @@ class ClientStream:
         if self.phase is Phase.IN_USE:
             raise StreamError("a request is pending on this connection, which takes one at a time")
         if self.phase is not Phase.IDLE:
-            self._replaces = self._replaces or self.phase is not Phase.CLOSED
+            self._replaces = self._replaces or self.phase is not Phase.CLOSED or self._ended_by_server
             self.phase, self.baton, self._endpoint, self._unreported = Phase.IDLE, None, None, False
             self._reads.restart()
-        again = self._replaces or self._ended_by_server
-        return self.on_reopen() if again and self.on_reopen is not None else ()
+        return self.on_reopen() if self._replaces and self.on_reopen is not None else ()
 
     # -- requests
 

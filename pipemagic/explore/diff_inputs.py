@@ -83,8 +83,17 @@ def read_source(database: Database, text: str, params: Mapping[str, SqlValue] | 
     rows = f"({statements[0].text}\n)"
     args = args_of(statements[0].text, params or {})
     cols = database.execute(f"SELECT * FROM {rows} LIMIT 0", args or None).wire.cols
-    columns = tuple((col.name or "", col.decltype or "") for col in cols)
+    names = [col.name or "" for col in cols]
+    shown = [sql.without_comments(name, rows) for name in names]
+    columns = tuple((name, col.decltype or "") for name, col in zip(shown, cols, strict=True))
+    if shown != names:
+        rows = _renamed(rows, names, shown)
     return Source(shorten(escape_controls(" ".join(text.split())), 40), rows, columns, args=args)
+
+
+def _renamed(rows: str, names: Sequence[str], new: Sequence[str]) -> str:
+    listed = (f"t.{sql.quote(name)} AS {sql.quote(shown)}" for name, shown in zip(names, new, strict=True))
+    return f"(SELECT {', '.join(listed)} FROM {rows} AS t)"
 
 
 def with_days(source: Source, columns: Sequence[str]) -> Source:

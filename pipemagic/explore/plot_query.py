@@ -12,7 +12,7 @@ from pipemagic.errors import PlotError, UnknownName
 from pipemagic.explore.conditions import args_of
 from pipemagic.explore.schema_reader import read_relation
 from pipemagic.hrana.values import SqlValue
-from pipemagic.sql import folded, quote
+from pipemagic.sql import folded, quote, without_comments
 from pipemagic.text import did_you_mean, plural
 
 if TYPE_CHECKING:
@@ -135,11 +135,12 @@ class PlotQuery:
     def __init__(self, database: Database, rows: str | Rows) -> None:
         self._database = database
         if isinstance(rows, str):
-            self.columns = [column.name for column in read_relation(database, rows).visible]
+            names = [column.name for column in read_relation(database, rows).visible]
             self._rows = Rows(f"SELECT * FROM main.{quote(rows)}", title=rows)
         else:
             self._rows = rows
-            self.columns = list(database.execute(f"SELECT * FROM {self} LIMIT 0", dict(rows.args)).columns)
+            names = list(database.execute(f"SELECT * FROM {self} LIMIT 0", dict(rows.args)).columns)
+        self._names = {without_comments(name, self._rows.select): name for name in reversed(names)}
         self._bound: dict[str, SqlValue] = {}
         self.notes: list[str] = []
 
@@ -158,10 +159,10 @@ class PlotQuery:
 
     def column(self, name: str) -> str:
         """Return the SQL of a column. Raise UnknownName with the nearest name."""
-        for column in self.columns:
-            if folded(column) == folded(name):
+        for shown, column in self._names.items():
+            if folded(name) in (folded(shown), folded(column)):
                 return f"t.{quote(column)}"
-        raise UnknownName(f"{self._rows.title} has no column {name!r}", hint=did_you_mean(name, self.columns))
+        raise UnknownName(f"{self._rows.title} has no column {name!r}", hint=did_you_mean(name, self._names))
 
     def inspect(self, name: str, *, any_kind: bool = False) -> PlotColumn:
         """Return the kind and range of a column, and note skipped values; with ``any_kind`` skip NULLs only.

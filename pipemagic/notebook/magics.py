@@ -39,7 +39,7 @@ from pipemagic.text import escape_controls, mask_passwords
 if TYPE_CHECKING:
     from pipemagic.classroom.progress import Recorder, Recorders
     from pipemagic.notebook.sql_options import SqlOptions
-    from pipemagic.session import Session
+    from pipemagic.session import CellResult, Session
     from pipemagic.session.cell import Cell
     from pipemagic.session.signals import Subject
     from pipemagic.session.snippets import Snippet, Snippets
@@ -264,9 +264,11 @@ class PipeMagics(Magics):
     def _run(self, cell: Cell, options: SqlOptions) -> Any:
         """Run a cell, deliver its results, and return its value."""
         settings = self.settings
-        if taken := set(options.out) & set(cell.names):
-            name = min(taken)
-            raise UsageError(f"--out {name} and `-- name: {name}` name the same variable")
+        reserved: list[str] = []
+        if any(cell.names):
+            from pipemagic.notebook.named_results import without_reserved_names
+
+            cell, reserved = without_reserved_names(cell, self.shell.user_ns, options.out)
         if not (options.confirm or settings.confirm or all(one.only_reads for one in cell.statements)):
             from pipemagic.session.guards import check_where
 
@@ -282,7 +284,12 @@ class PipeMagics(Magics):
         seconds = perf_counter() - started
         if settings.notes and not results.quiet and FOUND_IN.search(cell.text):
             self._note(cell, options.on)
-        return results.deliver(result, seconds)
+        for line in () if results.quiet else reserved:
+            say(line)
+        value = results.deliver(result, seconds)
+        if result.repeated and settings.notes and not results.quiet:
+            self._note_repeated_names(result, results, options.on)
+        return value
 
     def _note(self, cell: Cell, on: str | None) -> None:
         """Collect notes on the SQL of a cell, which are shown below it."""
@@ -292,6 +299,17 @@ class PipeMagics(Magics):
         except Exception:  # noqa: BLE001 - the statements have run: their result matters more
             _log.exception("no notes on a cell")
 
+    def _note_repeated_names(self, result: CellResult, results: Results, on: str | None) -> None:
+        """Collect notes on results with several columns of one name."""
+        from pipemagic.notebook.repeated_names import notes_on_names
+
+        try:
+            lines = list(notes_on_names(result, results, self.session.connection(on).schema))
+        except Exception:  # noqa: BLE001 - as in _note
+            _log.exception("no notes on a result")
+        else:
+            self._notes += [line for line in lines if line not in self._notes]
+
     def _explain(self, cell: Cell, options: SqlOptions) -> Any:
         """Return the query plans, or the descriptions of the statements; with ``--out`` store them in a variable."""
         if len(options.out) > 1:
@@ -299,6 +317,9 @@ class PipeMagics(Magics):
             raise UsageError(f"{flag} returns one value; --out must name one variable")
         explain = self.session.explain if options.explain else self.session.describe
         value = explain(cell, on=options.on)
+        if not self.settings.quiet:
+            for line in self.session.connection(options.on).reset_counts(cell):
+                say(line)
         if not options.out:
             return value
         self.user_ns[options.out[0]] = value

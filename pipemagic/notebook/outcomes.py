@@ -76,11 +76,12 @@ def retry(connection: Connection) -> str:
     from pipemagic.session.messages import listing  # not needed by completion
 
     left = connection.left_over
-    affected = sum(outcome.affected_row_count for outcome in connection.retry().outcomes)
-    done = f"Committed; {plural(affected, 'row')} affected."
-    if not left:
-        return done
-    return "\n".join([done, "Not included, and not run yet:", listing(left, most=MOST_STATEMENTS)])
+    result = connection.retry()
+    affected = sum(outcome.affected_row_count for outcome in result.outcomes)
+    lines = [*result.notes, f"Committed; {plural(affected, 'row')} affected."]
+    if left:
+        lines += ["Not included, and not run yet:", listing(left, most=MOST_STATEMENTS)]
+    return "\n".join(lines)
 
 
 # -- the organization

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipemagic.errors import SessionError
 from pipemagic.notebook.display import FrameDisplay, say, show
-from pipemagic.text import escape_controls, plural
+from pipemagic.text import escape_controls, join_words, plural
 
 if TYPE_CHECKING:
     from pipemagic.notebook.settings import PipeMagic
@@ -41,7 +41,7 @@ class Results:
     def deliver(self, result: CellResult, seconds: float) -> Any:
         """Show, store and write the results of a cell that ran in so many seconds; return the cell's value."""
         out, returned = self.options.out, result.returned
-        stored = self._stored(result) if out else result.named
+        stored = self.stored(result) if out else result.named
         self._show(result, stored.values(), seconds)
         if len(out) > 1:
             result.check_tables(len(out))
@@ -71,8 +71,10 @@ class Results:
             if form == "parquet":
                 arrow_polars.check_type("arrow")
 
-    def _stored(self, result: CellResult) -> dict[str, Outcome]:
+    def stored(self, result: CellResult) -> dict[str, Outcome]:
         """Return the outcomes to store, by variable name."""
+        if not self.options.out:
+            return result.named
         out, tables = self.options.out, result.tables
         if len(out) == 1:
             tables = tables[-1:]
@@ -81,10 +83,13 @@ class Results:
         return result.named | {name: one for name, one in zip(out, tables, strict=True) if name != "_"}
 
     def _store(self, outcomes: dict[str, Outcome]) -> None:
+        by_comment = [name for name, outcome in outcomes.items() if outcome.name == name and outcome.has_columns]
         for name, outcome in outcomes.items():
             self.variables[name] = self._table(outcome) if outcome.has_columns else None
             if not outcome.has_columns and not self.quiet:
                 say(f"{name} is None: its statement returned no columns.")
+        if by_comment and not self.quiet:
+            say(f"Stored in {join_words(by_comment)}.")
 
     def _write(self, returned: Outcome | None, form: str, file: str) -> None:
         if returned is None:

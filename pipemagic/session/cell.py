@@ -17,8 +17,7 @@ from pipemagic.session.snippets import Snippets
 from pipemagic.session.source_map import Edit, Segment, Source, SourceMap, SourcePosition
 from pipemagic.sql import ParsedStatement, Token
 
-_NAME = re.compile(r"--\s*name\s*:(.*)", re.IGNORECASE)
-_NAME_POSITION = "write `-- name: x` on a line of its own, directly before the statement whose rows it names"
+_NAME = re.compile(r"--[ \t]*name[ \t]*:[ \t]*(\w+)\s*")
 
 
 @dataclass(frozen=True)
@@ -97,8 +96,8 @@ def parse_cell(
     """Split a cell and bind the parameters of its statements to ``values``.
 
     ``source`` names the text in messages if it is not the cell's own. ``using`` are the ``snippets`` that its
-    statements read from. Raise SessionError if there is no statement, or none for one of these, or a ``-- name:`` that
-    names none; ParameterError for a ``?``, a name without a value, and a value that SQL cannot hold.
+    statements read from. Raise SessionError if there is no statement, or none for one of these; ParameterError for a
+    ``?``, a name without a value, and a value that SQL cannot hold.
     """
     statements = sql.split(text)
     if not statements:
@@ -122,40 +121,32 @@ def _as_written(statements: Sequence[ParsedStatement], source: Source) -> list[S
 
 
 def _names(script: str, statements: Sequence[ParsedStatement]) -> tuple[str, ...]:
-    """Return the name of each statement, '' for none.
-
-    A name is in a comment on a line of its own, directly before the statement. Raise SessionError for a name that
-    is elsewhere between statements, is not a valid variable name, or is used twice.
-    """
-    found, end = [], 0
-    for statement in statements:
-        found.append(_name_between(script, end, statement.start))
+    """Return the name of each statement, '' for none; of several statements with one name, the last one has it."""
+    names, end = [""] * len(statements), 0
+    last: dict[str, int] = {}  # where each name is
+    for number, statement in enumerate(statements):
+        if name := _name_between(script, end, statement.start):
+            last[name] = number
         end = statement.start + len(statement.text)
-    if left := _name_between(script, end, len(script)):
-        raise SessionError(f"`-- name: {left}` follows the last statement", hint=_NAME_POSITION)
-    twice = next((name for name in found if name and found.count(name) > 1), None)
-    if twice is not None:
-        raise SessionError(f"two statements have the name {twice}", hint="use a different name for each result")
-    return tuple(found)
+    for name, number in last.items():
+        names[number] = name
+    return tuple(names)
 
 
 def _name_between(script: str, start: int, end: int) -> str:
-    """Return the name in the comments between two statements, '' for none."""
+    """Return the name in the last `-- name: x` between two statements, '' for none.
+
+    Other tools and people write the same words with more behind them: these are comments.
+    """
     name = ""
     for token in sql.tokens(script[start:end]):
-        if token.kind == "semi" and name:
-            raise SessionError(f"`-- name: {name}` precedes an empty statement", hint=_NAME_POSITION)
-        match = _NAME.fullmatch(token.text.rstrip()) if token.kind == "comment" else None
-        if match is None:
-            continue
-        if name:
-            raise SessionError(f"`-- name: {name}` is followed by another name", hint=_NAME_POSITION)
-        name = match[1].strip()
-        line, column = sql.position(script, start + token.start)
-        if script[start + token.start - column : start + token.start].strip():
-            raise SessionError(f"line {line}: `-- name: {name}` must be on a line of its own", hint=_NAME_POSITION)
-        if not name.isidentifier() or keyword.iskeyword(name):
-            raise SessionError(f"line {line}: {name!r} is not a valid variable name", hint=_NAME_POSITION)
+        if token.kind == "semi":
+            name = ""  # it precedes an empty statement
+        elif token.kind == "comment" and (match := _NAME.fullmatch(token.text)) is not None:
+            line = script.rfind("\n", 0, start + token.start) + 1
+            is_alone = not script[line : start + token.start].strip()
+            if is_alone and match[1].isidentifier() and not keyword.iskeyword(match[1]):
+                name = match[1]
     return name
 
 

@@ -25,18 +25,20 @@ from pipemagic.errors import (
     StatementError,
     TransactionLost,
 )
+from pipemagic.explore.schema import Relation
 from pipemagic.hrana.faults import RESPONSE_TOO_LARGE
 from pipemagic.hrana.messages import Close, Entry, ErrorEntry, Execute, Request, Stmt
-from pipemagic.hrana.stream import Phase, Tx
+from pipemagic.hrana.stream import IDLE_LIMIT, Phase, Tx
 from pipemagic.session import date_parameters, guards, interrupts, messages, recovery
 from pipemagic.session.cell import Cell, parse_cell
 from pipemagic.session.interrupts import InterruptOutcome
-from pipemagic.session.keep_alive import KeepAlive, RemainingTime
+from pipemagic.session.keep_alive import TEMPORARY_TABLES_FOR, KeepAlive, RemainingTime
 from pipemagic.session.organization import Platform
 from pipemagic.session.profiles import Profile
 from pipemagic.session.results import CellResult, Outcome, fetch_large, may_have_written, outcomes
+from pipemagic.session.row_counts import RowCounts
 from pipemagic.session.schema_cache import SchemaCache, cache_of
-from pipemagic.session.settings import Settings
+from pipemagic.session.settings import CHANGED_BY, Settings
 from pipemagic.session.signals import Signal
 from pipemagic.session.transaction_ends import End, end_after, explained
 
@@ -89,6 +91,7 @@ class Connection:
     records_progress: bool = field(default=False, repr=False)  # the database has the table of a class, and is writable
     refused: bool = field(default=False, repr=False)  # the server no longer accepts the token
     keep_alive_thread: KeepAlive | None = field(default=None, repr=False)
+    keep_alive_chosen: bool = field(default=False, repr=False)  # by the user, perhaps off
     written: Signal[Connection] = field(default_factory=Signal, repr=False)  # sent after it was written to
     others: Callable[[], Mapping[str, Connection]] = field(default=dict, repr=False)  # of its session, for hints
     schema: SchemaCache = field(init=False, repr=False)
@@ -97,6 +100,8 @@ class Connection:
     _transaction: Transaction = field(default_factory=Transaction, repr=False)
     _last_end: End = field(default=End.NONE, repr=False)  # of the last transaction
     _settings: Settings = field(default_factory=Settings, repr=False)
+    _row_counts: RowCounts = field(default_factory=RowCounts, repr=False)
+    _reopened_before: int = field(default=0, repr=False)  # of the streams of `stream`, those that were noted
     _lock: threading.RLock = field(default_factory=threading.RLock, repr=False)  # a panel may close it at the same time
 
     def __post_init__(self) -> None:
@@ -159,16 +164,37 @@ class Connection:
                 self.written.send(self)
 
     def keep_alive(self, seconds: float | None) -> None:
-        """Keep the server-side connection alive for ``seconds`` after each cell; None for the server's own limit."""
+        """Keep the server-side connection alive for ``seconds`` after each cell; None for the server's own limit.
+
+        Without this choice a connection with temporary tables is kept alive for an hour.
+        """
         with self._lock:
-            if self.keep_alive_thread is not None:
-                self.keep_alive_thread.close()
-            self.keep_alive_thread = None if seconds is None else KeepAlive(lambda: self.stream, seconds, self._lock)
+            self.keep_alive_chosen = True
+            self._keep_alive(seconds)
             self._restart_keep_alive()
 
+    def _keep_alive(self, seconds: float | None) -> None:
+        if self.keep_alive_thread is not None:
+            self.keep_alive_thread.close()
+        self.keep_alive_thread = None if seconds is None else KeepAlive(lambda: self.stream, seconds, self._lock)
+
     def _restart_keep_alive(self) -> None:
+        temporary = self._settings.temporary
+        if temporary.by_key or temporary.marks or self.keep_alive_thread is not None:
+            temporary.settle(transaction_open=self._transaction.open)
+            self._keep_while_temporary()
         if self.keep_alive_thread is not None and self.stream is not None:
             self.keep_alive_thread.restart()
+
+    def _keep_while_temporary(self) -> None:
+        """Keep the connection alive as long as it has temporary tables, unless the user chose a time."""
+        if not self.keep_alive_chosen and self.has_temporary_tables is (self.keep_alive_thread is None):
+            self._keep_alive(TEMPORARY_TABLES_FOR if self.has_temporary_tables else None)
+
+    @property
+    def has_temporary_tables(self) -> bool:
+        """Whether the open stream has temporary tables, views or triggers, as far as known."""
+        return bool(self._settings.temporary)
 
     def _run(self, cell: Cell, options: RunOptions) -> CellResult:
         if self.database.read_only:
@@ -201,7 +227,10 @@ class Connection:
                 self._transaction.lost = lost  # nothing ran: the cell has no effect
             raise
         done += outcomes(cell, ran.results, options.limit)
-        self._note_ran(cell, before, len(ran.results), atomic=options.atomic)
+        if self._row_counts.reset or any(statement.changes_rows for statement in cell.statements):
+            notes += self._row_counts.after(cell, ran, self._tables_with_keys)
+        undone = options.atomic and ran.error is not None
+        self._note_ran(cell, before, len(ran.results), atomic=options.atomic, undone=undone)
         is_open = self._transaction.open and not options.close
         if ran.error is not None:
             self._transaction.incomplete |= self._transaction.open and may_have_written(cell, ran)
@@ -344,9 +373,20 @@ class Connection:
         """
         with self._lock:
             stream, state = self.stream, self.transaction
-            if stream is None or state is Tx.LOST or not (state is Tx.OPEN or self._settings.temporary):
+            if stream is None or state is Tx.LOST or not (state is Tx.OPEN or self.has_temporary_tables):
                 return self.once(lambda database: _asked_once(database, requests))
             return self._send(stream, requests)
+
+    def reset_counts(self, cell: Cell) -> list[str]:
+        """Return the lines on functions such as changes() that would be 0 in a cell, if it ran now."""
+        with self._lock:
+            stream = self.stream
+            is_open = stream is not None and stream.is_open and stream.idle_for() <= IDLE_LIMIT
+            reopens = not is_open or (stream is not None and stream.reopened > self._reopened_before)
+            return self._row_counts.expected(cell, self._tables_with_keys, reopens=reopens)
+
+    def _tables_with_keys(self) -> Sequence[Relation]:
+        return self.schema.tables_soon(complete=True)
 
     def with_dates(self, cell: Cell, *, committed: bool = False) -> Cell:
         """Return a cell with its values as they would be sent: see `pipemagic.session.date_parameters`.
@@ -385,9 +425,12 @@ class Connection:
         return was_open
 
     def close_if_idle(self) -> None:
-        """End the stream if no cell is running and no transaction is open; never wait for a cell."""
+        """End the stream if no cell is running, and it has no transaction and no temporary tables.
+
+        Never wait for a cell.
+        """
         with self.between_cells() as free:
-            if free and self.transaction is Tx.NONE:  # otherwise the stream expires by itself
+            if free and self.transaction is Tx.NONE and not self.has_temporary_tables:  # else it expires by itself
                 self.close()
 
     def dispose(self) -> bool:
@@ -395,7 +438,7 @@ class Connection:
         with self._lock:
             self._gone = True
             was_open = self.close(notify=False)
-        self.keep_alive(None)
+        self._keep_alive(None)
         self.schema.close()
         self.database.close()
         return was_open
@@ -426,7 +469,7 @@ class Connection:
     def _attempt(self, cell: Cell, before: Transaction, options: RunOptions) -> tuple[Cell, Run, list[str]]:
         """Send the cell; return it as it was sent, its run, and the lines to show if the stream replaces another."""
         stream, notes = (self.stream, []) if self.stream is not None else self._open()
-        reopened, known = stream.reopened, self.database.replication.reliable_index
+        known = self.database.replication.reliable_index
         own = not before.open and any(one.opens_transaction for one in cell.statements)
         mode = cell.begin_mode if options.atomic else "DEFERRED"
         try:
@@ -459,7 +502,7 @@ class Connection:
             began = before.began_at(cell.statements[: len(ran.results)])
             if began is not None:  # after the cell ended the transaction of an earlier cell
                 self._roll_back(stream)
-        if stream.reopened > reopened:
+        if stream.reopened > self._reopened_before:
             notes += self._reopened(stream.replayed)
         return cell, ran, notes
 
@@ -506,7 +549,9 @@ class Connection:
         """Return the lines for a stream that replaces an earlier one, if settings or temporary tables were lost."""
         note = self._settings.note()
         self.schema.forget_temporary()
-        self._settings.temporary = False
+        self._settings.temporary.clear()
+        self._row_counts.reopened()
+        self._reopened_before = 0 if self.stream is None else self.stream.reopened
         failed = [entry.error.message for entry in replayed if isinstance(entry, ErrorEntry)]
         return [line for line in (note, *(f"Not set again: {text}" for text in failed)) if line]
 
@@ -524,11 +569,14 @@ class Connection:
         self.database.close()
         self.database = database
 
-    def _note_ran(self, cell: Cell, before: Transaction, count: int, *, atomic: bool) -> None:
-        """Record the effects of the first ``count`` statements of a cell, which ran without an error."""
+    def _note_ran(self, cell: Cell, before: Transaction, count: int, *, atomic: bool, undone: bool = False) -> None:
+        """Record the effects of the first ``count`` statements of a cell, which ran without an error.
+
+        Of those that were ``undone``, PRAGMAs stay in effect.
+        """
         for index, statement in enumerate(cell.statements[:count]):
-            if statement.keyword in ("PRAGMA", "CREATE"):
-                inside = atomic or before.ahead(cell.statements[:index]).open
+            if statement.keyword in CHANGED_BY and not (undone and statement.keyword != "PRAGMA"):
+                inside = atomic or (statement.keyword == "PRAGMA" and before.ahead(cell.statements[:index]).open)
                 self._settings.update(cell.as_sent(index), inside=inside)
         ran = cell.statements[:count]
         in_transaction = before.open or self._transaction.open

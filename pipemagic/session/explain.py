@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from pipemagic import sql
 from pipemagic.client.batch_runner import result_of
 from pipemagic.client.statement_errors import statement_error
 from pipemagic.client.stream import Dialect
@@ -65,8 +66,8 @@ def _ask(connection: Connection, requests: Sequence[Request]) -> list[Entry]:
     return connection.ask([_FRESH, *requests])[1:] if requests else []
 
 
-def _rows(entry: Entry, sql: str) -> list[list[object]]:
-    return [[decode(value) for value in row] for row in result_of(entry, sql).rows]
+def _rows(entry: Entry, statement: str) -> list[list[object]]:
+    return [[decode(value) for value in row] for row in result_of(entry, statement).rows]
 
 
 def _plan(cell: Cell, at: int, plans: Iterator[Entry]) -> StatementPlan:
@@ -91,7 +92,7 @@ def _described(cell: Cell, at: int, entries: Iterator[Entry]) -> Described:
     if not isinstance(entry.response, DescribeResponse):
         return Described(statement.text, arguments, None, _effect(statement, reads_only=statement.only_reads))
     found = entry.response.result
-    columns = tuple((col.name or "", col.decltype or "") for col in found.cols)
+    columns = tuple((sql.without_comments(col.name or "", cell.sent(at)), col.decltype or "") for col in found.cols)
     return Described(statement.text, arguments, columns, _effect(statement, reads_only=found.is_readonly))
 
 

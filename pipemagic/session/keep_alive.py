@@ -32,6 +32,9 @@ LONGEST = 10**9
 
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 
+TEMPORARY_TABLES_FOR = 3600.0
+"""Seconds for which a connection with temporary tables is kept alive after a cell, unless the user chose a time."""
+
 THREAD_NAME = "pipemagic: keeping a connection"
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from pipemagic import sql
 from pipemagic.client.batch_runner import Run
 from pipemagic.client.cursor import Cursor, described
 from pipemagic.client.stream import ClientStream, Dialect
@@ -112,8 +113,8 @@ class CellResult:
     ``notes`` are lines to show first; ``open_line`` reports an open transaction, '' without one. For a cell that
     failed, ``rest`` contains the statements that did not run, ``failed`` the refused one among them, ``fault``
     the reason in one line. ``total`` is the number of statements, ``tables`` the outcomes with columns, in order,
-    ``returned`` the last of these, whose frame is the cell's value, and ``named`` the outcomes by their
-    ``-- name:`` comments.
+    ``repeated`` those in which columns have the same name, ``returned`` the last one of ``tables``, whose frame is the
+    cell's value, and ``named`` the outcomes by their ``-- name:`` comments.
     """
 
     outcomes: tuple[Outcome, ...]
@@ -126,6 +127,11 @@ class CellResult:
     def __post_init__(self) -> None:
         self.total = len(self.outcomes) + len(self.rest)
         self.tables = [outcome for outcome in self.outcomes if outcome.result.cols]
+        self.repeated = [
+            outcome
+            for outcome in self.tables
+            if len({col.name for col in outcome.result.cols}) < len(outcome.result.cols)
+        ]
         self.returned = self.tables[-1] if self.tables else None
         self.named = {outcome.name: outcome for outcome in self.outcomes if outcome.name}
 
@@ -147,12 +153,26 @@ def outcomes(cell: Cell, results: Sequence[StmtResult], limit: int | None = None
     """Return the outcomes of the statements of a cell that ran, queries with at most ``limit`` rows."""
     names = cell.names or ("",) * len(cell.statements)
     done = [Outcome(*one) for one in zip(cell.statements, results, names, strict=False)]
+    if cell.source_maps or "--" in cell.text or "/*" in cell.text:
+        for index, outcome in enumerate(done):
+            outcome.result = _without_comments(outcome.result, cell.sent(index))
     for outcome in done if limit is not None else ():
         rows = outcome.result.rows
         if len(rows) > (limit or 0) and outcome.statement.is_query:
             outcome.result = msgspec.structs.replace(outcome.result, rows=rows[:limit])
             outcome.more = True
     return done
+
+
+def _without_comments(result: StmtResult, statement: str) -> StmtResult:
+    """Return a result whose columns have names without the comments of unaliased expressions."""
+    if not any("--" in (col.name or "") or "/*" in (col.name or "") for col in result.cols):
+        return result
+    cols = [
+        msgspec.structs.replace(col, name=sql.without_comments(col.name, statement)) if col.name else col
+        for col in result.cols
+    ]
+    return msgspec.structs.replace(result, cols=cols)
 
 
 def check_tables(cell: Cell, wanted: int) -> None:

@@ -72,6 +72,8 @@ def test_an_argument(run, flights):
         0, "one  none\n---  ----\n  1  NULL\n", ""
     )  # fmt: skip
     assert run("db", "shell", "flights", "CREATE TABLE t (a); INSERT INTO t VALUES (1)") == (0, "", "")
+    counted = run("db", "shell", "flights", "SELECT count(*) /* all */ FROM t")
+    assert counted == (0, "count(*)\n--------\n       1\n", "")
     assert run("db", "shell", "flights", ".tables") == (0, "t\n", "")
     assert run("db", "shell", "flights", ".schema") == (0, "CREATE TABLE t (a);\n", "")
     assert run("db", "shell", "flights", ".schema nope") == (0, "", "")

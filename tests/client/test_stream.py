@@ -72,6 +72,15 @@ def test_close_ends_the_stream_and_the_next_request_opens_a_new_one(scripted, st
     assert stream.reopened == 0
 
 
+def test_a_stream_that_the_server_ended_counts_as_reopened(scripted, stream_to) -> None:
+    server = scripted(results(entry({"type": "execute"}), AUTOCOMMIT, baton=None), good)
+    stream = stream_to(server)
+    stream.send([sql("SELECT 1")])
+    assert stream.phase is Phase.CLOSED
+    stream.send([sql("SELECT 2")])
+    assert stream.reopened == 1
+
+
 def test_of_two_threads_at_once_one_is_refused(scripted, stream_to, monkeypatch) -> None:
     """Also between the look whether a request is under way and the beginning of the next."""
     refused: list[errors.StreamError] = []

@@ -309,6 +309,13 @@ def test_views_and_queries(pair):
         compared(pair, "SELECT 1; SELECT 2")
 
 
+def test_columns_of_queries_are_named_without_comments(pair):
+    fill(pair[0], "a", [("1", "2", "3")])
+    fill(pair[1], "b", [("1", "4", "3")])
+    found = compared(pair, "SELECT k, v + 1 /* new */ FROM a", "SELECT k, v + 1 FROM b -- all", key=["k"])
+    assert found.changed.values.tolist() == [[1, "v + 1", 3, 5]]
+
+
 def test_empty_tables(pair):
     fill(pair[0], "a", [])
     fill(pair[1], "b", [("1", "2", "3")] * 3)

@@ -198,6 +198,8 @@ def test_days_are_the_same_in_cells_and_commands(db):
     db("%sql --save recent --no-execute SELECT * FROM d WHERE day >= :day")
     assert db("%sql --with recent SELECT count(*) FROM recent WHERE day > :day").value.iloc[0, 0] == 1
     assert db("%pipedb plot bar --with recent --x n").value.axes.patches[0].get_height() == 1
+    db("%sql --save added --no-execute SELECT n + 1 /* new */ FROM d WHERE day >= :day")
+    assert db("%pipedb plot bar --with added --x 'n + 1'").value.axes.get_xlabel() == "n + 1"
     shown = db('%pipedb diff "SELECT n FROM d WHERE day = :day" "SELECT n FROM e WHERE day = :day"').value
     assert (shown.same_rows, shown.only_a_count, shown.only_b_count) == (1, 1, 0)  # e.day is a DATETIME
 

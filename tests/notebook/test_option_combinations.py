@@ -57,12 +57,12 @@ def test_comments_and_strings_are_not_options(db):
     assert db("%sql SELECT 1 AS a --limited").value["a"].tolist() == [1]
 
 
-def test_two_results_cannot_be_stored_in_one_variable(db):
-    db("a = 'as before'")
-    failed = db.fails("%%sql -o a\n-- name: a\nCREATE TABLE t (x);\nSELECT 2")
-    assert "--out a and `-- name: a` name the same variable" in failed.err
-    assert db.names["a"] == "as before"
-    assert db("%sql SELECT count(*) AS n FROM sqlite_master").value["n"].tolist() == [0]
+def test_out_wins_over_a_name_in_a_comment(db):
+    cell = db("%%sql -o a\n-- name: a\nSELECT 1 AS x;\nSELECT 2 AS x")
+    assert "`-- name: a` stores nothing, because --out a names the same variable: use another name." in cell.lines
+    assert db.names["a"]["x"].tolist() == [2]
+    assert db("%%sql -o a\n-- name: a\nSELECT 3 AS x").lines == []
+    assert db.names["a"]["x"].tolist() == [3]
 
 
 def test_every_other_pair_of_options_runs(shell, service, monkeypatch, tmp_path):

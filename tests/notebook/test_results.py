@@ -75,27 +75,74 @@ def test_a_name_comment_stores_the_result_of_the_next_statement(db):
     assert db.names["nothing"] is None
     assert summary(cell)[0] == "1  first    SELECT 1 AS x       1 row"
     assert len(cell.shown) == 1  # stored results are not shown
-    assert cell.lines == ["nothing is None: its statement returned no columns."]
+    assert cell.lines == ["nothing is None: its statement returned no columns.", "Stored in first and größe."]
     assert cell.value["x"].tolist() == [3]
+    assert db("%%sql --quiet\n-- name: first\nSELECT 4 AS x").lines == []
+    assert db.names["first"]["x"].tolist() == [4]
 
 
-NO_NAMES_IN_COMMENTS = [
-    ("-- name: a b\nSELECT 1", "line 2: 'a b' is not a valid variable name"),
-    ("-- name: for\nSELECT 1", "line 2: 'for' is not a valid variable name"),
-    ("-- name: x; import os\nSELECT 1", "is not a valid variable name"),
-    ("SELECT 1; -- name: x\nSELECT 2", "line 2: `-- name: x` must be on a line of its own"),
-    ("SELECT 1;\n-- name: x", "follows the last statement"),
-    ("-- name: x\n;SELECT 1", "precedes an empty statement"),
-    ("-- name: x\n-- name: y\nSELECT 1", "`-- name: x` is followed by another name"),
-    ("-- name: x\nSELECT 1;\n-- name: x\nSELECT 2", "two statements have the name x"),
+COMMENTS = [
+    "-- name: get_x :one\nSELECT 1 AS x",
+    "-- name: x! \nSELECT 1 AS x",
+    "-- name: for\nSELECT 1 AS x",
+    "-- name: x; import os\nSELECT 1 AS x",
+    "-- Name: x\nSELECT 1 AS x",
+    "-- file name: x\nSELECT 1 AS x",
+    "--\n-- Name: x; Type: TABLE; Schema: public; Owner: me\n--\nSELECT 1 AS x",
+    "/* -- name: x */\nSELECT 1 AS x",
+    "/* on */ -- name: x\nSELECT 1 AS x",
+    "SELECT 0 AS y; -- name: x\nSELECT 1 AS x",
+    "SELECT 1 AS x; -- name: x",
+    "SELECT 1 AS x;\n-- name: x",
+    "-- name: x\n;SELECT 1 AS x",
 ]
 
 
-def test_invalid_name_comments_are_refused(db):
-    for cell, message in NO_NAMES_IN_COMMENTS:
-        failed = db.fails(f"%%sql\n{cell}")
-        assert isinstance(failed.error, SessionError)
-        assert message in failed.out
+@pytest.mark.parametrize("text", COMMENTS)
+def test_other_comments_neither_stop_a_cell_nor_bind_a_variable(db, text):
+    db("x = 'as it was'")
+    cell = db(f"%%sql\n{text}")
+    assert cell.value["x"].tolist() == [1]
+    assert cell.lines == []
+    assert db.names["x"] == "as it was"
+
+
+def test_the_name_directly_before_a_statement_counts_and_the_last_statement_of_a_name(db):
+    db("first = 'as it was'")
+    assert db("%%sql\n-- name: first\n-- name: second\nSELECT 1 AS x").lines == ["Stored in second."]
+    assert db.names["first"] == "as it was"
+    cell = db("%%sql\n-- name: second\nSELECT 2 AS x;\n--name:second\t\nSELECT 3 AS x")
+    assert summary(cell) == ["1          SELECT 2 AS x  1 row", "2  second  SELECT 3 AS x  1 row"]
+    assert cell.shown[1]["text/plain"].split() == ["x", "0", "2"]  # not lost
+    assert db.names["second"]["x"].tolist() == [3]
+
+
+RESERVED = {
+    "pandas": "pandas is a module", "make": "make is a function", "Shop": "Shop is a class", "id": "id is a function",
+    "print": "print is a function", "ValueError": "ValueError is a class", "partial": "partial is a class",
+    "In": "In is a variable of IPython", "_1": "_1 is a variable of IPython", "_oh": "_oh is a variable of IPython",
+    "__name__": "__name__ is a variable of IPython", "get_ipython": "get_ipython is a function",
+    "exit": "exit is a function",
+}  # fmt: skip
+
+
+def test_a_comment_never_replaces_a_module_a_function_or_a_class(db):
+    db("import pandas\nfrom functools import partial\ndef make(): pass\nclass Shop: pass")
+    before = {name: db.names.get(name) for name in RESERVED}
+    text = ";\n".join(f"-- name: {name}\nSELECT 1 AS x" for name in RESERVED)
+    cell = db(f"%%sql\n{text}")
+    assert cell.lines[: len(RESERVED)] == [
+        f"`-- name: {name}` stores nothing, because {reason}: use another name." for name, reason in RESERVED.items()
+    ]
+    unchanged = RESERVED.keys() - {"_1", "_oh"}  # IPython itself fills these
+    assert {name: db.names.get(name) for name in unchanged} == {name: before[name] for name in unchanged}
+    assert db(f"%%sql --quiet\n{text}").lines == []
+
+
+def test_a_variable_with_data_is_replaced_also_under_the_name_of_a_builtin(db):
+    db("late, sum = 3, [1, 2]")
+    assert db("%%sql\n-- name: late\nSELECT 1 AS x;\n-- name: sum\nSELECT 2 AS x").lines == ["Stored in late and sum."]
+    assert db.names["sum"]["x"].tolist() == [2]
 
 
 def test_name_comments_in_a_file_and_with_saved_selects(db, tmp_path):

@@ -129,3 +129,59 @@ def test_status_shows_keep_alive(db):
         "--keep-alive: 'soon' is not a duration; write 90s, 10m or 1h"
         in db.fails("%pipedb connect db --keep-alive soon").err
     )
+
+
+@pytest.mark.parametrize("server", ["embedded"])
+def test_status_says_why_a_connection_with_temporary_tables_is_kept_alive(db):
+    db("%sql CREATE TEMP TABLE basket (item)")
+    (line,) = db("%pipedb status").lines
+    assert re.search(r"; kept alive for (1 h|59 min 59 s) more without a cell, because it has temporary tables$", line)
+    db("%pipedb keep-alive off")
+    db("%sql SELECT * FROM basket")
+    assert db("%pipedb status").lines[0].endswith("; no transaction")
+
+
+@pytest.mark.parametrize("server", ["embedded"])
+def test_a_profile_does_not_save_the_hour_of_temporary_tables(db):
+    db("%sql CREATE TEMP TABLE basket (item)")
+    db("%pipedb profiles --save kept")
+    assert "keep-alive" not in str(session_of(db).profiles.get("kept")).replace("keep_alive=None", "")
+    assert session_of(db).profiles.get("kept").kept_for is None
+
+
+def session_of(db):
+    return db.ip.magics_manager.registry["PipeMagics"].session
+
+
+GONE = (
+    "The connection was {} after the INSERT INTO t, so last_insert_rowid() is 0 again: "
+    "run both in one cell, or add RETURNING a to the INSERT."
+)
+
+
+def test_a_retry_and_an_explained_cell_say_that_the_id_is_gone(db):
+    db("%sql CREATE TABLE t (a INTEGER PRIMARY KEY, b)")
+    db("%%sql\nCREATE TRIGGER no BEFORE INSERT ON t WHEN new.b < 0 BEGIN SELECT RAISE(ROLLBACK, 'negative'); END")
+    db("%sql INSERT INTO t (b) VALUES (1)")
+    db("%sql BEGIN; INSERT INTO t (b) VALUES (last_insert_rowid())")
+    db.fails("%sql INSERT INTO t (b) VALUES (-1)")
+    connection_of(db).close()
+    assert GONE.format("reopened") in db("%pipedb retry").lines
+    assert db("%sql SELECT b FROM t").value["b"].tolist() == [1, 0]
+    connection_of(db).close()
+    line = GONE.format("closed")
+    assert db("%sql --explain SELECT last_insert_rowid()").lines == [line]
+    assert line in db("%sql --dry-run SELECT last_insert_rowid()").lines
+    db("%config PipeMagic.quiet = True")
+    assert db("%sql --explain SELECT last_insert_rowid()").lines == []
+
+
+def test_the_session_says_it_with_a_file(db, tmp_path):
+    file = tmp_path / "ids.sql"
+    file.write_text("-- name: last\nSELECT last_insert_rowid() AS id;\nSELECT 'changes()'", "utf-8")
+    db("%sql CREATE TABLE t (a INTEGER PRIMARY KEY, b)")
+    db("%sql INSERT INTO t (b) VALUES (1)")
+    minutes_later(connection_of(db))
+    lines = db(f"%sql --file {file}").lines
+    assert lines[0] == GONE.format("reopened").replace("again:", "again in statement 1:")
+    assert db.names["last"]["id"].tolist() == [0]

@@ -206,6 +206,18 @@ def test_settings_are_set_again_also_if_the_first_try_was_refused(numbers, clock
     assert result.notes == ("The connection was reopened (set again: PRAGMA recursive_triggers = ON).",)
 
 
+def test_a_loss_that_a_request_between_cells_noticed_is_said_by_the_next_cell(numbers, clock):
+    numbers.run("CREATE TEMP TABLE basket (item)")
+    clock.advance(11)  # without its thread, the connection has expired
+    numbers.explain("SELECT 1")  # on the stream of the cells, which may have temporary tables
+    assert numbers.connection().stream.reopened == 1
+    assert numbers.run_cell("SELECT 1").notes == (
+        "The connection was reopened (temporary tables are gone: basket). "
+        "Create basket without TEMP, or create and use it in one cell.",
+    )
+    assert numbers.run_cell("SELECT 1").notes == ()
+
+
 # -- what can be run again
 
 

@@ -34,5 +34,6 @@ def test_settings_of_the_connection_are_kept_for_replay(script, replayed):
 def test_the_line_reports_restored_settings_and_lost_tables():
     assert after("CREATE TABLE t (a)").note() == ""
     assert after("PRAGMA foreign_keys = OFF; CREATE TEMP TABLE t (a)").note() == (
-        "The connection was reopened (set again: PRAGMA foreign_keys = OFF; temporary tables are gone)."
+        "The connection was reopened (set again: PRAGMA foreign_keys = OFF; temporary tables are gone: t). "
+        "Create t without TEMP, or create and use it in one cell."
     )

@@ -78,7 +78,8 @@ def _kept_alive(connection: Connection) -> str:
         return ""
     if keeping.ended:
         return f"no longer kept alive: {keeping.ended}"
-    return f"kept alive for {format_duration(keeping.left)} more without a cell"
+    why = "" if connection.keep_alive_chosen else ", because it has temporary tables"
+    return f"kept alive for {format_duration(keeping.left)} more without a cell{why}"
 
 
 @GROUP.command(ON)

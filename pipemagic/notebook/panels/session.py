@@ -175,7 +175,8 @@ class ConnectionCard(ipywidgets.VBox):
             note = f"no longer kept alive: {keeping.ended}"
         elif keeping is not None and connection.stream is not None:
             self._kept_until = _steady(time.time() + keeping.left, self._kept_until)
-            note = f"until {_clock_time(self._kept_until)} without a cell"
+            why = "" if connection.keep_alive_chosen else ", because it has temporary tables"
+            note = f"until {_clock_time(self._kept_until)} without a cell{why}"
         elif keeping is not None:
             note = "from the next cell on"
         self._updating = threading.get_ident()  # a page may change the choice in another thread

@@ -193,6 +193,16 @@ def test_keep_alive(page, session):
     until(lambda: len(card(page).keep.widget.options) == 4)
 
 
+def test_it_says_why_a_connection_with_temporary_tables_is_kept(page, session):
+    session.run("CREATE TEMP TABLE basket (item)")
+    page.panel.changed()
+    page.wait(" without a cell, because it has temporary tables")
+    assert card(page).keep.widget.value == 3600
+    session.run("DROP TABLE basket")
+    page.panel.changed()
+    until(lambda: card(page).keep.widget.value == 0)
+
+
 def test_of_quick_selections_the_last_one_counts(page, session):
     """With arrow keys, each step through a list is a selection."""
     connection, values = session.connection(), []
