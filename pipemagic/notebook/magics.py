@@ -7,6 +7,7 @@ import re
 from collections import ChainMap
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -241,8 +242,9 @@ class PipeMagics(Magics):
         """Run, explain or save the SQL of a cell; return its value."""
         values = sql_options.parameter_values(options, variables)
         source, bound, value = options.file or "", False, None
+        name = ""
         if MAYBE_VARIABLE.match(text) and options.file is None:
-            text, source = text_of_variable(text, values, variables) or (text, "")
+            text, source, name = text_of_variable(text, values, variables) or (text, "", "")
         if options.jinja:
             from pipemagic.session import templates
 
@@ -253,6 +255,8 @@ class PipeMagics(Magics):
         snippet = None if options.save is None else _snippet(options, text, snippets, bound=bound)
         if not options.no_execute:
             cell = self.session.read(text, values, source=source, using=options.with_)
+            if name:
+                cell = replace(cell, names=(name, *cell.names[1:]))
             explains = options.explain or options.dry_run
             value = self._explain(cell, options) if explains else self._run(cell, options)
         if snippet is not None:

@@ -9,10 +9,11 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from pipemagic import sql
 from pipemagic.notebook.sql_options import refuse_addresses, starts_statement
+from pipemagic.session.cell import name_between
 from pipemagic.session.parameters import ParameterRef
 from pipemagic.sql import Token
 from pipemagic.text import shorten
@@ -21,11 +22,18 @@ MAYBE_VARIABLE = re.compile(r"\s*(?:[{:@$;]|--|/\*)")
 """Matches the beginning of each text that is only a variable, perhaps with comments; few other texts match."""
 
 _BLANK = ("space", "comment", "semi")
-_NAME = re.compile(r"--\s*name\s*:\s*(\w+)\s*\Z", re.IGNORECASE)
 
 
-def text_of_variable(text: str, values: Mapping[str, Any], variables: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Return the SQL in the variable that a cell consists of, and the name of the variable; None for another cell.
+class SqlVariable(NamedTuple):
+    """The SQL in a variable, the name of the variable, and the name of the first statement (``-- name: x``) or ''."""
+
+    text: str
+    source: str
+    name: str
+
+
+def text_of_variable(text: str, values: Mapping[str, Any], variables: Mapping[str, Any]) -> SqlVariable | None:
+    """Return the variable that a cell consists of; None for another cell.
 
     The variable is one of the ``values`` of the cell's parameters, or else one of the ``variables`` of the notebook.
     Raise ParameterError if it contains no SQL, and for a cell that is only a parameter (``$query``).
@@ -40,13 +48,8 @@ def text_of_variable(text: str, values: Mapping[str, Any], variables: Mapping[st
     if not _is_name_in_braces(found):
         return None
     ref = ParameterRef(found[1].text, f"{{{found[1].text}}}", where)
-    for token in sql.tokens(text):
-        if token.kind == "comment" and (named := _NAME.match(token.text)):
-            raise ref.error(
-                f"follows `{token.text.strip()}`, which must be in {ref.name}, above the statement that it names",
-                f"to store the last result, use --out {named[1]}",
-            )
-    return _query(ref.look_up(values if ref.name in values else variables), ref), ref.name
+    query = _query(ref.look_up(values if ref.name in values else variables), ref)
+    return SqlVariable(query, ref.name, name_between(text, 0, found[0].start))
 
 
 def _first_tokens(text: str, most: int) -> list[Token]:

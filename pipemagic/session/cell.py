@@ -125,7 +125,7 @@ def _names(script: str, statements: Sequence[ParsedStatement]) -> tuple[str, ...
     names, end = [""] * len(statements), 0
     last: dict[str, int] = {}  # where each name is
     for number, statement in enumerate(statements):
-        if name := _name_between(script, end, statement.start):
+        if name := name_between(script, end, statement.start):
             last[name] = number
         end = statement.start + len(statement.text)
     for name, number in last.items():
@@ -133,7 +133,7 @@ def _names(script: str, statements: Sequence[ParsedStatement]) -> tuple[str, ...
     return tuple(names)
 
 
-def _name_between(script: str, start: int, end: int) -> str:
+def name_between(script: str, start: int, end: int) -> str:
     """Return the name in the last `-- name: x` between two statements, '' for none.
 
     Other tools and people write the same words with more behind them: these are comments.

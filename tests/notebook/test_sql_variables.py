@@ -112,12 +112,6 @@ def test_elsewhere_it_is_a_quoted_name(db):
             "query, line 2: :no has no value: no variable or key 'no'",
             "assign it first: no = ..., or add the key to --params",
         ),
-        (
-            "query = 'SELECT 1'",
-            "%%sql\n-- name: late\n{query}",
-            "line 3: {query} follows `-- name: late`, which must be in query, above the statement that it names",
-            "to store the last result, use --out late",
-        ),
     ],
 )
 def test_a_variable_without_sql_is_an_error(db, assigned, cell, message, hint):
@@ -149,6 +143,10 @@ def test_an_address_in_a_variable_is_not_shown(db):
 def test_a_name_in_the_text_names_a_result(db):
     db("query = '-- name: late\\nSELECT 5 AS a'\n%sql {query}")
     assert db.names["late"]["a"].tolist() == [5]
+    db("query = 'SELECT 6 AS a; SELECT 7 AS a'")
+    cell = db("%%sql\n-- name: first\n{query}  -- { is in a comment")
+    assert db.names["first"]["a"].tolist() == [6]
+    assert cell.value["a"].tolist() == [7]
     db("query = 'COMMIT'")  # one word that is a statement
     with pytest.raises(StatementError):
         raise db.fails("%sql {query}").error
