@@ -218,6 +218,26 @@ def test_a_regular_expression(db):
     assert answer.codes == ["ok", "SQLITE_CONSTRAINT", "ok"]
 
 
+def test_a_standard_deviation_and_a_median(db):
+    names = ("stddev", "stddev_samp", "stddev_pop", "variance", "var_samp", "var_pop", "median")
+    values = "(VALUES (2), (4), (NULL), (9))"
+    (row,) = db.rows(f"SELECT {', '.join(f'{name}(column1)' for name in names)} FROM {values}")
+    assert row == pytest.approx([13**0.5, 13**0.5, (26 / 3) ** 0.5, 13.0, 13.0, 26 / 3, 4.0])
+
+
+def test_a_sample_of_one_value_has_no_deviation(db):
+    assert db.rows("SELECT stddev(1), variance(1), stddev_pop(1)") == [[None, None, 0.0]]
+
+
+def test_percentiles_and_a_correlation(db):
+    query = "SELECT percentile_cont(column1, 0.5), percentile_disc(column1, 0.5), corr(column1, 1 - column1) FROM"
+    assert db.rows(f"{query} (VALUES (1), (2))") == [[1.5, 1.0, -1.0]]
+
+
+def test_the_start_of_a_month(db):
+    assert db.rows("SELECT date_trunc('month', '2024-02-29 10:00:00')") == [["2024-02-01"]]
+
+
 LONGEST = "x" * 4094
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import apsw
 import pytest
 
 from pipemagic.explore import sqlite_reference
 from pipemagic.explore.sqlite_reference import FUNCTIONS, KEYWORDS, quote_if_needed
+from pipemagic.service.sqlite import functions
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -23,8 +26,10 @@ def test_functions_without_arguments():
     assert FUNCTIONS["count"].takes_arguments
 
 
-def test_the_functions_exist_in_sqlite():
-    rows = apsw.Connection(":memory:").execute("SELECT DISTINCT name FROM pragma_function_list")
+def test_the_functions_exist_in_the_embedded_service():
+    with closing(apsw.Connection(":memory:")) as connection:
+        functions.install(connection)
+        rows = connection.execute("SELECT DISTINCT name FROM pragma_function_list").fetchall()
     table_functions = {"json_each", "json_tree"}
     optional = {"soundex"}  # SQLITE_SOUNDEX
     assert FUNCTIONS.keys() <= {name for (name,) in rows} | table_functions | optional

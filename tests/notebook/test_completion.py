@@ -12,6 +12,7 @@ from IPython.core.completer import provisionalcompleter
 from waiting import until
 
 from pipemagic.explore.schema import Column, ForeignKey, Relation
+from pipemagic.explore.sqlite_reference import FUNCTIONS
 from pipemagic.notebook.commands import COMMANDS, DAILY
 from pipemagic.notebook.completion import magic_line
 from pipemagic.notebook.completion.candidates import KnownNames
@@ -406,3 +407,16 @@ def test_completion_sends_nothing(known, monkeypatch):
             assert offers(shell, cell)
     finally:
         del TABLES[-1000:]
+
+
+@pytest.mark.parametrize("server", ["embedded", "sqld"])
+def test_functions_that_servers_lack_are_marked(db, server):
+    """Their descriptions in completion and help say so."""
+    rows = db("%sql SELECT DISTINCT name FROM pragma_function_list").value["name"]
+    lacking = {
+        name for name in FUNCTIONS if name not in set(rows) and name not in ("json_each", "json_tree", "soundex")
+    }
+    marked = {name for name, function in FUNCTIONS.items() if "libSQL servers lack it." in function.description}
+    own = {"corr", "percentile_cont", "percentile_disc", "date_trunc"}
+    assert own <= marked
+    assert lacking == (set() if server == "embedded" else marked)

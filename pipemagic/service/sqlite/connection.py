@@ -20,7 +20,7 @@ from pipemagic.hrana.messages import Col
 from pipemagic.hrana.values import SqlValue
 from pipemagic.service.executor import pause, watch
 from pipemagic.service.limits import Limits
-from pipemagic.service.sqlite import alter_column, functions, usage
+from pipemagic.service.sqlite import alter_column, functions, percentiles, usage
 from pipemagic.service.sqlite.alter_column import AlterColumn
 from pipemagic.service.sqlite.sandbox import Sandbox
 from pipemagic.service.sqlite.statement import Plan
@@ -89,8 +89,9 @@ class Connection:
         self.raw.set_busy_timeout(busy_timeout)
         self.raw.pragma("synchronous", "FULL")
         usage.keep_temporary_files_bounded(self.raw)
-        functions.install(self.raw)
+        functions.install(self.raw, lambda: self.stopped)
         functions.bound(self.raw, database.limits.value, lambda: self.stopped)
+        percentiles.install(self.raw, lambda: self.stopped, usage.hold)
         self.sandbox.install(self.raw, database.limits)
         functions.hide_path(self.raw)
         functions.count_changes_since(self.raw, lambda: self._changes_before)
@@ -328,7 +329,7 @@ class Connection:
         """
         if self._usage.interval != usage.FIRST_INTERVAL:
             self.raw.set_progress_handler(self._must_end, usage.FIRST_INTERVAL)
-        self._usage = StatementUsage(self._database.limits, apsw.memory_used())
+        self._usage = StatementUsage(self._database.limits, usage.memory_used())
         if plan.strings is not None or self._long_patterns:
             self._limit_patterns(long=plan.may_have_long_pattern(bindings, self._database.limits))
         prepared: list[Shape] = []

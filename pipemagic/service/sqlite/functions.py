@@ -10,7 +10,6 @@ Source: https://sqlite.org/src/file/src/func.c, https://sqlite.org/src/file/ext/
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from functools import cache, partial
 from typing import Any
@@ -18,16 +17,24 @@ from typing import Any
 import apsw
 
 from pipemagic.hrana.values import SqlValue
+from pipemagic.service.sqlite import date_trunc, statistics
+from pipemagic.service.sqlite.native import native, too_big
 
 DATABASE_LIST = "pragma_database_list"
-_MOST_STEPS = 500_000_000
-"""The product of the arguments' sizes up to which SQLite's own function runs: about half a second."""
 _FEW_CHARACTERS = 32
 """Characters that ``str.strip`` tries at each end as quickly as SQLite."""
 
 
-def install(connection: apsw.Connection) -> None:
-    """Register the functions of the extension; call it before the connection has an authorizer."""
+def install(connection: apsw.Connection, stopped: Callable[[], bool] = lambda: False) -> None:
+    """Register the functions that SQLite lacks; call it before the connection has an authorizer.
+
+    Once ``stopped`` returns True, those that compute rows one by one raise `apsw.InterruptError`.
+    """
+    statistics.install(connection)
+    # Not deterministic for SQLite, which therefore refuses it in indexes and generated columns: other programs could
+    # not read such a table.
+    function = _checked("date_trunc", date_trunc.date_trunc, 0, stopped)
+    connection.create_scalar_function("date_trunc", function, 2, flags=apsw.SQLITE_INNOCUOUS)
     path = _regexp()
     if path is None:
         return
@@ -76,7 +83,7 @@ def _checked(
         if stopped():
             raise apsw.InterruptError("interrupted")
         result = function(*arguments)
-        return _native(name, largest, *arguments) if result is NotImplemented else result
+        return native(name, largest, *arguments) if result is NotImplemented else result
 
     call.__name__ = name
     return call
@@ -105,7 +112,9 @@ def hide_path(connection: apsw.Connection) -> None:
     SQLite looks for a module of that name before it creates its own.
     """
     module: Any = _DatabaseList()
-    connection.create_module(DATABASE_LIST, module, use_bestindex_object=True, eponymous=True, eponymous_only=True)
+    connection.create_module(
+        DATABASE_LIST, module, use_bestindex_object=True, eponymous=True, eponymous_only=True, read_only=True
+    )
 
 
 class _DatabaseList:
@@ -154,7 +163,7 @@ def _replace(largest: int, text: SqlValue, old: SqlValue, new: SqlValue) -> Any:
     if not old or old[0] == "\0":
         return text
     if len(new) > len(old) and len(text) + text.count(old) * (len(new) - len(old)) > largest:
-        raise _too_big("string or blob too big")  # before the memory is allocated
+        raise too_big("string or blob too big")  # before the memory is allocated
     return text.replace(old, new)
 
 
@@ -162,42 +171,3 @@ def _trim(strip: Callable[[str, str], str], text: SqlValue, characters: SqlValue
     if isinstance(text, str) and isinstance(characters, str) and len(characters) <= _FEW_CHARACTERS:
         return strip(text, characters.partition("\0")[0])
     return NotImplemented
-
-
-class _Native(threading.local):
-    """A connection with SQLite's own functions, one for each thread. No SQL of users runs on it."""
-
-    def __init__(self) -> None:
-        self.connection = apsw.Connection(":memory:")
-
-    def __call__(self, name: str, largest: int, *arguments: SqlValue) -> SqlValue:
-        """Return the result of SQLite's function; raise `apsw.TooBigError` if it might take long, or is too large."""
-        if None in arguments and name != "replace":  # with an empty second argument, its third may be NULL
-            return None
-        if most_bytes(arguments[0]) * most_bytes(arguments[1]) > _MOST_STEPS:
-            raise _too_big(
-                f"the arguments of {name}() are too large: the product of their sizes in bytes is limited to "
-                f"{_MOST_STEPS:,}"
-            )
-        marks = ", ".join("?" * len(arguments))
-        self.connection.limit(apsw.SQLITE_LIMIT_LENGTH, largest)
-        return self.connection.execute(f"SELECT {name}({marks})", arguments).get  # type: ignore[no-any-return]
-
-
-_native = _Native()
-
-
-def _too_big(message: str) -> apsw.TooBigError:
-    error = apsw.TooBigError(message)
-    error.result = error.extendedresult = apsw.SQLITE_TOOBIG  # type: ignore[attr-defined]
-    return error
-
-
-def most_bytes(value: SqlValue) -> int:
-    """Return an upper bound of the bytes of a value as text."""
-    match value:
-        case str():
-            return len(value) if value.isascii() else 4 * len(value)
-        case bytes():
-            return len(value)
-    return 32  # a number

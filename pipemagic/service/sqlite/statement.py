@@ -15,6 +15,7 @@ from pipemagic.hrana.values import Float, SqlValue, Value, decode
 from pipemagic.service.limits import Limits
 from pipemagic.service.sqlite import alter_column, functions
 from pipemagic.service.sqlite.alter_column import AlterColumn
+from pipemagic.service.sqlite.native import most_bytes
 from pipemagic.service.sqlite.sandbox import IGNORED
 from pipemagic.sql import ParsedStatement
 from pipemagic.sql.statement import READ_PRAGMAS
@@ -89,7 +90,7 @@ class Plan:
         """
         if self.strings is None or limits.value <= limits.value_of_long_pattern:
             return False
-        sizes = [self.strings, *(functions.most_bytes(value) for value in bindings if isinstance(value, str | bytes))]
+        sizes = [self.strings, *(most_bytes(value) for value in bindings if isinstance(value, str | bytes))]
         return sum(sizes) > limits.pattern and max(sizes) <= limits.value_of_long_pattern
 
 
@@ -163,7 +164,7 @@ def _strings_beside_pattern(statement: ParsedStatement) -> int | None:
         if token.kind in ("word", "quoted"):
             compares = compares or sqltext.unquote(token.text).upper() in _PATTERNS
         if token.kind in ("string", "blob", "quoted"):
-            size += functions.most_bytes(token.text)
+            size += most_bytes(token.text)
     return size if compares else None
 
 

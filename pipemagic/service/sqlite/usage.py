@@ -1,6 +1,7 @@
 """The memory and the temporary files of a running statement, and what stops one that needs too much of either.
 
-The memory that SQLite uses is counted for the whole process (its heap limit, see `apsw.hard_heap_limit`).
+The memory that SQLite uses is counted for the whole process (its heap limit, see `apsw.hard_heap_limit`), with that of
+the functions of the service that keep values (`hold`).
 
 Temporary files hold what a sort, a DISTINCT or a materialized table needs beyond its memory. They have no limit of
 their own, but the disk has a reserve: when less is free, the statement with the largest files is stopped. SQLite
@@ -16,6 +17,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import threading
 import time
 from functools import cache
 from pathlib import Path
@@ -42,6 +44,24 @@ _QUICK, _SLOW = 0.0005, 0.004
 """Seconds of CPU time between two checks: the interval grows below the first and shrinks above the second."""
 
 
+_held, _lock = 0, threading.Lock()
+"""The bytes that functions of the service hold for aggregates, beside SQLite's memory."""
+
+
+def memory_used() -> int:
+    """Return the bytes that SQLite, and the functions of the service, use."""
+    return apsw.memory_used() + _held
+
+
+def hold(size: int) -> None:
+    """Count bytes that a function has taken, or freed if negative; raise `apsw.NoMemError` if there are no more."""
+    global _held
+    with _lock:
+        _held += size
+    if size > 0 and 0 < apsw.hard_heap_limit(-1) < memory_used():
+        raise apsw.NoMemError("out of memory")
+
+
 class UsageExceeded(Exception):
     """A statement was stopped because it used too much memory or temporary space."""
 
@@ -53,7 +73,7 @@ class UsageExceeded(Exception):
 class StatementUsage(msgspec.Struct, eq=False):
     """The memory and disk space that one statement uses.
 
-    ``memory_before``: the bytes that SQLite used at its start; ``exceeded``: the reason if it was stopped.
+    ``memory_before``: `memory_used` at its start; ``exceeded``: the reason if it was stopped.
     """
 
     limits: Limits
@@ -74,7 +94,7 @@ class StatementUsage(msgspec.Struct, eq=False):
 
         It may use half of the heap, and more while a quarter is left for others.
         """
-        used, heap = apsw.memory_used(), apsw.hard_heap_limit(-1)
+        used, heap = memory_used(), apsw.hard_heap_limit(-1)
         if not 0 < heap * 3 < used * 4 or used - self.memory_before <= heap // 2:
             return False
         self.exceeded = UsageExceeded(

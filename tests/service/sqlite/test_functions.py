@@ -163,3 +163,22 @@ def test_a_long_statement_needs_no_list_of_its_tokens(sql):
 def test_all_patterns_may_be_long_if_all_values_are_small(tmp_path):
     with new_service(tmp_path, limits=Limits(value=16 * M)) as service:
         assert caller_of(service, "db").run("SELECT 'a' LIKE x FROM (SELECT hex(zeroblob(2048)) AS x)").codes[0] == "ok"
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["INSERT INTO pragma_database_list VALUES (1, 2, 3)", "UPDATE pragma_database_list SET name = 1",
+     "DELETE FROM pragma_database_list"],
+)  # fmt: skip
+def test_the_list_of_databases_cannot_be_changed(db, change):
+    assert db.post(execute(change)).error()["message"].endswith("table pragma_database_list may not be modified")
+
+
+@pytest.mark.parametrize(
+    "call",
+    ["stddev(x)", "corr(x, 1)", "median(x)", "percentile_cont(1, x)", "date_trunc('day', x)",
+     "date_trunc(x, '2024-01-01')"],
+)  # fmt: skip
+def test_text_that_is_not_utf8_is_an_error_of_the_statement(db, call):
+    answer = db.post(execute(f"SELECT {call} FROM (SELECT CAST(x'ff' AS TEXT) AS x)"))
+    assert (answer.status, answer.codes) == (200, ["SQLITE_MISMATCH"])
