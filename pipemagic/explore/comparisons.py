@@ -1,4 +1,4 @@
-"""What a statement compares its parameters with.
+"""What a statement compares: its parameters, literals, columns and other expressions.
 
 A comparison is one of the operators = <> < <= > >= IS IN BETWEEN, or CASE x WHEN y. Both operands are read by SQLite's
 precedence: ``day || '' = :day`` and ``day = :day || ''`` do not compare the column with the parameter.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 
 from pipemagic.explore.query import QUERY, Group, Query, all_queries, bare, nest, queries_of, split_alias
@@ -26,24 +27,40 @@ _BOUNDARIES = frozenset(
 )  # fmt: skip
 """Words and signs outside of the operands of comparisons, as are those that begin a clause."""
 
+_OPERATORS = frozenset([*ORDERED, *_EQUAL])
+_END = "BETWEEN AND"
+"""The operator before the last value of a BETWEEN."""
+
 
 @dataclass(frozen=True)
 class Comparison:
-    """A parameter and the expression that it is compared with, in ``query``.
+    """An operand of a comparison and the ``other`` one, in ``query``; a comparison is read from either side.
 
-    ``operator`` is the sign or word without NOT, ``is_first`` is True for a parameter on its left. ``place`` counts the
-    columns of a subquery that is ``other``. ``is_readable`` is False if the names in it cannot be resolved.
+    ``operator`` is the sign or word without NOT, WHEN for ``CASE x WHEN y``. ``is_first`` is True for an operand on its
+    left, ``is_end`` for the last value of a BETWEEN. ``place`` counts the columns of a subquery that is ``other``.
+    ``is_readable`` is False if the names cannot be resolved.
     """
 
-    parameter: Token
+    operand: Group
     operator: str
     other: Group
     query: Query
     is_first: bool = False
+    is_end: bool = False
     place: int = 0
     is_readable: bool = True
 
+    @cached_property
+    def value(self) -> Token | None:
+        """The operand if it is a parameter, a string or a number, with its sign; None for any other expression."""
+        return _value(self.operand)
+
     @property
+    def parameter(self) -> Token | None:
+        """The operand if it is a parameter."""
+        return self.value if self.value is not None and self.value.kind == "param" else None
+
+    @cached_property
     def declared(self) -> str | None:
         """The declared type of the column on the other side, '' if unknown; None if it is another expression."""
         if not self.is_readable:
@@ -61,16 +78,22 @@ def queries_in(text: str, tables: Mapping[str, Relation]) -> list[Query]:
     return list(all_queries(nest(found, cases=True).top, tables))
 
 
+def compared_parameters(queries: Iterable[Query]) -> Iterator[tuple[Token, Comparison]]:
+    """Yield each parameter with its comparison with another expression that is not a parameter."""
+    for comparison in comparisons(queries):
+        parameter = comparison.parameter
+        if parameter is not None and _parameter(comparison.other) is None:
+            yield parameter, comparison
+
+
 def comparisons(queries: Iterable[Query]) -> Iterator[Comparison]:
-    """Yield each comparison of a parameter with another expression that is not a parameter."""
+    """Yield each comparison of two expressions, from either side."""
     for query in queries:
-        for operator, left, right, is_readable in _pairs(query.part):
+        for operator, left, right, is_readable in compared_pairs(query.part):
             yield from _compared(query, operator, left, right, is_readable)
 
 
-def _compared(
-    query: Query, operator: str, left: Group, right: Group, is_readable: bool, place: int = 0
-) -> Iterator[Comparison]:
+def _compared(query: Query, operator: str, left: Group, right: Group, is_readable: bool) -> Iterator[Comparison]:
     left, right = bare(left), bare(right)
     if operator == "IN":
         yield from _in(query, left, right, is_readable)
@@ -82,12 +105,12 @@ def _compared(
     elif columns or others:
         subquery = right if columns else left
         for number, element in enumerate(columns or others) if _is_query(subquery) else ():
-            yield from _compared(query, operator, element, subquery, is_readable, number)
-    else:
-        for side, other in ((left, right), (right, left)):
-            parameter = _parameter(side)
-            if parameter is not None and _parameter(other) is None:
-                yield Comparison(parameter, operator, other, query, side is left, place, is_readable)
+            is_first = subquery is right
+            yield Comparison(bare(element), operator, subquery, query, is_first, False, number, is_readable)
+    elif left.items and right.items:
+        operator, is_end = ("BETWEEN", True) if operator == _END else (operator, False)
+        yield Comparison(left, operator, right, query, True, is_end, 0, is_readable)
+        yield Comparison(right, operator, left, query, False, is_end, 0, is_readable)
 
 
 def _in(query: Query, left: Group, right: Group, is_readable: bool) -> Iterator[Comparison]:
@@ -122,6 +145,15 @@ def _parameter(operand: Group) -> Token | None:
     return item if isinstance(item, Token) and item.kind == "param" else None
 
 
+def _value(operand: Group) -> Token | None:
+    """Return a parameter, a string, or a number with its sign; None for any other expression."""
+    sign = operand.items[0] if len(operand.items) == 2 and operand.word(0) in ("+", "-") else None
+    item = operand.items[-1] if len(operand.items) == (1 if sign is None else 2) else None
+    if not isinstance(item, Token) or item.kind not in (("param", "string", "number") if sign is None else ("number",)):
+        return None
+    return Token("number", sign.text + item.text, sign.start) if isinstance(sign, Token) else item
+
+
 def _is_query(operand: Group) -> bool:
     inner = operand.group(0)
     return len(operand.items) == 1 and inner is not None and inner.word(0) in QUERY
@@ -136,12 +168,14 @@ def _row(operand: Group) -> list[Group]:
 # -- the operands of comparisons
 
 
-def _pairs(part: Group) -> Iterator[tuple[str, Group, Group, bool]]:
+def compared_pairs(part: Group) -> Iterator[tuple[str, Group, Group, bool]]:
     """Yield the operator and both operands of each comparison outside of the parentheses in a part of a statement.
 
     The last value is False behind the SELECT of an INSERT, where names are those of the filled table.
     """
     words = part.words()
+    if _OPERATORS.isdisjoint(words) and words[:1] != ["CASE"]:
+        return
     fills, is_readable = "INTO" in words and "SELECT" in words[words.index("INTO") :], True
     chain, start, between, clause, assigned = _Chain(), 0, 0, "", False
     index = 0
@@ -191,7 +225,7 @@ def _cases(part: Group) -> Iterator[tuple[str, Group, Group]]:
     words = part.words()
     cuts = [at for at, word in enumerate(words) if word in ("CASE", "WHEN", "THEN", "ELSE", "END")]
     pieces = [(words[start], part.slice(start + 1, end)) for start, end in pairwise(cuts)]
-    yield from (("=", pieces[0][1], piece) for word, piece in pieces[1:] if word == "WHEN")
+    yield from (("WHEN", pieces[0][1], piece) for word, piece in pieces[1:] if word == "WHEN")
 
 
 class _Chain:
@@ -235,4 +269,4 @@ def _pairs_of_terms(terms: Sequence[Group | None], operators: Sequence[str]) -> 
         other = terms[index + 1] if index + 1 < len(terms) else None
         is_end = operator == "AND" and operators[0] == "BETWEEN"
         if other is not None and (is_end or (index == 0 and operator in _EQUAL)):
-            yield "BETWEEN" if is_end else operator, first, other
+            yield _END if is_end else operator, first, other

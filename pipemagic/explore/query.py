@@ -42,15 +42,20 @@ class Group:
     items: list[Token | Group] = field(default_factory=list)
     parent: Group | None = None
     index: int = 0
+    _words: list[str] = field(default_factory=list, repr=False)
 
     def word(self, index: int) -> str:
         """Return the word or sign at an index in capitals; '' for quoted names, strings, groups, and outside."""
-        item = self.items[index] if 0 <= index < len(self.items) else None
-        return item.text.upper() if isinstance(item, Token) and item.kind not in ("quoted", "string") else ""
+        return self.words()[index] if 0 <= index < len(self.items) else ""
 
     def words(self) -> list[str]:
         """Return the word at each index."""
-        return [self.word(index) for index in range(len(self.items))]
+        if len(self._words) != len(self.items):  # while the tree is built, the group grows
+            self._words = [
+                "" if isinstance(item, Group) or item.kind in ("quoted", "string") else item.text.upper()
+                for item in self.items
+            ]
+        return self._words
 
     def is_name(self, index: int) -> bool:
         """Return True if a word or a quoted name is at an index."""
@@ -77,7 +82,7 @@ class Group:
 
     def slice(self, start: int, end: int | None = None) -> Group:
         """Return some of the items as a group in the same place."""
-        return Group(self.items[start:end], self.parent, self.index)
+        return Group(self.items[start:end], self.parent, self.index, _words=self.words()[start:end])
 
     def split(self) -> list[Group]:
         """Return the parts between commas."""

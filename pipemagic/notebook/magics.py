@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections import ChainMap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
@@ -34,7 +34,6 @@ from pipemagic.notebook.notes import FOUND_IN, Notes, notes_on
 from pipemagic.notebook.progress import show_progress
 from pipemagic.notebook.results import Results
 from pipemagic.notebook.settings import PipeMagic
-from pipemagic.notebook.sql_variable import MAYBE_VARIABLE, text_of_variable
 from pipemagic.text import escape_controls, mask_passwords
 
 if TYPE_CHECKING:
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     from pipemagic.notebook.sql_options import SqlOptions
     from pipemagic.session import CellResult, Session
     from pipemagic.session.cell import Cell
+    from pipemagic.session.results import Outcome
     from pipemagic.session.signals import Subject
     from pipemagic.session.snippets import Snippet, Snippets
 
@@ -49,6 +49,9 @@ _log = logging.getLogger(__name__)
 
 _MAYBE_JUPYSQL = re.compile(r"-|\S+\s*\Z|.*://|\w+\s*=\s*<<")
 """Matches every first line with syntax of JupySQL: options, a connection, an address, ``name = <<``."""
+
+_MAYBE_VARIABLE = re.compile(r"\s*(?:[{:@$;]|--|/\*)")
+"""Matches the beginning of each text that is only a variable, perhaps with comments; few other texts match."""
 
 
 @magics_class
@@ -243,7 +246,9 @@ class PipeMagics(Magics):
         values = sql_options.parameter_values(options, variables)
         source, bound, value = options.file or "", False, None
         name = ""
-        if MAYBE_VARIABLE.match(text) and options.file is None:
+        if _MAYBE_VARIABLE.match(text) and options.file is None:
+            from pipemagic.notebook.sql_variable import text_of_variable
+
             text, source, name = text_of_variable(text, values, variables) or (text, "", "")
         if options.jinja:
             from pipemagic.session import templates
@@ -287,7 +292,7 @@ class PipeMagics(Magics):
             raise
         seconds = perf_counter() - started
         if settings.notes and not results.quiet and FOUND_IN.search(cell.text):
-            self._note(cell, options.on)
+            self._note(cell, options.on, result.outcomes)
         for line in () if results.quiet else reserved:
             say(line)
         value = results.deliver(result, seconds)
@@ -295,11 +300,11 @@ class PipeMagics(Magics):
             self._note_repeated_names(result, results, options.on)
         return value
 
-    def _note(self, cell: Cell, on: str | None) -> None:
+    def _note(self, cell: Cell, on: str | None, outcomes: Sequence[Outcome]) -> None:
         """Collect notes on the SQL of a cell, which are shown below it."""
         try:
             schema = self.session.connection(on).schema
-            self._notes += [line for line in notes_on(cell, schema) if line not in self._notes]
+            self._notes += [line for line in notes_on(cell, schema, outcomes) if line not in self._notes]
         except Exception:  # noqa: BLE001 - the statements have run: their result matters more
             _log.exception("no notes on a cell")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
@@ -13,12 +13,13 @@ from pipemagic.text import escape_controls
 
 if TYPE_CHECKING:
     from pipemagic.session.cell import Cell
+    from pipemagic.session.results import Outcome
     from pipemagic.session.schema_cache import SchemaCache
 
 _MAX_STATEMENTS = 50  # of a cell are examined
 _MAX_CHARACTERS = 20_000
-FOUND_IN = re.compile(r'["(/%]|null|[:@$]', re.IGNORECASE)
-"""Matches every text that has a construct to note (the last ones begin parameters); others need not be parsed."""
+FOUND_IN = re.compile(r"""["'(/%<>=+:@$-]|null|between|\*(?!\s*(?:from\b|[,;]|\Z))""", re.IGNORECASE)
+"""Matches every text that has a construct to note (:@$ begin parameters); others need not be parsed."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -35,8 +36,11 @@ class Notes:
         return f'<div class="pipemagic-notes" style="color: {FAINT}; font-size: 90%">{body}</div>'
 
 
-def notes_on(cell: Cell, schema: SchemaCache) -> Iterator[str]:
-    """Yield a line for each construct in the cell that `pipemagic.explore.lint` finds."""
+def notes_on(cell: Cell, schema: SchemaCache, outcomes: Sequence[Outcome] = ()) -> Iterator[str]:
+    """Yield a line for each construct in the cell that `pipemagic.explore.lint` finds.
+
+    ``outcomes`` are those of its statements: what they returned can show that a note would be wrong.
+    """
     left = _MAX_CHARACTERS
     for number, statement in enumerate(cell.statements[:_MAX_STATEMENTS]):
         left -= len(statement.text)
@@ -49,5 +53,7 @@ def notes_on(cell: Cell, schema: SchemaCache) -> Iterator[str]:
 
         known = {relation.name.lower(): relation for relation in schema.tables}
         where = f" on statement {cell.before + number + 1}" if cell.total > 1 else ""
-        for line in lint(statement.text, values_of(cell.stmts[number]), known):
+        result = outcomes[number].result if number < len(outcomes) else None
+        dates = cell.dates[number] if cell.dates else ()
+        for line in lint(statement.text, values_of(cell.stmts[number]), known, result, dates):
             yield f"Note{where}: {line}."

@@ -6,7 +6,6 @@ Elsewhere ``{name}`` is a quoted name (`pipemagic.session.parameters`).
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
@@ -17,9 +16,6 @@ from pipemagic.session.cell import name_between
 from pipemagic.session.parameters import ParameterRef
 from pipemagic.sql import Token
 from pipemagic.text import shorten
-
-MAYBE_VARIABLE = re.compile(r"\s*(?:[{:@$;]|--|/\*)")
-"""Matches the beginning of each text that is only a variable, perhaps with comments; few other texts match."""
 
 _BLANK = ("space", "comment", "semi")
 

@@ -15,7 +15,7 @@ import msgspec
 from pipemagic.client.batch_runner import result_of
 from pipemagic.client.transaction import Held
 from pipemagic.errors import StatementError
-from pipemagic.explore.comparisons import Comparison, comparisons, queries_in
+from pipemagic.explore.comparisons import compared_parameters, queries_in
 from pipemagic.explore.conditions import literal
 from pipemagic.explore.ddl import parse_ddl
 from pipemagic.explore.query import Query, in_schema
@@ -64,7 +64,8 @@ def _tables_compared(cell: Cell) -> list[str]:
     names: dict[str, None] = {}
     for at, dates in enumerate(cell.dates):
         queries = queries_in(cell.sent(at), {}) if dates else []
-        if any(found.parameter.text in dates and found.declared is not None for found in comparisons(queries)):
+        compared = compared_parameters(queries)
+        if any(parameter.text in dates and found.declared is not None for parameter, found in compared):
             names |= dict.fromkeys(_tables_in(queries))
             for statement in cell.statements[:at]:
                 if statement.keyword == "ALTER":
@@ -109,10 +110,10 @@ def _with_dates(
     stmt: Stmt, source_map: SourceMap, dates: Dates, tables: Mapping[str, Relation]
 ) -> tuple[Stmt, SourceMap]:
     """Return a statement with the arguments that are compared with DATE columns as dates."""
-    found: dict[str, list[Comparison]] = {}
-    for comparison in comparisons(queries_in(source_map.text, tables)):
-        if comparison.parameter.text in dates:
-            found.setdefault(comparison.parameter.text, []).append(comparison)
+    found: dict[str, list[tuple[Token, str | None]]] = {}
+    for parameter, comparison in compared_parameters(queries_in(source_map.text, tables)):
+        if parameter.text in dates:
+            found.setdefault(parameter.text, []).append((parameter, comparison.declared))
     tokens = [token for token in significant(source_map.text) if token.kind == "param"]
     args = {arg.name: arg.value for arg in stmt.named_args or ()}
     edits: list[Edit] = []
@@ -131,11 +132,11 @@ def _with_dates(
     return msgspec.structs.replace(stmt, sql=source_map.text, named_args=named_args), source_map
 
 
-def _places_of_dates(compared: Sequence[Comparison]) -> Iterator[Token]:
+def _places_of_dates(types: Sequence[tuple[Token, str | None]]) -> Iterator[Token]:
     """Yield where a parameter is compared with a DATE column; nothing if another one has a column of another type.
 
-    A parameter in several comparisons, as in ``:day BETWEEN a AND b``, is one place.
+    ``types`` are the declared types that the parameter is compared with. A parameter in several comparisons, as in
+    ``:day BETWEEN a AND b``, is one place.
     """
-    types = [(comparison.parameter, comparison.declared) for comparison in compared]
     if all(type_ is None or is_day_type(type_) for _, type_ in types):
         yield from (parameter for parameter, type_ in types if type_ is not None)

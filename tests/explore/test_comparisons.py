@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pipemagic.explore.comparisons import comparisons, queries_in
+from pipemagic.explore.comparisons import compared_parameters, comparisons, queries_in
+from pipemagic.explore.lint.expressions import written
 from pipemagic.explore.query import in_schema
 from pipemagic.explore.schema import Relation
 
@@ -105,7 +106,7 @@ STATEMENTS = {
 
 
 def found(text, tables=TABLES):
-    return [(found.parameter.text, found.declared) for found in comparisons(queries_in(text, tables))]
+    return [(parameter.text, found.declared) for parameter, found in compared_parameters(queries_in(text, tables))]
 
 
 @pytest.mark.parametrize(("condition", "expected"), COMPARED.items())
@@ -133,3 +134,31 @@ def test_tables_of_the_same_name_in_two_schemas():
 @pytest.mark.parametrize("piece", ["(", "SELECT * FROM d WHERE day IN (", "min(", "CASE :a WHEN ", "(SELECT ", "a = "])
 def test_deeply_nested_statements_are_read(piece):
     assert isinstance(found(piece * (20_000 // len(piece)) + ":a = day"), list)
+
+
+EXPRESSIONS = {
+    "day = '2026'": [("day", "=", "'2026'", False)],
+    "'2026' < day OR n IN (-1, 2.5)":
+        [("'2026'", "<", "day", False), ("n", "IN", "- 1", False), ("n", "IN", "2.5", False)],
+    "day BETWEEN '2025' AND date('now')":
+        [("day", "BETWEEN", "'2025'", False), ("day", "BETWEEN", "date('now')", True)],
+    "day = date(at) AND n + 1 > 2 * 3": [("day", "=", "date(at)", False), ("n + 1", ">", "2 * 3", False)],
+    "CASE day WHEN '2026' THEN 1 END": [("day", "WHEN", "'2026'", False)],
+    "day NOT LIKE 'a' AND day IS NOT NULL AND n": [("day", "IS", "NULL", False)],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("condition", "expected"), EXPRESSIONS.items())
+def test_each_comparison_from_either_side(condition, expected):
+    compared = list(comparisons(queries_in(f"SELECT * FROM d WHERE {condition}", TABLES)))
+    first = [found for found in compared if found.is_first]
+    assert [(written(f.operand), f.operator, written(f.other), f.is_end) for f in first] == expected
+    second = [found for found in compared if not found.is_first]
+    assert [(written(f.other), f.operator, written(f.operand), f.is_end) for f in second] == expected
+
+
+def test_values_are_parameters_strings_and_numbers_with_their_sign():
+    condition = "day = 'a' AND n = -2 AND n = :p AND n = +n AND n = 1 + 2 AND n = NULL AND n = (-3)"
+    compared = comparisons(queries_in(f"SELECT * FROM d WHERE {condition}", TABLES))
+    values = [found.value.text if found.value else None for found in compared if not found.is_first]
+    assert values == ["'a'", "-2", ":p", None, None, None, "-3"]

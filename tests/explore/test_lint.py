@@ -195,7 +195,7 @@ def test_no_note_on_null_without_a_comparison(notes, text):
         ("SELECT *, count(*) FROM flight", "*"),
         ("SELECT f.carrier, max(distance), min(distance) FROM flight AS f", "carrier"),
         ("SELECT carrier FROM flight GROUP BY origin HAVING count(*) > 0", "carrier"),
-        ("SELECT 1 WHERE 0 UNION ALL SELECT dest + count(*) FROM flight", "dest"),
+        ("SELECT 1 WHERE 0 UNION ALL SELECT dep_delay + count(*) FROM flight", "dep_delay"),
         ("SELECT * FROM (SELECT origin, count(*) AS n FROM flight)", "origin"),
         ("SELECT day, count(*) FROM flight GROUP BY origin COLLATE NOCASE", "day"),
         ("SELECT origin o, dest d, count(*) FROM flight GROUP BY o", "dest"),
@@ -257,7 +257,7 @@ def test_no_note_on_determined_columns_beside_an_aggregate(notes, text):
     assert notes(text) == []
 
 
-@pytest.mark.parametrize("call", ["median(distance)", "percentile(distance, 90)", "jsonb_group_array(id)"])
+@pytest.mark.parametrize("call", ["mode(distance)", "entropy(distance, 2)", "jsonb_group_array(id)"])
 def test_no_note_beside_a_possible_aggregate(tables, call):
     assert lint(f"SELECT carrier, count(*), {call} FROM flight", {}, tables) == []
 
@@ -448,7 +448,7 @@ TEXT_COMPARISONS = {
         "carrier is declared TEXT and :p is a number, so > compares text: write CAST(carrier AS REAL) > :p",
     "SELECT f.id FROM flight AS f WHERE :p <= f.origin":
         "f.origin is declared TEXT and :p is a number, so <= compares text: write :p <= CAST(f.origin AS REAL)",
-    "SELECT id FROM flight WHERE carrier NOT BETWEEN 1 AND :p":
+    "SELECT id FROM flight WHERE carrier NOT BETWEEN '1' AND :p":
         "carrier is declared TEXT and :p is a number, so BETWEEN compares text: "
         "write CAST(carrier AS REAL) instead of carrier",
     "SELECT x FROM (SELECT carrier AS x FROM flight) WHERE x >= :p":
@@ -494,8 +494,8 @@ def test_floats_in_a_list(tables):
 @pytest.mark.parametrize(
     "condition",
     [
-        "CAST(carrier AS REAL) > :p", "+carrier > :p", "carrier || '' > :p", "distance > :p", "seats = :p", "day > :p",
-        "max(carrier, 'x') > :p", "carrier LIKE :p", "nope > :p", "length(carrier) > :p", "carrier > 9.5",
+        "CAST(carrier AS REAL) > :p", "+carrier > :p", "distance > :p", "seats = :p", "day > :p",
+        "max(carrier, 'x') > :p", "carrier LIKE :p", "nope > :p", "length(carrier) > :p", "distance > 9.5",
     ],
 )  # fmt: skip
 def test_no_note_where_numbers_are_compared_or_nothing_is_known(tables, condition):
@@ -535,7 +535,10 @@ def test_sqlite_compares_text_where_the_note_says_so(flights):
         ("UPDATE event SET at = :at, day = :day", ""),
         ("INSERT INTO event (day, at) VALUES (:day, :at), (date(:at), datetime(:day))", ""),
         ("INSERT INTO event (n) VALUES (:at)", ""),
-        ("UPDATE event SET day = day WHERE day = :at", ""),
+        (
+            "UPDATE event SET day = day WHERE day = :at",
+            "day is declared DATE and :at has a time, so they are never equal",
+        ),
         ("INSERT INTO event SELECT :at, :day, 1", ""),
         ("INSERT INTO unknown VALUES (:at)", ""),
     ],

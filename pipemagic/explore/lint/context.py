@@ -2,34 +2,79 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
+from pipemagic.explore.comparisons import Comparison, comparisons
 from pipemagic.explore.query import Query, Source
 from pipemagic.explore.schema import Relation
-from pipemagic.hrana.values import SqlValue
+from pipemagic.hrana.messages import StmtResult
+from pipemagic.hrana.values import SqlValue, decode
 from pipemagic.sql import ParsedStatement
 
 ROWID = ("rowid", "oid", "_rowid_")
 """Names of the rowid, which each table has."""
+
+_ROWS = 20
+"""Rows of a result whose values are looked at."""
 
 
 @dataclass(frozen=True)
 class Context:
     """A statement with its queries, the values of its parameters by ``:name``, and the known tables.
 
-    ``tables`` are by their names in lower case.
+    ``tables`` are by their names in lower case. ``result`` is None if it is not known. ``dates`` are the parameters
+    that are sent as a date where they are compared with DATE columns alone.
     """
 
     statement: ParsedStatement
     queries: Sequence[Query]
     args: Mapping[str, SqlValue]
     tables: Mapping[str, Relation]
+    result: StmtResult | None = None
+    dates: Collection[str] = ()
 
     @property
     def text(self) -> str:
         """The text of the statement."""
         return self.statement.text
+
+    @cached_property
+    def comparisons(self) -> Sequence[Comparison]:
+        """Each comparison in the statement, from either side."""
+        return list(comparisons(self.queries))
+
+    @cached_property
+    def finds_rows(self) -> bool | None:
+        """Whether the statement found rows: a row of an aggregate that is only 0 and NULL is none; None if unknown."""
+        if self.result is None:
+            return None
+        if not self.result.cols:
+            return bool(self.result.affected_row_count)
+        rows = self.result.rows
+        return len(rows) > 1 or (len(rows) == 1 and any(decode(value) not in (None, 0) for value in rows[0]))
+
+    @cached_property
+    def counts_seconds(self) -> bool:
+        """Whether the statement converts numbers to dates, which columns declared as dates can have, too."""
+        text = self.text.lower()
+        return "'unixepoch'" in text or "'auto'" in text
+
+    def values_of(self, parameter: str) -> list[SqlValue]:
+        """Return the value of a parameter, or the values of a list, whose names end with their numbers."""
+        if parameter in self.args:
+            return [self.args[parameter]]
+        name = re.compile(rf"{re.escape(parameter)}_+\d+")
+        return [value for key, value in self.args.items() if name.fullmatch(key)]
+
+    def values(self, column: str) -> Iterator[SqlValue]:
+        """Yield values that the result has under a name."""
+        result = self.result or StmtResult()
+        for index, col in enumerate(result.cols):
+            if (col.name or "").lower() == column.lower():
+                yield from (decode(row[index]) for row in result.rows[:_ROWS])
 
 
 def is_known(source: Source) -> bool:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 from pipemagic.explore.query import DEPTH, QUERY, Group, Query
 from pipemagic.explore.sqlite_reference import FUNCTIONS, KEYWORDS
-from pipemagic.sql import Token
+from pipemagic.hrana.values import SqlValue
+from pipemagic.sql import Token, unquote
 
 SHOWN = 60
 """Characters of an expression in a note."""
@@ -103,3 +104,35 @@ def places(item: Group, depth: int = 0) -> Iterator[tuple[Group, int]]:
 def grouping_terms(query: Query, keyword: str = "GROUP") -> list[Group]:
     """Return the terms of GROUP BY or PARTITION BY."""
     return [without_parentheses(term) for term in query.clause(keyword).slice(1).split()]
+
+
+def start_of(group: Group) -> int | None:
+    """Return the offset of the first token of an expression in the statement; None for an empty one."""
+    item = group.items[0] if group.items else None
+    return start_of(item) if isinstance(item, Group) else None if item is None else item.start
+
+
+def arguments_of(expression: Group) -> list[Group] | None:
+    """Return the arguments of an expression that is one call of a function; None for any other expression."""
+    inner = expression.group(1) if len(expression.items) == 2 and is_call(expression, 0) else None
+    return None if inner is None else inner.split()
+
+
+def string_value(expression: Group) -> str | None:
+    """Return the text of a string; None for any other expression."""
+    item = expression.items[0] if len(expression.items) == 1 else None
+    return unquote(item.text) if isinstance(item, Token) and item.kind == "string" else None
+
+
+def text_of(expression: Group, args: Mapping[str, SqlValue]) -> str | None:
+    """Return the text of a string or of a parameter that is a text; None for any other expression."""
+    value = args.get(written(expression)) if len(expression.items) == 1 else None
+    return value if isinstance(value, str) else string_value(expression)
+
+
+def calls(query: Query, names: Collection[str]) -> Iterator[tuple[str, Group]]:
+    """Yield the name in lower case and the expression of each call of some functions outside of nested parentheses."""
+    part = query.part
+    for index, item in enumerate(part.items):
+        if isinstance(item, Group) and is_call(part, index - 1) and (name := part.name(index - 1).lower()) in names:
+            yield name, part.slice(index - 1, index + 1)

@@ -1,46 +1,180 @@
-"""Numbers that are compared with a TEXT column, which SQLite converts to text."""
+"""Texts that are compared with numbers: a TEXT column converts the number, and any other text is never equal to one."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
-from pipemagic.explore.comparisons import ORDERED, Comparison, comparisons
+from pipemagic.explore.comparisons import ORDERED, Comparison
 from pipemagic.explore.lint.context import Context
-from pipemagic.explore.lint.expressions import SHOWN, written
+from pipemagic.explore.lint.date_comparisons import EQUAL, compared, is_met, order, value_of
+from pipemagic.explore.lint.expressions import arguments_of, string_value, written
+from pipemagic.explore.lint.forms import form_of_call, is_number
+from pipemagic.explore.query import Group
 from pipemagic.hrana.values import SqlValue
+from pipemagic.sql import unquote
 from pipemagic.sql.type_affinity import affinity
-from pipemagic.text import shorten
+
+TEXTS = frozenset(
+    ["char", "concat", "concat_ws", "date", "datetime", "format", "group_concat", "hex", "lower", "ltrim", "printf",
+     "quote", "replace", "rtrim", "strftime", "string_agg", "substr", "substring", "time", "trim", "typeof", "upper"]
+)  # fmt: skip
+"""Functions that return a text."""
+
+NUMBERS = frozenset(
+    ["abs", "avg", "changes", "count", "cume_dist", "dense_rank", "instr", "julianday", "last_insert_rowid", "length",
+     "ntile", "octet_length", "percent_rank", "random", "rank", "round", "row_number", "sign", "sum", "total",
+     "total_changes", "unicode", "unixepoch"]
+)  # fmt: skip
+"""Functions that return a number."""
+
+_DIGITS = {"Y": 4, "G": 4, "j": 3, "w": 1, "u": 1, **dict.fromkeys("dHIkmMSUVWgel", 2)}
+"""Letters of strftime that are replaced by digits, and how many."""
+
+_ARITHMETIC = frozenset(["+", "-", "*", "/", "%"])
 
 
 def text_comparisons(context: Context) -> Iterator[str]:
-    """Yield each comparison of a TEXT column with a number, which SQLite converts to text: '10' < '9.5'.
+    """Yield each comparison of a text with a number.
 
-    An integer equals the text of its digits, so = and IN with integers are left out.
+    A TEXT column converts the number to text: '10' < '9.5'. An integer equals the text of its digits, so = and IN with
+    integers are left out. Other texts, such as that of strftime(), are greater than every number.
     """
-    args = context.args
-    for found in comparisons(context.queries) if args else ():
-        values = _values_of(found.parameter.text, args)
-        is_number = any(isinstance(value, float) for value in values)
-        if found.operator in (*ORDERED, "BETWEEN"):
-            is_number = is_number or any(isinstance(value, int) for value in values)
-        declared = found.declared if is_number and found.other.word(0) not in ("MIN", "MAX") else None
-        if declared and affinity(declared) == "TEXT":
-            column, parameter = shorten(written(found.other), SHOWN), found.parameter.text
-            what = "contains numbers" if parameter not in args else "is a number"
-            compared = f"{column} is declared {declared} and {parameter} {what}, so {found.operator} compares text"
-            yield f"{compared}: write {_as_number(found, column)}"
+    causes = set[str]()
+    for comparison in context.comparisons:
+        found = next(filter(None, (note(context, comparison) for note in _NOTES)), "")
+        cause = written(comparison.other) + comparison.operator
+        if found and cause not in causes:
+            causes.add(cause)
+            yield found
 
 
-def _as_number(found: Comparison, column: str) -> str:
-    cast, parameter, operator = f"CAST({column} AS REAL)", found.parameter.text, found.operator
-    if operator in ("IS", "IN", "BETWEEN"):
-        return f"{cast} instead of {column}"
-    return f"{parameter} {operator} {cast}" if found.is_first else f"{cast} {operator} {parameter}"
+# -- columns declared TEXT
 
 
-def _values_of(parameter: str, args: Mapping[str, SqlValue]) -> list[SqlValue]:
-    """Return the value of a parameter, or the values of a list, whose names end with their numbers."""
-    if parameter in args:
-        return [args[parameter]]
-    return [value for name, value in args.items() if re.fullmatch(rf"{re.escape(parameter)}_+\d+", name)]
+def _column_note(context: Context, found: Comparison) -> str:
+    values = _values_of(context, found)
+    is_float = any(isinstance(value, float) for value in values)
+    if not is_float and (found.operator not in (*ORDERED, "BETWEEN") or not any(map(_is_number, values))):
+        return ""
+    declared = found.declared if found.other.word(0) not in ("MIN", "MAX") else None
+    if not declared or affinity(declared) != "TEXT" or (order(found) in EQUAL and is_met(context, found)):
+        return ""
+    column, value = written(found.other), value_of(found)
+    what = "contains numbers" if found.parameter is not None and value not in context.args else "is a number"
+    reason = f"{column} is declared {declared} and {value} {what}, so {found.operator} compares text"
+    return f"{reason}: write {compared(found, f'CAST({column} AS REAL)', value)}"
+
+
+def _values_of(context: Context, comparison: Comparison) -> list[SqlValue]:
+    """Return the value of the operand, or the values of a parameter that stands for a list."""
+    token = comparison.value
+    if token is None or token.kind == "string":
+        return [] if token is None else [unquote(token.text)]
+    if token.kind == "param":
+        return context.values_of(token.text) if context.args else []
+    try:
+        return [int(token.text)]
+    except ValueError:
+        pass
+    try:
+        return [float(token.text)]
+    except ValueError:  # a hexadecimal number
+        return []
+
+
+def _is_number(value: SqlValue) -> bool:
+    return isinstance(value, int | float)
+
+
+# -- texts without a declared type, such as that of strftime()
+
+
+def _text_note(context: Context, found: Comparison) -> str:
+    """Return the note on a text that is no column and is compared with a number, or with fewer digits than it has."""
+    if not _is_text(found.other) or (order(found) in EQUAL and is_met(context, found)):
+        return ""
+    shown, value = written(found.other), value_of(found)
+    values = _values_of(context, found)
+    if not _is_number_expression(found.operand) and not any(map(_is_number, values)):
+        return _digits_note(found, shown, value, values)
+    write = _as_number(found, shown, value, values)
+    what = "contains numbers" if found.parameter is not None and value not in context.args else "is a number"
+    why = "so they are never equal" if order(found) in EQUAL else "and a text is greater than every number"
+    return f"{shown} is a text and {value} {what}, {why}: write {write}"
+
+
+def _is_text(expression: Group) -> bool:
+    if form_of_call(expression):
+        return True
+    words = expression.words()
+    if "||" in words:
+        return _ARITHMETIC.isdisjoint(words)
+    return arguments_of(expression) is not None and expression.name(0).lower() in TEXTS
+
+
+def _is_number_expression(expression: Group) -> bool:
+    words = expression.words()
+    if len(words) > 2 and not _ARITHMETIC.isdisjoint(words[1:]) and "||" not in words and "(" not in words:
+        return words[0] != "CASE"
+    return arguments_of(expression) is not None and expression.name(0).lower() in NUMBERS
+
+
+def _as_number(found: Comparison, shown: str, value: str, values: list[SqlValue]) -> str:
+    """Return a comparison of numbers, or of the digits that strftime() returns."""
+    digits = _digits_of(found.other)
+    token = found.value
+    is_one = found.operator not in ("IS", "IN", "BETWEEN", "WHEN")
+    if is_one and token is not None and token.kind == "number" and token.text.isdecimal() and len(token.text) <= digits:
+        return compared(found, shown, f"'{token.text.zfill(digits)}'")
+    arguments = arguments_of(found.other) or []
+    part = {"day": "%Y", "moment": "%Y", "time": "%H"}.get(form_of_call(found.other))
+    if part is not None:
+        shown = f"strftime('{part}', {', '.join(map(written, arguments)) or repr('now')})"
+    type_ = "REAL" if any(isinstance(number, float) for number in values) else "INTEGER"
+    return compared(found, f"CAST({shown} AS {type_})", value)
+
+
+def _digits_of(expression: Group) -> int:
+    """Return the number of digits that strftime() returns; 0 for anything else."""
+    arguments = arguments_of(expression)
+    if not arguments or expression.word(0) != "STRFTIME":
+        return 0
+    match = re.fullmatch(r"%([A-Za-z])", string_value(arguments[0]) or "")
+    return _DIGITS.get(match[1], 0) if match else 0
+
+
+def _digits_note(found: Comparison, shown: str, value: str, values: list[SqlValue]) -> str:
+    """Return the note on strftime('%m', day) = '6', which is '06'."""
+    digits = _digits_of(found.other)
+    texts = [text for text in values if isinstance(text, str) and text.isdecimal() and len(text) < digits]
+    if not texts or len(values) != 1:
+        return ""
+    padded = texts[0].zfill(digits)
+    write = f"'{padded}'" if found.parameter is None else f"printf('%0{digits}d', {value})"
+    return f"{shown} has {digits} digits, such as '{padded}': write {compared(found, shown, write)}"
+
+
+# -- numbers that are no columns
+
+
+def _number_note(context: Context, found: Comparison) -> str:
+    """Return the note on a number that is no column, such as count(*), and is compared with a text."""
+    if not _is_number_expression(found.other):
+        return ""
+    texts = [value for value in _values_of(context, found) if isinstance(value, str)]
+    if not texts or not is_number(texts[0]):
+        return ""
+    shown, value = written(found.other), value_of(found)
+    number = texts[0].strip()
+    type_ = "INTEGER" if number.lstrip("+-").isdecimal() else "REAL"
+    write = number if found.parameter is None else f"CAST({value} AS {type_})"
+    why = "so they are never equal" if order(found) in EQUAL else "and a number is less than every text"
+    if found.operator in ("IS", "IN", "BETWEEN", "WHEN"):
+        write = f"{write} instead of {value}"
+    else:
+        write = compared(found, shown, write)
+    return f"{shown} is a number and {value} is a text, {why}: write {write}"
+
+
+_NOTES = (_column_note, _text_note, _number_note)

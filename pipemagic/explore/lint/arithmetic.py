@@ -1,0 +1,242 @@
+"""Arithmetic with texts, of which SQLite reads the number at their start: 2013 of a date, 0 of a word."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+from pipemagic.explore.lint.context import Context
+from pipemagic.explore.lint.expressions import arguments_of, calls, is_call, number_value, string_value, written
+from pipemagic.explore.lint.forms import form_of_call, form_of_text, is_number
+from pipemagic.explore.query import Group, Query, bare
+from pipemagic.explore.sqlite_reference import KEYWORDS, UNRESERVED
+from pipemagic.sql import Token
+from pipemagic.sql.type_affinity import affinity, is_date, is_day_type
+
+_SIGNS = ("+", "-", "*", "/", "%")
+_TIGHT = ("||", "->", "->>", "COLLATE", "~")
+"""Operators that bind more tightly than arithmetic: what they return is not known."""
+
+_NOW = frozenset(["CURRENT_DATE", "CURRENT_TIMESTAMP", "CURRENT_TIME"])
+_LARGEST_STEP = 100_000
+"""A number of days; larger ones are added to dates that are stored as numbers."""
+
+_FUNCTIONS = {"day": "date", "moment": "datetime"}
+
+
+@dataclass(frozen=True)
+class _Operand:
+    """An operand of an arithmetic operator.
+
+    ``kind`` is 'day' or 'moment' for dates, 'text' for a column declared TEXT, 'words' for a text that is no number,
+    otherwise ''.
+    """
+
+    expression: Group
+    kind: str = ""
+    declared: str = ""
+
+    @property
+    def text(self) -> str:
+        """The expression as it is written."""
+        return written(self.expression)
+
+
+def text_arithmetic(context: Context) -> Iterator[str]:
+    """Yield each operator of arithmetic with a date or a text."""
+    causes = set[str]()
+    for query in context.queries:
+        for index, word in enumerate(query.part.words()):
+            if word in _SIGNS and (pair := _operands(query, index)) is not None:
+                note = _note(context, query.part, index, *pair)
+                if note and note not in causes:
+                    causes.add(note)
+                    yield note
+
+
+def text_sums(context: Context) -> Iterator[str]:
+    """Yield each sum and mean of dates or texts."""
+    for query in context.queries:
+        for name, call in calls(query, ("sum", "avg", "total")):
+            argument = (arguments_of(call) or [Group()])[0]
+            distinct = "DISTINCT " if argument.word(0) == "DISTINCT" else ""
+            argument = bare(argument.slice(1) if distinct else argument)
+            operand = _operand(query, argument) if argument.items else _Operand(argument)
+            if operand.kind and not _has_numbers(context, operand):
+                yield from _sum_notes(name, written(call), operand, distinct)
+
+
+def _sum_notes(name: str, call: str, operand: _Operand, distinct: str) -> Iterator[str]:
+    if operand.kind in _FUNCTIONS:
+        reads = f"{call} reads only the years of the dates"
+        mean = f"{_FUNCTIONS[operand.kind]}(avg({distinct}julianday({operand.text})))"
+        yield f"{reads}: write {mean}" if name == "avg" else reads
+    elif operand.kind == "text":
+        reads = (
+            f"{operand.text} is declared {operand.declared}, so {call} reads only the number at the start of each text"
+        )
+        yield f"{reads}: write {name}({distinct}CAST({operand.text} AS REAL)) if each is a number"
+
+
+def _note(context: Context, part: Group, index: int, left: _Operand, right: _Operand) -> str:
+    sign, kinds = part.word(index), {left.kind, right.kind}
+    if not any(kinds) or _has_numbers(context, left) or _has_numbers(context, right):
+        return ""
+    if sign == "-" and _FUNCTIONS.keys() & kinds and (count := _count(left) or _count(right)):
+        return _count_note(left, right, count)
+    if sign in ("+", "-") and left.kind in _FUNCTIONS:
+        return _difference(left, right) if right.kind in _FUNCTIONS and sign == "-" else _step(sign, left, right)
+    if sign == "+" and right.kind in _FUNCTIONS and not left.kind:
+        return _step(sign, right, left)
+    if sign == "+" and ("words" in kinds or kinds == {"text"}):
+        return _concatenation(part, index, left, right)
+    for operand, other in ((left, right), (right, left)):
+        if operand.kind == "text" and not _converts(sign, other):
+            reads = f"{operand.text} is declared {operand.declared}, so {sign} reads only the number at its start"
+            return f"{reads}: write CAST({operand.text} AS REAL) instead of {operand.text} if it is a number"
+    return ""
+
+
+def _converts(sign: str, other: _Operand) -> bool:
+    """Return True for + 0, * 1 and * 1.0, which convert a text to a number on purpose."""
+    return number_value(other.expression) == (0 if sign in ("+", "-") else 1)
+
+
+def _difference(left: _Operand, right: _Operand) -> str:
+    days = f"julianday({left.text}) - julianday({right.text})"
+    return f"{left.text} - {right.text} is the difference of the years: write {days}"
+
+
+def _count(operand: _Operand) -> str:
+    """Return julianday or unixepoch for a call of it; '' for any other operand."""
+    name = operand.expression.word(0).lower() if arguments_of(operand.expression) is not None else ""
+    return name if name in ("julianday", "unixepoch") else ""
+
+
+def _count_note(left: _Operand, right: _Operand, count: str) -> str:
+    """Return the note on a date that is subtracted from a count of days or seconds, or the other way."""
+    date = left if left.kind in _FUNCTIONS else right
+    shown = f"{left.text} - {right.text}"
+    return f"{shown} reads only the year of {date.text}: write {count}({date.text}) instead of {date.text}"
+
+
+def _is_unknown_call(expression: Group) -> bool:
+    """Return True for a function that may return a year, as strftime does, or anything else."""
+    return arguments_of(expression) is not None and expression.word(0).lower() not in ("abs", "count", "round", "sum")
+
+
+def _step(sign: str, date: _Operand, other: _Operand) -> str:
+    """Return the note on a date to which a number is added."""
+    number, words = number_value(other.expression), string_value(other.expression)
+    if (
+        other.kind in ("day", "moment")
+        or _is_unknown_call(other.expression)
+        or (number is not None and not 0 < number <= _LARGEST_STEP)
+    ):
+        return ""
+    shown = f"{date.text} {sign} {other.text}"
+    if other.kind == "text":
+        return f"{shown} reads only the year of the date"
+    if words is not None:
+        step = f"'{words if words[:1] in ('+', '-') else sign + words}'"
+        if form_of_text(words):
+            return ""
+    elif number is not None:
+        step = f"'{sign}{other.text} day{'s' if number != 1 else ''}'"
+    else:
+        name = other.text if len(other.expression.items) in (1, 2, 3) else f"({other.text})"
+        step = f"{'-' if sign == '-' else ''}{name} || ' days'"
+    function = _FUNCTIONS[date.kind]
+    arguments = arguments_of(date.expression) if form_of_call(date.expression) == date.kind else None
+    start = ", ".join(map(written, arguments)) if arguments else date.text
+    return f"{shown} reads only the year of the date: write {function}({start}, {step})"
+
+
+def _concatenation(part: Group, index: int, left: _Operand, right: _Operand) -> str:
+    """Return the note on texts that are added, with || between all operands."""
+    chain = _chain(part, index)
+    reason = "+ adds numbers, and a text without digits is 0"
+    if left.kind == right.kind == "text":
+        reason = f"{left.text} and {right.text} are declared {left.declared}, and + adds the numbers at their start"
+    return f"{reason}: write {' || '.join(chain)}"
+
+
+def _chain(part: Group, index: int) -> list[str]:
+    """Return the operands of a sequence of +, as they are written."""
+    start, end = index, index
+    while part.word(start) == "+" and (group := _before(part, start)) is not None:
+        start -= len(group.items) + 1
+    while part.word(end) == "+" and (group := _after(part, end)) is not None:
+        end += len(group.items) + 1
+    cuts = [start, *(at for at in range(start + 1, end) if part.word(at) == "+"), end]
+    return [written(part.slice(a + 1, b)) for a, b in pairwise(cuts)]
+
+
+# -- operands
+
+
+def _operands(query: Query, index: int) -> tuple[_Operand, _Operand] | None:
+    """Return the operands next to a sign; None if it is no operator of two, or they are parts of others."""
+    left, right = _before(query.part, index), _after(query.part, index)
+    if left is None or right is None:
+        return None
+    return _operand(query, left), _operand(query, right)
+
+
+def _before(part: Group, index: int) -> Group | None:
+    """Return the operand that ends before an index."""
+    start = index - 1
+    if part.group(start) is not None and is_call(part, start - 1):
+        start -= 1
+    elif part.is_name(start):
+        while part.word(start - 1) == "." and part.is_name(start - 2):
+            start -= 2
+    return None if part.word(start - 1) in _TIGHT else _checked(part.slice(max(start, 0), index))
+
+
+def _after(part: Group, index: int) -> Group | None:
+    """Return the operand that begins after an index."""
+    end = index + 2
+    if part.is_name(index + 1):
+        while part.word(end) == "." and part.is_name(end + 1):
+            end += 2
+        if part.group(end) is not None and is_call(part, end - 1):
+            end += 1
+    return None if part.word(end) in (*_TIGHT, "OVER", "FILTER") else _checked(part.slice(index + 1, end))
+
+
+def _checked(operand: Group) -> Group | None:
+    """Return an operand unless it is a sign, a keyword, or empty."""
+    last = operand.items[-1] if operand.items else None
+    if isinstance(last, Token):
+        is_keyword = last.kind == "word" and last.word in KEYWORDS - UNRESERVED - _NOW
+        return None if last.kind == "op" or is_keyword else operand
+    return operand if last is not None else None
+
+
+def _operand(query: Query, expression: Group) -> _Operand:
+    expression = bare(expression)
+    string = string_value(expression)
+    if string is not None:
+        form = form_of_text(string)
+        kind = {"day": "day", "midnight": "moment", "moment": "moment"}.get(form, "" if is_number(string) else "words")
+        return _Operand(expression, kind)
+    form = form_of_call(expression)
+    if form:
+        return _Operand(expression, form if form in _FUNCTIONS else "")
+    declared = query.declared(expression) or ""
+    if is_date(declared):
+        return _Operand(expression, "day" if is_day_type(declared) else "moment", declared)
+    if affinity(declared) == "TEXT":
+        return _Operand(expression, "text", declared)
+    is_word = arguments_of(expression) is not None and expression.word(0) in ("UPPER", "LOWER")
+    return _Operand(expression, "words" if is_word else "")
+
+
+def _has_numbers(context: Context, operand: _Operand) -> bool:
+    """Return True if the result shows that a column of dates has numbers."""
+    if not operand.declared or operand.kind not in _FUNCTIONS:
+        return False
+    values = context.values(operand.text.rpartition(".")[2])
+    return context.counts_seconds or any(isinstance(value, int | float) for value in values)
