@@ -5,13 +5,13 @@ Statements may be unfinished: what cannot be read is skipped.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise, zip_longest
 from typing import NamedTuple
 
-from pipemagic.explore.schema import Relation, TypedColumns
+from pipemagic.explore.schema import Column, Kind, Relation, TypedColumns
 from pipemagic.explore.sqlite_reference import KEYWORDS, UNRESERVED
 from pipemagic.sql import Token, significant, unquote
 
@@ -28,7 +28,7 @@ _CLAUSES = frozenset(
 )  # fmt: skip
 _OF_SOURCES = frozenset(["FROM", "JOIN", "ON", "USING"])
 _NO_TABLE = _CLAUSES | {"LEFT", "INNER", "CROSS"}
-_ENDS = frozenset(["END", "NULL", "ISNULL", "NOTNULL"])
+ENDS = frozenset(["END", "NULL", "ISNULL", "NOTNULL"])
 """Keywords that end an expression."""
 
 
@@ -36,25 +36,24 @@ _ENDS = frozenset(["END", "NULL", "ISNULL", "NOTNULL"])
 class Group:
     """Tokens in parentheses, and the groups nested in them; the outermost group is the statement.
 
-    ``index`` is the position of the group in its ``parent``.
+    ``index`` is the position of the group in its ``parent``; ``derived`` are the tables that it can name as a
+    subquery after FROM, and its queries, which are read once.
     """
 
     items: list[Token | Group] = field(default_factory=list)
     parent: Group | None = None
     index: int = 0
-    _words: list[str] = field(default_factory=list, repr=False)
+    derived: tuple[Mapping[str, Relation], tuple[Query, ...]] | None = field(default=None, repr=False)
+    _words: Sequence[str] = field(default=(), repr=False)
 
     def word(self, index: int) -> str:
         """Return the word or sign at an index in capitals; '' for quoted names, strings, groups, and outside."""
         return self.words()[index] if 0 <= index < len(self.items) else ""
 
-    def words(self) -> list[str]:
+    def words(self) -> Sequence[str]:
         """Return the word at each index."""
-        if len(self._words) != len(self.items):  # while the tree is built, the group grows
-            self._words = [
-                "" if isinstance(item, Group) or item.kind in ("quoted", "string") else item.text.upper()
-                for item in self.items
-            ]
+        if len(self._words) != len(self.items):  # it is the first call, or items were added
+            self._words = [_word(item) for item in self.items]
         return self._words
 
     def is_name(self, index: int) -> bool:
@@ -88,6 +87,10 @@ class Group:
         """Return the parts between commas."""
         cuts = [-1, *(at for at, word in enumerate(self.words()) if word == ","), len(self.items)]
         return [self.slice(start + 1, end) for start, end in pairwise(cuts)] if self.items else []
+
+
+def _word(item: Token | Group) -> str:
+    return item.text.upper() if isinstance(item, Token) and item.kind not in ("quoted", "string") else ""
 
 
 class Cursor(NamedTuple):
@@ -151,6 +154,18 @@ class Source:
     def names(self) -> list[str]:
         """The names of the columns."""
         return [name for name, _ in self.columns]
+
+
+@dataclass(frozen=True)
+class Derived(Relation):
+    """A common table expression or subquery, and the SELECTs that it consists of."""
+
+    queries: tuple[Query, ...] = ()
+
+
+def _derived(name: str, kind: Kind, columns: TypedColumns, queries: Iterable[Query]) -> Derived:
+    found = tuple(Column(column, type_) for column, type_ in columns)
+    return Derived(name, kind, found, parsed=True, queries=tuple(queries))
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,15 +234,16 @@ class Query:
         if first == "VALUES":
             row = self.part.group(words.index("VALUES") + 1) or Group()
             return tuple((f"column{number}", "") for number, _ in enumerate(row.split(), 1))
-        return tuple(column for item, alias in self.select_list for column in self._columns_of(item, alias))
+        return tuple(column for item, alias in self.select_list for column in self.columns_of(item, alias))
 
     @property
     def is_complete(self) -> bool:
         """Whether all columns of the result are named and known."""
-        is_named = all(self._columns_of(*selected) for selected in self.select_list)
+        is_named = all(self.columns_of(*selected) for selected in self.select_list)
         return is_named and all(source.columns for source in self.all_sources)
 
-    def _columns_of(self, item: Group, alias: str) -> TypedColumns:
+    def columns_of(self, item: Group, alias: str) -> TypedColumns:
+        """Return the columns that an expression of the SELECT adds to the result; none for one without a name."""
         last = len(item.items) - 1
         is_qualified = last == 2 and item.is_name(0) and item.word(1) == "."
         if item.word(last) == "*":
@@ -300,7 +316,7 @@ class Query:
     def _by_name(self) -> dict[tuple[str, str], Source]:
         """The sources of the columns by label and name in lower case; the label is also ''."""
         found: dict[tuple[str, str], Source] = {}
-        for source in self.sources:
+        for source in self.all_sources:
             for name in map(str.lower, source.names):
                 found.setdefault(("", name), source)
                 found.setdefault((source.label.lower(), name), source)
@@ -357,8 +373,10 @@ class Query:
         if inner is None:
             yield Source(alias or name, self._table(schema.lower(), name.lower()), name)
         else:  # a subquery cannot use the other tables of the FROM
-            columns = queries_of(inner, self.tables, depth=self.depth + 1)[0].columns
-            yield Source(alias, Relation.of(alias, columns, "subquery"))
+            if inner.derived is None or inner.derived[0] is not self.tables:
+                inner.derived = (self.tables, tuple(queries_of(inner, self.tables, depth=self.depth + 1)))
+            queries = inner.derived[1]
+            yield Source(alias, _derived(alias, "subquery", queries[0].columns, queries))
         return index
 
 
@@ -428,6 +446,7 @@ def _common_tables(group: Group, tables: Mapping[str, Relation], depth: int) -> 
     start = next((at + 1 for at in range(4) if group.word(at) == "WITH"), None)
     if start is None:
         return found
+    visible = dict(tables)  # with the tables of the WITH, each of which can read all of them
     for definition in group.slice(start + (group.word(start) == "RECURSIVE")).split():
         if not definition.is_name(0):
             break
@@ -437,13 +456,14 @@ def _common_tables(group: Group, tables: Mapping[str, Relation], depth: int) -> 
         while definition.word(at) in ("AS", "NOT", "MATERIALIZED"):
             at += 1
         body = definition.group(at)
-        columns = () if body is None else queries_of(body, {**tables, **found}, depth=depth + 1)[0].columns
+        queries = [] if body is None else queries_of(body, visible, depth=depth + 1)
+        columns = queries[0].columns if queries else ()
         if names:
             types = [type_ for _, type_ in columns[: len(names)]]
             columns = tuple(zip_longest(names, types, fillvalue=""))
         if body is not None or names:
             name = definition.name(0)
-            found[name.lower()] = Relation.of(name, columns, "common table")
+            visible[name.lower()] = found[name.lower()] = _derived(name, "common table", columns, queries)
         if len(definition.items) > at + 1:
             break
     return found
@@ -473,7 +493,7 @@ def split_alias(item: Group) -> tuple[Group, str]:
     before, word = item.items[last - 1], item.word(last - 1)
     if word == "AS":
         return item.slice(0, last - 1), item.name(last)
-    follows_operator = isinstance(before, Token) and (before.kind == "op" or word in KEYWORDS - _ENDS)
-    if follows_operator or item.word(last) in _ENDS:
+    follows_operator = isinstance(before, Token) and (before.kind == "op" or word in KEYWORDS - ENDS)
+    if follows_operator or item.word(last) in ENDS:
         return item, ""
     return item.slice(0, last), item.name(last)

@@ -263,15 +263,15 @@ class PipeMagics(Magics):
             if name:
                 cell = replace(cell, names=(name, *cell.names[1:]))
             explains = options.explain or options.dry_run
-            value = self._explain(cell, options) if explains else self._run(cell, options)
+            value = self._explain(cell, options) if explains else self._run(cell, options, values)
         if snippet is not None:
             snippets.save(snippet)
             if not (options.quiet or self.settings.quiet):
                 say(f"Saved {snippet.name}.")
         return value
 
-    def _run(self, cell: Cell, options: SqlOptions) -> Any:
-        """Run a cell, deliver its results, and return its value."""
+    def _run(self, cell: Cell, options: SqlOptions, variables: Mapping[str, object]) -> Any:
+        """Run a cell, deliver its results, and return its value; ``variables`` are what it could be bound to."""
         settings = self.settings
         reserved: list[str] = []
         if any(cell.names):
@@ -292,7 +292,7 @@ class PipeMagics(Magics):
             raise
         seconds = perf_counter() - started
         if settings.notes and not results.quiet and FOUND_IN.search(cell.text):
-            self._note(cell, options.on, result.outcomes)
+            self._note(cell, options.on, result.outcomes, variables)
         for line in () if results.quiet else reserved:
             say(line)
         value = results.deliver(result, seconds)
@@ -300,11 +300,12 @@ class PipeMagics(Magics):
             self._note_repeated_names(result, results, options.on)
         return value
 
-    def _note(self, cell: Cell, on: str | None, outcomes: Sequence[Outcome]) -> None:
+    def _note(self, cell: Cell, on: str | None, outcomes: Sequence[Outcome], variables: Mapping[str, object]) -> None:
         """Collect notes on the SQL of a cell, which are shown below it."""
         try:
             schema = self.session.connection(on).schema
-            self._notes += [line for line in notes_on(cell, schema, outcomes) if line not in self._notes]
+            lines = notes_on(cell, schema, variables, outcomes)
+            self._notes += [line for line in lines if line not in self._notes]
         except Exception:  # noqa: BLE001 - the statements have run: their result matters more
             _log.exception("no notes on a cell")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 _MAX_STATEMENTS = 50  # of a cell are examined
 _MAX_CHARACTERS = 20_000
-FOUND_IN = re.compile(r"""["'(/%<>=+:@$-]|null|between|\*(?!\s*(?:from\b|[,;]|\Z))""", re.IGNORECASE)
-"""Matches every text that has a construct to note (:@$ begin parameters); others need not be parsed."""
+FOUND_IN = re.compile(r"""["'({/%<>=+:@$-]|null|between|\*(?!\s*(?:from\b|[,;]|\Z))|[^\x00-\x7f]""", re.IGNORECASE)
+"""Matches every text that has a construct to note (:@${ begin parameters); others need not be parsed."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -36,10 +36,13 @@ class Notes:
         return f'<div class="pipemagic-notes" style="color: {FAINT}; font-size: 90%">{body}</div>'
 
 
-def notes_on(cell: Cell, schema: SchemaCache, outcomes: Sequence[Outcome] = ()) -> Iterator[str]:
+def notes_on(
+    cell: Cell, schema: SchemaCache, variables: Mapping[str, object], outcomes: Sequence[Outcome] = ()
+) -> Iterator[str]:
     """Yield a line for each construct in the cell that `pipemagic.explore.lint` finds.
 
-    ``outcomes`` are those of its statements: what they returned can show that a note would be wrong.
+    ``variables`` are those that its parameters could be bound to. ``outcomes`` are those of its statements: what they
+    returned can show that a note would be wrong.
     """
     left = _MAX_CHARACTERS
     for number, statement in enumerate(cell.statements[:_MAX_STATEMENTS]):
@@ -49,11 +52,15 @@ def notes_on(cell: Cell, schema: SchemaCache, outcomes: Sequence[Outcome] = ()) 
         if not FOUND_IN.search(statement.text):
             continue
         from pipemagic.client.arguments import values_of
-        from pipemagic.explore.lint import lint
+        from pipemagic.explore.lint import lint, tables_of_with
 
         known = {relation.name.lower(): relation for relation in schema.tables}
+        sent = cell.stmts[number].sql or ""
+        if sent is not statement.text and sent[:4].upper() == "WITH" and len(sent) <= _MAX_CHARACTERS:
+            known |= tables_of_with(sent, known)  # saved SELECTs are not in the statement as it is written
         where = f" on statement {cell.before + number + 1}" if cell.total > 1 else ""
         result = outcomes[number].result if number < len(outcomes) else None
         dates = cell.dates[number] if cell.dates else ()
-        for line in lint(statement.text, values_of(cell.stmts[number]), known, result, dates):
+        args = values_of(cell.stmts[number])
+        for line in lint(statement.text, args, known, result=result, dates=dates, variables=variables):
             yield f"Note{where}: {line}."

@@ -181,7 +181,7 @@ class Connection:
     def _restart_keep_alive(self) -> None:
         temporary = self._settings.temporary
         if temporary.by_key or temporary.marks or self.keep_alive_thread is not None:
-            temporary.settle(transaction_open=self._transaction.open)
+            temporary.restore_if_rolled_back(still_open=self._transaction.open)
             self._keep_while_temporary()
         if self.keep_alive_thread is not None and self.stream is not None:
             self.keep_alive_thread.restart()

@@ -30,12 +30,29 @@ def check_where(cell: Cell) -> None:
             continue
         statement = cell.as_sent(index)  # a name in braces is not one of its words
         if statement.changes_every_row:
+            _refuse_hidden_where(cell, index)
             does = "changes" if statement.verb == "UPDATE" else "deletes"
             raise ConfirmError(
                 f"{_place(cell, index)}: this {statement.verb} has no WHERE and {does} all rows of "
                 f"{statement.changed_table or 'a table'}; nothing was sent",
                 hint=_confirming(cell, statement.changed_table),
             )
+
+
+def _refuse_hidden_where(cell: Cell, index: int) -> None:
+    """Raise ConfirmError for a WHERE that SQLite cannot see: a character next to it makes it a part of a name."""
+    text = cell.statements[index].text
+    if text.isascii():
+        return
+    from pipemagic.explore.lint.characters import hidden_where
+
+    word = hidden_where(text)
+    if word is not None:
+        raise ConfirmError(
+            f'{_place(cell, index)}: SQLite reads "{word.text}" as a name, so this {cell.statements[index].verb} has '
+            "no WHERE; nothing was sent",
+            hint=f"{word.cause}: {word.fix}",
+        )
 
 
 def _confirming(cell: Cell, table: str) -> str:

@@ -62,9 +62,9 @@ class TemporaryTables:
             case _:
                 self._follow_transaction(statement)
 
-    def settle(self, *, transaction_open: bool) -> None:
+    def restore_if_rolled_back(self, *, still_open: bool) -> None:
         """Restore the earlier ones if a transaction ended without a statement that ends it: it was rolled back."""
-        if self.marks and not transaction_open:
+        if self.marks and not still_open:
             self._restore(0)
             self.marks = []
 
@@ -74,7 +74,7 @@ class TemporaryTables:
         elif statement.commits:
             self.marks = []
         elif statement.rolls_back:
-            self.settle(transaction_open=False)
+            self.restore_if_rolled_back(still_open=False)
         elif (name := statement.rollback_to) is not None:
             if (at := self._savepoint(name)) is not None:
                 self._restore(at)

@@ -47,6 +47,9 @@ MOST_NOT_RUN = 22
 """How many cells of all pages may have a reason not to run. Raise it only for a cell that cannot run here."""
 MOST_SHELLS_NOT_RUN = 19
 """The same for fences of shell commands."""
+NOTE = re.compile(r"^Note( on statement \d+)?: ", re.MULTILINE)
+"""Matches a note on SQL, which a page shows if its cell gets one."""
+
 UNCHECKED = {
     "css",
     "dockerfile",
@@ -104,6 +107,7 @@ def test_the_cells_print_the_output_of_the_page(page, shell):
         where = f"{name(page)}, line {cell.line}:\n{cell.source}\n{captured.stdout}{captured.stderr}"
         if cell.expected is None:
             assert result.success is not cell.raises, where
+            assert not NOTE.search(captured.stdout), where
         else:
             assert normalize(captured.stdout + captured.stderr) == normalize(cell.expected), where
 

@@ -16,6 +16,7 @@ from service_http import ServiceTransport
 
 from pipemagic.client.database import Database
 from pipemagic.explore.lint import LONGEST, lint
+from pipemagic.explore.query import Group, Query
 from pipemagic.explore.schema import Column, Relation
 from pipemagic.explore.schema_reader import read_schema
 from pipemagic.notebook.notes import FOUND_IN
@@ -368,18 +369,76 @@ def test_division_by_zero(notes, text):
 def test_division_by_a_parameter(tables):
     text = "SELECT dep_delay / :n FROM flight"
     assert lint(text, {":n": 0}, tables) == ["a division by :n, which is 0, is NULL: SQLite raises no error"]
-    assert lint(text, {":n": 2}, tables) == []
+    assert lint(text, {":n": 2.0}, tables) == []
+    assert lint(text, {":n": 2}, tables) == [
+        "dep_delay / :n divides integers and drops the fraction: write 1.0 * dep_delay / :n"
+    ]
     assert lint("SELECT CASE WHEN :n > 0 THEN 1.0 * dep_delay / :n END FROM flight", {":n": 0}, tables) == []
     assert lint("SELECT dep_delay / 10, 0 / seats, 10 / 0.5 FROM flight", {}, tables)[0].startswith(
         "dep_delay / 10 div"
     )
 
 
-def test_one_note_for_each_construct(notes):
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ("dep_delay", "seats"),
+        ("-dep_delay", "seats"),
+        ("dep_delay", "-seats"),
+        ("(dep_time + dep_delay)", "seats"),
+        ("dep_time * dep_delay", "(seats + 1)"),
+        ("dep_time % 100", "seats"),
+        ("CASE WHEN seats > 2 THEN dep_time ELSE 7 END", "seats"),
+        ("100 * sum(dep_delay)", "count(*)"),
+        ("sum(dep_delay > 5)", "nullif(count(*) + 1, 0)"),
+        ("count(*) FILTER (WHERE dep_delay > 5)", "(SELECT 2)"),
+        ("sum(dep_time)", "sum(sum(seats)) OVER ()"),
+        ("(SELECT max(dep_time) FROM flight)", "(SELECT count(*) + 6 FROM flight)"),
+        ("CAST(seats AS INTEGER)", "2"),
+    ],
+)
+def test_what_the_note_says_to_write_is_the_quotient(flights, tables, left, right):
+    (note,) = lint(f"SELECT {left} / {right} FROM flight", {}, tables)
+    write = note.partition("write ")[2]
+    rows = [flights.execute(f"SELECT {text} FROM flight").rows for text in (left, right, write)]
+    ((dividend,),), ((divisor,),), ((quotient,),) = rows
+    assert isinstance(quotient, float)
+    assert quotient == pytest.approx(dividend / divisor)
+
+
+def test_the_fix_of_the_first_division_is_that_of_its_chain(flights, tables):
+    text = "SELECT dep_time / seats / 7 * 2 + (dep_time / 11) / seats FROM flight"
+    found = lint(text, {}, tables)
+    assert [note.partition(" divides")[0] for note in found] == ["dep_time / seats", "dep_time / 11"]
+    for note in found:
+        text = text.replace(note.partition(" divides")[0], note.partition("write ")[2])
+    assert flights.execute(text).rows == [(pytest.approx(930 / 3 / 7 * 2 + 930 / 11 / 3),)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "depth"), [("(SELECT n FROM {})", 180), ("(SELECT * FROM {}) AS q", 44), ("({})", 60)]
+)
+def test_what_is_nested_is_read_once(monkeypatch, kind, depth):
+    """The number of parts that are read grows with the length of a statement, not with its square."""
+    read: list[Group] = []
+    sources_in = Query.sources_in
+    monkeypatch.setattr(Query, "sources_in", lambda query, part: read.append(part) or sources_in(query, part))
+    counts = []
+    for levels in (depth // 2, depth):
+        text = "flight"
+        for _ in range(levels):
+            text = kind.format(text)
+        lint(f"SELECT n / 2.5 FROM {text}", {}, {"flight": WIDE})
+        counts.append(len(read))
+        read.clear()
+    assert counts[1] <= 2.5 * counts[0]
+
+
+def test_one_note_for_each_cause(notes):
     found = notes(
-        'SELECT "AA", 5 / 2, 7 / 2, 1 / 0, carrier, count(*) FROM flight WHERE id = NULL OR origin <> NULL OR "BB" = 1'
+        'SELECT "AA", 5 / 2, 7 / 2, 5/2, 1 / 0, carrier, count(*) FROM flight WHERE id = NULL OR id <> NULL OR "B" = 1'
     )
-    assert [note.split()[0] for note in found] == ['"AA"', "=", "carrier", "a", "5"]
+    assert [note.split()[0] for note in found] == ['"AA"', "=", "carrier", "a", "5", "7"]
 
 
 def test_no_notes_on_unknown_tables():

@@ -91,7 +91,7 @@ def test_a_failure_of_the_notes_keeps_the_result(flight, monkeypatch, caplog):
 
 def test_a_limited_part_of_a_long_cell_is_parsed(monkeypatch):
     read = []
-    monkeypatch.setattr("pipemagic.explore.lint.lint", lambda text, *_: read.append(text) or [])
+    monkeypatch.setattr("pipemagic.explore.lint.lint", lambda text, *_, **__: read.append(text) or [])
     for text, most in (("SELECT 1 / 2;", 50), (f"SELECT 1 / 2, '{'x' * 3_000}';", 6), ("SELECT 1;", 0)):
         script = text * 2_000
         statements = split(script)
@@ -99,7 +99,7 @@ def test_a_limited_part_of_a_long_cell_is_parsed(monkeypatch):
             statements=statements, stmts=[Stmt(one.text) for one in statements], before=0, total=2_000, dates=()
         )
         read.clear()
-        assert list(notes_on(cell, SimpleNamespace(tables=[]))) == []
+        assert list(notes_on(cell, SimpleNamespace(tables=[]), {})) == []
         assert len(read) == most
 
 

@@ -65,6 +65,7 @@ def differences(db, row: dict[str, Any], server: str) -> Iterator[str]:
     db.names.update(row.get("variables", {}))
     for cell in row.get("before", []):
         db(cell)
+    session(db).connection().schema.ready.wait(30)  # with the tables that the cells above created
     cell = db.run(row["cell"])
     error, expected = row.get("error"), row.get("notes")
     if server == "sqld":

@@ -255,7 +255,7 @@ def test_which_temporary_tables_exist(script, names):
     temporary = TemporaryTables()
     for statement in split(script):
         temporary.update(statement)
-    temporary.settle(transaction_open=False)
+    temporary.restore_if_rolled_back(still_open=False)
     assert list(temporary.by_key.values()) == names
 
 

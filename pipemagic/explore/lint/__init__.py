@@ -6,12 +6,13 @@ is read a fixed number of times, and long ones are skipped.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import islice
 
 from pipemagic.explore.lint.aggregates import bare_columns
 from pipemagic.explore.lint.arithmetic import text_arithmetic, text_sums
 from pipemagic.explore.lint.casts import casts
+from pipemagic.explore.lint.characters import lookalike_characters
 from pipemagic.explore.lint.context import Context
 from pipemagic.explore.lint.date_comparisons import date_comparisons
 from pipemagic.explore.lint.date_functions import date_functions
@@ -19,20 +20,27 @@ from pipemagic.explore.lint.date_literals import unquoted_dates
 from pipemagic.explore.lint.divisions import integer_divisions, zero_divisions
 from pipemagic.explore.lint.moments import stored_moments
 from pipemagic.explore.lint.nulls import null_comparisons, null_lists
-from pipemagic.explore.lint.strings import double_quoted
+from pipemagic.explore.lint.placeholders import quoted_placeholders
+from pipemagic.explore.lint.strings import double_quoted, double_quoted_placeholders
 from pipemagic.explore.lint.text_values import text_comparisons
 from pipemagic.explore.lint.truth import constant_conditions, joined_assignments
-from pipemagic.explore.query import all_queries, nest
+from pipemagic.explore.query import QUERY, all_queries, nest, queries_of
 from pipemagic.explore.schema import Relation
 from pipemagic.hrana.messages import StmtResult
 from pipemagic.hrana.values import SqlValue
-from pipemagic.sql import parse, significant
+from pipemagic.sql import ParsedStatement, Token, parse
 
 LONGEST = 10_000
 """Characters of a statement that is read."""
 
+_MOST = 20  # notes of a rule on a statement
+_NAMED = 200  # tokens of a CREATE up to its SELECT: the names of columns of a view
+
 RULES: tuple[Callable[[Context], Iterator[str]], ...] = (
+    lookalike_characters,
+    quoted_placeholders,
     double_quoted,
+    double_quoted_placeholders,
     null_comparisons,
     bare_columns,
     zero_divisions,
@@ -49,26 +57,50 @@ RULES: tuple[Callable[[Context], Iterator[str]], ...] = (
     joined_assignments,
     stored_moments,
 )
-"""Each yields a note for every construct that it finds; the first one is shown."""
+"""Each yields a note for every construct that it finds."""
+
+_ALL = frozenset([lookalike_characters, quoted_placeholders, double_quoted_placeholders, integer_divisions])
+"""Rules whose notes have a cause each; of another rule, the first note is shown, which explains the others."""
 
 
 def lint(
     text: str,
     args: Mapping[str, SqlValue],
     tables: Mapping[str, Relation],
+    *,
     result: StmtResult | None = None,
     dates: Collection[str] = (),
+    variables: Mapping[str, object] | None = None,
 ) -> list[str]:
     """Return a note for each construct of a statement.
 
     ``args`` are the values of its parameters by ``:name``, ``tables`` the known tables by their names in lower case,
-    ``result`` what the statement returned, ``dates`` the parameters that are sent as dates to DATE columns.
+    ``result`` what the statement returned, ``dates`` the parameters that are sent as dates to DATE columns, and
+    ``variables`` those that its parameters could be bound to.
     """
     if len(text) > LONGEST:
         return []
     statement = parse(text)
-    if not (statement.is_query or statement.changes_rows):
+    if not (statement.is_query or statement.changes_rows or statement.keyword in ("CREATE", "ALTER")):
         return []
-    found = [token for token in significant(text) if token.kind != "semi"]
-    context = Context(statement, list(all_queries(nest(found, cases=True).top, tables)), args, tables, result, dates)
-    return [note for rule in RULES for note in islice(rule(context), 1)]
+    queries = list(all_queries(nest(_query_tokens(statement), cases=True).top, tables))
+    context = Context(statement, queries, args, tables, result, dates, variables or {})
+    found = (note for rule in RULES for note in islice(rule(context), _MOST if rule in _ALL else 1))
+    return list(dict.fromkeys(found))
+
+
+def tables_of_with(text: str, tables: Mapping[str, Relation]) -> Mapping[str, Relation]:
+    """Return the tables that the WITH of a statement defines, by their names in lower case."""
+    found = nest((token for token in parse(text).tokens if token.kind != "semi"), cases=True)
+    return queries_of(found.top, tables)[0].common
+
+
+def _query_tokens(statement: ParsedStatement) -> Sequence[Token]:
+    """Return the tokens of a query or change, or of the SELECT that a CREATE contains; empty for another CREATE."""
+    found = [token for token in statement.tokens if token.kind != "semi"]
+    if statement.keyword not in ("CREATE", "ALTER"):
+        return found
+    words = [token.word for token in found[:_NAMED]]
+    is_select = {"TABLE", "VIEW"} & {*words[1:3]} and "AS" in words
+    start = words.index("AS") + 1 if is_select else len(found)
+    return found[start:] if found[start : start + 1] and found[start].word in QUERY else []

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 
 from pipemagic.explore.comparisons import Comparison, comparisons
 from pipemagic.explore.query import Query, Source
@@ -26,7 +27,8 @@ class Context:
     """A statement with its queries, the values of its parameters by ``:name``, and the known tables.
 
     ``tables`` are by their names in lower case. ``result`` is None if it is not known. ``dates`` are the parameters
-    that are sent as a date where they are compared with DATE columns alone.
+    that are sent as a date where they are compared with DATE columns alone. ``variables`` are what parameters could be
+    bound to, by name.
     """
 
     statement: ParsedStatement
@@ -35,6 +37,7 @@ class Context:
     tables: Mapping[str, Relation]
     result: StmtResult | None = None
     dates: Collection[str] = ()
+    variables: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def text(self) -> str:
@@ -75,6 +78,13 @@ class Context:
         for index, col in enumerate(result.cols):
             if (col.name or "").lower() == column.lower():
                 yield from (decode(row[index]) for row in result.rows[:_ROWS])
+
+    @cached_property
+    def used(self) -> frozenset[str]:
+        """The names of the parameters in the statement, and the names in braces."""
+        found = self.statement.tokens
+        names = {token.text[1:] for token in found if token.kind == "param"}
+        return frozenset(names | {token.text for before, token in pairwise(found) if before.text == "{"})
 
 
 def is_known(source: Source) -> bool:

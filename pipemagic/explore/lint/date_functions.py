@@ -79,9 +79,17 @@ def date_functions(context: Context) -> Iterator[str]:
                 arguments = arguments[1:]
             else:
                 note = ""
+            if not note and _is_placeholder(arguments, context):
+                continue  # which has a note of its own
             note = note or _text_note(call, arguments, context.args) or _modifier_note(call, arguments, context.args)
             if note:
                 yield note
+
+
+def _is_placeholder(arguments: list[Group], context: Context) -> bool:
+    """Return True if the first argument is the name of a variable as a placeholder in quotes."""
+    text = string_value(arguments[0]) if arguments else None
+    return text is not None and text[:1] in tuple(":@${") and text[1:].strip("{ }") in context.variables
 
 
 # -- formats

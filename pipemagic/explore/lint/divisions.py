@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from itertools import chain, pairwise
+from functools import cached_property, partial
+from itertools import chain, islice
+from typing import NamedTuple
 
+from pipemagic.explore.comparisons import compared_pairs
 from pipemagic.explore.lint.context import Context
 from pipemagic.explore.lint.expressions import (
-    SHOWN,
     comparable,
     end_of_call,
     grouping_terms,
     is_call,
+    next_to,
     number_value,
     without_parentheses,
     written,
 )
-from pipemagic.explore.query import DEPTH, QUERY, Group, Query
+from pipemagic.explore.lint.numbers import BITS, CONDITION, LIKE_ARGUMENTS, TIGHT, Numbers, operands
+from pipemagic.explore.query import DEPTH, Group, Query, split_alias
+from pipemagic.explore.sqlite_reference import BEFORE_OPERAND
 from pipemagic.sql import Token
-from pipemagic.sql.type_affinity import is_decimal
-from pipemagic.text import shorten
+from pipemagic.sql.type_affinity import affinity, is_decimal
 
 
 def zero_divisions(context: Context) -> Iterator[str]:
@@ -41,46 +47,70 @@ def zero_divisions(context: Context) -> Iterator[str]:
 
 # -- divisions of integers
 
-_MOST = 20  # divisions of an expression that are compared
-_SIGNS = ("+", "-", "DISTINCT")
-_TIGHT = frozenset(["||", "->", "->>", "COLLATE"])  # operators that bind more tightly than a division
-_CONDITION = frozenset(
-    ["=", "==", "<>", "!=", "<", ">", "<=", ">=", "AND", "OR", "NOT", "IN", "IS", "LIKE", "GLOB", "BETWEEN", "EXISTS",
-     "ISNULL", "NOTNULL"]
+_MOST = 20  # divisions of a statement that are shown
+_BOUNDARIES = CONDITION | BITS | frozenset(
+    [",", "AS", "CASE", "WHEN", "THEN", "ELSE", "END", "BY", "DISTINCT", "ALL", "ASC", "DESC", "NULLS", "ESCAPE",
+     "PARTITION", "LEFT", "RIGHT", "FULL", "INNER", "OUTER", "CROSS", "NATURAL"]
 )  # fmt: skip
-_OF_INTEGERS = frozenset(["sum", "min", "max", "abs", "coalesce", "ifnull", "nullif", "iif"])
-"""Functions that return an integer if their arguments are integers."""
-_FRACTIONS = _OF_INTEGERS | {"avg", "total", "round"}
+"""Words and signs outside of the operands of + - * / %, as are those that begin a clause."""
+
+_FRACTIONS = LIKE_ARGUMENTS | {"avg", "total", "round"}
 """Functions whose argument needs the fraction; others, such as floor and printf, may be called to drop it."""
+
+_FRACTION_FORMAT = re.compile(r"'(?:[^%]|%%)*%[^%a-z]*[fFeEgG](?:[^%]|%%)*'")
+"""Matches a format with one conversion, that of a number with a fraction."""
+
+_RANKS = frozenset(["row_number", "rank", "dense_rank", "ntile"])
+_FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+class _Term(NamedTuple):
+    """An expression of + - * / % in a query, between two boundaries.
+
+    ``group`` are its items, ``start`` is the index of the first one, ``before`` and ``after`` are the words around it,
+    ``clause`` is the keyword of its clause, in which ``place`` commas precede it.
+    """
+
+    query: Query
+    group: Group
+    start: int
+    before: str
+    after: str
+    clause: str
+    place: int
+
+
+class _Division(NamedTuple):
+    """The operands of a division in a term."""
+
+    term: _Term
+    left: Group
+    right: Group
+
+    @property
+    def text(self) -> str:
+        """The division as a note shows it."""
+        return f"{written(self.left)} / {written(self.right)}"
 
 
 def integer_divisions(context: Context) -> Iterator[str]:
-    """Yield each division of integers in a SELECT list, unless usually only the whole part is needed.
+    """Yield each division of integers, unless only the whole part may be needed.
 
-    That is so where it is grouped by, multiplied again, or an argument of a function such as floor. A column of
-    decimals stores 10.00 as an integer.
+    That is so where it is grouped by, multiplied again, compared with an integer, or an argument of a function such as
+    floor. A column of decimals stores 10.00 as an integer.
     """
-    if not context.statement.is_query or "/" not in context.text:
+    if "/" not in context.text:
         return
-    queries = context.queries
-    terms = [term for query in queries for keyword in ("GROUP", "PARTITION") for term in grouping_terms(query, keyword)]
-    grouped = {comparable(one) for term in terms for one in (term, term.slice(-1))}
-    factors = _factors_of_products(queries)
-    for query in queries:
-        selected = query.select_list if query.clause("SELECT").word(0) != "DISTINCT" else ()
-        for number, (item, alias) in enumerate(selected, 1):
-            if {str(number), alias.lower(), comparable(without_parentheses(item))} & grouped:
-                continue
-            found: list[tuple[Group, Group]] = []
-            _is_integer(query, item, found)
-            for left, right in found[:_MOST]:
-                division = f"{comparable(left)} / {comparable(right)}"
-                if comparable(right.slice(-1)) in factors:
-                    continue  # x / 100 beside x % 100, x / 10 * 10
-                if not _is_exact(left, right) and not any(division in term for term in grouped):
-                    shown = shorten(f"{written(left)} / {written(right)}", SHOWN)
-                    decimals = next(chain(_decimals(query, left), _decimals(query, right)), "")
-                    yield f"{shown} divides integers{decimals} and drops the fraction: write 1.0 * {shown}"
+    usage = _Usage(context)
+    found = list(islice(_divisions(context, usage), _MOST))
+    for division in found:
+        query = division.term.query
+        if usage.contains_another(division):  # whose note is enough
+            continue
+        decimals = next(chain(_decimals(query, division.left), _decimals(query, division.right)), "")
+        if not decimals and "decimal" in map(partial(usage.numbers.kind, query), division[1:]):
+            continue  # which column has whole values is not known
+        yield f"{division.text} divides integers{decimals} and drops the fraction: write 1.0 * {division.text}"
 
 
 def _decimals(query: Query, group: Group) -> Iterator[str]:
@@ -89,7 +119,241 @@ def _decimals(query: Query, group: Group) -> Iterator[str]:
         if isinstance(item, Group):
             yield from _decimals(query, item)
         elif (declared := query.declared(group.slice(index, index + 1))) and is_decimal(declared):
-            yield f" where values of {shorten(item.text, SHOWN)} ({declared}) are whole"
+            yield f" where values of {item.text} ({declared}) are whole"
+
+
+def _divisions(context: Context, usage: _Usage) -> Iterator[_Division]:
+    """Yield the first division of each chain, such as a / b / c, that drops a fraction which is needed."""
+    for query in context.queries:
+        if "/" not in query.part.words():
+            continue
+        for term in usage.terms(query):
+            for chained in _chains(usage.numbers, term) if "/" in term.group.words() else ():
+                yield from islice((one for one in chained if usage.loses_fraction(one)), 1)
+
+
+def _terms(query: Query) -> Iterator[_Term]:
+    """Yield the expressions of a query."""
+    part, words = query.part, query.part.words()
+    start, clause, place = 0, "", 0
+    for at, word in enumerate([*words, ""]):
+        keyword = "PARTITION" if word == "PARTITION" else part.clause(at)
+        if at < len(words) and not keyword and word not in _BOUNDARIES:
+            continue
+        if at > start:
+            group = split_alias(part.slice(start, at))[0]
+            yield _Term(query, group, start, part.word(start - 1), word, clause, place)
+        place = 0 if keyword else place + (word == ",")
+        start, clause = at + 1, keyword or clause
+
+
+def _chains(numbers: Numbers, term: _Term) -> Iterator[list[_Division]]:
+    """Yield the divisions of integers in each product: a / b and a / b / c of a / b / c + d."""
+    item, found = term.group, list[_Division]()
+    start, is_integer, is_cut = 0, True, False
+    for sign, begin, end in operands(item):
+        if sign in ("+", "-"):
+            yield found
+            start, is_integer, is_cut, found = begin, True, False, []
+        if sign == "%" and found:
+            is_cut, found = True, []  # x / 100 % 10 is a digit
+        right = item.slice(begin, end)
+        is_integer = is_integer and numbers.kind(term.query, right) in ("integer", "decimal")
+        if sign == "/" and is_integer and not is_cut:
+            found.append(_Division(term, item.slice(start, begin - 1), right))
+    yield found
+
+
+class _Usage:
+    """What the statement does with its divisions."""
+
+    def __init__(self, context: Context) -> None:
+        self.numbers = Numbers(context.args, context.tables)
+        self._context, queries = context, context.queries
+        self._around_others: set[int] = set()
+        self._terms: dict[Query, list[_Term]] = {}
+        self._pairs: dict[Query, dict[int, list[tuple[str, Group]]]] = {}
+        grouping = [one for query in queries for word in ("GROUP", "PARTITION") for one in grouping_terms(query, word)]
+        self._grouped = {comparable(one) for term in grouping for one in (term, term.slice(-1))}
+        self._factors = _factors_of_products(queries)
+
+    @cached_property
+    def _keys(self) -> frozenset[str]:
+        return frozenset(_keys(self._context.queries))
+
+    def terms(self, query: Query) -> list[_Term]:
+        """Return the expressions of a query."""
+        if query not in self._terms:
+            self._terms[query] = list(_terms(query))
+        return self._terms[query]
+
+    def loses_fraction(self, division: _Division) -> bool:
+        """Return True for a division that may have a fraction, which is needed."""
+        if self._is_whole(division.left, division.right):
+            return False
+        path: list[Token | Group] = []
+        is_needed = self._is_needed(division, division.term, path)
+        self._around_others.update(map(id, path if is_needed else ()))
+        return is_needed
+
+    def contains_another(self, division: _Division) -> bool:
+        """Return True for a division of the result of another one: (a / b) / c."""
+        return any(id(item) in self._around_others for item in (*division.left.items, *division.right.items))
+
+    def _is_whole(self, left: Group, right: Group) -> bool:
+        """Return True for a division that has no fraction, or whose parts are both used: x / 100 beside x % 100."""
+        if comparable(right.slice(-1)) in self._factors or _is_exact(left, right) or _is_rest(left, right):
+            return True
+        if self._context.args.get(written(right)) == 0:  # which has a note of its own
+            return True
+        if number_value(right) is not None and not _RANKS.isdisjoint(map(str.lower, left.words())):
+            return True  # the number of a page or group
+        text = f"{comparable(left)} / {comparable(right)}"
+        return any(text in term for term in self._grouped)
+
+    def _is_needed(self, division: _Division, term: _Term, path: list[Token | Group]) -> bool:
+        """Return True if the value of a term that contains a division is known to need its fraction.
+
+        ``path`` are the parentheses around the division that have its value; others are added.
+        """
+        part, around = term.query.part, {term.before, term.after}
+        if len(path) > DEPTH or around & BITS or not TIGHT.isdisjoint(term.group.words()):
+            return False
+        if term.clause == "SET" and term.before == "=" and part.word(term.start - 3) in ("SET", ","):
+            return part.is_name(term.start - 2) and self._is_stored(part.name(term.start - 2))
+        if around & CONDITION:
+            return any(self._is_compared(division, *pair) for pair in self._compared(term))
+        if part.word(0) == "CASE":
+            return term.before in ("THEN", "ELSE") and self._is_needed_outside(division, term, path)
+        if term.clause == "SELECT":
+            return self._is_selected(division, term, path)
+        if term.clause == "ORDER":
+            return number_value(division.right) is None
+        return term.clause == "RETURNING" or (not term.clause and self._is_needed_outside(division, term, path))
+
+    def _is_needed_outside(self, division: _Division, term: _Term, path: list[Token | Group]) -> bool:
+        """Return True if the fraction is needed by what surrounds the parentheses of a term."""
+        part, outer = term.query.part, term.query.outer
+        if outer is None or part.parent is None:
+            return False
+        path.append(part.parent.items[part.index])
+        at = _index(outer.part, path[-1])
+        end, before, around = at + 1, next_to(outer.part, at - 1), self._around(outer, at)
+        if around is None or (before in ("IN", "EXISTS") and around.clause != "VALUES"):
+            return False
+        if around.clause == "VALUES":
+            is_stored = self._context.statement.changes_rows and outer.part.parent is None
+            return self._is_stored(term.place) if is_stored else True
+        if before == "CAST":
+            is_called = affinity(" ".join(part.slice(_index_of(part, "AS") + 1).words())) != "INTEGER"
+        elif is_call(outer.part, at - 1):
+            is_called = outer.part.name(at - 1).lower() in _FRACTIONS or _shows_fraction(outer.part, at - 1)
+            end = end_of_call(outer.part, at - 1)
+        else:
+            is_called = before in BEFORE_OPERAND
+        return is_called and outer.part.word(end) != "%" and self._is_needed(division, around, path)
+
+    def _around(self, query: Query, at: int) -> _Term | None:
+        """Return the term of a query that contains the item at an index."""
+        terms = self.terms(query)
+        index = bisect_right(terms, at, key=lambda term: term.start) - 1
+        return terms[index] if index >= 0 and at < terms[index].start + len(terms[index].group.items) else None
+
+    def _is_selected(self, division: _Division, term: _Term, path: list[Token | Group]) -> bool:
+        """Return True if the fraction is needed in a SELECT list: no DISTINCT and no GROUP BY collects its values."""
+        query = term.query
+        if query.clause("SELECT").word(0) == "DISTINCT" or term.place >= len(query.select_list):
+            return False
+        item, alias = query.select_list[term.place]
+        if {str(term.place + 1), alias.lower(), comparable(without_parentheses(item))} & self._grouped:
+            return False
+        if alias and alias.lower() in self._keys:
+            return False
+        outer, part = query.outer, query.part
+        if outer is None or part.parent is None:
+            return not self._context.statement.changes_rows or self._is_stored(term.place)
+        at = _index(outer.part, part.parent.items[part.index])
+        around = self._around(outer, at)
+        if around is not None and around.clause in ("FROM", "JOIN", "WITH"):
+            return True
+        return self._is_needed_outside(division, term, path)
+
+    def _is_stored(self, column: str | int) -> bool:
+        """Return True if a column that the statement fills, by name or place, stores fractions."""
+        query = self._context.queries[0]
+        table = query.sources[0].table if query.sources else None
+        if table is None:
+            return False
+        names = _filled(query.part) or [one.name for one in table.visible]
+        name = column if isinstance(column, str) else names[column] if column < len(names) else ""
+        types = [one.type for one in table.columns if one.name.lower() == name.lower()]
+        return any(affinity(type_) == "REAL" or is_decimal(type_) for type_ in types)
+
+    def _compared(self, term: _Term) -> list[tuple[str, Group]]:
+        """Return the comparisons of a term, as if it were on the left: the operator and the other side."""
+        if term.query not in self._pairs:
+            pairs = self._pairs[term.query] = {}
+            for operator, left, right, _ in compared_pairs(term.query.part):
+                for sign, side, other in ((operator, left, right), (_FLIPPED.get(operator, operator), right, left)):
+                    for item in side.items:
+                        pairs.setdefault(id(item), []).append((sign, other))
+        return self._pairs[term.query].get(id(term.group.items[0]), [])
+
+    def _is_compared(self, division: _Division, operator: str, other: Group) -> bool:
+        """Return True for a comparison whose result depends on the fraction.
+
+        ``a / b >= n`` does not for an integer n, and ``a / b = n`` usually means groups of b.
+        """
+        kind = self.numbers.kind(division.term.query, other)
+        if kind == "real":
+            return True
+        is_divided = number_value(division.right) is not None or "/" in other.words()
+        is_fixed = number_value(other) is not None or (len(other.items) == 1 and other.word(0)[:1] in (":", "@", "$"))
+        return kind == "integer" and operator in (">", "<=") and not (is_divided or is_fixed)
+
+
+def _shows_fraction(part: Group, at: int) -> bool:
+    """Return True for a call such as ``printf('%.1f', ...)``."""
+    arguments = part.group(at + 1)
+    item = arguments.items[0] if arguments is not None and arguments.items else None
+    if not isinstance(item, Token) or item.kind != "string" or part.word(at) not in ("PRINTF", "FORMAT"):
+        return False
+    return _FRACTION_FORMAT.fullmatch(item.text) is not None
+
+
+def _keys(queries: Sequence[Query]) -> Iterator[str]:
+    """Yield the columns that a USING lists, or that are equal to another column or an integer."""
+    for query in queries:
+        part = query.part
+        for at, word in enumerate(part.words()):
+            listed = part.group(at + 1)
+            if word == "USING" and listed is not None:
+                yield from map(comparable, listed.split())
+            elif word in ("=", "=="):
+                sides = part.slice(max(at - 1, 0), at), part.slice(at + 1, at + 2)
+                if all(side.is_name(0) or side.word(0).isdecimal() for side in sides):
+                    yield from (comparable(side) for side in sides if side.is_name(0))
+                if part.word(at + 2) == "." and part.is_name(at + 3):
+                    yield part.name(at + 3).lower()
+
+
+def _index(part: Group, item: Token | Group) -> int:
+    """Return the index of an item of a part."""
+    return next(at for at, one in enumerate(part.items) if one is item)
+
+
+def _index_of(part: Group, word: str) -> int:
+    words = part.words()
+    return words.index(word) if word in words else len(words)
+
+
+def _filled(part: Group) -> list[str]:
+    """Return the columns that an INSERT lists."""
+    words = part.words()
+    start = words.index("INTO") if "INTO" in words else len(words)
+    end = next((at for at in range(start + 1, len(words)) if words[at] in ("SELECT", "VALUES", "WITH")), start)
+    listed = next((part.group(at) for at in range(start, end) if part.group(at) is not None), None)
+    return [] if listed is None else [item.name(0) for item in listed.split() if item.is_name(0)]
 
 
 def _factors_of_products(queries: Sequence[Query]) -> set[str]:
@@ -114,81 +378,10 @@ def _is_exact(left: Group, right: Group) -> bool:
     return inner.word(last - 1) in ("+", "-") and inner.word(last).isdecimal()
 
 
-def _is_integer(query: Query, group: Group, found: list[tuple[Group, Group]] | None, depth: int = 0) -> bool:
-    """Return True if each expression of a list is known to be an integer.
-
-    Adds the operands of the divisions of integers to ``found``, unless it is None: the whole part is then needed.
-    """
-    if depth > DEPTH or group.word(0) in QUERY:
-        return depth <= DEPTH and _is_count(group)
-    integers = [_is_integer_expression(query, item, found, depth) for item in group.split()]
-    return bool(integers) and all(integers)
-
-
-def _is_integer_expression(query: Query, item: Group, found: list[tuple[Group, Group]] | None, depth: int) -> bool:
-    if not _CONDITION.isdisjoint(item.words()):
-        return True  # in a condition usually only the whole part is needed
-    start, is_product, result = 0, True, True  # of the term that is being read
-    for sign, begin, end in _operands(item):
-        operand = item.slice(begin, end)
-        integer = _is_integer_operand(query, operand, found, depth)
-        if sign in ("+", "-"):
-            start, is_product = begin, True
-        elif sign == "/" and is_product and integer and found is not None and len(found) < _MOST:
-            found.append((item.slice(start, begin - 1), operand))
-        is_product, result = is_product and integer, result and integer
-    return result
-
-
-def _operands(item: Group) -> Iterator[tuple[str, int, int]]:
-    """Yield the operands of +, -, *, / and % as the operator before, '+' for the first, and their start and end."""
-    sign, start, is_open = "+", 0, False
-    for at, word in enumerate(item.words()):
-        if is_open and word in ("+", "-", "*", "/", "%"):
-            yield sign, start, at
-            sign, start, is_open = word, at + 1, False
-        elif word not in _SIGNS:
-            is_open = True
-    yield sign, start, len(item.items)
-
-
-def _is_integer_operand(query: Query, part: Group, found: list[tuple[Group, Group]] | None, depth: int) -> bool:
-    part = part.slice(next((at for at, word in enumerate(part.words()) if word not in _SIGNS), 0))
-    inner, last = part.group(0), len(part.items) - 1
-    if not part.items or not _TIGHT.isdisjoint(part.words()):
+def _is_rest(left: Group, right: Group) -> bool:
+    """Return True for the minutes of the rest of an hour: x % 3600 / 60."""
+    words = without_parentheses(left)
+    divisor, modulus = number_value(right), number_value(words.slice(-1))
+    if not divisor or modulus is None or words.word(len(words.items) - 2) != "%":
         return False
-    if inner is not None and last == 0:
-        if inner.word(0) == "CASE":
-            values = [_is_integer(query, value, found, depth + 1) for value in _values_of_case(inner)]
-            return all(values)
-        return len(inner.split()) == 1 and _is_integer(query, inner, found, depth + 1)
-    arguments = part.group(1)
-    if part.word(0) == "CAST" and arguments is not None:
-        cut = next((at for at, word in enumerate(arguments.words()) if word == "AS"), 0)
-        to_integer = "INT" in comparable(arguments.slice(cut)).upper()
-        value = arguments.slice(0, cut)
-        _is_integer(query, value, None if to_integer else found, depth + 1)
-        is_column = len(value.items) in (1, 3) and value.group(0) is None
-        return to_integer and is_column  # the cast of a part of a text is often exact
-    if arguments is not None and is_call(part, 0) and end_of_call(part, 0) > last:
-        name = part.name(0).lower()
-        integers = _is_integer(query, arguments, found if name in _FRACTIONS else None, depth + 1)
-        return name in ("count", "length") or (integers and name in _OF_INTEGERS)
-    if last in (0, 2, 4) and (column := query.column(part, last)) is not None:
-        table = column[0].table
-        columns = () if table is None or table.parsed else table.columns
-        types = [one.type for one in columns if one.name.lower() == column[1]]
-        # SQLite gives a column INTEGER affinity if its type contains INT.
-        return bool(types) and ("INT" in types[0].upper() or is_decimal(types[0]))
-    return last == 0 and part.word(0).isdecimal()
-
-
-def _values_of_case(case: Group) -> list[Group]:
-    words = case.words()
-    cuts = [at for at, word in enumerate(words) if word in ("WHEN", "THEN", "ELSE", "END")]
-    return [case.slice(start + 1, end) for start, end in pairwise(cuts) if words[start] in ("THEN", "ELSE")]
-
-
-def _is_count(query: Group) -> bool:
-    """Return True for SELECT count(...) FROM ... without a GROUP BY."""
-    return query.word(1) == "COUNT" and query.group(2) is not None and query.clause(3) == "FROM"
+    return modulus % divisor == 0

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from pipemagic.explore.lint.context import ROWID, Context, is_known
 from pipemagic.explore.lint.expressions import SHOWN, next_to
-from pipemagic.explore.query import QUERY
+from pipemagic.explore.lint.placeholders import binding
+from pipemagic.explore.query import QUERY, Query
 from pipemagic.explore.sqlite_reference import BEFORE_OPERAND
 from pipemagic.sql import Token, normalize, quote, unquote
 from pipemagic.text import looks_like, shorten, unseen_difference
@@ -15,13 +16,38 @@ from pipemagic.text import looks_like, shorten, unseen_difference
 
 def double_quoted(context: Context) -> Iterator[str]:
     """Yield the names in double quotes that the statement does not define: SQLite reads them as strings."""
+    for query, index, token in _undefined(context):
+        if not binding(context, query, index):
+            yield f"{_read_as_string(token)}: {_instead(context, unquote(token.text))}"
+
+
+def double_quoted_placeholders(context: Context) -> Iterator[str]:
+    """Yield the placeholders of variables in double quotes: SQLite reads them as strings."""
+    for query, index, token in _undefined(context):
+        if instead := binding(context, query, index):
+            yield f"{_read_as_string(token)}: {instead}"
+
+
+def _read_as_string(token: Token) -> str:
+    string, shown = "'" + unquote(token.text).replace("'", "''") + "'", token.text
+    return f"{shorten(shown, SHOWN)} is not a column; SQLite reads it as the string {shorten(string, SHOWN)}"
+
+
+def _instead(context: Context, name: str) -> str:
+    columns = (column for query in context.queries for source in query.sources for column in source.names)
+    other = looks_like(name, columns)
+    return f"write {quote(other)};{unseen_difference(name, other)}" if other else "use single quotes"
+
+
+def _undefined(context: Context) -> Iterator[tuple[Query, int, Token]]:
+    """Yield the names in double quotes that the statement does not define, and their places."""
     if '"' not in context.text:
         return
     queries = context.queries
     sources = [source for query in queries for source in query.sources]
     if not all(map(is_known, sources)):
         return
-    defined, quoted = {*ROWID, *context.tables}, list[Token]()
+    defined, quoted = {*ROWID, *context.tables}, list[tuple[Query, int, Token]]()
     for source in sources:
         defined |= {source.label.lower(), *map(str.lower, source.names)}
         if source.table is not None:
@@ -35,14 +61,11 @@ def double_quoted(context: Context) -> Iterator[str]:
                 if before not in BEFORE_OPERAND or after in (".", ")"):
                     defined.add(normalize(token.text))
                 elif token.text.startswith('"'):
-                    quoted.append(token)
+                    quoted.append((query, index, token))
     has_subquery = sum(query.part.word(0) in QUERY for query in queries) > 1
-    for token in quoted:
+    for query, index, token in quoted:
         name = unquote(token.text)
         # A column of a subquery may have any name.
         is_simple = re.fullmatch(r"[\w ]*", name) is not None and not name.lower().startswith("column")
         if name.lower() not in defined and (is_simple or not has_subquery):
-            string, shown = (shorten(one, SHOWN) for one in ("'" + name.replace("'", "''") + "'", token.text))
-            other = looks_like(name, (column for source in sources for column in source.names))
-            write = f"write {quote(other)};{unseen_difference(name, other)}" if other else "use single quotes"
-            yield f"{shown} is not a column; SQLite reads it as the string {string}: {write}"
+            yield query, index, token

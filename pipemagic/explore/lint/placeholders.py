@@ -1,0 +1,85 @@
+"""Placeholders in quotes, which are texts: ':year' and '{year}' do not bind the variable year."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from types import ModuleType
+
+from pipemagic.explore.lint.context import Context
+from pipemagic.explore.lint.expressions import next_to
+from pipemagic.explore.query import Group, Query
+from pipemagic.explore.sqlite_reference import BEFORE_OPERAND
+from pipemagic.sql import Token, unquote
+
+_NAME = r"([^\W\d_]\w*)"
+_BRACES = rf"\{{\{{\s*{_NAME}\s*\}}\}}|\{{\s*{_NAME}\s*\}}"
+_WHOLE = re.compile(rf"[:@$]{_NAME}|{_BRACES}")
+_INSIDE = re.compile(_BRACES)
+_SIGNS = re.compile(r"[:@${]")
+
+_OF_TEMPLATES = frozenset(["replace", "instr", "printf", "format", "like", "glob"])
+"""Functions that may be called with the text of a placeholder."""
+
+
+def quoted_placeholders(context: Context) -> Iterator[str]:
+    """Yield each text that is a placeholder in quotes whose name is that of a variable."""
+    for query in context.queries if context.variables and _SIGNS.search(context.text) else ():
+        part = query.part
+        for index, item in enumerate(part.items):
+            if isinstance(item, Token) and item.kind == "string" and _is_value(part, index):
+                instead = binding(context, query, index)
+                if instead:
+                    yield f"{item.text} is a text: {instead}"
+
+
+def binding(context: Context, query: Query, index: int) -> str:
+    """Return what to write instead of the quoted text at an index; '' if it contains no placeholder of a variable."""
+    token = query.part.items[index]
+    assert isinstance(token, Token)
+    text = unquote(token.text) if token.kind == "quoted" else token.text[1:-1].replace("''", "'")
+    whole, is_pattern = _WHOLE.fullmatch(text), query.part.word(index - 1) in ("LIKE", "GLOB")
+    matches = [whole] if whole else list(_INSIDE.finditer(text)) if is_pattern else []
+    names = list(dict.fromkeys(match[match.lastindex or 0] for match in matches))
+    if not names or not all(_can_be_bound(context, name) for name in names):
+        return ""
+    bound = f"to bind the value of {' and '.join(names)}"
+    if not whole:
+        return f"write {_concatenation(text)} {bound}"
+    value = context.variables[names[0]]
+    if isinstance(value, str) and any(value.lower() == name.lower() for one in query.visible for name in one.names):
+        return f"write {{{names[0]}}} without the quotes to insert the name {value}"
+    return f"write :{names[0]} without the quotes {bound}"
+
+
+def _is_value(part: Group, index: int) -> bool:
+    """Return True for a value: no alias, no path of a JSON value, and no argument of a function such as replace()."""
+    before = next_to(part, index - 1)
+    if before not in BEFORE_OPERAND or before in ("->", "->>", "AS", "ESCAPE", "FROM", "JOIN", "INTO"):
+        return False
+    parent, called = part.parent, part.index - 1
+    if parent is None or not parent.is_name(called):
+        return True
+    name = parent.name(called).lower()
+    return name not in _OF_TEMPLATES and not name.startswith("json")
+
+
+def _can_be_bound(context: Context, name: str) -> bool:
+    """Return True for the name of a variable with a value or a list that the statement does not use already."""
+    if name not in context.variables or name in context.used:
+        return False
+    value = context.variables[name]
+    return not (callable(value) or isinstance(value, ModuleType)) and getattr(value, "ndim", 1) < 2
+
+
+def _concatenation(pattern: str) -> str:
+    """Return a pattern with placeholders as texts and parameters that are joined: ``'%' || :word || '%'``."""
+    pieces, end = [], 0
+    for match in _INSIDE.finditer(pattern):
+        pieces += [_literal(pattern[end : match.start()]), f":{match[match.lastindex or 0]}"]
+        end = match.end()
+    return " || ".join(piece for piece in [*pieces, _literal(pattern[end:])] if piece)
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'" if text else ""

@@ -1,0 +1,86 @@
+"""The course, the examples of the documentation and the other notebooks get no note that they do not show on purpose.
+
+The tables are those that their statements create. nbval and tests/docs/test_examples.py compare the outputs of runs.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from IPython.core.error import UsageError
+from page_examples import PAGES, cells, name
+
+from pipemagic.explore.lint import lint
+from pipemagic.hrana.stream import Tx
+from pipemagic.notebook import sql_options
+from pipemagic.session.schema_cache import SchemaCache
+from pipemagic.sql import parse, split
+
+NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
+TEACH_NOTES = {
+    "how-to/check-sql",  # the page on notes
+    "1-first-queries",  # = NULL, and a division beside that by a REAL
+    "teacher/1-first-queries",
+}
+LINE = re.compile(r"^(?:[\w, ]+=\s*)?%sql\s+(.*)$", re.MULTILINE)
+
+
+def notebooks() -> list[Path]:
+    return sorted(
+        [*NOTEBOOKS.glob("*.ipynb"), *NOTEBOOKS.glob("teacher/*.ipynb"), *NOTEBOOKS.glob("exercises/*.ipynb")]
+    )
+
+
+def sources() -> dict[str, list[str]]:
+    """Return the cells of each page and notebook by its name."""
+    found = {name(page): [cell.source for cell in cells(page)] for page in PAGES}
+    for path in notebooks():
+        code = [cell for cell in json.loads(path.read_text("utf-8"))["cells"] if cell["cell_type"] == "code"]
+        found[path.relative_to(NOTEBOOKS).with_suffix("").as_posix()] = ["".join(cell["source"]) for cell in code]
+    return found
+
+
+SOURCES = sources()
+
+
+def statements(source: str) -> Iterator[str]:
+    """Yield the SQL of a cell."""
+    head, _, body = source.lstrip().partition("\n")
+    magics = [(head.removeprefix("%%sql"), body)] if head.startswith("%%sql") else []
+    magics += [(match[1], None) for match in LINE.finditer(source)]
+    for line, cell in magics:
+        with suppress(UsageError):
+            options, text = sql_options.parse(line, cell)
+            if not (options.quiet or options.jinja):
+                yield from (statement.text for statement in split(text))
+
+
+@pytest.mark.parametrize("example", [name for name, found in SOURCES.items() if any(map(str.strip, found))])
+def test_no_note(example):
+    schema, notes = SchemaCache(lambda _: None), []
+    for text in (text for source in SOURCES[example] for text in statements(source)):
+        schema.update([parse(text)], Tx.NONE)
+        tables = {relation.name.lower(): relation for relation in schema.tables}
+        notes += [(text, note) for note in lint(text, {}, tables)]
+    assert not notes or example in TEACH_NOTES
+    assert notes or example not in TEACH_NOTES
+
+
+def test_the_statements_are_found():
+    assert sum(1 for found in SOURCES.values() for source in found for _ in statements(source)) > 400
+    assert list(statements("late = %sql SELECT 1\n%sql -o x SELECT 2")) == ["SELECT 1", "SELECT 2"]
+    assert list(statements("%%sql --atomic\nSELECT 1;\nSELECT 2")) == ["SELECT 1", "SELECT 2"]
+
+
+def test_stored_outputs_contain_only_the_notes_that_are_taught():
+    noted = {
+        path.relative_to(NOTEBOOKS).with_suffix("").as_posix()
+        for path in notebooks()
+        if "pipemagic-notes" in path.read_text("utf-8")
+    }
+    assert noted == TEACH_NOTES - {"how-to/check-sql"}
