@@ -225,6 +225,8 @@ def _may_end(line: str) -> bool:
 
 def _with_position(error: StatementError, statement: str) -> StatementError:
     """Add the line of the statement to an error, with a caret below its position."""
+    from pipemagic.explore.hints.corrections import correction
+    from pipemagic.explore.hints.syntax_errors import is_correctable
     from pipemagic.session.messages import excerpt, locate
 
     fault = locate(error, statement)
@@ -233,7 +235,8 @@ def _with_position(error: StatementError, statement: str) -> StatementError:
         if fault.of_line:
             message = f"line {sqltext.position(statement, fault.offset)[0]}: {message}"
         message = "\n  ".join([message, *excerpt(statement, fault.offset).split("\n")])
-    return StatementError(message, hint=error.hint, code=error.code, sql=statement)
+    hint = error.hint or (correction(statement) if is_correctable(fault.message) else "")
+    return StatementError(message, hint=hint, code=error.code, sql=statement)
 
 
 @contextmanager

@@ -365,6 +365,7 @@ def parse(line: str, positionals: Sequence[Positional], options: Sequence[Option
     rest = find_option("--", options)
     dashes = next((word for word in split(line) if word.raw == "--"), None) if rest is not None else None
     head = line if dashes is None else line[: dashes.start]
+    _refuse_comment(head, positionals, options)
     found = _collect(assign(list(words(head)), positionals, options), options, usage)
     if rest is not None and dashes is not None:
         found.values["--"] = _convert(rest, line[dashes.end :])
@@ -374,6 +375,20 @@ def parse(line: str, positionals: Sequence[Positional], options: Sequence[Option
             shown = f"{argument.flag} {argument.value}" if isinstance(argument, Option) else argument.name
             raise UsageError(f"{shown} is missing\nusage: {usage}")
     return found
+
+
+NO_COMMENT = "a magic line takes no comments: remove {}"
+
+
+def _refuse_comment(line: str, positionals: Sequence[Positional], options: Sequence[Option]) -> None:
+    """Raise UsageError for a # that begins a comment: it is no argument, unless it is in quotes or an option's value.
+
+    Without a blank behind the #, it begins one if there is no argument left for the word.
+    """
+    for one in assign(split(line), positionals, options):
+        is_value = isinstance(one.argument, Option) or (one.argument is not None and one.word.raw != "#")
+        if one.word.raw.startswith("#") and not is_value:
+            raise UsageError(NO_COMMENT.format(line[one.word.start :].strip()))
 
 
 def _collect(assigned: Iterable[Assigned], options: Sequence[Option], usage: str) -> Arguments:

@@ -191,6 +191,8 @@ def parse(line: str, cell: str | None) -> tuple[SqlOptions, str]:
     args, first = Arguments(), line.lstrip()
     if first.startswith("-"):
         args, first = arguments.leading(line, OPTIONS, usage)
+    if first.startswith("#"):
+        raise UsageError(arguments.NO_COMMENT.format(first.rstrip()))
     if "--" in first:
         _check_comments(first)
     if cell is not None and re.fullmatch(r"\w[\w.-]*", first) and not starts_statement(first):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pipemagic.client.readonly import find_write
 from pipemagic.errors import ConfirmError, ReadOnlyError, SessionError
+from pipemagic.explore.hints.corrections import correction
 from pipemagic.session.cell import Cell
 from pipemagic.session.dump_files import restoring_line
 from pipemagic.session.source_map import Source
@@ -35,7 +36,7 @@ def check_where(cell: Cell) -> None:
             raise ConfirmError(
                 f"{_place(cell, index)}: this {statement.verb} has no WHERE and {does} all rows of "
                 f"{statement.changed_table or 'a table'}; nothing was sent",
-                hint=_confirming(cell, statement.changed_table),
+                hint=correction(statement.text) or _confirming(cell, statement.changed_table),
             )
 
 

@@ -11,15 +11,18 @@ from pipemagic.client.readonly import find_write
 from pipemagic.client.transaction import LostTransaction, Transaction
 from pipemagic.errors import PipemagicError, StatementError, TransactionLost
 from pipemagic.explore.hints import idioms
+from pipemagic.explore.hints.corrections import correction
 from pipemagic.explore.hints.syntax_errors import (
     LocatedMessage,
     begins_with_digit,
     cause,
     ends_early,
+    is_correctable,
     is_unreadable,
     unquoted_name,
     unterminated_comment,
 )
+from pipemagic.explore.hints.unknown_names import of_unknown_name
 from pipemagic.explore.sqlite_reference import FUNCTIONS, quote_if_needed
 from pipemagic.hrana import faults
 from pipemagic.hrana.stream import Tx
@@ -379,18 +382,23 @@ def _name_hint(message: str, text: str, place: int | None, failure: Failure) -> 
     """
     if match := _NO_TABLE.search(message):
         name = _bare(match[1])
-        return idioms.of_table(name) or _quotes(text, place, failure.schema) or _table(name, failure)
+        hint = of_unknown_name(text, match[1])
+        return hint or idioms.of_table(name) or _quotes(text, place, failure.schema) or _table(name, failure)
     if match := _NO_COLUMN.search(message):
         name = _bare(match[1] or match[2])
         quotes = _quotes(text, place, failure.schema)
-        return idioms.of_column(text, place) or quotes or _column(name, text, failure.schema)
+        hint = of_unknown_name(text, match[1] or match[2]) or idioms.of_column(text, place)
+        return hint or quotes or _column(name, text, failure.schema)
     if match := _NO_FUNCTION.search(message):
+        if hint := of_unknown_name(text, match[1]):
+            return hint
         instead = idioms.of_function(match[1])
         return _near(match[1], FUNCTIONS, cutoff=_ALIKE) if instead is None else instead
     if not is_unreadable(message):
         return ""
     hint = "" if place is None or "syntax error" not in message else idioms.of_syntax(text, place)
-    return hint or _quotes(text, place, failure.schema) or begins_with_digit(text, place)
+    hint = hint or _quotes(text, place, failure.schema) or begins_with_digit(text, place)
+    return hint or (correction(text) if is_correctable(message) else "")
 
 
 def _bare(name: str) -> str:

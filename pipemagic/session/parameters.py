@@ -71,7 +71,9 @@ class ParameterRef:
         hint = f"assign it first: {self.name} = ..., or add the key to --params"
         if not self.name.isidentifier():
             hint = "no variable can have that name: add the key to --params"
-        if near := close_names(self.name, values):
+        if self.text[0] == "#":
+            hint = _comment_hint()
+        elif near := close_names(self.name, values):
             hint = f"did you mean {' or '.join(self.text.replace(self.name, name) for name in near)}?"
         raise self.error(f"has no value: no variable or key {self.name!r}", hint)
 
@@ -111,11 +113,13 @@ class _Binder:
         self._args: dict[str, NamedArg] = {}
         self._lists: dict[str, str] = {}  # the replacement of a list's parameter, without the parentheses
         self._longest = (0, "")
+        comment = -1  # the offset of a # that begins no parameter
         for at, token in enumerate(found):
-            if token.kind == "param":
-                self._add_value(at)
-            elif token.text == "{":
-                self._add_name(at)
+            if token.text == "#":
+                comment = token.start
+            elif token.kind == "param" or token.text == "{":
+                self._check_comment(comment, token)
+                self._add(at)
 
     @property
     def named_args(self) -> list[NamedArg]:
@@ -133,6 +137,17 @@ class _Binder:
 
     def _where(self, token: Token) -> str:
         return self._source_map.position(token.start).where
+
+    def _check_comment(self, comment: int, token: Token) -> None:
+        """Raise ParameterError for what looks like a parameter in a comment of Python."""
+        if comment >= 0 and "\n" not in self._source_map.text[comment : token.start]:
+            raise ParameterError(f"{self._where(token)}: # is not SQL", hint=_comment_hint())
+
+    def _add(self, at: int) -> None:
+        if self._token(at).kind == "param":
+            self._add_value(at)
+        else:
+            self._add_name(at)
 
     # -- values
 
@@ -210,6 +225,12 @@ class _Binder:
         if "." in (before.text, after.text) and len(as_list(value) or ()) > 1:
             raise ref.error("contains several names, and a dot requires one", "write the names with their tables")
         self.edits.append(Edit(start.start, end.end, text))
+
+
+def _comment_hint() -> str:
+    from pipemagic.explore.hints.characters import COMMENT  # not needed by cells that run
+
+    return COMMENT
 
 
 def as_list(value: Any) -> list[Any] | None:

@@ -111,6 +111,17 @@ def test_standard_input_stops_at_the_first_error(script, flights, run):
     assert run("db", "shell", "flights", "SELECT a FROM t", "--mode", "csv") == (0, "a\n1\n", "")
 
 
+def test_a_syntax_error_has_a_hint(run, flights):
+    assert run("db", "shell", "flights", "SELECT 1 AS a FORM t") == (
+        1,
+        "",
+        'Error: near "FORM": syntax error\n  SELECT 1 AS a FORM t\n                ^\nHint: did you mean FROM?\n',
+    )
+    assert run("db", "shell", "flights", "SELECT 1 WHERE")[2] == (
+        "Error: incomplete input\n  SELECT 1 WHERE\n                ^\nHint: an expression is missing after WHERE\n"
+    )
+
+
 def test_a_transaction_spans_the_statements(script, flights):
     assert script("CREATE TABLE t (a); BEGIN; INSERT INTO t VALUES (1); ROLLBACK; SELECT count(*) AS n FROM t;") == (
         0, "n\n-\n0\n", ""

@@ -211,3 +211,28 @@ def test_names(text, found):
 def test_parentheses_hold_commas():
     assert items("price=DECIMAL(10,2),n=INT", "--types") == ["price=DECIMAL(10,2)", "n=INT"]
     assert items("f(a,b", "--columns") == ["f(a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("line", "comment"),
+    [
+        ("a  # where am I?", "# where am I?"),
+        ("a b # don't", "# don't"),
+        ("a # x y z", "# x y z"),
+        ("a b #note", "#note"),
+        ("--fast # --how three", "# --how three"),
+        ("# all", "# all"),
+    ],
+)
+def test_a_comment_is_refused(line, comment):
+    with pytest.raises(UsageError) as caught:
+        parsed(line)
+    assert str(caught.value) == f"a magic line takes no comments: remove {comment}"
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [("#1 b", ["#1", "b"]), ("a '#'", ["a", "#"]), ('a "# b"', ["a", "# b"]), ("a b --as #", ["a", "b"])],
+)
+def test_a_word_with_a_number_sign_is_no_comment(line, expected):
+    assert [parsed(line).get(name) for name in ("NAME", "MORE")] == expected

@@ -137,3 +137,20 @@ def test_without_a_connection_the_error_shows_how_to_connect(shell):
         "SESSION: no database is connected\n"
         "%pipedb connect starts a database on this machine, %pipedb connect ADDRESS connects to another\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("cell", "comment"),
+    [
+        ("%%sql -o x # the total\nSELECT 1", "# the total"),
+        ("%%sql # the total\nSELECT 1", "# the total"),
+        ("%%sql #| label: total\nSELECT 1", "#| label: total"),
+        ("%sql # the total", "# the total"),
+        ("%sql --quiet # SELECT 1", "# SELECT 1"),
+        ("%pipedb status  # where am I?", "# where am I?"),
+        ("%pipedb status # don't know", "# don't know"),
+        ("%pipedb begin # now", "# now"),
+    ],
+)
+def test_a_magic_line_takes_no_comments(db, cell, comment):
+    assert f"a magic line takes no comments: remove {comment}" in db.fails(cell).err

@@ -47,7 +47,7 @@ def cause(message: str, text: str, offset: int | None) -> LocatedMessage | None:
     words = Group([token for token in found if token.kind != "comment"])
     if at_end:
         left = _open(words, len(words.items))
-        return _unclosed(left[-1]) if left else None
+        return _unclosed(left[-1]) if left else LocatedMessage(message, len(text) if last is None else last.end)
     index = _stopped_at(message, words, offset)
     if index is None:
         return None
@@ -95,13 +95,21 @@ def unterminated(token: Token) -> str:
 
 # -- names that need quotes
 
-_UNREADABLE = re.compile(rf"{_SYNTAX.pattern}|bad number|is a reserved word", re.IGNORECASE)
+_CORRECTABLE = re.compile(
+    rf"{_SYNTAX.pattern}|unterminated (?:string|quoted)|expected = sign|bad variable name", re.IGNORECASE
+)
+_UNREADABLE = re.compile(rf"{_CORRECTABLE.pattern}|bad number|is a reserved word", re.IGNORECASE)
 _NUMBER_AND_LETTERS = re.compile(r"(?!0[xX])\d+(?:[^\W\d]\w*)")
 
 
 def is_unreadable(message: str) -> bool:
     """Return True if the server could not read the words of the statement, in the words of all servers."""
     return _UNREADABLE.search(message) is not None
+
+
+def is_correctable(message: str) -> bool:
+    """Return True if another text may be what was meant, unless the message says the cause already."""
+    return _CORRECTABLE.search(message) is not None
 
 
 def unquoted_name(text: str, place: int | None, names: Iterable[str]) -> str:

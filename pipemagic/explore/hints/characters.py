@@ -1,0 +1,128 @@
+"""Corrections of characters: those that look like others, # for comments, operators of other languages, quotes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from pipemagic.explore.hints.keywords import COMPARISONS, compares, is_name
+from pipemagic.explore.hints.stopped import Change, Stopped
+from pipemagic.explore.sqlite_reference import BEFORE_OPERAND
+from pipemagic.sql import normalize, significant
+from pipemagic.sql.lookalikes import Lookalike, lookalikes
+
+COMMENT = "SQL comments begin with --, not with #"
+
+_MOST = 3  # characters that a hint names
+_MOST_COMMENTS = 50  # a text in quotes may begin in each, so the text is read again after each
+
+
+def of_lookalikes(text: str, found: Iterable[Lookalike]) -> str:
+    """Return a hint that names characters of a text that look like others, each once; '' for none."""
+    lines: dict[str, str] = {}
+    for lookalike in found:
+        lines.setdefault(lookalike.char, _line(text, lookalike))
+    return "\n".join(list(lines.values())[:_MOST])
+
+
+def _line(text: str, lookalike: Lookalike) -> str:
+    if lookalike.instead.strip():
+        return f"{lookalike.char} is {lookalike.name}: write {lookalike.instead}"
+    before = re.search(r"\w+\W?\Z|[!-~]\Z", text[: lookalike.offset].rstrip())
+    where = f"a {lookalike.name} follows {before[0].strip()}" if before else f"the text begins with a {lookalike.name}"
+    return f"{where}: {'write a space' if lookalike.instead else 'remove it'}"
+
+
+def of_lookalikes_in_name(text: str, name: str) -> str:
+    """Return a hint for a name that the server does not know, and that contains characters that look like others."""
+    if name.isascii():
+        return ""
+    places = [token for token in significant(text) if token.kind == "word" and normalize(token.text) == name.lower()]
+    inside = [found for found in lookalikes(text) if any(token.start <= found.offset < token.end for token in places)]
+    return of_lookalikes(text, inside)
+
+
+def lookalikes_replaced(stopped: Stopped) -> Iterator[Change]:
+    """Propose to replace all characters that look like others."""
+    found = list(lookalikes(stopped.text))
+    if found:
+        pieces, end = [], 0
+        for lookalike in found:
+            pieces += [stopped.text[end : lookalike.offset], lookalike.instead]
+            end = lookalike.offset + 1
+        yield Change(of_lookalikes(stopped.text, found), "".join([*pieces, stopped.text[end:]]))
+
+
+def comments_removed(stopped: Stopped) -> Iterator[Change]:
+    """Propose to remove everything from each # to the end of its line."""
+    text = stopped.text
+    for _ in range(_MOST_COMMENTS):
+        start = next((token.start for token in significant(text) if token.text[0] == "#"), None)
+        if start is None:
+            break
+        end = text.find("\n", start)
+        text = text[:start] + ("" if end < 0 else text[end:])
+    if text != stopped.text:
+        yield Change(COMMENT, text)
+
+
+_OPERATORS = {
+    "=>": ">=", "=<": "<=", "=!": "!=", "!>": "<=", "!<": ">=", "&&": "AND", "===": "=", "!==": "!=", "<=>": "IS",
+}  # fmt: skip
+
+
+def operators_replaced(stopped: Stopped) -> Iterator[Change]:
+    """Propose another operator for one of other languages, and for one with a blank inside."""
+    tokens, at, replaced = stopped.tokens, stopped.at, False
+    for first in range(max(0, at - 2), at + 1):
+        for last in range(first + 1, min(first + 3, len(tokens))):
+            operator = tokens[first : last + 1]
+            if not first <= at <= last or any(token.kind != "op" for token in operator):
+                continue
+            joined, written = "".join(token.text for token in operator), stopped.written(first, last)
+            instead = _OPERATORS.get(joined) or (joined if joined != written and joined in BEFORE_OPERAND else "")
+            if instead:
+                end, replaced = tokens[last].end, True
+                yield Change(f"write {instead} instead of {written}", stopped.replace(first, last, instead), end)
+    if stopped.word(at) == "!" and not replaced:
+        yield Change("write NOT instead of !", stopped.replace(at, at, "NOT"), tokens[at].end)
+
+
+_APOSTROPHE = re.compile(r"(?<=\w)'(?=\w)")
+_MOST_APOSTROPHES = 20
+
+
+def quotes_mended(stopped: Stopped) -> Iterator[Change]:
+    """Propose to double the apostrophes between letters, and to end a text with the mark that it begins with."""
+    places = [match.start() for match in _APOSTROPHE.finditer(stopped.text)]
+    for chosen in [*([place] for place in places[:_MOST_APOSTROPHES]), places]:
+        yield from _doubled(stopped.text, chosen)
+    last = stopped.tokens[-1] if stopped.tokens else None
+    if last is not None and not last.is_finished and last.text[0] in "'\"":
+        end = last.text.find("'" if last.text[0] == '"' else '"')
+        literal = f"'{last.text[1:end]}'"
+        if end > 0:
+            text = f"{stopped.text[: last.start]}{literal}{stopped.text[last.start + end + 1 :]}"
+            yield Change(f"write {literal}, with the same mark at both ends", text)
+
+
+def text_quoted(stopped: Stopped) -> Iterator[Change]:
+    """Propose quotes around the words after a comparison: a text without them."""
+    first = last = stopped.at - 1
+    while last + 1 < len(stopped.tokens) and is_name(stopped, last + 1):
+        last += 1
+    if last > first > 1 and is_name(stopped, first) and stopped.word(first - 1) in COMPARISONS:
+        literal = f"'{stopped.written(first, last)}'"
+        if not compares(stopped, last):
+            yield Change(
+                f"if {stopped.written(first, last)} is a text, write {literal}", stopped.replace(first, last, literal)
+            )
+
+
+def _doubled(text: str, places: Sequence[int]) -> Iterator[Change]:
+    for place in reversed(places):
+        text = f"{text[:place]}'{text[place:]}"
+    literals = [token.text for token in significant(text) if token.kind == "string"]
+    changed = [literal for literal in literals if _APOSTROPHE.search(literal[1:-1].replace("''", "'"))]
+    if places and changed:
+        yield Change(f"write {changed[0]}, with two apostrophes inside", text)

@@ -1,0 +1,160 @@
+"""Corrections of keywords: misspelt, missing, and too many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pipemagic.explore.hints.stopped import Change, Stopped
+from pipemagic.explore.sqlite_reference import FUNCTIONS, KEYWORDS, PHRASES
+
+_BACK = 3  # words before the stop that may be misspelt: SQLite reads ODER of `FROM flights ODER BY day` as an alias
+_JOINED = {phrase.replace(" ", ""): phrase for phrase in PHRASES}
+
+_OTHER_KEYWORDS = {("NO", "ON"), ("FOR", "FROM"), ("GROUPS", "GROUP")}
+"""Words that are a keyword themselves, and the one that is meant where they do not fit."""
+
+_SHORT = ("AS", "BY", "IN", "IS", "ON", "OR")
+"""The keywords of two letters that a misspelt word can mean; DO, IF, NO, OF and TO rarely fit."""
+
+CLOSE = 1
+"""The distance of two words that differ by one letter too many or too few, by two letters in the other order."""
+
+
+def distance(word: str, keyword: str) -> int:
+    """Return how far a misspelt word is from a keyword; `CLOSE` is the least, 3 means that they are not similar."""
+    if len(keyword) == 2 and keyword not in _SHORT:
+        return 3
+    if word in KEYWORDS:
+        return CLOSE if (word, keyword) in _OTHER_KEYWORDS else 3
+    if _JOINED.get(word) == keyword or _is_close(word, keyword):
+        return CLOSE
+    if abs(len(word) - len(keyword)) > 1 or len(word) < 4:
+        return 3
+    return 2 if _is_similar(word, keyword) else 3
+
+
+def _is_close(word: str, keyword: str) -> bool:
+    short, long = sorted([word, keyword], key=len)
+    if len(long) - len(short) == 1:
+        return len(short) > 2 and any(long[:at] + long[at + 1 :] == short for at in range(len(long)))
+    return word != keyword and any(_swapped(word, at) == keyword for at in range(len(word) - 1))
+
+
+def _is_similar(word: str, keyword: str) -> bool:
+    """Return True if one letter differs, or in a longer word two neighbours of which one is misplaced."""
+    if len(word) == len(keyword):
+        differing = sum(one != other for one, other in zip(word, keyword, strict=True))
+        return differing == 1 or (len(word) > 5 and sorted(word) == sorted(keyword) and differing < 4)
+    return len(word) > 5 and any(_is_close(_swapped(word, at), keyword) for at in range(len(word) - 1))
+
+
+def _swapped(word: str, at: int) -> str:
+    return f"{word[:at]}{word[at + 1]}{word[at]}{word[at + 2 :]}"
+
+
+def misspelt(stopped: Stopped) -> Iterator[Change]:
+    """Propose the keywords that are close to a word at the stop, or shortly before it."""
+    yield from _similar(stopped, CLOSE)
+
+
+def badly_misspelt(stopped: Stopped) -> Iterator[Change]:
+    """Propose keywords that are less similar."""
+    yield from _similar(stopped, CLOSE + 1)
+
+
+def _similar(stopped: Stopped, wanted: int) -> Iterator[Change]:
+    for index in range(max(0, stopped.at - _BACK), min(stopped.at + 1, len(stopped.tokens))):
+        token = stopped.tokens[index]
+        for keyword in (*KEYWORDS, *_JOINED.values()) if token.kind == "word" else ():
+            if distance(token.word, keyword) == wanted:
+                yield Change(f"did you mean {keyword}?", stopped.replace(index, index, keyword), token.end)
+
+
+# -- missing keywords
+
+_MISSING = ("INTO", "TABLE", "INDEX", "VALUES", "SET", "THEN", "AS", "JOIN")
+_FOLLOW = ("SELECT", "WITH", "IF", "CASE", "CAST", "NULL", "NOT", "EXISTS")
+"""The keywords that may follow one that is missing."""
+COMPARISONS = frozenset(["=", "==", "<", ">", "<=", ">=", "<>", "!=", "IS", "IN", "LIKE", "GLOB", "BETWEEN", "NOT"])
+_WITH_BY = ("ORDER", "GROUP", "PARTITION", "INDEXED")
+_CONDITIONS = ("WHERE", "HAVING", "ON")
+
+
+def missing_from(stopped: Stopped) -> Iterator[Change]:
+    """Propose FROM: without it, SQLite takes the table for a column, and a comma could also be meant."""
+    at = stopped.at if is_name(stopped, stopped.at) else stopped.at - 1  # SQLite reads it as an alias
+    if at > 0 and is_name(stopped, at) and (stopped.word(at + 1) != "(" or _is_table_function(stopped.word(at))):
+        yield Change(f"write FROM before {stopped.shown(at)}", stopped.insert(at, "FROM"))
+
+
+def _is_table_function(word: str) -> bool:
+    function = FUNCTIONS.get(word.lower())
+    return word.startswith("PRAGMA_") or (function is not None and function.kind == "table function")
+
+
+def missing(stopped: Stopped) -> Iterator[Change]:
+    """Propose a keyword before the stop, or before the word in front of it that SQLite reads as an alias."""
+    at = stopped.at
+    for index in (at - 1, at, stopped.parenthesis()[0] - 1):
+        if 0 < index < len(stopped.tokens) and (stopped.word(index) not in KEYWORDS or stopped.word(index) in _FOLLOW):
+            for keyword in _missing_at(stopped, index):
+                yield Change(f"write {keyword} before {stopped.shown(index)}", stopped.insert(index, keyword))
+    if at < len(stopped.tokens) and compares(stopped, at):
+        yield Change(f"write AND or OR before {stopped.shown(at)}", stopped.insert(at, "AND"))
+
+
+def _missing_at(stopped: Stopped, index: int) -> Iterator[str]:
+    """Yield the keywords that may be missing before the token at an index."""
+    words = [stopped.word(place) for place in range(index)]
+    yield from _MISSING
+    if words[-1] in _WITH_BY and stopped.word(index) != "BY":
+        yield "BY"
+    if "BETWEEN" in words[-4:] and "AND" not in words[-4:]:
+        yield "AND"
+    if compares(stopped, index):
+        outer = [stopped.word(place) for place in reversed(stopped.outer(stopped.parenthesis()[0], index))]
+        last = next((word for word in outer if word in ("JOIN", "FROM", "SET", *_CONDITIONS)), "")
+        yield from {"JOIN": ["ON"], "FROM": ["WHERE"], "SET": ["WHERE"]}.get(last, [])
+
+
+def is_after_comparison(stopped: Stopped, index: int) -> bool:
+    """Return True if the operand that ends before an index is the second one of a comparison."""
+    first = index - 3 if stopped.word(index - 2) == "." else index - 1
+    return stopped.word(first - 1) in COMPARISONS
+
+
+def is_name(stopped: Stopped, index: int) -> bool:
+    """Return True if a name is at an index that is no keyword."""
+    return stopped.kind(index) == "quoted" or (stopped.kind(index) == "word" and stopped.word(index) not in KEYWORDS)
+
+
+def compares(stopped: Stopped, at: int) -> bool:
+    """Return True if a comparison begins at an index: of a name, table.name, a call; in parentheses; NOT, EXISTS."""
+    if stopped.word(at) == "(":
+        return any(stopped.word(index) in COMPARISONS for index in range(at, stopped.end_of(at)))
+    after = at + 3 if stopped.word(at + 1) == "." else at + 1
+    if stopped.word(after) == "(":
+        after = stopped.end_of(after)
+    return stopped.word(after) in COMPARISONS or stopped.word(at) in ("NOT", "EXISTS")
+
+
+# -- keywords that are too many
+
+
+def too_many(stopped: Stopped) -> Iterator[Change]:
+    """Propose to remove a keyword that stands twice, or where other databases allow it."""
+    at = stopped.at
+    word, before = stopped.word(at), stopped.word(at - 1)
+    if not word:
+        return
+    twice = next((index for index in (at, at - 1) if stopped.word(index) == stopped.word(index - 1)), 0)
+    if twice > 0 and stopped.word(twice) in KEYWORDS:
+        yield Change(f"write {stopped.word(twice)} once", stopped.remove(twice))
+    elif word in ("AND", "OR", "TABLE") and (before in KEYWORDS or before == "("):
+        yield Change(f"remove {word} after {before}", stopped.remove(at))
+    elif before in ("VALUES", "AS") and word in ("SELECT", "WITH", "VALUES"):
+        yield Change(f"remove {before} before {word}", stopped.remove(at - 1))
+    elif word == "*" and before == "DELETE":
+        yield Change("remove * after DELETE", stopped.remove(at))
+    elif word in _CONDITIONS:
+        yield Change(f"write AND instead of the second {word}", stopped.replace(at, at, "AND"))
