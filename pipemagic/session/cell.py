@@ -5,7 +5,7 @@ from __future__ import annotations
 import keyword
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
@@ -28,7 +28,8 @@ class Cell:
     ``before`` is the number of earlier statements of the text, which have run. ``source`` describes a text that is not
     the cell's own, such as a file. ``names`` are the names of the statements (``-- name: x``), '' for none. ``dates``
     are arguments of each statement that are dates where they are compared with DATE columns: the connection reads the
-    types and replaces them (`pipemagic.session.date_parameters`).
+    types and replaces them (`pipemagic.session.date_parameters`). ``snippets`` are all saved SELECTs, for
+    hints.
     """
 
     text: str
@@ -39,6 +40,7 @@ class Cell:
     source_maps: tuple[SourceMap, ...] = ()
     names: tuple[str, ...] = ()
     dates: tuple[Dates, ...] = ()
+    snippets: Snippets | None = field(default=None, repr=False, compare=False)
 
     def without_first(self) -> Cell:
         """Return the rest of the cell; statements and lines keep their numbers."""
@@ -58,6 +60,11 @@ class Cell:
                 source_maps[at] = source_maps[at].edited([edit])
                 stmts[at] = msgspec.structs.replace(stmts[at], sql=source_maps[at].text)
         return replace(self, stmts=tuple(stmts), source_maps=tuple(source_maps))
+
+    @property
+    def saved(self) -> list[str]:
+        """The names of all saved SELECTs."""
+        return [snippet.name for snippet in self.snippets or ()]
 
     @property
     def total(self) -> int:
@@ -104,13 +111,14 @@ def parse_cell(
         raise SessionError("no SQL to run", hint="write a statement below %%sql, or after %sql")
     names = _names(text, statements) if "--" in text else ("",) * len(statements)
     if not using and not HAS_PARAMETERS.search(text):
-        return Cell(text, statements, tuple([Stmt(one.text) for one in statements]), source=source, names=names)
+        stmts = tuple([Stmt(one.text) for one in statements])
+        return Cell(text, statements, stmts, source=source, names=names, snippets=snippets)
     unbound = _as_written(statements, Source(text, source))
     if using:
         unbound = (snippets or Snippets()).put_in_front(unbound, using)
     bound = [bind(one, values) for one in unbound]
     source_maps, stmts, dates = zip(*bound, strict=True)
-    return Cell(text, statements, stmts, 0, source, source_maps, names, dates if any(dates) else ())
+    return Cell(text, statements, stmts, 0, source, source_maps, names, dates if any(dates) else (), snippets)
 
 
 def _as_written(statements: Sequence[ParsedStatement], source: Source) -> list[SourceMap]:

@@ -33,6 +33,7 @@ from pipemagic.session import date_parameters, guards, interrupts, messages, rec
 from pipemagic.session.cell import Cell, parse_cell
 from pipemagic.session.interrupts import InterruptOutcome
 from pipemagic.session.keep_alive import TEMPORARY_TABLES_FOR, KeepAlive, RemainingTime
+from pipemagic.session.name_hints import Names
 from pipemagic.session.organization import Platform
 from pipemagic.session.profiles import Profile
 from pipemagic.session.results import CellResult, Outcome, fetch_large, may_have_written, outcomes
@@ -344,12 +345,12 @@ class Connection:
     def once(self, ask: Callable[[Database], T]) -> T:
         """Call ``ask`` with the database, outside the stream, whose timeout and transaction do not change.
 
-        The message of a StatementError is the same as for a statement of a cell, without the position.
+        The message and the hint of a StatementError are the same as for a statement of a cell, without the position.
         """
         try:
             return self._once(ask)
         except StatementError as error:
-            raise error.replace(message=messages.locate(error, error.sql).message) from None
+            raise messages.explained(error, Names(self.schema, generated=True)) from None
 
     def _once(self, ask: Callable[[Database], T]) -> T:
         self._check_not_gone()

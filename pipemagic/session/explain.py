@@ -16,9 +16,10 @@ from pipemagic.explore.dry_run import Described, DryRun
 from pipemagic.explore.plans import Plan, StatementPlan, plan_of
 from pipemagic.hrana.messages import Describe, DescribeResponse, Entry, ErrorEntry, Execute, Request, Stmt
 from pipemagic.hrana.values import Blob, Float, Integer, Null, Text, decode
+from pipemagic.session import messages
 from pipemagic.session.cell import Cell
 from pipemagic.session.connection import Connection
-from pipemagic.session.messages import span
+from pipemagic.session.name_hints import Names
 from pipemagic.sql import ParsedStatement
 
 _NOT_EXPLAINED = {
@@ -36,7 +37,8 @@ def explain(connection: Connection, cell: Cell) -> Plan:
     """Return the plan of each statement, with its arguments."""
     cell = connection.with_dates(cell)
     plans = iter(_ask(connection, [_explained(cell, at, _PLAN) for at in _indexes(cell)]))
-    return Plan(tuple(_plan(cell, at, plans) for at in range(len(cell.statements))))
+    names = Names(connection.schema, saved=cell.saved)
+    return Plan(tuple(_plan(cell, at, plans, names) for at in range(len(cell.statements))))
 
 
 def describe(connection: Connection, cell: Cell) -> DryRun:
@@ -50,7 +52,8 @@ def describe(connection: Connection, cell: Cell) -> DryRun:
         Describe(cell.sent(at)) if has_describe else _explained(cell, at, "EXPLAIN ") for at in _indexes(cell)
     ]
     entries = iter(_ask(connection, requests))
-    return DryRun(tuple(_described(cell, at, entries) for at in range(len(cell.statements))))
+    names = Names(connection.schema, saved=cell.saved)
+    return DryRun(tuple(_described(cell, at, entries, names) for at in range(len(cell.statements))))
 
 
 def _indexes(cell: Cell) -> list[int]:
@@ -70,24 +73,30 @@ def _rows(entry: Entry, statement: str) -> list[list[object]]:
     return [[decode(value) for value in row] for row in result_of(entry, statement).rows]
 
 
-def _plan(cell: Cell, at: int, plans: Iterator[Entry]) -> StatementPlan:
+def _plan(cell: Cell, at: int, plans: Iterator[Entry], names: Names) -> StatementPlan:
     statement = cell.statements[at]
     if statement.keyword in _NOT_EXPLAINED:
         return StatementPlan(statement.text, problem=_NOT_EXPLAINED[statement.keyword])
     try:
         return plan_of(cell.sent(at), _rows(next(plans), _PLAN + cell.sent(at)))
     except StatementError as error:
-        return StatementPlan(statement.text, problem=_problem(cell, at, error))
+        return StatementPlan(statement.text, problem=_problem(cell, at, _without_prefix(error), names))
 
 
-def _described(cell: Cell, at: int, entries: Iterator[Entry]) -> Described:
+def _without_prefix(error: StatementError) -> StatementError:
+    """Return the error of a statement behind EXPLAIN as one of the statement itself."""
+    offset = None if error.offset is None else error.offset - len(_PLAN)
+    return error.replace(sql=error.sql.removeprefix(_PLAN), offset=offset)
+
+
+def _described(cell: Cell, at: int, entries: Iterator[Entry], names: Names) -> Described:
     statement = cell.statements[at]
     arguments = tuple((one.name, _TYPES[type(one.value)]) for one in cell.stmts[at].named_args or ())
     if statement.keyword in _NOT_EXPLAINED:
         return Described(statement.text, arguments, problem=_NOT_EXPLAINED[statement.keyword])
     entry = next(entries)
     if isinstance(entry, ErrorEntry):
-        problem = _problem(cell, at, statement_error(entry.error, cell.sent(at)))
+        problem = _problem(cell, at, statement_error(entry.error, cell.sent(at)), names)
         return Described(statement.text, arguments, problem=problem)
     if not isinstance(entry.response, DescribeResponse):
         return Described(statement.text, arguments, None, _effect(statement, reads_only=statement.only_reads))
@@ -108,9 +117,10 @@ def _effect(statement: ParsedStatement, *, reads_only: bool) -> str:
     return f"writes to {statement.changed_table}" if statement.changed_table else "writes"
 
 
-def _problem(cell: Cell, at: int, error: StatementError) -> str:
-    """Return the error of a statement, with a hint if an earlier statement of the cell changes the schema."""
+def _problem(cell: Cell, at: int, error: StatementError, names: Names) -> str:
+    """Return the error of a statement, with a hint: perhaps an earlier statement of the cell changes the schema."""
     makers = [number for number in range(at) if cell.statements[number].changes_schema]
     if not makers:
-        return error.message
-    return f"{error.message}; it may depend on {span(cell, makers[0], makers[-1] + 1)}, which did not run"
+        explained = messages.explained(error, names)
+        return f"{explained.message}; {explained.hint}" if explained.hint else explained.message
+    return f"{error.message}; it may depend on {messages.span(cell, makers[0], makers[-1] + 1)}, which did not run"

@@ -12,6 +12,7 @@ from pipemagic.explore.hints.corrections import correction
 from pipemagic.session.cell import Cell
 from pipemagic.session.dump_files import restoring_line
 from pipemagic.session.source_map import Source
+from pipemagic.sql import ParsedStatement
 
 
 def check_reads(cell: Cell, connection: str) -> None:
@@ -30,7 +31,7 @@ def check_where(cell: Cell) -> None:
         if written.keyword not in ("UPDATE", "DELETE", "WITH"):
             continue
         statement = cell.as_sent(index)  # a name in braces is not one of its words
-        if statement.changes_every_row:
+        if statement.changes_every_row and not _joins(statement):
             _refuse_hidden_where(cell, index)
             does = "changes" if statement.verb == "UPDATE" else "deletes"
             raise ConfirmError(
@@ -38,6 +39,13 @@ def check_where(cell: Cell) -> None:
                 f"{statement.changed_table or 'a table'}; nothing was sent",
                 hint=correction(statement.text) or _confirming(cell, statement.changed_table),
             )
+
+
+def _joins(statement: ParsedStatement) -> bool:
+    """Return True for UPDATE table JOIN other, which no server runs."""
+    words = [token.text.upper() for token in statement.outer_tokens]
+    end = 2 + 2 * (words[2:3] == ["."])
+    return statement.verb == "UPDATE" and words[end : end + 1] in (["JOIN"], ["INNER"], ["LEFT"], [","])
 
 
 def _refuse_hidden_where(cell: Cell, index: int) -> None:

@@ -7,30 +7,26 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pipemagic.client.arguments import values_of
 from pipemagic.client.readonly import find_write
 from pipemagic.client.transaction import LostTransaction, Transaction
 from pipemagic.errors import PipemagicError, StatementError, TransactionLost
-from pipemagic.explore.hints import idioms
 from pipemagic.explore.hints.corrections import correction
 from pipemagic.explore.hints.syntax_errors import (
     LocatedMessage,
-    begins_with_digit,
     cause,
     ends_early,
     is_correctable,
-    is_unreadable,
-    unquoted_name,
     unterminated_comment,
 )
-from pipemagic.explore.hints.unknown_names import of_unknown_name
-from pipemagic.explore.sqlite_reference import FUNCTIONS, quote_if_needed
 from pipemagic.hrana import faults
 from pipemagic.hrana.stream import Tx
 from pipemagic.session.cell import Cell
+from pipemagic.session.name_hints import Names, name_hint
 from pipemagic.session.results import CellResult, Outcome
 from pipemagic.session.source_map import Source, SourcePosition
-from pipemagic.sql import ParsedStatement, caret, character_offset, normalize, quote, significant, tokens
-from pipemagic.text import mask_passwords, nearest, plural, shorten, unseen_difference
+from pipemagic.sql import ParsedStatement, caret, character_offset, normalize, quote, significant
+from pipemagic.text import mask_passwords, plural, shorten
 
 if TYPE_CHECKING:
     from pipemagic.session.profiles import Profile
@@ -39,6 +35,8 @@ if TYPE_CHECKING:
 
 SHOWN = 5
 """The number of statements of a lost transaction to list; the rest are counted."""
+
+_LONGEST = 40  # characters of a value in a hint
 
 END_IT = "COMMIT keeps its changes, ROLLBACK undoes them"
 
@@ -145,6 +143,13 @@ def locate(error: StatementError, sql: str) -> LocatedMessage:
     return cause(error.message, sql, offset) or LocatedMessage(error.message, offset)
 
 
+def explained(error: StatementError, names: Names) -> StatementError:
+    """Return an error of a statement outside of a cell with its cause as the message, and a hint."""
+    fault = locate(error, error.sql)
+    hint = error.hint or name_hint(fault.message.split("\n")[0], error.sql, fault.offset, names)
+    return error.replace(message=fault.message, hint=hint)
+
+
 def _only_place(message: str, sql: str) -> int | None:
     """Return the offset of the name that the message quotes, if it occurs in the statement exactly once."""
     match = _NEAR.match(message) or _NAMED.search(message)
@@ -177,6 +182,35 @@ def _error(
     return StatementError(
         message, hint=hint, code=failure.error.code, index=index, sql=sent, offset=offset, cell=result
     )  # fmt: skip
+
+
+def _name_hint(message: str, sent: str, offset: int | None, failure: Failure) -> str:
+    """Return a hint on a name or on SQL of another database, in the words of the user's text."""
+    cell, index = failure.cell, failure.error.index
+    if not 0 <= index < len(cell.statements):
+        return ""
+    text = cell.statements[index].text
+    if text != sent and offset is not None:
+        place = cell.position(index, offset)
+        offset = place.offset - cell.statements[index].start
+        if place.source != Source(cell.text, cell.source) or not 0 <= offset <= len(text):
+            text, offset = sent, len(sent)  # the error is in a saved SELECT
+    names = Names(failure.schema, failure.others, cell.saved, _values(cell, index))
+    hint = name_hint(message, text, offset, names)
+    return hint or (correction(sent) if is_correctable(message) else "")
+
+
+def _values(cell: Cell, index: int) -> dict[str, str]:
+    """Return the short values of the parameters of a statement as SQL, by their names."""
+    found = {}
+    for name, value in values_of(cell.stmts[index]).items():
+        if value is None:
+            found[name] = "NULL"
+        elif isinstance(value, int | float):
+            found[name] = repr(value)
+        elif isinstance(value, str) and value.isprintable() and 0 < len(value) <= _LONGEST:
+            found[name] = quote(value, "'")
+    return found
 
 
 def _cell_result(failure: Failure, done: Sequence[Outcome], fault: str) -> CellResult:
@@ -365,93 +399,6 @@ def listing(statements: Sequence[str], *, most: int = SHOWN) -> str:
 def shorten_statement(text: str, width: int) -> str:
     """Return a statement as one line of at most ``width`` characters."""
     return shorten(" ".join(text.split()), width)
-
-
-# -- unknown names
-
-_NO_TABLE = re.compile(r"no such (?:table|view): (?:main\.)?(.+)")
-_NO_COLUMN = re.compile(r"no such column: (.+?)(?: - should this be .*)?$|has no column named (.+)")
-_NO_FUNCTION = re.compile(r"no such function: (.+)")
-_ALIKE = 0.75  # of two function names: `regexp` is not a misspelt `exp`
-
-
-def _name_hint(message: str, text: str, place: int | None, failure: Failure) -> str:
-    """Return a hint with the closest table, column or function; '' if none is close or the error is another one.
-
-    ``place`` is the position of the error in the ``text`` of the statement, if known.
-    """
-    if match := _NO_TABLE.search(message):
-        name = _bare(match[1])
-        hint = of_unknown_name(text, match[1])
-        return hint or idioms.of_table(name) or _quotes(text, place, failure.schema) or _table(name, failure)
-    if match := _NO_COLUMN.search(message):
-        name = _bare(match[1] or match[2])
-        quotes = _quotes(text, place, failure.schema)
-        hint = of_unknown_name(text, match[1] or match[2]) or idioms.of_column(text, place)
-        return hint or quotes or _column(name, text, failure.schema)
-    if match := _NO_FUNCTION.search(message):
-        if hint := of_unknown_name(text, match[1]):
-            return hint
-        instead = idioms.of_function(match[1])
-        return _near(match[1], FUNCTIONS, cutoff=_ALIKE) if instead is None else instead
-    if not is_unreadable(message):
-        return ""
-    hint = "" if place is None or "syntax error" not in message else idioms.of_syntax(text, place)
-    hint = hint or _quotes(text, place, failure.schema) or begins_with_digit(text, place)
-    return hint or (correction(text) if is_correctable(message) else "")
-
-
-def _bare(name: str) -> str:
-    """Return the last part of a name in a message, which usually has no quotes: the column of `a.b`."""
-    return name.rsplit(".", 1)[-1].strip('"')
-
-
-def _quotes(text: str, place: int | None, schema: SchemaCache) -> str:
-    """Return a hint to quote the name of a table or column that is at the place of the error; '' for any other error.
-
-    The name contains blanks, signs or a digit at its beginning, so SQLite reads it as several words.
-    """
-    relations = schema.tables_soon()
-    named = {normalize(token.text) for token in tokens(text) if token.kind in ("word", "quoted")}
-    inside = [relation for relation in relations if relation.name.lower() in named]
-    columns = [column for relation in inside or relations for column in relation.column_names]
-    for kind, names in (("column", columns), ("table", [relation.name for relation in relations])):
-        if found := unquoted_name(text, place, names):
-            return f"write the name of the {kind} in quotes: {quote(found)}"
-    return ""
-
-
-def _table(name: str, failure: Failure) -> str:
-    relations = failure.schema.tables_soon()
-    if hint := _near(name, (relation.name for relation in relations)):
-        return hint
-    for other, schema in failure.others.items():
-        if name.lower() in (relation.name.lower() for relation in schema.tables):
-            return f"{quote_if_needed(name)} is a table of the connection {other}: --on {other}"
-    return "%pipedb tables lists the tables" if relations else ""
-
-
-def _column(name: str, text: str, schema: SchemaCache) -> str:
-    relations = schema.tables_soon()
-    named = {normalize(token.text) for token in tokens(text) if token.kind in ("word", "quoted")}
-    inside = [relation for relation in relations if relation.name.lower() in named]
-    if hint := _near(name, (column for relation in inside for column in relation.column_names)):
-        return hint
-    for relation in relations:
-        if name.lower() in (column.lower() for column in relation.column_names) and relation not in inside:
-            return f"{quote_if_needed(name)} is a column of {quote_if_needed(relation.name)}"
-    if len(inside) == 1 and 0 < len(inside[0].column_names) <= 12:
-        return f"{quote_if_needed(inside[0].name)} has {', '.join(map(quote_if_needed, inside[0].column_names))}"
-    return ""
-
-
-def _near(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
-    found = nearest(name, (other for other in known if other.lower() != name.lower()), cutoff=cutoff)
-    if not found:
-        return ""
-    difference = unseen_difference(name, found)
-    shown = quote(found) if difference else quote_if_needed(found)  # a mark that is not seen may be a letter for SQLite
-    return f"did you mean {shown}?{difference}"
 
 
 # -- limits

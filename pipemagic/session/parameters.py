@@ -155,7 +155,16 @@ class _Binder:
         token, before = self._token(at), self._token(at - 1)
         where = self._where(token)
         if before.text == ":" and before.end == token.start:  # a cast of PostgreSQL, not a parameter
-            raise ParameterError(f"{where}: SQLite has no :{token.text}", hint=f"write CAST(... AS {token.text[1:]})")
+            from pipemagic.explore.hints.casts import of_cast
+
+            hint = of_cast(self._source_map.text, before.start, token.text[1:])
+            raise ParameterError(f"{where}: SQLite has no :{token.text}", hint=hint)
+        if at in (1, 2) and self._token(0).word in ("DECLARE", "SET", "DELIMITER"):
+            from pipemagic.explore.hints.statements import of_program
+
+            raise ParameterError(
+                f"{where}: SQLite has no {self._token(0).word}", hint=of_program(self._source_map.text)
+            )
         if token.text.startswith("?"):
             raise ParameterError(
                 f"{where}: the parameter {token.text} has no name",

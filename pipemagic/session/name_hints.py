@@ -1,0 +1,391 @@
+"""Hints on names in errors: tables, columns, aliases and functions that do not exist, and SQL of other databases."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pipemagic.explore.hints import dialects, idioms, misuse, statements
+from pipemagic.explore.hints.dialects import Place
+from pipemagic.explore.hints.syntax_errors import begins_with_digit, ends_early, is_unreadable, unquoted_name
+from pipemagic.explore.hints.unknown_names import of_unknown_name
+from pipemagic.explore.hints.words import Span, Words
+from pipemagic.explore.query import Query, Source, all_queries, cursor_at, nest, query_at
+from pipemagic.explore.schema import Relation
+from pipemagic.explore.sqlite_reference import FUNCTIONS, quote_if_needed
+from pipemagic.session.schema_cache import SchemaCache
+from pipemagic.sql import normalize, parse, quote, significant, tokens
+from pipemagic.text import mask_passwords, nearest, unseen_difference
+
+_NO_TABLE = re.compile(r"no such (?:table|view): (.+)")
+_NO_COLUMN = re.compile(r"no such column: (.+?)(?: - should this be .*)?$|has no column named (.+)")
+_NO_FUNCTION = re.compile(r"no such function: (.+)")
+_LONGEST = 50_000  # characters of a statement that is read
+_ALIKE = 0.75  # of two function names: `regexp` is not a misspelt `exp`
+_SYNTAX_OF_SQLITE = re.compile(r'\Anear ".+": syntax error', re.DOTALL)
+_CATALOGS = ("information_schema", "pg_catalog", "sys")
+_DIGITS = re.compile(r"[-+]?[\d., ]+")
+
+
+@dataclass(frozen=True)
+class Names:
+    """What a hint can name: the tables of the connection, those of other connections, saved SELECTs, values as SQL.
+
+    In a ``generated`` statement, of a command or a panel, aliases are not the user's.
+    """
+
+    schema: SchemaCache
+    others: Mapping[str, SchemaCache] = field(default_factory=dict)
+    saved: Sequence[str] = ()
+    values: Mapping[str, str] = field(default_factory=dict)
+    generated: bool = False
+
+    @property
+    def tables(self) -> dict[str, Relation]:
+        """The tables by their names in lower case."""
+        return {relation.name.lower(): relation for relation in self.schema.tables_soon()}
+
+
+def name_hint(message: str, text: str, place: int | None, names: Names) -> str:
+    """Return a hint on a name or on SQL of another database; '' if none is certain or the error is another one.
+
+    ``place`` is the position of the error in the ``text`` of the statement, if known.
+    """
+    if len(text) > _LONGEST:  # rows of an INSERT: reading them would take longer than the statement
+        text, place = "", None
+    return mask_passwords(_hint(message, text, place, names))
+
+
+def _hint(message: str, text: str, place: int | None, names: Names) -> str:
+    if match := _NO_TABLE.search(message):
+        return _of_table(match[1], text, place, names)
+    if match := _NO_COLUMN.search(message):
+        return _of_column(match[1] or match[2], text, place, names)
+    if match := _NO_FUNCTION.search(message):
+        return _of_function(match[1], text, place, names)
+    if hint := misuse.of_misuse(message, text, place, names.tables) if _is_misuse(message) else "":
+        return hint
+    if hint := misuse.of_parameters(message, text, names.values):
+        return hint
+    return (
+        _of_syntax(message, text, place, names)
+        if is_unreadable(message) or "expected = sign" in message
+        else _of_others(message, text)
+    )
+
+
+def _is_misuse(message: str) -> bool:
+    return re.search(r"misuse|same number|values|arguments|argument", message) is not None
+
+
+def _of_syntax(message: str, text: str, place: int | None, names: Names) -> str:
+    hint = ""
+    if ends_early(message):
+        words = Words(text)
+        hint = dialects.of_percent(text) or statements.of_statement(Place(words, len(words), text, names.tables))
+    elif place is not None:
+        hint = statements.of_command(text, place) or dialects.of_unrecognized(text, place)
+        words = Words(text)
+        of_sqlite = _SYNTAX_OF_SQLITE.match(message) is not None
+        at = Place(words, words.at(place), text, names.tables, of_sqlite=of_sqlite)
+        hint = hint or misuse.of_default(text, place, names.values)
+        hint = hint or dialects.of_clause(at) or statements.of_statement(at)
+    return hint or _quotes(text, place, names.schema) or begins_with_digit(text, place)
+
+
+def _of_others(message: str, text: str) -> str:
+    """Return the hint on a form of another database that a server reads, and refuses for another reason."""
+    if re.search(r"unknown table option|unknown database|unsupported statement", message):
+        words = Words(text)
+        indexes = [index for index in range(1, len(words)) if message.lower().endswith(words.word(index).lower())]
+        return statements.of_statement(Place(words, indexes[-1], text, {})) if indexes else ""
+    return ""
+
+
+# -- tables
+
+
+def _of_table(written: str, text: str, place: int | None, names: Names) -> str:
+    owner, _, name = written.strip('"').rpartition(".")
+    name = name.strip('"')
+    if hint := of_unknown_name(text, written):
+        return hint
+    if user := user_of(written, text, names.tables):
+        return user
+    if owner.lower() in _CATALOGS:
+        return "%pipedb tables lists the tables, %pipedb columns TABLE the columns of one"
+    if name.lower() == "dual":
+        return "leave FROM dual out"
+    if saved := next((saved for saved in names.saved if saved.lower() == name.lower()), None):
+        return f"{saved} is a saved SELECT: add --with {saved} after %%sql or %sql"
+    if file := statements.of_file(text, written.removeprefix("main.").strip('"')):
+        return file
+    instead = idioms.of_table(text, place, name, names.tables) or _of_position(text, name)
+    return instead or _quotes(text, place, names.schema) or _near_table(name, names)
+
+
+def _of_position(text: str, name: str) -> str:
+    """Return the hint on ``position('a' IN name)``, where SQLite reads the name as a table."""
+    words = Words(text)
+    at = next((at for at in range(len(words)) if words.words(at, 2) == ["POSITION", "("]), None)
+    closing = None if at is None else words.closing(at + 1)
+    if at is None or closing is None:
+        return ""
+    middle = next((index for index in range(at, closing) if words.word(index) == "IN"), None)
+    if middle is None or words.name(middle + 1).lower() != name.lower():
+        return ""
+    return f"write instr({words.text(Span(middle + 1, closing))}, {words.text(Span(at + 2, middle))})"
+
+
+def _near_table(name: str, names: Names) -> str:
+    relations = names.schema.tables_soon()
+    if hint := _near(name, (relation.name for relation in relations)):
+        return hint
+    for other, schema in names.others.items():
+        if name.lower() in (relation.name.lower() for relation in schema.tables):
+            return f"{quote_if_needed(name)} is a table of the connection {other}: --on {other}"
+    return "%pipedb tables lists the tables" if relations else ""
+
+
+# -- columns
+
+
+def _of_column(written: str, text: str, place: int | None, names: Names) -> str:
+    owner, _, name = written.rpartition(".")
+    owner, name = owner.rpartition(".")[2].strip('"'), name.strip('"')
+    if hint := of_unknown_name(text, written):
+        return hint
+    if user := user_of(written, text, names.tables):
+        return user
+    return (
+        _of_other_database(text, place, names)
+        or _quotes(text, place, names.schema)
+        or (_of_alias(owner, name, text, place, names) if owner else "")
+        or _near_column(name, text, names.schema)
+    )
+
+
+def _of_other_database(text: str, place: int | None, names: Names) -> str:
+    """Return the hint on DATE '2024-01-01', INTERVAL '1 day', ARRAY[1, 2], [1, 2] and CONVERT(INTEGER, flight)."""
+    if place is None:
+        return ""
+    words = Words(text)
+    at = words.at(place)
+    following, token = words.token(at + 1), words.token(at)
+    if token is None:
+        return ""
+    opening = words.around(at)
+    if opening is not None and opening == at - 1 and idioms.takes_unit(words, opening - 1):
+        return idioms.of_call(words, opening - 1, text, names.tables)
+    if words.word(at) == "INTERVAL":
+        return dialects.of_interval(words, at, text, names.tables)
+    if following is not None and following.kind == "string" and words.word(at) in ("DATE", "TIME", "TIMESTAMP"):
+        before = next(
+            (index for index in range(at + 2, min(at + 4, len(words))) if words.word(index) == "INTERVAL"), None
+        )
+        return f"dates are text: write {following.text}" if before is None else dialects.of_interval(
+            words, before, text, names.tables)  # fmt: skip
+    if following is not None and following.kind == "string" and words.word(at) in ("E", "N", "B", "R"):
+        is_prefix = following.start == token.end and "\\" not in following.text
+        return f"write {following.text}" if is_prefix else ""
+    array = following if words.word(at) == "ARRAY" else token
+    if array is not None and array.text.startswith("[") and _DIGITS.fullmatch(array.text[1:-1]) and "," in array.text:
+        return f"write json_array({array.text[1:-1]})"
+    return _of_convert(words, at)
+
+
+def _of_convert(words: Words, at: int) -> str:
+    """CONVERT(INTEGER, flight) of SQL Server, CONVERT(flight, SIGNED) of MySQL."""
+    opening = words.around(at)
+    arguments = None if opening is None or words.word(opening - 1) != "CONVERT" else words.arguments(opening - 1)
+    if arguments is None or len(arguments) != 2:
+        return ""
+    types = {"SIGNED": "INTEGER", "UNSIGNED": "INTEGER", "INT": "INTEGER", "INTEGER": "INTEGER", "BIGINT": "INTEGER",
+             "CHAR": "TEXT", "VARCHAR": "TEXT", "NVARCHAR": "TEXT", "TEXT": "TEXT", "DECIMAL": "REAL", "FLOAT": "REAL",
+             "REAL": "REAL", "DOUBLE": "REAL", "NUMERIC": "REAL"}  # fmt: skip
+    for type_, value in (arguments, arguments[::-1]):
+        name, written = words.word(type_.start), words.text(value)
+        if name in types:
+            return f"write CAST({written} AS {types[name]})"
+        if name in ("DATE", "DATETIME", "TIMESTAMP"):
+            return f"write {'date' if name == 'DATE' else 'datetime'}({written})"
+    return ""
+
+
+def _of_alias(owner: str, name: str, text: str, place: int | None, names: Names) -> str:
+    """Return the hint on ``z.name`` where z is no table or alias, or has no such column."""
+    tables = names.tables
+    sources = [
+        source
+        for source in _sources(text, place, tables)
+        if not names.generated or source.label.lower() == source.name.lower() in tables
+    ]
+    if not sources:
+        return ""
+    source = next((source for source in sources if source.label.lower() == owner.lower()), None)
+    if source is not None:
+        if place is not None and name.lower() in map(str.lower, source.names):
+            is_inside = source not in query_at(cursor_at(text, place), tables).sources
+            return f"a subquery after FROM cannot use {_described(source)}, which is outside of it" if is_inside else ""
+        return _of_owned_column(source, name, sources)
+    renamed = [source for source in sources if source.name.lower() == owner.lower()]
+    column = quote_if_needed(name)
+    if len(renamed) == 1:
+        label = quote_if_needed(renamed[0].label)
+        return f"{quote_if_needed(renamed[0].name)} has the alias {label}: write {label}.{column}"
+    listed = ", ".join(dict.fromkeys(map(_described, sources)))
+    hint = f"{quote_if_needed(owner)} is not a table or alias of this statement, which has {listed}"
+    if owner.lower() in tables:
+        return f"{hint}; JOIN {quote_if_needed(tables[owner.lower()].name)} to use its columns"
+    having = [source for source in sources if name.lower() in map(str.lower, source.names)]
+    if len(having) == 1 and having[0].label:
+        return f"{hint}: write {quote_if_needed(having[0].label)}.{column}"
+    return hint
+
+
+def _described(source: Source) -> str:
+    label = quote_if_needed(source.label)
+    is_alias = source.name and source.name.lower() != source.label.lower()
+    return f"{label} ({quote_if_needed(source.name)})" if is_alias else label
+
+
+def _of_owned_column(source: Source, name: str, sources: Sequence[Source]) -> str:
+    """Return the hint on a column that the table before the point does not have."""
+    if not source.columns:
+        return ""
+    if hint := _near(name, source.names):
+        return hint
+    label = quote_if_needed(source.label)
+    other = next((other for other in sources if name.lower() in map(str.lower, other.names) and other.label), None)
+    if other is not None:
+        return f"{quote_if_needed(name)} is a column of {_described(other)}: write {quote_if_needed(other.label)}." + (
+            quote_if_needed(name))  # fmt: skip
+    if len(source.names) <= 12:
+        return f"{_described(source)} has {', '.join(map(quote_if_needed, source.names))}"
+    return f"%pipedb columns {quote_if_needed(source.name)} lists the columns of {label}" if source.name else ""
+
+
+def _sources(text: str, place: int | None, tables: Mapping[str, Relation]) -> Iterator[Source]:
+    """Yield the tables that are visible at a place, of the whole statement if it is not known."""
+    queries: Iterable[Query]
+    if place is None:
+        queries = all_queries(nest([token for token in significant(text) if token.kind != "semi"]).top, tables)
+    else:
+        queries = query_at(cursor_at(text, place), tables).enclosing()
+    for query in queries:
+        yield from query.sources
+
+
+def _near_column(name: str, text: str, schema: SchemaCache) -> str:
+    relations = schema.tables_soon()
+    named = {normalize(token.text) for token in tokens(text) if token.kind in ("word", "quoted")}
+    inside = [relation for relation in relations if relation.name.lower() in named]
+    if hint := _near(name, (column for relation in inside for column in relation.column_names)):
+        return hint
+    for relation in relations:
+        if name.lower() in (column.lower() for column in relation.column_names) and relation not in inside:
+            return f"{quote_if_needed(name)} is a column of {quote_if_needed(relation.name)}"
+    if len(inside) == 1 and 0 < len(inside[0].column_names) <= 12:
+        return f"{quote_if_needed(inside[0].name)} has {', '.join(map(quote_if_needed, inside[0].column_names))}"
+    return ""
+
+
+# -- functions
+
+
+def _of_function(name: str, text: str, place: int | None, names: Names) -> str:
+    tables = names.tables
+    if hint := of_unknown_name(text, name):
+        return hint
+    if user := user_of(name, text, tables):
+        return user
+    if hint := dialects.of_cube(name, text, place):
+        return hint
+    instead = idioms.of_function(text, place, name, tables)
+    return _near(name, FUNCTIONS, cutoff=_ALIKE) if instead is None else instead
+
+
+# -- triggers and views
+
+
+def user_of(name: str, text: str, tables: Mapping[str, Relation]) -> str:
+    """Return the trigger or view that uses a name, which the statement itself does not name; '' if none is certain."""
+    wanted = name.rsplit(".", 1)[-1].strip('"').lower()
+    if _names(text, wanted):
+        return ""
+    parsed = parse(text)
+    changed = normalize(parsed.changed_table.rsplit(".", 1)[-1]) if parsed.changed_table else ""
+    found = [
+        f"the trigger {quote_if_needed(trigger.name)} of {quote_if_needed(relation.name)} uses {_last(name)}: change "
+        f"it, or remove it with DROP TRIGGER {quote_if_needed(trigger.name)}"
+        for relation in _changed(changed, tables)
+        for trigger in relation.triggers
+        if _names(trigger.sql, wanted)
+    ] + [
+        f"the view {quote_if_needed(view.name)} uses {_last(name)}: change it, or remove it with "
+        f"DROP VIEW {quote_if_needed(view.name)}"
+        for view in _views(text, tables)
+        if view.sql and _names(view.sql, wanted)
+    ]
+    return found[0] if len(found) == 1 else ""
+
+
+def _last(name: str) -> str:
+    return name.removeprefix("main.")
+
+
+def _names(text: str, wanted: str) -> bool:
+    return any(normalize(token.text) == wanted for token in significant(text) if token.kind in ("word", "quoted"))
+
+
+def _changed(table: str, tables: Mapping[str, Relation]) -> list[Relation]:
+    """Return a table, and those that its triggers change."""
+    found, names = list[Relation](), [table]
+    for name in names:
+        relation = tables.get(name)
+        if relation is None or relation in found:
+            continue
+        found.append(relation)
+        for trigger in relation.triggers:
+            names += [normalize(token.text) for token in significant(trigger.sql) if normalize(token.text) in tables]
+    return found
+
+
+def _views(text: str, tables: Mapping[str, Relation]) -> list[Relation]:
+    """Return the views that a statement names, and those that these name."""
+    found, texts = list[Relation](), [text]
+    for part in texts:
+        for token in significant(part):
+            view = tables.get(normalize(token.text)) if token.kind in ("word", "quoted") else None
+            if view is not None and view.kind == "view" and view not in found:
+                found.append(view)
+                texts.append(view.sql or "")
+    return found
+
+
+# -- quotes and similar names
+
+
+def _quotes(text: str, place: int | None, schema: SchemaCache) -> str:
+    """Return a hint to quote the name of a table or column that is at the place of the error; '' for any other error.
+
+    The name contains blanks, signs or a digit at its beginning, so SQLite reads it as several words.
+    """
+    relations = schema.tables_soon()
+    named = {normalize(token.text) for token in tokens(text) if token.kind in ("word", "quoted")}
+    inside = [relation for relation in relations if relation.name.lower() in named]
+    columns = [column for relation in inside or relations for column in relation.column_names]
+    for kind, known in (("column", columns), ("table", [relation.name for relation in relations])):
+        if found := unquoted_name(text, place, known):
+            return f"write the name of the {kind} in quotes: {quote(found)}"
+    return ""
+
+
+def _near(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
+    found = nearest(name, (other for other in known if other.lower() != name.lower()), cutoff=cutoff)
+    if not found:
+        return ""
+    difference = unseen_difference(name, found)
+    shown = quote(found) if difference else quote_if_needed(found)  # a mark that is not seen may be a letter for SQLite
+    return f"did you mean {shown}?{difference}"

@@ -1,0 +1,56 @@
+"""Hints read statements that are broken anywhere, and never fail."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from pipemagic.explore.schema import Relation, Schema, Trigger
+from pipemagic.session.name_hints import Names, name_hint
+from pipemagic.session.schema_cache import SchemaCache
+from pipemagic.sql import significant
+
+CASES = Path(__file__).parent.parent / "notebook/sql_cases/dialects.toml"
+MESSAGES = (
+    'near "{}": syntax error', "incomplete input", 'unrecognized token: "{}"', "no such column: {}",
+    "no such column: z.{}", "no such table: main.{}", "no such function: {}", "misuse of aggregate: count()",
+    "misuse of aliased window function {}", "misuse of window function {}()", "1 values for 2 columns",
+    "SELECTs to the left and right of UNION do not have the same number of result columns",
+    "table flights has 9 columns but 2 values were supplied", "all VALUES must have the same number of terms",
+    "wrong number of arguments to function COUNT()", "DISTINCT aggregates must have exactly one argument",
+    "parameters are not allowed in views", "unknown table option: {}",
+)  # fmt: skip
+FLIGHTS = Relation("flights", triggers=(Trigger("watch", "CREATE TRIGGER watch AFTER INSERT ON flights"),))
+
+
+@pytest.fixture(scope="module")
+def names():
+    airlines = Relation.of("airlines", [("carrier", "TEXT"), ("name", "TEXT"), ("parent", "TEXT")])
+    schema = SchemaCache(lambda _: Schema(1, (FLIGHTS, airlines)))
+    yield Names(schema, saved=("base",), values={":low": "2"})
+    schema.close()
+
+
+@pytest.mark.parametrize("message", MESSAGES)
+def test_a_hint_for_each_beginning_of_each_statement(names, message):
+    for case in tomllib.loads(CASES.read_text("utf-8"))["case"]:
+        text = re.sub(r"\A%%?\w+\s", "", case["cell"])
+        for token in significant(text):
+            for broken in (text[: token.end], text[: token.start] + text[token.end :]):
+                hint = name_hint(message.format(token.text), broken, min(token.start, len(broken)), names)
+                assert isinstance(hint, str)
+                assert "None" not in hint
+
+
+def test_passwords_are_not_repeated(names):
+    hint = name_hint("no such function: nvl", "SELECT nvl('https://ada:secret@example.com', 1)", 7, names)
+    assert hint == "write ifnull('https://***@example.com', 1)"
+
+
+def test_a_long_statement_is_not_read(names):
+    text = f"INSERT INTO airlines VALUES {'(1, 2), ' * 10_000}(nvl(1, 2), 3)"
+    assert name_hint("no such function: nvl", text, text.index("nvl"), names) == "use ifnull() instead"
+    assert name_hint("no such table: airline", text, None, names) == "did you mean airlines?"
