@@ -297,9 +297,7 @@ REACHES_OUT = [
     "PRAGMA journal_mode = DELETE",
     "PRAGMA synchronous = OFF",
     "PRAGMA locking_mode = EXCLUSIVE",
-    "PRAGMA page_size = 512",
     "SELECT fts3_tokenizer('x')",
-    "PRAGMA wal_autocheckpoint = 0",
     "DETACH main",
     "PRAGMA database_list; ATTACH 'x' AS y",
 ]
