@@ -234,6 +234,17 @@ def test_percentiles_and_a_correlation(db):
     assert db.rows(f"{query} (VALUES (1), (2))") == [[1.5, 1.0, -1.0]]
 
 
+def test_a_series_of_integers(db):
+    assert db.rows("SELECT value FROM generate_series(1, 7, 3)") == [[1], [4], [7]]
+    assert db.rows("SELECT value FROM generate_series(3, 1)") == []
+    query = "SELECT n, value FROM (SELECT 1 AS n UNION ALL SELECT 2) JOIN generate_series(1, n) ORDER BY n, value"
+    assert db.rows(query) == [[1, 1], [2, 1], [2, 2]]
+
+
+def test_a_replacement_of_matches(db):
+    assert db.rows(r"SELECT regexp_replace('2024-02-29', '(\d+)-(\d+)', '\2/\1')") == [["02/2024-29"]]
+
+
 def test_the_start_of_a_month(db):
     assert db.rows("SELECT date_trunc('month', '2024-02-29 10:00:00')") == [["2024-02-01"]]
 

@@ -17,8 +17,9 @@ from typing import Any
 import apsw
 
 from pipemagic.hrana.values import SqlValue
-from pipemagic.service.sqlite import date_trunc, statistics
+from pipemagic.service.sqlite import date_trunc, series, statistics
 from pipemagic.service.sqlite.native import native, too_big
+from pipemagic.service.sqlite.regexp_replace import regexp_replace
 
 DATABASE_LIST = "pragma_database_list"
 _FEW_CHARACTERS = 32
@@ -31,10 +32,14 @@ def install(connection: apsw.Connection, stopped: Callable[[], bool] = lambda: F
     Once ``stopped`` returns True, those that compute rows one by one raise `apsw.InterruptError`.
     """
     statistics.install(connection)
-    # Not deterministic for SQLite, which therefore refuses it in indexes and generated columns: other programs could
+    series.install(connection)
+    # Not deterministic for SQLite, which therefore refuses them in indexes and generated columns: other programs could
     # not read such a table.
     function = _checked("date_trunc", date_trunc.date_trunc, 0, stopped)
     connection.create_scalar_function("date_trunc", function, 2, flags=apsw.SQLITE_INNOCUOUS)
+    replace = partial(regexp_replace, lambda: connection.limit(apsw.SQLITE_LIMIT_LENGTH), stopped)
+    for count in (3, 4):
+        connection.create_scalar_function("regexp_replace", replace, count, flags=apsw.SQLITE_INNOCUOUS)
     path = _regexp()
     if path is None:
         return
