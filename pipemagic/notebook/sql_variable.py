@@ -59,7 +59,7 @@ def _is_name_in_braces(found: Sequence[Token]) -> bool:
 def _query(value: Any, ref: ParameterRef) -> str:
     """Return the text in a variable; raise ParameterError if it cannot be SQL."""
     if not isinstance(value, str):
-        hint = f"a line that is only {ref.text} runs the SQL in a str"
+        hint = f"a line that is only {ref.text} runs the SQL text in that variable"
         if isinstance(value, os.PathLike):
             hint = f"to run a file: %sql --file {os.fspath(value)}"
         raise ref.error(f"must be SQL in a str, not {type(value).__name__}", hint)

@@ -80,8 +80,8 @@ def restoring_hint(cell: Cell) -> str:
     line = restoring_line(cell)
     if not line:
         return ""
-    where = "" if _is_file(cell) else ", in a file,"
-    return f"A transaction may last 5 s. A script of any length{where} makes a new database:\n{line}"
+    where = "" if _is_file(cell) else " in a file"
+    return f"A transaction may last 5 s. This line creates a database from a script of any length{where}:\n{line}"
 
 
 def _is_dump(cell: Cell) -> bool:

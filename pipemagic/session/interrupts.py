@@ -47,7 +47,8 @@ class InterruptOutcome(Enum):
     CHANGED = "A commit was made since the last response: by this cell, in full or in part, or by another client."
     BUSY = "The server did not respond in time: the cell may still be running, and its outcome is unknown."
     LOCKED = (
-        "The write lock is held by another connection or by this cell, which may still run: its outcome is unknown."
+        "The write lock is held by another connection or by this cell, which may still be running: its outcome is "
+        "unknown."
     )
     WAITED = "Another connection holds the write lock: nothing was changed."
     OPEN = "The cell may have run, in full or in part."
@@ -197,7 +198,7 @@ def _waited(error: PipemagicError) -> PipemagicError:
     elif limit != error.message:
         parts.insert(1, f"waited {limit}")
     code = error.code if isinstance(error, InterruptedRequest) else AnswerTimeout.unchanged
-    return error.replace(message="; ".join(parts), hint="run the cell again when the other one has ended", code=code)
+    return error.replace(message="; ".join(parts), hint="run the cell again when its transaction has ended", code=code)
 
 
 def verification_query(statements: Sequence[sql.ParsedStatement]) -> str:

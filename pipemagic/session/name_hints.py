@@ -114,7 +114,7 @@ def _of_table(written: str, text: str, place: int | None, names: Names) -> str:
     if user := user_of(written, text, names.tables):
         return user
     if owner.lower() in _CATALOGS:
-        return "%pipedb tables lists the tables, %pipedb columns TABLE the columns of one"
+        return "%pipedb tables lists the tables, %pipedb columns TABLE the columns of a table"
     if name.lower() == "dual":
         return "leave FROM dual out"
     if saved := next((saved for saved in names.saved if saved.lower() == name.lower()), None):

@@ -168,7 +168,7 @@ class _Binder:
         if token.text.startswith("?"):
             raise ParameterError(
                 f"{where}: the parameter {token.text} has no name",
-                hint="write :name; its value is that of the variable name",
+                hint="write :name, which takes the value of the variable name",
             )
         ref = ParameterRef(token.text[1:], token.text, where)
         value = ref.look_up(self._values)

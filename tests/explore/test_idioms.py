@@ -62,7 +62,7 @@ def written(hint: str) -> str:
         ", in UTC",
         ", which is NULL if a value is NULL",
         ", where 0 is Sunday",
-        ", which cuts decimals off",
+        ", which drops the decimals",
     ):
         sql = sql.removesuffix(remark)
     return sql
@@ -288,7 +288,7 @@ def test_try_cast(trips, duck, value, type_):
     [
         ("day::date", "write date(day)"),
         ("t.departed::timestamp", "write datetime(t.departed)"),
-        ("(price + 1)::int", "write CAST(price + 1 AS INTEGER), which cuts decimals off"),
+        ("(price + 1)::int", "write CAST(price + 1 AS INTEGER), which drops the decimals"),
         ("id::numeric", "write CAST(id AS REAL)"),
         ("avg(price)::numeric(10, 2)", "write round(avg(price), 2)"),
         ("year(day)::text", "write CAST(CAST(strftime('%Y', day) AS INTEGER) AS TEXT)"),

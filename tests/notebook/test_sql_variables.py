@@ -62,7 +62,7 @@ def test_elsewhere_it_is_a_quoted_name(db):
             "query = 3",
             "%sql {query}",
             "line 1: {query} must be SQL in a str, not int",
-            "a line that is only {query} runs the SQL in a str",
+            "a line that is only {query} runs the SQL text in that variable",
         ),
         (
             "import pathlib; query = pathlib.PurePosixPath('q.sql')",

@@ -173,7 +173,7 @@ def test_a_begin_that_waits_names_the_lock_of_another_connection(numbers, mode):
         numbers.run_cell(f"BEGIN {mode}", options=RunOptions(timeout=0.5))
     error = caught.value
     assert error.message == "another connection holds the write lock; waited 0.5 s; nothing was changed"
-    assert (error.hint, error.code) == ("run the cell again when the other one has ended", "TIMEOUT")
+    assert (error.hint, error.code) == ("run the cell again when its transaction has ended", "TIMEOUT")
     assert numbers.connection().transaction is Tx.NONE
     with pytest.raises(SessionError, match="nothing to rerun"):
         numbers.connection().retry()

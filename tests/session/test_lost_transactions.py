@@ -133,7 +133,7 @@ def test_a_dump_that_takes_too_long_names_the_line_that_restores_it(numbers, tim
     with pytest.raises(TransactionLost) as caught:
         numbers.run(script)
     assert caught.value.hint == (
-        "A transaction may last 5 s. A script of any length, in a file, makes a new database:\n"
+        "A transaction may last 5 s. This line creates a database from a script of any length in a file:\n"
         "%pipedb create-database NAME --group default --from-dump FILE"
     )
     with pytest.raises(TransactionLost) as caught:  # it creates no table, so no database can be made of it

@@ -277,7 +277,7 @@ def _try_out(database: Executor, plan: LoadPlan, staging: str, total: int) -> No
 def _blocked() -> LoadError:
     """Return the error of a transaction whose time was over when its BEGIN got the write lock."""
     return LoadError(
-        "another connection held the write lock; nothing was changed", hint="load again when the other one has ended"
+        "another connection held the write lock; nothing was changed", hint="load again when its transaction has ended"
     )
 
 

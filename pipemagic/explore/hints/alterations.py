@@ -31,10 +31,7 @@ def column_changed(stopped: Stopped) -> str:
         return ""
     table, name = stopped.tokens[2].text, stopped.tokens[column].text
     definition = stopped.written(first, len(words) - 1)
-    return (
-        f"write ALTER TABLE {table} ALTER COLUMN {name} TO {name} {definition}\n"
-        "Values that are stored already do not change."
-    )
+    return f"write ALTER TABLE {table} ALTER COLUMN {name} TO {name} {definition}\nStored values do not change."
 
 
 def columns_added(stopped: Stopped) -> Iterator[Change]:

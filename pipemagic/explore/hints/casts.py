@@ -36,7 +36,7 @@ def expression(value: str, type_: str, digits: str = "") -> str:
     if type_ in _DATES:
         return f"{_DATES[type_]}({value})"
     if type_ in _INTEGERS:
-        return f"CAST({value} AS INTEGER), which cuts decimals off"
+        return f"CAST({value} AS INTEGER), which drops the decimals"
     if type_ in _REALS:
         return f"round({value}, {digits})" if digits else f"CAST({value} AS REAL)"
     return f"CAST({value} AS TEXT)" if type_ in _TEXTS else ""

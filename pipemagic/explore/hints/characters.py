@@ -115,7 +115,7 @@ def text_quoted(stopped: Stopped) -> Iterator[Change]:
         literal = f"'{stopped.written(first, last)}'"
         if not compares(stopped, last):
             yield Change(
-                f"if {stopped.written(first, last)} is a text, write {literal}", stopped.replace(first, last, literal)
+                f"if {stopped.written(first, last)} is a string, write {literal}", stopped.replace(first, last, literal)
             )
 
 

@@ -365,7 +365,7 @@ def _lock(place: Place) -> str:
         words.word(0) in ("SELECT", "WITH")):  # fmt: skip
         return "leave FOR UPDATE out; BEGIN IMMEDIATE locks the database for writing"
     if "NOLOCK" in words.words(at, 3):
-        return "leave WITH (NOLOCK) out: reading never waits"
+        return "leave WITH (NOLOCK) out: reads never wait"
     return ""
 
 
@@ -534,7 +534,7 @@ def _within_group(place: Place) -> str:
 
 def _nulls(place: Place) -> str:
     if place.word == "NULLS" and place.before in ("IGNORE", "RESPECT"):
-        return f"SQLite has no {place.before} NULLS: leave the rows with NULL out before the window function"
+        return f"SQLite has no {place.before} NULLS: filter out the rows with NULL before the window function"
     return ""
 
 
@@ -579,14 +579,15 @@ def _percent_parameter(place: Place) -> str:
         return ""
     rest = words.words(at + 1, 4)
     if rest[0] == "(" and rest[2:] == [")", "S"]:
-        return f"write :{words.name(at + 2)}; its value is that of the variable"
+        name = words.name(at + 2)
+        return f"write :{name}, which takes the value of the variable {name}"
     if rest[0] not in ("S", "D"):
         return ""
     column = words.operand_before(at - 1) if words.word(at - 1) in ("=", "<", ">", "<=", ">=", "<>", "!=") else None
     name = "" if column is None else words.name(column.end - 1)
     if not name.isidentifier():
         return "parameters have names: write a colon and the name of a variable"
-    return f"write :{name}; its value is that of the variable {name}"
+    return f"write :{name}, which takes the value of the variable {name}"
 
 
 _RULES: tuple[Rule, ...] = (

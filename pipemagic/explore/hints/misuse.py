@@ -163,7 +163,7 @@ def _of_compound(text: str, operator: str, tables: Mapping[str, Relation]) -> st
         if left is not None and right is not None and len(left) != len(right):
             return (
                 f"the SELECT before {operator} has {plural(len(left), 'column')} ({', '.join(left)}), "
-                f"the one after it {len(right)} ({', '.join(right)})"
+                f"the one after it has {len(right)} ({', '.join(right)})"
             )
     return ""
 
@@ -182,7 +182,7 @@ def _listed(words: Words, select: Select, tables: Mapping[str, Relation]) -> lis
 
 def _of_values(words: Words, count: int, table: Relation | None) -> str:
     if table is None or not table.column_names:
-        return "name the columns of the values behind the name of the table"
+        return "list the columns after the name of the table"
     names = [column.name for column in table.visible if not column.generated]
     listed = ", ".join(map(quote_if_needed, names))
     name = quote_if_needed(table.name)
@@ -197,7 +197,7 @@ def _of_values(words: Words, count: int, table: Relation | None) -> str:
     if count >= len(names):
         return columns
     written = f"{verb} INTO {name} ({', '.join(map(quote_if_needed, names[:count]))})"
-    return f"{columns}: name those of the {plural(count, 'value')}, as in {written}"
+    return f"{columns}: list the columns of the {plural(count, 'value')}, as in {written}"
 
 
 def _of_list(words: Words) -> str:
@@ -296,7 +296,7 @@ def of_parameters(message: str, text: str, values: Mapping[str, str]) -> str:
         return ""
     known = [f"{values[name]} instead of {name}" for name in used if name in values]
     what = f"write {' and '.join(known)}" if len(known) == len(used) else "write the values"
-    return f"{_defined(Words(text))} keeps no parameters: {what}"
+    return f"{_defined(Words(text))} cannot store parameters: {what}"
 
 
 def of_default(text: str, offset: int, values: Mapping[str, str]) -> str:

@@ -133,7 +133,7 @@ def _declare(place: Place) -> str:
     value = "" if equal is None else words.text(Span(equal + 1, len(words)))
     if not name.isidentifier():
         return _program(place)
-    return f"a variable is one of Python: {name} = {value or '...'}; :{name} is its value in SQL"
+    return f"assign the variable in Python, {name} = {value or '...'}, and use :{name} in SQL"
 
 
 def _set(place: Place) -> str:
@@ -145,7 +145,7 @@ def _set(place: Place) -> str:
     operator = words.word(2)
     if name.isidentifier() and operator in ("=", "TO", ":") and len(words) > 3 and token.kind == "param":
         value = words.text(Span(3 + (words.word(3) == "="), len(words)))
-        return f"a variable is one of Python: {name} = {value}; :{name} is its value in SQL"
+        return f"assign the variable in Python, {name} = {value}, and use :{name} in SQL"
     if name.lower() == "foreign_key_checks":
         return "PRAGMA foreign_keys = OFF or ON does this"
     if name.isidentifier() and operator == "=" and words.literal(Span(3, len(words))) is not None:
@@ -210,11 +210,11 @@ def _rename(place: Place) -> str:
 
 
 def _lock(_: Place) -> str:
-    return "SQLite locks no tables: BEGIN IMMEDIATE locks the database for writing"
+    return "SQLite has no table locks: BEGIN IMMEDIATE locks the database for writing"
 
 
 def _access(_: Place) -> str:
-    return "SQLite has no users and rights: a token gives access, and %pipedb create-token makes one"
+    return "SQLite has no users or privileges: a token gives access, and %pipedb create-token creates one"
 
 
 def _program(place: Place) -> str:
@@ -264,19 +264,19 @@ def _index_kind(words: Words) -> str:
 
 def _object(kind: str) -> str:
     hints = {
-        "FUNCTION": "SQLite has no functions in SQL: write the expression, or compute in Python",
+        "FUNCTION": "SQLite has no CREATE FUNCTION: write the expression, or compute it in Python",
         "PROCEDURE": "SQLite has no procedures: write the steps in Python",
         "PROC": "SQLite has no procedures: write the steps in Python",
         "DATABASE": "%pipedb create-database NAME creates a database",
         "SCHEMA": "SQLite has no schemas: all tables of a database are in main",
         "SEQUENCE": "SQLite has no sequences: an INTEGER PRIMARY KEY numbers the rows",
-        "TYPE": "SQLite has no types of its own: write TEXT with a CHECK",
-        "DOMAIN": "SQLite has no types of its own: write TEXT with a CHECK",
-        "EXTENSION": "leave the line out: SQLite has no extensions in SQL",
+        "TYPE": "SQLite has no CREATE TYPE: write TEXT with a CHECK",
+        "DOMAIN": "SQLite has no CREATE DOMAIN: write TEXT with a CHECK",
+        "EXTENSION": "leave the line out: SQLite has no CREATE EXTENSION",
         "MATERIALIZED": "SQLite has no materialized views: write CREATE VIEW, or CREATE TABLE ... AS",
-        "USER": "SQLite has no users and rights: a token gives access, and %pipedb create-token makes one",
-        "ROLE": "SQLite has no users and rights: a token gives access, and %pipedb create-token makes one",
-        "LOGIN": "SQLite has no users and rights: a token gives access, and %pipedb create-token makes one",
+        "USER": "SQLite has no users or privileges: a token gives access, and %pipedb create-token creates one",
+        "ROLE": "SQLite has no users or privileges: a token gives access, and %pipedb create-token creates one",
+        "LOGIN": "SQLite has no users or privileges: a token gives access, and %pipedb create-token creates one",
     }
     return hints.get(kind, "")
 
@@ -290,7 +290,8 @@ def _create_table(place: Place) -> str:
     if words.word(at) == "LIKE" and at == name + 1 and words.is_name(at + 1):
         source = words.text(Span(at + 1, at + 2))
         return (
-            f"write CREATE TABLE {words.text(Span(name, at))} AS SELECT * FROM {source} WHERE false, without its keys"
+            f"write CREATE TABLE {words.text(Span(name, at))} AS SELECT * FROM {source} WHERE false, "
+            "which copies no keys"
         )
     if words.around(at) is None:
         option = next((words.word(step) for step in (at, at - 1) if words.word(step) in _OPTIONS), "")
@@ -307,7 +308,7 @@ def _create_table(place: Place) -> str:
     if words.word(start) in ("KEY", "INDEX") and words.word(start + 2) == "(":
         columns = words.text(Span(start + 2, end))
         index, table = words.text(Span(start + 1, start + 2)), words.text(Span(name, name + 1))
-        return f"write CREATE INDEX {index} ON {table} {columns} after it"
+        return f"write CREATE INDEX {index} ON {table} {columns} after the CREATE TABLE"
     if place.word == "ON" and words.word(at + 1) == "UPDATE":
         return "leave ON UPDATE out; a trigger can set the column"
     if place.word == "(" and words.word(at - 2) == "DEFAULT":
@@ -387,8 +388,8 @@ def _constraint(words: Words, at: int, table: str) -> str:
         name = words.text(Span(at - 1, at)) if named else quote_if_needed("_".join(parts))
         return f"write CREATE UNIQUE INDEX {name} ON {table} {words.text(Span(at + 1, closing + 1))}"
     return (
-        f"SQLite adds no keys to a table: create a table with them, copy the rows of {table}, drop it, and rename the "
-        "new one"
+        f"SQLite cannot add keys to a table: create a table with them, copy the rows of {table}, drop it, and rename "
+        "the new one"
     )
 
 
@@ -402,7 +403,7 @@ def _insert(place: Place) -> str:
     if place.word == "DUPLICATE" and place.before == "ON":
         return _duplicate(place)
     if at != 1:
-        return "leave the column of DEFAULT out of the INSERT" if place.word == "DEFAULT" else ""
+        return "leave the column with DEFAULT out of the INSERT" if place.word == "DEFAULT" else ""
     if place.word == "IGNORE":
         return f"write INSERT OR IGNORE {words.text(Span(2, len(words)))}" if len(words) < 40 else (
             "write INSERT OR IGNORE INTO")  # fmt: skip

@@ -156,7 +156,7 @@ def _step(sign: str, date: _Operand, other: _Operand) -> str:
 def _concatenation(part: Group, index: int, left: _Operand, right: _Operand) -> str:
     """Return the note on texts that are added, with || between all operands."""
     chain = _chain(part, index)
-    reason = "+ adds numbers, and a text without digits is 0"
+    reason = "+ adds numbers, and text without digits is 0"
     if left.kind == right.kind == "text":
         reason = f"{left.text} and {right.text} are declared {left.declared}, and + adds the numbers at their start"
     return f"{reason}: write {' || '.join(chain)}"

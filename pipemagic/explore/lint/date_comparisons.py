@@ -133,11 +133,11 @@ def _note(comparison: Comparison, subject: _Dates, form: str, text: str, operato
             return _part_of_date(comparison, value, operator, start, "year")
         case _, "now":
             now = "date('now')" if subject.form == "day" else "datetime('now')"
-            return f"{value} is only a text in a comparison: write {compared(comparison, subject.text, now)}"
+            return f"in a comparison, {value} is only a string: write {compared(comparison, subject.text, now)}"
         case _, "other":
             write = " or ".join(compared(comparison, subject.text, f"'{day}'") for day in readings(text))
             is_never = "never equals a date" if is_equal else "is not ordered as dates are"
-            return f"{value} is not written as SQLite writes dates and {is_never}: write {write}"
+            return f"{value} is not in SQLite's date format and {is_never}: write {write}"
     return ""
 
 
@@ -164,7 +164,7 @@ def _days_and_moment(comparison: Comparison, subject: _Dates, value: str, form: 
         described = f"is declared {_declared(comparison)}" if _declared(comparison) else "has a time"
         return f"{subject.described} and {value} {described}, so they are never equal: {write}"
     if form == "midnight" and operator in ("<", ">="):
-        return f"{subject.described} and {value} has a time, so this day is less than it: {write}"
+        return f"{subject.described} and {value} has a time, so the same day is less than it: {write}"
     return ""
 
 

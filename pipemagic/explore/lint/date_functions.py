@@ -135,7 +135,7 @@ def _text_note(call: Group, arguments: list[Group], args: Mapping[str, SqlValue]
         days = " or ".join(f"'{day}'" for day in readings(text.strip()))
         is_shown = value if value[0] == "'" else f"{value} ('{text[:40]}')"
         write = f"write {days}" if days else "write it as 2013-01-31 or 2013-01-31 05:33:00"
-        return f"SQLite reads no date in {is_shown}, so {shown} is NULL: {write}"
+        return f"SQLite cannot read {is_shown} as a date, so {shown} is NULL: {write}"
     if re.match(r"[1-9]\d{3}-\d\d-\d\d", text) and not dates.is_day(text[:10]):
         first = datetime.date(int(text[:4]), int(text[5:7]), 1)
         counted = (first + datetime.timedelta(int(text[8:10]) - 1)).isoformat()

@@ -30,7 +30,7 @@ def quoted_placeholders(context: Context) -> Iterator[str]:
             if isinstance(item, Token) and item.kind == "string" and _is_value(part, index):
                 instead = binding(context, query, index)
                 if instead:
-                    yield f"{item.text} is a text: {instead}"
+                    yield f"{item.text} is a string: {instead}"
 
 
 def binding(context: Context, query: Query, index: int) -> str:

@@ -100,8 +100,8 @@ def _text_note(context: Context, found: Comparison) -> str:
         return _digits_note(found, shown, value, values)
     write = _as_number(found, shown, value, values)
     what = "contains numbers" if found.parameter is not None and value not in context.args else "is a number"
-    why = "so they are never equal" if order(found) in EQUAL else "and a text is greater than every number"
-    return f"{shown} is a text and {value} {what}, {why}: write {write}"
+    why = "so they are never equal" if order(found) in EQUAL else "and text is greater than every number"
+    return f"{shown} is text and {value} {what}, {why}: write {write}"
 
 
 def _is_text(expression: Group) -> bool:
@@ -169,12 +169,12 @@ def _number_note(context: Context, found: Comparison) -> str:
     number = texts[0].strip()
     type_ = "INTEGER" if number.lstrip("+-").isdecimal() else "REAL"
     write = number if found.parameter is None else f"CAST({value} AS {type_})"
-    why = "so they are never equal" if order(found) in EQUAL else "and a number is less than every text"
+    why = "so they are never equal" if order(found) in EQUAL else "and a number is less than any text"
     if found.operator in ("IS", "IN", "BETWEEN", "WHEN"):
         write = f"{write} instead of {value}"
     else:
         write = compared(found, shown, write)
-    return f"{shown} is a number and {value} is a text, {why}: write {write}"
+    return f"{shown} is a number and {value} is text, {why}: write {write}"
 
 
 _NOTES = (_column_note, _text_note, _number_note)

@@ -34,8 +34,8 @@ def date_trunc(unit: SqlValue, date: SqlValue) -> str | None:
         return None
     name = str(unit)[:30].lower()
     if name not in _STARTS:
-        units = " or ".join(map(repr, _STARTS))
-        raise apsw.SQLError(f"the first argument of date_trunc() is {units}, not {str(unit)[:30]!r}")
+        units = ", ".join(map(repr, _STARTS))
+        raise apsw.SQLError(f"the first argument of date_trunc() must be one of {units}, not {str(unit)[:30]!r}")
     if date == "now":
         return str(native.value(_STARTS[name], date))
     start = _start(name, date) if isinstance(date, str) and len(date) <= _LONGEST else None
