@@ -33,12 +33,13 @@ _TABLES_END = frozenset({
     "RETURNING",
 })  # fmt: skip
 _CONNECTION_SETTINGS = frozenset({
-    "analysis_limit", "automatic_index", "busy_timeout", "cache_size", "cache_spill", "case_sensitive_like",
-    "cell_size_check", "checkpoint_fullfsync", "foreign_keys", "full_column_names", "fullfsync", "hard_heap_limit",
-    "ignore_check_constraints", "legacy_alter_table", "locking_mode", "mmap_size", "query_only", "read_uncommitted",
-    "recursive_triggers", "reverse_unordered_selects", "short_column_names", "soft_heap_limit", "synchronous",
-    "temp_store", "threads", "trusted_schema",
+    "automatic_index", "cache_size", "case_sensitive_like", "cell_size_check", "checkpoint_fullfsync", "foreign_keys",
+    "full_column_names", "fullfsync", "hard_heap_limit", "ignore_check_constraints", "legacy_alter_table", "query_only",
+    "read_uncommitted", "recursive_triggers", "reverse_unordered_selects", "short_column_names", "soft_heap_limit",
+    "trusted_schema",
 })  # fmt: skip
+"""Settings that are set again on a reopened connection. Servers ignore or refuse others, such as busy_timeout."""
+
 _HEAD = 8  # tokens: INSERT OR REPLACE INTO main . t, EXPLAIN QUERY PLAN CREATE TEMP TRIGGER
 _SHORT = 4096  # the most characters of a script whose statements are cached, and of a statement whose tokens are kept
 

@@ -102,6 +102,8 @@ def test_transactions(text, expected):
         ('pragma main . "Foreign_Keys" (1)', "foreign_keys"),
         ("PRAGMA foreign_keys", ""),
         ("PRAGMA user_version = 3", ""),
+        ("PRAGMA busy_timeout = 5000", ""),
+        ("PRAGMA synchronous = NORMAL", ""),
         ("PRAGMA", ""),
         ("EXPLAIN PRAGMA foreign_keys = ON", ""),
         ("SELECT 1", ""),
