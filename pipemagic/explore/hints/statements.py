@@ -551,7 +551,7 @@ def _separators(place: Place) -> str:
 # -- files as tables
 
 _READERS = ("read_csv", "read_csv_auto", "read_parquet", "read_json", "read_json_auto", "parquet_scan", "read_xlsx")
-_FILE = re.compile(r"[^\s'\"]+\.(?:csv|tsv|txt|json|jsonl|ndjson|xlsx?|parquet)(?:\.gz)?", re.IGNORECASE)
+_FILE = re.compile(r"[^'\"\n]+\.(?:csv|tsv|txt|json|jsonl|ndjson|xlsx?|parquet)(?:\.gz)?", re.IGNORECASE)
 
 
 def of_file(text: str, name: str) -> str:
