@@ -33,7 +33,7 @@ def casts(context: Context) -> Iterator[str]:
         if function is not None and (write := _date(query, expression, function)):
             yield f"{shown} is a number, such as 2013: write {write}"
         elif type_.split("(")[0] in _TEXTS:
-            yield f"{shown} is a number, 0 for text without digits: write CAST({value} AS TEXT)"
+            yield f"{shown} is a number, 0 for a text without digits: write CAST({value} AS TEXT)"
 
 
 def _cast(part: Group) -> tuple[Group | None, str]:
