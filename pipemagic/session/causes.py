@@ -1,4 +1,4 @@
-"""Explain errors of statements by their tables and values: an ambiguous column, a value that is not an integer."""
+"""Explain errors of statements by their tables and values: ambiguous columns, values that a column cannot hold."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from string import ascii_lowercase
 
 from pipemagic.client.arguments import values_of
 from pipemagic.errors import StatementError
-from pipemagic.explore.previews import preview_text
-from pipemagic.explore.query import QUERY, Group, Source, cursor_at, nest, queries_of, query_at
+from pipemagic.explore.query import Source, cursor_at, query_at
 from pipemagic.explore.schema import Relation
 from pipemagic.explore.sqlite_reference import quote_if_needed
 from pipemagic.hrana.messages import Stmt
 from pipemagic.hrana.values import SqlValue, is_integer
+from pipemagic.session.constraints import explained_constraint
 from pipemagic.session.schema_cache import SchemaCache
-from pipemagic.sql import Token, character_offset, normalize, parse, unquote
+from pipemagic.session.written_values import UNKNOWN, literal_value, shown_value, written_values
+from pipemagic.sql import character_offset, folded, normalize, parse
 
 _AMBIGUOUS = re.compile(r"\Aambiguous column name: (?:([^.\n]+)\.)?([^.\n]+)\Z")
 _MISMATCH = re.compile(r"\Adatatype mismatch\Z")
-_UNKNOWN = object()  # a value that is not in the text
 
 
 def with_cause(error: StatementError, stmt: Stmt, schema: SchemaCache) -> StatementError:
@@ -39,9 +39,12 @@ def _cause(error: StatementError, stmt: Stmt, schema: SchemaCache) -> str:
     if _MISMATCH.match(message):
         values = values_of(stmt)
         for word, given in _limits(text, values):
-            if given is None or (given is not _UNKNOWN and not is_integer(given)):  # type: ignore[arg-type]
-                return f"{word} takes an integer, not {_shown(given)}"
+            if given is None or (given is not UNKNOWN and not is_integer(given)):  # type: ignore[arg-type]
+                return f"{word} takes an integer, not {shown_value(given)}"
         return _rowid(text, values, schema.tables_soon(complete=True))
+    if "constraint failed" in message:
+        tables = schema.tables_soon(complete=True)
+        return explained_constraint(message, written_values(text, values_of(stmt), tables), tables)
     return ""
 
 
@@ -98,28 +101,23 @@ def _limits(text: str, values: Mapping[str, SqlValue]) -> Iterator[tuple[str, ob
         if token.word in ("LIMIT", "OFFSET"):
             after = words[number + 2 : number + 3]
             ends = not after or after[0].text in (",", ")", ";") or after[0].word == "OFFSET"
-            yield token.word, _value(words[number + 1 : number + 2], values) if ends else _UNKNOWN
+            yield token.word, literal_value(words[number + 1 : number + 2], values) if ends else UNKNOWN
 
 
 def _rowid(text: str, values: Mapping[str, SqlValue], tables: Sequence[Relation]) -> str:
     """Return the message on an INTEGER PRIMARY KEY that gets another value; '' if that is not certain."""
-    statement = parse(text)
-    if not statement.changed_table:
-        return ""
-    name = normalize(parse(statement.changed_table).tokens[-1].text)  # after the schema
-    relation = next((one for one in tables if one.name.lower() == name), None)
+    write = written_values(text, values, tables)
+    relation = None if write is None else write.relation
     key = None if relation is None else rowid_column(relation)
-    if relation is None or key is None:
+    if write is None or relation is None or key is None:
         return ""
-    top = nest(statement.body).top
-    written_values = _set(top, key) if statement.verb == "UPDATE" else _inserted(top, relation.column_names, key)
-    given = [_value(items, values) for items in written_values]
+    given = [row[folded(key)] for row in write.rows if folded(key) in row]
     column = f"{quote_if_needed(relation.name)}.{quote_if_needed(key)} is an INTEGER PRIMARY KEY and"
     for row, value in enumerate(given, start=1):
-        if value is not _UNKNOWN and not is_integer(value):  # type: ignore[arg-type]
-            return f"{f'row {row}: ' if len(given) > 1 else ''}{column} cannot hold {_shown(value)}"
-    certain = not relation.triggers and all(limit is not _UNKNOWN for _, limit in _limits(text, values))
-    if certain and _UNKNOWN in given:
+        if value is not UNKNOWN and not is_integer(value):  # type: ignore[arg-type]
+            return f"{f'row {row}: ' if len(given) > 1 else ''}{column} cannot hold {shown_value(value)}"
+    certain = not relation.triggers and all(limit is not UNKNOWN for _, limit in _limits(text, values))
+    if certain and UNKNOWN in given:
         return f"{column} holds only integers"
     return ""
 
@@ -129,62 +127,3 @@ def rowid_column(relation: Relation) -> str | None:
     if relation.parsed or any(index.origin == "primary key" for index in relation.indexes):
         return None  # every other primary key has an index of its own
     return next(iter(relation.primary_key), None)
-
-
-def _inserted(top: Group, columns: Sequence[str], key: str) -> list[list[Token | Group]]:
-    """Return the value of a column in each row of an INSERT; one value without tokens where a query selects it."""
-    words = top.words()
-    start = next((at for at, word in enumerate(words) if word in QUERY), None)
-    if start is None:
-        return []
-    listed = next((item for item in top.items[:start] if isinstance(item, Group)), None)
-    names = list(columns) if listed is None else [item.name(0) for item in listed.split() if item.is_name(0)]
-    place = next((at for at, name in enumerate(names) if name.lower() == key.lower()), None)
-    if place is None:
-        return []
-    if words[start] != "VALUES":
-        return [[]]
-    found = []
-    for item in top.items[start + 1 :]:
-        if isinstance(item, Group):
-            found += [one.items for one in item.split()[place : place + 1]]
-        elif item.text != ",":
-            break
-    return found
-
-
-def _set(top: Group, key: str) -> list[list[Token | Group]]:
-    """Return the values that an UPDATE sets a column to."""
-    assigned = queries_of(top, {})[0].clause("SET").split()
-    items = [item for item in assigned if item.is_name(0) and item.word(1) == "="]
-    return [item.items[2:] for item in items if item.name(0).lower() == key.lower()]
-
-
-def _value(words: Sequence[Token | Group], values: Mapping[str, SqlValue]) -> object:
-    """Return the value of a literal or a parameter, _UNKNOWN for anything else."""
-    if len(words) == 2 and isinstance(words[0], Token) and words[0].text in ("-", "+"):
-        number = _value(words[1:], values)
-        if not isinstance(number, int | float):
-            return _UNKNOWN
-        return -number if words[0].text == "-" else number
-    if len(words) != 1 or isinstance(words[0], Group):
-        return _UNKNOWN
-    token = words[0]
-    if token.word == "NULL":
-        return None
-    if token.kind == "param":
-        return values.get(token.text, _UNKNOWN)
-    if token.kind == "string":
-        return unquote(token.text)
-    if token.kind == "blob":
-        return bytes.fromhex(token.text[2:-1])
-    if token.kind == "number":
-        try:
-            return float(token.text) if re.search(r"[.eE]", token.text) else int(token.text, 0)
-        except ValueError:
-            return _UNKNOWN
-    return _UNKNOWN
-
-
-def _shown(given: object) -> str:
-    return preview_text(given, 40, quotes=True)  # type: ignore[arg-type]

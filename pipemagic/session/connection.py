@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import TypeVar
@@ -31,6 +31,7 @@ from pipemagic.hrana.messages import Close, Entry, ErrorEntry, Execute, Request,
 from pipemagic.hrana.stream import IDLE_LIMIT, Phase, Tx
 from pipemagic.session import date_parameters, guards, interrupts, messages, recovery
 from pipemagic.session.cell import Cell, parse_cell
+from pipemagic.session.dump_files import is_without_foreign_keys, turns_foreign_keys_off
 from pipemagic.session.interrupts import InterruptOutcome
 from pipemagic.session.keep_alive import TEMPORARY_TABLES_FOR, KeepAlive, RemainingTime
 from pipemagic.session.name_hints import Names
@@ -42,6 +43,7 @@ from pipemagic.session.schema_cache import SchemaCache, cache_of
 from pipemagic.session.settings import CHANGED_BY, Settings
 from pipemagic.session.signals import Signal
 from pipemagic.session.transaction_ends import End, end_after, explained
+from pipemagic.sql import parse
 
 T = TypeVar("T")
 
@@ -231,7 +233,10 @@ class Connection:
         if self._row_counts.reset or any(statement.changes_rows for statement in cell.statements):
             notes += self._row_counts.after(cell, ran, self._tables_with_keys)
         undone = options.atomic and ran.error is not None
+        earlier = self._settings.pragmas.get("foreign_keys", "")
         self._note_ran(cell, before, len(ran.results), atomic=options.atomic, undone=undone)
+        if first.keyword == "PRAGMA" and ran.results and not self._transaction.open and is_without_foreign_keys(cell):
+            notes += self._switch_foreign_keys_on(earlier)
         is_open = self._transaction.open and not options.close
         if ran.error is not None:
             self._transaction.incomplete |= self._transaction.open and may_have_written(cell, ran)
@@ -555,6 +560,19 @@ class Connection:
         self._reopened_before = 0 if self.stream is None else self.stream.reopened
         failed = [entry.error.message for entry in replayed if isinstance(entry, ErrorEntry)]
         return [line for line in (note, *(f"Not set again: {text}" for text in failed)) if line]
+
+    def _switch_foreign_keys_on(self, earlier: str) -> list[str]:
+        """Repeat the ``earlier`` PRAGMA foreign_keys after a script that switched them off, and return a line on it.
+
+        Without one they are on, as every connection begins.
+        """
+        if self.stream is None or (earlier and turns_foreign_keys_off(parse(earlier))):
+            return []
+        del self._settings.pragmas["foreign_keys"]
+        self._settings.pragmas |= {"foreign_keys": earlier} if earlier else {}
+        with suppress(PipemagicError):  # the script has run, and a connection that was lost begins again with ON
+            self._send(self.stream, [Execute(Stmt(earlier or "PRAGMA foreign_keys = ON"))])
+        return ["Foreign keys are on again, after the script that switched them off."]
 
     def _move(self, error: ConnectError) -> None:
         """Reconnect to the database at another address, or raise; an open transaction is lost with the old stream."""

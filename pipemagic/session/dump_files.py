@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipemagic.errors import SessionError
+from pipemagic.sql import ParsedStatement
 
 if TYPE_CHECKING:
     from pipemagic.session.cell import Cell
@@ -90,8 +91,25 @@ def _is_dump(cell: Cell) -> bool:
     inserts = sum(statement.keyword == "INSERT" for statement in statements)
     if not inserts or not any(statement.keyword == "CREATE" for statement in statements):
         return False
-    begins = statements[0].connection_setting == "foreign_keys" and statements[0].tokens[-1].word not in _ON
-    return begins or _is_file(cell) or (inserts >= _MANY and any(statement.begin_mode for statement in statements))
+    return (
+        _begins_without_foreign_keys(cell)
+        or _is_file(cell)
+        or (inserts >= _MANY and any(statement.begin_mode for statement in statements))
+    )
+
+
+def is_without_foreign_keys(cell: Cell) -> bool:
+    """Return True for a script that switches foreign keys off for its transaction, as dumps do."""
+    return _begins_without_foreign_keys(cell) and any(statement.commits for statement in cell.statements)
+
+
+def _begins_without_foreign_keys(cell: Cell) -> bool:
+    return turns_foreign_keys_off(cell.statements[0])
+
+
+def turns_foreign_keys_off(statement: ParsedStatement) -> bool:
+    """Return True for ``PRAGMA foreign_keys = OFF``."""
+    return statement.connection_setting == "foreign_keys" and not any(token.word in _ON for token in statement.tokens)
 
 
 def _is_file(cell: Cell) -> bool:

@@ -214,7 +214,10 @@ def _values(cell: Cell, index: int) -> dict[str, str]:
 
 
 def _cell_result(failure: Failure, done: Sequence[Outcome], fault: str) -> CellResult:
-    """Return the result of the cell; the outcomes that were rolled back with the failure are marked."""
+    """Return the result of the cell; the outcomes that were rolled back with the failure are marked.
+
+    A setting of the connection, such as PRAGMA cache_size, stays in effect.
+    """
     statements, index, ran = failure.cell.statements, failure.error.index, failure.cell.statements[: failure.ran]
     earlier = len(done) - failure.ran  # statements that ran before
     undone: int | None = 0
@@ -223,7 +226,7 @@ def _cell_result(failure: Failure, done: Sequence[Outcome], fault: str) -> CellR
         undone = None if kept else failure.before.began_at(ran) or 0
     if undone is not None:
         for outcome in done[earlier + undone :]:
-            outcome.undone = True
+            outcome.undone = not outcome.statement.connection_setting
     failed = statements[index] if 0 <= index < len(statements) else None
     return CellResult(tuple(done), rest=statements[failure.ran :], failed=failed, fault=fault)
 

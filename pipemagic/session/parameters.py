@@ -223,7 +223,8 @@ class _Binder:
         name = self._source_map.text[start.end : end.start].strip()
         if end.text != "}" or not name.isidentifier():
             doubled = " (templates need --jinja)" if self._token(at + 1).text in ("{", "%") else ""
-            raise ParameterError(f"{where}: this brace does not enclose a name{doubled}", hint=_BRACES)
+            hint = self._hint_on_template(at) or _BRACES
+            raise ParameterError(f"{where}: this brace does not enclose a name{doubled}", hint=hint)
         ref = ParameterRef(name, f"{{{name}}}", where)
         before, after = self._token(at - 1), self._token(at + 3)
         joined = before.end == start.start and (before.kind in _GLUE or before.text == "}")
@@ -234,6 +235,15 @@ class _Binder:
         if "." in (before.text, after.text) and len(as_list(value) or ()) > 1:
             raise ref.error("contains several names, and a dot requires one", "write the names with their tables")
         self.edits.append(Edit(start.start, end.end, text))
+
+    def _hint_on_template(self, at: int) -> str:
+        """Return what to write instead of ``{{name}}``; '' for other braces."""
+        name = self._token(at + 2).text
+        if [self._token(at + number).text for number in (1, 3, 4)] != ["{", "}", "}"] or not name.isidentifier():
+            return ""
+        if at == 0 and self._token(5) is _NOWHERE:
+            return f"to run the SQL in the variable {name}, write {{{name}}}"
+        return f"write :{name} for a value, {{{name}}} for the name of a table or column"
 
 
 def _comment_hint() -> str:
