@@ -38,6 +38,13 @@ class Run:
     results: list[StmtResult]
     error: StatementError | None = None
 
+    def followed_by(self, rest: Run) -> Run:
+        """Return the outcome of these statements, which all ran, and of the ``rest`` of them."""
+        count, error = len(self.results), rest.error
+        if count and error is not None:
+            error = error.replace(index=error.index + count)
+        return Run(self.results + rest.results, error)
+
 
 def run(
     stream: ClientStream,

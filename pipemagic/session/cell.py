@@ -49,6 +49,10 @@ class Cell:
             names=self.names[1:], dates=self.dates[1:], before=self.before + 1,
         )  # fmt: skip
 
+    def only_first(self) -> Cell:
+        """Return the cell with its first statement alone."""
+        return replace(self, statements=self.statements[:1], stmts=self.stmts[:1])
+
     def limited(self, rows: int) -> Cell:
         """Return the cell with queries limited to ``rows`` rows and one more, which shows whether there are more."""
         stmts = list(self.stmts)

@@ -478,6 +478,8 @@ class Connection:
         known = self.database.replication.reliable_index
         own = not before.open and any(one.opens_transaction for one in cell.statements)
         mode = cell.begin_mode if options.atomic else "DEFERRED"
+        waits = options.timeout is not None and not options.atomic and interrupts.waits_first(cell, before)
+        pending = cell.only_first() if waits else cell  # so that a timeout while it waits is about BEGIN alone
         try:
             with nullcontext() if options.timeout is None else stream.deadline(options.timeout):
                 if cell.dates:
@@ -486,7 +488,13 @@ class Connection:
                     sent = (stmt.sql or "" for stmt in cell.stmts)
                     written = (statement.text for statement in cell.statements)
                     self._transaction.sources = dict(zip(sent, written, strict=True))
-                ran = run(stream, cell.stmts, atomic=options.atomic, undo=own and not options.atomic, mode=mode)
+                ran = Run([])
+                if waits:
+                    ran = run(stream, cell.stmts[:1])
+                    pending = cell
+                if ran.error is None:
+                    rest, undo = cell.stmts[len(ran.results) :], own and not options.atomic
+                    ran = ran.followed_by(run(stream, rest, atomic=options.atomic, undo=undo, mode=mode))
                 if ran.error is not None and ran.error.code == RESPONSE_TOO_LARGE and len(cell.stmts) == 1:
                     ran = ran if options.atomic else fetch_large(stream, cell, ran.error, options.progress)
         except (PipemagicError, KeyboardInterrupt) as raised:
@@ -498,10 +506,10 @@ class Connection:
 
             def ask() -> InterruptOutcome | None:
                 long = stream.sent_for() > interrupts.UNDER_WAY and stream.instance is None
-                asks = long and (known is not None or interrupts.only_begins(cell, before))
+                asks = long and (known is not None or interrupts.only_begins(pending, before))
                 return interrupts.ask(self.database, known) if asks else InterruptOutcome.OPEN
 
-            raise recovery.failed(error, stream, cell, before, atomic=options.atomic, ask=ask) from None
+            raise recovery.failed(error, stream, pending, before, atomic=options.atomic, ask=ask) from None
         finally:
             self._transaction.sources = {}
         if ran.error is not None and self._transaction.open:

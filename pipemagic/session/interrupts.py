@@ -98,6 +98,11 @@ def only_begins(cell: Cell, before: Transaction) -> bool:
     return not before.open and len(cell.statements) == 1 and cell.statements[0].keyword == "BEGIN"
 
 
+def waits_first(cell: Cell, before: Transaction) -> bool:
+    """Return True if a cell begins with a BEGIN that waits for the write lock, outside of a transaction."""
+    return not before.open and cell.statements[0].begin_mode not in ("", "DEFERRED")
+
+
 def _writes_at_once(text: str) -> bool:
     """Return True if a statement of a transaction takes the write lock."""
     statement = sql.parse(text)

@@ -187,15 +187,27 @@ def test_an_interrupted_begin_names_the_lock_too(numbers):
     assert error.code == "INTERRUPTED"
 
 
-def test_the_statements_behind_a_begin_that_waits_are_not_applied(numbers):
+@pytest.mark.parametrize("end", ["", "; COMMIT"])
+def test_the_statements_behind_a_begin_that_waits_are_not_sent(numbers, end):
     with writer(numbers), pytest.raises(AnswerTimeout) as caught:
-        numbers.run_cell("BEGIN IMMEDIATE; INSERT INTO n VALUES (2)", options=RunOptions(timeout=0.5))
-    assert lines(caught.value) == [
-        "stopped after 0.5 s", InterruptOutcome.ROLLED_BACK.value, "Undone, or not run:", "  BEGIN IMMEDIATE",
-        "  INSERT INTO n VALUES (2)",
-    ]  # fmt: skip
-    numbers.run("ROLLBACK")
+        numbers.run_cell(f"BEGIN IMMEDIATE; INSERT INTO n VALUES (2){end}", options=RunOptions(timeout=0.5))
+    error = caught.value
+    assert error.message == "another connection holds the write lock; waited 0.5 s; nothing was changed"
+    assert (error.hint, error.code) == ("run the cell again when the other one has ended", "TIMEOUT")
+    assert numbers.connection().transaction is Tx.NONE
     assert count(numbers) == 2  # with the row of the other connection
+
+
+def test_a_cell_with_a_timeout_sends_its_begin_first(numbers):
+    options = RunOptions(timeout=20)
+    numbers.run_cell("BEGIN IMMEDIATE; INSERT INTO n VALUES (2); COMMIT", options=options)
+    assert count(numbers) == 2
+    with pytest.raises(StatementError) as caught:
+        numbers.run_cell("BEGIN IMMEDIATE; INSERT INTO n VALUES (3); INSERT INTO nope VALUES (4)", options=options)
+    assert "statement 3 of 3, line 1:" in lines(caught.value)
+    assert "Statements 1-2 were rolled back." in lines(caught.value)
+    assert numbers.connection().transaction is Tx.NONE
+    assert count(numbers) == 2
 
 
 @pytest.mark.parametrize("atomic", [False, True])
