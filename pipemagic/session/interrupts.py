@@ -20,8 +20,8 @@ from pipemagic import sql
 from pipemagic.client.database import Database
 from pipemagic.client.deadline import STOPPED_WAITING
 from pipemagic.client.stream import ClientStream, Dialect
-from pipemagic.client.transaction import Transaction
-from pipemagic.errors import AnswerTimeout, InterruptedRequest, PipemagicError
+from pipemagic.client.transaction import IN_TIME, Transaction
+from pipemagic.errors import AnswerTimeout, InterruptedRequest, PipemagicError, TransactionLost
 from pipemagic.hrana.messages import Close, Execute, ExecuteResponse, OkEntry, Request, Stmt
 from pipemagic.session.cell import Cell
 
@@ -100,7 +100,7 @@ def only_begins(cell: Cell, before: Transaction) -> bool:
 
 def waits_first(cell: Cell, before: Transaction) -> bool:
     """Return True if a cell begins with a BEGIN that waits for the write lock, outside of a transaction."""
-    return not before.open and cell.statements[0].begin_mode not in ("", "DEFERRED")
+    return not before.open and any(first.begin_mode not in ("", "DEFERRED") for first in cell.statements[:1])
 
 
 def _writes_at_once(text: str) -> bool:
@@ -174,7 +174,7 @@ def with_outcome(
 ) -> PipemagicError:
     """Return the error with the outcome as part of its message, and the next step as its hint."""
     if outcome is InterruptOutcome.WAITED:
-        return _waited(error)
+        return waited(error)
     code, known = error.code, outcome.value
     first = "interrupted while a request was pending" if isinstance(error, InterruptedRequest) else error.message
     ran = f"{error.ran} of {len(cell.statements)} statements ran before it." if error.ran else ""
@@ -194,16 +194,25 @@ def with_outcome(
     return error.replace(message="\n".join(filter(None, [first, ran, known, *detail])), hint=hint, code=code)
 
 
-def _waited(error: PipemagicError) -> PipemagicError:
+def waited(error: PipemagicError) -> PipemagicError:
     """Return the error of a BEGIN that waited for the lock of another connection."""
     parts = ["another connection holds the write lock", "nothing was changed"]
     limit = error.message.removeprefix(STOPPED_WAITING)
     if isinstance(error, InterruptedRequest):
         parts.insert(0, "interrupted")
+    elif isinstance(error, TransactionLost):
+        parts[0] = "another connection held the write lock until the time of the transaction was over"
     elif limit != error.message:
         parts.insert(1, f"waited {limit}")
     code = error.code if isinstance(error, InterruptedRequest) else AnswerTimeout.unchanged
     return error.replace(message="; ".join(parts), hint="run the cell again when its transaction has ended", code=code)
+
+
+def has_waited_too_long(error: PipemagicError, cell: Cell, before: Transaction, *, atomic: bool) -> bool:
+    """Return True if the time of a transaction was over when its BEGIN got the write lock."""
+    timed_out = isinstance(error, TransactionLost) and IN_TIME in error.message
+    waits = cell.begin_mode == "IMMEDIATE" if atomic else waits_first(cell, before)
+    return timed_out and waits and not error.ran
 
 
 def verification_query(statements: Sequence[sql.ParsedStatement]) -> str:

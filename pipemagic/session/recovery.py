@@ -111,6 +111,9 @@ def failed(
     transaction = stream.transaction
     if transaction.open:
         return error
+    if interrupts.has_waited_too_long(error, cell, before, atomic=atomic):
+        transaction.lost = None
+        return interrupts.waited(error)
     refusing = transaction.state is Tx.LOST
     certain = refusing or isinstance(error, TransactionLost)
     detail, hint = [], error.hint

@@ -20,9 +20,11 @@ from scripted_server import ScriptedServer, as_json, good
 from waiting import pause, until
 
 from pipemagic.client.database import Database
+from pipemagic.client.transaction import Transaction
 from pipemagic.errors import AnswerTimeout, InterruptedRequest, SessionError, StatementError, TransactionLost
 from pipemagic.hrana.stream import Phase, Tx
 from pipemagic.session import Connection, Session, interrupts
+from pipemagic.session.cell import parse_cell
 from pipemagic.session.connection import RunOptions
 from pipemagic.session.interrupts import InterruptOutcome
 
@@ -208,6 +210,26 @@ def test_a_cell_with_a_timeout_sends_its_begin_first(numbers):
     assert "Statements 1-2 were rolled back." in lines(caught.value)
     assert numbers.connection().transaction is Tx.NONE
     assert count(numbers) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "ran", "atomic", "has_waited"),
+    [
+        ("BEGIN IMMEDIATE", 0, False, True),
+        ("BEGIN EXCLUSIVE; INSERT INTO n VALUES (2); COMMIT", 0, False, True),
+        ("BEGIN IMMEDIATE; INSERT INTO n VALUES (2); COMMIT", 1, False, False),  # the INSERT may have been slow
+        ("BEGIN; INSERT INTO n VALUES (2)", 0, False, False),
+        ("INSERT INTO n VALUES (2)", 0, True, True),
+        ("SELECT 1", 0, True, False),
+    ],
+)
+def test_a_begin_that_waited_until_its_time_was_over(text, ran, atomic, has_waited):
+    error, cell = Transaction().timed_out(late=False, ran=ran), parse_cell(text)
+    assert interrupts.has_waited_too_long(error, cell, Transaction(), atomic=atomic) is has_waited
+    assert not interrupts.has_waited_too_long(TransactionLost("stopped"), cell, Transaction(), atomic=atomic)
+    assert interrupts.waited(error).message == (
+        "another connection held the write lock until the time of the transaction was over; nothing was changed"
+    )
 
 
 @pytest.mark.parametrize("atomic", [False, True])
