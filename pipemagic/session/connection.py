@@ -509,7 +509,10 @@ class Connection:
                 asks = long and (known is not None or interrupts.only_begins(pending, before))
                 return interrupts.ask(self.database, known) if asks else InterruptOutcome.OPEN
 
-            raise recovery.failed(error, stream, pending, before, atomic=options.atomic, ask=ask) from None
+            failed = recovery.failed(error, stream, pending, before, atomic=options.atomic, ask=ask)
+            if isinstance(error, TransactionLost) and is_without_foreign_keys(cell):
+                self.close()  # otherwise foreign keys would stay off
+            raise failed from None
         finally:
             self._transaction.sources = {}
         if ran.error is not None and self._transaction.open:
