@@ -15,12 +15,16 @@ from pipemagic.sql import Token
 from pipemagic.sql.type_affinity import affinity, is_date, is_day_type
 
 _SIGNS = ("+", "-", "*", "/", "%")
+_PRODUCTS = ("*", "/", "%")
 _TIGHT = ("||", "->", "->>", "COLLATE", "~")
 """Operators that bind more tightly than arithmetic: what they return is not known."""
 
 _NOW = frozenset(["CURRENT_DATE", "CURRENT_TIMESTAMP", "CURRENT_TIME"])
 _LARGEST_STEP = 100_000
 """A number of days; larger ones are added to dates that are stored as numbers."""
+
+_LARGEST_YEAR = 10_000 + _LARGEST_STEP
+"""What is larger is not computed from a year: the column has numbers."""
 
 _FUNCTIONS = {"day": "date", "moment": "datetime"}
 
@@ -85,10 +89,13 @@ def _note(context: Context, part: Group, index: int, left: _Operand, right: _Ope
         return ""
     if sign == "-" and _FUNCTIONS.keys() & kinds and (count := _count(left) or _count(right)):
         return _count_note(left, right, count)
+    if _FUNCTIONS.keys() & kinds and context.largest_number > _LARGEST_YEAR:
+        return ""
     if sign in ("+", "-") and left.kind in _FUNCTIONS:
-        return _difference(left, right) if right.kind in _FUNCTIONS and sign == "-" else _step(sign, left, right)
+        is_difference = right.kind in _FUNCTIONS and sign == "-"
+        return _difference(left, right) if is_difference else _step(context, sign, left, right)
     if sign == "+" and right.kind in _FUNCTIONS and not left.kind:
-        return _step(sign, right, left)
+        return _step(context, sign, right, left)
     if sign == "+" and ("words" in kinds or kinds == {"text"}):
         return _concatenation(part, index, left, right)
     for operand, other in ((left, right), (right, left)):
@@ -126,7 +133,7 @@ def _is_unknown_call(expression: Group) -> bool:
     return arguments_of(expression) is not None and expression.word(0).lower() not in ("abs", "count", "round", "sum")
 
 
-def _step(sign: str, date: _Operand, other: _Operand) -> str:
+def _step(context: Context, sign: str, date: _Operand, other: _Operand) -> str:
     """Return the note on a date to which a number is added."""
     number, words = number_value(other.expression), string_value(other.expression)
     if (
@@ -144,13 +151,21 @@ def _step(sign: str, date: _Operand, other: _Operand) -> str:
             return ""
     elif number is not None:
         step = f"'{sign}{other.text} day{'s' if number != 1 else ''}'"
+    elif _is_number(context, other):
+        step = f"{'-' if sign == '-' else ''}{other.text} || ' days'"
     else:
-        name = other.text if len(other.expression.items) in (1, 2, 3) else f"({other.text})"
-        step = f"{'-' if sign == '-' else ''}{name} || ' days'"
+        return f"{shown} reads only the year of the date"
     function = _FUNCTIONS[date.kind]
     arguments = arguments_of(date.expression) if form_of_call(date.expression) == date.kind else None
     start = ", ".join(map(written, arguments)) if arguments else date.text
     return f"{shown} reads only the year of the date: write {function}({start}, {step})"
+
+
+def _is_number(context: Context, operand: _Operand) -> bool:
+    """Return True for a parameter that is a number, and for a column of numbers, which other databases add as days."""
+    if operand.declared:
+        return affinity(operand.declared) in ("INTEGER", "REAL") and "INTERVAL" not in operand.declared.upper()
+    return isinstance(context.args.get(operand.text), int | float)
 
 
 def _concatenation(part: Group, index: int, left: _Operand, right: _Operand) -> str:
@@ -178,10 +193,23 @@ def _chain(part: Group, index: int) -> list[str]:
 
 def _operands(query: Query, index: int) -> tuple[_Operand, _Operand] | None:
     """Return the operands next to a sign; None if it is no operator of two, or they are parts of others."""
-    left, right = _before(query.part, index), _after(query.part, index)
+    part = query.part
+    left, right = _before(part, index), _after(part, index)
     if left is None or right is None:
         return None
+    if part.word(index) in ("+", "-"):
+        if part.word(index - len(left.items) - 1) in _PRODUCTS:
+            return None
+        right = _product(part, index, right)
     return _operand(query, left), _operand(query, right)
+
+
+def _product(part: Group, index: int, first: Group) -> Group:
+    """Return the product that begins with the operand after a sign, or only the operand."""
+    end = index + 1 + len(first.items)
+    while part.word(end) in _PRODUCTS and (factor := _after(part, end)) is not None:
+        end += len(factor.items) + 1
+    return part.slice(index + 1, end)
 
 
 def _before(part: Group, index: int) -> Group | None:
@@ -231,11 +259,11 @@ def _operand(query: Query, expression: Group) -> _Operand:
     if affinity(declared) == "TEXT":
         return _Operand(expression, "text", declared)
     is_word = arguments_of(expression) is not None and expression.word(0) in ("UPPER", "LOWER")
-    return _Operand(expression, "words" if is_word else "")
+    return _Operand(expression, "words" if is_word else "", declared)
 
 
 def _has_numbers(context: Context, operand: _Operand) -> bool:
-    """Return True if the result shows that a column of dates has numbers."""
+    """Return True if the result shows that a column of dates has numbers, such as seconds since 1970."""
     if not operand.declared or operand.kind not in _FUNCTIONS:
         return False
     values = context.values(operand.text.rpartition(".")[2])

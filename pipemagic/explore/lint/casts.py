@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from pipemagic.explore.lint.context import Context
-from pipemagic.explore.lint.expressions import arguments_of, number_value, written
+from pipemagic.explore.lint.expressions import arguments_of, number_value, string_value, written
 from pipemagic.explore.query import Group, Query, bare
 from pipemagic.sql.type_affinity import affinity
 
@@ -30,10 +31,11 @@ def casts(context: Context) -> Iterator[str]:
             continue
         function = _DATES.get(type_.partition("(")[0].split(" ")[0])
         value, shown = written(expression), f"CAST({written(expression)} AS {type_})"
+        number = _number(expression)
         if function is not None and (write := _date(query, expression, function)):
-            yield f"{shown} is a number, such as 2013: write {write}"
+            yield f"{shown} is {number or 'a number, such as 2013'}: write {write}"
         elif type_.split("(")[0] in _TEXTS:
-            yield f"{shown} is a number, 0 for a text without digits: write CAST({value} AS TEXT)"
+            yield f"{shown} is {number or 'a number, 0 for a text without digits'}: write CAST({value} AS TEXT)"
 
 
 def _cast(part: Group) -> tuple[Group | None, str]:
@@ -43,6 +45,17 @@ def _cast(part: Group) -> tuple[Group | None, str]:
     words = part.words()
     at = len(words) - 1 - words[::-1].index("AS") if "AS" in words else 0
     return (bare(part.slice(0, at)) if at else None), written(part.slice(at + 1)).upper()
+
+
+def _number(expression: Group) -> str:
+    """Return the number that SQLite reads at the start of a text in quotes; '' for any other expression."""
+    text = string_value(expression)
+    if text is None:
+        return ""
+    match = re.match(r"\s*([+-]?\d+(?:\.\d+)?)(?!\d|e)", text, re.ASCII | re.IGNORECASE)
+    if match is None:
+        return "" if re.match(r"\s*[+-]?\.?\d", text) else "0"
+    return f"{float(match[1]):.15g}"
 
 
 def _date(query: Query, expression: Group, function: str) -> str:

@@ -60,17 +60,29 @@ class Context:
         return len(rows) > 1 or (len(rows) == 1 and any(decode(value) not in (None, 0) for value in rows[0]))
 
     @cached_property
+    def largest_number(self) -> float:
+        """The largest number that the result has in other columns than those of tables, without its sign."""
+        names = {name.lower() for query in self.queries for source in query.sources for name in source.names}
+        computed = {(col.name or "").lower() for col in self.result.cols} - names if self.result is not None else ()
+        values = (value for name in computed for value in self.values(name))
+        return max((abs(value) for value in values if isinstance(value, int | float)), default=0)
+
+    @cached_property
     def counts_seconds(self) -> bool:
         """Whether the statement converts numbers to dates, which columns declared as dates can have, too."""
         text = self.text.lower()
         return "'unixepoch'" in text or "'auto'" in text
 
-    def values_of(self, parameter: str) -> list[SqlValue]:
-        """Return the value of a parameter, or the values of a list, whose names end with their numbers."""
+    def names_of(self, parameter: str) -> list[str]:
+        """Return the name of a parameter, or those of the values of a list, which end with their numbers."""
         if parameter in self.args:
-            return [self.args[parameter]]
+            return [parameter]
         name = re.compile(rf"{re.escape(parameter)}_+\d+")
-        return [value for key, value in self.args.items() if name.fullmatch(key)]
+        return list(filter(name.fullmatch, self.args))
+
+    def values_of(self, parameter: str) -> list[SqlValue]:
+        """Return the value of a parameter, or the values of a list."""
+        return [self.args[name] for name in self.names_of(parameter)]
 
     def values(self, column: str) -> Iterator[SqlValue]:
         """Yield values that the result has under a name."""

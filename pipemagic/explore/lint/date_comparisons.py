@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -10,11 +11,11 @@ from pipemagic.explore.lint.context import Context
 from pipemagic.explore.lint.expressions import start_of, written
 from pipemagic.explore.lint.forms import form_of_call, form_of_text, readings
 from pipemagic.explore.query import Query
-from pipemagic.hrana.values import SqlValue
 from pipemagic.sql import dates, unquote
 from pipemagic.sql.type_affinity import affinity, is_date, is_day_type
 
 EQUAL = ("=", "==", "<>", "!=", "IS", "IN", "WHEN")
+_YEAR = re.compile(r"[12]\d{3}", re.ASCII)
 _FLIPPED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 
 
@@ -89,12 +90,30 @@ def _form_of_value(context: Context, comparison: Comparison) -> tuple[str, str]:
         if declared:
             form = "day" if is_day_type(declared) else "moment"
         return (f"{form}s" if form in ("day", "moment") else ""), ""
-    text: SqlValue = unquote(value.text) if value.kind == "string" else context.args.get(value.text)
-    if not isinstance(text, str):
-        return "", ""
+    texts = [unquote(value.text)] if value.kind == "string" else context.values_of(value.text)
+    text = value.text if value.kind == "number" else texts[0] if texts else None
+    if not isinstance(text, str) or value.kind == "number":
+        is_year = _YEAR.fullmatch(str(text)) is not None and _holds_texts(context, comparison)
+        return ("year" if is_year else ""), ""
     if comparison.declared is not None and is_sent_as_date(context, comparison):
         return "day", text[:10]
-    return form_of_text(text), text
+    forms = {form_of_text(other) if isinstance(other, str) else "" for other in texts}
+    return (forms.pop() if len(forms) == 1 else ""), text
+
+
+def _holds_texts(context: Context, comparison: Comparison) -> bool:
+    """Return True if the result shows that a column of dates has no numbers, such as years."""
+    if not _is_numeric_column(comparison):
+        return False
+    if order(comparison) in (*EQUAL, "<", "<=") and context.finds_rows is False:
+        return True
+    values = context.values(_column(written(comparison.other)))
+    return any(isinstance(value, str) and dates.is_day(value[:10]) for value in values)
+
+
+def _column(text: str) -> str:
+    """Return the name of a column without its table and quotes."""
+    return text.rpartition(".")[2].strip('"[]`')
 
 
 def _declared(comparison: Comparison) -> str:
@@ -104,9 +123,12 @@ def _declared(comparison: Comparison) -> str:
 
 
 def is_sent_as_date(context: Context, comparison: Comparison) -> bool:
-    """Return True for a parameter at midnight that is compared with DATE columns alone: they get its date."""
+    """Return True for a parameter at midnight that is compared with DATE columns alone: they get its date.
+
+    So is a list with one.
+    """
     name = comparison.parameter.text if comparison.parameter is not None else ""
-    if name not in context.dates:
+    if not any(sent in context.dates for sent in context.names_of(name)):
         return False
     types = [other.declared for other in context.comparisons if other.parameter and other.parameter.text == name]
     return all(type_ is None or is_day_type(type_) for type_ in types)
@@ -128,6 +150,9 @@ def _note(comparison: Comparison, subject: _Dates, form: str, text: str, operato
             write = _year_or_day(comparison, subject.text, value, text)
             compares = f"{value} becomes a number, which is less than every date"
             return write and f"{subject.described}, so {compares}: write {write}"
+        case _, "year":
+            write = compared(comparison, f"CAST(strftime('%Y', {subject.text}) AS INTEGER)", value)
+            return f"{subject.described} and {value} is a number, which is less than every date: write {write}"
         case _, "number" if len(text) == 4:
             start = f"strftime('%Y', {_argument(comparison)})"
             return _part_of_date(comparison, value, operator, start, "year")
@@ -211,7 +236,7 @@ def _is_disproved(context: Context, comparison: Comparison, subject: _Dates, for
         return True
     if subject.declared and context.counts_seconds:
         return True
-    name = subject.text.rpartition(".")[2].strip('"[]`') if subject.declared else ""
+    name = _column(subject.text) if subject.declared else ""
     for value in context.values(name) if name else ():
         if isinstance(value, int | float):
             return True
