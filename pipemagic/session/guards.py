@@ -60,7 +60,7 @@ def _refuse_hidden_where(cell: Cell, index: int) -> None:
         raise ConfirmError(
             f'{_place(cell, index)}: SQLite reads "{word.text}" as a name, so this {cell.statements[index].verb} has '
             "no WHERE; nothing was sent",
-            hint=f"{word.cause}: {word.fix}",
+            hint=f"{word.cause}: {word.fix()}",
         )
 
 

@@ -10,7 +10,7 @@ from functools import cached_property
 from pipemagic.explore.lint.context import Context
 from pipemagic.explore.query import ENDS
 from pipemagic.explore.sqlite_reference import KEYWORDS
-from pipemagic.sql import Token, significant
+from pipemagic.sql import Token, quote, significant
 from pipemagic.sql.lookalikes import Lookalike, lookalikes
 
 _BRACKETS = {"（": "）", "［": "］", "｛": "｝"}
@@ -50,10 +50,11 @@ class Misread:
         place = f" after {before[-1]}" if before else f" before {after[0]}" if after else ""
         return f"{char.name}{place} is a letter for SQLite"
 
-    @property
-    def fix(self) -> str:
-        """What to write instead."""
+    def fix(self, *, after_as: bool = False) -> str:
+        """Return what to write instead; a name after AS that consists of several words needs quotes."""
         kinds = {char.instead for char in self.chars}
+        if after_as and " " in self.plain and KEYWORDS.isdisjoint(self.pieces):
+            return f"write {quote(self.plain)}"
         if kinds <= {"", " "}:
             return "write a space" if " " in kinds else "remove it"
         return f"write {self.plain}"
@@ -82,11 +83,13 @@ def lookalike_characters(context: Context) -> Iterator[str]:
     if context.text.isascii():
         return
     found = significant(context.text)
+    names = {name.lower() for query in context.queries for source in query.sources for name in source.names}
     is_definition = context.statement.keyword in ("CREATE", "ALTER")
     for at, word in misread_words(found):
         what = "a name" if is_definition or _is_table(found, at) else "an alias" if _is_alias(found, at) else ""
-        if what and _is_accident(word, after_as=found[at - 1].word == "AS"):
-            yield f'{word.cause}, which reads "{word.text}" as {what}: {word.fix}'
+        after_as = at > 0 and found[at - 1].word == "AS"
+        if what and word.text.lower() not in names and _is_accident(word, after_as=after_as):
+            yield f'{word.cause}, which reads "{word.text}" as {what}: {word.fix(after_as=after_as)}'
 
 
 def _is_alias(found: Sequence[Token], at: int) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from pipemagic.explore.lint.context import Context
 from pipemagic.explore.lint.expressions import arguments_of, calls, number_value, string_value, text_of, written
 from pipemagic.explore.lint.forms import is_number, readings
+from pipemagic.explore.lint.placeholders import is_placeholder
 from pipemagic.explore.query import Group
 from pipemagic.hrana.values import SqlValue
 from pipemagic.sql import dates
@@ -79,17 +80,12 @@ def date_functions(context: Context) -> Iterator[str]:
                 arguments = arguments[1:]
             else:
                 note = ""
-            if not note and _is_placeholder(arguments, context):
+            text = string_value(arguments[0]) if arguments else None
+            if not note and text is not None and is_placeholder(text, context.variables):
                 continue  # which has a note of its own
             note = note or _text_note(call, arguments, context.args) or _modifier_note(call, arguments, context.args)
             if note:
                 yield note
-
-
-def _is_placeholder(arguments: list[Group], context: Context) -> bool:
-    """Return True if the first argument is the name of a variable as a placeholder in quotes."""
-    text = string_value(arguments[0]) if arguments else None
-    return text is not None and text[:1] in tuple(":@${") and text[1:].strip("{ }") in context.variables
 
 
 # -- formats

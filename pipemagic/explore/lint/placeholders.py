@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from types import ModuleType
 
 from pipemagic.explore.lint.context import Context
@@ -17,6 +17,9 @@ _BRACES = rf"\{{\{{\s*{_NAME}\s*\}}\}}|\{{\s*{_NAME}\s*\}}"
 _WHOLE = re.compile(rf"[:@$]{_NAME}|{_BRACES}")
 _INSIDE = re.compile(_BRACES)
 _SIGNS = re.compile(r"[:@${]")
+
+_BEFORE_PARTS = ("LIKE", "GLOB", "<", "<=", ">", ">=", "BETWEEN")
+"""Operators before a text in which braces are a placeholder: '%{word}%', '{year}-01-01'; = may find a template."""
 
 _OF_TEMPLATES = frozenset(["replace", "instr", "printf", "format", "like", "glob"])
 """Functions that may be called with the text of a placeholder."""
@@ -38,8 +41,8 @@ def binding(context: Context, query: Query, index: int) -> str:
     token = query.part.items[index]
     assert isinstance(token, Token)
     text = unquote(token.text) if token.kind == "quoted" else token.text[1:-1].replace("''", "'")
-    whole, is_pattern = _WHOLE.fullmatch(text), query.part.word(index - 1) in ("LIKE", "GLOB")
-    matches = [whole] if whole else list(_INSIDE.finditer(text)) if is_pattern else []
+    whole = _WHOLE.fullmatch(text)
+    matches = [whole] if whole else list(_INSIDE.finditer(text)) if _is_compared(query.part, index) else []
     names = list(dict.fromkeys(match[match.lastindex or 0] for match in matches))
     if not names or not all(_can_be_bound(context, name) for name in names):
         return ""
@@ -50,6 +53,20 @@ def binding(context: Context, query: Query, index: int) -> str:
     if isinstance(value, str) and any(value.lower() == name.lower() for one in query.visible for name in one.names):
         return f"write {{{names[0]}}} without the quotes to insert the name {value}"
     return f"write :{names[0]} without the quotes {bound}"
+
+
+def _is_compared(part: Group, index: int) -> bool:
+    """Return True for a pattern, a text that is ordered, and the first argument of date()."""
+    if index == 0:
+        return part.parent is not None and part.parent.word(part.index - 1) in ("DATE", "DATETIME")
+    return part.word(index - 1) in _BEFORE_PARTS
+
+
+def is_placeholder(text: str, variables: Container[str]) -> bool:
+    """Return True for a text that contains the name of a variable as a placeholder."""
+    whole = _WHOLE.fullmatch(text)
+    matches = [whole] if whole else _INSIDE.finditer(text)
+    return any(match[match.lastindex or 0] in variables for match in matches)
 
 
 def _is_value(part: Group, index: int) -> bool:
