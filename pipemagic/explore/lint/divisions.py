@@ -370,12 +370,23 @@ def _factors_of_products(queries: Sequence[Query]) -> set[str]:
 
 def _is_exact(left: Group, right: Group) -> bool:
     """Return True if a division by a number leaves no fraction, or is rounded up on purpose: (x + 2) / 3."""
-    divisor, dividend = number_value(without_parentheses(right)), number_value(left)
+    divisor, dividend = number_value(without_parentheses(right)), _product(left)
     if not divisor or divisor == 1 or (dividend is not None and dividend % divisor == 0):
         return divisor is not None
     inner = left.group(len(left.items) - 1) or Group()
     last = len(inner.items) - 1
     return inner.word(last - 1) in ("+", "-") and inner.word(last).isdecimal()
+
+
+def _product(group: Group) -> float | None:
+    """Return the value of numbers that are multiplied and divided; None for any other expression."""
+    product = 1.0
+    for sign, start, end in operands(group):
+        value = number_value(group.slice(start, end))
+        if value is None or sign in ("-", "%") or (sign == "/" and (not value or product % value)):
+            return None
+        product = product / value if sign == "/" else product * value
+    return product
 
 
 def _is_rest(left: Group, right: Group) -> bool:
