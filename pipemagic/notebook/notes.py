@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 _MAX_STATEMENTS = 50  # of a cell are examined
 _MAX_CHARACTERS = 20_000
-FOUND_IN = re.compile(r"""["'({/%<>=+:@$-]|null|between|\*(?!\s*(?:from\b|[,;]|\Z))|[^\x00-\x7f]""", re.IGNORECASE)
+FOUND_IN = re.compile(
+    r"""["'({/%<>=+:@$-]|null|between|join|\bgo\b|\*(?!\s*(?:from\b|[,;]|\Z))|[^\x00-\x7f]""", re.IGNORECASE
+)
 """Matches every text that has a construct to note (:@${ begin parameters); others need not be parsed."""
 
 

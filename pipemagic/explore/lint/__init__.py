@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import islice
 
 from pipemagic.explore.lint.aggregates import bare_columns
+from pipemagic.explore.lint.aliases import batch_ends, misspelt_joins
 from pipemagic.explore.lint.arithmetic import text_arithmetic, text_sums
 from pipemagic.explore.lint.casts import casts
 from pipemagic.explore.lint.characters import lookalike_characters
@@ -18,6 +19,7 @@ from pipemagic.explore.lint.date_comparisons import date_comparisons
 from pipemagic.explore.lint.date_functions import date_functions
 from pipemagic.explore.lint.date_literals import unquoted_dates
 from pipemagic.explore.lint.divisions import integer_divisions, zero_divisions
+from pipemagic.explore.lint.keys import numbering_types
 from pipemagic.explore.lint.moments import stored_moments
 from pipemagic.explore.lint.nulls import null_comparisons, null_lists
 from pipemagic.explore.lint.placeholders import quoted_placeholders
@@ -56,6 +58,9 @@ RULES: tuple[Callable[[Context], Iterator[str]], ...] = (
     constant_conditions,
     joined_assignments,
     stored_moments,
+    misspelt_joins,
+    batch_ends,
+    numbering_types,
 )
 """Each yields a note for every construct that it finds."""
 
