@@ -17,6 +17,8 @@ _JOINS = ("LEFT", "RIGHT", "FULL", "NATURAL")
 def misspelt_joins(context: Context) -> Iterator[str]:
     """Yield each alias before JOIN that nothing uses and that is a misspelt keyword."""
     tokens = context.statement.tokens
+    if not any(token.word == "JOIN" for token in tokens):
+        return
     used = {token.word for token, after in pairwise(tokens) if after.text == "."}
     for query in context.queries:
         for at, word in enumerate(query.part.words()):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -77,8 +76,8 @@ class Context:
         """Return the name of a parameter, or those of the values of a list, which end with their numbers."""
         if parameter in self.args:
             return [parameter]
-        name = re.compile(rf"{re.escape(parameter)}_+\d+")
-        return list(filter(name.fullmatch, self.args))
+        start, end = f"{parameter}_", len(parameter)
+        return [name for name in self.args if name.startswith(start) and name[end:].lstrip("_").isdecimal()]
 
     def values_of(self, parameter: str) -> list[SqlValue]:
         """Return the value of a parameter, or the values of a list."""

@@ -47,7 +47,7 @@ def zero_divisions(context: Context) -> Iterator[str]:
 
 # -- divisions of integers
 
-_MOST = 20  # divisions of a statement that are shown
+_MOST = 20  # divisions of a statement that are shown, and of a chain that are read
 _BOUNDARIES = CONDITION | BITS | frozenset(
     [",", "AS", "CASE", "WHEN", "THEN", "ELSE", "END", "BY", "DISTINCT", "ALL", "ASC", "DESC", "NULLS", "ESCAPE",
      "PARTITION", "LEFT", "RIGHT", "FULL", "INNER", "OUTER", "CROSS", "NATURAL"]
@@ -129,7 +129,7 @@ def _divisions(context: Context, usage: _Usage) -> Iterator[_Division]:
             continue
         for term in usage.terms(query):
             for chained in _chains(usage.numbers, term) if "/" in term.group.words() else ():
-                yield from islice((one for one in chained if usage.loses_fraction(one)), 1)
+                yield from islice(filter(usage.loses_fraction, chained), 1)
 
 
 def _terms(query: Query) -> Iterator[_Term]:
@@ -159,7 +159,7 @@ def _chains(numbers: Numbers, term: _Term) -> Iterator[list[_Division]]:
             is_cut, found = True, []  # x / 100 % 10 is a digit
         right = item.slice(begin, end)
         is_integer = is_integer and numbers.kind(term.query, right) in ("integer", "decimal")
-        if sign == "/" and is_integer and not is_cut:
+        if sign == "/" and is_integer and not is_cut and len(found) < _MOST:
             found.append(_Division(term, item.slice(start, begin - 1), right))
     yield found
 
@@ -173,8 +173,10 @@ class _Usage:
         self._around_others: set[int] = set()
         self._terms: dict[Query, list[_Term]] = {}
         self._pairs: dict[Query, dict[int, list[tuple[str, Group]]]] = {}
-        grouping = [one for query in queries for word in ("GROUP", "PARTITION") for one in grouping_terms(query, word)]
-        self._grouped = {comparable(one) for term in grouping for one in (term, term.slice(-1))}
+        grouping = [
+            term for query in queries for word in ("GROUP", "PARTITION") for term in grouping_terms(query, word)
+        ]
+        self._grouped = {comparable(part) for term in grouping for part in (term, term.slice(-1))}
         self._factors = _factors_of_products(queries)
 
     @cached_property
@@ -278,15 +280,15 @@ class _Usage:
             return True
         return self._is_needed_outside(division, term, path)
 
-    def _is_stored(self, column: str | int) -> bool:
+    def _is_stored(self, target: str | int) -> bool:
         """Return True if a column that the statement fills, by name or place, stores fractions."""
         query = self._context.queries[0]
         table = query.sources[0].table if query.sources else None
         if table is None:
             return False
-        names = _filled(query.part) or [one.name for one in table.visible]
-        name = column if isinstance(column, str) else names[column] if column < len(names) else ""
-        types = [one.type for one in table.columns if one.name.lower() == name.lower()]
+        names = _filled(query.part) or [column.name for column in table.visible]
+        name = target if isinstance(target, str) else names[target] if target < len(names) else ""
+        types = [column.type for column in table.columns if column.name.lower() == name.lower()]
         return any(affinity(type_) == "REAL" or is_decimal(type_) for type_ in types)
 
     def _compared(self, term: _Term) -> list[tuple[str, Group]]:
@@ -339,7 +341,7 @@ def _keys(queries: Sequence[Query]) -> Iterator[str]:
 
 def _index(part: Group, item: Token | Group) -> int:
     """Return the index of an item of a part."""
-    return next(at for at, one in enumerate(part.items) if one is item)
+    return next(at for at, other in enumerate(part.items) if other is item)
 
 
 def _index_of(part: Group, word: str) -> int:

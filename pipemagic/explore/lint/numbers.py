@@ -156,7 +156,7 @@ class Numbers:
             return ""
         name = query.columns[place][0].lower()
         expressions = [item for item, alias in query.select_list if alias.lower() == name]
-        tables = [one.table for one in query.all_sources if name in map(str.lower, one.names)]
+        tables = [source.table for source in query.all_sources if name in map(str.lower, source.names)]
         if len(expressions) + len(tables) != 1:
             return ""
         return self.kind(query, expressions[0], depth) if expressions else self._of_column(tables[0], name, depth)

@@ -50,7 +50,9 @@ def binding(context: Context, query: Query, index: int) -> str:
     if not whole:
         return f"write {_concatenation(text)} {bound}"
     value = context.variables[names[0]]
-    if isinstance(value, str) and any(value.lower() == name.lower() for one in query.visible for name in one.names):
+    if isinstance(value, str) and any(
+        value.lower() == name.lower() for source in query.visible for name in source.names
+    ):
         return f"write {{{names[0]}}} without the quotes to insert the name {value}"
     return f"write :{names[0]} without the quotes {bound}"
 
