@@ -195,7 +195,7 @@ def test_the_statements_behind_a_begin_that_waits_are_not_sent(numbers, end):
         numbers.run_cell(f"BEGIN IMMEDIATE; INSERT INTO n VALUES (2){end}", options=RunOptions(timeout=0.5))
     error = caught.value
     assert error.message == "another connection holds the write lock; waited 0.5 s; nothing was changed"
-    assert (error.hint, error.code) == ("run the cell again when the other one has ended", "TIMEOUT")
+    assert (error.hint, error.code) == ("run the cell again when its transaction has ended", "TIMEOUT")
     assert numbers.connection().transaction is Tx.NONE
     assert count(numbers) == 2  # with the row of the other connection
 
