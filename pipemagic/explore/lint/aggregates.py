@@ -29,9 +29,9 @@ def _bare_columns(query: Query) -> Iterator[str]:
     if not query.select_list or len(query.sources) != 1 or not is_known(query.sources[0]):
         return  # one of several sources may have one row
     parts = [*(expression for expression, _ in query.select_list), query.clause("HAVING")]
-    calls = [(one, at) for part in parts for one, at in places(part) if is_call(one, at)]
-    kinds = [kind_of_call(one, at) for one, at in calls if one.word(end_of_call(one, at) - 2) != "OVER"]
-    names = [one.name(at).lower() for one, at in calls if kind_of_call(one, at) == "aggregate"]
+    calls = [(group, at) for part in parts for group, at in places(part) if is_call(group, at)]
+    kinds = [kind_of_call(group, at) for group, at in calls if group.word(end_of_call(group, at) - 2) != "OVER"]
+    names = [group.name(at).lower() for group, at in calls if kind_of_call(group, at) == "aggregate"]
     if "aggregate" not in kinds or None in kinds:  # an unknown function may be like min and max
         return
     if sum(name in ("min", "max") for name in names) == 1:  # the columns are those of its row
@@ -63,10 +63,10 @@ def _grouped_columns(query: Query, grouping: Sequence[Group]) -> tuple[set[str],
         for key in (str(number), alias.lower()):
             selected.setdefault(key, []).append(without_parentheses(expression))
     for term in grouping:
-        for one in (term, *selected.pop(comparable(term), ())):
-            inside = {group.name(at).lower() for group, at in places(one) if group.is_name(at)}
+        for expression in (term, *selected.pop(comparable(term), ())):
+            inside = {group.name(at).lower() for group, at in places(expression) if group.is_name(at)}
             named |= inside
-            if len(one.items) in (1, 3):
+            if len(expression.items) in (1, 3):
                 alone |= inside
     return alone, named
 
