@@ -56,7 +56,7 @@ def measure(plan: Plan) -> list[Line]:
 def _notes(text: str, tables: dict[str, Relation]) -> None:
     tokenizer._tokens_of_short.cache_clear()
     if FOUND_IN.search(text):
-        lint(text, {}, tables, {"code": "AA"})
+        lint(text, {}, tables, variables={"code": "AA"})
 
 
 def _prepare(database: apsw.Connection, text: str) -> None:
