@@ -43,6 +43,8 @@ def columns_added(stopped: Stopped) -> Iterator[Change]:
     if words[4:5] == ["("] and stopped.word(last - 1) == ")":
         first, last = 5, last - 1
     commas = [index for index in stopped.outer(first, last) if stopped.word(index) == ","]
+    if not commas:
+        return
     starts, ends = [first, *(index + 1 for index in commas)], [*commas, last]
     definitions = [_definition(stopped, start, end) for start, end in zip(starts, ends, strict=True) if start < end]
     text = "; ".join(f"ALTER TABLE {stopped.tokens[2].text} ADD COLUMN {definition}" for definition in definitions)

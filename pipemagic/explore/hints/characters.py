@@ -84,8 +84,15 @@ def operators_replaced(stopped: Stopped) -> Iterator[Change]:
             if instead:
                 end, replaced = tokens[last].end, True
                 yield Change(f"write {instead} instead of {written}", stopped.replace(first, last, instead), end)
-    if stopped.word(at) == "!" and not replaced:
+    if stopped.word(at) == "!" and not replaced and not _follows_operand(stopped):
         yield Change("write NOT instead of !", stopped.replace(at, at, "NOT"), tokens[at].end)
+
+
+def _follows_operand(stopped: Stopped) -> bool:
+    before = stopped.at - 1
+    return (
+        stopped.kind(before) in ("number", "string", "param") or is_name(stopped, before) or stopped.word(before) == ")"
+    )
 
 
 _APOSTROPHE = re.compile(r"(?<=\w)'(?=\w)")

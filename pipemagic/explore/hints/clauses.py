@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from pipemagic.explore.hints.keywords import COMPARISONS, is_after_comparison
 from pipemagic.explore.hints.stopped import Change, Stopped
+from pipemagic.explore.hints.words import Span, Words
 from pipemagic.explore.sqlite_reference import KEYWORDS, STARTS
 
 _ORDER = (
@@ -37,12 +38,26 @@ def reordered(stopped: Stopped) -> Iterator[Change]:
     late = next((pair for pair in pairwise(clauses) if pair[0].rank > pair[1].rank), None)
     if late is None:
         return
+    if late[1].name == "WHERE" and _has_aggregate(stopped, late[1]):
+        hint = "write HAVING instead of WHERE: WHERE filters rows before they are grouped"
+        yield Change(hint, stopped.replace(late[1].first, late[1].first, "HAVING"))
+        return
     ordered = sorted(clauses, key=lambda clause: clause.rank)
     before = next(clause.name for clause in ordered if clause.rank > late[1].rank)
     names = ", ".join(dict.fromkeys(clause.name for clause in ordered))
     text = "\n".join(stopped.written(clause.first, clause.end - 1) for clause in ordered)
     hint = f"write {late[1].name} before {before}: the order is {names}"
     yield Change(hint, stopped.replace(clauses[0].first, clauses[-1].end - 1, text))
+
+
+def _has_aggregate(stopped: Stopped, clause: _Clause) -> bool:
+    """Return True if a clause uses an aggregate function, or the alias of one."""
+    words = Words(stopped.text)
+    select = words.select_around(clause.first)
+    items = [] if select is None else select.items()
+    aliases = {words.name(item.end - 1).lower() for item in items if words.has_aggregate(item)} - {""}
+    names = {words.name(index).lower() for index in range(clause.first, clause.end)}
+    return words.has_aggregate(Span(clause.first, clause.end)) or not aliases.isdisjoint(names)
 
 
 def _clauses(stopped: Stopped) -> list[_Clause]:
@@ -113,6 +128,6 @@ def missing_operator(stopped: Stopped) -> Iterator[Change]:
     at = stopped.at
     if not 0 < at < len(stopped.tokens) or stopped.kind(at) == "op" or stopped.word(at - 1) in KEYWORDS:
         return
-    if not is_after_comparison(stopped, at):
+    if stopped.word(at - 2) not in ("LIMIT", "OFFSET") and not is_after_comparison(stopped, at):
         hint = f"an operator such as = is missing between {stopped.shown(at - 1)} and {stopped.shown(at)}"
         yield Change(hint, stopped.insert(at, "="))

@@ -36,7 +36,7 @@ _RULES: tuple[tuple[Callable[[Stopped], Iterable[Change]], ...], ...] = (
 
 _FOREIGN = frozenset(
     ["ANALYZE", "CHARSET", "ENGINE", "EXCLUDE", "FETCH", "ILIKE", "INCLUDE", "INTERVAL", "LATERAL", "PIVOT", "QUALIFY",
-     "RLIKE", "SIMILAR", "TABLESAMPLE", "TOP", "UNPIVOT"]
+     "RLIKE", "SIMILAR", "STRAIGHT_JOIN", "TABLESAMPLE", "TOP", "UNPIVOT"]
 )  # fmt: skip
 """Words of other databases: what is meant by them is not misspelt, and no comma is missing beside them."""
 _BACK, _AHEAD = 3, 1  # words before and behind the stop that may be of another database
@@ -83,4 +83,5 @@ def _only(hints: set[str]) -> str:
 
 def _reads_further(grammar: Grammar, stopped: Stopped, change: Change) -> bool:
     offset = grammar.stop(change.text)
-    return offset is None or offset > max(change.end, stopped.offset) + len(" ")
+    longer = len(change.text) - len(stopped.text)
+    return offset is None or offset - longer > max(change.end, stopped.offset)

@@ -8,7 +8,8 @@ from pipemagic.explore.hints.stopped import Change, Stopped
 from pipemagic.explore.sqlite_reference import FUNCTIONS, KEYWORDS, PHRASES
 
 _BACK = 3  # words before the stop that may be misspelt: SQLite reads ODER of `FROM flights ODER BY day` as an alias
-_JOINED = {phrase.replace(" ", ""): phrase for phrase in PHRASES}
+_MEANT = {phrase.replace(" ", ""): phrase for phrase in PHRASES} | {"ASCENDING": "ASC", "DESCENDING": "DESC"}
+"""The keywords that are meant by words which are not like them."""
 
 _OTHER_KEYWORDS = {("NO", "ON"), ("FOR", "FROM"), ("GROUPS", "GROUP")}
 """Words that are a keyword themselves, and the one that is meant where they do not fit."""
@@ -26,7 +27,7 @@ def distance(word: str, keyword: str) -> int:
         return 3
     if word in KEYWORDS:
         return CLOSE if (word, keyword) in _OTHER_KEYWORDS else 3
-    if _JOINED.get(word) == keyword or _is_close(word, keyword):
+    if _MEANT.get(word) == keyword or _is_close(word, keyword):
         return CLOSE
     if abs(len(word) - len(keyword)) > 1 or len(word) < 4:
         return 3
@@ -65,7 +66,7 @@ def badly_misspelt(stopped: Stopped) -> Iterator[Change]:
 def _similar(stopped: Stopped, wanted: int) -> Iterator[Change]:
     for index in range(max(0, stopped.at - _BACK), min(stopped.at + 1, len(stopped.tokens))):
         token = stopped.tokens[index]
-        for keyword in (*KEYWORDS, *_JOINED.values()) if token.kind == "word" else ():
+        for keyword in (*KEYWORDS, *_MEANT.values()) if token.kind == "word" else ():
             if distance(token.word, keyword) == wanted:
                 yield Change(f"did you mean {keyword}?", stopped.replace(index, index, keyword), token.end)
 
@@ -76,6 +77,7 @@ _MISSING = ("INTO", "TABLE", "INDEX", "VALUES", "SET", "THEN", "AS", "JOIN")
 _FOLLOW = ("SELECT", "WITH", "IF", "CASE", "CAST", "NULL", "NOT", "EXISTS")
 """The keywords that may follow one that is missing."""
 COMPARISONS = frozenset(["=", "==", "<", ">", "<=", ">=", "<>", "!=", "IS", "IN", "LIKE", "GLOB", "BETWEEN", "NOT"])
+_AFTER_NOT = ("BETWEEN", "IN")
 _WITH_BY = ("ORDER", "GROUP", "PARTITION", "INDEXED")
 _CONDITIONS = ("WHERE", "HAVING", "ON")
 
@@ -99,22 +101,26 @@ def missing(stopped: Stopped) -> Iterator[Change]:
         if 0 < index < len(stopped.tokens) and (stopped.word(index) not in KEYWORDS or stopped.word(index) in _FOLLOW):
             for keyword in _missing_at(stopped, index):
                 yield Change(f"write {keyword} before {stopped.shown(index)}", stopped.insert(index, keyword))
-    if at < len(stopped.tokens) and compares(stopped, at):
+    if at < len(stopped.tokens) and compares(stopped, at) and last_clause(stopped, at) != "SET":
         yield Change(f"write AND or OR before {stopped.shown(at)}", stopped.insert(at, "AND"))
 
 
 def _missing_at(stopped: Stopped, index: int) -> Iterator[str]:
     """Yield the keywords that may be missing before the token at an index."""
     words = [stopped.word(place) for place in range(index)]
-    yield from _MISSING
+    yield from (word for word in _MISSING if word != "JOIN" or stopped.word(index) != "(")
     if words[-1] in _WITH_BY and stopped.word(index) != "BY":
         yield "BY"
     if "BETWEEN" in words[-4:] and "AND" not in words[-4:]:
         yield "AND"
     if compares(stopped, index):
-        outer = [stopped.word(place) for place in reversed(stopped.outer(stopped.parenthesis()[0], index))]
-        last = next((word for word in outer if word in ("JOIN", "FROM", "SET", *_CONDITIONS)), "")
-        yield from {"JOIN": ["ON"], "FROM": ["WHERE"], "SET": ["WHERE"]}.get(last, [])
+        yield from {"JOIN": ["ON"], "FROM": ["WHERE"], "SET": ["WHERE"]}.get(last_clause(stopped, index), [])
+
+
+def last_clause(stopped: Stopped, index: int) -> str:
+    """Return the keyword of the clause before an index that decides which word may be missing."""
+    outer = [stopped.word(place) for place in reversed(stopped.outer(stopped.parenthesis()[0], index))]
+    return next((word for word in outer if word in ("JOIN", "FROM", "SET", *_CONDITIONS)), "")
 
 
 def is_after_comparison(stopped: Stopped, index: int) -> bool:
@@ -147,6 +153,7 @@ def too_many(stopped: Stopped) -> Iterator[Change]:
     word, before = stopped.word(at), stopped.word(at - 1)
     if not word:
         return
+    operator = at - 2 if before == "NOT" else at - 1
     twice = next((index for index in (at, at - 1) if stopped.word(index) == stopped.word(index - 1)), 0)
     if twice > 0 and stopped.word(twice) in KEYWORDS:
         yield Change(f"write {stopped.word(twice)} once", stopped.remove(twice))
@@ -156,5 +163,7 @@ def too_many(stopped: Stopped) -> Iterator[Change]:
         yield Change(f"remove {before} before {word}", stopped.remove(at - 1))
     elif word == "*" and before == "DELETE":
         yield Change("remove * after DELETE", stopped.remove(at))
-    elif word in _CONDITIONS:
+    elif stopped.word(operator) == "IS" and word in _AFTER_NOT:
+        yield Change(f"remove IS before {stopped.written(operator + 1, at)}", stopped.remove(operator))
+    elif word in _CONDITIONS and last_clause(stopped, at) == word:
         yield Change(f"write AND instead of the second {word}", stopped.replace(at, at, "AND"))

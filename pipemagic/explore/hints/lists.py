@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pipemagic.explore.hints.keywords import COMPARISONS, is_name
+from pipemagic.explore.hints.keywords import COMPARISONS, compares, is_name, last_clause
 from pipemagic.explore.hints.stopped import Change, Stopped
+from pipemagic.explore.hints.syntax_errors import TYPES
 from pipemagic.explore.sqlite_reference import KEYWORDS
 
 _BEGIN_ITEM = frozenset(
@@ -14,19 +15,9 @@ _BEGIN_ITEM = frozenset(
 )  # fmt: skip
 """Keywords that an item of a list begins with."""
 _END_ITEM = frozenset(
-    [
-        "NULL",
-        "END",
-        "CURRENT_DATE",
-        "CURRENT_TIME",
-        "CURRENT_TIMESTAMP",
-        "ASC",
-        "DESC",
-        "KEY",
-        "UNIQUE",
-        "AUTOINCREMENT",
-    ]
-)
+    ["NULL", "END", "CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "ASC", "DESC", "KEY", "UNIQUE",
+     "AUTOINCREMENT"]
+)  # fmt: skip
 """Keywords that an item of a list ends with."""
 _VALUES = ("number", "string", "blob", "param")
 
@@ -59,17 +50,26 @@ def commas_inserted(stopped: Stopped) -> Iterator[Change]:
         yield Change(f"write {listed}", stopped.replace(at - 2, at, listed), stopped.tokens[at].end)
         return
     for index in (at, at - 1):
-        if index > 1 and _begins_item(stopped, index):
-            hint = f"write a comma before {stopped.shown(index)}"
-            yield Change(hint, stopped.insert(index, ","), stopped.tokens[index].start)
+        if index > 1 and stopped.word(index - 2) not in ("LIMIT", "OFFSET") and _begins_item(stopped, index):
+            hint = f"a comma before {stopped.shown(index)}"
+            if stopped.word(index - 2) == "AS":
+                hint = f'AS "{stopped.written(index - 1, index)}" for one name, or {hint}'
+            yield Change(f"write {hint}", stopped.insert(index, ","), stopped.tokens[index].start)
 
 
 def _begins_item(stopped: Stopped, index: int) -> bool:
     """Return True if one item of a list may end before an index, and another one begin there.
 
-    A parenthesis behind a name would be that of a call.
+    A parenthesis behind a name would be that of a call, a bracket an index of other databases. No item of a list is a
+    type, and few are comparisons.
     """
     word, before = stopped.word(index), stopped.word(index - 1)
+    token = stopped.tokens[index]
+    if token.text[0] == "[" and token.start == stopped.tokens[index - 1].end:
+        return False
+    if (stopped.word(0) == "CREATE" and word in TYPES) or (
+        compares(stopped, index) and last_clause(stopped, index) != "SET"):  # fmt: skip
+        return False
     if stopped.kind(index) == "op":
         return word == "(" and before == ")" and stopped.word(index + 1) != "SELECT"
     return (word not in KEYWORDS or word in _BEGIN_ITEM) and (before not in KEYWORDS or before in _END_ITEM)
@@ -80,13 +80,14 @@ def parentheses(stopped: Stopped) -> Iterator[Change]:
     at, count = stopped.at, len(stopped.tokens)
     if at == count:
         return
-    before = stopped.word(at - 1)
-    end = at
+    first = at - 1 if stopped.word(at) == "," else at  # SQLite reads the text after IN as the name of a table
+    before = stopped.word(first - 1)
+    end = first
     while end + 2 < count and stopped.word(end + 1) == "," and stopped.kind(end + 2) in _VALUES:
         end += 2
-    if stopped.kind(at) in _VALUES and before in ("VALUES", "IN"):
-        listed = f"({stopped.written(at, end)})"
-        yield Change(f"write {before} {listed}", stopped.replace(at, end, listed))
+    if stopped.kind(first) in _VALUES and before in ("VALUES", "IN"):
+        listed = f"({stopped.written(first, end)})"
+        yield Change(f"write {before} {listed}", stopped.replace(first, end, listed))
     if stopped.word(at) in ("SELECT", "WITH") and before != "(":
         _, last = stopped.parenthesis()
         text = stopped.replace(at, last - 1, f"({stopped.written(at, last - 1)})")

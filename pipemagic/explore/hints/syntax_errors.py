@@ -212,7 +212,7 @@ _AFTER_OPERAND = _AFTER_ANY_NAME | frozenset(
      "JOIN", "INNER", "LEFT", "CROSS", "ON", "USING", "SET", "VALUES", "RETURNING"]
 )  # fmt: skip
 _LITERALS = ("string", "blob", "quoted", "number", "param")
-_TYPES = frozenset(
+TYPES = frozenset(
     ["INTEGER", "INT", "BIGINT", "SMALLINT", "TINYINT", "TEXT", "VARCHAR", "CHAR", "REAL", "FLOAT", "DOUBLE", "BLOB",
      "NUMERIC", "DECIMAL", "BOOLEAN", "DATE", "DATETIME", "TIMESTAMP"]
 )  # fmt: skip
@@ -242,11 +242,11 @@ def _is_meant_as_name(words: Group, index: int) -> bool:
     if after == "BY" or (isinstance(following, Token) and following.kind in _LITERALS):
         return False  # a name is followed by a sign or a keyword
     if verb == "ALTER" and before in ("TO", "COLUMN") and word != "TO":
-        return after == "" or after in _TYPES
+        return after == "" or after in TYPES
     if word in _BEGIN_CLAUSES:
         return after in _AFTER_ANY_NAME or after == word
     if before in _BEFORE_TABLE | _BEFORE_NAME:
-        return after in _AFTER_OPERAND or after == "(" or (before in ("COLUMN", "ADD") and after in _TYPES)
+        return after in _AFTER_OPERAND or after == "(" or (before in ("COLUMN", "ADD") and after in TYPES)
     if verb == "CREATE":
-        return after in _AFTER_ANY_NAME or after in _TYPES
+        return after in _AFTER_ANY_NAME or after in TYPES
     return after in _AFTER_OPERAND

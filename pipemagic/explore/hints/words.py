@@ -5,8 +5,9 @@ A statement that was refused is no tree: it is read around the place of its erro
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
+from types import MappingProxyType
 from typing import NamedTuple
 
 from pipemagic.explore.query import COMPOUND
@@ -64,13 +65,18 @@ class Words:
         token = self.token(index)
         return unquote(token.text) if token is not None and token.kind in ("word", "quoted") else ""
 
-    def text(self, span: Span) -> str:
-        """Return the text of some words as one line, without comments."""
-        parts, before = list[str](), None
-        for token in self.tokens[span.start : span.end]:
-            parts.append(" " if before is not None and before < token.start else "")
-            parts.append(token.text)
-            before = token.end
+    def text(self, span: Span, replaced: Mapping[int, tuple[int, str]] = MappingProxyType({})) -> str:
+        """Return the text of some words as one line, without comments, and without blanks inside of parentheses.
+
+        ``replaced`` are texts to write instead of the words from an index to before another one.
+        """
+        parts, at = list[str](), span.start
+        while at < min(span.end, len(self.tokens)):
+            end, text = replaced.get(at, (at + 1, self.tokens[at].text))
+            is_apart = at > span.start and self.tokens[at - 1].end < self.tokens[at].start
+            is_inside = self.word(at) in (")", ",") or self.word(at - 1) == "("
+            parts += [" " if is_apart and not is_inside else "", text]
+            at = end
         return "".join(parts)
 
     # -- parentheses
@@ -156,16 +162,30 @@ class Words:
             opening = self.opening(start)
             if opening is None:
                 return None
+            if self.word(opening - 1) in ("OVER", "FILTER"):
+                call = self.operand_before(opening - 1)
+                return None if call is None or self.word(call.end - 1) != ")" else Span(call.start, end)
             calls = self.is_name(opening - 1)
             start = opening - 1 if calls else opening
             if not calls:
                 before = self.word(opening - 1)
                 return None if before in KEYWORDS - BEFORE_OPERAND or before == "IN" else Span(start, end)
+        elif token.word == "END":
+            return self._case_before(end)
         elif token.kind not in ("string", "number", "param", "blob") and not self.is_name(start):
             return Span(start, end) if token.word in _LITERALS else None
         while self.word(start - 1) == "." and self.name(start - 2):
             start -= 2
         return Span(start, end)
+
+    def _case_before(self, end: int) -> Span | None:
+        """Return the CASE whose END is before an index."""
+        depth = 0
+        for at in range(end - 1, -1, -1):
+            depth += {"CASE": -1, "END": 1}.get(self.word(at), 0)
+            if depth == 0:
+                return Span(at, end)
+        return None
 
     def is_operand(self, span: Span) -> bool:
         """Return True if a span is one operand, which needs no parentheses beside an operator."""
