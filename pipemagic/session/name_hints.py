@@ -180,15 +180,9 @@ def _of_other_database(text: str, place: int | None, names: Names) -> str:
         return idioms.of_call(words, opening - 1, text, names.tables)
     if words.word(at) == "INTERVAL":
         return dialects.of_interval(words, at, text, names.tables)
-    if following is not None and following.kind == "string" and words.word(at) in ("DATE", "TIME", "TIMESTAMP"):
-        before = next(
-            (index for index in range(at + 2, min(at + 4, len(words))) if words.word(index) == "INTERVAL"), None
-        )
-        return f"dates are text: write {following.text}" if before is None else dialects.of_interval(
-            words, before, text, names.tables)  # fmt: skip
-    if following is not None and following.kind == "string" and words.word(at) in ("E", "N", "B", "R"):
-        is_prefix = following.start == token.end and "\\" not in following.text
-        return f"write {following.text}" if is_prefix else ""
+    if hint := dialects.of_typed_text(words, at + 1):
+        interval = next((index for index in (at + 2, at + 3) if words.word(index) == "INTERVAL"), None)
+        return hint if interval is None else dialects.of_interval(words, interval, text, names.tables)
     array = following if words.word(at) == "ARRAY" else token
     if array is not None and array.text.startswith("[") and _DIGITS.fullmatch(array.text[1:-1]) and "," in array.text:
         return f"write json_array({array.text[1:-1]})"

@@ -19,13 +19,19 @@ def of_cast(text: str, offset: int, type_: str) -> str:
     words = Words(text)
     index = words.at(offset)
     operand = words.operand_before(index)
-    is_driver_parameter = operand is not None and words.word(operand.start - 1) == ")"  # %(low)s::int
-    value = "" if operand is None or is_driver_parameter else idioms.rewritten(words, operand, text, {})
     match = _TYPE.fullmatch(type_)
+    if operand is None:
+        value = ""
+    elif words.words(operand.start - 4, 2) == ["%", "("]:  # %(low)s::int
+        value = f":{words.name(operand.start - 2)}"
+    else:
+        value = idioms.rewritten(words, operand, text, {})
     if value.startswith("(") and value.endswith(")") and Words(value).closing(0) == len(Words(value)) - 1:
         value = value[1:-1]
-    found = expression(value or "...", match[1].upper(), match[2] or "") if match is not None else ""
-    return f"write {found}" if found else f"leave ::{type_} out"
+    found = expression(value, match[1].upper(), match[2] or "") if match is not None else ""
+    if not found:
+        return f"leave ::{type_} out"
+    return f"write {found}" if value else f"use {found.partition('(')[0]}() instead"
 
 
 def expression(value: str, type_: str, digits: str = "") -> str:
@@ -34,9 +40,16 @@ def expression(value: str, type_: str, digits: str = "") -> str:
     CAST to NUMERIC would keep an integer, and so make a division one of integers; CAST to DATE would make a number.
     """
     if type_ in _DATES:
-        return f"{_DATES[type_]}({value})"
+        return value if _is_call(value, _DATES[type_]) else f"{_DATES[type_]}({value})"
     if type_ in _INTEGERS:
+        if _is_call(value, "cast") and value.endswith("AS INTEGER)"):
+            return value
         return f"CAST({value} AS INTEGER), which drops the decimals"
     if type_ in _REALS:
         return f"round({value}, {digits})" if digits else f"CAST({value} AS REAL)"
     return f"CAST({value} AS TEXT)" if type_ in _TEXTS else ""
+
+
+def _is_call(value: str, function: str) -> bool:
+    words = Words(value)
+    return words.word(0) == function.upper() and words.word(1) == "(" and words.closing(1) == len(words) - 1

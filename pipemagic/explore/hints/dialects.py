@@ -191,20 +191,28 @@ def _limit(place: Place) -> str:
     if "TOP" in (place.before, place.word) and words.word(number).isdecimal():
         if words.word(number + 1) == "PERCENT":
             return _percent(select, words.word(number))
-        return f"write LIMIT {words.word(number)} at the end"
+        return _limited(select, words.word(number))
     top = select.result.start
     if words.word(top) == "TOP" and words.word(top + 1) == "(" and words.word(top + 2).isdecimal():
-        return f"write LIMIT {words.word(top + 2)} at the end"
+        return _limited(select, words.word(top + 2))
     fetch = select.clauses.get("FETCH")
     if fetch is not None and (at - 1 in fetch or fetch.start <= at < fetch.end or "OFFSET" in select.clauses):
         number = fetch.start + 2
         rows = words.word(number) if words.word(number).isdecimal() else "1"
         offset = select.clauses.get("OFFSET")
         skipped = f" OFFSET {words.word(offset.start + 1)}" if offset is not None else ""
-        return f"write LIMIT {rows}{skipped} at the end"
+        return _limited(select, f"{rows}{skipped}")
     if place.word == "ALL" and place.before == "LIMIT":
         return "leave LIMIT ALL out"
     return ""
+
+
+def _limited(select: Select, rows: str) -> str:
+    """Return the hint to write LIMIT at the end of a SELECT, which may not be the end of the statement."""
+    if select.is_compound:
+        return f"write LIMIT {rows} at the end of a subquery after FROM: here it would be that of the whole query"
+    is_inside = select.words.around(select.span.start) is not None
+    return f"write LIMIT {rows} at the end{' of the subquery' if is_inside else ''}"
 
 
 def of_percent(text: str) -> str:
@@ -218,7 +226,7 @@ def of_percent(text: str) -> str:
 
 def _percent(select: Select, number: str) -> str:
     rows = f"SELECT count(*) * {number} / 100{select.clause('FROM', 'WHERE')}"
-    return f"write LIMIT ({rows}) at the end" if "GROUP" not in select.clauses else "LIMIT takes a number of rows"
+    return _limited(select, f"({rows})") if "GROUP" not in select.clauses else "LIMIT takes a number of rows"
 
 
 def _sample(place: Place) -> str:
@@ -283,7 +291,8 @@ def of_cube(name: str, text: str, offset: int | None) -> str:
     words = Words(text)
     if name.upper() == "TOP" and offset is not None:
         rows = words.arguments(words.at(offset)) or []
-        return f"write LIMIT {words.text(rows[0])} at the end" if len(rows) == 1 else ""
+        select = words.select_around(words.at(offset))
+        return _limited(select, words.text(rows[0])) if len(rows) == 1 and select is not None else ""
     if name.upper() == "ROLLUP" and offset is not None:
         return totals(words.select_around(words.at(offset)))
     if name.upper() in ("ROLLUP", "CUBE"):
@@ -308,12 +317,17 @@ def _pivot(place: Place) -> str:
     if values is None or words.operand_after(value.start) != value or not all(map(words.literal, values)):
         return general
     column = words.text(Span(at + 1, at + 2))
+    used = {words.name(index).lower() for index in range(value.start, at + 2)}
+    others = [name for name in _columns(place.query, "") if unquote(name).lower() not in used]
+    if place.select is None or words.text(place.select.result) != "*" or not place.query.is_complete or len(others) > 4:
+        return general  # the rows are grouped by all other columns
     parts = [
         f"{words.text(value)} FILTER (WHERE {column} = {words.text(item)}) AS "
         f"{quote_if_needed(unquote(words.text(item)))}"
         for item in values
     ]
-    return f"write SELECT {', '.join(parts)}{'' if place.select is None else _table(place.select)}"
+    grouped = f" GROUP BY {', '.join(others)}" if others else ""
+    return f"write SELECT {', '.join([*others, *parts])}{_table(place.select)}{grouped}"
 
 
 # -- subqueries, locks
@@ -357,6 +371,14 @@ def _lateral(place: Place) -> str:
         f"SQLite has no {name}: a subquery after FROM cannot use the other tables. "
         "Put it into the SELECT list, or join and number the rows with row_number()"
     )
+
+
+def _option(place: Place) -> str:
+    """OPTION (MAXRECURSION 100)."""
+    words = place.words
+    at = place.index if place.word == "OPTION" else place.index - 1
+    closing = words.closing(at + 1) if words.words(at, 2) == ["OPTION", "("] else None
+    return "" if closing is None else f"leave {words.text(Span(at, closing + 1))} out"
 
 
 def _lock(place: Place) -> str:
@@ -448,8 +470,7 @@ def _keyword_arguments(place: Place) -> str:
         return ""
     first, second = Span(inside.start, at), Span(at + 1, closing)
     if name == "EXTRACT":
-        part = moments.part(moments.unit_of(words.text(first)), words.text(second))
-        return idioms.write([part]) if part else "strftime() returns the parts of a date"
+        return idioms.of_call(words, index, place.text, place.tables) or idioms.general("extract")
     if name in ("SUBSTRING", "SUBSTR"):
         length = next((at for at in words.outer(second) if words.word(at) == "FOR"), None)
         start = words.text(second if length is None else Span(second.start, length))
@@ -540,12 +561,22 @@ def _nulls(place: Place) -> str:
 
 def _interval(place: Place) -> str:
     words = place.words
-    token = words.token(place.index)
-    if token is not None and token.kind == "string" and place.before in ("DATE", "TIME", "TIMESTAMP"):
-        return f"dates are text: write {token.text}"
+    if hint := of_typed_text(words, place.index):
+        return hint
     nearby = (place.index, place.index - 1, place.index + 1)
     index = next((at for at in nearby if words.word(at) == "INTERVAL"), None)
     return "" if index is None else of_interval(words, index, place.text, place.tables)
+
+
+def of_typed_text(words: Words, index: int) -> str:
+    """Return what to write instead of DATE '2024-01-01' or N'Porto', whose text is at an index; '' for other texts."""
+    token, before = words.token(index), words.token(index - 1)
+    if token is None or before is None or token.kind != "string":
+        return ""
+    if before.word in ("DATE", "TIME", "TIMESTAMP"):
+        return f"dates are text: write {token.text}"
+    is_prefix = before.word in ("E", "N", "B", "R") and before.end == token.start and "\\" not in token.text
+    return f"write {token.text}" if is_prefix else ""
 
 
 def of_interval(words: Words, index: int, text: str, tables: Mapping[str, Relation]) -> str:
@@ -591,6 +622,6 @@ def _percent_parameter(place: Place) -> str:
 
 
 _RULES: tuple[Rule, ...] = (
-    _all, _star, _distinct_on, _qualify, _into, _limit, _sample, _rollup, _pivot, _quantified, _lateral, _lock,
+    _all, _star, _distinct_on, _qualify, _into, _limit, _sample, _rollup, _pivot, _quantified, _lateral, _option, _lock,
     _isnull, _current, _within_group, _nulls, _interval, _keyword_arguments, _operators, _percent_parameter,
 )  # fmt: skip

@@ -104,7 +104,7 @@ _TEMPLATES: dict[str, tuple[str, ...]] = {
     "square": ("{p0} * {p0}",),
     "countif count_if": ("count(*) FILTER (WHERE {0})",),
     "sumif sum_if": ("sum({0}) FILTER (WHERE {1})",),
-    "any_value first arbitrary": ("min({0})",),
+    "any_value arbitrary": ("min({0})",),
     "bool_or logical_or": ("max({0})",),
     "bool_and every logical_and": ("min({0})",),
     "truncate": ("trunc({p0} * 1e{i1}) / 1e{i1}", "trunc({0})"),
@@ -123,8 +123,8 @@ _REMARKS = {
 """What to add to an expression."""
 
 _WITHOUT = (
-    "reverse md5 sha1 sha2 sha256 crc32 soundex_difference translate regexp_substr regexp_extract age initcap overlay "
-    "covar_pop covar_samp mode quantile approx_quantile quantile_cont percentile_disc"
+    "first last reverse md5 sha1 sha2 sha256 crc32 soundex_difference translate regexp_substr regexp_extract age "
+    "initcap overlay covar_pop covar_samp mode quantile approx_quantile quantile_cont percentile_disc"
 )
 """Functions that SQLite has no short expression for: a name that is like theirs is another function."""
 
@@ -166,6 +166,11 @@ def _date_trunc(call: Call) -> str:
 @_one_of("date_part datepart extract")
 def _date_part(call: Call) -> str:
     unit, value = _unit_and(call.arguments, last_is_unit="_" in call.name)
+    if call.name == "extract" and len(call.spans) == 1:
+        words, (start, end) = call.words, call.spans[0]
+        at = next((at for at in words.outer(call.spans[0]) if words.word(at) == "FROM"), end)
+        unit = moments.unit_of(words.text(Span(start, at)))
+        value = rewritten(words, Span(at + 1, end), call.text, call.tables)
     return moments.part(unit, value) if value else ""
 
 
@@ -521,14 +526,16 @@ def expressions(words: Words, index: int, text: str, tables: Mapping[str, Relati
 
 
 def rewritten(words: Words, span: Span, text: str, tables: Mapping[str, Relation]) -> str:
-    """Return the text of an argument; a call in it that this module knows is replaced, too."""
-    name = words.word(span.start).lower()
-    is_call = words.operand_after(span.start) == span and words.word(span.start + 1) == "("
-    if is_call and name in _EVERYWHERE_MISSING:
-        found = expressions(words, span.start, text, tables)
-        if len(found) == 1:
-            return found[0]
-    return words.text(span)
+    """Return the text of an expression; the calls in it that this module knows are replaced, too."""
+    replaced, at = dict[int, tuple[int, str]](), span.start
+    while at < span.end:
+        closing = words.closing(at + 1) if words.word(at).lower() in _MISSING and words.word(at + 1) == "(" else None
+        found = [] if closing is None else expressions(words, at, text, tables)
+        if closing is not None and len(found) == 1:
+            call = Span(at, closing + 1)
+            replaced[at] = call.end, _operand(found[0]) if beside_operator(words, call) else found[0]
+        at = replaced[at][0] if at in replaced else at + 1
+    return words.text(span, replaced)
 
 
 def _filled(templates: Sequence[str], arguments: Sequence[str]) -> str:
@@ -642,8 +649,8 @@ def of_table(text: str, offset: int | None, name: str, tables: Mapping[str, Rela
 
 _BY_NAME = {name: templates for names, templates in _TEMPLATES.items() for name in names.split()}
 _NO_IDIOM = frozenset(_WITHOUT.split())
-_EVERYWHERE_MISSING = frozenset((_RULES.keys() | _BY_NAME.keys()) - statistics.VARIANCES.keys() - {
-    "median", "concat", "concat_ws", "string_agg", "regexp_replace", "date_trunc", "percentile_cont", "generate_series",
-    "instr", "ifnull", "if",
+_MISSING = frozenset((_RULES.keys() | _BY_NAME.keys()) - statistics.VARIANCES.keys() - {
+    "median", "concat", "concat_ws", "string_agg", "regexp_replace", "percentile_cont", "generate_series", "instr",
+    "ifnull", "if",
 })  # fmt: skip
-"""Functions that neither the embedded service nor sqld has."""
+"""Functions that neither the embedded service nor sqld has; and date_trunc, whose expression is as short."""

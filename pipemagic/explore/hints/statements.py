@@ -300,10 +300,12 @@ def _create_table(place: Place) -> str:
         return (
             f"leave {written if len(written) <= _SHORT else words.text(Span(first, first + 2))} out" if option else ""
         )
-    if {place.word.lower(), place.before.lower()} & {"auto_increment", "identity"}:
+    if {place.word, place.before} & {"AUTO_INCREMENT", "AUTOINCREMENT", "IDENTITY"}:
         return _numbered(words, at)
     if place.before == "ENUM" or (place.function is not None and words.word(place.function) == "ENUM"):
         return _enum(words, place)
+    if words.words(at, 3) == ["FOREIGN", "KEY", "REFERENCES"]:
+        return "leave FOREIGN KEY out"
     start, end = _definition(words, at)
     if words.word(start) in ("KEY", "INDEX") and words.word(start + 2) == "(":
         columns = words.text(Span(start + 2, end))
@@ -331,8 +333,14 @@ def _definition(words: Words, at: int) -> Span:
 
 
 def _numbered(words: Words, at: int) -> str:
-    name = words.text(Span(_definition(words, at).start, _definition(words, at).start + 1))
-    return f"write {name} INTEGER PRIMARY KEY, which numbers the rows"
+    column = _definition(words, at)
+    name = words.text(Span(column.start, column.start + 1))
+    key = next(
+        (step for step in range(column.end, len(words)) if words.words(step, 3) == ["PRIMARY", "KEY", "("]), None
+    )
+    closing = None if key is None else words.closing(key + 2)
+    remark = "" if key is None or closing is None else f"; leave {words.text(Span(key, closing + 1))} out"
+    return f"write {name} INTEGER PRIMARY KEY, which numbers the rows{remark}"
 
 
 def _enum(words: Words, place: Place) -> str:
@@ -452,14 +460,21 @@ def _update_join(words: Words, table: Span, joins: int, set_at: int) -> str:
     """UPDATE flights JOIN airlines ON ... SET ... WHERE ...: UPDATE flights SET ... FROM airlines WHERE ..."""
     other = joins + {"INNER": 2, "JOIN": 1}.get(words.word(joins), 0)
     on = next((at for at in range(other, set_at) if words.word(at) == "ON"), None)
-    where = next((at for at in words.outer(Span(set_at, len(words))) if words.word(at) == "WHERE"), None)
-    if other == joins or on is None or "JOIN" in words.words(on, set_at - on) or joins != table.end:
-        return f"write UPDATE {words.text(table)} SET ... FROM ... WHERE ..."
-    changes = words.text(Span(set_at + 1, len(words) if where is None else where))
-    changes = changes.replace(f"{words.text(table)}.", "", 1)
-    conditions = words.text(Span(on + 1, set_at))
-    more = "" if where is None else f" AND {words.text(Span(where + 1, len(words)))}"
-    return f"write UPDATE {words.text(table)} SET {changes} FROM {words.text(Span(other, on))} WHERE {conditions}{more}"
+    where = next((at for at in words.outer(Span(set_at, len(words))) if words.word(at) == "WHERE"), len(words))
+    target, has_alias = words.text(table), joins > table.end
+    if other == joins or on is None or "JOIN" in words.words(on, set_at - on):
+        return f"write the other tables of UPDATE {target} in a FROM after SET, and their conditions in WHERE"
+    label = words.name(joins - 1 if has_alias else table.end - 1).lower()
+    changes = []
+    for item in words.split(Span(set_at + 1, where)):
+        is_owned = words.word(item.start + 1) == "."
+        if is_owned and words.name(item.start).lower() != label:
+            return ""
+        changes.append(words.text(Span(item.start + 2 * is_owned, item.end)))
+    alias = f" AS {words.text(Span(joins - 1, joins))}" if has_alias else ""
+    more = f" AND {words.text(Span(where + 1, len(words)))}" if where < len(words) else ""
+    rows = f"{words.text(Span(other, on))} WHERE {words.text(Span(on + 1, set_at))}{more}"
+    return f"write UPDATE {target}{alias} SET {', '.join(changes)} FROM {rows}"
 
 
 def _delete(place: Place) -> str:
@@ -467,11 +482,16 @@ def _delete(place: Place) -> str:
     if at == 1 and words.is_name(1) and words.word(2) == "FROM":
         source, where = words.operand_after(3), next(
             (step for step in words.outer(Span(3, len(words))) if words.word(step) == "WHERE"), None)  # fmt: skip
-        if source is None or where is None or where > source.end + 2:
-            return "write DELETE FROM ... WHERE rowid IN (SELECT ...)"
-        alias = words.text(Span(1, 2))
-        table = words.text(source)
-        named = "" if alias.lower() == table.lower() else f" AS {alias}"
+        if source is None:
+            return ""
+        alias, table = words.text(Span(1, 2)), words.text(source)
+        labels = [word.lower() for word in words.words(source.end, 2) if word]
+        named = f" AS {alias}" if alias.lower() in labels else ""
+        if not named and alias.lower() != table.lower():
+            return f"DELETE removes whole rows: leave {alias} out"
+        if where is None or where > source.end + 2:
+            rows = f"SELECT {alias}.rowid {words.text(Span(2, len(words)))}"
+            return f"write DELETE FROM {table} WHERE rowid IN ({rows})"
         return f"write DELETE FROM {table}{named} {words.text(Span(where, len(words)))}"
     if place.word == "USING" and words.word(1) == "FROM":
         where = next((step for step in words.outer(Span(at, len(words))) if words.word(step) == "WHERE"), None)
