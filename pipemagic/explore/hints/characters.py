@@ -21,8 +21,9 @@ def of_lookalikes(text: str, found: Iterable[Lookalike]) -> str:
     """Return a hint that names characters of a text that look like others, each once; '' for none."""
     lines: dict[str, str] = {}
     for lookalike in found:
-        lines.setdefault(lookalike.char, _line(text, lookalike))
-    return "\n".join(list(lines.values())[:_MOST])
+        if lookalike.char not in lines and len(lines) < _MOST:
+            lines[lookalike.char] = _line(text, lookalike)
+    return "\n".join(lines.values())
 
 
 def _line(text: str, lookalike: Lookalike) -> str:
@@ -34,10 +35,15 @@ def _line(text: str, lookalike: Lookalike) -> str:
 
 
 def of_lookalikes_in_name(text: str, name: str) -> str:
-    """Return a hint for a name that the server does not know, and that contains characters that look like others."""
-    if name.isascii():
-        return ""
-    places = [token for token in significant(text) if token.kind == "word" and normalize(token.text) == name.lower()]
+    """Return a hint for a name that the server does not know, and that contains characters that look like others.
+
+    The message may have lost blanks at the ends of the name.
+    """
+    places = [
+        token
+        for token in significant(text)
+        if token.kind == "word" and not token.text.isascii() and normalize(token.text).strip() == name.lower().strip()
+    ]
     inside = [found for found in lookalikes(text) if any(token.start <= found.offset < token.end for token in places)]
     return of_lookalikes(text, inside)
 

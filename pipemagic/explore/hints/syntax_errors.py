@@ -134,7 +134,7 @@ def unquoted_name(text: str, place: int | None, names: Iterable[str]) -> str:
 
 def begins_with_digit(text: str, place: int | None) -> str:
     """Return a hint for a name that begins with a digit at the place of an error; '' for anything else."""
-    match = None if place is None else _NUMBER_AND_LETTERS.match(text, place)
+    match = None if place is None else _NUMBER_AND_LETTERS.match(text, place + text.startswith(".", place))
     return f'if {match[0]} is a name, write it in quotes: "{match[0]}"' if match else ""
 
 
