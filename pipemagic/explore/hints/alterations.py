@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pipemagic.explore.hints.stopped import Change, Stopped
+from pipemagic.explore.hints.words import Span
 
 _CHANGES = ("MODIFY", "ALTER", "CHANGE")
 _BEFORE_TYPE = ("SET", "DATA", "TYPE")
@@ -42,7 +43,7 @@ def columns_added(stopped: Stopped) -> Iterator[Change]:
     first, last = 4, len(stopped.tokens)
     if words[4:5] == ["("] and stopped.word(last - 1) == ")":
         first, last = 5, last - 1
-    commas = [index for index in stopped.outer(first, last) if stopped.word(index) == ","]
+    commas = [index for index in stopped.outer(Span(first, last)) if stopped.word(index) == ","]
     if not commas:
         return
     starts, ends = [first, *(index + 1 for index in commas)], [*commas, last]

@@ -53,17 +53,19 @@ def reordered(stopped: Stopped) -> Iterator[Change]:
 def _has_aggregate(stopped: Stopped, clause: _Clause) -> bool:
     """Return True if a clause uses an aggregate function, or the alias of one."""
     words = Words(stopped.text)
-    select = words.select_around(clause.first)
+    first = words.at(stopped.tokens[clause.first].start)
+    span = Span(first, first + clause.end - clause.first)
+    select = words.select_around(first)
     items = [] if select is None else select.items()
     aliases = {words.name(item.end - 1).lower() for item in items if words.has_aggregate(item)} - {""}
-    names = {words.name(index).lower() for index in range(clause.first, clause.end)}
-    return words.has_aggregate(Span(clause.first, clause.end)) or not aliases.isdisjoint(names)
+    names = {words.name(index).lower() for index in range(*span)}
+    return words.has_aggregate(span) or not aliases.isdisjoint(names)
 
 
 def _clauses(stopped: Stopped) -> list[_Clause]:
     """Return the clauses of the query, or of the window, around the stop."""
     first, last = stopped.parenthesis()
-    outer = stopped.outer(first, last)
+    outer = list(stopped.outer(Span(first, last)))
     cuts = [index for index in outer if stopped.word(index) in _COMPOUND]
     first = max((index + 1 for index in cuts if index < stopped.at), default=first)
     last = min((index for index in cuts if index >= stopped.at), default=last)

@@ -475,8 +475,8 @@ def of_function(text: str, offset: int | None, name: str, tables: Mapping[str, R
     ``offset`` (in characters) is the place of the error; without it, the function must be called once.
     """
     name = name.lower()
-    if name in ("regexp", "similar_to"):
-        return None if name == "similar_to" else _of_regexp(text)
+    if name == "regexp":
+        return _of_regexp(text)
     if name not in _RULES and name not in _BY_NAME:
         return "" if name in _NO_IDIOM else None
     words = Words(text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pipemagic.explore.hints.stopped import Change, Stopped
+from pipemagic.explore.hints.words import Span
 from pipemagic.explore.sqlite_reference import FUNCTIONS, KEYWORDS, PHRASES
 
 _BACK = 3  # words before the stop that may be misspelt: SQLite reads ODER of `FROM flights ODER BY day` as an alias
@@ -97,7 +98,7 @@ def _is_table_function(word: str) -> bool:
 def missing(stopped: Stopped) -> Iterator[Change]:
     """Propose a keyword before the stop, or before the word in front of it that SQLite reads as an alias."""
     at = stopped.at
-    for index in (at - 1, at, stopped.parenthesis()[0] - 1):
+    for index in (at - 1, at, stopped.parenthesis().start - 1):
         if 0 < index < len(stopped.tokens) and (stopped.word(index) not in KEYWORDS or stopped.word(index) in _FOLLOW):
             for keyword in _missing_at(stopped, index):
                 yield Change(f"write {keyword} before {stopped.shown(index)}", stopped.insert(index, keyword))
@@ -119,8 +120,8 @@ def _missing_at(stopped: Stopped, index: int) -> Iterator[str]:
 
 def last_clause(stopped: Stopped, index: int) -> str:
     """Return the keyword of the clause before an index that decides which word may be missing."""
-    outer = [stopped.word(place) for place in reversed(stopped.outer(stopped.parenthesis()[0], index))]
-    return next((word for word in outer if word in ("JOIN", "FROM", "SET", *_CONDITIONS)), "")
+    outer = [stopped.word(place) for place in stopped.outer(Span(stopped.parenthesis().start, index))]
+    return next((word for word in reversed(outer) if word in ("JOIN", "FROM", "SET", *_CONDITIONS)), "")
 
 
 def is_after_comparison(stopped: Stopped, index: int) -> bool:

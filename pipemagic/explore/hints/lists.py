@@ -89,8 +89,8 @@ def parentheses(stopped: Stopped) -> Iterator[Change]:
         listed = f"({stopped.written(first, end)})"
         yield Change(f"write {before} {listed}", stopped.replace(first, end, listed))
     if stopped.word(at) in ("SELECT", "WITH") and before != "(":
-        _, last = stopped.parenthesis()
-        text = stopped.replace(at, last - 1, f"({stopped.written(at, last - 1)})")
+        last = stopped.parenthesis().end - 1
+        text = stopped.replace(at, last, f"({stopped.written(at, last)})")
         yield Change(f"put the {stopped.word(at)} after {before} in parentheses", text)
     if stopped.word(0) == "CREATE" and is_name(stopped, at) and stopped.parenthesis() == (0, count):
         text = stopped.replace(at, count - 1, f"({stopped.written(at, count - 1)})")

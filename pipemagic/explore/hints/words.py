@@ -5,7 +5,7 @@ A statement that was refused is no tree: it is read around the place of its erro
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from types import MappingProxyType
 from typing import NamedTuple
@@ -27,18 +27,14 @@ class Span(NamedTuple):
     end: int
 
 
-class Words:
-    """The tokens of a statement, by index."""
+class Tokens:
+    """The tokens of a statement, by index, and the parentheses around them."""
 
-    def __init__(self, text: str) -> None:
-        self.tokens = [token for token in significant(text) if token.kind != "semi"]
+    def __init__(self, tokens: Sequence[Token]) -> None:
+        self.tokens = tokens
 
     def __len__(self) -> int:
         return len(self.tokens)
-
-    def at(self, offset: int) -> int:
-        """Return the index of the token at an offset in characters, or of the next one."""
-        return next((index for index, token in enumerate(self.tokens) if token.start >= offset), len(self.tokens))
 
     def token(self, index: int) -> Token | None:
         """Return the token at an index; None outside."""
@@ -48,36 +44,6 @@ class Words:
         """Return the word or sign at an index in capitals; '' for quoted names, strings and outside."""
         token = self.token(index)
         return "" if token is None or token.kind in ("quoted", "string", "blob") else token.text.upper()
-
-    def words(self, start: int, count: int) -> list[str]:
-        """Return some words from an index on."""
-        return [self.word(start + step) for step in range(count)]
-
-    def is_name(self, index: int) -> bool:
-        """Return True if a name, which is no reserved word, is at an index."""
-        token = self.token(index)
-        if token is None:
-            return False
-        return token.kind == "quoted" or (token.kind == "word" and token.word not in _NO_OPERAND)
-
-    def name(self, index: int) -> str:
-        """Return the name at an index without quotes; '' if there is none."""
-        token = self.token(index)
-        return unquote(token.text) if token is not None and token.kind in ("word", "quoted") else ""
-
-    def text(self, span: Span, replaced: Mapping[int, tuple[int, str]] = MappingProxyType({})) -> str:
-        """Return the text of some words as one line, without comments, and without blanks inside of parentheses.
-
-        ``replaced`` are texts to write instead of the words from an index to before another one.
-        """
-        parts, at = list[str](), span.start
-        while at < min(span.end, len(self.tokens)):
-            end, text = replaced.get(at, (at + 1, self.tokens[at].text))
-            is_apart = at > span.start and self.tokens[at - 1].end < self.tokens[at].start
-            is_inside = self.word(at) in (")", ",") or self.word(at - 1) == "("
-            parts += [" " if is_apart and not is_inside else "", text]
-            at = end
-        return "".join(parts)
 
     # -- parentheses
 
@@ -124,6 +90,47 @@ class Words:
             return []
         cuts = [span.start - 1, *(at for at in self.outer(span) if self.word(at) == ","), span.end]
         return [Span(start + 1, end) for start, end in pairwise(cuts)]
+
+
+class Words(Tokens):
+    """The tokens of a statement without semicolons: its names, operands, calls and clauses."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__([token for token in significant(text) if token.kind != "semi"])
+
+    def at(self, offset: int) -> int:
+        """Return the index of the token at an offset in characters, or of the next one."""
+        return next((index for index, token in enumerate(self.tokens) if token.start >= offset), len(self.tokens))
+
+    def words(self, start: int, count: int) -> list[str]:
+        """Return some words from an index on."""
+        return [self.word(start + step) for step in range(count)]
+
+    def is_name(self, index: int) -> bool:
+        """Return True if a name, which is no reserved word, is at an index."""
+        token = self.token(index)
+        if token is None:
+            return False
+        return token.kind == "quoted" or (token.kind == "word" and token.word not in _NO_OPERAND)
+
+    def name(self, index: int) -> str:
+        """Return the name at an index without quotes; '' if there is none."""
+        token = self.token(index)
+        return unquote(token.text) if token is not None and token.kind in ("word", "quoted") else ""
+
+    def text(self, span: Span, replaced: Mapping[int, tuple[int, str]] = MappingProxyType({})) -> str:
+        """Return the text of some words as one line, without comments, and without blanks inside of parentheses.
+
+        ``replaced`` are texts to write instead of the words from an index to before another one.
+        """
+        parts, at = list[str](), span.start
+        while at < min(span.end, len(self.tokens)):
+            end, text = replaced.get(at, (at + 1, self.tokens[at].text))
+            is_apart = at > span.start and self.tokens[at - 1].end < self.tokens[at].start
+            is_inside = self.word(at) in (")", ",") or self.word(at - 1) == "("
+            parts += [" " if is_apart and not is_inside else "", text]
+            at = end
+        return "".join(parts)
 
     def arguments(self, index: int) -> list[Span] | None:
         """Return the arguments of the call whose name is at an index; None if it is no call."""
