@@ -123,8 +123,8 @@ _REMARKS = {
 """What to add to an expression."""
 
 _WITHOUT = (
-    "first last reverse md5 sha1 sha2 sha256 crc32 soundex_difference translate regexp_substr regexp_extract age "
-    "initcap overlay covar_pop covar_samp mode quantile approx_quantile quantile_cont percentile_disc"
+    "first last isnumeric reverse md5 sha1 sha2 sha256 crc32 soundex_difference translate regexp_substr regexp_extract "
+    "age initcap overlay covar_pop covar_samp mode quantile approx_quantile quantile_cont percentile_disc"
 )
 """Functions that SQLite has no short expression for: a name that is like theirs is another function."""
 
@@ -219,7 +219,7 @@ def _datediff(call: Call) -> str:
     if len(arguments) != 3:
         return ""
     first, last = moments.unit_of(arguments[0]), moments.unit_of(arguments[2])
-    if first and not (last and call.name == "date_diff"):
+    if arguments[0].startswith("'") or (first and not (last and call.name == "date_diff")):
         return moments.difference(first, arguments[1], arguments[2])
     return moments.difference(last, arguments[1], arguments[0])
 
@@ -412,11 +412,6 @@ def _rand(call: Call) -> str:
     if call.words.word(call.index - 1) == "BY":
         return "random()"
     return "" if call.arguments else "(random() & 9007199254740991) / 9007199254740992.0"
-
-
-@_one_of("isnumeric")
-def _isnumeric(call: Call) -> str:
-    return f"typeof({call.arguments[0]}) IN ('integer', 'real')" if len(call.arguments) == 1 else ""
 
 
 @_one_of("unnest string_split string_to_array")

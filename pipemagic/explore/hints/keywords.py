@@ -45,7 +45,7 @@ def _is_close(word: str, keyword: str) -> bool:
 def _is_similar(word: str, keyword: str) -> bool:
     """Return True if one letter differs, or in a longer word two neighbours of which one is misplaced."""
     if len(word) == len(keyword):
-        differing = sum(one != other for one, other in zip(word, keyword, strict=True))
+        differing = sum(letter != other for letter, other in zip(word, keyword, strict=True))
         return differing == 1 or (len(word) > 5 and sorted(word) == sorted(keyword) and differing < 4)
     return len(word) > 5 and any(_is_close(_swapped(word, at), keyword) for at in range(len(word) - 1))
 
