@@ -11,6 +11,7 @@ from pipemagic.explore.hints.dialects import Place
 from pipemagic.explore.hints.syntax_errors import begins_with_digit, ends_early, is_unreadable, unquoted_name
 from pipemagic.explore.hints.unknown_names import of_unknown_name
 from pipemagic.explore.hints.words import Span, Words
+from pipemagic.explore.lint.aliases import misspelt_join
 from pipemagic.explore.query import Query, Source, all_queries, cursor_at, nest, query_at
 from pipemagic.explore.schema import Relation
 from pipemagic.explore.sqlite_reference import FUNCTIONS, quote_if_needed
@@ -227,6 +228,8 @@ def _of_alias(owner: str, name: str, text: str, place: int | None, names: Names)
     column = quote_if_needed(name)
     if len(renamed) == 1:
         label = quote_if_needed(renamed[0].label)
+        if (keyword := misspelt_join(label)) and re.search(rf"\b{label}\s+JOIN\b", text, re.IGNORECASE):
+            return f"did you mean {keyword} JOIN? {label} is an alias of {quote_if_needed(renamed[0].name)}"
         return f"{quote_if_needed(renamed[0].name)} has the alias {label}: write {label}.{column}"
     listed = ", ".join(dict.fromkeys(map(_described, sources)))
     hint = f"{quote_if_needed(owner)} is not a table or alias of this statement, which has {listed}"

@@ -30,7 +30,8 @@ def _line(text: str, lookalike: Lookalike) -> str:
     if lookalike.instead.strip():
         return f"{lookalike.char} is {lookalike.name}: write {lookalike.instead}"
     before = re.search(r"\w+\W?\Z|[!-~]\Z", text[: lookalike.offset].rstrip())
-    where = f"a {lookalike.name} follows {before[0].strip()}" if before else f"the text begins with a {lookalike.name}"
+    name = f"{'an' if lookalike.name[0] in 'AEIO' else 'a'} {lookalike.name}"
+    where = f"{name} follows {before[0].strip()}" if before else f"the text begins with {name}"
     return f"{where}: {'write a space' if lookalike.instead else 'remove it'}"
 
 
@@ -50,13 +51,22 @@ def of_lookalikes_in_name(text: str, name: str) -> str:
 
 def lookalikes_replaced(stopped: Stopped) -> Iterator[Change]:
     """Propose to replace all characters that look like others."""
-    found = list(lookalikes(stopped.text))
-    if found:
-        pieces, end = [], 0
-        for lookalike in found:
-            pieces += [stopped.text[end : lookalike.offset], lookalike.instead]
-            end = lookalike.offset + 1
-        yield Change(of_lookalikes(stopped.text, found), "".join([*pieces, stopped.text[end:]]))
+    if found := list(lookalikes(stopped.text)):
+        yield _replaced(stopped.text, found)
+
+
+def lookalikes_separating(stopped: Stopped) -> Iterator[Change]:
+    """Propose blanks for the characters that are not seen, where they separate two words."""
+    if found := [lookalike._replace(instead=lookalike.instead or " ") for lookalike in lookalikes(stopped.text)]:
+        yield _replaced(stopped.text, found)
+
+
+def _replaced(text: str, found: Sequence[Lookalike]) -> Change:
+    pieces, end = [], 0
+    for lookalike in found:
+        pieces += [text[end : lookalike.offset], lookalike.instead]
+        end = lookalike.offset + 1
+    return Change(of_lookalikes(text, found), "".join([*pieces, text[end:]]))
 
 
 def comments_removed(stopped: Stopped) -> Iterator[Change]:

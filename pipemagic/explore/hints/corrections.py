@@ -17,6 +17,7 @@ LONGEST = 10_000
 
 _RULES: tuple[tuple[Callable[[Stopped], Iterable[Change]], ...], ...] = (
     (characters.lookalikes_replaced,),
+    (characters.lookalikes_separating,),
     (characters.comments_removed,),
     (characters.operators_replaced,),
     (keywords.misspelt,),

@@ -23,9 +23,14 @@ def misspelt_joins(context: Context) -> Iterator[str]:
     for query in context.queries:
         for at, word in enumerate(query.part.words()):
             alias = _alias(query.part, at - 1) if word == "JOIN" else None
-            meant = next(filter(lambda keyword: _is_typed(alias.word, keyword), _JOINS), "") if alias else ""
+            meant = misspelt_join(alias.text) if alias else ""
             if alias and meant and alias.word not in used:
                 yield f"{alias.text} is an alias for SQLite, so this is an inner join: write {meant} JOIN"
+
+
+def misspelt_join(word: str) -> str:
+    """Return the keyword of a join that a word misspells; '' for any other word."""
+    return next((keyword for keyword in _JOINS if _is_typed(word.upper(), keyword)), "")
 
 
 def batch_ends(context: Context) -> Iterator[str]:
