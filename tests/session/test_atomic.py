@@ -16,6 +16,9 @@ ATOMIC = RunOptions(atomic=True)
 @pytest.fixture
 def numbers(session):
     session.run("CREATE TABLE n (i INTEGER PRIMARY KEY); INSERT INTO n VALUES (1), (2)")
+    schema = session.connection().schema
+    schema.start()
+    assert schema.ready.wait(30)  # the messages name rows by the keys of the tables
     return session
 
 
@@ -44,7 +47,7 @@ def test_nothing_is_changed_and_the_failed_statement_is_named(numbers):
         "DELETE FROM n WHERE true;\nSELECT 1",
     )
     assert error.message == (
-        "UNIQUE constraint failed: n.i\n"
+        "UNIQUE constraint failed: n.i; another row has i = 1\n"
         "nothing was changed; statement 3 of 5 failed here, line 3:\n"
         "  INSERT INTO n VALUES (1)"
     )

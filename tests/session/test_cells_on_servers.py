@@ -16,6 +16,9 @@ from pipemagic.session.connection import RunOptions
 def numbers(session):
     """The session with a table n of the numbers 1 and 2."""
     session.run("CREATE TABLE n (i INTEGER PRIMARY KEY); INSERT INTO n VALUES (1), (2)")
+    schema = session.connection().schema
+    schema.start()
+    assert schema.ready.wait(30)  # the messages name rows by the keys of the tables
     return session
 
 
@@ -47,7 +50,7 @@ def test_an_error_names_the_statement_the_line_and_the_place(numbers):
     error = caught.value
     assert error.index == 2
     assert error.message == (
-        "UNIQUE constraint failed: n.i\n"
+        "UNIQUE constraint failed: n.i; another row has i = 1\n"
         "statement 3 of 4, line 4:\n"
         "  INSERT INTO n VALUES (1)\n"
         "Statements 1-2 were applied; statement 4 did not run."
