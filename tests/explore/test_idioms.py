@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator
 
 import pytest
 
@@ -25,18 +24,12 @@ ROWS = [
 CREATE = "CREATE TABLE trips (id INTEGER, name TEXT, parent TEXT, price REAL, day DATE, departed {})"
 
 
-@pytest.fixture(params=["embedded", "sqld"])
-def trips(request) -> Iterator[Database]:
-    if request.param == "sqld":
-        made = request.getfixturevalue("sqld_database")
-        database = Database(made.url, made.token)
-    else:
-        database = request.getfixturevalue("embedded")
-    with database:
-        database.execute(CREATE.format("DATETIME"))
-        for row in ROWS:
-            database.execute("INSERT INTO trips VALUES (?, ?, ?, ?, ?, ?)", row)
-        yield database
+@pytest.fixture
+def trips(database: Database) -> Database:
+    database.execute(CREATE.format("DATETIME"))
+    for row in ROWS:
+        database.execute("INSERT INTO trips VALUES (?, ?, ?, ?, ?, ?)", row)
+    return database
 
 
 @pytest.fixture(scope="module")

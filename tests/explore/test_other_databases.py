@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -27,17 +26,11 @@ INSERT INTO flights VALUES (1, 'AA', 2475, '2013-01-01'), (2, 'UA', 1400, '2013-
 """
 
 
-@pytest.fixture(params=["embedded", "sqld"])
-def flights(request) -> Iterator[Database]:
-    if request.param == "sqld":
-        made = request.getfixturevalue("sqld_database")
-        database = Database(made.url, made.token)
-    else:
-        database = request.getfixturevalue("embedded")
-    with database:
-        for statement in CREATE.split(";"):
-            database.execute(statement)
-        yield database
+@pytest.fixture
+def flights(database: Database) -> Database:
+    for statement in CREATE.split(";"):
+        database.execute(statement)
+    return database
 
 
 @pytest.fixture(scope="module")
