@@ -34,7 +34,7 @@ from pipemagic.session.cell import Cell, parse_cell
 from pipemagic.session.dump_files import is_without_foreign_keys, turns_foreign_keys_off
 from pipemagic.session.interrupts import InterruptOutcome
 from pipemagic.session.keep_alive import TEMPORARY_TABLES_FOR, KeepAlive, RemainingTime
-from pipemagic.session.name_hints import Names
+from pipemagic.session.messages import Names
 from pipemagic.session.organization import Platform
 from pipemagic.session.profiles import Profile
 from pipemagic.session.results import CellResult, Outcome, fetch_large, may_have_written, outcomes

@@ -19,7 +19,7 @@ from pipemagic.hrana.values import Blob, Float, Integer, Null, Text, decode
 from pipemagic.session import messages
 from pipemagic.session.cell import Cell
 from pipemagic.session.connection import Connection
-from pipemagic.session.name_hints import Names
+from pipemagic.session.messages import Names
 from pipemagic.sql import ParsedStatement
 
 _NOT_EXPLAINED = {

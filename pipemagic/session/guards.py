@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from pipemagic.client.readonly import find_write
 from pipemagic.errors import ConfirmError, ReadOnlyError, SessionError
-from pipemagic.explore.hints.corrections import correction
 from pipemagic.session.cell import Cell
 from pipemagic.session.dump_files import restoring_line
 from pipemagic.session.source_map import Source
@@ -32,6 +31,8 @@ def check_where(cell: Cell) -> None:
             continue
         statement = cell.as_sent(index)  # a name in braces is not one of its words
         if statement.changes_every_row and not _joins(statement):
+            from pipemagic.explore.hints.corrections import correction  # cells that run need no hints
+
             _refuse_hidden_where(cell, index)
             does = "changes" if statement.verb == "UPDATE" else "deletes"
             raise ConfirmError(

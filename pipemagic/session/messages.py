@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pipemagic.client.arguments import values_of
 from pipemagic.client.readonly import find_write
 from pipemagic.client.transaction import LostTransaction, Transaction
 from pipemagic.errors import PipemagicError, StatementError, TransactionLost
-from pipemagic.explore.hints.corrections import correction
 from pipemagic.explore.hints.syntax_errors import (
     LocatedMessage,
     cause,
@@ -22,13 +21,13 @@ from pipemagic.explore.hints.syntax_errors import (
 from pipemagic.hrana import faults
 from pipemagic.hrana.stream import Tx
 from pipemagic.session.cell import Cell
-from pipemagic.session.name_hints import Names, name_hint
 from pipemagic.session.results import CellResult, Outcome
 from pipemagic.session.source_map import Source, SourcePosition
 from pipemagic.sql import ParsedStatement, caret, character_offset, normalize, quote, significant
 from pipemagic.text import mask_passwords, plural, shorten
 
 if TYPE_CHECKING:
+    from pipemagic.explore.schema import Relation
     from pipemagic.session.profiles import Profile
     from pipemagic.session.schema_cache import SchemaCache
     from pipemagic.session.tokens import TokenSource
@@ -58,6 +57,25 @@ _NAMED = re.compile(
 )
 
 IN_ONE_CELL = "Split the transaction or make it faster, and run the cell again."
+
+
+@dataclass(frozen=True)
+class Names:
+    """What a hint can name: the tables of the connection, those of other connections, saved SELECTs, values as SQL.
+
+    In a ``generated`` statement, of a command or a panel, aliases are not the user's.
+    """
+
+    schema: SchemaCache
+    others: Mapping[str, SchemaCache] = field(default_factory=dict)
+    saved: Sequence[str] = ()
+    values: Mapping[str, str] = field(default_factory=dict)
+    generated: bool = False
+
+    @property
+    def tables(self) -> dict[str, Relation]:
+        """The tables by their names in lower case."""
+        return {relation.name.lower(): relation for relation in self.schema.tables_soon()}
 
 
 @dataclass(frozen=True)
@@ -145,6 +163,8 @@ def locate(error: StatementError, sql: str) -> LocatedMessage:
 
 def explained(error: StatementError, names: Names) -> StatementError:
     """Return an error of a statement outside of a cell with its cause as the message, and a hint."""
+    from pipemagic.session.name_hints import name_hint  # cells that run need no hints
+
     fault = locate(error, error.sql)
     hint = error.hint or name_hint(fault.message.split("\n")[0], error.sql, fault.offset, names)
     return error.replace(message=fault.message, hint=hint)
@@ -186,6 +206,9 @@ def _error(
 
 def _name_hint(message: str, sent: str, offset: int | None, failure: Failure) -> str:
     """Return a hint on a name or on SQL of another database, in the words of the user's text."""
+    from pipemagic.explore.hints.corrections import correction
+    from pipemagic.session.name_hints import name_hint
+
     cell, index = failure.cell, failure.error.index
     if not 0 <= index < len(cell.statements):
         return ""

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from pipemagic.explore.hints import dialects, idioms, misuse, statements
 from pipemagic.explore.hints.dialects import Place
+from pipemagic.explore.hints.keywords import misspelt_join
 from pipemagic.explore.hints.syntax_errors import begins_with_digit, ends_early, is_unreadable, unquoted_name
 from pipemagic.explore.hints.unknown_names import of_unknown_name
 from pipemagic.explore.hints.words import Span, Words
-from pipemagic.explore.lint.aliases import misspelt_join
 from pipemagic.explore.query import Query, Source, all_queries, cursor_at, nest, query_at
 from pipemagic.explore.schema import Relation
 from pipemagic.explore.sqlite_reference import FUNCTIONS, quote_if_needed
 from pipemagic.session.schema_cache import SchemaCache
 from pipemagic.sql import normalize, parse, quote, significant, tokens
 from pipemagic.text import mask_passwords, nearest, unseen_difference
+
+if TYPE_CHECKING:
+    from pipemagic.session.messages import Names
 
 _NO_TABLE = re.compile(r"no such (?:table|view): (.+)")
 _NO_COLUMN = re.compile(r"no such column: (.+?)(?: - should this be .*)?$|has no column named (.+)")
@@ -27,25 +30,6 @@ _ALIKE = 0.75  # of two function names: `regexp` is not a misspelt `exp`
 _SYNTAX_OF_SQLITE = re.compile(r'\Anear ".+": syntax error', re.DOTALL)
 _CATALOGS = ("information_schema", "pg_catalog", "sys")
 _DIGITS = re.compile(r"[-+]?[\d., ]+")
-
-
-@dataclass(frozen=True)
-class Names:
-    """What a hint can name: the tables of the connection, those of other connections, saved SELECTs, values as SQL.
-
-    In a ``generated`` statement, of a command or a panel, aliases are not the user's.
-    """
-
-    schema: SchemaCache
-    others: Mapping[str, SchemaCache] = field(default_factory=dict)
-    saved: Sequence[str] = ()
-    values: Mapping[str, str] = field(default_factory=dict)
-    generated: bool = False
-
-    @property
-    def tables(self) -> dict[str, Relation]:
-        """The tables by their names in lower case."""
-        return {relation.name.lower(): relation for relation in self.schema.tables_soon()}
 
 
 def name_hint(message: str, text: str, place: int | None, names: Names) -> str:

@@ -80,15 +80,16 @@ def differences(db, row: dict[str, Any], server: str) -> Iterator[str]:
     for part in row.get("contains", []):
         if part not in printed:
             yield f"{row['cell']}\nprints\n{printed}\nwithout\n{part}"
-    restore(db, row)
+    failed = cell.error is not None and ";" not in row["cell"]
+    restore(db, row, changed="before" in row or not (failed or READS.match(row["cell"])))
 
 
-def restore(db, row: dict[str, Any]) -> None:
+def restore(db, row: dict[str, Any], *, changed: bool) -> None:
     """Undo what a row changed: its transaction, its tables, the rows that it wrote, its variables."""
     session(db).connection().close()
     for name in row.get("variables", {}):
         db.names.pop(name, None)
-    if READS.match(row["cell"]) and "before" not in row:
+    if not changed:
         return
     others = db(
         "%sql SELECT type, name FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%' AND type IN ('view', 'trigger')"

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from pipemagic.explore.schema import Relation, Schema, Trigger
-from pipemagic.session.name_hints import Names, name_hint
+from pipemagic.session.messages import Names
+from pipemagic.session.name_hints import name_hint
 from pipemagic.session.schema_cache import SchemaCache
 from pipemagic.sql import significant
 
@@ -36,9 +37,10 @@ def names():
 
 @pytest.mark.parametrize("message", MESSAGES)
 def test_a_hint_for_each_beginning_of_each_statement(names, message):
+    first = MESSAGES.index(message)
     for case in tomllib.loads(CASES.read_text("utf-8"))["case"]:
         text = re.sub(r"\A%%?\w+\s", "", case["cell"])
-        for token in significant(text):
+        for token in significant(text)[first % 5 :: 5]:  # each message breaks every fifth token
             for broken in (text[: token.end], text[: token.start] + text[token.end :]):
                 hint = name_hint(message.format(token.text), broken, min(token.start, len(broken)), names)
                 assert isinstance(hint, str)

@@ -22,6 +22,9 @@ CLOSE = 1
 """The distance of two words that differ by one letter too many or too few, by two letters in the other order."""
 
 
+_JOINS = ("LEFT", "RIGHT", "FULL", "NATURAL")
+
+
 def distance(word: str, keyword: str) -> int:
     """Return how far a misspelt word is from a keyword; `CLOSE` is the least, 3 means that they are not similar."""
     if len(keyword) == 2 and keyword not in _SHORT:
@@ -33,6 +36,11 @@ def distance(word: str, keyword: str) -> int:
     if abs(len(word) - len(keyword)) > 1 or len(word) < 4:
         return 3
     return 2 if _is_similar(word, keyword) else 3
+
+
+def misspelt_join(word: str) -> str:
+    """Return the keyword of a join that a word misspells, without which it returns something else; '' for none."""
+    return next((keyword for keyword in _JOINS if distance(word.upper(), keyword) == CLOSE), "")
 
 
 def _is_close(word: str, keyword: str) -> bool:

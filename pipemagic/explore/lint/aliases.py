@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
+from pipemagic.explore.hints.keywords import misspelt_join
 from pipemagic.explore.lint.context import Context
 from pipemagic.explore.query import Group
 from pipemagic.explore.sqlite_reference import KEYWORDS
 from pipemagic.sql import Token
-
-_JOINS = ("LEFT", "RIGHT", "FULL", "NATURAL")
-"""Keywords without which a join returns something else."""
 
 
 def misspelt_joins(context: Context) -> Iterator[str]:
@@ -26,11 +24,6 @@ def misspelt_joins(context: Context) -> Iterator[str]:
             meant = misspelt_join(alias.text) if alias else ""
             if alias and meant and alias.word not in used:
                 yield f"{alias.text} is an alias for SQLite, so this is an inner join: write {meant} JOIN"
-
-
-def misspelt_join(word: str) -> str:
-    """Return the keyword of a join that a word misspells; '' for any other word."""
-    return next((keyword for keyword in _JOINS if _is_typed(word.upper(), keyword)), "")
 
 
 def batch_ends(context: Context) -> Iterator[str]:
@@ -49,12 +42,3 @@ def _alias(part: Group, at: int) -> Token | None:
     item, before = part.items[at] if at > 0 else None, part.word(at - 1)
     is_word = isinstance(item, Token) and item.kind == "word" and item.word not in KEYWORDS
     return item if isinstance(item, Token) and is_word and before not in KEYWORDS | {".", ","} else None
-
-
-def _is_typed(word: str, keyword: str) -> bool:
-    """Return True for a keyword with a letter too many or too few, or with two letters swapped."""
-    if len(word) == len(keyword):
-        swaps = (keyword[:at] + keyword[at + 1] + keyword[at] + keyword[at + 2 :] for at in range(len(word) - 1))
-        return word != keyword and word in swaps
-    shorter, longer = sorted((word, keyword), key=len)
-    return shorter in (longer[:at] + longer[at + 1 :] for at in range(len(longer)))
