@@ -332,6 +332,31 @@ class Query:
         key = (group.name(index - 2).lower() if is_qualified else "", group.name(index).lower())
         return next(((query._by_name[key], key[1]) for query in self.enclosing() if key in query._by_name), None)
 
+    def definition(self, expression: Group, depth: int = 0) -> Group:
+        """Return the expression that an alias or a column of a subquery stands for; any other expression as it is."""
+        name, last = bare(expression), len(bare(expression).items) - 1
+        if depth > DEPTH or last not in (0, 2) or not name.is_name(last) or (last and name.word(1) != "."):
+            return expression
+        column = self.column(name, last)
+        if column is not None:
+            table = column[0].table
+            members = table.queries if isinstance(table, Derived) else ()
+            places = [at for at, (other, _) in enumerate(column[0].columns) if other.lower() == column[1]]
+            inner = members[0] if len(members) == 1 and len(places) == 1 else None
+            selected = [] if inner is None else inner.select_list[: places[0] + 1]
+            has_star = any(item.word(len(item.items) - 1) == "*" for item, _ in selected)
+            if inner is None or has_star or len(selected) <= places[0]:
+                return expression
+            return inner.definition(selected[-1][0], depth + 1)
+        for query in self.enclosing() if last == 0 else ():
+            items = [item for item, alias in query.select_list if alias.lower() == name.name(0).lower()]
+            is_known = all(
+                source.columns for source in query._readable
+            )  # otherwise it may be a column of another table
+            if items or not is_known:
+                return query.definition(items[0], depth + 1) if is_known and len(items) == 1 else expression
+        return expression
+
     def _table(self, schema: str, name: str) -> Relation | None:
         if not schema:
             return self.tables.get(name) or _TABLE_FUNCTIONS.get(name)

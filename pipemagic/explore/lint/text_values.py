@@ -92,13 +92,14 @@ def _is_number(value: SqlValue) -> bool:
 
 def _text_note(context: Context, found: Comparison) -> str:
     """Return the note on a text that is no column and is compared with a number, or with fewer digits than it has."""
-    if not _is_text(found.other) or (order(found) in EQUAL and is_met(context, found)):
+    text = found.query.definition(found.other) if found.is_readable else found.other
+    if not _is_text(text) or (order(found) in EQUAL and is_met(context, found)):
         return ""
     shown, value = written(found.other), value_of(found)
     values = _values_of(context, found)
     if not _is_number_expression(found.operand) and not any(map(_is_number, values)):
-        return _digits_note(found, shown, value, values)
-    write = _as_number(found, shown, value, values)
+        return _digits_note(found, text, shown, values)
+    write = _as_number(found, text, shown, values)
     what = "contains numbers" if found.parameter is not None and value not in context.args else "is a number"
     why = "so they are never equal" if order(found) in EQUAL else "and text is greater than every number"
     return f"{shown} is text and {value} {what}, {why}: write {write}"
@@ -120,39 +121,65 @@ def _is_number_expression(expression: Group) -> bool:
     return arguments_of(expression) is not None and expression.name(0).lower() in NUMBERS
 
 
-def _as_number(found: Comparison, shown: str, value: str, values: list[SqlValue]) -> str:
-    """Return a comparison of numbers, or of the digits that strftime() returns."""
-    digits = _digits_of(found.other)
-    token = found.value
+def _as_number(found: Comparison, text: Group, shown: str, values: list[SqlValue]) -> str:
+    """Return a comparison of numbers, or of the digits that strftime() returns; ``text`` defines the other operand."""
+    token, value = found.value, value_of(found)
     is_one = found.operator not in ("IS", "IN", "BETWEEN", "WHEN")
-    if is_one and token is not None and token.kind == "number" and token.text.isdecimal() and len(token.text) <= digits:
-        return compared(found, shown, f"'{token.text.zfill(digits)}'")
-    arguments = arguments_of(found.other) or []
-    part = {"day": "%Y", "moment": "%Y", "time": "%H"}.get(form_of_call(found.other))
+    if is_one and token is not None and token.kind == "number" and token.text.isdecimal():
+        digits = _digits_of(text)
+        if len(token.text) <= digits:
+            return compared(found, shown, f"'{token.text.zfill(digits)}'")
+    part = {"day": "%Y", "moment": "%Y", "time": "%H"}.get(form_of_call(text))
     if part is not None:
-        shown = f"strftime('{part}', {', '.join(map(written, arguments)) or repr('now')})"
+        arguments = ", ".join(map(written, arguments_of(text) or [])) or "'now'"
+        shown = f"strftime('{part}', {arguments if text is found.other else shown})"
     type_ = "REAL" if any(isinstance(number, float) for number in values) else "INTEGER"
     return compared(found, f"CAST({shown} AS {type_})", value)
 
 
-def _digits_of(expression: Group) -> int:
-    """Return the number of digits that strftime() returns; 0 for anything else."""
+def _letters_of(expression: Group) -> list[str]:
+    """Return the format of a call of strftime(), as the texts between its letters and the letters in turn."""
     arguments = arguments_of(expression)
     if not arguments or expression.word(0) != "STRFTIME":
-        return 0
-    match = re.fullmatch(r"%([A-Za-z])", string_value(arguments[0]) or "")
-    return _DIGITS.get(match[1], 0) if match else 0
+        return []
+    return re.split("%([A-Za-z])", string_value(arguments[0]) or "")
 
 
-def _digits_note(found: Comparison, shown: str, value: str, values: list[SqlValue]) -> str:
-    """Return the note on strftime('%m', day) = '6', which is '06'."""
-    digits = _digits_of(found.other)
-    texts = [text for text in values if isinstance(text, str) and text.isdecimal() and len(text) < digits]
-    if not texts or len(values) != 1:
+def _digits_of(expression: Group) -> int:
+    """Return the number of digits that strftime() returns for a format of one letter; 0 for anything else."""
+    match _letters_of(expression):
+        case ["", letter, ""]:
+            return _DIGITS.get(letter, 0)
+    return 0
+
+
+def _padded(expression: Group, text: str) -> str:
+    """Return a text with the zeros that strftime() writes; '' if none is missing, or it has another form."""
+    parts = _letters_of(expression)
+    letters, between = parts[1::2], parts[2:-1:2]
+    if not letters or not all(between) or not all(letter in _DIGITS for letter in letters):
         return ""
-    padded = texts[0].zfill(digits)
-    write = f"'{padded}'" if found.parameter is None else f"printf('%0{digits}d', {value})"
-    return f"{shown} has {digits} digits, such as '{padded}': write {compared(found, shown, write)}"
+    pattern = "".join(
+        rf"(\d{{1,{_DIGITS[part]}}})" if number % 2 else re.escape(part) for number, part in enumerate(parts)
+    )
+    match = re.fullmatch(pattern, text, re.ASCII)
+    if match is None:
+        return ""
+    digits = [digits.zfill(_DIGITS[letter]) for digits, letter in zip(match.groups(), letters, strict=True)]
+    padded = parts[0] + "".join(piece for pair in zip(digits, parts[2::2], strict=True) for piece in pair)
+    return padded if padded != text else ""
+
+
+def _digits_note(found: Comparison, text: Group, shown: str, values: list[SqlValue]) -> str:
+    """Return the note on strftime('%m', day) = '6', which is '06', and '%Y-%m' with '2013-6'."""
+    given = values[0] if len(values) == 1 else None
+    padded = _padded(text, given) if isinstance(given, str) else ""
+    digits = _digits_of(text)
+    if not padded or (digits == 0 and (order(found) not in EQUAL or found.parameter is not None)):
+        return ""
+    form = f"{digits} digits" if digits else "zeros in front of single digits"
+    write = f"'{padded}'" if found.parameter is None else f"printf('%0{digits}d', {value_of(found)})"
+    return f"{shown} has {form}, such as '{padded}': write {compared(found, shown, write)}"
 
 
 # -- numbers that are no columns
