@@ -385,10 +385,10 @@ def _refuse_comment(line: str, positionals: Sequence[Positional], options: Seque
 
     Without a blank behind the #, it begins one if there is no argument left for the word.
     """
-    for one in assign(split(line), positionals, options):
-        is_value = isinstance(one.argument, Option) or (one.argument is not None and one.word.raw != "#")
-        if one.word.raw.startswith("#") and not is_value:
-            raise UsageError(NO_COMMENT.format(line[one.word.start :].strip()))
+    for place in assign(split(line), positionals, options):
+        is_value = isinstance(place.argument, Option) or (place.argument is not None and place.word.raw != "#")
+        if place.word.raw.startswith("#") and not is_value:
+            raise UsageError(NO_COMMENT.format(line[place.word.start :].strip()))
 
 
 def _collect(assigned: Iterable[Assigned], options: Sequence[Option], usage: str) -> Arguments:

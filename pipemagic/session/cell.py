@@ -115,7 +115,7 @@ def parse_cell(
         raise SessionError("no SQL to run", hint="write a statement below %%sql, or after %sql")
     names = _names(text, statements) if "--" in text else ("",) * len(statements)
     if not using and not HAS_PARAMETERS.search(text):
-        stmts = tuple([Stmt(one.text) for one in statements])
+        stmts = tuple([Stmt(statement.text) for statement in statements])
         return Cell(text, statements, stmts, source=source, names=names, snippets=snippets)
     unbound = _as_written(statements, Source(text, source))
     if using:

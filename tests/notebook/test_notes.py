@@ -96,7 +96,11 @@ def test_a_limited_part_of_a_long_cell_is_parsed(monkeypatch):
         script = text * 2_000
         statements = split(script)
         cell = SimpleNamespace(
-            statements=statements, stmts=[Stmt(one.text) for one in statements], before=0, total=2_000, dates=()
+            statements=statements,
+            stmts=[Stmt(statement.text) for statement in statements],
+            before=0,
+            total=2_000,
+            dates=(),
         )
         read.clear()
         assert list(notes_on(cell, SimpleNamespace(tables=[]), {})) == []

@@ -169,14 +169,17 @@ def writer(session):
         yield
 
 
+def assert_waited(numbers, error):
+    assert error.message == "another connection holds the write lock; waited 0.5 s; nothing was changed"
+    assert (error.hint, error.code) == ("run the cell again when its transaction has ended", "TIMEOUT")
+    assert numbers.connection().transaction is Tx.NONE
+
+
 @pytest.mark.parametrize("mode", ["IMMEDIATE", "EXCLUSIVE"])
 def test_a_begin_that_waits_names_the_lock_of_another_connection(numbers, mode):
     with writer(numbers), pytest.raises(AnswerTimeout) as caught:
         numbers.run_cell(f"BEGIN {mode}", options=RunOptions(timeout=0.5))
-    error = caught.value
-    assert error.message == "another connection holds the write lock; waited 0.5 s; nothing was changed"
-    assert (error.hint, error.code) == ("run the cell again when its transaction has ended", "TIMEOUT")
-    assert numbers.connection().transaction is Tx.NONE
+    assert_waited(numbers, caught.value)
     with pytest.raises(SessionError, match="nothing to rerun"):
         numbers.connection().retry()
     numbers.run("SELECT 1")  # nothing has to be acknowledged
@@ -193,10 +196,7 @@ def test_an_interrupted_begin_names_the_lock_too(numbers):
 def test_the_statements_behind_a_begin_that_waits_are_not_sent(numbers, end):
     with writer(numbers), pytest.raises(AnswerTimeout) as caught:
         numbers.run_cell(f"BEGIN IMMEDIATE; INSERT INTO n VALUES (2){end}", options=RunOptions(timeout=0.5))
-    error = caught.value
-    assert error.message == "another connection holds the write lock; waited 0.5 s; nothing was changed"
-    assert (error.hint, error.code) == ("run the cell again when its transaction has ended", "TIMEOUT")
-    assert numbers.connection().transaction is Tx.NONE
+    assert_waited(numbers, caught.value)
     assert count(numbers) == 2  # with the row of the other connection
 
 

@@ -22,13 +22,6 @@ TIMES = ("hour", "minute", "second")
 
 
 @pytest.fixture(scope="module")
-def sql():
-    with closing(apsw.Connection(":memory:")) as connection:
-        functions.install(connection)
-        yield lambda text, *arguments: connection.execute(text, arguments).get
-
-
-@pytest.fixture(scope="module")
 def duck():
     with duckdb.connect() as connection:
         yield lambda unit, time: connection.execute("SELECT date_trunc(?, ?)", [unit, time]).fetchone()[0]

@@ -32,13 +32,6 @@ patterns = st.recursive(
 
 
 @pytest.fixture(scope="module")
-def sql():
-    with closing(apsw.Connection(":memory:")) as connection:
-        functions.install(connection)
-        yield lambda text, *arguments: connection.execute(text, arguments).get
-
-
-@pytest.fixture(scope="module")
 def duck():
     with duckdb.connect() as connection:
 
