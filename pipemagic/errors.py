@@ -41,6 +41,12 @@ class ProtocolError(PipemagicError):
     code = "PROTOCOL"
 
 
+class UsageError(PipemagicError):
+    """The line of a magic, or its cell, cannot be read; nothing ran."""
+
+    code = "USAGE"
+
+
 class StreamError(PipemagicError):
     """An operation is invalid in the current state of a stream."""
 

@@ -12,10 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from IPython.core.error import UsageError
-
 from pipemagic import sql
-from pipemagic.errors import SessionError, UnsupportedError
+from pipemagic.errors import SessionError, UnsupportedError, UsageError
 
 _WORD = re.compile(r"""\s*((?:"(?:[^"]|"")*(?:"|\Z)|'(?:[^']|'')*(?:'|\Z)|[^\s"'])+)""")
 _PIECE = re.compile(r""""((?:[^"]|"")*)("|\Z)|'((?:[^']|'')*)('|\Z)|[^"']+""")

@@ -11,9 +11,8 @@ from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from IPython.core.error import UsageError
-
 from pipemagic import sql
+from pipemagic.errors import UsageError
 from pipemagic.explore.sqlite_reference import quote_if_needed
 from pipemagic.notebook import arguments
 from pipemagic.notebook.arguments import Option

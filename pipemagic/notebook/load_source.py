@@ -14,9 +14,7 @@ from itertools import count
 from pathlib import Path
 from types import ModuleType
 
-from IPython.core.error import UsageError
-
-from pipemagic.errors import LoadError
+from pipemagic.errors import LoadError, UsageError
 from pipemagic.notebook.arguments import refuse_secrets
 
 FILE_FRAME = "frame"

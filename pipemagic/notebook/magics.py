@@ -12,7 +12,6 @@ from functools import cached_property
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from IPython.core.error import UsageError
 from IPython.core.formatters import DisplayFormatter
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import (
@@ -26,7 +25,7 @@ from IPython.core.magic import (
 )
 
 from pipemagic import sql
-from pipemagic.errors import PipemagicError, StatementError
+from pipemagic.errors import PipemagicError, StatementError, UsageError
 from pipemagic.notebook import sql_options
 from pipemagic.notebook.display import KEPT, FrameDisplay, say, show
 from pipemagic.notebook.load_hint import add_load_hint
@@ -378,7 +377,4 @@ def short_traceback() -> Iterator[None]:
         # computed here: `error` is unbound after this block
         lines = escape_controls(mask_passwords(f"{error.code}: {error}"), keep=KEPT).split("\n")
         error._render_traceback_ = lambda: lines  # type: ignore[attr-defined]
-        raise
-    except UsageError as error:  # IPython prints its text without escaping
-        error.args = (escape_controls(mask_passwords(str(error)), keep=KEPT),)
         raise

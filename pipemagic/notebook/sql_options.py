@@ -13,9 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from IPython.core.error import UsageError
-
 from pipemagic import sql
+from pipemagic.errors import UsageError
 from pipemagic.notebook import arguments
 from pipemagic.notebook.arguments import Arguments, Option, at_least, names
 

@@ -1,8 +1,8 @@
 """The parser of magic lines."""
 
 import pytest
-from IPython.core.error import UsageError
 
+from pipemagic.errors import UsageError
 from pipemagic.notebook.arguments import (
     Option,
     Positional,

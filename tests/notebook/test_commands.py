@@ -7,9 +7,8 @@ import sqlite3
 from contextlib import closing
 
 import pytest
-from IPython.core.error import UsageError
 
-from pipemagic.errors import AlreadyExists, ServerError, SessionError
+from pipemagic.errors import AlreadyExists, ServerError, SessionError, UsageError
 
 
 @pytest.fixture
@@ -172,9 +171,9 @@ def test_tables_and_schema_do_not_use_the_stream(db):
 
 def test_load_errors(db):
     db("number = 1\nimport pandas\nframe = pandas.DataFrame({'a': [1]})")
-    assert "UsageError: no variable 'fram', did you mean frame?" in db.fails("%pipedb load fram --table t").err
-    assert "UsageError: number is an int, not a DataFrame" in db.fails("%pipedb load number --table t").err
-    assert "UsageError: frame has no attribute b" in db.fails("%pipedb load frame.b --table t").err
+    assert "USAGE: no variable 'fram', did you mean frame?" in db.fails("%pipedb load fram --table t").out
+    assert "USAGE: number is an int, not a DataFrame" in db.fails("%pipedb load number --table t").out
+    assert "USAGE: frame has no attribute b" in db.fails("%pipedb load frame.b --table t").out
     assert "--table TABLE is missing" in db.fails("%pipedb load frame").err
     assert (
         "--append and --replace cannot be used together"
@@ -200,4 +199,4 @@ def test_load_errors(db):
 def test_wrong_lines_are_usage_errors(shell, line, message):
     cell = shell.fails(line)
     assert isinstance(cell.error, UsageError)
-    assert f"UsageError: {message}" in cell.err
+    assert f"USAGE: {message}" in cell.out

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from IPython.core.error import UsageError
 
-from pipemagic.errors import ParameterError, StatementError, TemplateError, UnsupportedError
+from pipemagic.errors import ParameterError, StatementError, TemplateError, UnsupportedError, UsageError
 
 
 def test_a_template_writes_sql_binds_values_and_quotes_names(db):

@@ -10,10 +10,9 @@ from itertools import pairwise
 import pandas
 import polars
 import pytest
-from IPython.core.error import UsageError
 from IPython.core.magic import Magics, line_magic, magics_class
 
-from pipemagic.errors import PipemagicError
+from pipemagic.errors import PipemagicError, UsageError
 
 FLIGHTS = """
 import pandas

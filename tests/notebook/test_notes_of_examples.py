@@ -12,9 +12,9 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from IPython.core.error import UsageError
 from page_examples import PAGES, cells, name
 
+from pipemagic.errors import UsageError
 from pipemagic.explore.hints.grammar import Grammar
 from pipemagic.explore.lint import lint
 from pipemagic.hrana.stream import Tx

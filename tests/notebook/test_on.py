@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from IPython.core.error import UsageError
 
+from pipemagic.errors import UsageError
 from pipemagic.notebook.commands import COMMANDS
 
 BESIDE = {

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from IPython.core.error import UsageError
 from magic_shell import make_database
 
+from pipemagic.errors import UsageError
 from pipemagic.notebook.sql_options import OPTIONS
 
 OF_A_RUN = [

@@ -7,11 +7,10 @@ import stat
 
 import pandas as pd
 import pytest
-from IPython.core.error import UsageError
 from magic_shell import make_database
 
 from pipemagic.client.secrets import Secret
-from pipemagic.errors import AuthError, ConfirmError, NotFound, ServerError, SessionError
+from pipemagic.errors import AuthError, ConfirmError, NotFound, ServerError, SessionError, UsageError
 from pipemagic.session.tokens import FileTarget
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from IPython.core.error import UsageError
 
-from pipemagic.errors import AnswerTimeout, SessionError, StatementError
+from pipemagic.errors import AnswerTimeout, SessionError, StatementError, UsageError
 
 
 def summary(cell) -> list[str]:

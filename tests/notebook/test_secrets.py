@@ -7,11 +7,10 @@ import getpass
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from IPython.core.error import UsageError
 from ipywidgets import Widget
 from waiting import until
 
-from pipemagic.errors import AuthError, SessionError
+from pipemagic.errors import AuthError, SessionError, UsageError
 from pipemagic.notebook.display import ask_token
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from IPython.core.error import UsageError
 
-from pipemagic.errors import SessionError, StatementError
+from pipemagic.errors import SessionError, StatementError, UsageError
 
 
 def test_a_saved_select_can_be_a_table_of_a_later_cell(db):

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 import pytest
-from IPython.core.error import UsageError
 
-from pipemagic.errors import SessionError, StatementError
+from pipemagic.errors import SessionError, StatementError, UsageError
 
 
 def test_a_cell_returns_a_frame(db):
@@ -128,7 +127,7 @@ def test_a_column_of_mixed_types_is_reported_once(db):
 def test_wrong_syntax_is_a_usage_error(db, cell, message):
     done = db.fails(cell)
     assert isinstance(done.error, UsageError)
-    assert f"UsageError: {message}" in done.err
+    assert f"USAGE: {message}" in done.out
 
 
 def test_without_a_connection_the_error_shows_how_to_connect(shell):

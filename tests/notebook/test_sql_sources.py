@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from IPython.core.error import UsageError
 
-from pipemagic.errors import ConfirmError, ParameterError, ReadOnlyError, StatementError
+from pipemagic.errors import ConfirmError, ParameterError, ReadOnlyError, StatementError, UsageError
 
 
 def test_params_takes_a_dict_or_json(db):

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from IPython.core.error import UsageError
 
-from pipemagic.errors import ConfirmError, ParameterError, StatementError
+from pipemagic.errors import ConfirmError, ParameterError, StatementError, UsageError
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import difflib
 
-from IPython.core.error import UsageError
-
+from pipemagic.errors import UsageError
 from pipemagic.notebook import arguments
 from pipemagic.notebook.commands import connections, data, explore, organization, status, transactions
 from pipemagic.notebook.commands.base import Command, Context

@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from IPython.core.error import UsageError
-
-from pipemagic.errors import PipemagicError, SessionError
+from pipemagic.errors import PipemagicError, SessionError, UsageError
 from pipemagic.notebook import outcomes
 from pipemagic.notebook.arguments import Option, Positional, duration
 from pipemagic.notebook.commands.base import ON, Context, Group, frame_of

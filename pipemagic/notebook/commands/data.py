@@ -7,10 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from IPython.core.error import UsageError
-
 from pipemagic import sql
-from pipemagic.errors import SessionError
+from pipemagic.errors import SessionError, UsageError
 from pipemagic.hrana.stream import Tx
 from pipemagic.notebook.arguments import Arguments, Option, Positional, assign, items, names, new_table, split, table
 from pipemagic.notebook.commands.base import ON, Context, Group, frame_of

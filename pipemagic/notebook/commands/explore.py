@@ -11,10 +11,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from IPython.core.error import UsageError
-
 from pipemagic import sql
-from pipemagic.errors import CheckError, UnknownName
+from pipemagic.errors import CheckError, UnknownName, UsageError
 from pipemagic.notebook.arguments import Option, Positional, at_least, names, table
 from pipemagic.notebook.commands.base import ON, Context, Group
 from pipemagic.notebook.display import say, show

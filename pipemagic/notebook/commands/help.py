@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from IPython.core.error import UsageError
-
+from pipemagic.errors import UsageError
 from pipemagic.notebook.arguments import Option, Positional, refuse_password
 from pipemagic.notebook.commands.base import Command, Group
 from pipemagic.notebook.commands.pages import error_texts, help_on_code, page_about, page_named, page_words, pages

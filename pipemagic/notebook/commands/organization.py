@@ -6,9 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from IPython.core.error import UsageError
-
-from pipemagic.errors import AlreadyExists, ConfirmError, UnsupportedError
+from pipemagic.errors import AlreadyExists, ConfirmError, UnsupportedError, UsageError
 from pipemagic.notebook import outcomes
 from pipemagic.notebook.arguments import Option, Positional
 from pipemagic.notebook.commands.base import Context, Group, frame_of
