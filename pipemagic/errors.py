@@ -42,7 +42,7 @@ class ProtocolError(PipemagicError):
 
 
 class UsageError(PipemagicError):
-    """The line of a magic, or its cell, cannot be read; nothing ran."""
+    """The line of a magic is wrong or incomplete; nothing ran."""
 
     code = "USAGE"
 

@@ -174,12 +174,12 @@ def test_load_errors(db):
     assert "USAGE: no variable 'fram', did you mean frame?" in db.fails("%pipedb load fram --table t").out
     assert "USAGE: number is an int, not a DataFrame" in db.fails("%pipedb load number --table t").out
     assert "USAGE: frame has no attribute b" in db.fails("%pipedb load frame.b --table t").out
-    assert "--table TABLE is missing" in db.fails("%pipedb load frame").err
+    assert "--table TABLE is missing" in db.fails("%pipedb load frame").out
     assert (
         "--append and --replace cannot be used together"
-        in db.fails("%pipedb load frame --table t --replace --append").err
+        in db.fails("%pipedb load frame --table t --replace --append").out
     )
-    assert "unknown option --if-exists" in db.fails("%pipedb load frame --table t --if-exists append").err
+    assert "unknown option --if-exists" in db.fails("%pipedb load frame --table t --if-exists append").out
     db("%sql BEGIN")
     assert "a transaction is open on db" in db.fails("%pipedb load frame --table t").out
     db("%sql ROLLBACK")

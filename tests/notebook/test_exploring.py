@@ -98,8 +98,8 @@ def test_a_temporary_table_is_refused_with_a_sentence(db):
     db("%sql CREATE TEMP TABLE t (a)")
     for line in ("columns temp.t", "profile temp.t", "diff temp.t temp.t", "copy temp.t --to db"):
         failed = db.fails(f"%pipedb {line}")
-        assert "temp.t is a temporary table, which only cells can see" in failed.err
-        assert "query it with %%sql" in failed.err
+        assert "temp.t is a temporary table, which only cells can see" in failed.out
+        assert "query it with %%sql" in failed.out
 
 
 def test_a_table_with_a_point_in_its_name(db):
@@ -283,8 +283,8 @@ def test_diff(db):
     assert "<script>" not in found.value._repr_html_()
     assert db(f"""%pipedb diff {QUOTED} "SELECT * FROM b" --key 'id,"a,b"'""").value.only_a["a,b"].tolist() == ["x"]
     assert "column id: INTEGER in" in db(f"%pipedb diff {QUOTED} b").out
-    assert "nothing to compare with" in db.fails("%pipedb diff b").err
-    assert "--limit must be a whole number of at least 0, not 'x'" in db.fails("%pipedb diff b b --limit x").err
+    assert "nothing to compare with" in db.fails("%pipedb diff b").out
+    assert "--limit must be a whole number of at least 0, not 'x'" in db.fails("%pipedb diff b b --limit x").out
     assert "did you mean b?" in db.fails("%pipedb diff b bb").out
 
 

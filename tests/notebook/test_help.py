@@ -113,7 +113,7 @@ def test_other_names_lead_to_topics(shell):
     assert {"transaction", "params", "%%sql", "settings"} <= set(others)
     for other, name in others.items():
         assert shell(f"%pipedb help {other}").out == shell(f"%pipedb help {name}").out
-    assert "did you mean transactions?" in shell.fails("%pipedb help transactoins").err
+    assert "did you mean transactions?" in shell.fails("%pipedb help transactoins").out
 
 
 def test_help_names_all_settings(shell):
@@ -140,4 +140,4 @@ def test_a_subcommand_shows_its_help(shell):
     assert COMMANDS["load"].examples[0] in out
     for line in ("load flights --help", "load flights --table t -h", "load --table 'a b' --help \"x"):
         assert shell(f"%pipedb {line}").out == out
-    assert shell.fails("%pipedb load '--help'").err != out
+    assert shell.fails("%pipedb load '--help'").out != out

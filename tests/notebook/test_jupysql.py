@@ -23,7 +23,7 @@ flights = pandas.DataFrame({"id": [1, 2, 3], "dep_delay": [4.5, -2.0, 700.0], "c
 
 def lines_of(cell):
     """Return the lines to type in an error: magics and code after its first line."""
-    text = (cell.err or cell.out).strip()
+    text = cell.out.strip()
     assert "Traceback" not in text
     return [line for line in text.splitlines()[1:] if re.match(r"%|import ", line)]
 
@@ -31,7 +31,7 @@ def lines_of(cell):
 def follow(shell, cell):
     """Run the lines to type in an error; return the result of the last one."""
     lines = lines_of(cell)
-    assert lines, cell.err + cell.out
+    assert lines, cell.out
     return [shell(line) for line in lines][-1]
 
 
@@ -180,7 +180,7 @@ def test_a_password_with_a_blank_is_never_printed(shell, password):
     for rest in ("", " SELECT 1", " SELECT '@'"):
         cell = shell.fails(f"%sql postgresql://user:{password}@h/db{rest}")
         assert "secret" not in cell.out + cell.err + repr(cell.error)
-    assert "%sql SELECT '@'" in shell.fails("%sql postgresql://h/db SELECT '@'").err
+    assert "%sql SELECT '@'" in shell.fails("%sql postgresql://h/db SELECT '@'").out
 
 
 def test_the_caret_is_correct_after_a_masked_password(connected):
@@ -248,7 +248,7 @@ def test_persist_without_a_connection_connects_first(notebook):
 
 
 def test_options_without_an_equivalent(connected):
-    assert "ipywidgets.interact" in connected.fails("%sql --interact x SELECT :x").err
+    assert "ipywidgets.interact" in connected.fails("%sql --interact x SELECT :x").out
     follow(connected, connected.fails("%sql --creator make"))
     follow(connected, connected.fails('%sql -a \'{"password": "secret"}\' SELECT 1'))
     assert lines_of(connected.fails("%sql --section work")) == ["%pipedb connect work"]
@@ -324,7 +324,7 @@ def test_a_report_is_written_to_the_file(connected, tmp_path):
 
 
 def test_an_unknown_option_is_named(shell):
-    assert "has no option --tabel; its options are --table, --schema" in shell.fails("%sqlcmd columns --tabel x").err
+    assert "has no option --tabel; its options are --table, --schema" in shell.fails("%sqlcmd columns --tabel x").out
 
 
 # -- which extension has the names
@@ -346,7 +346,7 @@ def test_sqlcmd_of_an_extension_loaded_earlier_is_kept(plain_shell):
     try:
         assert plain_shell("%load_ext pipemagic").err == ""
         assert plain_shell("%sqlcmd tables").value == "theirs: tables"
-        assert "JupySQL" in plain_shell.fails("%sqlplot bar -t x -c y").err
+        assert "JupySQL" in plain_shell.fails("%sqlplot bar -t x -c y").out
         plain_shell("%unload_ext pipemagic")
         assert plain_shell("%sqlcmd tables").value == "theirs: tables"
         assert "sqlplot" not in line_magics(plain_shell)

@@ -23,7 +23,7 @@ arrow = pa.table(rows)
 
 def lines_to_type(cell):
     """Return the lines of an error that are to be typed."""
-    return "\n".join(cell.err.split(":\n", 1)[1].strip().splitlines())
+    return "\n".join(cell.out.split(":\n", 1)[1].strip().splitlines())
 
 
 # -- frames of every kind
@@ -169,15 +169,15 @@ def test_the_lines_import_what_the_notebook_has_not_imported(db):
 def test_the_lines_for_an_expression_work(db, expression, new):
     db("import pandas as pd\nf = pd.DataFrame({'a': [1, 2], 'b': ['x', 'y']}); g3 = f")
     refused = db.fails(f"%pipedb load {expression} --table t --verbose")
-    assert f"{expression} is an expression, and load takes a variable:" in refused.err
+    assert f"{expression} is an expression, and load takes a variable:" in refused.out
     assert lines_to_type(refused) == f"{new} = {expression}\n%pipedb load {new} --table t --verbose"
     assert db(lines_to_type(refused)).lines[0].startswith("Loaded ")
 
 
 def test_an_expression_with_a_password_is_not_repeated(db):
     refused = db.fails("%pipedb load pd.read_sql('SELECT 1', 'postgresql://me:secret@host/db') --table t")
-    assert "secret" not in refused.err
-    assert "assign the expression to one" in refused.err
+    assert "secret" not in refused.out
+    assert "assign the expression to one" in refused.out
 
 
 # -- files
@@ -242,11 +242,11 @@ def test_options_of_the_reader_follow_two_dashes(folder):
         ("", "-- requires an option of the reader, as in -- sep=';'"),
         (" ';'", "-- takes options of the reader as name=value, as in -- sep=';', not \"';'\""),
     ):
-        assert message in folder.fails(f"%pipedb load flights.csv --table x --{text}").err
+        assert message in folder.fails(f"%pipedb load flights.csv --table x --{text}").out
     folder("import pandas\nframe = pandas.DataFrame({'a': [1]})")
-    refused = folder.fails("%pipedb load frame --table x -- sep=';'").err
+    refused = folder.fails("%pipedb load frame --table x -- sep=';'").out
     assert "the options after -- are for files, and frame is a variable" in refused
-    assert "unknown option --" in folder.fails("%pipedb copy flights --to db -- sep=';'").err
+    assert "unknown option --" in folder.fails("%pipedb copy flights --to db -- sep=';'").out
 
 
 def test_a_variable_with_that_attribute_comes_before_a_file(folder):
@@ -254,7 +254,7 @@ def test_a_variable_with_that_attribute_comes_before_a_file(folder):
     assert folder("%pipedb load flights.csv --table t").lines == ["Loaded 1 row and 1 column into t."]
     folder("flights.csv = 5")
     refused = folder.fails("%pipedb load flights.csv --table flights")
-    assert "flights.csv is an int, not a DataFrame" in refused.err
+    assert "flights.csv is an int, not a DataFrame" in refused.out
     assert lines_to_type(refused) == "%pipedb load ./flights.csv --table flights"
     folder("del flights.csv")
     assert folder(lines_to_type(refused)).lines == [LINE]
@@ -268,7 +268,7 @@ def test_a_variable_with_a_path_names_the_line(folder, tmp_path):
     assert (
         lines_to_type(folder.fails("%pipedb load path --table flights")) == "%pipedb load flights.csv --table flights"
     )
-    assert "other is a str, not a DataFrame" in folder.fails("%pipedb load other --table t").err
+    assert "other is a str, not a DataFrame" in folder.fails("%pipedb load other --table t").out
 
 
 def test_the_lines_for_columns_of_a_file_that_cannot_be_stored_work(folder, tmp_path):
@@ -291,8 +291,8 @@ def test_files_that_cannot_be_read(folder):
     refused = folder.fails("%pipedb load https://example.com/flights.csv --table t").out
     assert "load reads local files" in refused
     assert "'https://example.com/flights.csv'" in refused
-    assert "no variable 'frame'" in folder.fails("%pipedb load frame --table t").err
-    assert "--table TABLE is missing" in folder.fails("%pipedb load flights.csv").err
+    assert "no variable 'frame'" in folder.fails("%pipedb load frame --table t").out
+    assert "--table TABLE is missing" in folder.fails("%pipedb load flights.csv").out
 
 
 def test_a_file_whose_name_looks_like_an_expression(folder, tmp_path):

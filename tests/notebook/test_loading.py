@@ -47,7 +47,7 @@ def test_types(db):
 )
 def test_wrong_lines(shell, options, message):
     shell(FRAME)
-    assert message in shell.fails(f"%pipedb load flights --table t {options}").err
+    assert message in shell.fails(f"%pipedb load flights --table t {options}").out
 
 
 def test_long_lists_of_types_are_cut_and_quiet_hides_them(db):
@@ -126,7 +126,7 @@ def test_copy(db):
     assert "copied onto itself" in db.fails("%pipedb copy t --to other --replace").out
     assert "there is no table nope to copy" in db.fails("%pipedb copy nope --to other").out
     assert "there is no connection 'nowhere'" in db.fails("%pipedb copy t --to nowhere").out
-    assert "--to NAME is missing" in db.fails("%pipedb copy t").err
+    assert "--to NAME is missing" in db.fails("%pipedb copy t").out
     db("%sql --on other BEGIN")
     assert "a transaction is open on other" in db.fails("%pipedb copy t --to other --as x").out
     db("%sql --on other ROLLBACK")
@@ -141,7 +141,7 @@ def test_the_schema_before_the_name_of_a_copy(db):
     assert db("%sql SELECT count(*) AS c FROM main.u").value["c"].tolist() == [2]
     assert db("%pipedb copy t --to other --as '\"main.u\"'").lines == ["Copied 2 rows into main.u on other."]
     assert db('%sql SELECT count(*) AS c FROM "main.u"').value["c"].tolist() == [2]
-    refused = db.fails("%pipedb copy t --to other --as public.u").err
+    refused = db.fails("%pipedb copy t --to other --as public.u").out
     assert "there is no schema public; tables are in main" in refused
     assert "write '\"public.u\"' if the name of the table contains the point" in refused
     assert sorted(db("%pipedb tables").value["table"]) == ["main.u", "t", "u"]

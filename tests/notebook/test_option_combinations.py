@@ -41,14 +41,14 @@ def test_an_option_without_effect_is_refused(shell):
     for given, message in REFUSED:
         failed = shell.fails(f"%sql {given} SELECT 1")
         assert isinstance(failed.error, UsageError), given
-        assert message in failed.err
+        assert message in failed.out
 
 
 def test_an_option_after_the_sql_is_refused(shell):
     for line in ("%sql SELECT 1 --limit 2", "%sql SELECT 1 --explain", "%%sql SELECT 1 --on=x\n+ 1"):
         failed = shell.fails(line)
         assert isinstance(failed.error, UsageError)
-        assert "options go before the SQL" in failed.err
+        assert "options go before the SQL" in failed.out
 
 
 def test_comments_and_strings_are_not_options(db):
@@ -82,7 +82,7 @@ def test_every_other_pair_of_options_runs(shell, service, monkeypatch, tmp_path)
         text = "" if "--file" in one + other else "SELECT a FROM late" if "--with" in one + other else "SELECT 1 AS a"
         done = shell.run(f"%sql {one} {other} {text}")
         if isinstance(done.error, UsageError):
-            assert "no effect" in done.err or "cannot be combined" in done.err or "requires" in done.err, done.err
+            assert "no effect" in done.out or "cannot be combined" in done.out or "requires" in done.out, done.out
         else:
             expected = "--with" in one + other and "--file" in one + other  # the file does not read from the snippet
             assert (done.error is None) is not expected, (one, other, done.out)

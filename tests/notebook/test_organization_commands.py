@@ -139,7 +139,7 @@ def test_create_token_to_file(embedded, tmp_path):
 def test_a_token_is_stored_in_one_place(embedded, where, message):
     cell = embedded.fails(f"%pipedb create-token flights {where}")
     assert isinstance(cell.error, UsageError)
-    assert message in cell.err
+    assert message in cell.out
 
 
 @pytest.mark.parametrize(

@@ -77,8 +77,8 @@ def test_names_of_pages_can_be_short_and_are_completed_and_corrected(shell):
     assert shell("%pipedb help load-data").shown == shell("%pipedb help how-to/load-data").shown
     assert offers(shell, "%pipedb help how-to/load") == ["how-to/load-data"]
     assert set(pages()) <= set(offers(shell, "%pipedb help "))
-    assert "did you mean how-to/load-data?" in shell.fails("%pipedb help how-to/laod-data").err
-    assert "did you mean errors?" in shell.fails("%pipedb help erors").err
+    assert "did you mean how-to/load-data?" in shell.fails("%pipedb help how-to/laod-data").out
+    assert "did you mean errors?" in shell.fails("%pipedb help erors").out
 
 
 @pytest.mark.parametrize(("word", "page"), WORDS.items())
@@ -94,7 +94,7 @@ def test_help_on_the_code_of_an_error_says_what_to_do(shell):
         "Correct the name. The hint lists similar names.\n\nMore: %pipedb help how-to/errors\n"
     )
     assert shell("%pipedb help LOAD").out.startswith("LOAD: A frame could not be loaded")
-    assert "did you mean UNKNOWN_NAME?" in shell.fails("%pipedb help UNKNWN_NAME").err
+    assert "did you mean UNKNOWN_NAME?" in shell.fails("%pipedb help UNKNWN_NAME").out
     assert shell("%pipedb help sqlite_full").out.startswith("SQLITE_FULL: The database has reached its size limit")
 
 

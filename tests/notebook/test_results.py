@@ -61,7 +61,7 @@ def test_out_refuses_invalid_names(db):
     for out, message in NO_NAMES:
         failed = db.fails(f"%%sql -o {out}\nSELECT 1; SELECT 2")
         assert isinstance(failed.error, UsageError)
-        assert message in failed.err
+        assert message in failed.out
 
 
 def test_a_name_comment_stores_the_result_of_the_next_statement(db):

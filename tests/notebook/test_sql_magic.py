@@ -152,4 +152,4 @@ def test_without_a_connection_the_error_shows_how_to_connect(shell):
     ],
 )
 def test_a_magic_line_takes_no_comments(db, cell, comment):
-    assert f"a magic line takes no comments: remove {comment}" in db.fails(cell).err
+    assert f"a magic line takes no comments: remove {comment}" in db.fails(cell).out

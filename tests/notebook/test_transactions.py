@@ -39,7 +39,7 @@ def test_a_transaction_over_several_cells(db):
     assert db("%pipedb rollback").lines == ["Rolled back 1 statement."]
     assert db("%sql SELECT count(*) AS n FROM t").value["n"].tolist() == [2]
     assert isinstance(db.fails("%pipedb commit").error, StatementError)
-    assert "MODE must be one of DEFERRED, IMMEDIATE, not 'EXCLUSIVELY'" in db.fails("%pipedb begin EXCLUSIVELY").err
+    assert "MODE must be one of DEFERRED, IMMEDIATE, not 'EXCLUSIVELY'" in db.fails("%pipedb begin EXCLUSIVELY").out
 
 
 def test_a_rollback_by_a_trigger_can_be_retried(db):
@@ -127,7 +127,7 @@ def test_status_shows_keep_alive(db):
     assert re.search(r"; no transaction; kept alive for (10 min|9 min 59 s) more without a cell$", line)
     assert (
         "--keep-alive: 'soon' is not a duration; write 90s, 10m or 1h"
-        in db.fails("%pipedb connect db --keep-alive soon").err
+        in db.fails("%pipedb connect db --keep-alive soon").out
     )
 
 
