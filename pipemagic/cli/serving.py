@@ -23,7 +23,7 @@ from pipemagic.errors import ServiceError
 from pipemagic.service.hosting import LOCAL_DOMAIN, LOOPBACK, Hosting
 from pipemagic.service.limits import Limits, parse_size
 from pipemagic.service.locations import LOCATIONS, similar
-from pipemagic.service.settings import Settings
+from pipemagic.service.settings import UNICODE, Settings
 
 if TYPE_CHECKING:
     from pipemagic.service.service import Service
@@ -32,7 +32,8 @@ STATE = Path("/var/lib/pipemagic")
 LOGS = Path("/var/log/pipemagic")
 
 EMBEDDED_ONLY = [
-    "cors", "here", "simulate_latency", "statement_time", "streams", "database_streams", "response", "database",
+    "cors", "here", "simulate_latency", "unicode", "statement_time", "streams", "database_streams", "response",
+    "database",
 ]  # fmt: skip
 """The options that have no effect on libSQL servers."""
 
@@ -108,6 +109,9 @@ def origin(text: str) -> str:
 @click.option("--local", type=COUNT, metavar="N", help="For sqld: start N servers on this machine.")
 @click.option("--here", type=location, metavar="CODE", help="The location of this service, to find the nearest ones.")
 @click.option("--simulate-latency", is_flag=True, help="Delay responses by the distance from --here to a location.")
+@click.option(
+    "--unicode", is_flag=True, envvar=UNICODE, help="Let lower, upper and LIKE know the letters of all alphabets."
+)
 @click.option("--statement-timeout", "statement_time", type=seconds, default="60", help="Stop slower statements.")
 @click.option("--max-streams", "streams", type=COUNT, default=4096, metavar="N", help="Maximum number of open streams.")
 @click.option(

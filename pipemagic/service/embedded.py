@@ -34,13 +34,13 @@ class EmbeddedEngine(Placement):
     """Serves the database HTTP API over the files, with their replicas, and enforces the time limits."""
 
     def __init__(
-        self, context: EngineContext, *, here: str | None = None, simulate_latency: bool = False
+        self, context: EngineContext, *, here: str | None = None, simulate_latency: bool = False, unicode: bool = False
     ) -> None:  # fmt: skip
         folder, catalog, limits, clock = context.folder, context.catalog, context.limits, context.clock
         catalog.finish_deletions(folder / "databases")
         self.tokens = Tokens(folder, catalog, context.now, context.random)
         self.streams = StreamTable(clock, context.random, limits)
-        super().__init__(context, self.streams, here=here, simulate_latency=simulate_latency)
+        super().__init__(context, self.streams, here=here, simulate_latency=simulate_latency, unicode=unicode)
         self._limits, self.meter = limits, context.meter
         self.transfers = Transfers(folder / "transfers", self.databases, self.tokens, self.meter, limits)
         self.health = Health(folder, catalog, clock)

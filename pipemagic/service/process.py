@@ -53,7 +53,9 @@ Announce = Callable[[dict[str, Any]], None]
 
 def open_embedded(settings: Settings) -> Service:
     """Create the service whose databases are files in the data folder."""
-    engine = partial(EmbeddedEngine, here=settings.here, simulate_latency=settings.simulate_latency)
+    engine = partial(
+        EmbeddedEngine, here=settings.here, simulate_latency=settings.simulate_latency, unicode=settings.unicode
+    )
     return Service(
         settings.folder, engine, limits=settings.limits, domain=settings.hosting.domain, signup=settings.signup
     )

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 IDLE_TIMEOUT = 20.0
 """Seconds without a lease after which a service stops that was started by `pipemagic.launcher`."""
+UNICODE = "PIPEMAGIC_UNICODE"
+"""The environment variable that sets ``unicode``, also for the services that notebooks start."""
 HEAP_LIMIT = 512 * MB
 """Bytes that SQLite may use: beyond it, statements fail instead of the process."""
 
@@ -30,8 +32,9 @@ class Settings:
     ``memory``: bytes that SQLite may use. ``access_log``: a file, ``-`` for standard output, None for no access log.
     ``cors``: the origins whose pages may use the service in a browser. ``here``: the code of the location of the
     service, from which requests go to the nearest instance; ``simulate_latency``: delay responses as the distance to
-    an instance implies. ``proxies``: addresses or networks of trusted proxies, whose ``X-Forwarded-For`` names the
-    client. ``base_path``: the path below which a proxy offers the service, such as ``/services/sql``.
+    an instance implies. ``unicode``: whether ``lower``, ``upper`` and ``LIKE`` know the letters of all alphabets.
+    ``proxies``: addresses or networks of trusted proxies, whose ``X-Forwarded-For`` names the client. ``base_path``:
+    the path below which a proxy offers the service, such as ``/services/sql``.
     ``open`` creates the service or raises `ServiceError`; None creates the embedded one.
     """
 
@@ -44,6 +47,7 @@ class Settings:
     signup: bool = False
     here: str | None = None
     simulate_latency: bool = False
+    unicode: bool = False
     connections: int | None = None
     memory: int = HEAP_LIMIT
     access_log: Path | None = None

@@ -126,13 +126,13 @@ def test_options_are_settings_and_have_their_defaults(monkeypatch, tmp_path):
     assert cli.main(["serve", "--data", str(folder)]) == 0
     assert cli.main([
         "serve", "--data", str(folder), "--port", "1", "--host", "localhost", "--cors", "*",
-        "--trusted-proxy", "10.0.0.0/8", "--here", "ams", "--simulate-latency", "--statement-timeout", "4",
+        "--trusted-proxy", "10.0.0.0/8", "--here", "ams", "--simulate-latency", "--unicode", "--statement-timeout", "4",
         "--max-streams", "7", "--max-database-streams", "2", "--max-connections", "6", "--max-body", "1KB",
         "--max-response", "2KB", "--max-database-size", "3KB", "--max-memory", "5KB",
         "--allow-signup", "--access-log", "-",
     ]) == 0  # fmt: skip
     limits = Limits(body=1024, response=2048, database=3072, streams=7, database_streams=2, statement_time=4.0)
     assert seen == [Settings(folder), Settings(
-        folder, port=1, limits=limits, signup=True, here="ams", simulate_latency=True, connections=6, memory=5120,
-        access_log=Path("-"), cors=("*",), proxies=("10.0.0.0/8",),
+        folder, port=1, limits=limits, signup=True, here="ams", simulate_latency=True, unicode=True, connections=6,
+        memory=5120, access_log=Path("-"), cors=("*",), proxies=("10.0.0.0/8",),
     )]  # fmt: skip

@@ -36,6 +36,7 @@ class File(NamedTuple):
 
     path: Path
     limits: Limits = Limits()
+    unicode: bool = False
     schema_changes: int = 0
 
 

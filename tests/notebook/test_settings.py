@@ -113,3 +113,11 @@ def test_a_token_in_the_file_is_refused_and_not_printed(shell, project, capsys):
     assert "password contains a token" in err
     assert token[:12] not in err
     assert "hunter2x" not in err
+
+
+def test_letters_beyond_ascii_in_a_service_that_is_started_with_the_variable(shell, monkeypatch):
+    letters = "SELECT lower('É') AS letter, 'É' LIKE 'é' AS alike"
+    shell(f"%pipedb connect --temporary\n%sql --out ascii {letters}\n%unload_ext pipemagic")
+    monkeypatch.setenv("PIPEMAGIC_UNICODE", "1")
+    shell(f"%load_ext pipemagic\n%pipedb connect --temporary\n%sql --out unicode {letters}")
+    assert [frame.iloc[0].tolist() for frame in (shell.names["ascii"], shell.names["unicode"])] == [["É", 0], ["é", 1]]

@@ -20,6 +20,7 @@ from pipemagic.explore.lint.date_functions import date_functions
 from pipemagic.explore.lint.date_literals import unquoted_dates
 from pipemagic.explore.lint.divisions import integer_divisions, zero_divisions
 from pipemagic.explore.lint.keys import numbering_types
+from pipemagic.explore.lint.letters import letters_beyond_ascii
 from pipemagic.explore.lint.moments import stored_moments
 from pipemagic.explore.lint.nulls import null_comparisons, null_lists
 from pipemagic.explore.lint.placeholders import quoted_placeholders
@@ -61,6 +62,7 @@ RULES: tuple[Callable[[Context], Iterator[str]], ...] = (
     misspelt_joins,
     batch_ends,
     numbering_types,
+    letters_beyond_ascii,
 )
 """Each yields a note for every construct that it finds."""
 

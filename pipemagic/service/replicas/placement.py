@@ -38,8 +38,9 @@ class Placement(Engine):
     locations: Mapping[str, Location] = LOCATIONS
 
     def __init__(
-        self, context: EngineContext, streams: StreamTable, *, here: str | None = None, simulate_latency: bool = False
-    ) -> None:
+        self, context: EngineContext, streams: StreamTable, *, here: str | None = None, simulate_latency: bool = False,
+        unicode: bool = False,
+    ) -> None:  # fmt: skip
         self.here = here
         self.simulates_latency = simulate_latency
         """Whether responses are delayed by the distance to their instance."""
@@ -48,7 +49,9 @@ class Placement(Engine):
         self._unopened: list[DatabaseRecord] = []
         self._files, self._streams, self._catalog = context.folder / "databases", streams, context.catalog
         self._clock = context.clock
-        self.databases = Databases(self._files, context.catalog, context.limits, context.clock, self.replicate)
+        self.databases = Databases(
+            self._files, context.catalog, context.limits, context.clock, self.replicate, unicode=unicode
+        )
 
     # Instances.
 

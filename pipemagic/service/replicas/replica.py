@@ -35,7 +35,7 @@ class Replica:
         self, code: str, unchanged: Fingerprint | None, primary: OpenDatabase, end_streams: Callable[[Replica], None]
     ) -> None:
         self.code, self.limits, self._clock = code, primary.limits, primary.clock
-        self._end_streams = end_streams
+        self._end_streams, self.unicode = end_streams, primary.unicode
         self.path = primary.path.with_name(FOLDER) / f"{code}.sqlite"
         self._draft = self.path.with_name(self.path.name + ".new")
         self.paused = False

@@ -20,7 +20,7 @@ from pipemagic.hrana.messages import Col
 from pipemagic.hrana.values import SqlValue
 from pipemagic.service.executor import pause, watch
 from pipemagic.service.limits import Limits
-from pipemagic.service.sqlite import alter_column, functions, percentiles, usage
+from pipemagic.service.sqlite import alter_column, functions, percentiles, unicode, usage
 from pipemagic.service.sqlite.alter_column import AlterColumn
 from pipemagic.service.sqlite.sandbox import Sandbox
 from pipemagic.service.sqlite.statement import Plan
@@ -64,6 +64,8 @@ class DatabaseFile(Protocol):
 
     path: Path
     limits: Limits
+    unicode: bool
+    """Whether ``lower``, ``upper`` and ``LIKE`` know the letters of all alphabets (see `unicode`)."""
     schema_changes: int
     """Counts the changes that may have made cached column lists stale."""
 
@@ -83,13 +85,13 @@ class Connection:
         busy_timeout: int = BUSY_TIMEOUT,
     ) -> None:
         self._database, self._page_size = database, page_size
-        self.sandbox = Sandbox()
+        self.sandbox = Sandbox(unicode=database.unicode)
         flags = WRITABLE if writable else apsw.SQLITE_OPEN_READONLY
         self.raw = apsw.Connection(str(database.path), flags=flags)
         self.raw.set_busy_timeout(busy_timeout)
         self.raw.pragma("synchronous", "FULL")
         usage.keep_temporary_files_bounded(self.raw)
-        functions.install(self.raw, lambda: self.stopped)
+        self._install_functions(self.raw)
         functions.bound(self.raw, database.limits.value, lambda: self.stopped)
         percentiles.install(self.raw, lambda: self.stopped, usage.hold)
         self.sandbox.install(self.raw, database.limits)
@@ -288,10 +290,15 @@ class Connection:
     def _scratch(self) -> apsw.Connection:
         """Open an empty database with the sandbox and the limits of this connection, which also ends with it."""
         scratch = apsw.Connection(":memory:")
-        functions.install(scratch)
-        Sandbox().install(scratch, self._database.limits)
+        self._install_functions(scratch)
+        Sandbox(unicode=self._database.unicode).install(scratch, self._database.limits)
         scratch.set_progress_handler(lambda: self.stopped or self._usage.check_memory(), usage.FIRST_INTERVAL)
         return scratch
+
+    def _install_functions(self, raw: apsw.Connection) -> None:
+        functions.install(raw, lambda: self.stopped)
+        if self._database.unicode:
+            unicode.install(raw, lambda: self.stopped)
 
     @contextmanager
     def _writable_schema(self, schema: str) -> Iterator[None]:

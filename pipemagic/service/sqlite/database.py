@@ -15,6 +15,7 @@ from pipemagic.service.executor import Waiter
 from pipemagic.service.limits import Limits
 from pipemagic.service.sqlite.connection import Connection
 from pipemagic.service.sqlite.pool import Pool
+from pipemagic.service.sqlite.unicode import fits_schema
 from pipemagic.service.sqlite.write_lock import WriteLock
 
 log = logging.getLogger(__name__)
@@ -73,6 +74,7 @@ class OpenDatabase:
         index: int,
         reserve: Callable[[int], None],
         primary: str = "",
+        unicode: bool = False,
     ) -> None:
         self.path, self.limits, self.clock, self._reserve = path, limits, clock, reserve
         self.code = primary
@@ -99,6 +101,11 @@ class OpenDatabase:
         try:
             first.pragma("journal_mode", "WAL")
             self._page_size = first.pragma("page_size")
+            self.unicode = unicode and fits_schema(path)
+            if unicode and not self.unicode:
+                log.warning(
+                    "%s has indexes or generated columns with SQLite's lower, upper or LIKE, and keeps them", path
+                )
         finally:
             first.close()
 

@@ -32,9 +32,11 @@ class Databases:
         limits: Limits,
         clock: Callable[[], float],
         replicate: Callable[[OpenDatabase, DatabaseRecord], None],
+        *,
+        unicode: bool = False,
     ) -> None:
         self._folder, self._catalog, self._limits, self._clock = folder, catalog, limits, clock
-        self._replicate = replicate
+        self._replicate, self._unicode = replicate, unicode
         self._lock = threading.Lock()
         """Guards the fields below and is held only briefly: the sweeper and every request need it."""
         self._open: dict[str, OpenDatabase] = {}
@@ -125,6 +127,7 @@ class Databases:
             index=max(self._catalog.reserved_index(record.id), int(path.exists())),
             reserve=lambda index: self._catalog.reserve_index(record.id, index),
             primary=current.locations[0],
+            unicode=self._unicode,
         )
         try:
             self._replicate(database, current)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 
 import apsw
 
@@ -10,6 +11,9 @@ from pipemagic.hrana.values import SqlValue
 
 _MOST_STEPS = 500_000_000
 """The product of the arguments' sizes up to which SQLite's own function runs: about half a second."""
+
+_LONGEST = 2**31 - 1
+"""A limit of values in bytes, which SQLite reduces to the largest that it can have."""
 
 
 class _Native(threading.local):
@@ -31,9 +35,17 @@ class _Native(threading.local):
                 f"the arguments of {name}() are too large: the product of their sizes in bytes is limited to "
                 f"{_MOST_STEPS:,}"
             )
-        marks = ", ".join("?" * len(arguments))
         self.connection.limit(apsw.SQLITE_LIMIT_LENGTH, largest)
-        return self.value(f"{name}({marks})", *arguments)
+        return self._call(name, arguments)
+
+    def like(self, longest_pattern: int, *arguments: str) -> SqlValue:
+        """Return the result of SQLite's LIKE with that limit of the pattern, in bytes."""
+        self.connection.limit(apsw.SQLITE_LIMIT_LENGTH, _LONGEST)
+        self.connection.limit(apsw.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, longest_pattern)
+        return self._call("like", arguments)
+
+    def _call(self, name: str, arguments: Sequence[SqlValue]) -> SqlValue:
+        return self.value(f"{name}({', '.join('?' * len(arguments))})", *arguments)
 
 
 def too_big(message: str) -> apsw.TooBigError:

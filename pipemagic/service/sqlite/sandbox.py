@@ -66,9 +66,13 @@ MAX_CACHE_KIB = 64 * 1024
 
 
 class Sandbox:
-    """The authorizer of one SQLite connection. ``refusal`` is the reason if the last statement was refused."""
+    """The authorizer of one SQLite connection. ``refusal`` is the reason if the last statement was refused.
 
-    def __init__(self) -> None:
+    ``unicode``: the connection has a LIKE of its own, in whose place SQLite would put another one (see `unicode`).
+    """
+
+    def __init__(self, *, unicode: bool = False) -> None:
+        self._unicode = unicode
         self.refusal = ""
         self.dirty = False
         """Whether a statement changed something that would outlive the stream: a setting or a temporary object."""
@@ -120,6 +124,8 @@ class Sandbox:
             return apsw.SQLITE_OK
         if name not in SETTABLE:
             return self._refuse(f"PRAGMA {name} cannot be changed; leave it out: the service sets it")
+        if name == "case_sensitive_like" and self._unicode:
+            return self._refuse("PRAGMA case_sensitive_like is not available with PIPEMAGIC_UNICODE; write GLOB")
         if name == "cache_size" and not _is_allowed_cache_size(argument):
             return self._refuse(f"PRAGMA cache_size is limited to {MAX_CACHE_KIB} KiB (-{MAX_CACHE_KIB})")
         if self.describing or self.keyword == "EXPLAIN":
