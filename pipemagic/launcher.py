@@ -1,7 +1,8 @@
 """Find, start, lease and stop the embedded service.
 
 One process serves a data folder for all kernels and programs that use it. Each of them holds a lease: an open
-connection, which the operating system closes when the process ends. The service ends some time after the last lease.
+connection, which the operating system closes when the process ends. The service ends some time after the last lease
+and the last request with a token.
 
 Another process may listen at the port of a service that has ended. So on each connection the service first proves that
 it knows the secret of the folder, and only then a token is sent, on the same connection.
@@ -62,7 +63,8 @@ _started: list[_Child] = []  # polled until they end, possibly long after their 
 class LocalService:
     """A running service on this machine. ``url`` is its address, ``organization`` a slug.
 
-    ``public_url`` is its address for other machines, None if it has none.
+    ``public_url`` is its address for other machines, None if it has none; ``idle_timeout`` the seconds after its last
+    use (a lease, or a request with a token) at which it ends, None if it stays.
     """
 
     url: str
@@ -70,6 +72,7 @@ class LocalService:
     version: str
     folder: Path
     public_url: str | None = None
+    idle_timeout: float | None = None
 
     def platform_token(self) -> str:
         """Return the token for its management API."""
@@ -77,10 +80,15 @@ class LocalService:
 
 
 class Lease:
-    """Keeps a service running until it is closed, or until this process ends."""
+    """Keeps a service running until it is closed, or until this process ends.
 
-    def __init__(self, service: LocalService, alive: Callable[[], bool], release: Callable[[], None]) -> None:
-        self.service = service
+    ``started``: whether the service was started for it.
+    """
+
+    def __init__(
+        self, service: LocalService, alive: Callable[[], bool], release: Callable[[], None], *, started: bool
+    ) -> None:
+        self.service, self.started = service, started
         self._alive = alive
         self._release = weakref.finalize(self, release)
 
@@ -146,11 +154,13 @@ def check(folder: Path | None = None) -> LocalService | None:
     return found
 
 
-def ensure(folder: Path | None = None, *, while_starting: Callable[[], None] = lambda: None) -> Lease:
+def ensure(
+    folder: Path | None = None, *, while_starting: Callable[[], None] = lambda: None, idle_timeout: float | None = None
+) -> Lease:
     """Lease the service of a folder; start it if it is not running.
 
-    ``while_starting`` is called while it starts. Raise `ServiceError` if it cannot be started or has another
-    version.
+    ``while_starting`` is called while it starts. If it is started, it ends ``idle_timeout`` seconds after its last use,
+    by default 20. Raise `ServiceError` if it cannot be started or has another version.
     """
     folder = _absolute(folder)
     _poll_children()
@@ -166,7 +176,9 @@ def ensure(folder: Path | None = None, *, while_starting: Callable[[], None] = l
     with starting:
         if (lease := _lease_running(folder)) is not None:
             return lease
-        return _open_lease(_spawn(folder, stdin=subprocess.DEVNULL, callback=while_starting)[1])
+        options = () if idle_timeout is None else ("--idle-timeout", str(idle_timeout))
+        _, service = _spawn(folder, *options, stdin=subprocess.DEVNULL, callback=while_starting)
+        return _open_lease(service, started=True)
 
 
 def temporary(*, while_starting: Callable[[], None] = lambda: None) -> Lease:
@@ -195,7 +207,7 @@ def temporary(*, while_starting: Callable[[], None] = lambda: None) -> Lease:
             child.wait()
         shutil.rmtree(folder, ignore_errors=True)  # a killed service has not removed it
 
-    return Lease(started, lambda: child.poll() is None, release)
+    return Lease(started, lambda: child.poll() is None, release, started=True)
 
 
 def stop(folder: Path | None = None) -> bool:
@@ -253,7 +265,10 @@ def _read_runtime_file(folder: Path) -> LocalService | None:
         about = json.loads((folder / files.RUNTIME_FILE).read_bytes())
         if about["host"] != platform.node():
             return None
-        return LocalService(about["url"], about["organization"], about["version"], folder, about.get("public_url"))
+        return LocalService(
+            about["url"], about["organization"], about["version"], folder, about.get("public_url"),
+            about.get("idle_timeout"),
+        )  # fmt: skip
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -342,11 +357,11 @@ def _lease_running(folder: Path) -> Lease | None:
     found = _running(folder)
     with suppress(*_CONNECTION_ERRORS):
         if found is not None:
-            return _open_lease(found)
+            return _open_lease(found, started=False)
     return None
 
 
-def _open_lease(found: LocalService) -> Lease:
+def _open_lease(found: LocalService, *, started: bool) -> Lease:
     _check_version(found)
     connection = _connect(found)
     try:
@@ -365,7 +380,7 @@ def _open_lease(found: LocalService) -> Lease:
             return isinstance(error, BlockingIOError)  # nothing else is sent during the lease
         return False
 
-    return Lease(found, alive, connection.close)
+    return Lease(found, alive, connection.close, started=started)
 
 
 # -- start
@@ -388,7 +403,9 @@ def _spawn(folder: Path, *options: str, stdin: int, callback: Callable[[], None]
         callback()
         message = _read_message(child, pipe)
     if "url" in message:
-        return child, LocalService(message["url"], message["organization"], __version__, folder)
+        idle_timeout = message.get("idle_timeout")
+        service = LocalService(message["url"], message["organization"], __version__, folder, idle_timeout=idle_timeout)
+        return child, service
     if child.stdin is not None:
         child.stdin.close()
     child.wait()

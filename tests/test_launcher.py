@@ -20,7 +20,7 @@ from filelock import FileLock
 from started_services import end_services
 from waiting import until
 
-from pipemagic import __version__, launcher
+from pipemagic import __version__, cli, launcher
 from pipemagic.errors import ServiceError
 from pipemagic.service.files import (
     LOCK_FILE,
@@ -29,6 +29,7 @@ from pipemagic.service.files import (
     RUNTIME_FILE,
     START_LOCK_FILE,
 )
+from pipemagic.service.settings import IDLE_TIMEOUT
 
 WAIT = 20.0
 posix = pytest.mark.skipif(os.name != "posix", reason="signals and file modes are those of POSIX")
@@ -38,12 +39,28 @@ import sys, time
 from pathlib import Path
 from pipemagic import launcher
 target, idle_timeout = sys.argv[1:]
-if idle_timeout:
-    spawn = launcher._spawn
-    launcher._spawn = lambda folder, **options: spawn(folder, "--idle-timeout", idle_timeout, **options)
-lease = launcher.temporary() if target == "temporary" else launcher.ensure(Path(target))
+if target == "temporary":
+    lease = launcher.temporary()
+else:
+    lease = launcher.ensure(Path(target), idle_timeout=float(idle_timeout) if idle_timeout else None)
 print(lease.service.url, lease.service.folder, flush=True)
 sys.stdin.read()
+"""
+
+
+QUERIES = """
+import http.client, json, sys, time
+from urllib.parse import urlsplit
+url, token, pause = sys.argv[1:]
+address = urlsplit(url)
+headers = {"Host": address.netloc, "Authorization": f"Bearer {token}"}
+body = json.dumps({"requests": [{"type": "execute", "stmt": {"sql": "SELECT 1"}}, {"type": "close"}]})
+while True:
+    connection = http.client.HTTPConnection("127.0.0.1", address.port, timeout=20)
+    connection.request("POST", "/v2/pipeline", body, headers)
+    print(connection.getresponse().status, flush=True)
+    connection.close()
+    time.sleep(float(pause))
 """
 
 
@@ -64,7 +81,7 @@ def running(tmp_path_factory):
 
 
 class Kernel:
-    """Another process that holds a lease; its service stops ``idle_timeout`` seconds after the last lease."""
+    """Another process that holds a lease; its service stops ``idle_timeout`` seconds after the last use."""
 
     def __init__(self, target, idle_timeout=""):
         package = str(Path(launcher.__file__).parents[1])
@@ -97,6 +114,36 @@ def kernels():
         kernel.kill()
 
 
+@contextmanager
+def queries(url, token, pause):
+    """Run a program that queries a database and holds no lease; yield the process, which prints each status."""
+    with subprocess.Popen(
+        [sys.executable, "-c", QUERIES, url, token, str(pause)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        text=True,
+    ) as program:  # fmt: skip
+        try:
+            yield program
+        finally:
+            program.kill()
+
+
+def bearer(token):
+    return {"Authorization": f"Bearer {token}"}
+
+
+def new_database(service):
+    """Create a database; return its token."""
+    organization = f"{service.url}/v1/organizations/local"
+    with httpx.Client(base_url=organization, headers=bearer(service.platform_token()), timeout=WAIT) as http:
+        http.post("/groups", json={"name": "g", "location": "ams"}).raise_for_status()
+        http.post("/databases", json={"name": "d", "group": "g"}).raise_for_status()
+        return http.post("/databases/d/auth/tokens").json()["jwt"]
+
+
+def statuses(program, count):
+    return [program.stdout.readline().strip() for _ in range(count)]
+
+
 def pid_of(folder):
     return json.loads((folder / "service.json").read_text())["pid"]
 
@@ -114,6 +161,69 @@ def ends(pid, within):
         return until(ended, seconds=within)
     except AssertionError:
         return False
+
+
+# -- programs without a lease
+
+
+def pipemagic_command(capfd, folder, *arguments):
+    """Run a command in this process; return what it prints."""
+    assert cli.main([*arguments, "--data", str(folder)]) == 0
+    return capfd.readouterr().out.strip()
+
+
+@posix
+def test_a_service_stays_while_a_program_queries_it_and_ends_after_it(folder, soak, capfd, tmp_path, monkeypatch):
+    """Its starter, a command, has ended. The long form takes two minutes, with the real time until the end."""
+    monkeypatch.setenv("PIPEMAGIC_CONFIG", str(tmp_path / "config"))
+    idle_timeout, pause, count = (IDLE_TIMEOUT, 2, 60) if soak else (1.5, 0.1, 40)
+    if not soak:
+        launcher.ensure(folder, idle_timeout=idle_timeout).close()
+    pipemagic_command(capfd, folder, "group", "create", "edge", "--location", "ams")
+    pipemagic_command(capfd, folder, "db", "create", "flights", "--group", "edge")
+    url = pipemagic_command(capfd, folder, "db", "show", "flights", "--http-url")
+    token = pipemagic_command(capfd, folder, "db", "tokens", "create", "flights")
+    pid = pid_of(folder)
+    assert launcher.find(folder).idle_timeout == idle_timeout
+    with queries(url, token, pause) as program:
+        assert statuses(program, count) == ["200"] * count
+        assert pid_of(folder) == pid
+    assert ends(pid, idle_timeout + WAIT)
+    assert launcher.find(folder) is None
+
+
+@posix
+@pytest.mark.parametrize("target", ["temporary", "shared"])
+def test_a_program_keeps_the_service_of_a_notebook_but_not_its_temporary_one(target, folder, kernels):
+    kernel = kernels(folder if target == "shared" else target, idle_timeout="1")
+    url, used = kernel.place()
+    pid = pid_of(used)
+    token = new_database(launcher.LocalService(url, "local", __version__, used))
+    with queries(url, token, 0.05) as program:
+        assert statuses(program, 1) == ["200"]
+        kernel.kill()
+        if target == "temporary":
+            assert ends(pid, WAIT)
+            assert program.wait(WAIT) != 0
+            assert not used.exists()
+            return
+        assert statuses(program, 40) == ["200"] * 40
+    assert ends(pid, WAIT)
+
+
+@posix
+def test_a_service_stays_while_a_response_is_read(folder):
+    with launcher.ensure(folder, idle_timeout=0.5) as lease:
+        url, token, pid = lease.service.url, new_database(lease.service), pid_of(folder)
+        rows = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT hex(zeroblob(1000)) FROM n"
+        cursor = {"batch": {"steps": [{"stmt": {"sql": rows}}]}}
+        with httpx.stream("POST", f"{url}/v3/cursor", headers=bearer(token), json=cursor, timeout=WAIT) as response:
+            lines = response.iter_lines()
+            assert json.loads(next(lines))["baton"]
+            lease.close()
+            assert not ends(pid, 2)
+            assert json.loads(next(lines))["type"] == "step_begin"
+    assert ends(pid, WAIT)
 
 
 def test_find_and_stop_without_a_service_create_nothing(folder):
@@ -240,10 +350,7 @@ def test_no_file_of_a_folder_that_others_can_enter_is_open_to_them(folder, usual
     """Who can open a lock can hold it and listen at the service's port in its place."""
     folder.mkdir(mode=0o755)
     with launcher.ensure(folder) as lease:
-        headers = {"Authorization": f"Bearer {lease.service.platform_token()}"}
-        with httpx.Client(base_url=f"{lease.service.url}/v1/organizations/local", headers=headers) as http:
-            http.post("/groups", json={"name": "g", "location": "ams"}).raise_for_status()
-            http.post("/databases", json={"name": "d", "group": "g"}).raise_for_status()
+        new_database(lease.service)
         assert launcher.check(folder) == lease.service
         names = {path.name for path in folder.rglob("*")}
         assert names >= {LOCK_FILE, START_LOCK_FILE, PROBE_LOCK_FILE, RUNTIME_FILE, "catalog.sqlite-wal"}

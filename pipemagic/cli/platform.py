@@ -5,6 +5,9 @@ from __future__ import annotations
 import functools
 import json
 import os
+import shlex
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -15,7 +18,7 @@ from typing import Any
 import click
 
 from pipemagic import launcher
-from pipemagic.cli.console import absolute_path, check_exclusive
+from pipemagic.cli.console import absolute_path, check_exclusive, print_note
 from pipemagic.client.address import Endpoint, parse_address
 from pipemagic.config import config_folder, make_config_folder, private_lock, write_private
 from pipemagic.errors import SessionError
@@ -93,11 +96,26 @@ def platform_login(data: Path | None) -> Iterator[tuple[Endpoint, str, str]]:
         yield parse_address(selected.key), selected.token or account.token, account.organization
         return
     with launcher.ensure(data) as lease:
+        if lease.started and lease.service.idle_timeout is not None:
+            _print_end(lease.service.idle_timeout, data)
         if account.token:
             yield launcher.endpoint_of(lease.service), account.token, account.organization
         else:
             organization = account.organization or lease.service.organization
             yield launcher.endpoint_of(lease.service), lease.service.platform_token(), organization
+
+
+def _print_end(idle_timeout: float, data: Path | None) -> None:
+    """Print when a service ends that was started for a command, and how to keep it."""
+    option = "" if data is None else f" --data {_quote(str(data))}"
+    print_note(
+        f"The service was started. It ends {idle_timeout:g} s after the last notebook, command or request with a token."
+    )
+    print_note(f"Hint: to keep it running, run `pipemagic stop{option}`, then `pipemagic serve{option}`")
+
+
+def _quote(word: str) -> str:
+    return subprocess.list2cmdline([word]) if sys.platform == "win32" else shlex.quote(word)
 
 
 class SelectedService:

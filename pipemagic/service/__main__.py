@@ -1,7 +1,7 @@
 """The service as a child process: ``python -m pipemagic.service``. See `pipemagic.launcher`.
 
-The first line on standard output is one JSON object: url, organization and pid, or error, hint and code. After
-that, the process does not depend on its parent, unless an option requires it.
+The first line on standard output is one JSON object: url, organization, pid and idle_timeout, or error, hint and code.
+After that, the process does not depend on its parent, unless an option requires it.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import closing
 from http import HTTPStatus
 
@@ -41,10 +41,12 @@ OLD_HTTP_LIMIT = 128 * MB
 def create_app(
     service: Service, runtime: Runtime, *, metrics: Metrics, cors: Collection[str] = (),
     access_log: AccessLog | None = None, more_routes: Sequence[BaseRoute] = (), base_path: str = "",
+    activity: Activity | None = None,
 ) -> ASGIApp:  # fmt: skip
     """Return the application.
 
     ``cors``: the origins whose pages may read responses, or ``*`` for all. ``base_path``: as in `Settings`.
+    ``activity`` records the running requests.
 
     Tokens are sent in a header that a page must set itself, never in cookies: a page without a token can read only what
     is public anyway.
@@ -55,7 +57,7 @@ def create_app(
             app, allow_origins=cors, allow_methods=METHODS, allow_headers=("*",), allow_private_network=True,
             max_age=PREFLIGHT_AGE,
         )  # fmt: skip
-    app = RequestLog(app, metrics, access_log)
+    app = RequestLog(app, activity or Activity(), metrics, access_log)
     return BasePath(app, base_path) if base_path else app
 
 
@@ -78,21 +80,20 @@ class BasePath:
 class RequestLog:
     """Middleware that counts every request and writes it to the access log."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, log: AccessLog | None = None) -> None:
-        self._app, self._metrics, self._log = app, metrics, log
-        self._in_flight = 0
-        metrics.in_flight.set_function(lambda: self._in_flight)
+    def __init__(self, app: ASGIApp, activity: Activity, metrics: Metrics, log: AccessLog | None = None) -> None:
+        self._app, self._activity, self._metrics, self._log = app, activity, metrics, log
+        metrics.in_flight.set_function(lambda: activity.running)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         traffic = scope["state"]["traffic"] = Traffic(receive, send)
         started = time.perf_counter()
-        self._in_flight += 1
+        self._activity.begin(traffic)
         try:
             await self._app(scope, traffic.receive, traffic.send)
         finally:
             del scope["state"]["traffic"]  # it refers to uvicorn's object for the request, which refers to the scope
-            self._in_flight -= 1
+            self._activity.end(traffic)
             seconds = time.perf_counter() - started
             self._metrics.record(
                 scope["method"], scope["path"], traffic.status, seconds, traffic.received, traffic.sent
@@ -101,14 +102,18 @@ class RequestLog:
                 self._log.write(scope, traffic.status, traffic.sent, seconds)
 
 
-class Traffic(msgspec.Struct):
-    """The messages of one request: the bytes of their bodies, and the status of the response."""
+class Traffic(msgspec.Struct, eq=False):
+    """The messages of one request: the bytes of their bodies, and the status of the response.
+
+    ``is_use``: whether it counts as use of the service (see `count_as_use`).
+    """
 
     receive_message: Receive
     send_message: Send
     status: int = CLIENT_CLOSED
     received: int = 0
     sent: int = 0
+    is_use: bool = False
 
     @property
     def responds(self) -> bool:
@@ -128,6 +133,39 @@ class Traffic(msgspec.Struct):
             self.status = message["status"]
         else:
             self.sent += len(message.get("body", b""))
+
+
+class Activity:
+    """The running requests, and the time since the last use of the service. Use it in the event loop.
+
+    ``clock`` returns seconds that only increase.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock, self._last_use = clock, clock()
+        self._running: set[Traffic] = set()
+
+    @property
+    def running(self) -> int:
+        """The number of running requests."""
+        return len(self._running)
+
+    def begin(self, request: Traffic) -> None:
+        """Add a running request."""
+        self._running.add(request)
+
+    def end(self, request: Traffic) -> None:
+        """Remove a request."""
+        self._running.remove(request)
+        if request.is_use:
+            self._last_use = self._clock()
+
+    @property
+    def idle_time(self) -> float:
+        """Seconds since the last request that counts as use ended; 0 while one runs."""
+        if any(request.is_use for request in self._running):
+            return 0.0
+        return self._clock() - self._last_use
 
 
 class Errors:

@@ -1,7 +1,8 @@
 """The operator's routes, about the process itself: leases, the stop request, metrics.
 
 A lease is a response that does not end: the service does not stop while a program holds one. It needs no thread and no
-clock, and when the program ends, however that happens, the operating system closes the connection.
+clock, and when the program ends, however that happens, the operating system closes the connection. Programs that only
+send requests, with a token, hold no lease: the service stops some time after the last use of either kind.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import Receive, Scope, Send
 
+from pipemagic.service.app import Activity
 from pipemagic.service.auth.tokens import Tokens
-from pipemagic.service.endpoint import Runtime, disconnected
+from pipemagic.service.endpoint import Runtime, count_as_use, disconnected
 from pipemagic.service.executor import UNVERIFIED
 from pipemagic.service.files import LEASE_PATH, METRICS_PATH, PROOF_PATH, STOP_PATH, proof
 from pipemagic.service.hosting import LOOPBACK
@@ -31,22 +33,33 @@ from pipemagic.service.responses import JSON, Refused, ServiceResponse, json, te
 _NONCE = re.compile(rb"nonce=([0-9a-f]{64})")
 
 
-class Leases:
-    """Counts the open leases; with a timeout, calls ``on_idle`` that many seconds after the last one.
+class IdleTimer:
+    """Calls ``on_idle`` when the service was not used for ``timeout`` seconds."""
 
-    The clock starts with `start`, so that the service also stops if its starter died.
-    """
-
-    def __init__(self, timeout: float | None, on_idle: Callable[[], None]) -> None:
-        self.open = 0
-        self._timeout, self._on_idle = timeout, on_idle
-        self._timer: asyncio.TimerHandle | None = None
-        self._ended = asyncio.Event()
+    def __init__(self, activity: Activity, timeout: float, on_idle: Callable[[], None]) -> None:
+        self._activity, self._timeout, self._on_idle = activity, timeout, on_idle
 
     def start(self) -> None:
-        """Start the clock."""
-        if self._timeout is not None and not self.ended:
-            self._timer = asyncio.get_running_loop().call_later(self._timeout, self._on_idle)
+        """Start the clock, so that the service also stops if its starter died."""
+        self._check_in(self._timeout)
+
+    def _check_in(self, seconds: float) -> None:
+        asyncio.get_running_loop().call_later(seconds, self._check)
+
+    def _check(self) -> None:
+        rest = self._timeout - self._activity.idle_time
+        if rest > 0:
+            self._check_in(rest)  # later use only postpones the next check: a timer for each request would cost more
+        else:
+            self._on_idle()
+
+
+class Leases:
+    """Counts the open leases."""
+
+    def __init__(self) -> None:
+        self.open = 0
+        self._ended = asyncio.Event()
 
     def end(self) -> None:
         """End all leases: the service is stopping."""
@@ -60,8 +73,6 @@ class Leases:
     async def hold(self, receive: Receive) -> None:
         """Hold one lease until its client disconnects or the service stops."""
         self.open += 1
-        if self._timer is not None:
-            self._timer.cancel()
         tasks = [asyncio.ensure_future(disconnected(receive)), asyncio.ensure_future(self._ended.wait())]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -69,8 +80,6 @@ class Leases:
             for task in tasks:
                 task.cancel()
             self.open -= 1
-            if not self.open:
-                self.start()
 
 
 class LeaseResponse(Response):
@@ -86,6 +95,7 @@ class LeaseResponse(Response):
         if self._leases.ended:
             scope["extensions"][ABORT]()  # as a moment later: the client then starts a new service
             return
+        count_as_use(scope)
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         await send({"type": "http.response.body", "body": self.body, "more_body": True})
         await self._leases.hold(receive)

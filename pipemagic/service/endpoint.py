@@ -261,6 +261,11 @@ class Endpoint:
                 yield piece
 
 
+def count_as_use(scope: Scope) -> None:
+    """Count a request as use, which keeps the service running: its token is valid, or it is a lease."""
+    scope["state"]["traffic"].is_use = True
+
+
 async def disconnected(receive: Receive) -> None:
     """Wait until the client disconnects."""
     while (await receive())["type"] != "http.disconnect":

@@ -23,8 +23,8 @@ import apsw
 
 from pipemagic.config import make_private_folder, private_lock, write_private
 from pipemagic.errors import ServiceError
-from pipemagic.service.app import create_app
-from pipemagic.service.control import Leases, operator_routes
+from pipemagic.service.app import Activity, create_app
+from pipemagic.service.control import IdleTimer, Leases, operator_routes
 from pipemagic.service.embedded import EmbeddedEngine
 from pipemagic.service.endpoint import Runtime
 from pipemagic.service.files import (
@@ -45,6 +45,8 @@ from pipemagic.version import __version__
 
 DEADLINE = 1.8  # seconds after which the process exits in any case; committed data is safe at any time
 MANY_FILES = 16384
+ANNOUNCED = ("organization", "pid", "idle_timeout")
+"""What the first line of output has of the runtime file, besides the addresses."""
 
 _log = logging.getLogger(__name__)
 
@@ -64,9 +66,10 @@ def open_embedded(settings: Settings) -> Service:
 def run(settings: Settings, announce: Announce) -> None:
     """Run the service until a signal or a stop request.
 
-    ``announce`` is called when it is ready, with url, organization and pid, with local_url if that differs, and with a
-    warning, if any. Raises `ServiceError` if the folder or the port cannot be used. Sets the umask, the switch
-    interval, SQLite's memory limit and the logging of this process, so a process runs one service only.
+    ``announce`` is called when it is ready, with url, organization and pid, with local_url if that differs, with
+    idle_timeout (seconds) if it does not stay, and with a warning, if any. Raises `ServiceError` if the folder or the
+    port cannot be used. Sets the umask, the switch interval, SQLite's memory limit and the logging of this process, so
+    a process runs one service only.
     """
     os.umask(0o077)
     # apsw releases the interpreter lock for every row: with the default of 5 ms it gets it back too late.
@@ -161,7 +164,7 @@ class ServiceProcess(Server):
         self._settings, self._announce = settings, announce
         self._reloaded = [part for part in (certificate, access_log) if part is not None]
         self._runtime = Runtime(settings.limits)
-        self._leases = Leases(settings.idle_timeout, self._stop_idle)
+        self._activity, self._leases = Activity(), Leases()
         self._about = _describe(settings, service, listeners)
         metrics = Metrics(service)
         metrics.add_gauge(
@@ -175,7 +178,7 @@ class ServiceProcess(Server):
         )
         app = create_app(
             service, self._runtime, metrics=metrics, cors=settings.cors, access_log=access_log, more_routes=routes,
-            base_path=settings.base_path,
+            base_path=settings.base_path, activity=self._activity,
         )  # fmt: skip
         super().__init__(app, listeners, connections=settings.connections, proxies=settings.proxies)
 
@@ -191,14 +194,15 @@ class ServiceProcess(Server):
         await super().startup(sockets)
         self._loop = asyncio.get_running_loop()
         write_private(self._settings.folder / RUNTIME_FILE, json.dumps(self._about).encode())
-        self._leases.start()
+        if self._settings.idle_timeout is not None:
+            IdleTimer(self._activity, self._settings.idle_timeout, self._stop_idle).start()
         reload_on_signal(self._reload)
         if self._settings.temporary:
             threading.Thread(target=self._follow_input, name="pipemagic-input", daemon=True).start()
         local_url = self._about["url"]
         url = self._about.get("public_url", local_url)
         _log.info("pipemagic %s at %s, process %d", __version__, url, os.getpid())
-        line = {"url": url, "organization": self._about["organization"], "pid": self._about["pid"]}
+        line = {"url": url, **{name: self._about[name] for name in ANNOUNCED if name in self._about}}
         self._announce(line if url == local_url else {**line, "local_url": local_url})
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -217,8 +221,9 @@ class ServiceProcess(Server):
         super().stop()
 
     def _stop_idle(self) -> None:
-        _log.info("no lease for %g s", self._settings.idle_timeout)
-        self.stop()
+        if not self.should_exit:
+            _log.info("not used for %g s", self._settings.idle_timeout)
+            self.stop()
 
     def _stop_from_thread(self) -> None:
         with suppress(RuntimeError):  # the loop has ended
@@ -253,6 +258,8 @@ def _describe(settings: Settings, service: Service, listeners: Sequence[Listener
         "url": f"http://{LOOPBACK}:{local_port}", "port": local_port, "pid": os.getpid(), "host": platform.node(),
         "version": __version__, "organization": service.catalog.home.slug,
     }  # fmt: skip
+    if settings.idle_timeout is not None:
+        about["idle_timeout"] = settings.idle_timeout
     if not settings.hosting.local_only:
         about["public_url"] = settings.hosting.url(shared_port)
     return about

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pipemagic.service.service import Service
 
 IDLE_TIMEOUT = 20.0
-"""Seconds without a lease after which a service stops that was started by `pipemagic.launcher`."""
+"""Seconds after its last use at which a service stops that was started by `pipemagic.launcher`."""
 UNICODE = "PIPEMAGIC_UNICODE"
 """The environment variable that sets ``unicode``, also for the services that notebooks start."""
 HEAP_LIMIT = 512 * MB
@@ -26,7 +26,8 @@ class Settings:
     """Settings of the process.
 
     ``port``: None takes the one of the last start if it is free, else any; 0 takes any; for a shared service None is
-    `Hosting.default_port`. ``idle_timeout``: seconds without a lease after which the service ends; None if it stays.
+    `Hosting.default_port`. ``idle_timeout``: seconds without use (a lease, or a request with a token) after which the
+    service ends; None if it stays.
     ``temporary``: it ends when its standard input does, and removes its folder, which must be new. ``signup``: whether
     anyone who can connect may create an account. ``connections``: how many may be open at once, None for any number.
     ``memory``: bytes that SQLite may use. ``access_log``: a file, ``-`` for standard output, None for no access log.

@@ -13,7 +13,7 @@ from starlette.requests import Request
 
 from pipemagic.service.api import accounts, databases, groups, organizations, tokens, usage  # noqa: F401 - routes
 from pipemagic.service.api.routing import ORG, ROUTES, ApiRequest, Platform, Route, parse_body
-from pipemagic.service.endpoint import SMALL_BODY, Admission, CancelToken, Endpoint, Runtime
+from pipemagic.service.endpoint import SMALL_BODY, Admission, CancelToken, Endpoint, Runtime, count_as_use
 from pipemagic.service.executor import Steps, Tenant
 from pipemagic.service.responses import JSON, Refused, compress_if_large, json, wrong_method
 
@@ -55,6 +55,7 @@ class ManagementEndpoint(Endpoint):
         if route is None or not route.public:
             authorization = request.headers.get("authorization")
             api_request.credential = self._platform.tokens.credential(authorization)
+            count_as_use(request.scope)
         if not self._routes:
             raise Refused(404, f"there is no {request.scope['path']} in the management API")
         if route is None:

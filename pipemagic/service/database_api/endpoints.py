@@ -25,7 +25,7 @@ from pipemagic.service.database_api.results import Budget
 from pipemagic.service.database_api.statements import Cancelled
 from pipemagic.service.database_api.stream import ServerStream
 from pipemagic.service.database_api.streams import StreamTable
-from pipemagic.service.endpoint import SMALL_BODY, Admission, CancelToken, Endpoint, Runtime
+from pipemagic.service.endpoint import SMALL_BODY, Admission, CancelToken, Endpoint, Runtime, count_as_use
 from pipemagic.service.executor import UNVERIFIED, Steps, Waiter
 from pipemagic.service.health import Health
 from pipemagic.service.hosting import host_of
@@ -73,6 +73,7 @@ class TokenEndpoint(Endpoint):
         if grant is None:
             executor = self._runtime.executor
             grant = await executor.call(UNVERIFIED, self._tokens.check_database, authorization, record)
+        count_as_use(request.scope)
         return Admission(self._runtime.limits.tenant(grant.database.id, grant.database.organization), grant)
 
 
