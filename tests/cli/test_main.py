@@ -45,6 +45,34 @@ def serving(folder, *options):
 # -- serve and stop
 
 
+@own
+def test_a_command_that_starts_the_service_says_when_it_ends_and_how_to_keep_it(run, folder):
+    started = (
+        "The service was started. It ends 20 s after the last notebook, command or request with a token.\n"
+        f"Hint: to keep it running, run `pipemagic stop --data {folder}`, then `pipemagic serve --data {folder}`\n"
+    )
+    assert run("group", "create", "edge", "--location", "ams") == (0, "edge\n", started)
+    assert run("db", "create", "flights", "--group", "edge") == (0, "flights\n", "")
+    code, url, err = run("db", "show", "flights", "--http-url")
+    assert (code, err) == (0, "")
+    assert run("stop") == (0, "", "")
+    assert run("db", "show", "flights", "--http-url") == (0, url, started)
+
+
+@posix
+@own
+def test_the_lines_about_a_started_service_name_the_folder_that_the_command_was_given(tmp_path, monkeypatch, capfd):
+    folder = tmp_path / "my data"
+    monkeypatch.setenv("PIPEMAGIC_DATA", str(tmp_path / "data"))
+    try:
+        assert cli.main(["org", "list", "--data", str(folder)]) == 0
+        assert f"run `pipemagic stop --data '{folder}'`, then" in capfd.readouterr().err
+        assert cli.main(["org", "list"]) == 0
+        assert "run `pipemagic stop`, then `pipemagic serve`\n" in capfd.readouterr().err
+    finally:
+        launcher.stop(folder)
+
+
 @posix
 @own
 def test_serve_prints_its_address_ends_on_a_signal_and_keeps_its_port(folder):

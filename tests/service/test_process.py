@@ -104,7 +104,9 @@ def execute(sql):
 
 
 def test_it_prints_its_address(lasting):
-    assert lasting.line == {"url": lasting.url, "organization": "local", "pid": lasting.popen.pid}
+    assert lasting.line == {
+        "url": lasting.url, "organization": "local", "pid": lasting.popen.pid, "idle_timeout": 600,
+    }  # fmt: skip
     assert lasting.url.startswith("http://127.0.0.1:")
     assert json.loads((lasting.folder / "service.json").read_text()) == {
         **lasting.line, "port": lasting.address[1], "host": platform.node(), "version": __version__,
