@@ -360,7 +360,7 @@ _SECRET_WORDS = r"(?:password|passwd|passphrase|pwd|secret|secret_?key|access_?k
 _TOKEN_WORDS = r"(?:token|api_?key|auth_?key|jwt|credential)"
 _SECRET_NAME = re.compile(rf"{_SECRET_WORDS}\Z", re.IGNORECASE)
 _TOKEN_NAME = re.compile(rf"{_TOKEN_WORDS}\Z", re.IGNORECASE)
-_NETWORK_SCHEMES = r"(?:https?|wss?|libsql|ssh|s?ftp|postgres(?:ql)?|mysql|mariadb|redis|mongodb|amqps?|ldaps?)"
+_NETWORK_SCHEMES = r"(?:https?|wss?|libsql|turso|ssh|s?ftp|postgres(?:ql)?|mysql|mariadb|redis|mongodb|amqps?|ldaps?)"
 _LABELS = r"(?:[A-Za-z0-9-]{1,63}\.){1,9}"
 _PRIVATE_ENDS = r"(?:local|internal|corp|lan|intranet|home\.arpa)"
 

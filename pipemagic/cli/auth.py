@@ -10,7 +10,7 @@ import click
 from pipemagic.cli import console, platform
 from pipemagic.cli.platform import Credentials, api_command, data_option, management, name_argument
 from pipemagic.client.address import parse_address
-from pipemagic.client.secrets import Token
+from pipemagic.client.pasted import token_in
 from pipemagic.errors import SessionError
 from pipemagic.management_api.client import Management
 
@@ -131,8 +131,8 @@ def store(entry: str, token_stdin: bool) -> None:
     """Store the token of the database at ADDRESS in the keyring."""
     from pipemagic.session import tokens
 
-    token = read_secret("token", stdin=token_stdin).strip()
-    if not Token(token):  # raises for characters that a token cannot contain
+    token = token_in(read_secret("token", stdin=token_stdin))
+    if not token:
         raise SessionError("the token is empty; nothing was stored")
     tokens.keyring_put(tokens.KEYRING_SERVICE, entry, token)
     console.print_line(entry)

@@ -21,6 +21,7 @@ from pipemagic.cli.groups import with_group_hint
 from pipemagic.cli.platform import api_command
 from pipemagic.client.address import parse_address
 from pipemagic.client.names import problem
+from pipemagic.client.pasted import strip_quotes
 from pipemagic.errors import SessionError
 from pipemagic.management_api.client import Management
 from pipemagic.text import escape_controls, parse_duration, plural, shorten
@@ -50,10 +51,11 @@ def size_limit(text: str) -> str:
 
 
 def address(text: str) -> str:
-    """Check an address; an empty one removes it."""
-    if text:
-        parse_address(text)
-    return text
+    """Check an address, and add the scheme that it lacks; an empty one removes it."""
+    if not text:
+        return ""
+    endpoint, pasted = parse_address(text), strip_quotes(text)
+    return pasted if "://" in pasted else endpoint.address
 
 
 def folder(text: str) -> Path:

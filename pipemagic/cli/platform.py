@@ -19,7 +19,7 @@ import click
 
 from pipemagic import launcher
 from pipemagic.cli.console import absolute_path, check_exclusive, print_note
-from pipemagic.client.address import Endpoint, parse_address
+from pipemagic.client.address import Endpoint, parse_address, parse_api_address
 from pipemagic.config import config_folder, make_config_folder, private_lock, write_private
 from pipemagic.errors import SessionError
 from pipemagic.management_api.client import Management, Refusal, hint_for
@@ -127,13 +127,14 @@ class SelectedService:
     """
 
     def __init__(self, data: Path | None) -> None:
-        from pipemagic.session.tokens import API_URL, PLATFORM_TOKENS, Environment
+        from pipemagic.session.tokens import API_URL, PLATFORM_TOKENS, Environment, naming_variable
 
         environment = Environment(os.environ)
         self.address = None if data else environment.get(API_URL)
         self.token = environment.token(None, PLATFORM_TOKENS) if self.address else None
         if self.address:
-            self.key = parse_address(self.address).address.rstrip("/").removesuffix("/v1")
+            with naming_variable(API_URL):
+                self.key = parse_api_address(self.address).address
         else:
             self.key = f"data:{data or launcher.default_folder()}"
         self.account_key = f"{self.key}#{sha256(self.token.encode()).hexdigest()[:16]}" if self.token else self.key

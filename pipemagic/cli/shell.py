@@ -15,8 +15,10 @@ from pipemagic import sql as sqltext
 from pipemagic.cli import console
 from pipemagic.cli.platform import data_option, management, org_option
 from pipemagic.client import transfer
+from pipemagic.client.address import is_address, refuse_without_scheme
 from pipemagic.client.batch_runner import run
 from pipemagic.client.database import Database
+from pipemagic.client.pasted import strip_quotes
 from pipemagic.client.result import Result
 from pipemagic.client.stream import ClientStream
 from pipemagic.config import config_folder, make_config_folder
@@ -75,12 +77,15 @@ def shell(name: str, sql: str | None, mode: str, token_env: str | None, org: str
 @contextmanager
 def open_target(name: str, token_env: str | None, org: str | None, data: Path | None) -> Iterator[Database]:
     """Open a database of the organization, or the one at a URL."""
-    from pipemagic.session.tokens import DATABASE_TOKENS, Environment
+    from pipemagic.session.tokens import DATABASE_TOKENS, Environment, set_in_terminal
 
-    if "://" in name:
+    name = strip_quotes(name)
+    refuse_without_scheme(name)
+    if is_address(name):
         if org is not None:
             raise click.UsageError("--org cannot be used with an address.", click.get_current_context())
-        with Database(name, Environment(os.environ).token(token_env, DATABASE_TOKENS)) as database:
+        environment = Environment(os.environ, how_to_set=set_in_terminal)
+        with Database(name, environment.token(token_env, DATABASE_TOKENS)) as database:
             yield database
     else:
         if token_env is not None:

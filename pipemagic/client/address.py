@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import ipaddress
 import re
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
+from pipemagic.client import local_files
+from pipemagic.client.pasted import strip_quotes, unpaired_quote
 from pipemagic.errors import AddressError
 
-SCHEMES = {"libsql": "https", "https": "https", "http": "http", "wss": "https", "ws": "http"}
+SCHEMES = {"libsql": "https", "turso": "https", "https": "https", "http": "http", "wss": "https", "ws": "http"}
+_LIBSQL = ("libsql", "turso")  # the scheme does not tell whether there is TLS
 _SECRETS = {"authtoken", "auth_token", "token", "jwt", "access_token", "password"}
 _HOST = re.compile(r"[\w.-]+\Z")
 _USER = re.compile(r"[^\s:/@]+:\S*@")
+_HOST_AND_PORT = re.compile(r"(?:[\w.-]+|\[[\da-fA-F:.]+\]):\d{1,5}(?:/[\w.~/-]*)?")
+_HOST_ALONE = re.compile(
+    r"(?P<host>(?:[\w-]+\.)+[A-Za-z][\w-]+|(?:\d{1,3}\.){3}\d{1,3}|\[[\da-fA-F:.]+\])(?:[:/][^?#]*)?(?:[?#].*)?",
+    re.DOTALL,
+)
+"""A host name with a dot, or a number, and perhaps a path."""
 _DEFAULT_PORT = {"http": 80, "https": 443}
 
 
@@ -70,14 +80,24 @@ class Endpoint:
         return replace(other, challenge=self.challenge) if same else other
 
 
-def parse_address(target: str) -> Endpoint:
+def is_address(text: str) -> bool:
+    """Return True for an address: text with ``://``, or HOST:PORT."""
+    return "://" in text or _HOST_AND_PORT.fullmatch(text) is not None
+
+
+def parse_address(target: str, default_scheme: str = "libsql") -> Endpoint:
     """Parse the address of a server: ``libsql://``, ``https://``, ``http://`` (also ``wss://`` and ``ws://``).
 
-    ``libsql://`` means https, as hosted services define it; on loopback, and with ``?tls=0``, it means http.
+    ``libsql://`` and ``turso://`` mean https, as hosted services define it; on loopback, and with ``?tls=0``, they mean
+    http. HOST:PORT without a scheme is read as libsql://HOST:PORT. Blanks and quotation marks around are removed.
     Raise AddressError for anything else, and for an address that contains a token or a password: addresses
-    end up in histories, logs and saved notebooks.
+    end up in histories, logs and saved notebooks. The hint for a host alone adds ``default_scheme``.
     """
-    parts = _split(target.strip())
+    text = strip_quotes(target)
+    if _HOST_AND_PORT.fullmatch(text):
+        text = f"libsql://{text}"
+    refuse_without_scheme(text, default_scheme)
+    parts = _split(text)
     scheme = parts.scheme.lower()
     if scheme not in SCHEMES:
         raise AddressError(
@@ -85,14 +105,52 @@ def parse_address(target: str) -> Endpoint:
             hint="write libsql://..., https://... or http://...",
         )
     host, port = _host_and_port(parts)
-    tls = _tls(parts, default=SCHEMES[scheme] == "https" and not (scheme == "libsql" and _is_loopback(host)))
-    real = ("https" if tls else "http") if scheme == "libsql" else SCHEMES[scheme]
+    tls = _tls(parts, default=SCHEMES[scheme] == "https" and not (scheme in _LIBSQL and _is_loopback(host)))
+    real = ("https" if tls else "http") if scheme in _LIBSQL else SCHEMES[scheme]
     netloc = f"[{host}]" if ":" in host else host
     suffix = f":{port}" if port is not None and port != _DEFAULT_PORT[real] else ""
     path = parts.path.rstrip("/")
     if _is_localhost(host):
         return Endpoint(f"{real}://127.0.0.1{suffix}{path}", host_header=netloc + suffix)
     return Endpoint(f"{real}://{netloc}{suffix}{path}")
+
+
+def parse_api_address(url: str) -> Endpoint:
+    """Parse the address of a management API, as `parse_address`; ``/v1`` at its end is removed."""
+    endpoint = parse_address(url, "https")
+    return replace(endpoint, url=endpoint.url.removesuffix("/v1"))
+
+
+def refuse_without_scheme(text: str, scheme: str = "libsql") -> None:
+    """Raise AddressError, with what to write, for a host without a scheme, a file, and a quotation mark without a pair.
+
+    Other text may be a name, or an address.
+    """
+    if place := unpaired_quote(text):
+        raise AddressError(f"the address {place} with a quotation mark", hint="remove it")
+    if is_address(text):
+        return
+    if local_files.is_in_memory(text) or local_files.path_in(text):
+        raise _no_server(text)
+    if match := _HOST_ALONE.fullmatch(text):
+        address = f"{'http' if _is_loopback(match['host'].strip('[]')) else scheme}://{text}"
+        parse_address(address)  # raises an error for a token in it, and does not repeat it
+        raise AddressError("the address has no scheme", hint=f"write {address}")
+
+
+def _no_server(text: str) -> AddressError:
+    """Return the error for a file, or ``:memory:``, with the command lines that make a database of it."""
+    if local_files.is_in_memory(text):
+        return AddressError(
+            "':memory:' is not a database on a server", hint="pipemagic db create NAME --group GROUP creates one"
+        )
+    path = local_files.path_in(text)
+    name = local_files.database_name(path)
+    return AddressError(
+        f"{path} names a file, not the address of a database",
+        hint=f"create a database from it: pipemagic db create {name} --group GROUP --from-file {shlex.quote(path)}\n"
+        f"its address: pipemagic db show {name} --http-url",
+    )
 
 
 def check_base_url(endpoint: Endpoint, base_url: str) -> Endpoint:

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
-from pipemagic.errors import ConnectError
-
-_VISIBLE = re.compile(r"[\x21-\x7e]*\Z")
+from pipemagic.client.pasted import token_in
 
 
 class Secret(str):
@@ -21,16 +17,14 @@ class Secret(str):
 class Token:
     """A bearer token, which can be sent, but not displayed or pickled.
 
-    ``authorization`` is the header's value, empty without a token.
+    The text may have quotation marks and ``Bearer`` around the token. ``authorization`` is the header's value, empty
+    without a token.
     """
 
     __slots__ = ("_text", "authorization")
 
     def __init__(self, text: str | None) -> None:
-        text = str(text or "").strip()
-        if not _VISIBLE.match(text):
-            raise ConnectError("the token has invalid characters (such as a space or a line break)")
-        self._text = text
+        self._text = text = token_in(str(text or ""))
         self.authorization = f"Bearer {text}".encode() if text else b""
 
     def __repr__(self) -> str:

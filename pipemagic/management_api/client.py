@@ -11,7 +11,7 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
-from pipemagic.client.address import Endpoint, parse_address
+from pipemagic.client.address import Endpoint, parse_api_address
 from pipemagic.client.http_errors import OTHER_TOKEN, PARTLY, retry_seconds, retry_time
 from pipemagic.client.response_body import HttpResponse
 from pipemagic.client.secrets import Secret, Token
@@ -158,7 +158,7 @@ class Management:
         http: httpx.Client | None = None,
         hint_for: Callable[[Refusal], str] = hint_for,
     ) -> None:
-        endpoint = parse_address(url.rstrip("/").removesuffix("/v1")) if isinstance(url, str) else url
+        endpoint = parse_api_address(url) if isinstance(url, str) else url
         self.endpoint = endpoint
         self.transport = Transport(endpoint, token, timeout=timeout, connect_timeout=connect_timeout, http=http)
         self.hint_for = hint_for

@@ -322,7 +322,7 @@ def _address(hostname: str, url: str, endpoint: Endpoint, *, local: bool) -> str
     and for names below the API's, which have its scheme and port.
     """
     try:
-        if url and parse_address(url).named_host == hostname:
+        if "://" in url and parse_address(url).named_host == hostname:
             return url
     except AddressError:
         pass  # the host name is enough

@@ -91,6 +91,7 @@ class PipeMagics(Magics):
             default_of_project=lambda: settings.connection_of_project,
             reads_ahead=lambda: settings.read_ahead,
             while_starting=lambda: import_package(settings.type),
+            variables=lambda: self.user_ns,
         )
         session.changes.connect(self._connections_changed)
         return session

@@ -9,6 +9,7 @@ from functools import partial
 
 from pipemagic.client.address import parse_address
 from pipemagic.client.database import Database
+from pipemagic.client.pasted import token_in
 from pipemagic.client.secrets import Secret
 from pipemagic.errors import AuthError
 from pipemagic.http import READ_TIMEOUT
@@ -44,6 +45,7 @@ class ConnectionFactory:
         user entered.
         """
         endpoint = parse_address(str(profile.address))
+        where = endpoint.named_host if "://" in str(profile.address) else endpoint.address  # HOST:PORT: with the scheme
         host, entry = endpoint.named_host, tokens.keyring_entry(endpoint)
         source = replace(profile.token_source, remember=remember)
         given = Secret(token) if token else self._environment.database_token(source, entry)
@@ -62,13 +64,13 @@ class ConnectionFactory:
                 if given is not None or error.status != 401 or self._ask_token is None:
                     raise
                 check()
-                asked = Secret(self._ask_token(host))
+                asked = Secret(token_in(self._ask_token(host)))
                 database.renew_token(asked)
                 recorded = _check(database)
                 if remember:
                     tokens.keyring_put(source.keyring or tokens.KEYRING_SERVICE, entry, asked)
         profile = replace(profile.portable, name=name, address=endpoint.address, token_file=source.absolute_file)
-        return Connection(name, database, host, profile=profile, records_progress=recorded)
+        return Connection(name, database, where, profile=profile, records_progress=recorded)
 
     def in_organization(self, platform: Platform, profile: Profile, similar: Sequence[str] = ()) -> Connection:
         """Connect to the database of a profile in an organization, with a token that is created for it.

@@ -5,14 +5,14 @@ No message repeats a part of an address that may contain a password.
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipemagic.client import names
-from pipemagic.client.address import SCHEMES
+from pipemagic.client import local_files
+from pipemagic.client.address import SCHEMES, refuse_without_scheme
+from pipemagic.client.pasted import strip_quotes
 from pipemagic.errors import AddressError
 from pipemagic.session.profiles import word
 
@@ -42,13 +42,25 @@ def scheme_of(text: str) -> str:
     return match[1].lower() if match else ""
 
 
-def check(address: str, *, connected: bool, platform: Platform | None) -> None:
-    """Raise AddressError, with the lines to type, for an address that is not of a libSQL server."""
-    scheme = scheme_of(address)
-    if scheme and scheme not in SCHEMES:
-        found = replacement(address, connected=connected, platform=platform)
-        hint = "\n".join((found.message, *found.lines))
-        raise AddressError(f"{scheme}:// is not an address of a database server", hint=hint)
+def check(target: str, alias: str = "", *, connected: bool, platform: Platform | None, temporary: bool = False) -> None:
+    """Raise AddressError, with the lines to type, for an address that is not of a libSQL server, and for a file.
+
+    ``temporary`` is whether the user wants a database in the temporary service.
+    """
+    target = strip_quotes(target)
+    scheme, path = scheme_of(target), local_files.path_in(target)
+    named = f" --as {word(alias)}" if alias else ""
+    if path:
+        message = f"{path} names a file, not a database on a server"
+        found = _file(path, platform, named, temporary=temporary)
+    elif local_files.is_in_memory(target):
+        message, found = "':memory:' is not a database on a server", _in_memory(named)
+    elif scheme and scheme not in SCHEMES:
+        message = f"{scheme}:// is not an address of a database server"
+        found = replacement(target, alias, connected=connected, platform=platform)
+    else:
+        return refuse_without_scheme(target)
+    raise AddressError(message, hint="\n".join((found.message, *found.lines)))
 
 
 def replacement(address: str, alias: str = "", *, connected: bool, platform: Platform | None) -> Replacement:
@@ -101,26 +113,33 @@ def _in_memory(named: str) -> Replacement:
     )
 
 
-def _file(path: str, platform: Platform | None, named: str) -> Replacement:
+def _file(path: str, platform: Platform | None, named: str, *, temporary: bool = False) -> Replacement:
+    suffix = Path(path).suffix.lower()
+    start = local_files.start_of(path)
+    if suffix in local_files.TABLES:
+        connect = () if platform is not None else (f"%pipedb connect{' --temporary' if temporary else ''}",)
+        table = re.sub(r"\W+", "_", local_files.stem(path)).strip("_") or "data"
+        return Replacement("Load its rows into a table:", (*connect, f"%pipedb load {word(path)} --table {table}"))
+    if suffix == local_files.SQL_TEXT and start:
+        message, source = "Run its statements in a new database and connect to it:", f" --from-dump {word(path)}"
+    elif start == local_files.SQLITE_START:
+        message = "Copy the SQLite file into a database of the service and connect to it:"
+        source = f" --from-file {word(path)}"
+    elif start:
+        message = "It is not a SQLite file. Read its tables with pandas and load them:"
+        return Replacement(message, ("%pipedb help load",))
+    else:
+        state = "The file is empty" if local_files.exists(path) else "There is no such file"
+        message, source = f"{state}; create a database and connect to it:", ""
+    return Replacement(message, _lines_to_create(path, source, platform, named, temporary=temporary))
+
+
+def _lines_to_create(
+    path: str, source: str, platform: Platform | None, named: str, *, temporary: bool
+) -> tuple[str, ...]:
+    """Return the lines that create a database called like the file at a path, and connect to it."""
     groups, databases = ([], []) if platform is None else (platform.names("group"), platform.names("database"))
     group = "default" if "default" in groups or not groups else groups[0]
-    name = _free_name(Path(path.replace("\\", "/")).stem, {*databases, "main"})
-    first = ("%pipedb connect",) if platform is None else ()
-    file = Path(os.path.expanduser(path))
-    has_content = file.is_file() and file.stat().st_size > 0
-    source = f" --from-file {word(path)}" if has_content else ""
-    lines = (*first, f"%pipedb create-database {name} --group {group}{source}", f"%pipedb connect {name}{named}")
-    if has_content:
-        return Replacement("Copy the SQLite file into a database of the service and connect to it:", lines)
-    return Replacement("There is no such file; create a database and connect to it:", lines)
-
-
-def _free_name(stem: str, taken: set[str]) -> str:
-    """Return a valid name for a new database, as close to that of its file as possible."""
-    plain = re.sub(r"[^a-z0-9-]+", "-", stem.lower()).strip("-")[:30].strip("-")
-    plain = "copy" if names.problem("database", plain) else plain
-    number, name = 1, plain
-    while name in taken:
-        number += 1
-        name = f"{plain}-{number}"
-    return name
+    name = local_files.database_name(path, {*databases, "main"})
+    first = (f"%pipedb connect{' --temporary' if temporary else ''}",) if platform is None or temporary else ()
+    return (*first, f"%pipedb create-database {name} --group {group}{source}", f"%pipedb connect {name}{named}")

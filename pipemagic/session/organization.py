@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from msgspec.structs import replace
 
+from pipemagic.client import local_files
 from pipemagic.client.database import Database
 from pipemagic.client.names import Kind, problem
 from pipemagic.client.secrets import Secret
@@ -342,7 +343,9 @@ class Platform:
             return listed[name]
         hint = did_you_mean(name, listed) or did_you_mean(name, similar)
         if not hint and re.fullmatch(r"[a-z0-9-]+", name):  # no service creates others
-            hint = f"%pipedb create-database {name} --group GROUP creates it"
+            is_file = local_files.start_of(name) == local_files.SQLITE_START
+            source = f" --from-file {name}" if is_file else ""
+            hint = f"%pipedb create-database {name} --group GROUP{source} creates it"
         raise SessionError(
             f"there is no database {name!r} in organization {self.organization}",
             hint=hint or "%pipedb databases lists the existing ones",

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipemagic.client.address import parse_address
+from pipemagic.client.address import is_address, parse_address
 from pipemagic.config import (
     config_folder,
     make_config_folder,
@@ -300,7 +300,7 @@ class Profiles:
 
         Raise SessionError if no profile has that name, or if it needs no trust.
         """
-        profile = Profile(name, address=name, of_project=True) if "://" in name else self.get(name)
+        profile = Profile(name, address=name, of_project=True) if is_address(name) else self.get(name)
         if profile is None:
             raise SessionError(f"there is no profile {name!r}", hint=did_you_mean(name, self.names()) or LISTED)
         route = profile.route if profile.of_project else None

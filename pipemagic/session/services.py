@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pipemagic.client.address import parse_api_address
 from pipemagic.errors import ServiceError, SessionError
 from pipemagic.session import tokens
 from pipemagic.session.organization import Platform
@@ -129,8 +130,8 @@ class Services:
             if self.chosen is not None:
                 return self.chosen
             self._check_not_closed()
-            at = self._environment.get(tokens.API_URL)
-            return self._take(self._remote(at, None, None) if at else self._service(temporary=False).platform)
+            is_remote = self._environment.get(tokens.API_URL) is not None
+            return self._take(self._remote(None, None, None) if is_remote else self._service(temporary=False).platform)
 
     def choose(
         self, slug: str | None, at: str | None, token_env: str | None, beside: Platform | None = None
@@ -213,15 +214,18 @@ class Services:
 
         Its token is in the variable ``token_env``, or in the default ones. Raise SessionError if there is none.
         """
+        variable = "" if at else tokens.API_URL
         at = at or self._environment.get(tokens.API_URL)
         if at is None:
             raise SessionError("the token needs the address of its service", hint="name it with --at URL")
+        with tokens.naming_variable(variable):
+            endpoint = parse_api_address(at)
         token = self._environment.token(token_env, tokens.PLATFORM_TOKENS)
         if not token:
-            hint = "put it into PIPEMAGIC_API_TOKEN, or into a variable named with --token-env"
-            raise SessionError(f"there is no platform token for {at}", hint=hint)
+            unset = self._environment.unset(tokens.PLATFORM_TOKENS[0])
+            raise SessionError(f"there is no platform token for {endpoint.address}: {unset.message}", hint=unset.hint)
         from pipemagic.management_api.client import Management
 
-        api = Management(at, token, organization=slug)
+        api = Management(endpoint, token, organization=slug)
         where = f"{api.endpoint.named_host}{api.endpoint.port_suffix}"  # there may be two services on one machine
         return Platform(api, where, token_variable=self._environment.token_variable(token_env, tokens.PLATFORM_TOKENS))

@@ -12,7 +12,8 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from pipemagic.client.address import refuse_user
+from pipemagic.client.address import is_address, refuse_user
+from pipemagic.client.pasted import strip_quotes
 from pipemagic.config import config_folder
 from pipemagic.errors import PipemagicError, SessionError
 from pipemagic.hrana.stream import Tx
@@ -50,8 +51,9 @@ class Session:
     for none; ``default_of_project`` returns True if it is from a project's file, which is used only if trusted. While
     ``reads_ahead`` returns True, the schemas of new connections and the names in the organization are read in the
     background, for completion. ``while_starting`` is called while an embedded service starts, for work that would take
-    time later. ``written`` is the signal for a connection whose rows may have changed: it is sent after statements that
-    may have written, and at the end of a transaction.
+    time later. ``variables`` returns the Python variables of the notebook, for hints. ``written`` is
+    the signal for a connection whose rows may have changed: it is sent after statements that may have written, and at
+    the end of a transaction.
 
     Not thread-safe, except for the platform, `connect` and `Connection.once`.
     """
@@ -67,6 +69,7 @@ class Session:
         default_of_project: Callable[[], bool] = bool,
         reads_ahead: Callable[[], bool] = bool,
         while_starting: Callable[[], None] = lambda: None,
+        variables: Callable[[], Mapping[str, object]] = dict,
     ) -> None:
         self.connections: Mapping[str, Connection] = {}  # replaced with each change, so that any thread can read it
         self.current: str | None = None
@@ -75,7 +78,7 @@ class Session:
         self.written: Signal[Connection] = Signal()
         self._notify = notify or (lambda _: None)
         self.snippets = Snippets()
-        self._environment = tokens.Environment(environ)
+        self._environment = tokens.Environment(environ, variables)
         self._factory = ConnectionFactory(self._environment, self.wire, ask_token)
         self.profiles = profiles or Profiles(config_folder(environ) / FILE)
         self._default, self._default_of_project = default, default_of_project
@@ -225,29 +228,24 @@ class Session:
         """Connect to a database and make it the current one.
 
         ``target`` is empty: the default, or the embedded service, with a first group and database if it has none; an
-        address with ``://``; the name of a connection; that of a profile; that of a database of the organization
-        ``platform``, by default the current one. ``token`` is for addresses; by default it comes from a variable
-        ``token_env``, a ``token_file`` that only its owner may read, the ``keyring`` (True, or a service in it), from
-        PIPEMAGIC_TOKEN or TURSO_AUTH_TOKEN, or from a prompt; with ``remember`` it is then stored in the keyring.
-        ``temporary`` uses a service of this process alone, whose data are deleted at its end. ``timeout`` is how many
-        seconds to wait for a response, 60 by default. With ``read_only`` statements that may write are refused, and the
-        token that is created for a database of an organization cannot write either.
+        address (with ``://``, or HOST:PORT); the name of a connection; that of a profile; that of a database of the
+        organization ``platform``, by default the current one. ``token`` is for addresses; by default it comes from a
+        variable ``token_env``, a ``token_file`` that only its owner may read, the ``keyring`` (True, or a service in
+        it), from PIPEMAGIC_TOKEN or TURSO_AUTH_TOKEN, or from a prompt; with ``remember`` it is then stored in the
+        keyring. ``temporary`` uses a service of this process alone, whose data are deleted at its end. ``timeout`` is
+        how many seconds to wait for a response, 60 by default. With ``read_only`` statements that may write are
+        refused, and the token that is created for a database of an organization cannot write either.
         """
         source = tokens.TokenSource.of(token_env, token_file, keyring, remember=remember)
-        of_project = False
+        variable, of_project = "", False
         if target is None and not temporary:
+            variable = "" if self._default() else tokens.DATABASE_URL
             target, of_project = self._configured(), self._default_of_project()
-        if target is not None and "://" in target:
-            if temporary:
-                raise SessionError("--temporary is for the embedded service, not for an address")
-            foreign_addresses.check(target, connected=bool(self.connections), platform=self.organization_in_use)
-            profile = Profile("", address=target, of_project=of_project)
-        else:
-            refuse_user(target or "")
-            if self._has(target or "", read_only=read_only) and not (name or temporary or token or source):
-                return self.use(str(target))
-            found = None if target is None or temporary else self.profiles.get(target)
-            profile = found or Profile("", database=target)
+        target = None if target is None else strip_quotes(target)
+        if self._has(target or "", read_only=read_only) and not (name or temporary or token or source):
+            return self.use(str(target))
+        with tokens.naming_variable(variable):
+            profile = self._profile_of(target, name or "", of_project=of_project, temporary=temporary)
         self.check_trusted(profile, has_token=bool(token or source))
         check = partial(self.profiles.check_trusted, profile, has_token=True, sent="no token")
         profile = profile.with_options(name, source, timeout, read_only=read_only)
@@ -264,6 +262,31 @@ class Session:
         if profile.kept_for is not None:
             connection.keep_alive(profile.kept_for)
         return connection
+
+    def _profile_of(self, target: str | None, alias: str, *, of_project: bool, temporary: bool) -> Profile:
+        """Return the profile of a target; raise AddressError, with what to type, for a file and an incomplete address.
+
+        ``alias`` is the name of the connection, ``of_project`` whether a project's file has the target.
+        """
+        if target is None:
+            return Profile("")
+        check = partial(
+            foreign_addresses.check, alias=alias, connected=bool(self.connections), temporary=temporary,
+            platform=self.organization_in_use,
+        )  # fmt: skip
+        if "://" not in target:
+            refuse_user(target)
+            profile = None if temporary else self.profiles.get(target)
+            if profile is not None and profile.address is not None:
+                check(profile.address)
+            if profile is not None or target in {*self.connections, *self.names("database")}:
+                return profile or Profile("", database=target)
+        if temporary and is_address(target):
+            raise SessionError("--temporary is for the embedded service, not for an address")
+        check(target)
+        return (
+            Profile("", address=target, of_project=of_project) if is_address(target) else Profile("", database=target)
+        )
 
     def _configured(self) -> str | None:
         """Return the setting of the default target, else the address in PIPEMAGIC_URL, else None."""

@@ -5,20 +5,22 @@ Tokens never appear in a cell, an output or the history.
 
 from __future__ import annotations
 
-import codecs
 import os
+import re
 import stat
 import sys
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
 from pipemagic.client.address import Endpoint
+from pipemagic.client.pasted import strip_quotes, token_in
 from pipemagic.client.secrets import Secret
 from pipemagic.config import open_without_waiting, write_private
-from pipemagic.errors import SessionError
+from pipemagic.errors import AddressError, ConnectError, SessionError
+from pipemagic.text import did_you_mean
 
 DATABASE_TOKENS = ("PIPEMAGIC_TOKEN", "TURSO_AUTH_TOKEN")
 """Variables with a database token, in order of precedence."""
@@ -32,6 +34,8 @@ DATABASE_URL = "PIPEMAGIC_URL"
 API_URL = "PIPEMAGIC_API_URL"
 """Variable with the address of a management API other than the embedded service's."""
 
+_OF_A_SHELL = re.compile(r"\$(?:env:)?\{?([A-Za-z_]\w*)\}?|%([A-Za-z_]\w*)%")  # how shells write a variable's value
+_OF_A_TOKEN = re.compile("TOKEN|JWT|SECRET|KEY", re.IGNORECASE)
 MOST_BYTES = 64 * 1024  # a longer file is not a token file
 
 
@@ -69,13 +73,52 @@ class TokenSource:
         return bool(self.env or self.file or self.keyring)
 
 
+@contextmanager
+def naming_variable(name: str) -> Iterator[None]:
+    """Put the name of the variable that contains an address, '' for none, before the message of an AddressError."""
+    try:
+        yield
+    except AddressError as error:
+        raise (error.replace(message=f"{name}: {error.message}") if name else error) from None
+
+
+def set_in_python(name: str, python: Mapping[str, object]) -> str:
+    """Return how to set an environment variable in Python, so that its value is in no notebook and no history.
+
+    ``python`` are the variables of Python, which may have the value.
+    """
+    if isinstance(python.get(name), str):
+        return f'set it:\nimport os; os.environ["{name}"] = {name}'
+    line = f'import getpass, os; os.environ["{name}"] = getpass.getpass()'
+    return f"set it before Python starts, or type it at a prompt:\n{line}"
+
+
+def set_in_terminal(name: str, python: Mapping[str, object]) -> str:  # noqa: ARG001
+    """Return how to set an environment variable in a terminal, so that its value is not in the shell's history."""
+    if sys.platform == "win32":
+        return f"set it in PowerShell, which asks for the value:\n$env:{name} = Read-Host"
+    return f"set it in this terminal, which asks for the value:\nread -rs {name} && export {name}"
+
+
 class Environment:
-    """The environment variables; the repr does not show them, since some are tokens."""
+    """The environment variables; the repr does not show them, since some are tokens.
 
-    __slots__ = ("_variables",)
+    Quotation marks, blanks and line breaks around a value are not part of it. ``python`` returns the Python variables
+    of a notebook, which are taken for environment variables at times; ``how_to_set`` returns a hint for a
+    variable that is not set.
+    """
 
-    def __init__(self, variables: Mapping[str, str]) -> None:
+    __slots__ = ("_how_to_set", "_python", "_variables")
+
+    def __init__(
+        self,
+        variables: Mapping[str, str],
+        python: Callable[[], Mapping[str, object]] = dict,
+        how_to_set: Callable[[str, Mapping[str, object]], str] = set_in_python,
+    ) -> None:
         self._variables = variables
+        self._python = python
+        self._how_to_set = how_to_set
 
     @property
     def variables(self) -> Mapping[str, str]:
@@ -84,7 +127,7 @@ class Environment:
 
     def get(self, name: str) -> str | None:
         """Return a variable that is set and not empty, else None."""
-        return self._variables.get(name) or None
+        return strip_quotes(self._variables.get(name, "")) or None
 
     def token_variable(self, named: str | None, usual: Sequence[str]) -> str:
         """Return the name of the variable that `token` reads; the first of the ``usual`` if none is set."""
@@ -93,17 +136,24 @@ class Environment:
     def token(self, named: str | None, usual: Sequence[str]) -> Secret | None:
         """Return the token in the variable ``named``, which must be set, else in the first of the ``usual``."""
         if named is None:
-            return next((Secret(found) for name in usual if (found := self.get(name))), None)
-        if not named.isidentifier():
-            # Not repeated: text that is not a name may be the token itself.
-            raise SessionError(
-                "--token-env takes the name of an environment variable, not the token",
-                hint="put the token into a variable, for example MY_TOKEN, and write --token-env MY_TOKEN",
-            )
-        found = self.get(named)
+            return next(filter(None, map(self._token_in, usual)), None)
+        _check_is_name(named)
+        found = self._token_in(named)
         if found is None:
-            raise SessionError(f"the environment variable {named} is not set")
-        return Secret(found)
+            raise self.unset(named)
+        return found
+
+    def _token_in(self, name: str) -> Secret | None:
+        return Secret(token_in(self.get(name) or "", f"the token in the environment variable {name}")) or None
+
+    def unset(self, name: str) -> SessionError:
+        """Return the error for a variable that is not set, with the line that sets it."""
+        python = self._python()
+        known = [variable for variable in self._variables if _OF_A_TOKEN.search(variable) and self.get(variable)]
+        but = f"; the Python variable {name} is not an environment variable" if name in python else ""
+        meant = "" if but else did_you_mean(name, known)
+        hint = "\n".join(filter(None, [meant, self._how_to_set(name, python)]))
+        return SessionError(f"the environment variable {name} is not set{but}", hint=hint)
 
     def database_token(self, source: TokenSource, entry: str) -> Secret | None:
         """Return the token for an address from its source, by default from the default variables.
@@ -115,6 +165,19 @@ class Environment:
         if source.keyring is not None:
             return keyring_get(source.keyring, entry, missing_ok=source.remember)
         return self.token(source.env, DATABASE_TOKENS)
+
+
+def _check_is_name(text: str) -> None:
+    """Raise SessionError for text that is not the name of a variable; it is not repeated, as it may be the token."""
+    from pipemagic.secret_scan import holds_secret  # a large module
+
+    hint = "put the token into a variable, for example MY_TOKEN, and write --token-env MY_TOKEN"
+    if not holds_secret(text):
+        if text.isidentifier():
+            return
+        if value := _OF_A_SHELL.fullmatch(text):
+            hint = f"write the name alone: --token-env {value[1] or value[2]}"
+    raise SessionError("--token-env takes the name of an environment variable, not the token", hint=hint)
 
 
 def expand_home(path: str | Path) -> Path:
@@ -159,14 +222,17 @@ def _refuse_open_to_others(path: Path, about: os.stat_result) -> None:
 
 
 def _only_token(path: Path, data: bytes) -> str:
-    words = data[: MOST_BYTES + 1].removeprefix(codecs.BOM_UTF8).split()
-    if not words:
-        raise SessionError(f"the token file {path} is empty", hint="put the token into it, on one line")
-    if len(words) > 1 or len(data) > MOST_BYTES or not words[0].isascii():
-        raise SessionError(
-            f"the token file {path} contains more than a token", hint="put only the token into it, on one line"
-        )
-    return words[0].decode("ascii")
+    hint = "put only the token into it, on one line"
+    more = SessionError(f"the token file {path} contains more than a token", hint=hint)
+    if len(data) > MOST_BYTES:
+        raise more
+    try:
+        token = token_in(data.decode("utf-8", "replace"))
+    except ConnectError:
+        raise more from None
+    if not token:
+        raise SessionError(f"the token file {path} is empty", hint=hint)
+    return token
 
 
 # -- the keyring
@@ -186,8 +252,8 @@ def keyring_get(service: str, entry: str, *, missing_ok: bool = False) -> Secret
     """Return the token of an entry; raise SessionError without a keyring or, unless ``missing_ok``, without a token."""
     with _keyring_errors():
         found = _keyring().get_password(service, entry)
-    if found:
-        return Secret(found)
+    if token := token_in(found or "", f"the token of {entry} in the keyring"):
+        return Secret(token)
     if missing_ok:
         return None
     raise SessionError(

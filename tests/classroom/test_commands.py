@@ -233,6 +233,11 @@ def test_the_address_of_the_students_may_be_another(run, tmp_path):
     assert "https://hub.example.org/services/sql" in (tmp_path / "sql-101-handouts.html").read_text("utf-8")
 
 
+def test_the_address_of_the_students_gets_its_scheme(run, tmp_path):
+    run(*CREATE, "--address", "hub.example.org:8443")
+    assert {row["address"] for row in read_handouts(tmp_path)} == {"https://hub.example.org:8443"}
+
+
 def test_the_card_of_a_long_name_is_complete():
     name = "Maximiliane " + "von und zu " * 9
     seat = Seat("1", name, "sql-1", url="http://x", token="t")

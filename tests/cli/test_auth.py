@@ -176,6 +176,9 @@ def test_the_token_of_a_database_in_the_keyring(monkeypatch, capsys, tmp_path):
         for wrong, text in (("libsql://db.example.io", "\n"), ("libsql://db.example.io?authToken=x", "x\n")):
             monkeypatch.setattr("sys.stdin", io.StringIO(text))
             assert cli.main(["auth", "store", wrong, "--token-stdin"]) == 1
+        monkeypatch.setattr("sys.stdin", io.StringIO('"Bearer a.secret.token"\n'))
+        assert cli.main(["auth", "store", "'db.example.io:443'", "--token-stdin"]) == 0
+        assert ring.get_password("pipemagic", "db.example.io") == "a.secret.token"
         monkeypatch.setattr("sys.stdin", io.StringIO("x"))
         assert cli.main(["auth", "store", "libsql://db.example.io"]) == 1  # no terminal for the prompt
         assert ring.get_password("pipemagic", "db.example.io") == "a.secret.token"

@@ -217,7 +217,9 @@ def test_a_full_disk_behind_standard_output_is_one_line(folder, unbuffered):
 def test_an_address_without_a_scheme(monkeypatch, capsys):
     monkeypatch.setenv("PIPEMAGIC_API_URL", "nonsense")
     assert cli.main(["db", "list"]) == 1
-    assert capsys.readouterr().err.startswith("Error: the address has no scheme\nHint: write libsql://")
+    assert capsys.readouterr().err.startswith(
+        "Error: PIPEMAGIC_API_URL: the address has no scheme\nHint: write libsql://"
+    )
 
 
 def _interrupt(process):

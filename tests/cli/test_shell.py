@@ -15,6 +15,7 @@ import pytest
 from waiting import until
 
 import pipemagic
+from pipemagic import cli
 from pipemagic.cli import console
 
 pexpect = pytest.importorskip("pexpect", reason="a terminal needs pexpect, which comes with IPython")
@@ -278,3 +279,46 @@ def test_no_banner_without_a_terminal(run, flights, folder, settings_folder):
         input="SELECT 1 AS one;\n", capture_output=True, text=True, timeout=WAIT, check=True,
     )  # fmt: skip
     assert (made.stdout, made.stderr) == ("one\n1\n", "")
+
+
+# -- targets
+
+
+def test_addresses_as_people_write_them(run, sqld_database, monkeypatch):
+    host = sqld_database.url.removeprefix("http://")
+    for token in (f'"{sqld_database.token}"\n', f"Bearer {sqld_database.token}"):
+        monkeypatch.setenv("PIPEMAGIC_TOKEN", token)
+        for target in (host, f"turso://{host}", f'"{sqld_database.url}"'):
+            assert run("db", "shell", target, "SELECT 1 AS a", "--mode", "csv") == (0, "a\n1\n", "")
+
+
+@pytest.mark.parametrize(
+    ("target", "message", "hint"),
+    [
+        ("flights-acme.turso.io", "the address has no scheme", "write libsql://flights-acme.turso.io"),
+        ("shop.db", "shop.db names a file", "pipemagic db create shop --group GROUP --from-file shop.db"),
+        (":memory:", "':memory:' is not a database on a server", "pipemagic db create NAME"),
+        ('"http://h', "the address begins with a quotation mark", "remove it"),
+    ],
+)
+def test_targets_that_are_no_address(run, target, message, hint):
+    code, out, err = run("db", "shell", target, "SELECT 1")
+    assert (code, out) == (1, "")
+    assert err.startswith(f"Error: {message}")
+    assert hint in err
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="PowerShell has another line")
+def test_a_variable_that_is_not_set(run):
+    assert run("db", "shell", "http://127.0.0.1:1", "SELECT 1", "--token-env", "MINE") == (
+        1, "",
+        "Error: the environment variable MINE is not set\nHint: set it in this terminal, which asks for the value:\n"
+        "read -rs MINE && export MINE\n",
+    )  # fmt: skip
+
+
+def test_the_variable_of_a_wrong_address_is_named(monkeypatch, capsys):
+    monkeypatch.setenv("PIPEMAGIC_API_URL", "api.example.org")
+    assert cli.main(["db", "list"]) == 1
+    err = capsys.readouterr().err
+    assert err == "Error: PIPEMAGIC_API_URL: the address has no scheme\nHint: write https://api.example.org\n"

@@ -2,7 +2,8 @@ from dataclasses import replace
 
 import pytest
 
-from pipemagic.client.address import Endpoint, check_base_url, parse_address
+import pipemagic
+from pipemagic.client.address import Endpoint, check_base_url, parse_address, parse_api_address
 from pipemagic.errors import AddressError
 
 
@@ -30,6 +31,19 @@ from pipemagic.errors import AddressError
         ("libsql://localhost:8080", "http://127.0.0.1:8080", "localhost:8080"),
         ("ws://localhost:8080", "http://127.0.0.1:8080", "localhost:8080"),
         ("wss://localhost", "https://127.0.0.1", "localhost"),
+        ("turso://flights-acme.example.io", "https://flights-acme.example.io", None),
+        ("turso://127.0.0.1:8080", "http://127.0.0.1:8080", None),
+        ("turso://db.example.io:8080?tls=0", "http://db.example.io:8080", None),
+        ("127.0.0.1:8080", "http://127.0.0.1:8080", None),
+        ("[::1]:8080", "http://[::1]:8080", None),
+        ("localhost:8080", "http://127.0.0.1:8080", "localhost:8080"),
+        ("flights-local.localhost:8080/", "http://127.0.0.1:8080", "flights-local.localhost:8080"),
+        ("localhost:8080/v1", "http://127.0.0.1:8080/v1", "localhost:8080"),
+        ("db.example.io:8080", "https://db.example.io:8080", None),  # a token is not sent without TLS
+        ("labserver:8080", "https://labserver:8080", None),
+        ('"http://127.0.0.1:8080"', "http://127.0.0.1:8080", None),
+        ("'libsql://db.example.io'\n", "https://db.example.io", None),
+        ("“127.0.0.1:8080”", "http://127.0.0.1:8080", None),
     ],
 )
 def test_addresses(target: str, url: str, host: str | None) -> None:
@@ -69,6 +83,55 @@ def test_other_addresses_are_refused(target: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("target", "message", "hint"),
+    [
+        ("flights-acme.turso.io", "has no scheme", "write libsql://flights-acme.turso.io"),
+        ("Flights.example.io/dev/flights", "has no scheme", "write libsql://Flights.example.io/dev/flights"),
+        ("10.0.0.7", "has no scheme", "write libsql://10.0.0.7"),
+        ("127.0.0.1", "has no scheme", "write http://127.0.0.1"),
+        ("[::1]", "has no scheme", "write http://[::1]"),
+        ("main.localhost", "has no scheme", "write http://main.localhost"),
+        ('"http://h', "begins with a quotation mark", "remove it"),
+        ("http://h'", "ends with a quotation mark", "remove it"),
+        ("shop.db", "shop.db names a file", "--from-file shop.db"),
+        (
+            "file:my shop.db",
+            "my shop.db names a file",
+            "pipemagic db create my-shop --group GROUP --from-file 'my shop.db'",
+        ),
+        (":memory:", "':memory:' is not a database on a server", "pipemagic db create NAME"),
+    ],
+)
+def test_what_to_write_for_an_incomplete_address(target: str, message: str, hint: str) -> None:
+    with pytest.raises(AddressError, match=message) as caught:
+        parse_address(target)
+    assert hint in caught.value.hint
+    with pytest.raises(AddressError, match=message):
+        pipemagic.connect(target)
+    with pytest.raises(AddressError, match=message):
+        pipemagic.management(target)
+
+
+@pytest.mark.parametrize(
+    "target", ["h.example.io?authToken=s3cret", "h.example.io:80/x?jwt=s3cret", "shop.db?token=s3cret"]
+)
+def test_a_secret_in_an_incomplete_address_is_not_repeated(target: str) -> None:
+    with pytest.raises(AddressError, match="contains a token or a password") as caught:
+        parse_address(target)
+    assert "s3cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("url", ["https://api.example.io/v1/", '"https://api.example.io/v1"', "https://api.example.io"])
+def test_the_address_of_a_management_api(url: str) -> None:
+    assert parse_api_address(url) == Endpoint("https://api.example.io")
+
+
+def test_the_hint_for_the_host_of_a_management_api() -> None:
+    with pytest.raises(AddressError, match=r"write https://api\.example\.io"):
+        parse_api_address("api.example.io")
+
+
+@pytest.mark.parametrize(
     ("named", "base_url"),
     [
         ("https://flights-acme.example.io", "https://flights-acme.example.io"),
@@ -100,6 +163,9 @@ def test_a_base_url_that_is_followed(named: str, base_url: str) -> None:
         ("https://flights-acme.example.io", "https://user@flights-acme.example.io"),
         ("https://flights-acme.example.io", "/v2"),
         ("https://flights-acme.example.io", "garbage"),
+        ("https://flights-acme.example.io", '"https://flights-acme.example.io"'),
+        ("https://flights-acme.example.io:8080", "flights-acme.example.io:8080"),
+        ("https://flights-acme.example.io", "turso://flights-acme.example.io"),
         ("http://127.0.0.1:8080", "http://127.0.0.1:8081"),
         ("http://127.0.0.1:8080", "http://127.0.0.2:8080"),
         ("http://127.0.0.1:8080", "http://[::1]:8080"),

@@ -97,7 +97,7 @@ def test_connect_translates_addresses_too(notebook, tmp_path):
     assert notebook("%sql SELECT a FROM t").value["a"].tolist() == [7]
 
 
-@pytest.mark.parametrize("address", ["libsql://h.example.com", "http://h.example.com:8080/x"])
+@pytest.mark.parametrize("address", ["libsql://h.example.com", "turso://h.example.com", "http://h.example.com:8080/x"])
 def test_address_of_a_libsql_server(shell, address):
     assert lines_of(shell.fails(f"%sql {address}")) == [f"%pipedb connect {address}"]
     assert lines_of(shell.fails(f"%%sql {address} --alias two\nSELECT 1")) == [f"%pipedb connect {address} --as two"]

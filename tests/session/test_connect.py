@@ -134,7 +134,7 @@ def test_a_bare_name_is_a_connection_or_a_database_of_the_organization(make_sess
     with pytest.raises(SessionError, match="%pipedb create-database weather"):
         session.connect("weather")
     with pytest.raises(SessionError, match="%pipedb databases lists the existing ones"):
-        session.connect("../weather")  # which no database can be called
+        session.connect("wéather")  # which no database can be called
     with pytest.raises(SessionError, match="a token is for an address"):
         session.connect("flights", token_env="MINE")
 

@@ -10,7 +10,7 @@ import pytest
 from keyring.backend import KeyringBackend
 from keyring.errors import KeyringLocked, PasswordDeleteError
 
-from pipemagic.errors import AuthError, SessionError
+from pipemagic.errors import AuthError, ConnectError, SessionError
 from pipemagic.session import Session
 from pipemagic.session.tokens import read_token_file
 
@@ -115,7 +115,8 @@ def test_a_file_or_a_link_of_another_user_is_refused(file, tmp_path):
 @pytest.mark.parametrize(
     ("data", "said"),
     [(b"", "is empty"), (b" \n\n", "is empty"), (b"one\ntwo\n", "more than a token"), (b"x" * 70000, "more than"),
-     (b"one two", "more than"), ("tökén".encode(), "more than"), (b"\xff\xfe", "more than")],
+     (b"one two", "more than"), (b'"one', "more than"), (b'""', "is empty"),
+     ("tökén".encode(), "more than"), (b"\xff\xfe", "more than")],
 )  # fmt: skip
 def test_an_invalid_token_is_refused_and_not_repeated(tmp_path, data, said):
     path = tmp_path / "token"
@@ -157,6 +158,13 @@ def test_the_keyring(session, sqld_database, ring):
     ring.kept["pipemagic", entry_of(sqld_database)] = sqld_database.token
     session.connect(sqld_database.url, keyring=True)
     assert works(session)
+    ring.kept["pipemagic", entry_of(sqld_database)] = f'"Bearer {sqld_database.token}"\n'
+    session.connect(sqld_database.url, keyring=True, name="pasted")
+    assert works(session)
+    ring.kept["pipemagic", entry_of(sqld_database)] = "s3cret s3cret"
+    with pytest.raises(ConnectError, match="in the keyring contains a space") as caught:
+        session.connect(sqld_database.url, keyring=True)
+    assert "s3cret" not in str(caught.value)
     ring.kept["work", entry_of(sqld_database)] = sqld_database.token[:-4] + "AAAA"
     with pytest.raises(AuthError):
         session.connect(sqld_database.url, keyring="work")
@@ -169,7 +177,7 @@ def test_the_error_of_a_missing_keyring_entry_has_the_command_that_stores_it(ses
 
 
 def test_a_token_that_is_asked_for_is_remembered_once_it_was_right(tmp_path, sqld_database, ring):
-    answers = ["wrong", sqld_database.token]
+    answers = ["wrong", f'"Bearer {sqld_database.token}" ']
     with Session(environ={"PIPEMAGIC_CONFIG": str(tmp_path)}, ask_token=lambda _: answers.pop(0)) as session:
         with pytest.raises(AuthError):
             session.connect(sqld_database.url, remember=True)

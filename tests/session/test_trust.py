@@ -160,8 +160,10 @@ def test_this_machine_needs_no_trust_without_a_token(student, sent, tmp_path, en
 
 @pytest.mark.parametrize("name", ["PIPEMAGIC_TOKEN", "TURSO_AUTH_TOKEN"])
 @pytest.mark.parametrize("target", ["x", None])
-def test_a_default_variable_is_not_sent_to_a_process_of_this_machine(student, profiles, sent, tmp_path, name, target):
-    address = "http://localhost:81"
+@pytest.mark.parametrize("address", ["http://localhost:81", "localhost:81"])
+def test_a_default_variable_is_not_sent_to_a_process_of_this_machine(
+    student, profiles, sent, tmp_path, name, target, address
+):
     project(tmp_path, f"address = '{address}'")
     session = student(**{name: "mine"})
     session._default, session._default_of_project = lambda: address, lambda: True
@@ -170,7 +172,7 @@ def test_a_default_variable_is_not_sent_to_a_process_of_this_machine(student, pr
             session.connect(target, **options)
     assert sent == []
     assert refused.value.hint.endswith("--trust x" if target else f'--trust "{address}"')
-    assert str(profiles.trust(target or address)) == f"{address} (token: PIPEMAGIC_TOKEN or TURSO_AUTH_TOKEN)"
+    assert str(profiles.trust(target or address)) == "http://localhost:81 (token: PIPEMAGIC_TOKEN or TURSO_AUTH_TOKEN)"
     with pytest.raises(ConnectError):
         session.connect(target)
     assert sent == [("localhost", "Bearer mine")]

@@ -34,7 +34,9 @@ def run(line: str, context: Context) -> object:
         return None
     command = COMMANDS.get(name)
     if command is None:
-        if "://" in name:
+        from pipemagic.client.address import is_address  # not needed for completion
+
+        if is_address(name):
             raise UsageError("an address needs a command: %pipedb connect ADDRESS")
         near = difflib.get_close_matches(name, [*COMMANDS, "help"], n=1)
         hint = f", did you mean {near[0]}?" if near else "; %pipedb help lists the subcommands"

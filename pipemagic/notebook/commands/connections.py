@@ -23,8 +23,8 @@ GROUP = Group("Connections")
 @GROUP.command(
     Positional(
         "TARGET",
-        "an address with ://, a connection, a profile, or a database of the organization; by default the setting "
-        "PipeMagic.connection, else the address in PIPEMAGIC_URL, else the embedded service",
+        "an address (libsql://... or HOST:PORT), a connection, a profile, or a database of the organization; by "
+        "default the setting PipeMagic.connection, else the address in PIPEMAGIC_URL, else the embedded service",
         optional=True,
         code=True,
     ),
