@@ -123,7 +123,10 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
 
 
 def unload_ipython_extension(shell: InteractiveShell) -> None:
-    """Remove the magics from IPython (``%unload_ext pipemagic``)."""
+    """Remove the magics from IPython and close their connections (``%unload_ext pipemagic``).
+
+    IPython also calls it for ``%reload_ext pipemagic``: then nothing is closed, and the magics go on with their session.
+    """
     from pipemagic.notebook import unload_ipython_extension
 
     unload_ipython_extension(shell)

@@ -23,6 +23,9 @@ _SECONDS = {
     "w": 604800.0, "d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9,
 }  # fmt: skip
 _PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|us|µs|ns|w|d|h|m|s)")
+MOST_NAMES = 8
+"""The most names that a message lists; the others are counted."""
+
 _DURATION = re.compile(rf"(?:{_PART.pattern})+")
 
 
@@ -34,6 +37,12 @@ def plural(count: int, noun: str) -> str:
 def join_words(words: Sequence[str]) -> str:
     """Return ``a``, ``a and b``, or ``a, b and c``."""
     return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
+
+
+def list_names(names: Sequence[str]) -> str:
+    """Return the first few names, and how many more there are."""
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return ", ".join(names[:MOST_NAMES]) + more
 
 
 def format_size(count: int) -> str:

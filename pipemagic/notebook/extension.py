@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import atexit
 import logging
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import FrameType
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from IPython.core.extensions import ExtensionManager
 from IPython.core.getipython import get_ipython
 from IPython.core.interactiveshell import InteractiveShell
 
@@ -79,17 +82,23 @@ class _Loaded:
     inspection: KernelInspection | None  # None in a terminal, which has no kernel
 
 
-_loaded: WeakKeyDictionary[InteractiveShell, _Loaded] = WeakKeyDictionary()
+# Kept when %autoreload executes this module again, so that there is one session for each shell.
+_loaded: WeakKeyDictionary[InteractiveShell, _Loaded] = globals().get("_loaded", WeakKeyDictionary())
 
 
 def load(shell: InteractiveShell) -> None:
     """Register %pipedb, %sql and %%sql; unload() restores the magics that they replace.
 
-    %sqlcmd and %sqlplot are registered unless another extension has them.
+    %sqlcmd and %sqlplot are registered unless another extension has them. If they are loaded already, as for
+    %reload_ext, they are registered again with the same session and settings.
     """
-    if shell in _loaded:
-        return
-    magics = PipeMagics(shell)
+    earlier = _loaded.get(shell)
+    if earlier is None:
+        magics = PipeMagics(shell)
+        atexit.register(magics.shut_down)
+    else:
+        magics = earlier.magics
+        _restore(shell, earlier)
     table = shell.magics_manager.magics
     before = {(kind, name): function for kind, of_kind in table.items() for name, function in of_kind.items()}
     functions = {
@@ -101,13 +110,12 @@ def load(shell: InteractiveShell) -> None:
         if ("line", name) not in before:
             shell.magics_manager.register_function(function, "line", name)
             functions["line", name] = function
-    _configurables(shell).append(magics.settings)  # for %config
+    _configurables(shell)[:] = [*_other_configurables(shell, magics), magics, magics.settings]  # for %config
     matcher = matcher_of(magics)
     shell.Completer.custom_matchers.append(matcher)
     kernel = getattr(shell, "kernel", None)
     inspection = KernelInspection(kernel, magics) if hasattr(kernel, "do_inspect") else None
     _loaded[shell] = _Loaded(magics, functions, replaced, matcher, inspection)
-    atexit.register(magics.shut_down)
     if replaced:
         names = " and ".join(sorted({f"{'%%' if kind == 'cell' else '%'}{name}" for kind, name in replaced}))
         owners = ", ".join(sorted({_owner(function) for function in replaced.values()}))
@@ -124,11 +132,31 @@ def loaded_magics() -> PipeMagics:
 
 
 def unload(shell: InteractiveShell) -> None:
-    """Close the connections and restore the shell."""
+    """Close the connections and restore the shell, unless IPython is about to load the extension again."""
+    if _is_reload():
+        return  # load() follows; if the import before it fails, the magics still work
     loaded = _loaded.pop(shell, None)
     if loaded is None:
         return
     atexit.unregister(loaded.magics.shut_down)
+    _restore(shell, loaded)
+    loaded.magics.shut_down()
+
+
+def _is_reload() -> bool:
+    """Return True if IPython unloads the extension for %reload_ext, which it does with the function of %unload_ext.
+
+    Only the caller of that function shows which of the two it is.
+    """
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and frame.f_code is not ExtensionManager.unload_extension.__code__:
+        frame = frame.f_back
+    caller = None if frame is None else frame.f_back
+    return caller is not None and caller.f_code is ExtensionManager.reload_extension.__code__
+
+
+def _restore(shell: InteractiveShell, loaded: _Loaded) -> None:
+    """Remove the additions to a shell, and register the magics that they replaced."""
     if loaded.matcher in shell.Completer.custom_matchers:
         shell.Completer.custom_matchers.remove(loaded.matcher)
     if loaded.inspection is not None:
@@ -142,15 +170,18 @@ def unload(shell: InteractiveShell) -> None:
         else:
             del table[kind][name]
     shell.magics_manager.registry.pop(type(loaded.magics).__name__, None)
-    ours = (loaded.magics, loaded.magics.settings)  # IPython itself adds the magics
-    _configurables(shell)[:] = [one for one in _configurables(shell) if not any(one is mine for mine in ours)]
-    loaded.magics.shut_down()
+    _configurables(shell)[:] = _other_configurables(shell, loaded.magics)
 
 
 def _configurables(shell: InteractiveShell) -> list[Any]:
     """Return the objects that %config sets; IPython declares the list too narrowly."""
     found: list[Any] = shell.configurables
     return found
+
+
+def _other_configurables(shell: InteractiveShell, magics: PipeMagics) -> list[Any]:
+    ours = (magics, magics.settings)  # IPython itself adds the magics
+    return [item for item in _configurables(shell) if not any(item is mine for mine in ours)]
 
 
 def _owner(function: Magic) -> str:

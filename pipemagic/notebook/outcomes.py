@@ -7,21 +7,15 @@ from typing import TYPE_CHECKING
 
 from pipemagic.errors import TransactionLost
 from pipemagic.hrana.stream import Tx
-from pipemagic.text import format_duration, plural
+from pipemagic.text import format_duration, list_names, plural
 
 if TYPE_CHECKING:
     from pipemagic.management_api.models import DatabaseInfo, Group
     from pipemagic.session import Connection, Session
     from pipemagic.session.organization import Platform
 
-MOST_NAMES, MOST_STATEMENTS = 8, 20
-"""The most names, and statements, that a message lists; the others are counted."""
-
-
-def list_names(names: Sequence[str]) -> str:
-    """Return the first few names, and how many more there are."""
-    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-    return ", ".join(names[:MOST_NAMES]) + more
+MOST_STATEMENTS = 20
+"""The most statements that a message lists; the others are counted."""
 
 
 # -- connections
@@ -40,6 +34,17 @@ def close(session: Session, name: str | None = None, *, in_panel: bool = False) 
     was_open = in_panel and session.connection(name).transaction is Tx.OPEN
     closed = f"Closed {session.close(name)}."
     return f"{closed} Its open transaction was rolled back." if was_open else closed
+
+
+def stop(session: Session, databases: Sequence[str]) -> str:
+    """Stop the embedded service, or the temporary one, whose ``databases`` are deleted, and report it."""
+    before = session.connections
+    stopped = session.stop()
+    if databases:
+        noun = "databases" if databases[1:] else "database"
+        deleted = f"Stopped the temporary service and deleted its {noun} {list_names(databases)}."
+        return "\n".join([deleted, *_closed(session, before)])
+    return "Stopped the embedded service." if stopped else "The embedded service is not running."
 
 
 def keep_alive(connection: Connection, seconds: float | None) -> str:

@@ -44,6 +44,7 @@ from pipemagic.session.settings import CHANGED_BY, Settings
 from pipemagic.session.signals import Signal
 from pipemagic.session.transaction_ends import End, end_after, explained
 from pipemagic.sql import parse
+from pipemagic.text import list_names
 
 T = TypeVar("T")
 
@@ -92,6 +93,7 @@ class Connection:
     profile: Profile | None = field(default=None, repr=False)  # to connect here again
     listed_as: str = field(default="", repr=False)
     records_progress: bool = field(default=False, repr=False)  # the database has the table of a class, and is writable
+    existing_tables: Sequence[str] | None = field(default=None, repr=False)  # of a temporary database that existed
     refused: bool = field(default=False, repr=False)  # the server no longer accepts the token
     keep_alive_thread: KeepAlive | None = field(default=None, repr=False)
     keep_alive_chosen: bool = field(default=False, repr=False)  # by the user, perhaps off
@@ -116,7 +118,16 @@ class Connection:
         parts = ["" if self.where == self.name else self.where, "read-only" if self.read_only else ""]
         where = ", ".join(filter(None, parts))
         recorded = f"\n{RECORDED}" if self.records_progress else ""
-        return f"Connected to {self.name}{f' ({where})' if where else ''}.{recorded}"
+        return f"Connected to {self.name}{f' ({where})' if where else ''}.{self._existing}{recorded}"
+
+    @property
+    def _existing(self) -> str:
+        """The line about a temporary database that existed before this connection."""
+        if self.existing_tables is None:
+            return ""
+        tables = self.existing_tables
+        listed = f"with its {'tables' if tables[1:] else 'table'} {list_names(tables)}" if tables else "without tables"
+        return f"\nIt is the same temporary database as before, {listed}."
 
     @property
     def read_only(self) -> bool:
@@ -198,6 +209,11 @@ class Connection:
     def has_temporary_tables(self) -> bool:
         """Whether the open stream has temporary tables, views or triggers, as far as known."""
         return bool(self._settings.temporary)
+
+    @property
+    def temporary_tables(self) -> str:
+        """The first names of the temporary tables, views and triggers of the stream, as far as known."""
+        return self._settings.temporary.listing
 
     def _run(self, cell: Cell, options: RunOptions) -> CellResult:
         if self.database.read_only:

@@ -23,6 +23,8 @@ RESTART_HINT = "%load_ext pipemagic starts another; open its panels again"
 FIRST_GROUP = "default"
 FIRST_DATABASE = "main"
 """The database and group that `connect` without a target creates if there are none."""
+TEMPORARY = "temporary"
+"""The name of the connection to the first database of the temporary service."""
 
 
 class Embedded:
@@ -73,14 +75,20 @@ class Embedded:
 
         self._while_starting()
 
-    def prepare(self) -> str:
-        """Create the first group and the first database if they do not exist; return the database's name."""
+    @property
+    def has_ended(self) -> bool:
+        """Whether it was running and runs no more; nothing is sent."""
+        return self._lease is not None and not self._lease.alive
+
+    def prepare(self) -> bool:
+        """Create the first group and the first database if they do not exist; return True if the database did."""
         platform = self.platform
-        if FIRST_DATABASE not in {database.name for database in platform.databases().items}:
-            if FIRST_GROUP not in {group.name for group in platform.groups().items}:
-                platform.create_group(FIRST_GROUP, platform.locations()[0].code, if_not_exists=True)
-            platform.create_database(FIRST_DATABASE, FIRST_GROUP, if_not_exists=True)
-        return FIRST_DATABASE
+        if FIRST_DATABASE in {database.name for database in platform.databases().items}:
+            return True
+        if FIRST_GROUP not in {group.name for group in platform.groups().items}:
+            platform.create_group(FIRST_GROUP, platform.locations()[0].code, if_not_exists=True)
+        platform.create_database(FIRST_DATABASE, FIRST_GROUP, if_not_exists=True)
+        return False
 
     def stop(self) -> bool:
         """Stop the service, even if others use it; return False if none was running."""
@@ -153,13 +161,23 @@ class Services:
                 chosen.close()
             raise
 
-    def prepare(self, *, temporary: bool) -> str:
-        """Make the embedded service's organization the current one; return the name of a database in it."""
+    def prepare(self, *, temporary: bool) -> bool:
+        """Make the embedded service's organization the current one; return True if its first database existed."""
         with self._lock:
             embedded = self._service(temporary=temporary)
             if self.chosen is not embedded.platform:
                 self._take(embedded.platform)
         return embedded.prepare()
+
+    def take_ended(self) -> Embedded | None:
+        """Return the temporary service if it has ended by itself, and forget it; `prepare` then starts another."""
+        with self._lock:
+            embedded = self._embedded.get(True)
+            if embedded is None or not embedded.has_ended:
+                return None
+            if self.chosen is embedded.platform:
+                self.chosen = None
+            return self._embedded.pop(True)
 
     def to_stop(self) -> Embedded | None:
         """Return the service of this session that `stop` would end: a temporary one first."""

@@ -16,6 +16,7 @@ from pipemagic.client.address import is_address, refuse_user
 from pipemagic.client.pasted import strip_quotes
 from pipemagic.config import config_folder
 from pipemagic.errors import PipemagicError, SessionError
+from pipemagic.explore import schema_reader
 from pipemagic.hrana.stream import Tx
 from pipemagic.session import foreign_addresses, tokens
 from pipemagic.session.cell import Cell, parse_cell
@@ -25,11 +26,11 @@ from pipemagic.session.messages import ROLLED_BACK
 from pipemagic.session.organization import Platform
 from pipemagic.session.profiles import FILE, Profile, Profiles, word
 from pipemagic.session.results import CellResult, check_tables
-from pipemagic.session.services import RESTART_HINT, SHUT_DOWN, Services
+from pipemagic.session.services import FIRST_DATABASE, RESTART_HINT, SHUT_DOWN, TEMPORARY, Services
 from pipemagic.session.signals import Signal, Subject
 from pipemagic.session.snippets import Snippets
 from pipemagic.session.trace import RequestRecorder
-from pipemagic.text import did_you_mean, mask_passwords, nearest
+from pipemagic.text import did_you_mean, list_names, mask_passwords, nearest
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+CONNECT_TEMPORARY = "%pipedb connect --temporary"
 NOT_CONNECTED = "%pipedb connect starts a database on this machine, %pipedb connect ADDRESS connects to another"
 
 
@@ -192,12 +194,19 @@ class Session:
                 return connection
             hint = f"%pipedb use {names[0]}" if names else NOT_CONNECTED
             raise SessionError("no database is connected", hint=hint)
-        hint = did_you_mean(name, names) or self._how_to_connect(name)
+        hint = did_you_mean(name, names) or self._other_name(name) or self._how_to_connect(name)
         raise SessionError(f"there is no connection {mask_passwords(name)!r}", hint=hint)
+
+    def _other_name(self, database: str) -> str:
+        """Return the hint with the name of the connection to a database, '' if there is none."""
+        others = [connection.name for connection in self.connections.values() if connection.listed_as == database]
+        return f"the connection to the database {database} is called {others[0]}" if others else ""
 
     def _how_to_connect(self, name: str) -> str:
         """Return the line that connects to a name, or to the closest one."""
         known = {*self._profile_names(), *self.names("database")}
+        if name == TEMPORARY and name not in known:
+            return CONNECT_TEMPORARY
         meant = nearest(name, known)
         if name in known or not meant:
             return f"%pipedb connect {word(mask_passwords(name))}"
@@ -232,9 +241,10 @@ class Session:
         organization ``platform``, by default the current one. ``token`` is for addresses; by default it comes from a
         variable ``token_env``, a ``token_file`` that only its owner may read, the ``keyring`` (True, or a service in
         it), from PIPEMAGIC_TOKEN or TURSO_AUTH_TOKEN, or from a prompt; with ``remember`` it is then stored in the
-        keyring. ``temporary`` uses a service of this process alone, whose data are deleted at its end. ``timeout`` is
-        how many seconds to wait for a response, 60 by default. With ``read_only`` statements that may write are
-        refused, and the token that is created for a database of an organization cannot write either.
+        keyring. ``temporary`` uses a service of this process alone, whose data is deleted at its end; without
+        ``target`` and ``name`` the connection is called ``temporary``. ``timeout`` is how many seconds to wait for a
+        response, 60 by default. With ``read_only`` statements that may write are refused, and the token that is
+        created for a database of an organization cannot write either.
         """
         source = tokens.TokenSource.of(token_env, token_file, keyring, remember=remember)
         variable, of_project = "", False
@@ -248,6 +258,8 @@ class Session:
             profile = self._profile_of(target, name or "", of_project=of_project, temporary=temporary)
         self.check_trusted(profile, has_token=bool(token or source))
         check = partial(self.profiles.check_trusted, profile, has_token=True, sent="no token")
+        if temporary and target is None:
+            name = name or TEMPORARY
         profile = profile.with_options(name, source, timeout, read_only=read_only)
         if profile.address is not None:
             connection = self._factory.at_address(profile, token, remember=remember, check=check)
@@ -313,17 +325,43 @@ class Session:
 
     def _connect_in_organization(self, profile: Profile, platform: Platform | None, *, temporary: bool) -> Connection:
         """Open the database of a profile; without ``platform`` in the profile's organization, then the current one."""
+        existed = False
+        if temporary:
+            self._forget_ended()
         if temporary or profile.database is None:
-            first = self._services.prepare(temporary=temporary)
-            profile = replace(profile, database=profile.database or first)
+            existed = self._services.prepare(temporary=temporary)
+            profile = replace(profile, database=profile.database or FIRST_DATABASE)
         elif platform is None and (
             profile.at is not None or profile.organization not in (None, self.platform.organization)
         ):
             self.organization(profile.organization, at=profile.at, token_env=profile.api_token_env)
-        connection = self.open(profile, platform)
+        try:
+            connection = self.open(profile, platform)
+        except SessionError as error:
+            if profile.database != TEMPORARY:
+                raise
+            raise error.replace(hint=CONNECT_TEMPORARY) from None
         if temporary:
             connection.profile = None  # it would stay open
+        if temporary and existed and profile.database == FIRST_DATABASE:
+            try:
+                connection.existing_tables = schema_reader.names(connection.database)
+            except BaseException:
+                connection.dispose()
+                raise
         return connection
+
+    def _forget_ended(self) -> None:
+        """Close the connections to a temporary service that has ended by itself, and report its databases."""
+        ended = self._services.take_ended()
+        if ended is None:
+            return
+        for connection in self.connections.values():
+            if connection.where == ended.where:
+                self._forget(connection)
+        ended.close()
+        databases = list_names(ended.platform.names("database"))
+        self._notify(f"The temporary service has ended; its databases were deleted: {databases}.")
 
     def open(self, profile: Profile, platform: Platform | None = None) -> Connection:
         """Return a connection to the database of a profile in an organization, by default the current one.
@@ -352,7 +390,7 @@ class Session:
             earlier.renew(connection)
             return self.use(connection.name)
         if earlier is not None:
-            self._end(earlier)
+            self._replace(earlier, connection)
         if self._reads_ahead():
             connection.schema.start()
             if self._services.chosen is not None:
@@ -445,11 +483,21 @@ class Session:
         ended = " Its open transaction may be rolled back." if was_open else ""
         return f"{connection.name} continues with a new token.{ended}"
 
-    def stop(self) -> bool:
-        """Stop the embedded service, even if others use it; return False if none was running.
+    def temporary_databases(self) -> list[str]:
+        """Return the names of the databases that `stop` would delete: those of the temporary service."""
+        self._forget_ended()
+        service = self._services.to_stop()
+        if service is None or not service.temporary:
+            return []
+        return [database.name for database in service.platform.databases().items]
 
-        Its databases are kept, and the next cell starts it again; those of a temporary service are deleted.
+    def stop(self) -> bool:
+        """Stop the temporary service, else the embedded one, even if others use it; return False if none was running.
+
+        The databases of a temporary service are deleted. Those of the embedded one are kept, and the next cell starts
+        it again.
         """
+        self._forget_ended()
         service = self._services.to_stop()
         for connection in self.connections.values():
             if service is None or connection.where != service.where:
@@ -487,9 +535,23 @@ class Session:
                 self._forget(one)
         self.changes.send("organization")
 
+    def _replace(self, earlier: Connection, connection: Connection) -> None:
+        """Close the earlier connection of a name, and report what is lost with it."""
+        if _place(earlier) != _place(connection):
+            self._notify(f"Closed the earlier connection {earlier.name}, to another database ({earlier.description}).")
+        if earlier.temporary_tables:
+            self._notify(f"Temporary tables of the earlier connection are gone: {earlier.temporary_tables}.")
+        self._end(earlier)
+
     def _end(self, connection: Connection) -> None:
         if connection.dispose():
             self._notify(ROLLED_BACK)
+
+
+def _place(connection: Connection) -> tuple[str, str, str | None]:
+    """Return what identifies a database even after its service was started again, at another address."""
+    organization = None if connection.profile is None else connection.profile.organization
+    return connection.where, connection.listed_as or connection.database.url, organization
 
 
 def _same_database(one: Connection, other: Connection) -> bool:

@@ -327,3 +327,13 @@ def test_many_invented_exercises(seat):
         " INSERT INTO pipemagic_progress(id, exercise) SELECT n, 'invented ' || n FROM ids"
     )
     assert len(read_one(seat).exercises) == 200
+
+
+def test_a_reload_of_the_extension_continues_to_record(seat, often):
+    seat.connect()
+    seat.rows(1)
+    recorders = seat.magics.recorders
+    seat.shell("%reload_ext pipemagic")
+    assert seat.magics.recorders is recorders
+    seat.shell("%sql SELECT count(*) FROM birds")
+    assert seat.rows(2) == [CONNECTED, (1, 0, None, None, None, None)]

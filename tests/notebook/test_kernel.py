@@ -97,7 +97,8 @@ def running(shared_service, tmp_path_factory):
 def kernel(running, local_service):
     """A kernel with a new session, which finds an embedded service without databases."""
     kernel = running()
-    assert kernel.run("%reload_ext pipemagic").status == "ok"
+    for line in ("%load_ext pipemagic", "%unload_ext pipemagic", "%load_ext pipemagic"):
+        assert kernel.run(line).status == "ok"
     return kernel
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from pipemagic.errors import PipemagicError
+from pipemagic.errors import ConfirmError, PipemagicError
 from pipemagic.notebook import arguments
 from pipemagic.notebook.arguments import Arguments, Option, Positional
 from pipemagic.notebook.load_hint import add_load_hint
@@ -114,6 +114,12 @@ class Group:
             return run
 
         return declare
+
+
+def check_confirmed(context: Context, effect: str) -> None:
+    """Raise ConfirmError if the line has no ``--confirm``; ``effect`` is what the command does."""
+    if not context.args.on("--confirm"):
+        raise ConfirmError(f"this command {effect}; nothing was sent", hint="add --confirm to run it")
 
 
 ON = Option("--on", "use this connection instead of the current one", "NAME")

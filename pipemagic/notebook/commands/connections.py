@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from pipemagic.errors import PipemagicError, SessionError, UsageError
 from pipemagic.notebook import outcomes
 from pipemagic.notebook.arguments import Option, Positional, duration
-from pipemagic.notebook.commands.base import ON, Context, Group, frame_of
+from pipemagic.notebook.commands.base import ON, Context, Group, check_confirmed, frame_of
 from pipemagic.notebook.display import say
+from pipemagic.text import join_words
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -38,7 +39,7 @@ GROUP = Group("Connections")
         "--keep-alive", "keep the server-side connection open for this time after each cell: 10m", "TIME", type=duration
     ),
     Option("--read-only", "refuse statements that may write"),
-    Option("--temporary", "use a private service whose data are deleted when the notebook ends"),
+    Option("--temporary", "use a private service whose data is deleted when the kernel stops"),
 )
 def connect(context: Context) -> None:
     """Connect to a database and make it the current one.
@@ -112,14 +113,18 @@ def close(context: Context) -> None:
     say(outcomes.close(context.session, context.args.get("NAME")))
 
 
-@GROUP.command()
+@GROUP.command(Option("--confirm", "required if the service is temporary, since its databases are deleted"))
 def stop(context: Context) -> None:
-    """Stop the embedded service for all notebooks that use it.
+    """Stop the temporary service of this notebook, or the embedded service for all notebooks that use it.
 
     %pipedb stop
+    %pipedb stop --confirm
     """
-    stopped = context.session.stop()
-    say("Stopped the embedded service." if stopped else "The embedded service is not running.")
+    databases = context.session.temporary_databases()
+    if databases:
+        several = f"databases {join_words(databases)} and their" if databases[1:] else f"database {databases[0]} and its"
+        check_confirmed(context, f"deletes the temporary {several} contents")
+    say(outcomes.stop(context.session, databases))
 
 
 @GROUP.command(

@@ -6,10 +6,10 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipemagic.errors import AlreadyExists, ConfirmError, UnsupportedError, UsageError
+from pipemagic.errors import AlreadyExists, UnsupportedError, UsageError
 from pipemagic.notebook import outcomes
 from pipemagic.notebook.arguments import Option, Positional
-from pipemagic.notebook.commands.base import Context, Group, frame_of
+from pipemagic.notebook.commands.base import Context, Group, check_confirmed, frame_of
 from pipemagic.notebook.display import say
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ def delete_group(context: Context) -> None:
     %pipedb delete-group europe --confirm
     """
     name = context.args["NAME"]
-    _check_confirmed(context, f"deletes the group {name} and all its databases")
+    check_confirmed(context, f"deletes the group {name} and all its databases")
     say(outcomes.delete_group(context.session, context.platform, name))
 
 
@@ -174,7 +174,7 @@ def delete_database(context: Context) -> None:
     %pipedb delete-database flights --confirm
     """
     name = context.args["NAME"]
-    _check_confirmed(context, f"deletes the database {name} and its contents")
+    check_confirmed(context, f"deletes the database {name} and its contents")
     say(outcomes.delete_database(context.session, context.platform, name))
 
 
@@ -257,11 +257,6 @@ def invalidate_tokens(context: Context) -> None:
     %pipedb invalidate-tokens flights --confirm
     """
     name = context.args["DATABASE"]
-    _check_confirmed(context, f"invalidates all tokens of {name}")
+    check_confirmed(context, f"invalidates all tokens of {name}")
     for line in context.session.invalidate_tokens(name):
         say(line)
-
-
-def _check_confirmed(context: Context, effect: str) -> None:
-    if not context.args.on("--confirm"):
-        raise ConfirmError(f"this command {effect}; nothing was sent", hint="add --confirm to run it")

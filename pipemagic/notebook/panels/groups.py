@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import ipywidgets
 
 from pipemagic.notebook import outcomes
-from pipemagic.notebook.outcomes import list_names
 from pipemagic.notebook.panels.base import (
     ClearedText,
     ConfirmForm,
@@ -27,7 +26,7 @@ from pipemagic.notebook.panels.replicas import MEASURED, NewLocation, ReplicaSta
 from pipemagic.notebook.panels.static_html import Block, TableBlock
 from pipemagic.notebook.panels.tasks import Action
 from pipemagic.session.profiles import word
-from pipemagic.text import plural
+from pipemagic.text import list_names, plural
 
 if TYPE_CHECKING:
     from pipemagic.management_api.models import Group
