@@ -125,7 +125,7 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
 def unload_ipython_extension(shell: InteractiveShell) -> None:
     """Remove the magics from IPython and close their connections (``%unload_ext pipemagic``).
 
-    IPython also calls it for ``%reload_ext pipemagic``: then nothing is closed, and the magics go on with their session.
+    IPython also calls it for ``%reload_ext pipemagic``: then nothing is closed, and the session is kept.
     """
     from pipemagic.notebook import unload_ipython_extension
 

@@ -36,15 +36,15 @@ def close(session: Session, name: str | None = None, *, in_panel: bool = False) 
     return f"{closed} Its open transaction was rolled back." if was_open else closed
 
 
-def stop(session: Session, databases: Sequence[str]) -> str:
-    """Stop the embedded service, or the temporary one, whose ``databases`` are deleted, and report it."""
+def stop(session: Session, databases: Sequence[str] | None) -> str:
+    """Stop the temporary service, whose ``databases`` are deleted, or if they are None the embedded one."""
     before = session.connections
     stopped = session.stop()
-    if databases:
-        noun = "databases" if databases[1:] else "database"
-        deleted = f"Stopped the temporary service and deleted its {noun} {list_names(databases)}."
-        return "\n".join([deleted, *_closed(session, before)])
-    return "Stopped the embedded service." if stopped else "The embedded service is not running."
+    if databases is None:
+        return "Stopped the embedded service." if stopped else "The embedded service is not running."
+    noun = "databases" if databases[1:] else "database"
+    deleted = f" and deleted its {noun} {list_names(databases)}" if databases else ""
+    return "\n".join([f"Stopped the temporary service{deleted}.", *_closed(session, before)])
 
 
 def keep_alive(connection: Connection, seconds: float | None) -> str:

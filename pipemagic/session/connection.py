@@ -36,10 +36,11 @@ from pipemagic.session.interrupts import InterruptOutcome
 from pipemagic.session.keep_alive import TEMPORARY_TABLES_FOR, KeepAlive, RemainingTime
 from pipemagic.session.messages import Names
 from pipemagic.session.organization import Platform
-from pipemagic.session.profiles import Profile
+from pipemagic.session.profiles import Profile, word
 from pipemagic.session.results import CellResult, Outcome, fetch_large, may_have_written, outcomes
 from pipemagic.session.row_counts import RowCounts
 from pipemagic.session.schema_cache import SchemaCache, cache_of
+from pipemagic.session.services import FIRST_DATABASE, TEMPORARY
 from pipemagic.session.settings import CHANGED_BY, Settings
 from pipemagic.session.signals import Signal
 from pipemagic.session.transaction_ends import End, end_after, explained
@@ -138,6 +139,16 @@ class Connection:
     def description(self) -> str:
         """Where the database is, and whether the connection is read-only, for people."""
         return f"{self.where}, read-only" if self.read_only else self.where
+
+    @property
+    def connect_line(self) -> str:
+        """The line that connects again under this name."""
+        if self.platform is None or self.profile is not None:
+            return f"%pipedb connect {word(self.name)}"
+        is_first = self.listed_as == FIRST_DATABASE
+        line = "%pipedb connect --temporary" if is_first else f"%pipedb connect {self.listed_as} --temporary"
+        default = TEMPORARY if is_first else self.listed_as
+        return line if self.name == default else f"{line} --as {word(self.name)}"
 
     def database_in(self, organization: str, where: str) -> str | None:
         """Return the name of the database, None if it is not in this organization and service."""
@@ -467,7 +478,7 @@ class Connection:
 
     def _check_not_gone(self) -> None:
         if self._gone:
-            raise SessionError(f"the connection {self.name} was closed", hint=f"%pipedb connect {self.name}")
+            raise SessionError(f"the connection {self.name} was closed", hint=self.connect_line)
 
     def _check_still_open(self) -> bool:
         """Return True if a transaction is open; raise TransactionLost if the server has ended it."""
@@ -547,8 +558,9 @@ class Connection:
         if isinstance(error, AuthError) and error.status == 401:
             self.refused = True  # nothing of the request ran; the stream and its transaction are unchanged
             hint = messages.refused_token_hint(
-                self.name, self.profile, in_organization=self.platform is not None, expired="expired" in error.message
-            )
+                self.name, self.profile, expired="expired" in error.message,
+                renewal="" if self.platform is None else self.connect_line,
+            )  # fmt: skip
         still_open = self._transaction.open
         if still_open and undo:
             self._roll_back(stream)

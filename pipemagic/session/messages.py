@@ -463,11 +463,14 @@ EXPIRED = (
 """The consequences of an expired token."""
 
 
-def refused_token_hint(name: str, profile: Profile | None, *, in_organization: bool, expired: bool) -> str:
-    """Return how to renew the token of a connection that the server no longer accepts, by where it came from."""
+def refused_token_hint(name: str, profile: Profile | None, *, renewal: str, expired: bool) -> str:
+    """Return how to renew the token of a connection that the server no longer accepts, by where it came from.
+
+    ``renewal`` is the line that creates a new one for a database of an organization, '' for an address.
+    """
     ends = EXPIRED if expired else "an open transaction stays open, unless the tokens were invalidated"
-    if in_organization:
-        return f"%pipedb connect {name} creates a new one: {ends}"
+    if renewal:
+        return f"{renewal} creates a new one: {ends}"
     if profile is None or profile.address is None:
         return f"renew the token and connect again: {ends}"
     again = f"%pipedb connect {profile.address}"

@@ -479,16 +479,16 @@ class Session:
             profile = Profile(connection.name, database=database, timeout=timeout, read_only=connection.read_only)
             connection.renew(self.open(profile, platform))
         except PipemagicError as error:
-            return f"{connection.name} has no new token ({error.message}): %pipedb connect {connection.name} makes one."
+            return f"{connection.name} has no new token ({error.message}): {connection.connect_line} makes one."
         ended = " Its open transaction may be rolled back." if was_open else ""
         return f"{connection.name} continues with a new token.{ended}"
 
-    def temporary_databases(self) -> list[str]:
-        """Return the names of the databases that `stop` would delete: those of the temporary service."""
+    def temporary_databases(self) -> list[str] | None:
+        """Return the names of the databases that `stop` would delete; None if there is no temporary service."""
         self._forget_ended()
         service = self._services.to_stop()
         if service is None or not service.temporary:
-            return []
+            return None
         return [database.name for database in service.platform.databases().items]
 
     def stop(self) -> bool:

@@ -122,8 +122,8 @@ def stop(context: Context) -> None:
     """
     databases = context.session.temporary_databases()
     if databases:
-        several = f"databases {join_words(databases)} and their" if databases[1:] else f"database {databases[0]} and its"
-        check_confirmed(context, f"deletes the temporary {several} contents")
+        noun, their = ("databases", "their") if databases[1:] else ("database", "its")
+        check_confirmed(context, f"deletes the temporary {noun} {join_words(databases)} and {their} contents")
     say(outcomes.stop(context.session, databases))
 
 

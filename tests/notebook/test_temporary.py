@@ -1,0 +1,188 @@
+"""The temporary service beside the embedded one: the names of connections, what a second connect says, and stop."""
+
+from __future__ import annotations
+
+import pytest
+from started_services import crash
+
+from pipemagic import launcher
+from pipemagic.errors import ConfirmError, ServiceError, SessionError
+
+SAME = "It is the same temporary database as before, "
+
+
+@pytest.fixture
+def temporary(shell, data):
+    """A shell with a temporary database, and a data folder of its own for the embedded service."""
+    assert shell("%pipedb connect --temporary").lines == ["Connected to temporary (temporary service)."]
+    shell("%sql CREATE TABLE flights AS SELECT 1 AS a")
+    return shell
+
+
+def session_of(shell):
+    return shell.ip.magics_manager.registry["PipeMagics"].session
+
+
+def folder_of(shell):
+    return session_of(shell)._services.to_stop()._lease.service.folder
+
+
+def listed(shell):
+    frame = shell("%pipedb connections").value
+    return {name: (where, current) for name, where, current in frame.itertuples(index=False)}
+
+
+# -- names
+
+
+def test_temporary_and_embedded_connections_stay_side_by_side(temporary):
+    assert temporary("%pipedb connect").lines == ["Connected to main (embedded service)."]
+    assert listed(temporary) == {"temporary": ("temporary service", False), "main": ("embedded service", True)}
+    temporary("%sql CREATE TABLE kept AS SELECT 2 AS a")
+    assert temporary("%sql --on temporary SELECT a FROM flights").value["a"].tolist() == [1]
+    assert temporary("%sql --on main SELECT a FROM kept").value["a"].tolist() == [2]
+    assert "--on temporary" in temporary.fails("%sql SELECT a FROM flights").out
+    assert temporary("%pipedb connect --temporary").lines[0] == "Connected to temporary (temporary service)."
+    assert listed(temporary) == {"temporary": ("temporary service", True), "main": ("embedded service", False)}
+    assert temporary("%pipedb databases").value["database"].tolist() == ["main"]
+    assert temporary("%pipedb connect main").lines == ["Connected to main (embedded service)."]
+
+
+@pytest.mark.parametrize(
+    ("options", "name"), [("--as mine", "mine"), ("main", "main"), ("main --as mine", "mine"), ("other", "other")]
+)
+def test_a_named_temporary_connection_keeps_its_name(temporary, options, name):
+    temporary("%pipedb create-database other --group default\n%pipedb close")
+    connected = temporary(f"%pipedb connect {options} --temporary")
+    assert connected.lines[0] == f"Connected to {name} (temporary service)."
+    assert listed(temporary) == {name: ("temporary service", True)}
+
+
+def test_a_second_connect_says_that_the_database_is_the_same(temporary):
+    again = ["Connected to temporary (temporary service).", f"{SAME}with its table flights."]
+    assert temporary("%pipedb connect --temporary").lines == again
+    temporary("%sql CREATE VIEW late AS SELECT a FROM flights")
+    again[1] = f"{SAME}with its tables flights, late."
+    assert temporary("%pipedb connect --temporary").lines == again
+    assert temporary("%pipedb close\n%pipedb connect --temporary").lines == ["Closed temporary.", *again]
+    read_only = temporary("%pipedb connect --temporary --as reader --read-only").lines
+    assert read_only == ["Connected to reader (temporary service, read-only).", again[1]]
+    temporary("%pipedb use temporary")
+    temporary("%sql DROP VIEW late")
+    temporary("%sql DROP TABLE flights")
+    assert temporary("%pipedb connect --temporary").lines == [again[0], f"{SAME}without tables."]
+    temporary("%sql " + "; ".join(f"CREATE TABLE t{number} (a)" for number in range(10)))
+    assert temporary("%pipedb connect --temporary").lines[1].endswith("t6, t7 and 2 more.")
+
+
+def test_a_new_temporary_database_is_not_the_same(temporary):
+    temporary("%pipedb delete-database main --confirm")
+    assert temporary("%pipedb connect --temporary").lines == ["Connected to temporary (temporary service)."]
+    assert temporary("%pipedb connect").lines == ["Connected to main (embedded service)."]
+    assert temporary("%pipedb connect").lines == ["Connected to main (embedded service)."]  # which everybody expects
+
+
+def test_a_replaced_connection_reports_what_is_lost(temporary):
+    temporary("%%sql\nCREATE TEMP TABLE mine AS SELECT 1 AS a;\nBEGIN")
+    assert temporary("%pipedb connect --temporary").lines[:2] == [
+        "Temporary tables of the earlier connection are gone: mine.", "The open transaction was rolled back.",
+    ]  # fmt: skip
+    temporary("%pipedb connect main")
+    assert temporary("%pipedb connect").lines == [
+        "Closed the earlier connection main, to another database (temporary service).",
+        "Connected to main (embedded service).",
+    ]
+
+
+@pytest.mark.parametrize("line", ["%sql --on temporary SELECT 1", "%pipedb use temporary", "%pipedb connect temporary"])
+def test_a_temporary_connection_that_is_missing_is_named_with_its_line(shell, data, line):
+    failed = shell.fails(line)
+    assert isinstance(failed.error, SessionError)
+    assert failed.error.hint == "%pipedb connect --temporary"
+
+
+def test_the_name_of_the_database_leads_to_the_connection(temporary):
+    for line in ("%pipedb use main", "%sql --on main SELECT 1"):
+        assert temporary.fails(line).error.hint == "the connection to the database main is called temporary"
+
+
+def test_a_temporary_service_that_has_ended_is_replaced(temporary):
+    temporary("%pipedb create-database other --group default\n%pipedb connect other\n%pipedb use temporary")
+    crash(folder_of(temporary))
+    failed = temporary.fails("%sql SELECT a FROM flights")
+    assert isinstance(failed.error, ServiceError)
+    assert failed.error.hint == "%pipedb connect --temporary starts a new one"
+    assert temporary("%pipedb connect --temporary").lines == [
+        "The temporary service has ended; its databases were deleted: main, other.",
+        "Connected to temporary (temporary service).",
+    ]
+    assert listed(temporary) == {"temporary": ("temporary service", True)}
+    assert temporary("%pipedb tables").value.empty
+
+
+# -- stop
+
+
+def test_stop_names_the_temporary_databases_and_requires_confirm(temporary):
+    failed = temporary.fails("%pipedb stop")
+    assert isinstance(failed.error, ConfirmError)
+    assert failed.out == (
+        "CONFIRM: this command deletes the temporary database main and its contents; nothing was sent\n"
+        "add --confirm to run it\n"
+    )
+    temporary("%pipedb create-database other --group default\n%pipedb connect other")
+    assert "the temporary databases main and other and their contents" in temporary.fails("%pipedb stop").out
+    assert temporary("%sql --on temporary SELECT a FROM flights").value["a"].tolist() == [1]
+    folder = folder_of(temporary)
+    assert temporary("%pipedb stop --confirm").lines == [
+        "Stopped the temporary service and deleted its databases main, other.",
+        "Closed temporary, whose database was deleted.", "Closed other, whose database was deleted.",
+    ]  # fmt: skip
+    assert not folder.exists()
+    assert temporary("%pipedb stop").lines == ["The embedded service is not running."]
+
+
+def test_stop_ends_the_temporary_service_first_and_then_the_embedded_one(temporary):
+    temporary("%pipedb connect\n%sql CREATE TABLE kept AS SELECT 2 AS a")
+    assert isinstance(temporary.fails("%pipedb stop").error, ConfirmError)
+    assert temporary("%pipedb stop --confirm").lines == [
+        "Stopped the temporary service and deleted its database main.", "Closed temporary, whose database was deleted.",
+    ]  # fmt: skip
+    assert launcher.find() is not None
+    assert temporary("%pipedb stop").lines == ["Stopped the embedded service."]
+    assert temporary("%sql SELECT a FROM kept").value["a"].tolist() == [2]
+
+
+def test_stop_asks_nothing_if_it_deletes_nothing(temporary):
+    temporary("%pipedb delete-database main --confirm")
+    assert temporary("%pipedb stop").lines == ["Stopped the temporary service."]
+    temporary("%pipedb connect --temporary")
+    crash(folder_of(temporary))
+    assert temporary("%pipedb stop").lines == [
+        "The temporary service has ended; its databases were deleted: main.", "The embedded service is not running.",
+    ]  # fmt: skip
+    temporary("%pipedb connect")
+    assert temporary("%pipedb stop --confirm").lines == ["Stopped the embedded service."]
+
+
+# -- lines that connect again
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "%pipedb connect --temporary", '%pipedb connect --temporary --as "my db"', "%pipedb connect other --temporary",
+        "%pipedb connect other --temporary --as mine",
+    ],
+)  # fmt: skip
+def test_a_refused_token_of_a_temporary_database_is_renewed_by_the_line_of_the_hint(temporary, line):
+    temporary("%pipedb create-database other --group default\n%pipedb close")
+    temporary(f"{line}\n%sql CREATE TABLE kept AS SELECT 3 AS a")
+    connection = session_of(temporary).connection()
+    assert connection.connect_line == line
+    session_of(temporary).platform.invalidate_tokens(connection.listed_as)
+    connection.close()
+    assert temporary.fails("%sql SELECT a FROM kept").error.hint.startswith(f"{line} creates a new one")
+    temporary(line)
+    assert session_of(temporary).connection() is connection
+    assert temporary("%sql SELECT a FROM kept").value["a"].tolist() == [3]
