@@ -130,7 +130,7 @@ class Session:
         self._page.locator(".jp-Notebook .cm-content").first.click()
         self.film.take(LOOK)
         self.write(CONNECT)
-        self.run("Connected to main", LOOK)
+        self.run("Connected to temporary", LOOK)
         self.write(EXAMPLE)
         self.run("Lisboa", READ)
         self.write("%%sql\nSELECT nme FROM city WHERE people > 500000")

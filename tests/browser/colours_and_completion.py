@@ -17,7 +17,7 @@ CELLS = [
     "SELECT origin FROM flight WHERE origin <> 'JFK'",
     "total = 1\nlen('id')",
     "%%sqlite\nSELECT 1",
-    "%%check late_flights --on main\nSELECT origin FROM flight",
+    "%%check late_flights --on temporary\nSELECT origin FROM flight",
 ]  # fmt: skip
 
 
@@ -42,7 +42,7 @@ def look_at_colours(notebook: Notebook, page: Page) -> None:
     text = [notebook.cells.nth(number).locator(".cm-content") for number in range(len(CELLS))]
     for number, language in enumerate(["python", "sql", "python", "python", "sql"]):
         expect(text[number]).to_have_attribute("data-language", language)
-    for number, line in {1: "%%sql --quiet -o flights", 4: "%%check late_flights --on main"}.items():
+    for number, line in {1: "%%sql --quiet -o flights", 4: "%%check late_flights --on temporary"}.items():
         magic = notebook.cells.nth(number).locator(".pipemagic-sql-magic")
         expect(magic).to_have_count(1)
         expect(magic).to_have_text(line)
