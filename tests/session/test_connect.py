@@ -162,10 +162,11 @@ def test_a_stopped_service_is_started_again_by_the_next_cell(make_session, local
 def test_a_temporary_service_takes_its_data_with_it(make_session, data):
     session = make_session()
     session.connect(temporary=True)
-    assert session.connection().where == "temporary service"
+    assert (session.current, session.connection().where) == ("temporary", "temporary service")
     assert not data.exists()
     session.run("CREATE TABLE t (a)")
-    session.connect(temporary=True)  # as when a notebook is run again: it is the same service
+    again = session.connect(temporary=True)  # as when a notebook is run again: it is the same service
+    assert (again.name, again.existing_tables) == ("temporary", ["t"])
     assert session.run("SELECT count(*) AS n FROM t")["n"].tolist() == [0]
     assert session.stop()
     assert session.connections == {}
@@ -188,3 +189,21 @@ def test_the_management_api_may_be_elsewhere(make_session, local_service):
         make_session({"T": "wrong"}).organization("local", at=service.url, token_env="T")
     with pytest.raises(SessionError, match="name it with --at URL"):
         make_session({"T": "x"}).organization(token_env="T")
+
+
+def test_a_temporary_and_an_embedded_service_have_connections_of_their_own(make_session, data):
+    lines = []
+    session = make_session(notify=lines.append)
+    session.connect(temporary=True)
+    session.run("CREATE TABLE a (x)")
+    session.connect()
+    session.run("CREATE TABLE b (x)")
+    assert (session.current, sorted(session.connections)) == ("main", ["main", "temporary"])
+    assert session.run("SELECT count(*) AS n FROM a", on="temporary")["n"].tolist() == [0]
+    session.connect(temporary=True, name="mine")
+    assert (session.current, sorted(session.connections)) == ("mine", ["main", "mine", "temporary"])
+    assert session.temporary_databases() == ["main"]
+    assert session.stop()
+    assert (list(session.connections), session.temporary_databases()) == (["main"], None)
+    assert session.run("SELECT count(*) AS n FROM b", on="main")["n"].tolist() == [0]
+    assert lines == []

@@ -125,3 +125,12 @@ def test_details_are_above_the_list(page):
     panel.click("Details of main")
     panel.click("Details of main")
     assert panel.panel.details not in panel.widgets
+
+
+def test_the_first_temporary_database_is_connected_as_temporary(page, session):
+    session.connect(temporary=True)
+    panel = page("databases")
+    assert "main  default  current as temporary" in " ".join(panel.text.replace("     ", "  ").split("\n")), panel.text
+    session.connect()
+    session.connect("main")
+    assert sorted(session.connections) == ["main", "temporary"]
