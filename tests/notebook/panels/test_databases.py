@@ -130,7 +130,7 @@ def test_details_are_above_the_list(page):
 def test_the_first_temporary_database_is_connected_as_temporary(page, session):
     session.connect(temporary=True)
     panel = page("databases")
-    assert "main  default  current as temporary" in " ".join(panel.text.replace("     ", "  ").split("\n")), panel.text
+    assert panel.text == "Databases\n  Name  Group\n  main  default  current as temporary"
     session.connect()
     session.connect("main")
     assert sorted(session.connections) == ["main", "temporary"]
