@@ -47,11 +47,13 @@ class _Argument:
     type: Parser | None = None
     """Converts the text; without it the value is a str."""
     completes: str = ""
-    """What the value names, for completion, if it does not follow from the name (see ``magic_line.kind_of``)."""
+    """What the value names, for completion, if it does not follow from the name (see `kind_of`)."""
     many: bool = False
     """A positional takes all remaining words, an option may be given several times."""
     code: bool = False
     """The value is SQL, JSON or an address, which may contain what looks like a password."""
+    own_braces: bool = False
+    """The value is SQL or JSON, in which braces have a meaning of their own."""
 
 
 @dataclass(frozen=True)
@@ -133,6 +135,23 @@ class Arguments:
         if len(given) > 1:
             raise UsageError(f"{given[0]} and {given[1]} cannot be used together")
         return given[0] if given else None
+
+
+_BY_NAME = {
+    "TABLE": "table", "A": "table", "B": "table", "COLUMN": "column", "A,B": "column", "KEY[,KEY]": "column",
+    "FRAME": "frame", "GROUP": "group", "CODE": "location", "FILE": "file", "PATH": "file",
+    "VARIABLE": "variable", "--on": "connection", "--to": "connection", "--location": "location", "--params": "dict",
+    "--out": "name", "--with": "snippet", "TARGET": "target", "SLUG": "organization",
+}  # fmt: skip
+"""The kinds of arguments without ``completes``, by flag or by the name of the value."""
+
+
+def kind_of(argument: Option | Positional) -> str:
+    """Return the kind of name that an argument takes, '' for any text; several kinds are separated by ``|``."""
+    if argument.completes:
+        return argument.completes
+    value = argument.value.split(".")[0] if isinstance(argument, Option) else ""
+    return _BY_NAME.get(value) or _BY_NAME.get(argument.name, "")
 
 
 # -- words
@@ -257,15 +276,25 @@ def duration(text: str, name: str) -> float:
 # -- secrets
 
 
+def has_secret(text: str) -> bool:
+    """Return True if a text contains what looks like a token."""
+    return _SECRET.search(text) is not None
+
+
+def has_password(text: str) -> bool:
+    """Return True if a word is an address with a user, and perhaps a password."""
+    return _USER.match(text) is not None
+
+
 def refuse_secrets(line: str) -> None:
     """Raise UsageError if the line contains what looks like a token; the message does not repeat it."""
-    if _SECRET.search(line):
+    if has_secret(line):
         raise UsageError(NO_TOKEN_HERE)
 
 
 def refuse_password(text: str) -> None:
     """Raise UsageError for an address with a user or a password; the message does not repeat it."""
-    if _USER.match(text):
+    if has_password(text):
         raise UsageError(NO_PASSWORD_HERE)
 
 
@@ -283,6 +312,14 @@ class Assigned:
     argument: Option | Positional | None
     flag: str
     value: str | None
+
+
+ValueOf = Callable[[Assigned], str]
+"""Returns the value of an argument, in which ``{name}`` may be a variable (`line_variables`)."""
+
+
+def _as_written(place: Assigned) -> str:
+    return place.value or ""
 
 
 def find_option(name: str, options: Sequence[Option]) -> Option | None:
@@ -346,7 +383,9 @@ def leading_options(line: str, options: Sequence[Option]) -> tuple[list[Assigned
     return found, ""
 
 
-def leading(line: str, options: Sequence[Option], usage: str) -> tuple[Arguments, str]:
+def leading(
+    line: str, options: Sequence[Option], usage: str, value_of: ValueOf = _as_written
+) -> tuple[Arguments, str]:  # fmt: skip
     """Parse the options at the beginning of a line; return them and the rest of the line."""
     text = line.lstrip()
     if not text.startswith("-"):
@@ -354,17 +393,23 @@ def leading(line: str, options: Sequence[Option], usage: str) -> tuple[Arguments
     found, rest = leading_options(line, options)
     for one in found:
         _check_closed(one.word, line)
-    return _collect(found, options, usage), rest
+    return _collect(found, options, usage, value_of), rest
 
 
-def parse(line: str, positionals: Sequence[Positional], options: Sequence[Option], usage: str) -> Arguments:
+def parse(
+    line: str,
+    positionals: Sequence[Positional],
+    options: Sequence[Option],
+    usage: str,
+    value_of: ValueOf = _as_written,
+) -> Arguments:
     """Parse a whole line; raise UsageError, which shows ``usage``, if it does not match the arguments."""
     refuse_secrets(line)
     rest = find_option("--", options)
     dashes = next((word for word in split(line) if word.raw == "--"), None) if rest is not None else None
     head = line if dashes is None else line[: dashes.start]
     _refuse_comment(head, positionals, options)
-    found = _collect(assign(list(words(head)), positionals, options), options, usage)
+    found = _collect(assign(list(words(head)), positionals, options), options, usage, value_of)
     if rest is not None and dashes is not None:
         found.values["--"] = _convert(rest, line[dashes.end :])
     required: list[Positional | Option] = [*positionals, *options]
@@ -389,7 +434,7 @@ def _refuse_comment(line: str, positionals: Sequence[Positional], options: Seque
             raise UsageError(NO_COMMENT.format(line[place.word.start :].strip()))
 
 
-def _collect(assigned: Iterable[Assigned], options: Sequence[Option], usage: str) -> Arguments:
+def _collect(assigned: Iterable[Assigned], options: Sequence[Option], usage: str, value_of: ValueOf) -> Arguments:
     """Convert the values of a line; raise UsageError for those that do not match their arguments."""
     found, given = Arguments(), list(assigned)
     for one in given:
@@ -406,7 +451,7 @@ def _collect(assigned: Iterable[Assigned], options: Sequence[Option], usage: str
                     raise UsageError(f"{argument.flag} takes no value")
                 found.switches.add(argument.flag)
         if one.value is not None:
-            value = found.values[argument.name] = _convert(argument, one.value)
+            value = found.values[argument.name] = _convert(argument, value_of(one))
             if argument.many:
                 found.lists.setdefault(argument.name, []).append(value)
     if (waiting := waiting_option(given)) is not None:

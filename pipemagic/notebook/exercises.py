@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pipemagic import sql
 from pipemagic.errors import PipemagicError, SessionError
@@ -14,6 +15,7 @@ from pipemagic.notebook import arguments
 from pipemagic.notebook.arguments import Arguments, Option, Positional
 from pipemagic.notebook.commands.base import frame_of
 from pipemagic.notebook.display import KEPT, say, show
+from pipemagic.notebook.line_variables import LineVariables
 from pipemagic.svg import FAINT
 from pipemagic.text import escape_controls
 
@@ -86,11 +88,11 @@ def _item(message: str) -> str:
     return f"<li>{_html(first)}{f'<pre>{_html(rest)}</pre>' if rest else ''}</li>"
 
 
-def check(magics: PipeMagics, line: str, cell: str | None) -> DataFrame | None:
+def check(magics: PipeMagics, line: str, cell: str | None, variables: Mapping[str, Any]) -> DataFrame | None:
     """Check the SQL of a cell, the state of the database, or a DataFrame; without a name return the summary."""
     from pipemagic.exercises import checking, exercise
 
-    args = _parse("%check" if cell is None else "%%check", line)
+    args = _parse("%check" if cell is None else "%%check", line, variables)
     name, variable = args.get("EXERCISE"), args.get("VARIABLE")
     if name is None:
         return summary()
@@ -98,7 +100,7 @@ def check(magics: PipeMagics, line: str, cell: str | None) -> DataFrame | None:
     recorder = magics.recorder(args.get("--on"))
     with nullcontext() if recorder is None else recorder.paused():
         if variable:
-            found = checking.check_frame(chosen, magics.user_ns.get(variable))
+            found = checking.check_frame(chosen, variables.get(variable))
         elif cell is None:
             found = checking.check_state(chosen, magics.session.connection(args.get("--on")))
         else:
@@ -140,7 +142,7 @@ def define(magics: PipeMagics, line: str, cell: str) -> DataFrame | None:
     """Define the exercise of a cell, write its file, and show the feedback on the reference."""
     from pipemagic.exercises import authoring, checking, exercise
 
-    args = _parse("%%exercise", line)
+    args = _parse("%%exercise", line, magics.user_ns)
     definition = exercise.parse_cell(args["EXERCISE"], cell)
     connection, folder = magics.session.connection(args.get("--on")), folder_of(magics)
     made = authoring.author(definition, connection, folder, lambda: _run_cell(magics, definition.solution))
@@ -171,9 +173,10 @@ def folder_of(magics: PipeMagics) -> Path:
     return Path(magics.settings.exercises)
 
 
-def _parse(marker: str, line: str) -> Arguments:
+def _parse(marker: str, line: str, variables: Mapping[str, Any]) -> Arguments:
     accepted = ARGUMENTS[marker]
-    return arguments.parse(line, accepted, (ON,), arguments.usage_of(marker, accepted, (ON,)))
+    usage = arguments.usage_of(marker, accepted, (ON,))
+    return arguments.parse(line, accepted, (ON,), usage, LineVariables(line, usage, variables).value)
 
 
 def _run_cell(magics: PipeMagics, text: str) -> None:

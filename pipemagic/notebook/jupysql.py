@@ -16,6 +16,7 @@ from pipemagic.errors import UsageError
 from pipemagic.explore.sqlite_reference import quote_if_needed
 from pipemagic.notebook import arguments
 from pipemagic.notebook.arguments import Option
+from pipemagic.notebook.line_variables import text_of
 from pipemagic.notebook.sql_options import OPTIONS, starts_statement
 from pipemagic.session.foreign_addresses import replacement
 from pipemagic.session.profiles import word
@@ -32,6 +33,7 @@ _SECTION = re.compile(r"\[([\w.-]+)\]")
 _NAME_OR_ADDRESS = re.compile(r"\w[\w.-]*|[A-Za-z][\w+.-]*://.*")
 _FRAME = re.compile(r"([^\W\d][\w.]*);?")
 _VARIABLE = re.compile(r"\{\{\s*(\w+)\s*\}\}")
+_WHOLE = re.compile(r"\{([^\W\d]\w*)\}")
 _UNQUOTED = re.compile(r"[\w./~=-]+\Z")  # `=` needs no quotes inside a word
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?\Z", re.IGNORECASE | re.ASCII)
 
@@ -119,7 +121,7 @@ def _refuse_line(line: _Line, magic: str, session: Session, variables: Mapping[s
         _refuse_persist(writes, line.words, variables, session)
     if "--close" in given:
         name = _first(given, "--close")
-        shown = "" if not name or re.search("://|@", name) else f" {word(name)}"
+        shown = "" if not name or re.search("://|@", name) else f" {_word(name)}"
         _refuse("--close NAME is an option of JupySQL; use instead", f"%pipedb close{shown}")
     if line.address:
         text = line.text if magic == "%sql" else ""
@@ -155,11 +157,11 @@ def _refuse_connection(line: _Line, magic: str, session: Session, variables: Map
     section = match[1] if match else _first(line.given, "--section") or _first(line.given, "--alias")
     if section:
         arguments.refuse_password(section)
-        _refuse("connections are named in profiles; use instead", f"%pipedb connect {word(section)}")
+        _refuse("connections are named in profiles; use instead", f"%pipedb connect {_word(section)}")
     if not alone or starts_statement(alone):
         return
     if alone in session.connections and magic == "%sql":
-        _refuse(f"{alone} is a connection, not a statement; use instead", f"%pipedb use {word(alone)}")
+        _refuse(f"{alone} is a connection, not a statement; use instead", f"%pipedb use {_word(alone)}")
     value: Any = variables.get(alone)
     package = type(value).__module__.partition(".")[0]
     if package == "sqlalchemy" and hasattr(value, "url"):
@@ -225,12 +227,12 @@ def refuse_sqlcmd(line: str, variables: Mapping[str, Any]) -> NoReturn:
             lines = [_check_line(table, given)]
         case "snippets":
             deleted = next((_first(given, flag) for flag in given), "")
-            shown = f" --delete {word(deleted)}" if deleted else f" {word(rest[0])}" if rest else ""
+            shown = f" --delete {_word(deleted)}" if deleted else f" {_word(rest[0])}" if rest else ""
             lines = [f"%pipedb snippets{shown}"]
         case "explore":
             lines = ["%pipedb panel explore"]
         case _:
-            lines = [f"%pipedb {name}{f' {word(table)}' if table else ''}"]
+            lines = [f"%pipedb {name}{f' {_word(table)}' if table else ''}"]
     if "--output" in given:
         file = _first(given, "--output")
         lines.append(f"import pathlib; pathlib.Path({file!r}).write_text(_._repr_html_(), encoding='utf-8')")
@@ -245,16 +247,16 @@ def _check_line(table: str, given: Values) -> str:
     parts = []
     listed = sql.quote(name) if re.search(r'[",.=\s]', name) else name
     if "--no-nulls" in given:
-        parts.append(f"--not-null {word(listed)}")
+        parts.append(f"--not-null {_word(listed)}")
     inclusive = {operator: bounds[operator] for operator in (">=", "<=") if operator in bounds}
     if inclusive and all(map(_NUMBER.match, inclusive.values())):
         limits = f"{listed}={inclusive.get('>=', '')}..{inclusive.get('<=', '')}"
-        parts.append(f"--range {limits if _UNQUOTED.match(limits) else word(limits)}")
+        parts.append(f"--range {limits if _UNQUOTED.match(limits) else _word(limits)}")
         bounds = {operator: value for operator, value in bounds.items() if operator not in inclusive}
     parts += [
-        f"--rows {word(f'{quote_if_needed(name)} {operator} {_literal(value)}')}" for operator, value in bounds.items()
+        f"--rows {_word(f'{quote_if_needed(name)} {operator} {_literal(value)}')}" for operator, value in bounds.items()
     ]
-    return " ".join([f"%pipedb check {word(table)}", *parts]) if name and parts else "%pipedb check --help"
+    return " ".join([f"%pipedb check {_word(table)}", *parts]) if name and parts else "%pipedb check --help"
 
 
 def _literal(value: str) -> str:
@@ -270,12 +272,12 @@ def refuse_sqlplot(line: str, session: Session, variables: Mapping[str, Any]) ->
     if name not in _PLOTS or not table or not columns:
         _refuse("%sqlplot is a magic of JupySQL; see", "%pipedb plot --help")
     kind, saved = _PLOTS[name], {one.name.lower() for one in session.snippets}
-    source = f"--with {word(table)}" if "--with" in given or table.lower() in saved else word(table)
+    source = f"--with {_word(table)}" if "--with" in given or table.lower() in saved else _word(table)
     bins = f" --bins {_first(given, '--bins')}" if kind == "histogram" and "--bins" in given else ""
     if kind == "bar":
-        lines = [f"%pipedb plot bar {source} --x {' --y '.join(map(word, columns[:2]))}"]
+        lines = [f"%pipedb plot bar {source} --x {' --y '.join(map(_word, columns[:2]))}"]
     else:
-        lines = [f"%pipedb plot {kind} {source} --x {word(column)}{bins}" for column in columns]
+        lines = [f"%pipedb plot {kind} {source} --x {_word(column)}{bins}" for column in columns]
     ignored = [flag for flag in ("--orient", "--show-numbers", "--breaks", "--binwidth") if flag in given]
     notes = [f"{', '.join(ignored)} cannot be set"] if ignored else []
     notes += ["a bar chart replaces the pie"] if name == "pie" else []
@@ -287,9 +289,10 @@ def _parse(
 ) -> tuple[str, Values, list[str]]:
     """Return the command of a line, the values of its options, and the other words.
 
-    As in JupySQL, ``{{name}}`` is the value of the variable, and an option with ``many`` takes several words.
+    As in JupySQL, ``{{name}}`` and a word that is ``{name}`` are the value of the variable, and an option with ``many``
+    takes several words.
     """
-    words = list(arguments.words(_VARIABLE.sub(lambda match: str(variables.get(match[1], match[0])), line)))
+    words = list(arguments.words(_VARIABLE.sub(r"{{\1}}", line)))
     for one in words:
         arguments.refuse_password(one.text)
     name = words[0].text if words else ""
@@ -303,8 +306,21 @@ def _parse(
         else:
             values = given[last.name] if last is not None and last.many else rest
         if item.value is not None:
-            values.append(item.value)
+            pattern = _WHOLE if _WHOLE.fullmatch(item.value) else _VARIABLE
+            values.append(pattern.sub(lambda match: _value(match, variables), item.value))
     return name, given, rest
+
+
+def _value(match: re.Match[str], variables: Mapping[str, Any]) -> str:
+    """Return the text of a variable; what is written, if it has none that can be shown."""
+    text = text_of(variables.get(match[1]))
+    is_secret = text is None or arguments.has_secret(text) or arguments.has_password(text)
+    return match[0] if text is None or is_secret else text
+
+
+def _word(text: str) -> str:
+    """Return a word as it is written on the line of a magic; ``{name}`` remains the value of a variable."""
+    return text if _WHOLE.fullmatch(text) else word(text)
 
 
 def _first(given: Values, flag: str) -> str:

@@ -21,6 +21,7 @@ FILE_FRAME = "frame"
 """The variable for the rows of a file in messages."""
 
 _OPTIONS = re.compile(r"(?:\A|\s)--")
+_BRACES = re.compile(r"\s*\{[^\W\d]\w*[^\s,]*(?:\s|\Z)")
 _EXPRESSIONS = (
     ast.Call, ast.Subscript, ast.List, ast.Tuple, ast.Set, ast.Dict, ast.ListComp, ast.DictComp, ast.IfExp, ast.Compare,
 )  # fmt: skip
@@ -54,6 +55,8 @@ def reader_options(text: str, name: str) -> list[str]:
 def refuse_expression(line: str, variables: Mapping[str, object]) -> None:
     """Raise UsageError, with the lines that work, if an expression such as ``f.head(1)`` is to be loaded."""
     options = _OPTIONS.search(line)
+    if _BRACES.match(line):
+        return  # not a set: the value of a variable
     text = line[: options.start()].strip() if options else line.strip()
     try:
         with warnings.catch_warnings():
@@ -68,7 +71,7 @@ def refuse_expression(line: str, variables: Mapping[str, object]) -> None:
         raise UsageError("load takes a variable: assign the expression to one, and load it")
     read = sorted((node.col_offset, node.id) for node in nodes if isinstance(node, ast.Name))
     frames = [name for _, name in read if name in variables and not isinstance(variables[name], ModuleType)]
-    new = _new_name(frames[0] if frames else "frame", variables)
+    new = new_name(frames[0] if frames else "frame", variables)
     rest = line[options.start() :].rstrip() if options else ""
     raise UsageError(
         f"{text[:60]} is an expression, and load takes a variable:\n{new} = {text}\n%pipedb load {new}{rest}"
@@ -173,11 +176,11 @@ def _lines(name: str, value: object, variables: Mapping[str, object], line_with:
             called = next((key for key, known in variables.items() if known is module), package)
             imports = [] if variables.get(called) is module else [f"import {package}"]
             expression = f"{called}{expression.removeprefix(package)}"
-    new = _new_name(name.rpartition(".")[2], variables)
+    new = new_name(name.rpartition(".")[2], variables)
     return [*imports, f"{new} = {expression}", line_with(new)]
 
 
-def _new_name(name: str, variables: Mapping[str, object]) -> str:
+def new_name(name: str, variables: Mapping[str, object]) -> str:
     """Return the name of a new variable for what is made of another one."""
     base = name.rstrip("0123456789") or name
     return next(new for number in count(1) if (new := f"{base}{number}") not in variables)

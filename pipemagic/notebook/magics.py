@@ -147,21 +147,27 @@ class PipeMagics(Magics):
                 from pipemagic.notebook import jupysql
 
                 jupysql.refuse_sql(line, cell, self.session, variables)
-            options, text = sql_options.parse(line, cell)
-            self.session.wire.begin()
+            visible, on = sql_options.visible_variables(local_ns, variables), None
             try:
-                value = self._sql(options, text, sql_options.visible_variables(local_ns, variables))
+                options, text = sql_options.parse(line, cell, visible)
+                on = options.on
+                self.session.wire.begin()
+                value = self._sql(options, text, visible)
+            except UsageError as error:
+                raise sql_options.add_variable_hint(error, line, cell, visible) from None
             except PipemagicError as error:
-                if self.recorders is not None and (recorder := self.recorder(options.on)):
+                if self.recorders is not None and (recorder := self.recorder(on)):
                     recorder.add_cell(error.message)
-                raise add_load_hint(error, variables, options.on) from None
+                explained = add_load_hint(error, variables, on)
+                raise sql_options.add_variable_hint(explained, line, cell, visible) from None
             if self.recorders is not None and (recorder := self.recorder(options.on)):
                 recorder.add_cell()
             return value
 
     @no_var_expand
+    @needs_local_scope
     @line_magic
-    def pipedb(self, line: str) -> Any:
+    def pipedb(self, line: str, local_ns: Mapping[str, Any] | None = None) -> Any:
         """Connect to databases and manage them.
 
         Connect to a database of the embedded service, or to one by its address::
@@ -181,11 +187,13 @@ class PipeMagics(Magics):
 
         self.session.wire.begin()
         with short_traceback():
-            return run(line, Context(self.session, self.user_ns, self.settings))
+            visible = sql_options.visible_variables(local_ns, self.user_ns)
+            return run(line, Context(self.session, visible, self.user_ns, self.settings))
 
     @no_var_expand
+    @needs_local_scope
     @line_cell_magic
-    def check(self, line: str, cell: str | None = None) -> Any:
+    def check(self, line: str, cell: str | None = None, local_ns: Mapping[str, Any] | None = None) -> Any:
         """Check the answer to an exercise: its points, what is wrong, and the next hint.
 
         SQL, which runs in a transaction that is rolled back::
@@ -202,7 +210,7 @@ class PipeMagics(Magics):
         from pipemagic.notebook import exercises
 
         with short_traceback():
-            return exercises.check(self, line, cell)
+            return exercises.check(self, line, cell, sql_options.visible_variables(local_ns, self.user_ns))
 
     @no_var_expand
     @cell_magic

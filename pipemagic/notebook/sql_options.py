@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipemagic import sql
-from pipemagic.errors import UsageError
+from pipemagic.errors import PipemagicError, UsageError
 from pipemagic.notebook import arguments
 from pipemagic.notebook.arguments import Arguments, Option, at_least, names
 
 if TYPE_CHECKING:
+    from pipemagic.notebook.line_variables import LineVariables
     from pipemagic.session.connection import RunOptions
 
 
@@ -53,6 +54,7 @@ PARAMETERS = (
         "read the values of :name and {name} from this dict, or from JSON: '{\"year\": 2013}'",
         "NAME",
         code=True,
+        own_braces=True,
     ),
     Option("--jinja", "render the text as a Jinja template first"),
     Option("--with", "make these saved SELECTs available as tables: --with top,late", "NAME", type=names),
@@ -181,15 +183,16 @@ def starts_statement(word: str) -> bool:
     return _STATEMENT.match(word) is not None
 
 
-def parse(line: str, cell: str | None) -> tuple[SqlOptions, str]:
+def parse(line: str, cell: str | None, variables: Mapping[str, Any]) -> tuple[SqlOptions, str]:
     """Return the options of a magic and its SQL; the line of the magic is line 1 of a cell.
 
-    Raise UsageError for invalid options, options without effect, and missing SQL.
+    A value that is ``{name}`` is that of one of the ``variables``. Raise UsageError for invalid options, options
+    without effect, and missing SQL.
     """
     usage = sql_usage(cell is not None)
     args, first = Arguments(), line.lstrip()
     if first.startswith("-"):
-        args, first = arguments.leading(line, OPTIONS, usage)
+        args, first = arguments.leading(line, OPTIONS, usage, _line_variables(line, cell, variables).value)
     if first.startswith("#"):
         raise UsageError(arguments.NO_COMMENT.format(first.rstrip()))
     if "--" in first:
@@ -218,6 +221,22 @@ def parse(line: str, cell: str | None) -> tuple[SqlOptions, str]:
         message = f"no SQL to run\nusage: {usage}" if options.file is None else f"{options.file} is empty"
         raise UsageError(message)
     return options, text
+
+
+def add_variable_hint(
+    error: PipemagicError, line: str, cell: str | None, variables: Mapping[str, Any]
+) -> PipemagicError:  # fmt: skip
+    """Return an error about the value of an option; if it is the name of a variable, with the line for its value."""
+    if not line.lstrip().startswith("-"):
+        return error
+    options, _ = arguments.leading_options(line, OPTIONS)
+    return _line_variables(line, cell, variables).hint(error, options)
+
+
+def _line_variables(line: str, cell: str | None, variables: Mapping[str, Any]) -> LineVariables:
+    from pipemagic.notebook.line_variables import LineVariables
+
+    return LineVariables(line, sql_usage(cell is not None), variables)
 
 
 def visible_variables(local_ns: Mapping[str, Any] | None, user_ns: dict[str, Any]) -> Mapping[str, Any]:

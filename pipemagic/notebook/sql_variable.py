@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from pipemagic import sql
+from pipemagic.notebook.arguments import has_password
 from pipemagic.notebook.sql_options import refuse_addresses, starts_statement
 from pipemagic.session.cell import name_between
 from pipemagic.session.parameters import ParameterRef
@@ -40,6 +41,8 @@ def text_of_variable(text: str, values: Mapping[str, Any], variables: Mapping[st
     written, where = text[found[0].start : found[-1].end], f"line {sql.position(text, found[0].start)[0]}"
     if [token.kind for token in found] == ["param"] and written[1:].isidentifier():
         ref = ParameterRef(written[1:], written, where)
+        if _is_address(variables.get(ref.name)):
+            raise ref.error("is an address, not SQL", f"%pipedb connect {{{ref.name}}}")
         raise ref.error("is a value, not SQL", f"to run the SQL in the variable {ref.name}, write {{{ref.name}}}")
     if not _is_name_in_braces(found):
         return None
@@ -56,6 +59,10 @@ def _is_name_in_braces(found: Sequence[Token]) -> bool:
     return [token.text for token in (*found[:1], *found[2:])] == ["{", "}"] and found[1].text.isidentifier()
 
 
+def _is_address(value: Any) -> bool:
+    return isinstance(value, str) and ("://" in value or has_password(value)) and len(value.split()) == 1
+
+
 def _query(value: Any, ref: ParameterRef) -> str:
     """Return the text in a variable; raise ParameterError if it cannot be SQL."""
     if not isinstance(value, str):
@@ -64,6 +71,8 @@ def _query(value: Any, ref: ParameterRef) -> str:
             hint = f"to run a file: %sql --file {os.fspath(value)}"
         raise ref.error(f"must be SQL in a str, not {type(value).__name__}", hint)
     text = str.__str__(value)
+    if _is_address(text):
+        raise ref.error("contains an address, not SQL", f"%pipedb connect {ref.text}")
     words = _first_tokens(text, 2)
     if not words:
         raise ref.error("contains no SQL", f"assign a statement: {ref.name} = 'SELECT ...'")

@@ -43,6 +43,7 @@ _PLATFORM_TOKEN = "platform token"
 _LONGEST_SHOWN = 100  # characters of a project's text in a message
 _NOT_WRITTEN = ("name", "path", "of_project")
 _PLAIN = re.compile(r"[\w./~][\w./~-]*")
+_LIKE_VARIABLE = re.compile(r"\{[^\W\d]|\A[$:@][^\W\d{]|\A\$\{")
 _PLAIN_COLUMN = re.compile(r"\w[\w -]*")
 _TOKEN_KEYS = re.compile(r"(auth[_-]?|api[_-]?|access[_-]?)?(token|jwt|key)|password|secret", re.IGNORECASE)
 
@@ -372,6 +373,10 @@ def word(name: str) -> str:
     """Return a word as an argument of a magic line, in quotes if necessary."""
     if _PLAIN.fullmatch(name):
         return name
+    if _LIKE_VARIABLE.search(name):  # the quotes end behind the sign: {name} is the value of a variable
+        parts = [part for part in re.split(r"(?<=\{)|(?<=\A[$:@])", name) if part]
+        marks = ["'\""[number % 2] for number in range(len(parts))]
+        return "".join(mark + part.replace(mark, mark * 2) + mark for mark, part in zip(marks, parts, strict=True))
     mark = "'" if '"' in name else '"'
     return mark + name.replace(mark, mark * 2) + mark
 

@@ -9,15 +9,17 @@ import pytest
 
 from pipemagic.notebook.commands import COMMANDS
 from pipemagic.notebook.sql_options import OPTIONS
+from pipemagic.session.profiles import word
 
 EVIL = (
     """<evil-tag evil=1>' evil='2' " evil="3" --></style></title></td></script><evil-tag>&lt;evil-tag&gt;"""
     " $\\nope{$ {nope} \x1bc\x07\x1b[31m\x9b"
 )
-WORD = '"' + EVIL.replace('"', '""') + '"'  # as SQL and a line of a magic write it
+WORD = '"' + EVIL.replace('"', '""') + '"'  # as SQL writes it
+LINE_WORD, LINE_WORD_2, LINE_WORD_X = word(EVIL), word(f"{EVIL}2"), word(f"x{EVIL}")  # as a line of a magic writes it
 TEXT = "'" + EVIL.replace("'", "''") + "'"
 SHOWN = '"SELECT ' + TEXT.replace('"', '""') + ' AS a"'
-FILE = WORD.replace("/", "|")
+FILE = LINE_WORD.replace("/", "|")
 
 CELLS = {
     "a value, a column, a comment": f"%%sql\n-- {EVIL}\nSELECT {TEXT} AS {WORD}, * FROM {WORD}",
@@ -30,15 +32,15 @@ CELLS = {
     "an error of a trigger": f"%%sql\nINSERT INTO refusing VALUES ({TEXT})",
     "a mixed column": f"%%sql\nSELECT 1 AS {WORD} UNION ALL SELECT {TEXT}",
     "--params": "%%sql --params evil\nSELECT :a",
-    "--on": f"%%sql --on {WORD}\nSELECT 1",
-    "--on, unknown": f"%%sql --on {WORD[:-1]}x\"\nSELECT 1",
-    "--out": f"%%sql --out {WORD}\nSELECT 1",
+    "--on": f"%%sql --on {LINE_WORD}\nSELECT 1",
+    "--on, unknown": f"%%sql --on {LINE_WORD_X}\nSELECT 1",
+    "--out": f"%%sql --out {LINE_WORD}\nSELECT 1",
     "--atomic": f"%%sql --atomic\nINSERT INTO {WORD} VALUES (3, 'x');\nSELECT {TEXT} FROM nope",
     "--clock": f"%%sql --clock\nBEGIN; INSERT INTO {WORD} VALUES (4, {TEXT})",
     "status in a transaction": "%pipedb status",
     "ROLLBACK": "%%sql\nROLLBACK",
     "no WHERE": f"%%sql\nDELETE FROM {WORD}",
-    "--file": f"%sql --file {WORD}",
+    "--file": f"%sql --file {LINE_WORD}",
     "--type": f"%%sql --type polars\nSELECT {TEXT} AS {WORD}",
     "--type arrow": f"%%sql --type arrow\nSELECT {TEXT} AS {WORD}",
     "--limit": f"%%sql --limit 1\nSELECT * FROM {WORD} UNION ALL SELECT {TEXT}, {TEXT}",
@@ -56,29 +58,30 @@ CELLS = {
     "--close": f"%%sql --close\nSELECT {TEXT} AS {WORD}",
     "--explain": f"%%sql --explain\nSELECT {WORD}, {TEXT} FROM {WORD} WHERE {WORD} = {TEXT}",
     "--dry-run": f"%%sql --dry-run --params evil\nSELECT {WORD}, :a FROM {WORD}",
-    "copy": f"%pipedb copy {WORD} --to {WORD}",
-    "diff": f"%pipedb diff {WORD} \"SELECT 9 AS {WORD.replace(chr(34), chr(34) * 2)}, 'x' AS b\" --key {WORD}",
-    "diff, unknown": f"%pipedb diff {WORD} x{WORD}",
+    "copy": f"%pipedb copy {LINE_WORD} --to {LINE_WORD}",
+    "diff": f"%pipedb diff {LINE_WORD} \"SELECT 9 AS {WORD.replace(chr(34), chr(34) * 2)}, 'x' AS b\" "
+            f"--key {LINE_WORD}",
+    "diff, unknown": f"%pipedb diff {LINE_WORD} {LINE_WORD_X}",
     "diagram": "%pipedb diagram",
-    "diagram of a table": f"%pipedb diagram {WORD}",
-    "check": f"%pipedb check {WORD} --not-null {WORD} --unique {WORD} --foreign-keys",
-    "check that fails": f"%pipedb check {WORD} --unique b",
-    "check of rows": f"%pipedb check {WORD} --rows {SHOWN}",
-    "plot histogram": f"%pipedb plot histogram {WORD} --x {WORD}",
-    "plot bar": f"%pipedb plot bar {WORD} --x b --group b",
-    "plot box": f"%pipedb plot box {WORD} --x {WORD} --group b",
-    "plot of no column": f"%pipedb plot line {WORD} --x nope --y {WORD}",
+    "diagram of a table": f"%pipedb diagram {LINE_WORD}",
+    "check": f"%pipedb check {LINE_WORD} --not-null {LINE_WORD} --unique {LINE_WORD} --foreign-keys",
+    "check that fails": f"%pipedb check {LINE_WORD} --unique b",
+    "check of rows": f"%pipedb check {LINE_WORD} --rows {SHOWN}",
+    "plot histogram": f"%pipedb plot histogram {LINE_WORD} --x {LINE_WORD}",
+    "plot bar": f"%pipedb plot bar {LINE_WORD} --x b --group b",
+    "plot box": f"%pipedb plot box {LINE_WORD} --x {LINE_WORD} --group b",
+    "plot of no column": f"%pipedb plot line {LINE_WORD} --x nope --y {LINE_WORD}",
     "tables": "%pipedb tables --rows",
-    "tables, a pattern": f"%pipedb tables {WORD}",
-    "columns": f"%pipedb columns {WORD}",
-    "columns, unknown": f"%pipedb columns x{WORD}",
+    "tables, a pattern": f"%pipedb tables {LINE_WORD}",
+    "columns": f"%pipedb columns {LINE_WORD}",
+    "columns, unknown": f"%pipedb columns {LINE_WORD_X}",
     "schema": "%pipedb schema",
-    "schema of a table": f"%pipedb schema {WORD}",
-    "profile": f"%pipedb profile {WORD}",
-    "profile of a column": f"%pipedb profile {WORD} --columns {WORD}",
-    "profile of some rows": f"%pipedb profile {WORD} --where {WORD}",
-    "load": f"%pipedb load frame --table {WORD} --append",
-    "load, unknown": f"%pipedb load {WORD} --table x",
+    "schema of a table": f"%pipedb schema {LINE_WORD}",
+    "profile": f"%pipedb profile {LINE_WORD}",
+    "profile of a column": f"%pipedb profile {LINE_WORD} --columns {LINE_WORD}",
+    "profile of some rows": f"%pipedb profile {LINE_WORD} --where {WORD}",
+    "load": f"%pipedb load frame --table {LINE_WORD} --append",
+    "load, unknown": f"%pipedb load {LINE_WORD} --table x",
     "wire on": "%pipedb wire on",
     "a cell over the wire": f"%%sql\nSELECT {TEXT} AS {WORD};\nSELECT nope",
     "wire last": "%pipedb wire last",
@@ -87,41 +90,41 @@ CELLS = {
     "snippets": "%pipedb snippets",
     "snippets of a name": "%pipedb snippets evil",
     "connections": "%pipedb connections",
-    "use": f"%pipedb use {WORD}",
+    "use": f"%pipedb use {LINE_WORD}",
     "begin": "%pipedb begin",
     "commit": "%pipedb commit",
     "rollback": "%pipedb rollback",
     "retry": "%pipedb retry",
-    "status": f"%pipedb status --on {WORD}",
-    "version": f"%pipedb version --on {WORD}",
-    "health": f"%pipedb health --on {WORD}",
-    "keep-alive": f"%pipedb keep-alive 10m --on {WORD}",
-    "keep-alive, no time": f"%pipedb keep-alive {WORD}",
-    "profiles --save": f"%pipedb profiles --save {WORD} --on {WORD}",
+    "status": f"%pipedb status --on {LINE_WORD}",
+    "version": f"%pipedb version --on {LINE_WORD}",
+    "health": f"%pipedb health --on {LINE_WORD}",
+    "keep-alive": f"%pipedb keep-alive 10m --on {LINE_WORD}",
+    "keep-alive, no time": f"%pipedb keep-alive {LINE_WORD}",
+    "profiles --save": f"%pipedb profiles --save {LINE_WORD} --on {LINE_WORD}",
     "profiles": "%pipedb profiles",
-    "connect by a profile": f"%pipedb connect {WORD} --as {WORD[:-1]}2\"",
+    "connect by a profile": f"%pipedb connect {LINE_WORD} --as {LINE_WORD_2}",
     "--confirm": f"%%sql --confirm\nDELETE FROM {WORD}",
-    "close": f"%pipedb close {WORD[:-1]}2\"",
-    "connect, unknown": f"%pipedb connect x{WORD}",
-    "profiles --delete": f"%pipedb profiles --delete {WORD}",
-    "organization": f"%pipedb organization {WORD}",
+    "close": f"%pipedb close {LINE_WORD_2}",
+    "connect, unknown": f"%pipedb connect {LINE_WORD_X}",
+    "profiles --delete": f"%pipedb profiles --delete {LINE_WORD}",
+    "organization": f"%pipedb organization {LINE_WORD}",
     "locations": "%pipedb locations",
     "groups": "%pipedb groups",
     "databases": "%pipedb databases",
-    "create-group": f"%pipedb create-group {WORD} --location {WORD}",
-    "create-database": f"%pipedb create-database {WORD} --group {WORD}",
-    "add-location": f"%pipedb add-location {WORD} {WORD}",
-    "overages": f"%pipedb overages {WORD}",
-    "remove-location": f"%pipedb remove-location {WORD} {WORD}",
-    "delete-database": f"%pipedb delete-database {WORD} --confirm",
-    "delete-group": f"%pipedb delete-group {WORD} --confirm",
-    "delete-group, unconfirmed": f"%pipedb delete-group {WORD}",
+    "create-group": f"%pipedb create-group {LINE_WORD} --location {LINE_WORD}",
+    "create-database": f"%pipedb create-database {LINE_WORD} --group {LINE_WORD}",
+    "add-location": f"%pipedb add-location {LINE_WORD} {LINE_WORD}",
+    "overages": f"%pipedb overages {LINE_WORD}",
+    "remove-location": f"%pipedb remove-location {LINE_WORD} {LINE_WORD}",
+    "delete-database": f"%pipedb delete-database {LINE_WORD} --confirm",
+    "delete-group": f"%pipedb delete-group {LINE_WORD} --confirm",
+    "delete-group, unconfirmed": f"%pipedb delete-group {LINE_WORD}",
     "organizations": "%pipedb organizations",
     "usage": "%pipedb usage --databases",
-    "create-token": f"%pipedb create-token {WORD} --to-env A_TOKEN",
-    "invalidate-tokens": f"%pipedb invalidate-tokens {WORD} --confirm",
-    "help": f"%pipedb help {WORD}",
-    "no command": f"%pipedb {WORD}",
+    "create-token": f"%pipedb create-token {LINE_WORD} --to-env A_TOKEN",
+    "invalidate-tokens": f"%pipedb invalidate-tokens {LINE_WORD} --confirm",
+    "help": f"%pipedb help {LINE_WORD}",
+    "no command": f"%pipedb {LINE_WORD}",
     "no option": f"%pipedb tables --{EVIL.split()[0]}",
 }  # fmt: skip
 
@@ -171,7 +174,7 @@ def evil(db, tmp_path, monkeypatch):
        f"CREATE TABLE refusing(a);\n"
        f"CREATE TRIGGER [t{EVIL}] BEFORE INSERT ON refusing BEGIN SELECT RAISE(ABORT, {TEXT}); END")  # fmt: skip
     session = db.ip.magics_manager.registry["PipeMagics"].session
-    db(f"%pipedb connect {session.connection('db').database.url} --as {WORD} --token-env DB_TOKEN\n%pipedb use db")
+    db(f"%pipedb connect {session.connection('db').database.url} --as {LINE_WORD} --token-env DB_TOKEN\n%pipedb use db")
     import pandas as pd
 
     db.names["evil"] = {"a": EVIL}

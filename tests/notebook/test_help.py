@@ -37,14 +37,14 @@ def check(example):
         command = COMMANDS[name]
         arguments.parse(rest, command.positionals, command.options, command.usage)
     elif head.startswith("%%sql"):
-        sql_options.parse(head.removeprefix("%%sql"), body or "SELECT 1")
+        sql_options.parse(head.removeprefix("%%sql"), body or "SELECT 1", {})
     elif (marker := head.split(" ", 1)[0]) in exercises.ARGUMENTS:
         arguments.parse(head.removeprefix(marker), exercises.ARGUMENTS[marker], (exercises.ON,), marker)
         assert not marker.startswith("%%") or sql.split(body)
     elif "--file" in head:  # which there is not
         arguments.leading(head.removeprefix("%sql"), OPTIONS, "")
     elif head.startswith("%sql"):
-        sql_options.parse(head.removeprefix("%sql"), None)
+        sql_options.parse(head.removeprefix("%sql"), None, {})
     else:
         name = re.match(r"%config PipeMagic(?:\.(\w+) = .+)?\Z", head)
         assert name is not None, head

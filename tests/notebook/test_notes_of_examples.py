@@ -56,7 +56,7 @@ def statements(source: str) -> Iterator[str]:
     magics += [(match[1], None) for match in LINE.finditer(source)]
     for line, cell in magics:
         with suppress(UsageError):
-            options, text = sql_options.parse(line, cell)
+            options, text = sql_options.parse(line, cell, {})
             if not (options.quiet or options.jinja):
                 yield from (statement.text for statement in split(text))
 

@@ -6,9 +6,13 @@ import difflib
 
 from pipemagic.errors import UsageError
 from pipemagic.notebook import arguments
+from pipemagic.notebook.arguments import Positional
 from pipemagic.notebook.commands import connections, data, explore, organization, status, transactions
 from pipemagic.notebook.commands.base import Command, Context
 from pipemagic.notebook.commands.help import show_help
+from pipemagic.notebook.line_variables import LineVariables
+
+TOPIC = Positional("TOPIC", "a subcommand, a topic or a page")
 
 GROUPS = (
     connections.GROUP, transactions.GROUP, status.GROUP, explore.GROUP, data.GROUP, organization.GROUP,
@@ -27,7 +31,7 @@ def run(line: str, context: Context) -> object:
     """Run a line of %pipedb; raise UsageError for an unknown subcommand."""
     name, _, rest = line.strip().partition(" ")
     if name in ("", "help", "--help", "-h"):
-        show_help(rest.strip(), GROUPS, DAILY)
+        show_help(_topic(rest.strip(), context), GROUPS, DAILY)
         return None
     if arguments.asks_for_help(rest):
         show_help(name, GROUPS, DAILY)
@@ -42,6 +46,17 @@ def run(line: str, context: Context) -> object:
         hint = f", did you mean {near[0]}?" if near else "; %pipedb help lists the subcommands"
         raise UsageError(f"unknown subcommand {name[:40]!r}{hint}")
     return command(rest, context)
+
+
+def _topic(text: str, context: Context) -> str:
+    """Return what the help is about; the name of a topic or page may be in a variable."""
+    if text[:1] not in ("{", "$"):
+        return text
+    usage = arguments.usage_of("%pipedb help", (TOPIC,), ())
+    topic: str = arguments.parse(text, (TOPIC,), (), usage, LineVariables(text, usage, context.variables).value)[
+        "TOPIC"
+    ]
+    return topic
 
 
 __all__ = ["COMMANDS", "DAILY", "GROUPS", "Context", "run"]

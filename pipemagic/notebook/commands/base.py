@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pipemagic.errors import ConfirmError, PipemagicError
 from pipemagic.notebook import arguments
 from pipemagic.notebook.arguments import Arguments, Option, Positional
+from pipemagic.notebook.line_variables import LineVariables
 from pipemagic.notebook.load_hint import add_load_hint
 
 if TYPE_CHECKING:
@@ -22,13 +23,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Context:
-    """One call of a subcommand: the session, the variables of the notebook, the settings, and the arguments.
+    """One call of a subcommand: the session, the variables, the settings, and the arguments.
 
-    ``line`` is the text of the arguments.
+    ``variables`` are those that the magic sees, in a function also the local ones; ``user_ns`` are those of the
+    notebook. ``line`` is the text of the arguments.
     """
 
     session: Session
-    variables: dict[str, Any]
+    variables: Mapping[str, Any]
+    user_ns: dict[str, Any]
     settings: PipeMagic
     args: Arguments = field(default_factory=Arguments)
     line: str = ""
@@ -88,13 +91,16 @@ class Command:
 
     def __call__(self, line: str, context: Context) -> object:
         """Parse the rest of the line and run the command."""
-        if self.check is not None:
-            self.check(line, context.variables)
-        args = arguments.parse(line, self.positionals, self.options, self.usage)
+        variables, args = LineVariables(line, self.usage, context.variables), Arguments()
         try:
+            if self.check is not None:
+                self.check(line, context.variables)
+            args = arguments.parse(line, self.positionals, self.options, self.usage, variables.value)
             return self.run(replace(context, args=args, line=line))
         except PipemagicError as error:
-            raise add_load_hint(error, context.variables, args.get("--on")) from None
+            explained = add_load_hint(error, context.variables, args.get("--on"))
+            words = arguments.assign(arguments.split(line), self.positionals, self.options)
+            raise variables.hint(explained, words) from None
 
 
 class Group:

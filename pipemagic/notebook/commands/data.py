@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +13,7 @@ from pipemagic.hrana.stream import Tx
 from pipemagic.notebook.arguments import Arguments, Option, Positional, assign, items, names, new_table, split, table
 from pipemagic.notebook.commands.base import ON, Context, Group, frame_of
 from pipemagic.notebook.display import say
+from pipemagic.notebook.line_variables import LineVariables
 from pipemagic.notebook.load_source import FILE_FRAME, find_source, fixes_of_file, reader_options, refuse_expression
 from pipemagic.notebook.progress import show_progress
 from pipemagic.text import plural
@@ -54,6 +55,10 @@ _FRAME = Positional(
     "the variable that contains the frame (pandas, Polars, Arrow, DuckDB, ...), or a file",
     completes="frame|data file",
 )
+_READER = Option(
+    "--", "options of the function of pandas that reads the file", "NAME=VALUE ...", type=reader_options,
+    own_braces=True,
+)  # fmt: skip
 _LOAD_OPTIONS = (
     Option("--table", "the table to write to", "TABLE", type=new_table, required=True),
     CREATE,
@@ -65,7 +70,7 @@ _LOAD_OPTIONS = (
         "--types", "types of columns of a new table: n=BIGINT,price=DECIMAL(10,2)", "col=TYPE,...", type=_column_types
     ),
     ON,
-    Option("--", "options of the function of pandas that reads the file", "NAME=VALUE ...", type=reader_options),
+    _READER,
 )
 
 
@@ -91,7 +96,7 @@ def load(context: Context) -> None:
         raise UsageError(f"the options after -- are for files, and {name} is a variable")
     connection = context.connection
     _check_no_transaction(connection, "load")
-    frame = _frame(source, args)
+    frame = _frame(source, args, _reader_options(context))
 
     def run(database: Database) -> Load:
         from pipemagic.client.bulk.load import prepare
@@ -180,11 +185,18 @@ def _line_with(context: Context, source: str) -> str:
     return f"%pipedb load {line[: there.start].lstrip()}{source}{line[there.end :]}".rstrip()
 
 
-def _frame(source: object, args: Arguments) -> DataFrame:
+def _reader_options(context: Context) -> list[str]:
+    """Return the options of the reader; the value of one may be in a variable: ``sep={mark}``."""
+    options: list[str] = context.args.get("--") or []
+    variables = LineVariables(context.line, "%pipedb load", context.variables)
+    return [variables.literal(option, _READER) for option in options]
+
+
+def _frame(source: object, args: Arguments, options: Sequence[str]) -> DataFrame:
     if isinstance(source, Path):
         from pipemagic.frames.readers import read_file
 
-        return read_file(source, args.get("--") or ())
+        return read_file(source, options)
     from pipemagic.frames.any_frame import as_pandas
 
     return as_pandas(source, args["FRAME"])

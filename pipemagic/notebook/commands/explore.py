@@ -124,7 +124,13 @@ def schema(context: Context) -> Script:
 @GROUP.command(
     TABLE,
     Option("--columns", "only these columns, separated by commas", "A,B", type=names),
-    Option("--where", "only rows that meet this condition; :name is the value of a variable", "SQL", code=True),
+    Option(
+        "--where",
+        "only rows that meet this condition; :name is the value of a variable",
+        "SQL",
+        code=True,
+        own_braces=True,
+    ),
     ON,
 )
 def profile(context: Context) -> Profile:
@@ -182,7 +188,10 @@ def _references(text: str, name: str) -> tuple[list[str], str, list[str]]:
     ),
     Option("--references", "the values exist in another table", "A,B=TABLE.C,D", many=True, type=_references),
     Option("--foreign-keys", "the declared foreign keys of the table are valid"),
-    Option("--rows", "each row meets this condition; :name is the value of a variable", "SQL", many=True, code=True),
+    Option(
+        "--rows", "each row meets this condition; :name is the value of a variable", "SQL", many=True, code=True,
+        own_braces=True,
+    ),
     ON,
 )  # fmt: skip
 def check(context: Context) -> None:
@@ -233,12 +242,15 @@ def _show_failures(error: CheckError) -> None:
 
 
 @GROUP.command(
-    Positional("A", "a table, a view, or a SELECT in quotes, with :name for variables", completes="table"),
+    Positional(
+        "A", "a table, a view, or a SELECT in quotes, with :name for variables", completes="table", own_braces=True
+    ),
     Positional(
         "B",
         "a table, a view or a SELECT to compare with A; by default A on the connection --to",
         optional=True,
         completes="table",
+        own_braces=True,
     ),
     ON,
     Option("--to", "the connection of B", "NAME", completes="connection"),
@@ -334,7 +346,13 @@ def diagram(context: Context) -> Diagram | None:
     Option("--y", "the column of the vertical axis; a bar is its sum, a line its mean", "COLUMN"),
     Option("--group", "draw each value of this column separately", "COLUMN"),
     Option("--bins", "the number of intervals or bars", "N", type=at_least(1)),
-    Option("--where", "only rows that meet this condition; :name is the value of a variable", "CONDITION", code=True),
+    Option(
+        "--where",
+        "only rows that meet this condition; :name is the value of a variable",
+        "CONDITION",
+        code=True,
+        own_braces=True,
+    ),
     Option("--to", "write the picture to this file: .png, .svg or .pdf", "FILE"),
     Option("--with", "plot this SELECT, saved with %%sql --save, instead of a table", "NAME"),
     ON,

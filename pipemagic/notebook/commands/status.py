@@ -151,4 +151,4 @@ def panel(context: Context) -> Displayable:
     """
     from pipemagic.notebook.panels.opening import open_panel
 
-    return open_panel(context.session, context.args.get("NAME") or "all", context.variables)
+    return open_panel(context.session, context.args.get("NAME") or "all", context.user_ns)

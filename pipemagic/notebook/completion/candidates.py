@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from numbers import Integral
 from pathlib import Path
 from textwrap import shorten
 from types import ModuleType
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipemagic.explore.sqlite_reference import is_displayable
 from pipemagic.notebook.arguments import Arguments, Option, assign, given_values, split
+from pipemagic.notebook.line_variables import name_in_braces, text_of
 
 if TYPE_CHECKING:
     from pipemagic.explore.schema import Relation
@@ -92,12 +94,12 @@ class KnownNames:
         """Return the tables of a connection, by default of the current one."""
         if self.session is None:
             return []
-        connection = self.session.connections.get(on or self.session.current or "")
+        connection = self.session.connections.get(self._text(on or self.session.current or ""))
         return connection.schema.tables if connection is not None else []
 
     def columns(self, line: str, on: str | None) -> dict[str, str]:
         """Return the columns of the tables that the line names, with their types."""
-        named = {word.text.lower() for word in split(line)}
+        named = {self._text(word.text).lower() for word in split(line)}
         tables = [one for one in self.tables(on) if one.name.lower() in named]
         return {name: type_ for table in tables for name, type_ in table.typed}
 
@@ -115,6 +117,7 @@ class KnownNames:
             "table": lambda: sorted(table.name for table in self.tables(on)),
             "frame": lambda: sorted(self._frames()),
             "dict": lambda: sorted(name for name, value in self._variables() if issubclass(type(value), Mapping)),
+            "text": lambda: sorted(name for name, value in self._variables() if _has_text(value)),
             "name": lambda: sorted(name for name, _ in self._variables()),
             "exercise": lambda: sorted(one.stem for one in Path(self._magics.settings.exercises).glob("*.json")),
             "variable": lambda: sorted(name for name in os.environ if re.search("TOKEN|JWT|SECRET|KEY", name)),
@@ -131,6 +134,11 @@ class KnownNames:
             }
         return names
 
+    def _text(self, word: str) -> str:
+        """Return the text of a word; of ``{name}``, that of the variable."""
+        value = self._magics.user_ns.get(name_in_braces(word))
+        return (text_of(value) or word) if _has_text(value) else word
+
     def _frames(self) -> Iterator[str]:
         from pipemagic.frames.any_frame import is_frame  # msgspec, too, is not imported before it is needed
 
@@ -146,6 +154,12 @@ class KnownNames:
             own = not name.startswith("_") and name not in hidden
             if own and not issubclass(type(value), ModuleType) and not callable(value):
                 yield name, value
+
+
+def _has_text(value: object) -> bool:
+    """Return True for a str, an int and a path; no code of the value runs."""
+    kind = type(value)
+    return issubclass(kind, str | int | Integral | os.PathLike) and not issubclass(kind, bool)
 
 
 def connection_of(line: str) -> str | None:

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 from IPython.core.completer import position_to_cursor
 
 from pipemagic.notebook import arguments
-from pipemagic.notebook.arguments import Option, Positional
+from pipemagic.notebook.arguments import Option, Positional, kind_of
 from pipemagic.notebook.completion.candidates import KnownNames, connection_of
-from pipemagic.notebook.completion.magic_line import MagicText, kind_of, magic_at
+from pipemagic.notebook.completion.magic_line import MagicText, magic_at
 from pipemagic.notebook.completion.sql_help import Variable, column_help, sql_help, table_help
 from pipemagic.notebook.exercises import ARGUMENTS, ON
+from pipemagic.notebook.line_variables import name_in_braces, text_of
 from pipemagic.notebook.sql_options import OPTIONS
 
 if TYPE_CHECKING:
@@ -37,6 +38,9 @@ def inspect_cell(magics: PipeMagics, code: str, offset: int, *, full: bool = Fal
     if isinstance(found, str):
         return {"text/plain": found} if found else {}
     if not found.given:
+        text = text_of(magics.user_ns.get(found.name)) or ""
+        if arguments.has_secret(text) or arguments.has_password(text):
+            return {"text/plain": f"{found.name}: an address with a token or a password"}
         return _of_python(magics, found.name, detail)
     given = magics.user_ns.get(found.given)
     if not isinstance(given, Mapping) or found.name not in given:
@@ -81,7 +85,7 @@ class Inspection:
             return self._argument(magic.line, magic.at, ARGUMENTS[magic.marker], (ON,), on)
         return sql_help(magic.body, magic.at - len(magic.line) - 1, self._known.tables(on), full=self._full)
 
-    def _pipedb(self, line: str, at: int) -> str:
+    def _pipedb(self, line: str, at: int) -> str | Variable:
         from pipemagic.notebook.commands import COMMANDS
         from pipemagic.notebook.commands.help import command_help, topic_named
 
@@ -97,18 +101,20 @@ class Inspection:
             return ""
         end, on = before[0].word.end, connection_of(line)
         found = self._argument(line[end:], at - end, command.positionals, command.options, on)
-        return f"{found}\n\n{command_help(command)}" if found and self._full else found
+        return f"{found}\n\n{command_help(command)}" if isinstance(found, str) and found and self._full else found
 
     def _argument(
         self, line: str, at: int, positionals: Sequence[Positional], options: Sequence[Option], on: str | None
-    ) -> str:
-        """Return the help on an option, or on the table or column that a word of the line names."""
+    ) -> str | Variable:
+        """Return the help on an option, on the table or column that a word names, or the variable in braces."""
         here, _ = arguments.argument_at(line, at, positionals, options)
         if here.flag == "--help" and here.argument is None:
             return "--help\nshow the usage and the arguments"
         is_empty = not here.word.raw and isinstance(here.argument, Positional)
         if here.argument is None or is_empty or here.word.unclosed:
             return ""
+        if name := name_in_braces(here.value or ""):
+            return Variable(name)
         return self._named(here.argument, here.value or "", line, on) or f"{here.argument.label}\n{here.argument.help}"
 
     def _named(self, argument: Option | Positional, text: str, line: str, on: str | None) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pipemagic.explore.sqlite_reference import is_displayable
 from pipemagic.notebook import arguments
-from pipemagic.notebook.arguments import Arguments, Assigned, Option, Positional
+from pipemagic.notebook.arguments import Arguments, Assigned, Option, Positional, kind_of
 from pipemagic.notebook.completion.candidates import Completion, Completions, KnownNames, Names, connection_of, matching
 from pipemagic.notebook.exercises import ARGUMENTS, ON
 from pipemagic.notebook.sql_options import OPTIONS
@@ -142,10 +142,22 @@ class _Cursor:
         self.text = here.value or ""
         typed = here.word.raw[len(self.prefix) :]
         self.quote = here.word.unclosed if typed[:1] == here.word.unclosed else ""
+        self.after = after
         self.closed = bool(self.quote) and after.startswith(self.quote)  # JupyterLab inserts the closing quote
+
+    def in_braces(self, name: str) -> Completion:
+        """Return the completion of the value of a variable; JupyterLab inserts the closing brace."""
+        closed = self.after.startswith("}")
+        quote = "" if closed or self.closed else self.quote
+        text = f"{self.prefix}{self.quote}{{{name}{'' if closed else '}'}{quote}"
+        return Completion(text, "variable", f"{self.prefix}{{{name}}}")
 
     def written(self, name: str) -> str:
         """Return a name in the quotes that are open, or else in quotes if it needs them."""
+        if not self.quote and ("{" in name or name[:1] in ("$", ":", "@")):
+            from pipemagic.session.profiles import word
+
+            return word(name)
         if self.quote or not name or any(char.isspace() or char in "'\"" for char in name) or name.startswith("-"):
             quote = self.quote or ("'" if '"' in name and "'" not in name else '"')
             return f"{quote}{name.replace(quote, quote * 2)}{'' if self.closed else quote}"
@@ -157,7 +169,9 @@ def _completions(
 ) -> Iterator[Completion]:
     here, argument = cursor.here, cursor.here.argument
     is_value = not here.flag or (bool(cursor.prefix) and isinstance(argument, Option) and bool(argument.value))
-    if argument is not None and is_value:
+    if argument is not None and is_value and cursor.text.startswith("{"):
+        yield from (cursor.in_braces(name) for name in names["text"]())
+    elif argument is not None and is_value:
         for completion in _values(argument, cursor, names):
             name = f"{cursor.prefix}{completion.name or completion.text}"
             yield replace(completion, text=f"{cursor.prefix}{completion.text}", name=name)
@@ -195,23 +209,6 @@ def _values_of(kind: str, argument: Option | Positional, cursor: _Cursor, names:
 
 def _with_details(names: Iterable[str]) -> Iterable[tuple[str, str]]:
     return names.items() if isinstance(names, Mapping) else ((name, "") for name in names)
-
-
-_BY_NAME = {
-    "TABLE": "table", "A": "table", "B": "table", "COLUMN": "column", "A,B": "column", "KEY[,KEY]": "column",
-    "FRAME": "frame", "GROUP": "group", "CODE": "location", "FILE": "file", "PATH": "file",
-    "VARIABLE": "variable", "--on": "connection", "--to": "connection", "--location": "location", "--params": "dict",
-    "--out": "name", "--with": "snippet", "TARGET": "target", "SLUG": "organization",
-}  # fmt: skip
-"""The kinds of arguments without ``completes``, by flag or by the name of the value."""
-
-
-def kind_of(argument: Option | Positional) -> str:
-    """Return the kind of name that an argument takes, '' for any text; several kinds are separated by ``|``."""
-    if argument.completes:
-        return argument.completes
-    value = argument.value.split(".")[0] if isinstance(argument, Option) else ""
-    return _BY_NAME.get(value) or _BY_NAME.get(argument.name, "")
 
 
 def _in_list(name: str) -> str:
