@@ -139,6 +139,8 @@ class LineVariables:
 
     def _conversion(self, name: str, value: object, place: Assigned, argument: Option | Positional) -> str:
         """Return what to write for a variable of another type; '' if nothing is known."""
+        if argument.name == "--":
+            return ""
         if _names_variable(argument):
             return f"write the name without braces:\n{self._line_with(place, name)}"
         if isinstance(value, list | tuple) and value and all(isinstance(item, str) for item in value):

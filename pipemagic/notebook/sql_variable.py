@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from pipemagic import sql
+from pipemagic.errors import UsageError
 from pipemagic.notebook.arguments import has_password
 from pipemagic.notebook.sql_options import refuse_addresses, starts_statement
 from pipemagic.session.cell import name_between
@@ -72,7 +73,7 @@ def _query(value: Any, ref: ParameterRef) -> str:
         raise ref.error(f"must be SQL in a str, not {type(value).__name__}", hint)
     text = str.__str__(value)
     if _is_address(text):
-        raise ref.error("contains an address, not SQL", f"%pipedb connect {ref.text}")
+        raise UsageError(f"{ref.text} contains an address, not SQL", hint=f"%pipedb connect {ref.text}")
     words = _first_tokens(text, 2)
     if not words:
         raise ref.error("contains no SQL", f"assign a statement: {ref.name} = 'SELECT ...'")

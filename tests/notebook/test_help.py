@@ -44,7 +44,7 @@ def check(example):
     elif "--file" in head:  # which there is not
         arguments.leading(head.removeprefix("%sql"), OPTIONS, "")
     elif head.startswith("%sql"):
-        sql_options.parse(head.removeprefix("%sql"), None, {})
+        sql_options.parse(head.removeprefix("%sql"), None, {"most": 10, "file": "flights.csv"})
     else:
         name = re.match(r"%config PipeMagic(?:\.(\w+) = .+)?\Z", head)
         assert name is not None, head

@@ -189,6 +189,21 @@ def test_tables_and_files_have_the_names_in_variables(notebook, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["a b.csv"]
 
 
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [("sep={marks}", "did you mean {mark}?"), ("sep={frame}", "{frame} must be a str, an int or a path"),
+     ("names={listed}", "and listed is a list\n"), ("sep='{mark}'", "sep cannot be '{mark}'"),
+     ("sep = {half}", "and half is a float\n"), ("sep={empty}", "{empty} is empty"),
+     ("names=[{mark}]", "the value of names must be a literal")],
+)  # fmt: skip
+def test_an_option_of_a_reader(notebook, tmp_path, option, message):
+    (tmp_path / "a b.csv").write_text("skipped\nid\ta\n1\t2\n")
+    notebook("mark, n, listed, half, empty = '\\t', 1, ['x'], 0.5, ''")
+    assert message in notebook.fails(f"%pipedb load {{fn}} --table t -- {option}").out
+    notebook("%pipedb load {fn} --table t -- skiprows={n}, sep = {mark}")
+    assert notebook("%sql SELECT a FROM t").value["a"].tolist() == [2]
+
+
 def test_a_value_that_begins_with_dashes_is_no_option(notebook):
     notebook("table = '--replace'")
     notebook("%pipedb load frame --table {table}")
@@ -253,14 +268,12 @@ LINES = [
     ("%sql --timeout {half} SELECT 1", "seconds = str(half)\n%sql --timeout {seconds} SELECT 1"),
     ("%pipedb load frame --table {tabel}", "did you mean {table}?"),
     ("%pipedb load frame --table {zzz}", "assign it first: zzz = ..."),
-    ("%sql --limit half SELECT 1", ""),
     ("%sql --limit n SELECT 1", "n is a variable; to use its value, write\n%sql --limit {n} SELECT 1"),
     ("%%sql --on n\nSELECT 1", "n is a variable; to use its value, write\n%%sql --on {n}"),
     ("%sql --file fn", "fn is a variable; to use its value, write\n%sql --file {fn}"),
     ("%pipedb columns table", "table is a variable; to use its value, write\n%pipedb columns {table}"),
     ("%pipedb use fn", "fn is a variable; to use its value, write\n%pipedb use {fn}"),
     ("%pipedb keep-alive fn", "fn is a variable; to use its value, write\n%pipedb keep-alive {fn}"),
-    ("%check fn", ""),
 ]
 
 
@@ -278,6 +291,8 @@ def test_the_line_that_works_is_not_suggested_for_an_error_about_something_else(
     notebook("t, id, db = 'a', 'b', 'c'")
     assert "is a variable" not in notebook.fails("%pipedb load frame --table t").out  # the table exists
     assert "is a variable" not in notebook.fails("%sql --on db SELECT nope FROM t").out
+    notebook("half = 0.5")
+    assert "is a variable" not in notebook.fails("%sql --limit half SELECT 1").out  # nor would {half} be taken
 
 
 def test_a_variable_of_a_function_comes_first(notebook):
