@@ -95,7 +95,8 @@ class LineVariables:
             if not name.isidentifier() or place.argument is None or place.value is None:
                 continue
             text = text_of(self._variables.get(name)) or ""
-            is_meant = "://" in text or (text and re.search(rf"(?<!\w){name}(?!\w)", message))
+            is_address = place.argument.name == "TARGET" and "://" in text
+            is_meant = is_address or (text and re.search(rf"(?<!\w){name}(?!\w)", message))
             if is_meant and not _names_variable(place.argument):
                 line = self._line_with(place, f"{{{name}}}")
                 hint = f"{name} is a variable; to use its value, write\n{line}"
