@@ -22,6 +22,7 @@ from pipemagic.errors import SessionError
 from pipemagic.notebook.completion.matcher import Matcher, matcher_of
 from pipemagic.notebook.display import warn
 from pipemagic.notebook.magics import PipeMagics
+from pipemagic.notebook.progress import count_messages, stop_counting
 
 Magic = Callable[..., Any]
 
@@ -113,6 +114,7 @@ def load(shell: InteractiveShell) -> None:
     _configurables(shell)[:] = [*_other_configurables(shell, magics), magics, magics.settings]  # for %config
     matcher = matcher_of(magics)
     shell.Completer.custom_matchers.append(matcher)
+    count_messages(shell)
     kernel = getattr(shell, "kernel", None)
     inspection = KernelInspection(kernel, magics) if hasattr(kernel, "do_inspect") else None
     _loaded[shell] = _Loaded(magics, functions, replaced, matcher, inspection)
@@ -157,6 +159,7 @@ def _is_reload() -> bool:
 
 def _restore(shell: InteractiveShell, loaded: _Loaded) -> None:
     """Remove the additions to a shell, and register the magics that they replaced."""
+    stop_counting(shell)
     if loaded.matcher in shell.Completer.custom_matchers:
         shell.Completer.custom_matchers.remove(loaded.matcher)
     if loaded.inspection is not None:

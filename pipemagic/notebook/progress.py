@@ -1,7 +1,8 @@
 """Progress of long work: shown after the first second, removed at the end.
 
-In a Jupyter front end it is one output that is updated in place and is empty at the end, so that a saved notebook does
-not depend on how long the work took. In a terminal it is one line of stderr. Elsewhere nothing is shown.
+In a Jupyter front end it is one output that is updated in place, and none at the end: a saved notebook does not depend
+on how long the work took. Only all outputs of a cell can be removed, so progress is shown in cells that have no other
+output yet. In a terminal it is one line of stderr. Elsewhere nothing is shown.
 
 tqdm is not used: its bar for notebooks, also with ``leave=False``, leaves a display_data output with the text of the
 first update and the id of a widget, and its bar for terminals leaves its lines in the stderr of a kernel.
@@ -17,8 +18,11 @@ from contextlib import contextmanager
 from contextvars import copy_context
 from html import escape
 from typing import TYPE_CHECKING, Any, TextIO
+from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
     from pipemagic.notebook.settings import PipeMagic
 
 DELAY = 1.0
@@ -28,24 +32,85 @@ INTERVAL = 0.2
 """Seconds between two updates."""
 
 
-class NotebookView:
-    """Progress as one output of the cell."""
+class CellMessages:
+    """The messages that a kernel has sent since the start of a cell: none of them is an output if there are none.
 
-    def __init__(self) -> None:
+    The kernel's session numbers its messages. Replies to other requests count as well, so a cell may seem to have an
+    output that it does not have, never the other way round.
+    """
+
+    def __init__(self, publisher: Any) -> None:
+        self.publisher = publisher
+        self._cell = ""
+        self._before = 0
+
+    def start(self, _info: object = None) -> None:
+        """Count from here, unless the running cell itself runs this one, as ``%run`` does."""
+        if self._running_cell != self._cell:
+            self._cell = self._running_cell
+            self.forget()
+
+    def forget(self) -> None:
+        """Count from here: the cell has no output."""
+        self._before = self.publisher.session.message_count
+
+    def are(self, count: int) -> bool:
+        """Return True if the running cell has sent this number of messages, with what it has printed."""
+        sys.stdout.flush()
+        sys.stderr.flush()
+        return self._running_cell == self._cell and self.publisher.session.message_count == self._before + count
+
+    @property
+    def _running_cell(self) -> str:
+        return str(self.publisher.parent_header.get("msg_id", ""))
+
+
+_messages: WeakKeyDictionary[InteractiveShell, CellMessages] = WeakKeyDictionary()
+
+
+def count_messages(shell: InteractiveShell) -> None:
+    """Count the messages of each cell, if the shell is that of a kernel."""
+    if getattr(shell.display_pub, "session", None) is not None:
+        _messages[shell] = CellMessages(shell.display_pub)
+        shell.events.register("pre_run_cell", _messages[shell].start)
+
+
+def stop_counting(shell: InteractiveShell) -> None:
+    """Undo `count_messages`; no progress is shown from then on."""
+    if messages := _messages.pop(shell, None):
+        shell.events.unregister("pre_run_cell", messages.start)
+
+
+class NotebookView:
+    """Progress as the only output of the cell."""
+
+    def __init__(self, messages: CellMessages) -> None:
+        self._messages = messages
         self._handle: Any = None
+        self._sent = 0
 
     def show(self, line: str, done: int | None, total: int | None) -> None:
-        """Show a bar, which is indeterminate without a total."""
+        """Show a bar, which is indeterminate without a total, unless the cell has another output."""
         from IPython.display import display
 
         if self._handle is None:
+            if not self._messages.are(0):
+                return
             self._handle = display({}, raw=True, display_id=True)  # type: ignore[no-untyped-call]
+            self._sent = 1
         bar = "<progress></progress>" if not total else f'<progress max="{total}" value="{done}"></progress>'
         self._handle.update({"text/html": f"{bar} {escape(line)}", "text/plain": line}, raw=True)
+        self._sent += 1
 
     def close(self) -> None:
-        """Empty the output."""
-        self._handle.update({}, raw=True)
+        """Remove the output; if a thread has put out something since, empty it instead, and keep the other one."""
+        if self._handle is None:
+            return
+        if self._messages.are(self._sent):
+            self._messages.publisher.clear_output()
+            self._messages.forget()
+        else:
+            self._handle.update({}, raw=True)
         self._handle = None
 
 
@@ -139,6 +204,9 @@ def _view() -> NotebookView | TerminalView | None:
     from IPython.core.getipython import get_ipython
 
     shell = get_ipython()
-    if getattr(shell, "kernel", None) is not None:
-        return NotebookView()
-    return TerminalView(sys.stderr) if sys.stderr.isatty() else None
+    if shell is None or getattr(shell, "kernel", None) is None:
+        return TerminalView(sys.stderr) if sys.stderr.isatty() else None
+    messages = _messages.get(shell)
+    if messages is None or messages.publisher is not shell.display_pub:  # %%capture replaces it
+        return None
+    return NotebookView(messages)

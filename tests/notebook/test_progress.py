@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from copy import deepcopy
+from pathlib import Path
 
 import nbformat
 import pytest
@@ -97,62 +98,69 @@ def test_nothing_is_written_without_a_terminal_or_if_switched_off(monkeypatch, s
     assert bool(sys.stderr.getvalue()) is expected
 
 
-CELL = """
+WORK = """
 import time
 from pipemagic.notebook import progress
 from pipemagic.notebook.settings import PipeMagic
 progress.DELAY = 0.05
-print("before")
 with progress.show_progress("rows <b>sent", PipeMagic()) as bar:
     for n in range(4):
         bar(n, 4)
         time.sleep({pause})
-print("after")
 """
-
+CELL = WORK + 'print("after")'
 
 PAUSES = (0.3, 0.0)
 
 
+class Run:
+    """A notebook that was run, and the messages of its kernel, by cell."""
+
+    def __init__(self, *cells: str, folder: Path | None = None) -> None:
+        self.notebook = new_notebook(cells=[new_code_cell(cell) for cell in ("%load_ext pipemagic", *cells)])
+        resources = {"metadata": {"path": str(folder)}} if folder else {}
+        client = NotebookClient(self.notebook, timeout=300, kernel_name="python3", resources=resources)
+        self.messages: list[list[dict]] = [[] for _ in self.notebook.cells]
+        process = client.process_message
+
+        def note(message, cell, index):
+            self.messages[index].append(message)
+            return process(message, cell, index)
+
+        client.process_message = note
+        client.execute()
+
+    def shown(self, cell: int) -> list[str]:
+        """Return the lines of progress that a cell has shown, without the elapsed time."""
+        updates = [one["content"]["data"] for one in self.messages[cell] if one["msg_type"] == "update_display_data"]
+        return [data["text/plain"].partition(" (")[0] for data in updates if data]
+
+    def saved(self, cell: int) -> list[object]:
+        """Return the saved outputs of a cell."""
+        return [output.get("data", output.get("text")) for output in self.notebook.cells[cell].outputs]
+
+
 @pytest.fixture(scope="module")
-def ran() -> tuple[nbformat.NotebookNode, list[dict]]:
-    """Run the cell with each of the pauses; return the notebook and all messages of the kernel."""
-    notebook = new_notebook(cells=[new_code_cell(CELL.format(pause=pause)) for pause in PAUSES])
-    client = NotebookClient(notebook, timeout=300, kernel_name="python3")
-    messages: list[dict] = []
-    process = client.process_message
-
-    def note(message, *args):
-        messages.append(message)
-        return process(message, *args)
-
-    client.process_message = note
-    client.execute()
-    return notebook, messages
+def ran() -> Run:
+    """The cell with each of the pauses."""
+    return Run(*(CELL.format(pause=pause) for pause in PAUSES))
 
 
 def test_a_kernel_shows_a_bar_and_the_notebook_saves_nothing_of_it(ran) -> None:
-    notebook, messages = ran
-    updates = [one["content"]["data"] for one in messages if one["msg_type"] == "update_display_data"]
-    updates = updates[: updates.index({}) + 1]  # of the first cell
-    lines = [data.get("text/plain", "").partition(" (")[0] for data in updates[:-1]]
+    lines = ran.shown(1)
     assert set(lines) <= {f"rows <b>sent: {n} of 4" for n in range(4)}
     assert lines == sorted(lines)
     assert lines[-1] == "rows <b>sent: 3 of 4"
-    assert updates[-2]["text/html"].startswith('<progress max="4" value="3"></progress> rows &lt;b&gt;sent: 3 of 4 (')
-    assert updates[-1] == {}
-    saved = nbformat.writes(notebook)
-    assert "of 4" not in saved
-    assert "progress>" not in saved
-    assert "widgets" not in notebook.metadata
-    assert [output.get("data", output.get("text")) for output in notebook.cells[0].outputs] == [
-        "before\n", {}, "after\n"]  # fmt: skip
+    bars = [one["content"]["data"]["text/html"] for one in ran.messages[1] if one["msg_type"] == "update_display_data"]
+    assert bars[-1].startswith('<progress max="4" value="3"></progress> rows &lt;b&gt;sent: 3 of 4 (')
+    assert ran.saved(1) == ran.saved(2) == ["after\n"]
+    assert "widgets" not in ran.notebook.metadata
 
 
 def test_nbval_passes_however_long_the_work_takes(ran, tmp_path) -> None:
     """The cell that was fast is slow now, and vice versa."""
-    notebook = deepcopy(ran[0])
-    for cell, now in zip(notebook.cells, reversed(PAUSES), strict=True):
+    notebook = deepcopy(ran.notebook)
+    for cell, now in zip(notebook.cells[1:], reversed(PAUSES), strict=True):
         cell.source = CELL.format(pause=now)
     nbformat.write(notebook, tmp_path / "work.ipynb")
     options = ["-p", "nbval.plugin", "--nbval", "-p", "no:cacheprovider", "-c", os.devnull]
@@ -160,4 +168,70 @@ def test_nbval_passes_however_long_the_work_takes(ran, tmp_path) -> None:
         [sys.executable, "-m", "pytest", "-q", *options, "work.ipynb"], cwd=tmp_path, capture_output=True, text=True,
         timeout=300, check=False, env=os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
     )  # fmt: skip
-    assert "2 passed" in done.stdout, done.stdout
+    assert "3 passed" in done.stdout, done.stdout
+
+
+SLOW_WORK = WORK.format(pause=0.3)
+TWICE = SLOW_WORK + "with progress.show_progress('rows received', PipeMagic()):\n    time.sleep(0.5)"
+PRINTS_MEANWHILE = f"""
+import threading
+def say_it():
+    while not displayed: time.sleep(0.01)
+    print("meanwhile")
+import time
+displayed = []
+publish = get_ipython().display_pub.publish
+def note(*args, **options):
+    publish(*args, **options)
+    displayed.append(1)
+get_ipython().display_pub.publish = note
+threading.Thread(target=say_it).start()
+{SLOW_WORK}
+get_ipython().display_pub.publish = publish
+"""
+RUN_CELL = f"print('before')\nget_ipython().run_cell({SLOW_WORK!r});"
+
+
+def test_other_outputs_of_the_cell_stay() -> None:
+    run = Run(
+        f"print('before')\n{SLOW_WORK}\nprint('after')",
+        f"import sys\nsys.stderr.write('before')\n{SLOW_WORK}",
+        f"display('before')\n{SLOW_WORK}",
+        RUN_CELL,
+        PRINTS_MEANWHILE,
+        f"%%capture captured\n{SLOW_WORK}",
+        "captured.stdout, captured.outputs",
+        TWICE,
+    )
+    saved = [run.saved(cell) for cell in range(1, 9)]
+    assert saved[0] == ["before\n", "after\n"]
+    assert saved[1] == ["before"]
+    assert saved[2] == [{"text/plain": "'before'"}]
+    assert saved[3] == ["before\n"]
+    assert "meanwhile\n" in saved[4]
+    assert saved[5:] == [[], [{"text/plain": "('', [])"}], []]
+    assert [bool(run.shown(cell)) for cell in range(1, 9)] == [False] * 4 + [True, False, False, True]
+    assert {line.partition(":")[0] for line in run.shown(8)} == {"rows <b>sent", "Running"}
+
+
+QUERY = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000000) SELECT sum(i) AS s FROM n"
+
+
+def test_nothing_is_saved_of_the_progress_of_loads_copies_queries_and_files(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("PIPEMAGIC_DATA", str(tmp_path / "data"))
+    run = Run(
+        "import pandas\nfrom pipemagic.notebook import progress\nprogress.DELAY = progress.INTERVAL = 0.01\n"
+        "frame = pandas.DataFrame({'a': range(300_000)})\nframe.to_csv('frame.csv', index=False)",
+        "%pipedb connect --temporary --as one",
+        "%pipedb load frame --table t",
+        "%pipedb load frame.csv --table u",
+        f"%%sql --out total\n{QUERY}",
+        "%sql --to-csv out.csv SELECT a FROM t",
+        "%pipedb copy t --to one --as v",
+        folder=tmp_path,
+    )
+    assert all(run.shown(cell) for cell in range(3, 8)), [run.shown(cell) for cell in range(3, 8)]
+    assert run.saved(3)[0].startswith("Loaded 300,000 rows and 1 column into t")
+    assert run.saved(4)[0].startswith("Loaded 300,000 rows and 1 column into u")
+    assert run.saved(7) == ["Copied 300,000 rows into v on one.\n"]
+    assert [len(run.saved(cell)) for cell in range(3, 8)] == [1, 1, 0, 1, 1], [run.saved(5), run.saved(6)]
