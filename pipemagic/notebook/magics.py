@@ -383,7 +383,15 @@ def short_traceback() -> Iterator[None]:
     try:
         yield
     except PipemagicError as error:
-        # computed here: `error` is unbound after this block
-        lines = escape_controls(mask_passwords(f"{error.code}: {error}"), keep=KEPT).split("\n")
-        error._render_traceback_ = lambda: lines  # type: ignore[attr-defined]
-        raise
+        shown = _printable(error)
+        lines = f"{shown.code}: {shown}".split("\n")
+        shown._render_traceback_ = lambda: lines  # type: ignore[attr-defined]
+        if shown is error:
+            raise
+        raise shown.with_traceback(error.__traceback__) from None
+
+
+def _printable(error: PipemagicError) -> PipemagicError:
+    """Return the error, or a copy without passwords and control characters: notebooks save its text as well."""
+    message, hint = (escape_controls(mask_passwords(text), keep=KEPT) for text in (error.message, error.hint))
+    return error if (message, hint) == (error.message, error.hint) else error.replace(message=message, hint=hint)

@@ -7,6 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from pipemagic.errors import PipemagicError
 from pipemagic.notebook.commands import COMMANDS
 from pipemagic.notebook.sql_options import OPTIONS
 from pipemagic.session.profiles import word
@@ -192,6 +193,7 @@ def test_output_contains_no_markup_and_no_control_characters(evil):
             forms |= check(bundle)
         said = done.out.split("Out[")[0] + done.err
         assert "\x9b" not in said, name
+        assert not isinstance(done.error, PipemagicError) or not {"\x1b", "\x9b"} & {*str(done.error)}, name
         if done.value is None and not bundles:
             assert "\x1b" not in said, (name, said)
     assert {"text/html", "text/plain"} <= forms

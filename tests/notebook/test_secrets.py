@@ -10,7 +10,7 @@ import pytest
 from ipywidgets import Widget
 from waiting import until
 
-from pipemagic.errors import AuthError, SessionError, UsageError
+from pipemagic.errors import AuthError, SessionError, StatementError, UsageError
 from pipemagic.notebook.display import ask_token
 
 
@@ -54,6 +54,21 @@ def test_a_token_on_the_line_is_refused_and_not_repeated(shell, sqld_database):
         cell = shell.fails(f"%pipedb {line}")
         assert isinstance(cell.error, UsageError)
         assert token[:20] not in cell.out + cell.err
+
+
+def test_the_text_of_an_error_which_a_notebook_saves_has_no_password(shell):
+    """Beside its traceback, a kernel sends `str(error)`."""
+    shell("%pipedb connect --temporary")
+    shell('t = "postgresql://ada:hunter2@host/db\\x1b[2J"')
+    failed = shell.fails("%sql SELECT * FROM {t}")
+    assert str(failed.error) in failed.out
+    assert "postgresql://***@host/db" in str(failed.error)
+    for text in (failed.out, str(failed.error), repr(failed.error)):
+        assert "hunter2" not in text
+        assert "\x1b" not in text
+    assert isinstance(failed.error, StatementError)
+    assert failed.error.__traceback__ is not None
+    assert failed.error.cell is not None
 
 
 def test_a_token_is_in_no_repr_and_no_traceback(shell, sqld_database, monkeypatch):
