@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         UnknownName,
         UnknownOutcome,
         UnsupportedError,
+        UsageError,
     )
     from pipemagic.management_api.client import Management, management
 
@@ -81,6 +82,7 @@ __all__ = [
     "UnknownName",
     "UnknownOutcome",
     "UnsupportedError",
+    "UsageError",
     "__version__",
     "connect",
     "errors",

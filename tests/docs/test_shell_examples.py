@@ -42,8 +42,8 @@ NOT_RUN = {
     **dict.fromkeys(("how-to/serve", "how-to/reverse-proxy", "how-to/monitor", "how-to/backup"), SERVES),
 }
 """Pages whose shell commands do not run. For single fences, the page has a reason."""
-NEEDED = {"how-to/scripts": "jq", "how-to/cluster": "openssl"}
-"""A program that a page calls and that not every system has."""
+NEEDED = {"how-to/scripts": ("jq", "papermill"), "how-to/cluster": ("openssl",)}
+"""Programs that a page calls and that not every system has."""
 
 SHELL_PAGES = [
     page
@@ -109,8 +109,9 @@ def check(given: list[Step], home: Path, where: str) -> None:
 
 @pytest.mark.parametrize("page", SHELL_PAGES, ids=name)
 def test_the_commands_print_the_output_of_the_page(page, home, request, require_real):
-    if (program := NEEDED.get(name(page))) and not shutil.which(program):
-        require_real(f"{program} is not installed")
+    for program in NEEDED.get(name(page), ()):
+        if not shutil.which(program):
+            require_real(f"{program} is not installed")
     if page.stem == "cluster":
         request.getfixturevalue("sqld_binary")
     check(steps(page), home, name(page))
