@@ -147,13 +147,15 @@ def _no_connection(error: httpx.TransportError, endpoint: Endpoint) -> ConnectEr
     """Return the error for a connection that could not be opened."""
     import ssl  # takes some milliseconds, and is rarely needed
 
+    from pipemagic.http.tls import untrusted_hint
+
     where = endpoint.address
     for cause in _causes(error):
         match cause:
             case ssl.SSLCertVerificationError():
                 return ConnectError(
                     f"the certificate of {where} is not trusted: {cause.verify_message}",
-                    hint="check the host; SSL_CERT_FILE=... names your own certificate authority",
+                    hint=untrusted_hint(cause),
                 )
             case ssl.SSLError():
                 return ConnectError(

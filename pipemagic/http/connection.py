@@ -5,18 +5,16 @@ from __future__ import annotations
 import os
 import select
 import socket
-import ssl
 import sys
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cache
 from typing import NamedTuple
 
 import httpx
 
-from pipemagic.errors import ConnectError
+from pipemagic.http.tls import tls_context
 
 RECEIVE_SIZE = 256 * 1024
 """Bytes of the receive buffer, which fit the cache of the processor."""
@@ -183,29 +181,6 @@ def connect(origin: Origin, timeout: float | None) -> Connection:
     except OSError as error:
         raise httpx.ConnectError(str(error)) from error
     return Connection(sock, origin)
-
-
-def tls_context() -> ssl.SSLContext:
-    """Return the TLS context with the authorities of SSL_CERT_FILE or SSL_CERT_DIR, or those of certifi."""
-    return _tls_context(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
-
-
-@cache
-def _tls_context(file: str | None, folder: str | None) -> ssl.SSLContext:
-    """Return one context for all connections of the process, since its creation takes 20 ms."""
-    if not file and not folder:
-        import certifi
-
-        file = certifi.where()
-    try:
-        context = ssl.create_default_context(cafile=file or None, capath=None if file else folder)
-    except OSError as error:
-        raise ConnectError(
-            f"the certificates to trust, {file or folder}, cannot be read: {error}",
-            hint="check SSL_CERT_FILE and SSL_CERT_DIR; if unset, the certificates of certifi are used",
-        ) from None
-    context.set_alpn_protocols(["http/1.1"])
-    return context
 
 
 def keep_alive_options() -> list[tuple[int, int, int]]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import httpx
 
 from pipemagic.errors import ConnectError
-from pipemagic.http.connection import IDLE_LIMIT, MAX_IDLE, keep_alive_options, tls_context
+from pipemagic.http.connection import IDLE_LIMIT, MAX_IDLE, keep_alive_options
+from pipemagic.http.tls import tls_context
 
 
 def find_proxy(scheme: str, host: str) -> str | None:

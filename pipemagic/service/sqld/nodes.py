@@ -5,7 +5,6 @@ from __future__ import annotations
 import ipaddress
 import os
 import socket
-import ssl
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +14,7 @@ import httpx
 import msgspec
 
 from pipemagic.errors import ServiceError
+from pipemagic.http.tls import tls_context
 from pipemagic.service.hosting import LOCAL_DOMAIN, LOOPBACK
 from pipemagic.service.locations import LOCATIONS, Location
 
@@ -136,7 +136,7 @@ def open_client(address: str, timeout: float, headers: Mapping[str, str] | None 
     """
     return httpx.Client(
         base_url=_connectable(address), headers=headers, timeout=timeout, trust_env=False,
-        verify=ssl.create_default_context(), limits=httpx.Limits(max_keepalive_connections=0),
+        verify=tls_context(), limits=httpx.Limits(max_keepalive_connections=0),
     )  # fmt: skip
 
 
