@@ -119,9 +119,11 @@ def __dir__() -> list[str]:
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
     """Add ``%pipedb``, ``%sql`` and ``%%sql`` to IPython (``%load_ext pipemagic``)."""
-    from pipemagic.notebook import load_ipython_extension
+    from pipemagic.notebook.ipython_version import supported_ipython
 
-    load_ipython_extension(shell)
+    with supported_ipython():
+        from pipemagic.notebook.extension import load
+    load(shell)
 
 
 def unload_ipython_extension(shell: InteractiveShell) -> None:
@@ -129,6 +131,6 @@ def unload_ipython_extension(shell: InteractiveShell) -> None:
 
     IPython also calls it for ``%reload_ext pipemagic``: then nothing is closed, and the session is kept.
     """
-    from pipemagic.notebook import unload_ipython_extension
+    from pipemagic.notebook.extension import unload
 
-    unload_ipython_extension(shell)
+    unload(shell)

@@ -231,7 +231,7 @@ def test_importing_pipemagic_imports_nothing_heavy():
 
 
 def test_the_first_tab_on_a_line_of_pipedb_imports_nothing_heavy():
-    bare = modules_after("from pipemagic.notebook import load_ipython_extension")
+    bare = modules_after("import pipemagic.notebook.extension")
     first = modules_after("import pipemagic.notebook.commands, pipemagic.notebook.completion.magic_line") - bare
     assert "pipemagic.notebook.commands.explore" in first
     assert not first & {*HEAVY, "msgspec", "pipemagic.session", "pipemagic.client", "pipemagic.client.database"}

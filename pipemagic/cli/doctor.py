@@ -24,7 +24,7 @@ from pipemagic.cli.platform import Credentials, SelectedService, data_option, ma
 from pipemagic.config import config_folder, make_private_folder
 from pipemagic.errors import PipemagicError, SessionError
 from pipemagic.service import files
-from pipemagic.version import __version__
+from pipemagic.version import LOWEST_IPYTHON, __version__
 
 OK, WARN, FAIL = "ok", "warn", "fail"
 CLEAN, FOUND, UNREADABLE = 0, 1, 2  # exit codes for notebooks
@@ -141,6 +141,14 @@ def package_problem(name: str, lowest: str) -> str:
         return f"{name} is missing"
     numbers, least = ([int(number) for number in re.findall(r"\d+", text.split("+")[0])] for text in (version, lowest))
     return f"{name} {version} is older than {lowest}" if numbers < least else ""
+
+
+def check_ipython(_data: Path | None) -> Finding:
+    """Report the version of IPython, which a kernel that started before its installation does not have."""
+    if problem := package_problem("ipython", LOWEST_IPYTHON):
+        return Finding(FAIL, problem, f'pip install "ipython>={LOWEST_IPYTHON}", then restart the kernel')
+    version = metadata.version("ipython")
+    return Finding(OK, f"{version}; restart kernels that were started with a version before {LOWEST_IPYTHON}")
 
 
 def check_data_folder(data: Path | None) -> Finding:
@@ -280,7 +288,7 @@ def clock_skew(date: str) -> float:
 CHECKS: dict[str, Callable[[Path | None], Finding]] = {
     "python": lambda _: Finding(OK, f"{platform.python_version()} at {sys.executable}"),
     "pipemagic": lambda _: Finding(OK, f"{__version__} at {Path(__file__).parents[1]}"),
-    "packages": check_packages,
+    "packages": check_packages, "ipython": check_ipython,
     "data folder": check_data_folder, "disk": check_disk, "logins": check_logins, "service": check_service,
     "localhost": check_names, "proxy": check_proxies, "clock": check_clock, "sqld": check_sqld,
     "hosted": check_hosted,
