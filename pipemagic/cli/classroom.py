@@ -99,7 +99,7 @@ def create(
             chosen.expires = time.time() + expires
         new = creation.add_students(chosen, roster.students, api.slug)
         _print_notes(chosen, roster, extended=extended, new=len(new))
-        with _progress_bar() as progress, with_group_hint(group):
+        with _progress_bar() as progress, with_group_hint(api, group):
             creation.create(api, chosen, progress=progress, notify=console.print_note)
         files = handouts.write_handouts(chosen, output)
     console.print_line(f"{name}: {plural(len(chosen.seats), 'student')}, tokens until {_local(chosen.expires)}")

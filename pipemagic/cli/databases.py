@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -34,7 +35,7 @@ add_token_commands(db, "database")
 
 
 @api_command(db, "create", name_argument, exclusive=["from_file", "from_dump", "from_db"])
-@click.option("--group", required=True, metavar="G", help="An existing group.")
+@click.option("--group", metavar="G", help="An existing group; by default the only one, or `default`.")
 @click.option("--size-limit", metavar="SIZE", help="Maximum size, for example 256mb.")
 @click.option(
     "--from-file", type=console.absolute_path, metavar="FILE", help="Copy a SQLite file, which may be in use."
@@ -42,12 +43,18 @@ add_token_commands(db, "database")
 @click.option("--from-dump", metavar="FILE", help="Run SQL text; - reads standard input.")
 @click.option("--from-db", metavar="NAME", help="Copy another database.")
 @wait_option
-def create(api: Management, name: str, group: str, size_limit: str | None, wait: bool, **sources: Any) -> None:
-    """Create a database and print its name."""
+def create(api: Management, name: str, group: str | None, size_limit: str | None, wait: bool, **sources: Any) -> None:
+    """Create a database and print its name.
+
+    If there is no group, `default` is created at the closest location.
+    """
     from pipemagic.session import organization
 
     try:
-        with with_group_hint(group), source_file(sources["from_file"], sources["from_dump"]) as file:
+        with source_file(sources["from_file"], sources["from_dump"]) as file, with_group_hint(api, group):
+            if group is None:
+                option = lambda name: f"add --group {shlex.quote(name)}"  # noqa: E731
+                group = api.default_group(name_group=option, notify=console.print_note).name
             if file is not None:
                 organization.create_from_file(api, name, group, file, size_limit=size_limit, warn=console.print_note)
             else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -13,7 +14,7 @@ from pipemagic.cli.platform import api_command, name_argument
 from pipemagic.errors import ServerError, SessionError, UnsupportedError
 from pipemagic.management_api.client import Management
 from pipemagic.management_api.models import Group
-from pipemagic.text import plural
+from pipemagic.text import did_you_mean, plural
 
 wait_option = click.option("-w", "--wait", is_flag=True, help="Wait until the group is ready for use.")
 codes_argument = click.argument("codes", nargs=-1, required=True, metavar="CODE...")
@@ -160,14 +161,25 @@ def with_location_hint(call: Callable[[str, str], Group], name: str, code: str) 
 
 
 @contextmanager
-def with_group_hint(group: str) -> Iterator[None]:
+def with_group_hint(api: Management, group: str | None) -> Iterator[None]:
     """Add a hint to the error for an unknown group."""
     try:
         yield
     except ServerError as error:
-        if "group not found" in error.message:
-            raise error.replace(hint=f"create it: pipemagic group create {group} --location ams") from None
-        raise
+        if group is None or "group not found" not in error.message:
+            raise
+        raise error.replace(hint=_group_hint(api, group)) from None
+
+
+def _group_hint(api: Management, group: str) -> str:
+    """Return the hint for an unknown group, which names the existing ones."""
+    names: list[str] = []
+    with suppress(UnsupportedError):
+        names = sorted(existing.name for existing in api.groups())
+    line = f"pipemagic group create {shlex.quote(group)} --location CODE creates it"
+    if not names:
+        return f"{line}; `pipemagic db locations` lists the codes"
+    return did_you_mean(group, names) or f"the groups are {', '.join(names)}; {line}"
 
 
 # -- tokens

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -31,6 +31,7 @@ from pipemagic.errors import (
 from pipemagic.hrana.faults import read_fault
 from pipemagic.http import CONNECT_TIMEOUT, READ_TIMEOUT
 from pipemagic.management_api.models import (
+    DEFAULT_GROUP,
     ApiToken,
     DatabaseInfo,
     Group,
@@ -311,6 +312,52 @@ class Management:
         response = self._call("POST", self._path("groups"), {"name": name, "location": location})
         return Group.read(response, name=name, primary=location)
 
+    def default_group(
+        self, *, known: Sequence[Group] = (), name_group: Callable[[str], str] = "name it with group={!r}".format,
+        notify: Callable[[str], None] = lambda _: None,
+    ) -> Group:  # fmt: skip
+        """Return the group for a database whose group is not named: the only one, otherwise ``default``.
+
+        If there is no group, ``default`` is created at the closest location, and ``notify`` is called with a sentence
+        that says so. ``known`` are groups that exist, for an API that cannot list them. Raise SessionError if there
+        are several groups without ``default``, or none is known; ``name_group`` returns its hint, which names a group.
+        """
+        try:
+            groups = self.groups()
+        except UnsupportedError:
+            if not known:
+                raise SessionError(
+                    "this management API cannot list groups, so the group must be named", hint=name_group("GROUP")
+                ) from None
+            groups = list(known)
+        if not groups:
+            return self._create_default_group(notify)
+        by_name = {group.name: group for group in groups}
+        if len(groups) > 1 and DEFAULT_GROUP not in by_name:
+            names = sorted(by_name)
+            raise SessionError(
+                f"organization {self.slug} has several groups: {', '.join(names)}", hint=name_group(names[0])
+            )
+        return by_name.get(DEFAULT_GROUP, groups[0])
+
+    def _create_default_group(self, notify: Callable[[str], None]) -> Group:
+        locations = sorted(self.locations(), key=lambda location: location.is_legacy)
+        if not locations:
+            raise UnsupportedError("this management API lists no locations, so no group can be created")
+        try:
+            closest = self.closest()
+        except UnsupportedError:
+            closest = ""
+        is_known = closest in {location.code for location in locations}
+        code = closest if is_known else locations[0].code
+        try:
+            group = self.create_group(DEFAULT_GROUP, code)
+        except AlreadyExists:  # another client has created it meanwhile
+            return self.group(DEFAULT_GROUP)
+        reason = "the closest location" if is_known else "since the service does not report the closest location"
+        notify(f"Created group {group.name} in {code}, {reason}.")
+        return group
+
     def delete_group(self, name: str) -> None:
         """Delete a group with all its databases."""
         self._call("DELETE", self._path("groups", name), optional="deleting groups")
@@ -358,14 +405,15 @@ class Management:
         return DatabaseInfo.read_from(self.endpoint, self._call("GET", self._path("databases", name)), name=name)
 
     def create_database(
-        self, name: str, group: str, *, copy_of: str | None = None, awaits_upload: bool = False,
+        self, name: str, group: str | None = None, *, copy_of: str | None = None, awaits_upload: bool = False,
         size_limit: str | None = None,
     ) -> DatabaseInfo:  # fmt: skip
-        """Create a database in an existing group.
+        """Create a database in an existing group, by default that of `default_group`.
 
         ``copy_of`` names a database whose current content it gets; with ``awaits_upload`` it cannot be used
         until a file is uploaded (`pipemagic.client.transfer.upload`). ``size_limit`` is like ``256mb``.
         """
+        group = group or self.default_group().name
         body: dict[str, object] = {"name": name, "group": group}
         if copy_of is not None:
             body["seed"] = {"type": "database", "name": copy_of}

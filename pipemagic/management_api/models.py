@@ -16,6 +16,9 @@ from pipemagic.client.address import Endpoint, parse_address
 from pipemagic.client.secrets import Secret
 from pipemagic.errors import AddressError, ProtocolError
 
+DEFAULT_GROUP = "default"
+"""The group of a database whose group is not named, if there are several groups or none."""
+
 _SPELLINGS = {
     "id": ("DbId", "uuid", "id"),
     "primary": ("primary", "primaryRegion", "location"),

@@ -115,7 +115,9 @@ def remove_location(platform: Platform, group: str, code: str) -> str:
 
 
 def describe_database(database: DatabaseInfo) -> str:
-    """Describe where a new database is."""
+    """Describe where a new database is; its group is '' if it existed and the service does not report the group."""
+    if not database.group:
+        return f"Database {database.name} already exists."
     return f"Database {database.name} is in group {database.group}."
 
 

@@ -73,7 +73,7 @@ def restoring_line(cell: Cell) -> str:
     name = Path(file).stem.lower() if file else ""
     database = name if _DATABASE.match(name) else "NAME"
     quoted = f'"{file}"' if " " in file else file
-    return f"%pipedb create-database {database} --group default --from-dump {quoted or 'FILE'}"
+    return f"%pipedb create-database {database} --from-dump {quoted or 'FILE'}"
 
 
 def restoring_hint(cell: Cell) -> str:

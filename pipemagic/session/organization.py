@@ -30,8 +30,17 @@ from pipemagic.errors import (
     UnsupportedError,
 )
 from pipemagic.http import READ_TIMEOUT
-from pipemagic.management_api.models import DatabaseInfo, Group, Instance, Location, Organization, Usage
+from pipemagic.management_api.models import (
+    DEFAULT_GROUP,
+    DatabaseInfo,
+    Group,
+    Instance,
+    Location,
+    Organization,
+    Usage,
+)
 from pipemagic.session import tokens
+from pipemagic.session.profiles import word
 from pipemagic.text import did_you_mean
 
 if TYPE_CHECKING:
@@ -41,6 +50,9 @@ T = TypeVar("T")
 N = TypeVar("N", Group, DatabaseInfo)
 
 _log = logging.getLogger(__name__)
+
+NAME_TAKEN = "choose another name, or use the existing one with --if-not-exists"
+"""The hint for the name of something that exists."""
 
 
 @dataclass(frozen=True)
@@ -244,24 +256,41 @@ class Platform:
         self._ask(lambda api: api.wait_for_location(group, location))
 
     def create_database(
-        self, name: str, group: str, *, if_not_exists: bool = False, file: Path | None = None, dump: str | None = None
-    ) -> DatabaseInfo:
+        self, name: str, group: str | None = None, *, if_not_exists: bool = False, file: Path | None = None,
+        dump: str | None = None, notify: Callable[[str], None] = lambda _: None,
+    ) -> DatabaseInfo:  # fmt: skip
         """Create a database; with ``if_not_exists`` return an existing one unchanged.
+
+        Its group is by default the only one, otherwise ``default``; if there is no group, ``default`` is created at
+        the closest location, and ``notify`` is called with a sentence that says so. SessionError if there are others.
 
         Its initial content is that of the SQLite ``file``, or the result of the SQL text in the file ``dump``, if
         given. Raise TransferError if it is not a SQLite file, or a statement of the text fails.
         """
         existing = (lambda api: api.database(name)) if if_not_exists else None
-        fallback = self._remembered(DatabaseInfo(name, group))
+        fallback = self._remembered(DatabaseInfo(name, group or ""))
+
+        def group_for(api: Management) -> str:
+            return group or self._default_group(api, name, notify)
+
         if file is None and dump is None:
-            return self._create(lambda api: api.create_database(name, group), existing, fallback)
+            return self._create(lambda api: api.create_database(name, group_for(api)), existing, fallback)
         try:
             with content_to_upload(file, dump) as copy:
-                return self._create(lambda api: create_from_file(api, name, group, copy), existing, fallback)
+                return self._create(lambda api: create_from_file(api, name, group_for(api), copy), existing, fallback)
         except ServerError as error:
             if '"seed"' not in error.message:
                 raise
             raise error.replace(hint=without_upload(name, group, file, dump)) from None
+
+    def group_option(self) -> str:
+        """Return the option that `%pipedb create-database` requires, with a group that exists; often ''.
+
+        Nothing is sent: groups that were neither listed nor created by this session are unknown.
+        """
+        groups = self.names("group")
+        needed = len(groups) > 1 and DEFAULT_GROUP not in groups
+        return f" --group {word(groups[0])}" if needed else ""
 
     def delete_database(self, name: str) -> None:
         """Delete a database and everything in it."""
@@ -345,11 +374,23 @@ class Platform:
         if not hint and re.fullmatch(r"[a-z0-9-]+", name):  # no service creates others
             is_file = local_files.start_of(name) == local_files.SQLITE_START
             source = f" --from-file {name}" if is_file else ""
-            hint = f"%pipedb create-database {name} --group GROUP{source} creates it"
+            self.groups()
+            hint = f"%pipedb create-database {name}{self.group_option()}{source} creates it"
         raise SessionError(
             f"there is no database {name!r} in organization {self.organization}",
             hint=hint or "%pipedb databases lists the existing ones",
         )
+
+    def _default_group(self, api: Management, database: str, notify: Callable[[str], None]) -> str:
+        """Return the group for a new database; AlreadyExists if the database exists, in whatever group."""
+        if any(info.name == database for info in self.databases().items):
+            raise AlreadyExists(f"database {database} already exists", status=409, hint=NAME_TAKEN)
+        known = self._known.setdefault("group", {})
+        group = api.default_group(
+            known=list(known.values()), name_group=lambda name: f"add --group {word(name)}", notify=notify
+        )
+        known[group.name] = group
+        return group.name
 
     def _list(self, kind: str, ask: Callable[[Management], list[N]]) -> Listing[N]:
         try:
@@ -410,7 +451,7 @@ class Platform:
 
         hint, kind = hint_for(refusal), refusal.unknown_kind
         if refusal.name_is_taken:
-            return "choose another name, or use the existing one with --if-not-exists"
+            return NAME_TAKEN
         if kind:
             return self._nearest_name(kind, refusal) or f"%pipedb {kind}s lists the existing ones"
         match refusal.status:
@@ -472,7 +513,7 @@ def content_to_upload(file: Path | None, dump: str | None) -> Iterator[Path]:
 
 
 def without_upload(
-    name: str, group: str, file: Path | None = None, dump: str | None = None, copy_of: str | None = None
+    name: str, group: str | None, file: Path | None = None, dump: str | None = None, copy_of: str | None = None
 ) -> str:
     """Return the commands that fill a database of a service that accepts no files."""
     first = ""
@@ -481,7 +522,8 @@ def without_upload(
     elif copy_of is not None:
         first = f"pipemagic db dump {copy_of} COPY.sql, then "
     script = dump or "COPY.sql"
-    return f"{first}pipemagic db create {name} --group {group}, then pipemagic db shell {name} < {script}"
+    option = f" --group {group}" if group else ""
+    return f"{first}pipemagic db create {name}{option}, then pipemagic db shell {name} < {script}"
 
 
 def create_from_file(

@@ -99,7 +99,7 @@ def test_the_delete_of_a_dump_names_the_line_that_makes_a_database(embedded, tmp
     (tmp_path / "family.sql").write_text(DUMP)
     embedded("%pipedb connect")
     first = "add --confirm after %%sql or %sql to run the dump here, or create a database from it:\n"
-    line = "%pipedb create-database family --group default --from-dump family.sql"
+    line = "%pipedb create-database family --from-dump family.sql"
     assert embedded.fails("%sql --file family.sql").error.hint == first + line
     assert embedded.fails(f"%%sql\n{DUMP}").error.hint == first + line.replace("family.sql", "FILE").replace(
         "family", "NAME"

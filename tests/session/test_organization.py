@@ -99,3 +99,13 @@ def test_a_database_that_is_only_listed_can_be_opened():
     finally:
         platform.close()
         server.close()
+
+
+def test_without_lists_the_only_created_group_is_used(platform):
+    with pytest.raises(SessionError, match=r"cannot list groups, so the group must be named\nadd --group GROUP"):
+        platform.create_database("d")
+    platform.create_group("g", "ams")
+    assert platform.create_database("d").group == "g"
+    platform.create_group("h", "nrt")
+    with pytest.raises(SessionError, match=r"organization acme has several groups: g, h\nadd --group g"):
+        platform.create_database("e")

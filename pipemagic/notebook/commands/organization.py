@@ -105,7 +105,7 @@ def create_group(context: Context) -> None:
 
 @GROUP.command(
     Positional("NAME", "the name of the database"),
-    Option("--group", "its group", "GROUP", required=True),
+    Option("--group", "its group; by default the only one, or default, which is created if there is none", "GROUP"),
     Option("--from-file", "copy the content of this SQLite file, which may be in use", "FILE"),
     Option("--from-dump", "run the SQL text in this file, such as a dump of SQLite's shell", "FILE"),
     IF_NOT_EXISTS,
@@ -113,20 +113,22 @@ def create_group(context: Context) -> None:
 def create_database(context: Context) -> None:
     """Create a database in a group.
 
+    %pipedb create-database flights
     %pipedb create-database flights --group europe
     %pipedb create-database flights --group europe --from-file flights.db
     %pipedb create-database flights --group europe --from-dump flights.sql
     """
     platform, args = context.platform, context.args
-    name, group, source = args["NAME"], args["--group"], args.one_of("--from-file", "--from-dump")
+    name, group, source = args["NAME"], args.get("--group"), args.one_of("--from-file", "--from-dump")
     if_not_exists = args.on("--if-not-exists")
     if source is None:
-        say(outcomes.describe_database(platform.create_database(name, group, if_not_exists=if_not_exists)))
+        database = platform.create_database(name, group, if_not_exists=if_not_exists, notify=say)
+        say(outcomes.describe_database(database))
         return
     path, existed = os.path.expanduser(args[source]), False
     file, dump = (Path(path), None) if source == "--from-file" else (None, path)
     try:
-        database = platform.create_database(name, group, file=file, dump=dump)
+        database = platform.create_database(name, group, file=file, dump=dump, notify=say)
     except AlreadyExists:
         if not if_not_exists:
             raise

@@ -13,6 +13,7 @@ import ipywidgets
 from pipemagic.client.names import longest
 from pipemagic.errors import ConnectError, NotFound, PipemagicError, SessionError, UnsupportedError
 from pipemagic.hrana.stream import Tx
+from pipemagic.management_api.models import DEFAULT_GROUP
 from pipemagic.notebook import outcomes
 from pipemagic.notebook.panels.base import (
     NO_RESPONSE,
@@ -51,7 +52,6 @@ INTERVAL = 3.0
 TIMEOUT = 10.0
 """Timeout in seconds of requests for tables."""
 
-FIRST_GROUP = "default"
 COLUMNS = [
     {"title": "Name and URL", "sortable": True}, {"title": "Size", "kind": "number", "sortable": True, "extra": True},
     {"title": "Created", "sortable": True, "extra": True}, {"title": "Connection"}, {"title": ""},
@@ -90,7 +90,7 @@ class DatabasesPanel(Panel):
         """Create the widgets."""
         self.location = Field("Location", ipywidgets.Dropdown())
         first = "No group exists yet. A database belongs to a group, which determines its locations."
-        self.first_group = Form(first, [self.location], f"Create group {FIRST_GROUP}", self.create_group)
+        self.first_group = Form(first, [self.location], f"Create group {DEFAULT_GROUP}", self.create_group)
         self.name, self.group = Field("Database name", ClearedText()), Field("Group", ipywidgets.Dropdown())
         self.group_name = Field("Group", ipywidgets.Text())
         self.group_name.explain("This service does not list groups: enter a group name.")
@@ -147,7 +147,8 @@ class DatabasesPanel(Panel):
         show(self.first_group, state.complete and not state.groups)
         show(self.create, bool(state.groups) or not state.complete)
         self.location.set_options(state.location_options(state.locations))
-        self.group.set_options(one.name for one in state.groups)
+        names = [one.name for one in state.groups]
+        self.group.set_options(sorted(names, key=lambda name: name != DEFAULT_GROUP))
         show(self.group, bool(state.groups))
         show(self.group_name, not state.groups)
         if not self.name.error:
@@ -310,9 +311,9 @@ class DatabasesPanel(Panel):
         """Create the first group."""
         platform, location = self.state.platform, self.location.widget.value or ""
 
-        line = f"%pipedb create-group {FIRST_GROUP} --location {word(location)}"
+        line = f"%pipedb create-group {DEFAULT_GROUP} --location {word(location)}"
         self.action.start(
-            f"Creating group {FIRST_GROUP} ...", lambda: platform.create_group(FIRST_GROUP, location),
+            f"Creating group {DEFAULT_GROUP} ...", lambda: platform.create_group(DEFAULT_GROUP, location),
             outcomes.describe_group, line=line,
         )  # fmt: skip
 

@@ -29,6 +29,15 @@ def test_from_a_name_to_a_cell(page, session):
     assert "http" not in panel.html  # the port differs after each start
 
 
+def test_the_group_called_default_is_selected_first(page, session):
+    session.platform.create_group("asia", "nrt")
+    panel = page("databases")
+    assert panel.field("Group").options == ("default", "asia")
+    panel.type("Database name", "flights")
+    panel.submit("Create database")
+    panel.wait("Database flights is in group default.")
+
+
 def test_without_a_group_one_is_created_first(page, session):
     session.platform.delete_group("default")
     panel = page("databases")
