@@ -55,7 +55,7 @@ def test_errors_are_not_modified_after_their_creation():
 TEXTS = {code: texts for group in error_texts().values() for code, texts in group.items()}
 NAME = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+")
 OTHER_NAMES = re.compile(
-    r"(?:CAP|CURRENT|FILEIO|JUPYTER|JUPYTERHUB|LIBSQL|O|PIPEMAGIC|PROGRESS|RUST|SQLD|SSL|TCP|TURSO|XDG)_.+"
+    r"(?:CAP|CURRENT|FILEIO|JUPYTER|JUPYTERHUB|LIBSQL|O|PIPEMAGIC|PROGRESS|REQUESTS|RUST|SQLD|SSL|TCP|TURSO|XDG)_.+"
     r"|.+_PROXY|SQLITE_TMPDIR|FIRST_LETTER|HIGHEST_PARAMETER|KEY_VALUES_MISMATCH|LOAD_EXTENSION|FTS3_TOKENIZER"
     r"|STRAIGHT_JOIN|AUTO_INCREMENT"
 )

@@ -99,7 +99,7 @@ def api(server, monkeypatch):
 
 def test_every_method_of_the_client_is_here():
     own = {name for name, _ in inspect.getmembers(Management, inspect.isfunction)}
-    assert {name for name in own if not name.startswith("_")} - {"close"} == set(ENDPOINTS)
+    assert {name for name in own if not name.startswith("_")} - {"close", "default_group"} == set(ENDPOINTS)
 
 
 def requests(server):
