@@ -138,8 +138,7 @@ def _lines_to_create(
     path: str, source: str, platform: Platform | None, named: str, *, temporary: bool
 ) -> tuple[str, ...]:
     """Return the lines that create a database called like the file at a path, and connect to it."""
-    groups, databases = ([], []) if platform is None else (platform.names("group"), platform.names("database"))
-    group = "default" if "default" in groups or not groups else groups[0]
+    option, databases = ("", []) if platform is None else (platform.group_option(), platform.names("database"))
     name = local_files.database_name(path, {*databases, "main"})
     first = (f"%pipedb connect{' --temporary' if temporary else ''}",) if platform is None or temporary else ()
-    return (*first, f"%pipedb create-database {name} --group {group}{source}", f"%pipedb connect {name}{named}")
+    return (*first, f"%pipedb create-database {name}{option}{source}", f"%pipedb connect {name}{named}")

@@ -258,7 +258,7 @@ def test_options_without_an_equivalent(connected):
 def test_engines_and_connections_in_variables(connected):
     url = type("URL", (), {"__str__": lambda _: "sqlite:///x.db"})()
     connected.names["engine"] = type("Engine", (), {"__module__": "sqlalchemy.engine.base", "url": url})()
-    assert "%pipedb create-database x --group default" in lines_of(connected.fails("%sql engine"))
+    assert "%pipedb create-database x" in lines_of(connected.fails("%sql engine"))
     with closing(sqlite3.connect(":memory:")) as opened:
         connected.names["opened"] = opened
         follow(connected, connected.fails("%sql opened"))

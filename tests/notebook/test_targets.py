@@ -75,7 +75,7 @@ def test_other_paths_and_memory(notebook):
     cell = notebook.fails(r"%pipedb connect C:\data\chinook.db --as mine")
     assert r"C:\data\chinook.db names a file, not a database on a server" in cell.out
     assert lines_of(cell)[1:] == [
-        "%pipedb create-database chinook --group default", "%pipedb connect chinook --as mine",
+        "%pipedb create-database chinook", "%pipedb connect chinook --as mine",
     ]  # fmt: skip
     assert lines_of(notebook.fails("%pipedb connect :memory: --as m")) == ["%pipedb connect --temporary --as m"]
     lines = lines_of(notebook.fails("%pipedb connect chinook.db --temporary"))

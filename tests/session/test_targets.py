@@ -185,9 +185,7 @@ def test_a_file(make_session, local_service, tmp_path, monkeypatch, target, temp
         session.connect(target.format(folder=tmp_path), temporary=temporary)
     first, create, connect = caught.value.hint.splitlines()[1:]
     assert first == f"%pipedb connect{' --temporary' if temporary else ''}"
-    assert create.startswith(
-        f"%pipedb create-database {'my' if 'My' in target else 'shop'} --group default --from-file "
-    )
+    assert create.startswith(f"%pipedb create-database {'my' if 'My' in target else 'shop'} --from-file ")
     assert connect == f"%pipedb connect {'my' if 'My' in target else 'shop'}"
     assert session.connections == {}
 
@@ -198,7 +196,7 @@ def test_a_file(make_session, local_service, tmp_path, monkeypatch, target, temp
         ("new.db", None, ["There is no such file; create a database and connect", "%pipedb create-database new"]),
         ("empty.db", b"", ["The file is empty; create a database and connect to it:", "%pipedb create-database empty"]),
         ("d.duckdb", b"DUCK", ["It is not a SQLite file. Read its tables with pandas", "%pipedb help load"]),
-        ("d.sql", b"SELECT 1;", ["Run its statements", "%pipedb create-database d --group default --from-dump d.sql"]),
+        ("d.sql", b"SELECT 1;", ["Run its statements", "%pipedb create-database d --from-dump d.sql"]),
         ("x.csv", b"a\n1\n", ["Load its rows into a table:", "%pipedb load x.csv --table x"]),
         ("my x.csv", b"a\n1\n", ["Load its rows into a table:", '%pipedb load "my x.csv" --table my_x']),
     ],
@@ -221,9 +219,7 @@ def test_a_file_that_may_be_the_name_of_a_database(make_session, local_service, 
         file.execute("CREATE TABLE t (a)")
     session = make_session()
     session.connect()
-    with pytest.raises(
-        SessionError, match=r"no database 'shop'.*\n.*create-database shop --group GROUP --from-file shop"
-    ):
+    with pytest.raises(SessionError, match=r"no database 'shop'.*\n.*create-database shop --from-file shop"):
         session.connect("shop")
     session.platform.create_database("shop", "default")
     assert session.connect("shop").name == "shop"
