@@ -95,3 +95,13 @@ def test_the_hint_for_a_missing_database_can_be_typed(two_groups):
     assert hint == "%pipedb create-database flights creates it"
     two_groups(hint.removesuffix(" creates it"))
     assert two_groups("%pipedb connect flights").lines == ["Connected to flights (embedded service)."]
+
+
+def test_the_lines_that_make_a_database_of_a_file_can_be_typed(two_groups, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with closing(sqlite3.connect("shop.db")) as database:
+        database.execute("CREATE TABLE t (a)")
+    lines = two_groups.fails("%pipedb connect shop.db").error.hint.splitlines()
+    assert lines[-2:] == ["%pipedb create-database shop --group asia --from-file shop.db", "%pipedb connect shop"]
+    two_groups("\n".join(lines[-2:]))
+    assert two_groups("%sql SELECT count(*) AS n FROM t").value.n.tolist() == [0]
