@@ -31,7 +31,7 @@ from pipemagic.hrana.messages import Close, Entry, ErrorEntry, Execute, Request,
 from pipemagic.hrana.stream import IDLE_LIMIT, Phase, Tx
 from pipemagic.session import date_parameters, guards, interrupts, messages, recovery
 from pipemagic.session.cell import Cell, parse_cell
-from pipemagic.session.dump_files import is_without_foreign_keys, turns_foreign_keys_off
+from pipemagic.session.dump_files import is_without_foreign_keys
 from pipemagic.session.interrupts import InterruptOutcome
 from pipemagic.session.keep_alive import TEMPORARY_TABLES_FOR, KeepAlive, RemainingTime
 from pipemagic.session.messages import Names
@@ -41,10 +41,9 @@ from pipemagic.session.results import CellResult, Outcome, fetch_large, may_have
 from pipemagic.session.row_counts import RowCounts
 from pipemagic.session.schema_cache import SchemaCache, cache_of
 from pipemagic.session.services import FIRST_DATABASE, TEMPORARY
-from pipemagic.session.settings import CHANGED_BY, Settings
+from pipemagic.session.settings import CHANGED_BY, CHECKED_AGAIN, Settings, changes, ending
 from pipemagic.session.signals import Signal
 from pipemagic.session.transaction_ends import End, end_after, explained
-from pipemagic.sql import parse
 from pipemagic.text import list_names
 
 T = TypeVar("T")
@@ -179,10 +178,17 @@ class Connection:
         try:
             with self._lock:
                 self._check_not_gone()
+                effects = self._settings.effects()
                 try:
-                    return self._run(cell, options)
+                    result = self._run(cell, options)
+                except PipemagicError as error:
+                    if left := self._settings.left_since(effects):
+                        raise error.replace(hint="\n".join(filter(None, [error.hint, *left]))) from None
+                    raise
                 finally:
                     self._restart_keep_alive()
+                result.notes += tuple(self._settings.left_since(effects))
+                return result
         finally:  # also after a cell that failed
             ended = before is not Tx.NONE and not self._transaction.open
             if self.written.receivers and (ended or not all(one.only_reads for one in cell.statements)):
@@ -260,10 +266,10 @@ class Connection:
         if self._row_counts.reset or any(statement.changes_rows for statement in cell.statements):
             notes += self._row_counts.after(cell, ran, self._tables_with_keys)
         undone = options.atomic and ran.error is not None
-        earlier = self._settings.pragmas.get("foreign_keys", "")
+        earlier = {name: self._settings.pragmas.get(name, "") for name in CHECKED_AGAIN}
         self._note_ran(cell, before, len(ran.results), atomic=options.atomic, undone=undone)
         if first.keyword == "PRAGMA" and ran.results and not self._transaction.open and is_without_foreign_keys(cell):
-            notes += self._switch_foreign_keys_on(earlier)
+            notes += self._check_again(earlier)
         is_open = self._transaction.open and not options.close
         if ran.error is not None:
             self._transaction.incomplete |= self._transaction.open and may_have_written(cell, ran)
@@ -539,6 +545,8 @@ class Connection:
             failed = recovery.failed(error, stream, pending, before, atomic=options.atomic, ask=ask)
             if isinstance(error, TransactionLost) and is_without_foreign_keys(cell):
                 self.close()  # otherwise foreign keys would stay off
+            else:
+                self._note_settings(cell, before, error.ran, atomic=options.atomic, undone=True)
             raise failed from None
         finally:
             self._transaction.sources = {}
@@ -597,21 +605,29 @@ class Connection:
         self._settings.temporary.clear()
         self._row_counts.reopened()
         self._reopened_before = 0 if self.stream is None else self.stream.reopened
-        failed = [entry.error.message for entry in replayed if isinstance(entry, ErrorEntry)]
-        return [line for line in (note, *(f"Not set again: {text}" for text in failed)) if line]
+        self._settings.deferred = False
+        failed = []
+        for name, entry in zip(list(self._settings.pragmas), replayed, strict=False):
+            if isinstance(entry, ErrorEntry):
+                failed.append(f"Not set again: {entry.error.message}")
+                del self._settings.pragmas[name]
+        return [line for line in (note, *failed) if line]
 
-    def _switch_foreign_keys_on(self, earlier: str) -> list[str]:
-        """Repeat the ``earlier`` PRAGMA foreign_keys after a script that switched them off, and return a line on it.
+    def _check_again(self, earlier: Mapping[str, str]) -> list[str]:
+        """Repeat the ``earlier`` PRAGMAs of constraints that a script switched off, and return a line on each.
 
-        Without one they are on, as every connection begins.
+        Without one they are checked, as every connection begins.
         """
-        if self.stream is None or (earlier and turns_foreign_keys_off(parse(earlier))):
-            return []
-        del self._settings.pragmas["foreign_keys"]
-        self._settings.pragmas |= {"foreign_keys": earlier} if earlier else {}
-        with suppress(PipemagicError):  # the script has run, and a connection that was lost begins again with ON
-            self._send(self.stream, [Execute(Stmt(earlier or "PRAGMA foreign_keys = ON"))])
-        return ["Foreign keys are on again, after the script that switched them off."]
+        lines: list[str] = []
+        for name, text in earlier.items():
+            if self.stream is None or name not in self._settings.effects() or (text and changes(name, text)):
+                continue
+            self._settings.pragmas.pop(name)
+            self._settings.pragmas |= {name: text} if text else {}
+            with suppress(PipemagicError):  # the script has run, and a connection that was lost begins again with ON
+                self._send(self.stream, [Execute(Stmt(text or ending(name)))])
+            lines.append(CHECKED_AGAIN[name])
+        return lines
 
     def _move(self, error: ConnectError) -> None:
         """Reconnect to the database at another address, or raise; an open transaction is lost with the old stream."""
@@ -632,16 +648,22 @@ class Connection:
 
         Of those that were ``undone``, PRAGMAs stay in effect.
         """
-        for index, statement in enumerate(cell.statements[:count]):
-            if statement.keyword in CHANGED_BY and not (undone and statement.keyword != "PRAGMA"):
-                inside = atomic or (statement.keyword == "PRAGMA" and before.ahead(cell.statements[:index]).open)
-                self._settings.update(cell.as_sent(index), inside=inside)
+        self._note_settings(cell, before, count, atomic=atomic, undone=undone)
         ran = cell.statements[:count]
         in_transaction = before.open or self._transaction.open
+        if self._settings.deferred and not self._transaction.open and any(one.changes_rows for one in ran):
+            self._settings.deferred = False
         if in_transaction or any(statement.opens_transaction for statement in ran):
             self._last_end = end_after(self._last_end, before, ran, still_open=self._transaction.open)
         if in_transaction or any(one.changes_schema for one in ran) or monotonic() >= self.schema.check_at:
             self.schema.update(ran, self._transaction.state)
+
+    def _note_settings(self, cell: Cell, before: Transaction, count: int, *, atomic: bool, undone: bool) -> None:
+        """Record the settings and temporary tables of the first ``count`` statements, PRAGMAs alone if ``undone``."""
+        for index, statement in enumerate(cell.statements[:count]):
+            if statement.keyword in CHANGED_BY and not (undone and statement.keyword != "PRAGMA"):
+                inside = atomic or (statement.keyword == "PRAGMA" and before.ahead(cell.statements[:index]).open)
+                self._settings.update(cell.as_sent(index), inside=inside)
 
 
 def _asked_once(database: Database, requests: Sequence[Request]) -> list[Entry]:

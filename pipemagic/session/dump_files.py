@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 _MAGIC = b"SQLite format 3\0"
 _CHUNK = 256 * 1024
-_ON = ("ON", "TRUE", "YES", "1")
 _MANY = 100
 """INSERT statements between BEGIN and COMMIT of a script that was not typed."""
 _DATABASE = re.compile(r"[a-z][a-z0-9-]{0,40}\Z")
@@ -109,7 +108,7 @@ def _begins_without_foreign_keys(cell: Cell) -> bool:
 
 def turns_foreign_keys_off(statement: ParsedStatement) -> bool:
     """Return True for ``PRAGMA foreign_keys = OFF``."""
-    return statement.connection_setting == "foreign_keys" and not any(token.word in _ON for token in statement.tokens)
+    return statement.connection_setting == "foreign_keys" and not statement.switches_on
 
 
 def _is_file(cell: Cell) -> bool:

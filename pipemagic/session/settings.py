@@ -2,14 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from pipemagic.session import temporary_tables
 from pipemagic.session.temporary_tables import TemporaryTables
-from pipemagic.sql import ParsedStatement
+from pipemagic.sql import ParsedStatement, parse
 
 CHANGED_BY = temporary_tables.CHANGED_BY | {"PRAGMA"}
 """The first words of statements to record."""
+
+EFFECTS: Mapping[str, tuple[bool, str]] = {
+    "foreign_keys": (True, "foreign keys are not checked"),
+    "ignore_check_constraints": (False, "CHECK constraints are not checked"),
+    "recursive_triggers": (False, "triggers can fire themselves"),
+    "case_sensitive_like": (False, "LIKE is case-sensitive"),
+    "query_only": (False, "statements that write fail"),
+    "reverse_unordered_selects": (False, "rows without ORDER BY are in reverse order"),
+    "legacy_alter_table": (False, "ALTER TABLE RENAME leaves views and triggers unchanged"),
+}
+"""Settings that change what is stored or returned: their normal value, and the effect of the other one."""
+
+CHECKED_AGAIN = {
+    "foreign_keys": "Foreign keys are on again, after the script that switched them off.",
+    "ignore_check_constraints": "CHECK constraints are checked again, after the script that switched them off.",
+}
+"""The settings that dumps change for themselves, and the line that reports their end."""
+
+DEFERRED = "foreign keys are checked only at COMMIT, until the transaction ends"
+"""The effect of ``PRAGMA defer_foreign_keys``, which SQLite resets at the end of a transaction."""
 
 
 @dataclass
@@ -18,13 +39,31 @@ class Settings:
 
     pragmas: dict[str, str] = field(default_factory=dict)
     temporary: TemporaryTables = field(default_factory=TemporaryTables)
+    deferred: bool = False
 
     def update(self, statement: ParsedStatement, *, inside: bool = False) -> None:
         """Record a statement that ran without an error, possibly ``inside`` a transaction."""
         if statement.keyword != "PRAGMA":
             self.temporary.update(statement)
+            self.deferred = self.deferred and not (statement.commits or statement.rolls_back)
         elif statement.connection_setting and not (inside and statement.is_ignored_in_transaction):
             self.pragmas[statement.connection_setting] = statement.text
+        elif statement.pragma[0] == "defer_foreign_keys" and statement.pragma[1] in ("=", "("):
+            self.deferred = statement.switches_on
+
+    def effects(self) -> dict[str, str]:
+        """Return what the settings change, by their names, each with the PRAGMA that ends it."""
+        changed = {
+            name: f"{EFFECTS[name][1]} on this connection until {ending(name)}"
+            for name, text in self.pragmas.items()
+            if changes(name, text)
+        }
+        return changed | ({"defer_foreign_keys": DEFERRED} if self.deferred else {})
+
+    def left_since(self, before: Iterable[str]) -> list[str]:
+        """Return a sentence for each effect that was not in effect ``before``."""
+        left = (text for name, text in self.effects().items() if name not in before)
+        return [f"{text[:1].upper()}{text[1:]}." for text in left]
 
     def note(self) -> str:
         """Return stable lines about restored settings and lost temporary tables; '' if there were none."""
@@ -41,3 +80,13 @@ class Settings:
         names = self.temporary.names
         them = "them" if len(names) > 1 else "it"
         return f"Create {them if names[1:] else names[0]} without TEMP, or create and use {them} in one cell."
+
+
+def changes(name: str, text: str) -> bool:
+    """Return True if a PRAGMA gives a setting another value than its normal one, with an effect."""
+    return name in EFFECTS and parse(text).switches_on is not EFFECTS[name][0]
+
+
+def ending(name: str) -> str:
+    """Return the PRAGMA that gives a setting its normal value again."""
+    return f"PRAGMA {name} = {'ON' if EFFECTS[name][0] else 'OFF'}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -40,6 +41,7 @@ _CONNECTION_SETTINGS = frozenset({
 })  # fmt: skip
 """Settings that are set again on a reopened connection. Servers ignore or refuse others, such as busy_timeout."""
 
+_NUMBER = re.compile(r"0x[0-9a-f]+|[0-9]+")
 _HEAD = 8  # tokens: INSERT OR REPLACE INTO main . t, EXPLAIN QUERY PLAN CREATE TEMP TRIGGER
 _SHORT = 4096  # the most characters of a script whose statements are cached, and of a statement whose tokens are kept
 
@@ -262,9 +264,27 @@ class ParsedStatement:
         return name if sign in ("=", "(") and name in _CONNECTION_SETTINGS else ""
 
     @cached_property
+    def switches_on(self) -> bool:
+        """Whether the value of its PRAGMA is true, by SQLite's rules: a number but 0, on, yes or true.
+
+        Any other value is false, even one that is misspelt.
+        """
+        values = [token.text for token in self.tokens[:_HEAD]]
+        signs = [index for index, text in enumerate(values) if text in ("=", "(")]
+        value = [text for text in values[signs[0] + 1 :] if text != "+"] if signs else []
+        return bool(value) and _is_true(normalize(value[0].replace("'", '"')))
+
+    @cached_property
     def is_ignored_in_transaction(self) -> bool:
         """Whether SQLite ignores it in a transaction, without an error."""
         return self.connection_setting == "foreign_keys"
+
+
+def _is_true(value: str) -> bool:
+    if not value[:1].isdigit():
+        return value in ("on", "yes", "true")
+    digits = _NUMBER.match(value)
+    return digits is not None and int(digits[0], 16 if "x" in digits[0] else 10) % 256 != 0  # SQLite keeps one byte
 
 
 def _word(found: Sequence[Token], at: int) -> str:
