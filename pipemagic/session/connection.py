@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import TypeVar
 
@@ -72,6 +72,9 @@ DEFAULTS = RunOptions()
 
 PROGRESS_TABLE = "pipemagic_progress"
 """The table of a database of a class in which progress is recorded (`pipemagic.classroom.progress`)."""
+
+CHECK_TIMEOUT = 3.0
+"""Seconds to wait for a server that is asked whether it responds."""
 
 RECORDED = f"Recorded for the teacher: cells, errors, the last error and points (table {PROGRESS_TABLE})."
 
@@ -178,7 +181,8 @@ class Connection:
         try:
             with self._lock:
                 self._check_not_gone()
-                effects = self._settings.effects()
+                settings = self._settings
+                effects = settings.effects() if settings.pragmas or settings.deferred else {}
                 try:
                     result = self._run(cell, options)
                 except PipemagicError as error:
@@ -187,7 +191,8 @@ class Connection:
                     raise
                 finally:
                     self._restart_keep_alive()
-                result.notes += tuple(self._settings.left_since(effects))
+                if self._settings.pragmas or self._settings.deferred:
+                    result.notes += tuple(self._settings.left_since(effects))
                 return result
         finally:  # also after a cell that failed
             ended = before is not Tx.NONE and not self._transaction.open
@@ -321,6 +326,31 @@ class Connection:
         """The remaining time of both limits, without a request."""
         self._checked_transaction()
         return RemainingTime.of(self.stream)
+
+    def effects(self) -> list[str]:
+        """Return what the settings of its cells change, such as foreign keys that are not checked."""
+        return list(self._settings.effects().values())
+
+    def check_server(self) -> str:
+        """Ask the server whether it responds, and whether the open transaction still exists; return why not, or ''.
+
+        Nothing is sent without a server-side connection, or while a cell runs. A transaction that has ended is lost
+        from then on, and the next cell reports it.
+        """
+        with self.between_cells() as free:
+            if not free or self.remaining_time.idle is None:
+                return ""
+            try:
+                with self.database.sibling(timeout=CHECK_TIMEOUT) as beside:
+                    if not beside.health():
+                        return "the server reports that it is not healthy"
+                self._check_still_open()
+            except PipemagicError as error:
+                lost = self._transaction.lost
+                if lost is None or self._transaction.open:
+                    return error.message.partition("\n")[0]
+                self._transaction.lost = replace(lost, reported=False)
+        return ""
 
     def begin(self, mode: str = "DEFERRED") -> CellResult:
         """Begin a transaction on the stream of the cells; StatementError if one is open."""
@@ -648,8 +678,9 @@ class Connection:
 
         Of those that were ``undone``, PRAGMAs stay in effect.
         """
-        self._note_settings(cell, before, count, atomic=atomic, undone=undone)
         ran = cell.statements[:count]
+        if [statement for statement in ran if statement.keyword in CHANGED_BY]:
+            self._note_settings(cell, before, count, atomic=atomic, undone=undone)
         in_transaction = before.open or self._transaction.open
         if self._settings.deferred and not self._transaction.open and any(one.changes_rows for one in ran):
             self._settings.deferred = False

@@ -109,11 +109,16 @@ def open_line(count: int, clock: str = "") -> str:
     return f"{line} {clock}" if clock else line
 
 
-def describe_transaction(state: Tx, count: int = 0, loss: LostTransaction | None = None) -> str:
+def describe_transaction(
+    state: Tx, count: int = 0, loss: LostTransaction | None = None, *, responds: bool = True
+) -> str:
     """Return the state of a transaction as text without times.
 
-    ``count`` is how many statements it holds if it is open, ``loss`` what was lost if it is lost.
+    ``count`` is how many statements it holds if it is open, ``loss`` what was lost if it is lost. Of a server that no
+    longer ``responds`` it is not known whether it still has the transaction.
     """
+    if state is Tx.OPEN and not responds:
+        return f"The transaction ({so_far(count)}) is lost if the server has stopped"
     lost = "Transaction timed out and was rolled back" if loss is not None and loss.timed_out else "Transaction lost"
     return {Tx.NONE: "No transaction", Tx.OPEN: f"Transaction open, {so_far(count)}", Tx.LOST: lost}[state]
 

@@ -53,18 +53,20 @@ class Sqld:
         (folder / "key.pem").write_bytes(public)
         self.log = folder / "sqld.log"
         self.port, self.admin_port = free_port(), free_port()
+        self._command = [
+            binary, "--db-path", folder / "data", "--http-listen-addr", f"127.0.0.1:{self.port}",
+            "--admin-listen-addr", f"127.0.0.1:{self.admin_port}",
+            *(("--auth-jwt-key-file", folder / "key.pem") if checked else ()),
+            "--enable-namespaces", "--no-welcome",
+            # Beyond this number (100 by default) it returns 404 for some that it is loading again.
+            "--max-active-namespaces", "100000", *options,
+        ]  # fmt: skip
+        self.restart()
+
+    def restart(self) -> None:
+        """Start it, again at the same ports after `close`."""
         with self.log.open("wb") as log:
-            self.process = subprocess.Popen(
-                [
-                    binary, "--db-path", folder / "data", "--http-listen-addr", f"127.0.0.1:{self.port}",
-                    "--admin-listen-addr", f"127.0.0.1:{self.admin_port}",
-                    *(("--auth-jwt-key-file", folder / "key.pem") if checked else ()),
-                    "--enable-namespaces", "--no-welcome",
-                    # Beyond this number (100 by default) it returns 404 for some that it is loading again.
-                    "--max-active-namespaces", "100000", *options,
-                ],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-            )  # fmt: skip
+            self.process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         try:
             wait_for(self.port, self.process)
             wait_for(self.admin_port, self.process, "/")

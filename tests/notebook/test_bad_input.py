@@ -16,6 +16,7 @@ from pipemagic.errors import (
     NotFound,
     ProtocolError,
     SessionError,
+    StatementError,
     UnknownOutcome,
 )
 
@@ -124,3 +125,22 @@ def test_a_missing_database(shell, sqld_database, monkeypatch):
 def test_an_address_that_redirects(shell, scripted):
     server = scripted(Answer(302, headers={"Location": "https://elsewhere.example/v3/pipeline"}))
     few_lines(shell.fails(f"%pipedb connect {server.url}"), AddressError, "redirects to elsewhere.example")
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        r"""SELECT '["a\ud800b"]' ->> 0 AS s""",
+        r"""SELECT json_extract('["\ud83d"]', '$[0]') || 'x' AS s, 1 AS ok""",
+        r"""WITH n(i) AS (SELECT value FROM generate_series(1, 11))
+        SELECT i, CASE i WHEN 11 THEN json_extract('["\ud83d"]', '$[0]') END AS s FROM n""",
+    ],
+)
+def test_half_an_emoji_out_of_json_is_a_plain_error_and_the_connection_stays(db, query):
+    db("%sql CREATE TEMP TABLE seen (a); BEGIN; INSERT INTO seen VALUES (1)")
+    failed = db.fails(f"%%sql\n{query}").error
+    assert isinstance(failed, StatementError)
+    assert "not valid UTF-8" in failed.message
+    assert "CAST(... AS BLOB)" in str(failed)
+    assert db("%sql SELECT a FROM seen").value["a"].tolist() == [1]
+    db("%sql COMMIT")

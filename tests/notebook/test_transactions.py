@@ -28,7 +28,7 @@ def test_a_transaction_over_several_cells(db):
         + r" Transaction: [345]\.\d of 5 s left; connection: (10|9)\.\d of 10 s left\.",
         line,
     )
-    (line,) = db("%pipedb status").lines
+    line = db("%pipedb status").lines[0]
     assert re.search(
         r"idle time: (10|9)\.\d of 10 s left; transaction open, 2 statements so far, [345]\.\d of 5 s left$", line
     )
@@ -86,7 +86,7 @@ def test_status_minutes_after_the_last_cell_of_a_transaction(db):
     db("%sql CREATE TABLE t (a INTEGER PRIMARY KEY)")
     db("%sql BEGIN; INSERT INTO t VALUES (1)")
     minutes_later(connection_of(db))
-    (line,) = db("%pipedb status").lines
+    line = db("%pipedb status").lines[0]
     assert line.endswith(f"no server-side connection{WAYS_ON}")
     assert db("%pipedb rollback").lines == ["Lost transaction discarded."]
     assert db("%pipedb status").lines[0].endswith("; no transaction")
@@ -104,7 +104,7 @@ def test_status_names_the_connection_of_a_lost_transaction(db):
     db("%sql BEGIN; INSERT INTO t VALUES (1)")
     minutes_later(connection_of(db))
     db(f"%pipedb connect {connection_of(db).database.url} --as other --token-env DB_TOKEN")
-    (line,) = db("%pipedb status --on db").lines
+    line = db("%pipedb status --on db").lines[0]
     assert line.endswith(": %pipedb retry --on db reruns its statements, %pipedb rollback --on db discards it")
     assert db("%pipedb rollback --on db").lines == ["Lost transaction discarded."]
 
@@ -123,7 +123,7 @@ def test_commit_minutes_after_the_last_cell_of_a_transaction(db):
 def test_status_shows_keep_alive(db):
     db("%pipedb connect db --keep-alive 10m")
     db("%sql SELECT 1")
-    (line,) = db("%pipedb status").lines
+    line = db("%pipedb status").lines[0]
     assert re.search(r"; no transaction; kept alive for (10 min|9 min 59 s) more without a cell$", line)
     assert (
         "--keep-alive: 'soon' is not a duration; write 90s, 10m or 1h"
@@ -134,7 +134,7 @@ def test_status_shows_keep_alive(db):
 @pytest.mark.parametrize("server", ["embedded"])
 def test_status_says_why_a_connection_with_temporary_tables_is_kept_alive(db):
     db("%sql CREATE TEMP TABLE basket (item)")
-    (line,) = db("%pipedb status").lines
+    line = db("%pipedb status").lines[0]
     assert re.search(r"; kept alive for (1 h|59 min 59 s) more without a cell, because it has temporary tables$", line)
     db("%pipedb keep-alive off")
     db("%sql SELECT * FROM basket")

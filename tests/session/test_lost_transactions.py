@@ -142,6 +142,17 @@ def test_a_dump_that_takes_too_long_names_the_line_that_restores_it(numbers, tim
     assert caught.value.hint.startswith("Split the transaction")
 
 
+def test_a_setting_of_a_cell_that_takes_too_long_is_known_and_named(numbers, time_flies):
+    time_flies.start()
+    with pytest.raises(TransactionLost) as caught:
+        numbers.run(f"PRAGMA foreign_keys=OFF; BEGIN; INSERT INTO n VALUES (3); {ENDLESS}")
+    effect = "oreign keys are not checked on this connection until PRAGMA foreign_keys = ON"
+    assert caught.value.hint.endswith(f"F{effect}.")
+    numbers.run("ROLLBACK")
+    assert numbers.run("PRAGMA foreign_keys").iloc[0, 0] == 0
+    assert numbers.connection().effects() == [f"f{effect}"]
+
+
 def test_a_cell_that_takes_too_long_and_has_no_commit_is_refused_its_rest(numbers, time_flies):
     time_flies.start()
     with pytest.raises(TransactionLost):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipemagic.session.settings import Settings
+from pipemagic.session.settings import DEFERRED, Settings
 from pipemagic.sql import split
 
 
@@ -37,3 +37,11 @@ def test_the_line_reports_restored_settings_and_lost_tables():
         "The connection was reopened (set again: PRAGMA foreign_keys = OFF; temporary tables are gone: t). "
         "Create t without TEMP, or create and use it in one cell."
     )
+
+
+def test_the_end_of_a_transaction_ends_deferred_foreign_keys():
+    assert after("BEGIN; PRAGMA defer_foreign_keys = ON").effects() == {"defer_foreign_keys": DEFERRED}
+    assert after("BEGIN; PRAGMA defer_foreign_keys = ON; ROLLBACK TO s").deferred
+    assert after("BEGIN; PRAGMA defer_foreign_keys(1); PRAGMA defer_foreign_keys").deferred
+    for end in ("COMMIT; BEGIN", "ROLLBACK", "PRAGMA defer_foreign_keys = OFF"):
+        assert after(f"BEGIN; PRAGMA defer_foreign_keys = ON; {end}").effects() == {}

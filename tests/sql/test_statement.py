@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
+
 import pytest
 
 from pipemagic.sql import parse
@@ -112,6 +115,22 @@ def test_transactions(text, expected):
 def test_settings_of_the_connection(text, setting):
     assert parse(text).connection_setting == setting
     assert parse(text).is_ignored_in_transaction is (setting == "foreign_keys")
+
+
+@pytest.mark.parametrize(
+    ("value", "on"),
+    [
+        ("= ON", True), ("(yes)", True), ("=True", True), ("= 1", True), ("= 2", True), ("= +1", True),
+        ("= 'on'", True), ('= "ON"', True), ("= 0x1", True), ("= 1.0", True), ("= OFF", False), ("(no)", False), ("= 0", False),
+        ("= -1", False), ("= maybe", False), ("= full", False), ("= 0.5", False), ("= 256", False), ("", False),
+    ],
+)  # fmt: skip
+def test_the_value_of_a_setting_is_read_as_sqlite_reads_it(value, on):
+    text = f"PRAGMA main.foreign_keys {value}"
+    assert parse(text).switches_on is on
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as plain:
+        plain.execute(text)
+        assert plain.execute("PRAGMA foreign_keys").fetchone() == (int(on),)
 
 
 def test_changes_of_the_schema():

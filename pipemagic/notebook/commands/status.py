@@ -23,7 +23,9 @@ PANELS = ("locations", "groups", "databases", "organization", "session", "explor
 
 @GROUP.command(ON)
 def status(context: Context) -> None:
-    """Show connections, transactions and time left, without a request to a server.
+    """Show connections, transactions and time left, settings that switch checks off, and the current address.
+
+    Servers with an open connection are asked whether they respond.
 
     %pipedb status
     """
@@ -33,9 +35,28 @@ def status(context: Context) -> None:
         session.connection()  # the error explains how to connect
     for name in names:
         connection = session.connection(name)
-        current = ", current" if name == session.current else ""
-        parts = [_stream(connection), _transaction(connection, current=bool(current)), _kept_alive(connection)]
-        say(f"{name} ({connection.description}{current}): {'; '.join(filter(None, parts))}")
+        is_current = name == session.current
+        trouble = connection.check_server()
+        parts = [
+            trouble or _stream(connection),
+            _transaction(connection, current=is_current, responds=not trouble),
+            _kept_alive(connection),
+            *connection.effects(),
+        ]
+        where = f"{connection.description}, current" if is_current else connection.description
+        say(f"{name} ({where}): {'; '.join(filter(None, parts))}")
+    if len(names) == 1 or session.current in names:
+        _say_address(session.connection(names[0] if len(names) == 1 else session.current))
+
+
+def _say_address(connection: Connection) -> None:
+    """Print the address of a database for other programs, never a token, and the line that creates a token."""
+    from pipemagic.session.profiles import word
+
+    name = connection.listed_as or connection.name
+    say(f"Address for other programs: {connection.database.url}")
+    if connection.platform is not None:
+        say(f"A token for them: %pipedb create-token {word(name)} --to-file {word(f'{name}.token')}")
 
 
 def _stream(connection: Connection) -> str:
@@ -46,18 +67,18 @@ def _stream(connection: Connection) -> str:
     return f"server-side connection{at}, idle time: {left.idle_left}"
 
 
-def _transaction(connection: Connection, *, current: bool) -> str:
+def _transaction(connection: Connection, *, current: bool, responds: bool) -> str:
     from pipemagic.session.messages import describe_transaction
     from pipemagic.session.profiles import word
 
     state, loss, left = connection.transaction, connection.loss, connection.remaining_time.transaction_left
-    text = describe_transaction(state, connection.statements_open, loss)
+    text = describe_transaction(state, connection.statements_open, loss, responds=responds)
     text = f"{text[0].lower()}{text[1:]}"
     if state is Tx.LOST and loss is not None and loss.timed_out:
         return f"{text}: {_next_steps(connection, '' if current else f' --on {word(connection.name)}')}"
     if state is Tx.LOST:
         return f"{text}; continue with BEGIN, ROLLBACK or %pipedb retry"
-    return f"{text}, {left}" if left else text
+    return f"{text}, {left}" if left and responds else text
 
 
 def _next_steps(connection: Connection, on: str) -> str:

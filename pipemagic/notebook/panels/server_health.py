@@ -10,11 +10,15 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary, ref
 
 from pipemagic.errors import AnswerTimeout, ConnectError, PipemagicError
+from pipemagic.hrana.stream import Tx
 
 if TYPE_CHECKING:
     from pipemagic.client.database import Database
     from pipemagic.client.transport import Transport
     from pipemagic.session import Connection, Session
+
+OPEN = 1.0
+"""Seconds after which a server is queried again while a transaction is open: it may have stopped."""
 
 INTERVAL = 0.3
 """Seconds between updates of the panels, which send no requests."""
@@ -47,7 +51,8 @@ class SessionHealth:
     """The health of a session's servers, for all panels that show it.
 
     While a panel follows it, one thread updates the panels at regular intervals. It reads the health of a server once,
-    beside the stream of the cells, and again while the server does not respond or a cell has waited for long.
+    beside the stream of the cells, and again while a transaction is open, the server does not respond, or a cell has
+    waited for long.
     """
 
     def __init__(self, session: Session) -> None:
@@ -114,7 +119,9 @@ class SessionHealth:
     def _read_if_due(self, connection: Connection) -> None:
         known, since = self._known.get(connection), self.running_since(connection)
         waits = since is not None and time.time() - since > RETRY
-        if known is None or ((known.error or waits) and time.monotonic() - known.at > RETRY):
+        is_open = since is None and connection.transaction is Tx.OPEN
+        due = OPEN if is_open else RETRY if waits or (known and known.error) else None
+        if known is None or (due is not None and time.monotonic() - known.at > due):
             self._read(connection, find=False)
 
     def _read(self, connection: Connection, *, find: bool) -> None:

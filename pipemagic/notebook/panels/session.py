@@ -88,7 +88,7 @@ class ConnectionCard(ipywidgets.VBox):
         self.trouble = Line(class_="pm-error")
         self.transaction, self.late = Line(), Line()
         self.transaction_left = Countdown(length=TRANSACTION_LIMIT, label=f"Time left of the transaction of {name}")
-        self.stream = Line(class_="pm-faint")
+        self.stream, self.settings = Line(class_="pm-faint"), Line()
         self.idle_left = Countdown(length=IDLE_LIMIT, label=f"Idle time left of {name}")
         self.why, self.refused = Line(), Line(class_="pm-faint")
         self.undone, self.left = Statements("Rolled back"), Statements("Not run, and not part of a rerun")
@@ -109,7 +109,8 @@ class ConnectionCard(ipywidgets.VBox):
         self._loss: LostTransaction | None = None
         super().__init__([
             Line(name, tag="h3"), self.trouble,
-            column(self.transaction, self.transaction_left, self.late, self.stream, self.idle_left), self.lost,
+            column(self.transaction, self.transaction_left, self.late, self.stream, self.idle_left, self.settings),
+            self.lost,
             row(self.commit, self.run_again, self.roll_back), self.held, row(self.keep), self.keeping_status,
         ])  # fmt: skip
         self.add_class("pm-box")
@@ -124,16 +125,18 @@ class ConnectionCard(ipywidgets.VBox):
         else:
             with connection.between_cells() as free:
                 if free:
-                    self._update_transaction(connection, time.time())
-                    self._update_stream(connection, time.time())
+                    self._update_transaction(connection, time.time(), responds=not error)
+                    self._update_stream(connection, time.time(), responds=not error)
+        self.settings.set_text("".join(f"{text[:1].upper()}{text[1:]}. " for text in connection.effects()).strip())
         self._update_buttons(connection.transaction, busy=busy)
         self._update_keep(connection)
 
-    def _update_transaction(self, connection: Connection, now: float) -> None:
+    def _update_transaction(self, connection: Connection, now: float, *, responds: bool) -> None:
         state, loss, left = connection.transaction, connection.loss, connection.remaining_time.transaction
-        self.transaction.set_text(f"{describe_transaction(state, connection.statements_open, loss)}.")
-        _count_down(self.transaction_left, left, now)
-        self.late.set_text(LATE if left == 0.0 and now - self.transaction_left.until > MARGIN else "")
+        text = describe_transaction(state, connection.statements_open, loss, responds=responds)
+        self.transaction.set_text(f"{text}.")
+        _count_down(self.transaction_left, left if responds else None, now)
+        self.late.set_text(LATE if responds and left == 0.0 and now - self.transaction_left.until > MARGIN else "")
         self.held.show([one.text for one in connection.held] if state is Tx.OPEN else ())
         show(self.lost, loss is not None)
         if loss is None:
@@ -149,10 +152,13 @@ class ConnectionCard(ipywidgets.VBox):
             self.why.set_text(f"{_sentence(redact(loss.why))} {after}".strip())
         self._loss = loss
 
-    def _update_stream(self, connection: Connection, now: float) -> None:
+    def _update_stream(self, connection: Connection, now: float, *, responds: bool) -> None:
         stream, idle = connection.stream, connection.remaining_time.idle
         opened = None if stream is None or idle is None else stream.open_for()
-        if stream is None or opened is None:
+        if not responds:
+            opened = None
+            self.stream.set_text("")
+        elif stream is None or opened is None:
             self.stream.set_text("No server-side connection: the next cell opens one.")
         else:
             self._since = _steady(now - opened, self._since)
@@ -279,7 +285,8 @@ class SessionPanel(Panel):
     def _row(self, connection: Connection, *, current: bool) -> dict[str, Any]:
         name = connection.name
         state = {
-            "text": _state(connection), "lines": ["the server rejects its token"] if connection.refused else [],
+            "text": _state(connection, responds=not self.health.of(connection).error),
+            "lines": ["the server rejects its token"] if connection.refused else [],
         }  # fmt: skip
         use, close = ({"name": one.lower(), "label": one, "title": f"{one} {name}"} for one in ("Use", "Close"))
         actions = {"text": "current", "actions": [close]} if current else {"actions": [use, close]}
@@ -290,7 +297,12 @@ class SessionPanel(Panel):
         """Return the connections, without times."""
         session = self.state.session
         rows = [
-            (one.name, one.description, _state(one), "current" if one.name == session.current else "")
+            (
+                one.name,
+                one.description,
+                _state(one, responds=not self.health.of(one).error),
+                "current" if one.name == session.current else "",
+            )
             for one in list(session.connections.values())
         ]
         return [TableBlock(["Connection", "Where", "State", ""], rows)] if rows else [NO_CONNECTION]
@@ -341,8 +353,9 @@ class SessionPanel(Panel):
         self.action.start(title, work, line=f"%pipedb {line}")
 
 
-def _state(connection: Connection) -> str:
-    state = describe_transaction(connection.transaction, connection.statements_open, connection.loss)
+def _state(connection: Connection, *, responds: bool) -> str:
+    count, loss = connection.statements_open, connection.loss
+    state = describe_transaction(connection.transaction, count, loss, responds=responds)
     return f"{state[0].lower()}{state[1:]}"
 
 

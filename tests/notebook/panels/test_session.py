@@ -294,6 +294,28 @@ def test_a_server_that_does_not_respond(open_page, session):
     page.wait_for("Refresh")
 
 
+def test_a_server_that_stops_while_a_transaction_is_open(open_page, session, monkeypatch):
+    monkeypatch.setattr("pipemagic.notebook.panels.server_health.OPEN", 0.05)
+    session.run("CREATE TABLE t (a)")
+    page = open_page()
+    page.wait("healthy, round trip")
+    session.run("BEGIN; INSERT INTO t VALUES (1)")
+    page.wait("Transaction open, 1 statement so far.")
+    launcher.stop()
+    page.wait("The transaction (1 statement so far) is lost if the server has stopped.")
+    assert card(page).transaction_left.until == 0.0
+    assert card(page).idle_left.until == 0.0
+    assert page.panel.static()[0].rows[0][2] == "the transaction (1 statement so far) is lost if the server has stopped"
+    assert page.panel.table.rows[0]["cells"][2]["text"] == page.panel.static()[0].rows[0][2]
+
+
+def test_settings_that_switch_checks_off(page, session):
+    session.run("PRAGMA foreign_keys = OFF")
+    page.wait("Foreign keys are not checked on this connection until PRAGMA foreign_keys = ON.")
+    session.run("PRAGMA foreign_keys = ON")
+    until(lambda: not card(page).settings.value)
+
+
 def test_all_panels_of_a_session_share_one_thread_which_ends_with_them(open_page, session):
     pages = [open_page(), open_page(), open_page()]
     pages[0].wait("healthy, round trip")
