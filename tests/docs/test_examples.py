@@ -1,8 +1,8 @@
 """The examples of README and of each page of docs/ run, and print the output that is shown below them.
 
 The cells of a page run from top to bottom in one IPython shell, in an empty folder. A ``text`` fence directly behind a
-cell is its whole output. Hidden cells are comments that begin with ``cell``. A cell below ``<!-- not run: REASON -->``
-does not run. Commands in ``sh`` and ``console`` fences are parsed; test_shell_examples.py runs them.
+cell is its whole output. Then they run again in the same shell. Hidden cells are comments that begin with ``cell``. A
+cell below ``<!-- not run: REASON -->`` does not run. Commands in ``sh`` and ``console`` fences are parsed; test_shell_examples.py runs them.
 """
 
 from __future__ import annotations
@@ -98,18 +98,29 @@ def shell(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("page", WITH_CELLS)
-def test_the_cells_print_the_output_of_the_page(page, shell):
-    for cell in cells(page):
-        if cell.not_run:
-            continue
-        with capture_output(display=False) as captured:
-            result = shell.run_cell(cell.source)
-        where = f"{name(page)}, line {cell.line}:\n{cell.source}\n{captured.stdout}{captured.stderr}"
+def test_the_cells_print_the_output_of_the_page_and_run_again(page, shell):
+    """In a second run, each cell that succeeded does so again, and one that showed an error shows one again."""
+    given = [cell for cell in cells(page) if not cell.not_run]
+    succeeded = []
+    for cell in given:
+        success, output = run(shell, cell)
+        where = f"{name(page)}, line {cell.line}:\n{cell.source}\n{output}"
         if cell.expected is None:
-            assert result.success is not cell.raises, where
-            assert not NOTE.search(captured.stdout), where
+            assert success is not cell.raises, where
+            assert not NOTE.search(output), where
         else:
-            assert normalize(captured.stdout + captured.stderr) == normalize(cell.expected), where
+            assert normalize(output) == normalize(cell.expected), where
+        succeeded.append(success)
+    for cell, before in zip(given, succeeded, strict=True):
+        success, output = run(shell, cell)
+        assert success is before, f"{name(page)}, line {cell.line}, again:\n{cell.source}\n{output}"
+
+
+def run(shell, cell):
+    """Run a cell; return whether it succeeded, and its output."""
+    with capture_output(display=False) as captured:
+        success = shell.run_cell(cell.source).success
+    return success, captured.stdout + captured.stderr
 
 
 def test_few_cells_and_commands_do_not_run_and_each_has_a_reason():

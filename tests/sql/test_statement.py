@@ -121,8 +121,9 @@ def test_settings_of_the_connection(text, setting):
     ("value", "on"),
     [
         ("= ON", True), ("(yes)", True), ("=True", True), ("= 1", True), ("= 2", True), ("= +1", True),
-        ("= 'on'", True), ('= "ON"', True), ("= 0x1", True), ("= 1.0", True), ("= OFF", False), ("(no)", False), ("= 0", False),
-        ("= -1", False), ("= maybe", False), ("= full", False), ("= 0.5", False), ("= 256", False), ("", False),
+        ("= 'on'", True), ('= "ON"', True), ("= 0x1", True), ("= 1.0", True), ("= OFF", False),
+        ("(no)", False), ("= 0", False), ("= -1", False), ("= maybe", False), ("= full", False),
+        ("= 0.5", False), ("= 256", False), ("", False),
     ],
 )  # fmt: skip
 def test_the_value_of_a_setting_is_read_as_sqlite_reads_it(value, on):
