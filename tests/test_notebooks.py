@@ -1,12 +1,18 @@
-"""The committed notebooks were run from top to bottom, and contain no secrets and no widget state."""
+"""The committed notebooks were run from top to bottom, contain no secrets and no widget state, and run twice."""
 
 from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
+import sys
+from copy import deepcopy
 from pathlib import Path
 
+import nbformat
 import pytest
+from nbclient import NotebookClient
 
 FOLDER = Path(__file__).parents[1] / "notebooks"
 NOTEBOOKS = sorted([*FOLDER.glob("*.ipynb"), *FOLDER.glob("teacher/*.ipynb")])
@@ -35,3 +41,57 @@ def test_only_cells_with_the_tag_failed(notebook):
     for cell in notebook["cells"]:
         failed = any(output["output_type"] == "error" for output in cell.get("outputs", []))
         assert failed == ("raises-exception" in cell["metadata"].get("tags", []))
+
+
+# -- Run All twice in one kernel
+
+
+def twice(path):
+    """Return a notebook whose code cells are those of another one, two times."""
+    notebook = nbformat.read(path, as_version=4)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    notebook.cells = [*code, *deepcopy(code)]
+    for number, cell in enumerate(notebook.cells, 1):
+        cell.id, cell.execution_count = f"cell-{number}", number
+    return notebook
+
+
+def test_nbval_runs_the_quick_start_twice_in_one_kernel(tmp_path, monkeypatch):
+    """The second run prints the same as the first, but that the extension is loaded and the connection exists."""
+    monkeypatch.setenv("PIPEMAGIC_DATA", str(tmp_path / "data"))
+    notebook = twice(FOLDER / "quickstart.ipynb")
+    again = notebook.cells[len(notebook.cells) // 2 :]
+    for cell in again[:2]:
+        assert cell.source in ("%load_ext pipemagic", "%pipedb connect --temporary")
+        cell.metadata["tags"] = ["nbval-ignore-output"]
+    nbformat.write(notebook, tmp_path / "twice.ipynb")
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    options = ["--nbval", "--nbval-current-env", f"--nbval-sanitize-with={FOLDER.parent / 'tests' / 'nbval.cfg'}"]
+    options += ["-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    ended = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, "twice.ipynb"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stdout
+    assert f"{len(notebook.cells)} passed" in ended.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.relative_to(FOLDER).with_suffix("").as_posix())
+def test_each_cell_that_succeeds_does_so_again(path, tmp_path, monkeypatch):
+    monkeypatch.setenv("PIPEMAGIC_CONFIG", str(tmp_path / "config"))
+    monkeypatch.setenv("PIPEMAGIC_DATA", str(tmp_path / "data"))
+    folder = shutil.copytree(FOLDER, tmp_path / "notebooks") / path.relative_to(FOLDER).parent
+    notebook = twice(path)
+    NotebookClient(
+        notebook, timeout=120, kernel_name="python3", allow_errors=True, resources={"metadata": {"path": str(folder)}},
+        extra_arguments=["--log-level=ERROR"],
+    ).execute()  # fmt: skip
+    failed = [any(output.output_type == "error" for output in cell.outputs) for cell in notebook.cells]
+    half = len(failed) // 2
+    changed = [
+        cell.source
+        for cell, first, second in zip(notebook.cells, failed, failed[half:], strict=False)
+        if first is not second
+    ]
+    assert changed == []

@@ -2,7 +2,8 @@
 
 The cells of a page run from top to bottom in one IPython shell, in an empty folder. A ``text`` fence directly behind a
 cell is its whole output. Then they run again in the same shell. Hidden cells are comments that begin with ``cell``. A
-cell below ``<!-- not run: REASON -->`` does not run. Commands in ``sh`` and ``console`` fences are parsed; test_shell_examples.py runs them.
+cell below ``<!-- not run: REASON -->`` does not run. Commands in ``sh`` and ``console`` fences are parsed;
+test_shell_examples.py runs them.
 """
 
 from __future__ import annotations
