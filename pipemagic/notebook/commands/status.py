@@ -23,9 +23,7 @@ PANELS = ("locations", "groups", "databases", "organization", "session", "explor
 
 @GROUP.command(ON)
 def status(context: Context) -> None:
-    """Show connections, transactions and time left, settings that switch checks off, and the current address.
-
-    Servers with an open connection are asked whether they respond.
+    """Show connections, transactions and time left, checks that are switched off, and the address for other programs.
 
     %pipedb status
     """
