@@ -27,6 +27,8 @@ _CHUNK = 10_000
 """Characters that are converted between two checks of whether the statement was stopped: a millisecond or two."""
 _STORED = 0x3000
 """Code points below are stored once they were converted; beyond it, few characters have a case."""
+_ESCAPE = "\1"
+"""The escape character of each pattern that has one: folding does not change it."""
 
 
 class _Letters(dict[int, str]):
@@ -102,8 +104,8 @@ def _like(connection: apsw.Connection, stopped: Callable[[], bool], *arguments: 
     if None in arguments:
         return None
     pattern, text, *escape = map(_text, arguments)
-    if escape and len(escape[0]) == 1:
-        pattern, escape = _with_caseless_escape(pattern, escape[0])
+    if escape and len(escape[0].partition("\0")[0]) == 1:  # otherwise SQLite refuses it
+        pattern, escape = _with_caseless_escape(pattern, escape[0][0]), [_ESCAPE]
     most = connection.limit(apsw.SQLITE_LIMIT_LIKE_PATTERN_LENGTH)
     return native.like(most, _folds.apply(pattern, stopped), _folds.apply(text, stopped), *escape)
 
@@ -115,7 +117,11 @@ def _text(value: SqlValue) -> str:
     return value if isinstance(value, str) else str(native.value("CAST(? AS TEXT)", value))
 
 
-def _with_caseless_escape(pattern: str, escape: str) -> tuple[str, list[str]]:
-    """Return a pattern, and its escape, with one that no other character can become by folding."""
-    other = next(character for character in map(chr, range(1, 32)) if character not in pattern)
-    return re.sub(re.escape(escape) + "(.?)", lambda match: other + match[1], pattern, flags=re.DOTALL), [other]
+def _with_caseless_escape(pattern: str, escape: str) -> str:
+    """Return a pattern with ``_ESCAPE`` in the place of its escape character."""
+
+    def replace(match: re.Match[str]) -> str:
+        escaped: str | None = match[1]
+        return _ESCAPE + (_ESCAPE if escaped is None else escaped)  # itself is literal if it is not the escape
+
+    return re.sub(f"{re.escape(escape)}(.?)|{_ESCAPE}", replace, pattern, flags=re.DOTALL)

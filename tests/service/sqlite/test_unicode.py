@@ -19,6 +19,7 @@ from pipemagic.service.service import Service
 from pipemagic.service.sqlite import unicode
 
 ENGINE = partial(EmbeddedEngine, unicode=True)
+CONTROLS = "".join(map(chr, range(1, 32)))
 LETTERS = "SELECT 'École' LIKE 'éco_e', lower('ÉŁΣЖ'), upper('éłςж')"
 INDEXES = (
     "CREATE INDEX i ON t(lower(a))",
@@ -67,12 +68,14 @@ def test_like_is_ilike_of_duckdb(sql, duck, text, pattern):
 
 
 values = st.one_of(
-    st.none(), st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False), st.text("aAbX%_!\0", max_size=6)
+    st.none(), st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False), st.text("aAbX%_!\0\1", max_size=6)
 )
 
 
-@given(values, values, st.sampled_from(["!", "X", "x", "%", "_", "", "ab", None]))
+@given(values, values, st.sampled_from(["!", "X", "x", "%", "_", "\1", "", "ab", "X\0b", None]))
 @example("xXa", "xXX%", "X")
+@example(CONTROLS, f"!{CONTROLS}!", "!")
+@example(f"%{CONTROLS}", f"!%{CONTROLS}", "!")
 @example("50%", "50X%", "X")
 @example("a", "aX", "X")
 def test_like_of_ascii_is_sqlites(sql, native, text, pattern, escape):
@@ -88,9 +91,10 @@ def test_all_forms_of_a_letter_are_alike(sql):
     assert sql("SELECT 'ΟΔΟΣ' LIKE 'οδος', 'οδός' LIKE 'ΟΔΌΣ'") == (1, 1)
 
 
-def test_an_escape_has_one_character(sql):
+@pytest.mark.parametrize("escape", ["", "ab", "\0", "\0a"])
+def test_an_escape_has_one_character(sql, escape):
     with pytest.raises(apsw.SQLError, match="ESCAPE expression must be a single character"):
-        sql("SELECT 'a' LIKE 'a' ESCAPE ''")
+        sql("SELECT 'a' LIKE 'a' ESCAPE ?", escape)
 
 
 @pytest.mark.parametrize("call", ["lower(?1)", "upper(?1)", "?1 LIKE 'é'"])
