@@ -472,7 +472,7 @@ class Connection:
         """Use the token of another connection to the same database, which is closed."""
         with self._lock:
             self.database.renew_token(other.database.transport.token)
-            self.refused = False
+            self.refused, self.existing_tables = False, other.existing_tables
         other.dispose()
 
     def close(self, *, notify: bool = True) -> bool:

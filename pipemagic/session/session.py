@@ -253,7 +253,9 @@ class Session:
             target, of_project = self._configured(), self._default_of_project()
         target = None if target is None else strip_quotes(target)
         if self._has(target or "", read_only=read_only) and not (name or temporary or token or source):
-            return self.use(str(target))
+            connection = self.use(str(target))
+            connection.existing_tables = None  # they were those of the time when it connected
+            return connection
         with tokens.naming_variable(variable):
             profile = self._profile_of(target, name or "", of_project=of_project, temporary=temporary)
         self.check_trusted(profile, has_token=bool(token or source))

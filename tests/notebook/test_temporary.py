@@ -75,6 +75,14 @@ def test_a_second_connect_says_that_the_database_is_the_same(temporary):
     assert temporary("%pipedb connect --temporary").lines[1].endswith("t6, t7 and 2 more.")
 
 
+def test_the_tables_that_are_named_are_those_of_now(temporary):
+    temporary("%pipedb connect --temporary\n%sql DROP TABLE flights\n%sql CREATE TABLE late (a)")
+    assert temporary("%pipedb connect temporary").lines == ["Connected to temporary (temporary service)."]
+    session_of(temporary).platform.invalidate_tokens("main")
+    assert temporary.fails("%sql SELECT a FROM late").error.hint.startswith("%pipedb connect --temporary creates")
+    assert temporary("%pipedb connect --temporary").lines[1] == f"{SAME}with its table late."
+
+
 def test_a_new_temporary_database_is_not_the_same(temporary):
     temporary("%pipedb delete-database main --confirm")
     assert temporary("%pipedb connect --temporary").lines == ["Connected to temporary (temporary service)."]
