@@ -155,6 +155,13 @@ def select_dark_theme(page: Page) -> None:
     expect(page.locator("body[data-jp-theme-light=false]")).to_have_count(1)
 
 
+def check_dates(panel: Locator) -> None:
+    """Check that dates are not broken at their hyphens where other columns need the room."""
+    panel.get_by_role("tab", name="Databases").click()
+    expect(panel.locator("td.pm-date").filter(visible=True).first).to_have_css("white-space", "nowrap")
+    print("dates on one line", flush=True)
+
+
 def check_restart(page: Page, panel: Locator, album: Album) -> None:
     """Check that a panel shows that its kernel was restarted."""
     page.locator("[data-jp-item-name=restart] jp-button, [data-jp-item-name=restart] button").first.click()
@@ -210,6 +217,7 @@ def main(chromium: str, folder: Path) -> None:
         check_contrast(page, panel, "Light", album)
         select_dark_theme(page)
         check_contrast(page, panel, "Dark", album)
+        check_dates(panel)
         check_restart(page, panel, album)
         notebook.save()
         lab.end_kernels()

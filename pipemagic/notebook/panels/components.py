@@ -80,7 +80,7 @@ class Component(anywidget.AnyWidget):
 class Table(Component):
     """A table with actions in its rows, a filter, sorting and pages.
 
-    ``columns`` are dicts: ``title``, and optionally ``kind`` (number, code), ``sortable``, ``extra`` (hidden in
+    ``columns`` are dicts: ``title``, and optionally ``kind`` (number, date, code), ``sortable``, ``extra`` (hidden in
     narrow panels), ``note`` and ``actions`` below the title. A ``remote`` column is sorted by the action ``sort``,
     which gets its ``key``; ``sorted`` is its current order. A row is a dict: ``key``, ``cells``, and optionally
     ``group`` (a heading above the rows of a group) and ``current``. A cell is a text, or a dict with ``text``,

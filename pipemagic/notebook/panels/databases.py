@@ -54,7 +54,7 @@ TIMEOUT = 10.0
 
 COLUMNS = [
     {"title": "Name and URL", "sortable": True}, {"title": "Size", "kind": "number", "sortable": True, "extra": True},
-    {"title": "Created", "sortable": True, "extra": True}, {"title": "Connection"}, {"title": ""},
+    {"title": "Created", "kind": "date", "sortable": True, "extra": True}, {"title": "Connection"}, {"title": ""},
 ]  # fmt: skip
 
 
