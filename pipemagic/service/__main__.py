@@ -19,7 +19,7 @@ if _ROOT not in sys.path:  # run by path: the same code as in the parent process
 
 from pipemagic.errors import PipemagicError  # noqa: E402
 from pipemagic.service.process import run  # noqa: E402
-from pipemagic.service.settings import IDLE_TIMEOUT, UNICODE, Settings  # noqa: E402
+from pipemagic.service.settings import IDLE_TIMEOUT, UNICODE, Settings, read_switch  # noqa: E402
 
 
 def _announce(line: dict[str, Any]) -> None:
@@ -36,8 +36,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--temporary", action="store_true")
     options = parser.parse_args(arguments)
     idle_timeout = None if options.temporary else options.idle_timeout
-    unicode = os.environ.get(UNICODE, "").lower() in ("1", "true", "yes", "on")
     try:
+        unicode = read_switch(UNICODE, os.environ)
         run(Settings(options.data, idle_timeout=idle_timeout, temporary=options.temporary, unicode=unicode), _announce)
     except PipemagicError as error:
         _announce({"error": error.message, "hint": error.hint, "code": error.code})

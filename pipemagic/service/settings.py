@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pipemagic.errors import ServiceError
 from pipemagic.service.hosting import Hosting
 from pipemagic.service.limits import MB, Limits
 
@@ -19,6 +20,19 @@ UNICODE = "PIPEMAGIC_UNICODE"
 """The environment variable that sets ``unicode``, also for the services that notebooks start."""
 HEAP_LIMIT = 512 * MB
 """Bytes that SQLite may use: beyond it, statements fail instead of the process."""
+
+
+def read_switch(name: str, environ: Mapping[str, str]) -> bool:
+    """Return whether an environment variable is on, by the words that `pipemagic serve` accepts; unset is off.
+
+    Raise `ServiceError` for another word.
+    """
+    word = environ.get(name, "").strip().lower()
+    if word in ("1", "true", "t", "yes", "y", "on"):
+        return True
+    if word in ("", "0", "false", "f", "no", "n", "off"):
+        return False
+    raise ServiceError(f"the environment variable {name} is {word!r}", hint="write 1 or 0")
 
 
 @dataclass(frozen=True)

@@ -121,3 +121,12 @@ def test_letters_beyond_ascii_in_a_service_that_is_started_with_the_variable(she
     monkeypatch.setenv("PIPEMAGIC_UNICODE", "1")
     shell(f"%load_ext pipemagic\n%pipedb connect --temporary\n%sql --out unicode {letters}")
     assert [frame.iloc[0].tolist() for frame in (shell.names["ascii"], shell.names["unicode"])] == [["É", 0], ["é", 1]]
+
+
+def test_a_switch_in_the_environment_is_a_word_that_is_known(shell, monkeypatch):
+    monkeypatch.setenv("PIPEMAGIC_UNICODE", "ja")
+    failed = shell.fails("%pipedb connect --temporary")
+    assert failed.error.message == "the environment variable PIPEMAGIC_UNICODE is 'ja'"
+    monkeypatch.setenv("PIPEMAGIC_UNICODE", " Y ")  # as for `pipemagic serve`
+    shell("%pipedb connect --temporary")
+    assert shell("%sql SELECT lower('É') AS letter").value["letter"].tolist() == ["é"]
