@@ -97,7 +97,7 @@ class LineVariables:
             text = text_of(self._variables.get(name)) or ""
             is_address = place.argument.name == "TARGET" and "://" in text
             is_meant = is_address or (text and re.search(rf"(?<!\w){name}(?!\w)", message))
-            if is_meant and not _names_variable(place.argument):
+            if is_meant and not (_names_variable(place.argument) or _names_environment(place.argument)):
                 line = self._line_with(place, f"{{{name}}}")
                 hint = f"{name} is a variable; to use its value, write\n{line}"
                 return error.replace(hint="\n".join(filter(None, [hint, error.hint])))
@@ -122,10 +122,14 @@ class LineVariables:
                 f"{written} contains a token or a password, which would be shown and saved with the notebook",
                 hint="put it into an environment variable, and name that variable with --token-env",
             )
+        if _names_environment(argument) and text not in os.environ:
+            raise self._no_environment(written, name, place, argument)
         return text
 
     def _instead_of(self, name: str, place: Assigned, argument: Option | Positional) -> str:
         """Return what to write instead of a variable that does not exist."""
+        if _names_environment(argument):
+            return f"write the name alone:\n{self._line_with(place, name)}"
         if name in os.environ:
             new = self._free_name(name.lower())
             line = self._line_with(place, f"{{{new}}}")
@@ -154,12 +158,21 @@ class LineVariables:
 
     def _sign(self, text: str, name: str, place: Assigned, argument: Option | Positional) -> UsageError:
         """Return the error for ``$name``, ``:name`` and ``@name``."""
+        if _names_environment(argument):
+            return self._no_environment(text, name, place, argument)
         message = f"the line of a magic takes the value of a variable in braces, not as {text}"
         if name not in self._variables:
             message = f"{text}: there is no variable {name}; the line of a magic takes the value of one in braces"
             return UsageError(message, hint=self._instead_of(name, place, argument))
         is_name = _names_variable(argument) and text_of(self._variables[name]) is None
         return UsageError(message, hint=self._line_with(place, name if is_name else f"{{{name}}}"))
+
+    def _no_environment(
+        self, written: str, name: str, place: Assigned, argument: Option | Positional
+    ) -> UsageError:  # fmt: skip
+        """Return the error for a value that names no environment variable; it is not shown, as it may be the token."""
+        message = f"{written}: {argument.name} takes the name of an environment variable, not the token"
+        return UsageError(message, hint=f"write the name alone:\n{self._line_with(place, name)}")
 
     def _start(self, text: str, name: str, place: Assigned, argument: Option | Positional) -> UsageError:
         """Return the error for ``$name/file.csv``."""
@@ -218,3 +231,7 @@ def _written(place: Assigned) -> str:
 
 def _names_variable(argument: Option | Positional) -> bool:
     return kind_of(argument) in _NAMES_VARIABLE
+
+
+def _names_environment(argument: Option | Positional) -> bool:
+    return kind_of(argument) == "environment variable"

@@ -91,8 +91,10 @@ def line_with(magic, argument, text, *, equals=False):
 
 
 @pytest.mark.parametrize(("magic", "argument"), ARGUMENTS_OF_ALL)
-def test_the_value_of_a_variable_is_one_word_of_every_argument(magic, argument):
+def test_the_value_of_a_variable_is_one_word_of_every_argument(magic, argument, monkeypatch):
     text = sample(argument)
+    if argument.name == "--token-env":
+        monkeypatch.setenv(text, "x")
     expected = parsed(magic, line_with(magic, argument, word(text)), {})
     for written in ("{given}", "'{given}'", '"{given}"'):
         for equals in (False, True) if isinstance(argument, Option) else (False,):
@@ -135,7 +137,7 @@ def test_what_only_looks_like_a_value_is_no_name(magic, argument):
         if argument.own_braces:
             parsed(magic, line, DEFAULTS)  # its own syntax
         else:
-            with pytest.raises(UsageError, match=r"braces|brace is not closed|does not replace"):
+            with pytest.raises(UsageError, match=r"braces|brace is not closed|does not replace|write the name alone"):
                 parsed(magic, line, DEFAULTS)
 
 

@@ -133,10 +133,31 @@ def test_a_python_variable_is_not_an_environment_variable(shell, variables, sqld
         "set it before Python starts, or type it at a prompt:",
         'import getpass, os; os.environ["FLIGHTS_TOKEN"] = getpass.getpass()',
     ]
+    for written in ("$FLIGHTS_TOKEN", "{FLIGHTS_TOKEN}"):
+        assert shell.fails(line.replace("FLIGHTS_TOKEN", written)).out.splitlines()[-2:] == [
+            "write the name alone:", line
+        ]  # fmt: skip
     shell.names["FLIGHTS_TOKEN"] = sqld_database.token
     cell = shell.fails(line)
-    assert "the Python variable FLIGHTS_TOKEN is not an environment variable" in cell.out
+    assert cell.out.splitlines()[:2] == [
+        "SESSION: the environment variable FLIGHTS_TOKEN is not set; "
+        "the Python variable FLIGHTS_TOKEN is not an environment variable",
+        "set it:",
+    ]
     assert sqld_database.token[:12] not in cell.out
     shell(cell.out.splitlines()[-1])
     shell(line)
     assert shell("%sql SELECT 1 AS a").value["a"].tolist() == [1]
+
+
+def test_the_value_of_a_variable_is_not_shown_where_the_name_of_an_environment_variable_belongs(shell, variables):
+    line = "%pipedb connect http://127.0.0.1:1 --token-env FLIGHTS_TOKEN"
+    shell.names["FLIGHTS_TOKEN"] = "s3cret_of_no_known_form"
+    for written in ("$FLIGHTS_TOKEN", "{FLIGHTS_TOKEN}", "'{FLIGHTS_TOKEN}'"):
+        cell = shell.fails(line.replace("FLIGHTS_TOKEN", written))
+        assert cell.out.splitlines()[1:] == ["write the name alone:", line]
+        assert "s3cret" not in cell.out
+    assert "s3cret" not in shell.fails(line).out
+    shell("import os; os.environ['FLIGHTS_TOKEN'] = FLIGHTS_TOKEN; name = 'FLIGHTS_TOKEN'")
+    for written in ("FLIGHTS_TOKEN", "{name}"):
+        assert shell.fails(line.replace("FLIGHTS_TOKEN", written)).out.startswith("CONNECT: nothing listens")
