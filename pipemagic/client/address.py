@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from pipemagic.client import local_files
@@ -19,7 +20,8 @@ _LIBSQL = ("libsql", "turso")  # the scheme does not tell whether there is TLS
 _SECRETS = {"authtoken", "auth_token", "token", "jwt", "access_token", "password"}
 _HOST = re.compile(r"[\w.-]+\Z")
 _USER = re.compile(r"[^\s:/@]+:\S*@")
-_HOST_AND_PORT = re.compile(r"(?:[\w.-]+|\[[\da-fA-F:.]+\]):\d{1,5}(?:/[\w.~/-]*)?")
+_HOST_AND_PORT = re.compile(r"(?:[\w.-]+|\[[\da-fA-F:.]+\]):\d{1,5}(?:/[\w.~/-]*)?(?:\?.*)?", re.DOTALL)
+_NO_SLASHES = re.compile(rf"({'|'.join(SCHEMES)}):/?(?=[\w\[])", re.IGNORECASE)
 _HOST_ALONE = re.compile(
     r"(?P<host>(?:[\w-]+\.)+[A-Za-z][\w-]+|(?:\d{1,3}\.){3}\d{1,3}|\[[\da-fA-F:.]+\])(?:[:/][^?#]*)?(?:[?#].*)?",
     re.DOTALL,
@@ -130,6 +132,10 @@ def refuse_without_scheme(text: str, scheme: str = "libsql") -> None:
         raise AddressError(f"the address {place} with a quotation mark", hint="remove it")
     if is_address(text):
         return
+    if match := _NO_SLASHES.match(text):
+        address = f"{match[1]}://{text[match.end() :]}"
+        parse_address(address)  # raises an error for a token in it, and does not repeat it
+        raise AddressError(f"the address has no // after {match[1]}:", hint=f"write {address}")
     if local_files.is_in_memory(text) or local_files.path_in(text):
         raise _no_server(text)
     if match := _HOST_ALONE.fullmatch(text):
@@ -141,14 +147,17 @@ def refuse_without_scheme(text: str, scheme: str = "libsql") -> None:
 def _no_server(text: str) -> AddressError:
     """Return the error for a file, or ``:memory:``, with the command lines that make a database of it."""
     if local_files.is_in_memory(text):
-        return AddressError(
-            "':memory:' is not a database on a server", hint="pipemagic db create NAME --group GROUP creates one"
-        )
+        return AddressError("':memory:' is not a database on a server", hint="pipemagic db create NAME creates one")
     path = local_files.path_in(text)
     name = local_files.database_name(path)
+    suffix = Path(path).suffix.lower()
+    message = f"{path} names a file, not the address of a database"
+    if suffix in local_files.TABLES:
+        return AddressError(message, hint="in a notebook, %pipedb load loads its rows into a table of a database")
+    option = "--from-dump" if suffix == local_files.SQL_TEXT else "--from-file"
     return AddressError(
-        f"{path} names a file, not the address of a database",
-        hint=f"create a database from it: pipemagic db create {name} --group GROUP --from-file {shlex.quote(path)}\n"
+        message,
+        hint=f"create a database from it: pipemagic db create {name} {option} {shlex.quote(path)}\n"
         f"its address: pipemagic db show {name} --http-url",
     )
 

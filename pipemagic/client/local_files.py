@@ -12,6 +12,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from pipemagic.client import names
+from pipemagic.config import open_without_waiting
 
 SQLITE_START = b"SQLite format 3\0"
 """The first bytes of a SQLite file."""
@@ -37,7 +38,7 @@ def is_in_memory(text: str) -> bool:
 def path_in(text: str) -> str:
     """Return the path in text, without ``file:`` and a query; '' for an address, and for what may be another name."""
     path = _without_prefix(text)
-    if path is None or (path == text and "://" in text):
+    if path is None or is_in_memory(text) or (path == text and "://" in text):
         return ""
     if path != text or _PATH.match(path) or Path(path).suffix.lower() in (*_DATABASES, *TABLES, SQL_TEXT):
         return path
@@ -64,7 +65,7 @@ def exists(path: str) -> bool:
 def start_of(path: str) -> bytes:
     """Return the first bytes of a file; none if it cannot be read."""
     try:
-        with open(os.path.expanduser(path), "rb") as file:
+        with open_without_waiting(Path(os.path.expanduser(path))) as file:
             return file.read(len(SQLITE_START))
     except (OSError, ValueError):
         return b""

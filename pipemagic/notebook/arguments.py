@@ -140,8 +140,8 @@ class Arguments:
 _BY_NAME = {
     "TABLE": "table", "A": "table", "B": "table", "COLUMN": "column", "A,B": "column", "KEY[,KEY]": "column",
     "FRAME": "frame", "GROUP": "group", "CODE": "location", "FILE": "file", "PATH": "file",
-    "VARIABLE": "environment variable", "--on": "connection", "--to": "connection", "--location": "location", "--params": "dict",
-    "--out": "name", "--with": "snippet", "TARGET": "target", "SLUG": "organization",
+    "VARIABLE": "environment variable", "--on": "connection", "--to": "connection", "--location": "location",
+    "--params": "dict", "--out": "name", "--with": "snippet", "TARGET": "target", "SLUG": "organization",
 }  # fmt: skip
 """The kinds of arguments without ``completes``, by flag or by the name of the value."""
 

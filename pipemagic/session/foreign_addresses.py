@@ -109,7 +109,7 @@ def _server(scheme: str, place: str, rest: str, named: str) -> Replacement:
 def _in_memory(named: str) -> Replacement:
     line = f"%pipedb connect --temporary{named}"
     return Replacement(
-        "Use a temporary database in place of one in memory; it is deleted when the notebook ends:", (line,)
+        "Use a temporary database in place of one in memory; it is deleted when the kernel stops:", (line,)
     )
 
 

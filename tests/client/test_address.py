@@ -38,6 +38,8 @@ from pipemagic.errors import AddressError
         ("[::1]:8080", "http://[::1]:8080", None),
         ("localhost:8080", "http://127.0.0.1:8080", "localhost:8080"),
         ("flights-local.localhost:8080/", "http://127.0.0.1:8080", "flights-local.localhost:8080"),
+        ("localhost:8080?tls=1", "https://127.0.0.1:8080", "localhost:8080"),
+        ("db.example.io:8080/x?tls=0", "http://db.example.io:8080/x", None),
         ("localhost:8080/v1", "http://127.0.0.1:8080/v1", "localhost:8080"),
         ("db.example.io:8080", "https://db.example.io:8080", None),  # a token is not sent without TLS
         ("labserver:8080", "https://labserver:8080", None),
@@ -97,9 +99,16 @@ def test_other_addresses_are_refused(target: str) -> None:
         (
             "file:my shop.db",
             "my shop.db names a file",
-            "pipemagic db create my-shop --group GROUP --from-file 'my shop.db'",
+            "pipemagic db create my-shop --from-file 'my shop.db'",
         ),
-        (":memory:", "':memory:' is not a database on a server", "pipemagic db create NAME"),
+        ("dump.sql", "dump.sql names a file", "pipemagic db create dump --from-dump dump.sql"),
+        ("rows.csv", "rows.csv names a file", "in a notebook, %pipedb load"),
+        (":memory:", "':memory:' is not a database on a server", "pipemagic db create NAME creates one"),
+        ("file::memory:?cache=shared", "':memory:' is not a database on a server", "pipemagic db create NAME"),
+        ("libsql:flights-acme.turso.io", "has no // after libsql:", "write libsql://flights-acme.turso.io"),
+        ("HTTPS:/h.example.io/x", "has no // after HTTPS:", "write HTTPS://h.example.io/x"),
+        ("http:[::1]:8080", "has no // after http:", "write http://[::1]:8080"),
+        ("localhost:99999?tls=0", "not a number from 1 to 65535", ""),
     ],
 )
 def test_what_to_write_for_an_incomplete_address(target: str, message: str, hint: str) -> None:
@@ -113,7 +122,14 @@ def test_what_to_write_for_an_incomplete_address(target: str, message: str, hint
 
 
 @pytest.mark.parametrize(
-    "target", ["h.example.io?authToken=s3cret", "h.example.io:80/x?jwt=s3cret", "shop.db?token=s3cret"]
+    "target",
+    [
+        "h.example.io?authToken=s3cret",
+        "h.example.io:80/x?jwt=s3cret",
+        "shop.db?token=s3cret",
+        "localhost:8080?authToken=s3cret",
+        "libsql:h.example.io?authToken=s3cret",
+    ],
 )
 def test_a_secret_in_an_incomplete_address_is_not_repeated(target: str) -> None:
     with pytest.raises(AddressError, match="contains a token or a password") as caught:

@@ -23,6 +23,7 @@ from pipemagic.client import local_files
         ("", ""), ("shop", ""), ("flights-2", ""), ("http://h/shop.db", ""), ("sqlite:///shop.db", ""),
         ("h.turso.io", ""),
         ("localhost:8080", ""), ("127.0.0.1:8080", ""), ("[::1]:8080", ""), (":memory:", ""),
+        ("file::memory:?cache=shared", ""), ("sqlite::memory:", ""),
         ("main.sales", ""), ("acme/flights", ""), ("a\0b", ""),
     ],
 )  # fmt: skip

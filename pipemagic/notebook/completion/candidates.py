@@ -120,7 +120,9 @@ class KnownNames:
             "text": lambda: sorted(name for name, value in self._variables() if _has_text(value)),
             "name": lambda: sorted(name for name, _ in self._variables()),
             "exercise": lambda: sorted(one.stem for one in Path(self._magics.settings.exercises).glob("*.json")),
-            "environment variable": lambda: sorted(name for name in os.environ if re.search("TOKEN|JWT|SECRET|KEY", name)),
+            "environment variable": lambda: sorted(
+                name for name in os.environ if re.search("TOKEN|JWT|SECRET|KEY", name)
+            ),
         }
         if (session := self.session) is not None:
             names |= {kind: partial(session.names, kind) for kind in ("group", "database", "location")}
