@@ -101,6 +101,8 @@ def parse_address(target: str, default_scheme: str = "libsql") -> Endpoint:
     refuse_without_scheme(text, default_scheme)
     parts = _split(text)
     scheme = parts.scheme.lower()
+    if scheme == "sqlite":
+        raise _no_server(re.sub(r"\Asqlite:///?", "sqlite:", text, flags=re.IGNORECASE))
     if scheme not in SCHEMES:
         raise AddressError(
             f"{scheme}:// is not an address of a database server" if scheme else "the address has no scheme",

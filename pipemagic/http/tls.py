@@ -100,9 +100,8 @@ def _system_context() -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.load_default_certs()
     default = ssl.get_default_verify_paths().cafile
-    for file in filter(os.path.isfile, SYSTEM_FILES):
-        if default is None or not os.path.samefile(file, default):
-            with suppress(OSError):  # a file without certificates; those of certifi are trusted, too
-                context.load_verify_locations(cafile=file)
-        break
+    file = next(filter(os.path.isfile, SYSTEM_FILES), None)
+    if file is not None and (default is None or not os.path.samefile(file, default)):
+        with suppress(OSError):  # a file without certificates; those of certifi are trusted, too
+            context.load_verify_locations(cafile=file)
     return context

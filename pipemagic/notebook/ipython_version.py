@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -53,4 +54,4 @@ def _unsupported(message: str) -> ImportError:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(number) for number in version.split(".")[:2])
+    return tuple(int(number) for number in re.findall(r"\d+", version)[:2])  # also of 9.0b1

@@ -5,6 +5,7 @@ No message repeats a part of an address that may contain a password.
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -129,7 +130,9 @@ def _file(path: str, platform: Platform | None, named: str, *, temporary: bool =
         message = "It is not a SQLite file. Read its tables with pandas and load them:"
         return Replacement(message, ("%pipedb help load",))
     else:
-        state = "The file is empty" if local_files.exists(path) else "There is no such file"
+        is_folder = os.path.isdir(os.path.expanduser(path))
+        missing = "It is a folder" if is_folder else "There is no such file"
+        state = "The file is empty" if local_files.exists(path) else missing
         message, source = f"{state}; create a database and connect to it:", ""
     return Replacement(message, _lines_to_create(path, source, platform, named, temporary=temporary))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -371,10 +370,10 @@ class Platform:
         if name in listed:  # an API without that endpoint
             return listed[name]
         hint = did_you_mean(name, listed) or did_you_mean(name, similar)
-        if not hint and re.fullmatch(r"[a-z0-9-]+", name):  # no service creates others
+        if not hint and not self.name_problem("database", name):
             is_file = local_files.start_of(name) == local_files.SQLITE_START
             source = f" --from-file {name}" if is_file else ""
-            self.groups()
+            self.groups()  # group_option lists none
             hint = f"%pipedb create-database {name}{self.group_option()}{source} creates it"
         raise SessionError(
             f"there is no database {name!r} in organization {self.organization}",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from pipemagic.client.address import parse_api_address
 from pipemagic.errors import ServiceError, SessionError
+from pipemagic.management_api.models import DEFAULT_GROUP
 from pipemagic.session import tokens
 from pipemagic.session.organization import Platform
 
@@ -20,9 +21,8 @@ if TYPE_CHECKING:
 SHUT_DOWN = "the session was shut down"
 RESTART_HINT = "%load_ext pipemagic starts another; open its panels again"
 
-FIRST_GROUP = "default"
 FIRST_DATABASE = "main"
-"""The database and group that `connect` without a target creates if there are none."""
+"""The database that `connect` without a target creates, in the group `DEFAULT_GROUP`, if there is none."""
 TEMPORARY = "temporary"
 """The name of the connection to the first database of the temporary service."""
 
@@ -85,9 +85,9 @@ class Embedded:
         platform = self.platform
         if FIRST_DATABASE in {database.name for database in platform.databases().items}:
             return True
-        if FIRST_GROUP not in {group.name for group in platform.groups().items}:
-            platform.create_group(FIRST_GROUP, platform.locations()[0].code, if_not_exists=True)
-        platform.create_database(FIRST_DATABASE, FIRST_GROUP, if_not_exists=True)
+        if DEFAULT_GROUP not in {group.name for group in platform.groups().items}:
+            platform.create_group(DEFAULT_GROUP, platform.locations()[0].code, if_not_exists=True)
+        platform.create_database(FIRST_DATABASE, DEFAULT_GROUP, if_not_exists=True)
         return False
 
     def stop(self) -> bool:

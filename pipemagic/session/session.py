@@ -12,7 +12,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from pipemagic.client.address import is_address, refuse_user
+from pipemagic.client.address import is_address, parse_address, refuse_user
 from pipemagic.client.pasted import strip_quotes
 from pipemagic.config import config_folder
 from pipemagic.errors import PipemagicError, SessionError
@@ -278,7 +278,7 @@ class Session:
         return connection
 
     def _profile_of(self, target: str | None, alias: str, *, of_project: bool, temporary: bool) -> Profile:
-        """Return the profile of a target; raise AddressError, with what to type, for a file and an incomplete address.
+        """Return the profile of a target; raise AddressError, with what to type, for a file and a wrong address.
 
         ``alias`` is the name of the connection, ``of_project`` whether a project's file has the target.
         """
@@ -298,9 +298,10 @@ class Session:
         if temporary and is_address(target):
             raise SessionError("--temporary is for the embedded service, not for an address")
         check(target)
-        return (
-            Profile("", address=target, of_project=of_project) if is_address(target) else Profile("", database=target)
-        )
+        if not is_address(target):
+            return Profile("", database=target)
+        parse_address(target)  # raises its error here, where the variable with the address is known
+        return Profile("", address=target, of_project=of_project)
 
     def _configured(self) -> str | None:
         """Return the setting of the default target, else the address in PIPEMAGIC_URL, else None."""

@@ -14,6 +14,7 @@ def group_of(run, name):
 
 
 def test_default_is_created_and_then_used(run, own_folder):
+    run("db", "list")  # starts the service, and says so
     assert run("db", "create", "flights") == (0, "flights\n", CREATED)
     assert run("group", "create", "edge", "--location", "nrt")[0] == 0
     assert run("db", "create", "copy", "--from-db", "flights", "--wait") == (0, "copy\n", "")

@@ -296,7 +296,7 @@ def test_addresses_as_people_write_them(run, sqld_database, monkeypatch):
     ("target", "message", "hint"),
     [
         ("flights-acme.turso.io", "the address has no scheme", "write libsql://flights-acme.turso.io"),
-        ("shop.db", "shop.db names a file", "pipemagic db create shop --group GROUP --from-file shop.db"),
+        ("shop.db", "shop.db names a file", "pipemagic db create shop --from-file shop.db"),
         (":memory:", "':memory:' is not a database on a server", "pipemagic db create NAME"),
         ('"http://h', "the address begins with a quotation mark", "remove it"),
     ],

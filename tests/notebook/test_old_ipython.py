@@ -69,6 +69,10 @@ def test_colab_calls_it_a_runtime(load):
     ]  # fmt: skip
 
 
+def test_a_preliminary_version(load):
+    assert load("7.34.0", "9.0b1")[1].startswith("IPython 9.0b1 is installed: restart the kernel")
+
+
 def test_a_restart_is_not_enough_if_an_old_version_is_installed(load):
     assert load("7.34.0", "7.34.0") == [
         OLD, '%pip install "ipython>=8.18", then restart the kernel and run %load_ext pipemagic again', "no traceback",

@@ -100,6 +100,8 @@ def test_a_variable_that_is_empty_within_its_quotes_is_not_set(make_session, sql
         ("PIPEMAGIC_URL", '"http://127.0.0.1:1', "^PIPEMAGIC_URL: the address begins with a quotation mark"),
         ("PIPEMAGIC_URL", "flights-acme.turso.io", "^PIPEMAGIC_URL: the address has no scheme\nwrite libsql://flights-acme"),
         ("PIPEMAGIC_URL", "shop.db", "^PIPEMAGIC_URL: shop.db names a file"),
+        ("PIPEMAGIC_URL", "libsql://h?authToken=x", "^PIPEMAGIC_URL: the address contains a token"),
+        ("PIPEMAGIC_URL", "http://h:99999", "^PIPEMAGIC_URL: the address has a port"),
         ("PIPEMAGIC_API_URL", "http://127.0.0.1:1'", "^PIPEMAGIC_API_URL: the address ends with a quotation mark"),
         ("PIPEMAGIC_API_URL", "api.example.io", "^PIPEMAGIC_API_URL: the address has no scheme\nwrite https://api.example.io"),
     ],
@@ -224,6 +226,22 @@ def test_a_file_that_may_be_the_name_of_a_database(make_session, local_service, 
     session.platform.create_database("shop", "default")
     assert session.connect("shop").name == "shop"
     session.platform.delete_database("shop")
+
+
+def test_no_line_creates_a_database_with_an_invalid_name(make_session, local_service, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    session = make_session()
+    session.connect()
+    for name in ("-", "a-", "x" * 60):
+        with pytest.raises(SessionError, match="no database") as caught:
+            session.connect(name)
+        assert caught.value.hint == "%pipedb databases lists the existing ones"
+
+
+def test_a_folder(make_session, tmp_path):
+    with pytest.raises(AddressError) as caught:
+        make_session().connect(str(tmp_path))
+    assert caught.value.hint.startswith("It is a folder; create a database and connect to it:")
 
 
 # -- variables that are not set
