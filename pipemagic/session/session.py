@@ -251,7 +251,8 @@ class Session:
         if target is None and not temporary:
             variable = "" if self._default() else tokens.DATABASE_URL
             target, of_project = self._configured(), self._default_of_project()
-        target = None if target is None else strip_quotes(target)
+        if target is not None and target not in {*self.connections, *self._profile_names()}:
+            target = strip_quotes(target)
         if self._has(target or "", read_only=read_only) and not (name or temporary or token or source):
             connection = self.use(str(target))
             connection.existing_tables = None  # they were those of the time when it connected

@@ -155,14 +155,16 @@ def test_the_embedded_service_at_its_number(make_session, local_service):
 
 def test_a_connection_and_a_profile_keep_a_name_like_an_address_or_a_file(make_session, sqld_database, tmp_path):
     (tmp_path / "config").mkdir()
-    profiles = "".join(f'["{name}"]\naddress = "{sqld_database.url}"\n' for name in ("a:1", "shop.db", "team.prod"))
+    names = ("a:1", "shop.db", "team.prod", "'q'", " a ")
+    profiles = "".join(f'["{name}"]\naddress = "{sqld_database.url}"\n' for name in names)
     (tmp_path / "config" / FILE).write_text(profiles)
     session = make_session({"PIPEMAGIC_TOKEN": sqld_database.token})
-    for name in ("a:1", "shop.db", "team.prod"):
+    for name in names:
         assert session.connect(name).name == name
-    session.connect(sqld_database.url, name="other.db")
-    session.use("a:1")
-    assert session.connect("other.db").name == "other.db"
+    for name in ("other.db", "'other'"):
+        session.connect(sqld_database.url, name=name)
+        session.use("a:1")
+        assert session.connect(name).name == name
 
 
 def test_temporary_is_not_for_an_address(make_session):
