@@ -10,12 +10,14 @@ first update and the id of a widget, and its bar for terminals leaves its lines 
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import copy_context
+from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any, TextIO
 from weakref import WeakKeyDictionary
@@ -32,6 +34,27 @@ INTERVAL = 0.2
 """Seconds between two updates."""
 
 
+_forks = [0]
+"""The number of forks of this process. The kernel passes on the output of a fork without counting its messages."""
+
+
+def _count_fork() -> None:
+    _forks[0] += 1
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(before=_count_fork)
+
+
+@dataclass
+class Cell:
+    """A cell that runs: the id of its request, and the messages and forks of the kernel before its first output."""
+
+    request: str
+    messages: int
+    forks: int
+
+
 class CellMessages:
     """The messages that a kernel has sent since the start of a cell: none of them is an output if there are none.
 
@@ -39,29 +62,55 @@ class CellMessages:
     output that it does not have, never the other way round.
     """
 
-    def __init__(self, publisher: Any) -> None:
-        self.publisher = publisher
-        self._cell = ""
-        self._before = 0
+    def __init__(self, shell: Any) -> None:
+        self.publisher = shell.display_pub
+        self._sender = shell.kernel.iopub_thread
+        self._of_thread = threading.local()  # a subshell runs its cells in another thread
 
-    def start(self, _info: object = None) -> None:
+    def start(self) -> None:
         """Count from here, unless the running cell itself runs this one, as ``%run`` does."""
-        if self._running_cell != self._cell:
-            self._cell = self._running_cell
-            self.forget()
-
-    def forget(self) -> None:
-        """Count from here: the cell has no output."""
-        self._before = self.publisher.session.message_count
-
-    def are(self, count: int) -> bool:
-        """Return True if the running cell has sent this number of messages, with what it has printed."""
-        sys.stdout.flush()
-        sys.stderr.flush()
-        return self._running_cell == self._cell and self.publisher.session.message_count == self._before + count
+        if self.cell is None:
+            self._of_thread.cell = Cell(self._request, self._sent, _forks[0])
 
     @property
-    def _running_cell(self) -> str:
+    def cell(self) -> Cell | None:
+        """The cell that this thread runs; None in a thread of the user, and for a click on a widget."""
+        cell: Cell | None = getattr(self._of_thread, "cell", None)
+        return cell if cell is not None and cell.request == self._request else None
+
+    def are(self, number: int, cell: Cell) -> bool:
+        """Return True if this number of messages was sent since the start of the cell."""
+        return (self._sent, _forks[0]) == (cell.messages + number, cell.forks)
+
+    def clear(self, number: int, cell: Cell) -> bool:
+        """Remove all outputs of the cell if it has sent this number of messages; return False if not.
+
+        The thread that sends the messages compares and clears, so no other output is sent between the two.
+        """
+        done, cleared = threading.Event(), []
+        header = self.publisher.parent_header
+
+        def compare_and_clear() -> None:
+            try:
+                if self.are(number, cell):
+                    # On the socket itself: publisher.clear_output() flushes the streams, and waits for its turn.
+                    socket, content, topic = self._sender.socket, {"wait": False}, self.publisher.topic
+                    self.publisher.session.send(socket, "clear_output", content, parent=header, ident=topic)
+                    cell.messages += number + 1
+                    cleared.append(True)
+            finally:
+                done.set()
+
+        self._sender.schedule(compare_and_clear)
+        done.wait(10)  # as long as ipykernel waits for this thread to flush a stream
+        return bool(cleared)
+
+    @property
+    def _sent(self) -> int:
+        return int(self.publisher.session.message_count)
+
+    @property
+    def _request(self) -> str:
         return str(self.publisher.parent_header.get("msg_id", ""))
 
 
@@ -70,22 +119,23 @@ _messages: WeakKeyDictionary[InteractiveShell, CellMessages] = WeakKeyDictionary
 
 def count_messages(shell: InteractiveShell) -> None:
     """Count the messages of each cell, if the shell is that of a kernel."""
-    if getattr(shell.display_pub, "session", None) is not None:
-        _messages[shell] = CellMessages(shell.display_pub)
-        shell.events.register("pre_run_cell", _messages[shell].start)
+    if hasattr(getattr(shell, "kernel", None), "iopub_thread"):
+        _messages[shell] = CellMessages(shell)
+        # Before the callbacks of others, which may have outputs.
+        shell.events.callbacks["pre_execute"].insert(0, _messages[shell].start)
 
 
 def stop_counting(shell: InteractiveShell) -> None:
     """Undo `count_messages`; no progress is shown from then on."""
     if messages := _messages.pop(shell, None):
-        shell.events.unregister("pre_run_cell", messages.start)
+        shell.events.unregister("pre_execute", messages.start)
 
 
 class NotebookView:
     """Progress as the only output of the cell."""
 
-    def __init__(self, messages: CellMessages) -> None:
-        self._messages = messages
+    def __init__(self, messages: CellMessages, cell: Cell) -> None:
+        self._messages, self._cell = messages, cell
         self._handle: Any = None
         self._sent = 0
 
@@ -94,7 +144,9 @@ class NotebookView:
         from IPython.display import display
 
         if self._handle is None:
-            if not self._messages.are(0):
+            sys.stdout.flush()
+            sys.stderr.flush()
+            if not self._messages.are(0, self._cell):
                 return
             self._handle = display({}, raw=True, display_id=True)  # type: ignore[no-untyped-call]
             self._sent = 1
@@ -103,13 +155,8 @@ class NotebookView:
         self._sent += 1
 
     def close(self) -> None:
-        """Remove the output; if a thread has put out something since, empty it instead, and keep the other one."""
-        if self._handle is None:
-            return
-        if self._messages.are(self._sent):
-            self._messages.publisher.clear_output()
-            self._messages.forget()
-        else:
+        """Remove the output; if the cell has got another one since, empty it instead, and keep the other one."""
+        if self._handle is not None and not self._messages.clear(self._sent, self._cell):
             self._handle.update({}, raw=True)
         self._handle = None
 
@@ -209,4 +256,5 @@ def _view() -> NotebookView | TerminalView | None:
     messages = _messages.get(shell)
     if messages is None or messages.publisher is not shell.display_pub:  # %%capture replaces it
         return None
-    return NotebookView(messages)
+    cell = messages.cell
+    return None if cell is None else NotebookView(messages, cell)

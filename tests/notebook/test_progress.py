@@ -214,6 +214,50 @@ def test_other_outputs_of_the_cell_stay() -> None:
     assert {line.partition(":")[0] for line in run.shown(8)} == {"rows <b>sent", "Running"}
 
 
+CALLBACK = """
+%unload_ext pipemagic
+get_ipython().events.register("pre_run_cell", lambda info: display("of a callback"))
+%load_ext pipemagic
+"""
+FORK = f"""
+import multiprocessing
+child = multiprocessing.get_context("fork").Process(target=print, args=("of a fork",))
+child.start()
+{SLOW_WORK}
+child.join()
+"""
+AT_THE_LAST_MOMENT = f"""
+import threading
+from pipemagic.notebook.progress import CellMessages
+shell, compare, compared = get_ipython(), CellMessages.are, []
+def put_out():
+    content, parent = {{"name": "stdout", "text": "of a thread"}}, shell.display_pub.parent_header
+    shell.kernel.session.send(shell.display_pub.pub_socket, "stream", content, parent=parent)
+def compare_and_put_out(messages, number, *others):
+    found = compare(messages, number, *others)
+    if number and found and not compared:
+        compared.append(True)
+        thread = threading.Thread(target=copy_context().run, args=(put_out,))
+        thread.start()
+        thread.join()
+    return found
+from contextvars import copy_context
+CellMessages.are = compare_and_put_out
+{SLOW_WORK}
+CellMessages.are = compare
+{SLOW_WORK}
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_outputs_that_the_kernel_does_not_count_or_that_come_while_the_progress_is_removed_stay() -> None:
+    run = Run(AT_THE_LAST_MOMENT, FORK, CALLBACK, SLOW_WORK)
+    assert run.saved(1) == ["of a thread"]
+    assert "of a fork" in "".join(map(str, run.saved(2)))
+    assert run.saved(4) == [{"text/plain": "'of a callback'"}]
+    assert [bool(run.shown(cell)) for cell in (1, 2, 4)] == [True, False, False]
+
+
 QUERY = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000000) SELECT sum(i) AS s FROM n"
 
 
