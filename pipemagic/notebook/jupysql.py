@@ -312,10 +312,11 @@ def _parse(
 
 
 def _value(match: re.Match[str], variables: Mapping[str, Any]) -> str:
-    """Return the text of a variable; what is written, if it has none that can be shown."""
+    """Return the text of a variable; ``{name}``, if it has none that can be shown."""
     text = text_of(variables.get(match[1]))
-    is_secret = text is None or arguments.has_secret(text) or arguments.has_password(text)
-    return match[0] if text is None or is_secret else text
+    if text is None or arguments.has_secret(text) or arguments.has_password(text):
+        return f"{{{match[1]}}}"
+    return text
 
 
 def _word(text: str) -> str:

@@ -18,6 +18,7 @@ from pipemagic.errors import NotFound, PipemagicError, SessionError, UnknownName
 from pipemagic.notebook.arguments import Assigned, Option, Positional, Word, has_password, has_secret, kind_of
 
 _IDENTIFIER = r"[^\W\d]\w*"
+_MARK = re.compile("[{$:@]")
 _WHOLE = re.compile(rf"(?P<quote>['\"]?)\{{(?P<name>{_IDENTIFIER})\}}(?P=quote)")
 _PART = re.compile(rf"(?<!\{{)\{{{_IDENTIFIER}(?:\}}|[.\[(!:]|\Z)")
 """A variable in a longer word, an expression in braces, a brace that is not closed; ``{{name}}`` is none of them."""
@@ -60,7 +61,7 @@ class LineVariables:
         like the value of a variable: ``{name}`` inside of it, an expression in braces, ``$name``, ``:name``.
         """
         argument, written, text = place.argument, _written(place), place.value or ""
-        if argument is None or not {*"{$:@"} & {*written}:
+        if argument is None or not _MARK.search(written):
             return text
         if match := _WHOLE.fullmatch(written):
             return self._value(match["name"], place, argument)
@@ -176,6 +177,8 @@ class LineVariables:
 
     def _start(self, text: str, name: str, place: Assigned, argument: Option | Positional) -> UsageError:
         """Return the error for ``$name/file.csv``."""
+        if _names_environment(argument) and text.startswith("$env:"):  # of PowerShell
+            return self._no_environment(text, text.removeprefix("$env:"), place, argument)
         new = self._new_name(argument)
         value = f"import os; {new} = os.path.expandvars({text!r})"
         if name in self._variables:

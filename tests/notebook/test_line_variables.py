@@ -394,6 +394,10 @@ def test_lines_of_jupysql(notebook):
     ]:
         assert notebook.fails(line).out.splitlines()[-1] == replacement
         notebook(replacement)
+    notebook.names["url"] = f"libsql://h.io?authToken={TOKEN}"
+    for written in ("{url}", "{{url}}", "{{ url }}", "{nope}", "{{nope}}"):
+        name = written.strip("{ }")
+        assert notebook.fails(f"%sqlcmd columns -t {written}").out.splitlines()[-1] == f"%pipedb columns {{{name}}}"
     assert notebook.fails("%sql --section {table}").out.splitlines()[-1] == "%pipedb connect {table}"
 
 

@@ -153,7 +153,7 @@ def test_a_python_variable_is_not_an_environment_variable(shell, variables, sqld
 def test_the_value_of_a_variable_is_not_shown_where_the_name_of_an_environment_variable_belongs(shell, variables):
     line = "%pipedb connect http://127.0.0.1:1 --token-env FLIGHTS_TOKEN"
     shell.names["FLIGHTS_TOKEN"] = "s3cret_of_no_known_form"
-    for written in ("$FLIGHTS_TOKEN", "{FLIGHTS_TOKEN}", "'{FLIGHTS_TOKEN}'"):
+    for written in ("$FLIGHTS_TOKEN", "$env:FLIGHTS_TOKEN", "{FLIGHTS_TOKEN}", "'{FLIGHTS_TOKEN}'"):
         cell = shell.fails(line.replace("FLIGHTS_TOKEN", written))
         assert cell.out.splitlines()[1:] == ["write the name alone:", line]
         assert "s3cret" not in cell.out
