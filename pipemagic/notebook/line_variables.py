@@ -12,6 +12,7 @@ import numbers
 import os
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from pipemagic.errors import NotFound, PipemagicError, SessionError, UnknownName, UsageError
@@ -20,8 +21,10 @@ from pipemagic.notebook.arguments import Assigned, Option, Positional, Word, has
 _IDENTIFIER = r"[^\W\d]\w*"
 _MARK = re.compile("[{$:@]")
 _WHOLE = re.compile(rf"(?P<quote>['\"]?)\{{(?P<name>{_IDENTIFIER})\}}(?P=quote)")
-_PART = re.compile(rf"(?<!\{{)\{{{_IDENTIFIER}(?:\}}|[.\[(!:]|\Z)")
+_PART = re.compile(rf"(?<!\{{)\{{(?:{_IDENTIFIER}(?:\}}|[.\[(!:]|\Z)|\Z)")
 """A variable in a longer word, an expression in braces, a brace that is not closed; ``{{name}}`` is none of them."""
+_EXPRESSION = re.compile(r"\{([^{}!:]+)\}(?!\S)")
+_F_STRING = re.compile(r"f(['\"]).*\1")
 _SIGN = re.compile(rf"(['\"]?)(?:[$:@]({_IDENTIFIER})|\$\{{({_IDENTIFIER})\}})\1")
 """The value of a variable as SQL, shells and IPython write it."""
 _AT_START = re.compile(rf"['\"]?\$(?:({_IDENTIFIER})|\{{({_IDENTIFIER})\}})")
@@ -189,15 +192,21 @@ class LineVariables:
 
     def _part(self, text: str, place: Assigned, argument: Option | Positional) -> UsageError:
         """Return the error for a word with braces in it, and for an expression in braces."""
-        if text.count("{") != text.count("}"):
+        written, expression = _written(place), ""
+        if written[0] == "{" and (braces := _EXPRESSION.match(self._line, place.word.end - len(written))):
+            text, expression = braces[0], braces[1].strip()
+            place = replace(place, word=replace(place.word, end=braces.end()))
+        elif text.count("{") != text.count("}"):
             hint = "put the text into a variable, and write the name of the variable in braces"
             return UsageError(f"{text}: a brace is not closed", hint=hint)
         message = f"{text}: braces on the line of a magic contain the name of a variable and are the whole word"
-        is_expression = text[0] == "{" and text[-1] == "}" and text.count("{") == 1 and not set("!:") & {*text}
-        if is_expression and _names_variable(argument):
+        if expression.isidentifier():
+            return UsageError(message, hint=self._line_with(place, f"{{{expression}}}"))
+        if expression and _names_variable(argument):
             new = self._free_name("frame")
-            return UsageError(message, hint=f"{new} = {text[1:-1]}\n{self._line_with(place, new)}")
-        new, value = self._new_name(argument), text[1:-1] if is_expression else f"f{text!r}"
+            return UsageError(message, hint=f"{new} = {expression}\n{self._line_with(place, new)}")
+        new = self._new_name(argument)
+        value = expression or (written if _F_STRING.fullmatch(written) else f"f{text!r}")
         return UsageError(message, hint=f"{new} = {value}\n{self._line_with(place, f'{{{new}}}')}")
 
     def _line_with(self, place: Assigned, text: str) -> str:

@@ -21,7 +21,7 @@ FILE_FRAME = "frame"
 """The variable for the rows of a file in messages."""
 
 _OPTIONS = re.compile(r"(?:\A|\s)--")
-_BRACES = re.compile(r"\s*\{[^\W\d]\w*[^\s,]*(?:\s|\Z)")
+_BRACES = re.compile(r"\s*\{\s*[^\W\d]\w*[^\s,]*(?:\s|\Z)")
 _EXPRESSIONS = (
     ast.Call, ast.Subscript, ast.List, ast.Tuple, ast.Set, ast.Dict, ast.ListComp, ast.DictComp, ast.IfExp, ast.Compare,
 )  # fmt: skip

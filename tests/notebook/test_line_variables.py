@@ -83,8 +83,8 @@ def line_with(magic, argument, text, *, equals=False):
     required = [option for option in options if option.required and option is not argument]
     parts = [f"{option.flag} {word(sample(option))}" for option in required]
     last = positionals.index(argument) if argument in positionals else len(positionals) - 1
-    parts += [text if one is argument else word(sample(one)) for one in positionals[: last + 1]]
-    parts += [word(sample(one)) for one in positionals[last + 1 :] if one.required]
+    parts += [text if place is argument else word(sample(place)) for place in positionals[: last + 1]]
+    parts += [word(sample(place)) for place in positionals[last + 1 :] if place.required]
     if isinstance(argument, Option):
         parts.append(f"{argument.flag}{'=' if equals else ' '}{text}")
     return " ".join(parts)
@@ -267,6 +267,15 @@ LINES = [
     ("%sql --to-csv '{fn}.csv' SELECT 1", "path = f'{fn}.csv'\n%sql --to-csv {path} SELECT 1"),
     ("%sql --to-csv {values[0]} SELECT 1", "path = values[0]\n%sql --to-csv {path} SELECT 1"),
     ("%pipedb load {frame.head(1)} --table x", "frame1 = frame.head(1)\n%pipedb load frame1 --table x"),
+    ("%pipedb load { fn } --table x", "%pipedb load {fn} --table x"),
+    ("%pipedb load frame --table={ table }", "%pipedb load frame --table={table}"),
+    ("%sql --to-csv {folder + '/x.csv'} SELECT 1", "path = folder + '/x.csv'\n%sql --to-csv {path} SELECT 1"),
+    ("%pipedb load {frame[frame.a > 3]} --table x", "frame1 = frame[frame.a > 3]\n%pipedb load frame1 --table x"),
+    (
+        "%pipedb load frame --table {table + '2'} --replace",
+        "table1 = table + '2'\n%pipedb load frame --table {table1} --replace",
+    ),
+    ('%pipedb load frame --table f"{table}"', 'table1 = f"{table}"\n%pipedb load frame --table {table1}'),
     ("%sql --timeout {half} SELECT 1", "seconds = str(half)\n%sql --timeout {seconds} SELECT 1"),
     ("%pipedb load frame --table {tabel}", "did you mean {table}?"),
     ("%pipedb load frame --table {zzz}", "assign it first: zzz = ..."),
@@ -405,7 +414,8 @@ def completions(shell, cell):
     at = cell.index("|")
     text = cell[:at] + cell[at + 1 :]
     with provisionalcompleter():
-        return [text[: one.start] + one.text + text[one.end :] for one in shell.ip.Completer.completions(text, at)]
+        found = shell.ip.Completer.completions(text, at)
+        return [text[: item.start] + item.text + text[item.end :] for item in found]
 
 
 @pytest.mark.parametrize(

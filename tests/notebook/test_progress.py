@@ -132,7 +132,7 @@ class Run:
 
     def shown(self, cell: int) -> list[str]:
         """Return the lines of progress that a cell has shown, without the elapsed time."""
-        updates = [one["content"]["data"] for one in self.messages[cell] if one["msg_type"] == "update_display_data"]
+        updates = [sent["content"]["data"] for sent in self.messages[cell] if sent["msg_type"] == "update_display_data"]
         return [data["text/plain"].partition(" (")[0] for data in updates if data]
 
     def saved(self, cell: int) -> list[object]:
