@@ -151,8 +151,8 @@ def test_a_kernel_shows_a_bar_and_the_notebook_saves_nothing_of_it(ran) -> None:
     assert set(lines) <= {f"rows <b>sent: {n} of 4" for n in range(4)}
     assert lines == sorted(lines)
     assert lines[-1] == "rows <b>sent: 3 of 4"
-    bars = [one["content"]["data"]["text/html"] for one in ran.messages[1] if one["msg_type"] == "update_display_data"]
-    assert bars[-1].startswith('<progress max="4" value="3"></progress> rows &lt;b&gt;sent: 3 of 4 (')
+    updates = [sent["content"]["data"] for sent in ran.messages[1] if sent["msg_type"] == "update_display_data"]
+    assert updates[-1]["text/html"].startswith('<progress max="4" value="3"></progress> rows &lt;b&gt;sent: 3 of 4 (')
     assert ran.saved(1) == ran.saved(2) == ["after\n"]
     assert "widgets" not in ran.notebook.metadata
 
