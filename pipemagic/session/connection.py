@@ -682,7 +682,7 @@ class Connection:
         if [statement for statement in ran if statement.keyword in CHANGED_BY]:
             self._note_settings(cell, before, count, atomic=atomic, undone=undone)
         in_transaction = before.open or self._transaction.open
-        if self._settings.deferred and not self._transaction.open and any(one.changes_rows for one in ran):
+        if self._settings.deferred and not self._transaction.open and any(statement.changes_rows for statement in ran):
             self._settings.deferred = False
         if in_transaction or any(statement.opens_transaction for statement in ran):
             self._last_end = end_after(self._last_end, before, ran, still_open=self._transaction.open)

@@ -147,7 +147,7 @@ class DatabasesPanel(Panel):
         show(self.first_group, state.complete and not state.groups)
         show(self.create, bool(state.groups) or not state.complete)
         self.location.set_options(state.location_options(state.locations))
-        names = [one.name for one in state.groups]
+        names = [group.name for group in state.groups]
         self.group.set_options(sorted(names, key=lambda name: name != DEFAULT_GROUP))
         show(self.group, bool(state.groups))
         show(self.group_name, not state.groups)
