@@ -107,7 +107,8 @@ def test_create_again_with_a_longer_roster(run, tmp_path):
 
 REFUSED = {
     "an unknown group": (
-        ["create", "SQL 101.csv", "--group", "none"], "group not found", "pipemagic group create none --location ams"
+        ["create", "SQL 101.csv", "--group", "none"], "group not found",
+        "the groups are default; pipemagic group create none --location CODE creates it",
     ),
     "an unknown template": ([*CREATE[:-1], "lessn"], "lessn", "check the name"),
     "a missing roster": (["create", "none.csv", "--group", "default"], "none.csv cannot be read", ""),

@@ -85,7 +85,7 @@ def test_output_is_the_same_every_time_and_a_failing_cell_stops_the_run(run):
     texts = [[text_of(cell) for cell in notebook.cells[: len(first.cells)]] for notebook in (first, second)]
     assert texts[0] == texts[1]
     assert texts[0][1:5] == [
-        "Connected to main (temporary service).\n",
+        "Connected to temporary (temporary service).\n",
         "Group edge is in nrt.\n",
         "Database flights is in group edge.\n",
         "Connected to flights (temporary service).\n",
