@@ -437,26 +437,32 @@ def _refuse_comment(line: str, positionals: Sequence[Positional], options: Seque
 def _collect(assigned: Iterable[Assigned], options: Sequence[Option], usage: str, value_of: ValueOf) -> Arguments:
     """Convert the values of a line; raise UsageError for those that do not match their arguments."""
     found, given = Arguments(), list(assigned)
-    for one in given:
-        argument = one.argument
-        if argument is None and one.flag:
-            raise _unknown_option(one.flag, options, usage)
+    for item in given:
+        argument = item.argument
+        if argument is None and item.flag:
+            raise _unknown_option(item.flag, options, usage)
         if argument is None:
             raise UsageError(f"too many arguments\nusage: {usage}")
-        if isinstance(argument, Option) and one.flag:
+        if isinstance(argument, Option) and item.flag:
             if argument.flag in found.values and not argument.many:
                 raise UsageError(f"{argument.flag} can be used only once")
             if not argument.value:
-                if one.value is not None:
+                if item.value is not None:
                     raise UsageError(f"{argument.flag} takes no value")
                 found.switches.add(argument.flag)
-        if one.value is not None:
-            value = found.values[argument.name] = _convert(argument, value_of(one))
+        if item.value is not None:
+            if isinstance(argument, Option) and not item.value.strip():
+                raise _without_value(argument)
+            value = found.values[argument.name] = _convert(argument, value_of(item))
             if argument.many:
                 found.lists.setdefault(argument.name, []).append(value)
     if (waiting := waiting_option(given)) is not None:
-        raise UsageError(f"{waiting.flag} requires a value: {waiting.flag} {waiting.value}")
+        raise _without_value(waiting)
     return found
+
+
+def _without_value(option: Option) -> UsageError:
+    return UsageError(f"{option.flag} requires a value: {option.flag} {option.value}")
 
 
 def _convert(argument: Option | Positional, text: str) -> Any:

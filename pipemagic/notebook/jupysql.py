@@ -16,7 +16,7 @@ from pipemagic.errors import UsageError
 from pipemagic.explore.sqlite_reference import quote_if_needed
 from pipemagic.notebook import arguments
 from pipemagic.notebook.arguments import Option
-from pipemagic.notebook.line_variables import text_of
+from pipemagic.notebook.line_variables import name_in_braces, text_of
 from pipemagic.notebook.sql_options import OPTIONS, starts_statement
 from pipemagic.session.foreign_addresses import replacement
 from pipemagic.session.profiles import word
@@ -33,7 +33,6 @@ _SECTION = re.compile(r"\[([\w.-]+)\]")
 _NAME_OR_ADDRESS = re.compile(r"\w[\w.-]*|[A-Za-z][\w+.-]*://.*")
 _FRAME = re.compile(r"([^\W\d][\w.]*);?")
 _VARIABLE = re.compile(r"\{\{\s*(\w+)\s*\}\}")
-_WHOLE = re.compile(r"\{([^\W\d]\w*)\}")
 _UNQUOTED = re.compile(r"[\w./~=-]+\Z")  # `=` needs no quotes inside a word
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?\Z", re.IGNORECASE | re.ASCII)
 
@@ -306,22 +305,25 @@ def _parse(
         else:
             values = given[last.name] if last is not None and last.many else rest
         if item.value is not None:
-            pattern = _WHOLE if _WHOLE.fullmatch(item.value) else _VARIABLE
-            values.append(pattern.sub(lambda match: _value(match, variables), item.value))
+            variable = name_in_braces(item.value)
+            values.append(
+                _value(variable, variables) if variable
+                else _VARIABLE.sub(lambda match: _value(match[1], variables), item.value)
+            )  # fmt: skip
     return name, given, rest
 
 
-def _value(match: re.Match[str], variables: Mapping[str, Any]) -> str:
+def _value(name: str, variables: Mapping[str, Any]) -> str:
     """Return the text of a variable; ``{name}``, if it has none that can be shown."""
-    text = text_of(variables.get(match[1]))
+    text = text_of(variables.get(name))
     if text is None or arguments.has_secret(text) or arguments.has_password(text):
-        return f"{{{match[1]}}}"
+        return f"{{{name}}}"
     return text
 
 
 def _word(text: str) -> str:
     """Return a word as it is written on the line of a magic; ``{name}`` remains the value of a variable."""
-    return text if _WHOLE.fullmatch(text) else word(text)
+    return text if name_in_braces(text) else word(text)
 
 
 def _first(given: Values, flag: str) -> str:

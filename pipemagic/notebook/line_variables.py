@@ -21,7 +21,7 @@ from pipemagic.notebook.arguments import Assigned, Option, Positional, Word, has
 _IDENTIFIER = r"[^\W\d]\w*"
 _MARK = re.compile("[{$:@]")
 _WHOLE = re.compile(rf"(?P<quote>['\"]?)\{{(?P<name>{_IDENTIFIER})\}}(?P=quote)")
-_PART = re.compile(rf"(?<!\{{)\{{(?:{_IDENTIFIER}(?:\}}|[.\[(!:]|\Z)|\Z)")
+_PART = re.compile(rf"(?<!\{{)\{{ *(?:{_IDENTIFIER} *(?:\}}|[.\[(!:]|\Z)|\Z)")
 """A variable in a longer word, an expression in braces, a brace that is not closed; ``{{name}}`` is none of them."""
 _EXPRESSION = re.compile(r"\{([^{}!:]+)\}(?!\S)")
 _F_STRING = re.compile(r"f(['\"]).*\1")
@@ -199,7 +199,7 @@ class LineVariables:
         elif text.count("{") != text.count("}"):
             hint = "put the text into a variable, and write the name of the variable in braces"
             return UsageError(f"{text}: a brace is not closed", hint=hint)
-        message = f"{text}: braces on the line of a magic contain the name of a variable and are the whole word"
+        message = f"{text}: only a whole word {{name}} is replaced by the value of a variable"
         if expression.isidentifier():
             return UsageError(message, hint=self._line_with(place, f"{{{expression}}}"))
         if expression and _names_variable(argument):

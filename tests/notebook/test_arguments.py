@@ -73,6 +73,8 @@ def test_a_quoted_word_is_never_an_option():
         ("a --fsat", r"unknown option --fsat, did you mean --fast\?"),
         ("a --zzzzzz", r"unknown option --zzzzzz\nusage"),
         ("a --as", "--as requires a value: --as OTHER"),
+        ("a --as ''", "--as requires a value: --as OTHER"),
+        ("a --as=", "--as requires a value: --as OTHER"),
         ("a --fast=1", "--fast takes no value"),
         ("a --as b --as=c", "--as can be used only once"),
         ("a --how three", "--how must be one of one, two, not 'three'"),

@@ -132,12 +132,13 @@ def test_a_token_in_a_variable_is_refused_and_not_repeated(magic, argument, secr
 @pytest.mark.parametrize(("magic", "argument"), ARGUMENTS_OF_ALL)
 def test_what_only_looks_like_a_value_is_no_name(magic, argument):
     for text in ("$given", ":given", "@given", "${given}", "'$given'", "$given/x.csv", "{folder}/x.csv", "x{given}",
-                 "'a {given}'", "{given}{given}", "{given.name}", "{given[0]}", "{given!r}", "{given"):  # fmt: skip
+                 "'a {given}'", "{given}{given}", "{given.name}", "{given[0]}", "{given!r}", "{given",
+                 "'{ given }'"):  # fmt: skip
         line = line_with(magic, argument, text)
         if argument.own_braces:
             parsed(magic, line, DEFAULTS)  # its own syntax
         else:
-            with pytest.raises(UsageError, match=r"braces|brace is not closed|does not replace|write the name alone"):
+            with pytest.raises(UsageError, match=r"in braces|a whole word|not closed|not replace|the name alone"):
                 parsed(magic, line, DEFAULTS)
 
 
@@ -254,6 +255,8 @@ def test_a_list_of_columns_is_one_word(notebook):
 LINES = [
     ("%pipedb load frame --table $table", "%pipedb load frame --table {table}"),
     ("%pipedb load frame --table=:table", "%pipedb load frame --table={table}"),
+    ("%pipedb load frame --table '{ table }'", "table1 = f'{ table }'\n%pipedb load frame --table {table1}"),
+    ("%pipedb {url}", "write\n%pipedb connect {url}"),
     ("%pipedb load $frame --table x", "%pipedb load frame --table x"),
     ("%pipedb load {frame} --table x", "write the name without braces:\n%pipedb load frame --table x"),
     ("%sql --params {values} SELECT :x", "write the name without braces:\n%sql --params values SELECT :x"),

@@ -32,7 +32,7 @@ REFUSED = [
     ("--to-csv x --to-parquet ./x", "name the same file"),
     ("--limit 2 --limit 3", "--limit can be used only once"),
     ("-o a --out b", "--out can be used only once"),
-    ("--with ''", "--with requires at least one name"),
+    ("--with ''", "--with requires a value: --with NAME"),
     ("--with a,,b", "the list has an empty item; write --with a,b"),
 ]
 

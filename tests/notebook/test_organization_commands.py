@@ -29,7 +29,7 @@ def test_delete_database_requires_confirm(embedded):
     cell = embedded.fails("%pipedb delete-database flights")
     assert isinstance(cell.error, ConfirmError)
     assert cell.out == (
-        "CONFIRM: this command deletes the database flights and its contents; nothing was sent\n"
+        "CONFIRM: this command deletes the database flights and its contents; nothing was changed\n"
         "add --confirm to run it\n"
     )
     assert embedded("%pipedb databases").value["database"].tolist() == ["flights", "main"]
@@ -60,7 +60,7 @@ def test_invalidate_tokens_renews_those_of_open_connections(embedded):
     embedded("%pipedb connect flights\n%pipedb create-token flights --to-env FLIGHTS_TOKEN")
     cell = embedded.fails("%pipedb invalidate-tokens flights")
     assert isinstance(cell.error, ConfirmError)
-    assert "this command invalidates all tokens of flights; nothing was sent" in cell.out
+    assert "this command invalidates all tokens of flights; nothing was changed" in cell.out
     assert embedded("%pipedb invalidate-tokens flights --confirm").lines == [
         "All tokens of flights are invalid.", "flights continues with a new token.",
     ]  # fmt: skip
@@ -74,7 +74,7 @@ def test_invalidate_tokens_renews_those_of_open_connections(embedded):
 def test_a_group_is_deleted_with_its_databases(embedded):
     embedded("%pipedb create-database trains --group edge\n%pipedb connect trains")
     cell = embedded.fails("%pipedb delete-group edge")
-    assert "this command deletes the group edge and all its databases; nothing was sent" in cell.out
+    assert "this command deletes the group edge and all its databases; nothing was changed" in cell.out
     assert embedded("%pipedb delete-group edge --confirm").lines == [
         "Deleted group edge and its databases: flights, trains.", "Closed trains, whose database was deleted.",
     ]  # fmt: skip

@@ -135,7 +135,7 @@ def test_stop_names_the_temporary_databases_and_requires_confirm(temporary):
     failed = temporary.fails("%pipedb stop")
     assert isinstance(failed.error, ConfirmError)
     assert failed.out == (
-        "CONFIRM: this command deletes the temporary database main and its contents; nothing was sent\n"
+        "CONFIRM: this command deletes the temporary database main and its contents; nothing was changed\n"
         "add --confirm to run it\n"
     )
     temporary("%pipedb create-database other --group default\n%pipedb connect other")

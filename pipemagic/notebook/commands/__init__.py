@@ -10,7 +10,7 @@ from pipemagic.notebook.arguments import Positional
 from pipemagic.notebook.commands import connections, data, explore, organization, status, transactions
 from pipemagic.notebook.commands.base import Command, Context
 from pipemagic.notebook.commands.help import show_help
-from pipemagic.notebook.line_variables import LineVariables
+from pipemagic.notebook.line_variables import LineVariables, name_in_braces
 
 TOPIC = Positional("TOPIC", "a subcommand, a topic or a page")
 
@@ -42,6 +42,9 @@ def run(line: str, context: Context) -> object:
 
         if is_address(name):
             raise UsageError("an address needs a command: %pipedb connect ADDRESS")
+        if variable := name_in_braces(name):
+            message = f"{{{variable}}} needs a command; for an address or the name of a database, write"
+            raise UsageError(message, hint=f"%pipedb connect {{{variable}}}")
         near = difflib.get_close_matches(name, [*COMMANDS, "help"], n=1)
         hint = f", did you mean {near[0]}?" if near else "; %pipedb help lists the subcommands"
         raise UsageError(f"unknown subcommand {name[:40]!r}{hint}")

@@ -125,7 +125,7 @@ class Group:
 def check_confirmed(context: Context, effect: str) -> None:
     """Raise ConfirmError if the line has no ``--confirm``; ``effect`` is what the command does."""
     if not context.args.on("--confirm"):
-        raise ConfirmError(f"this command {effect}; nothing was sent", hint="add --confirm to run it")
+        raise ConfirmError(f"this command {effect}; nothing was changed", hint="add --confirm to run it")
 
 
 ON = Option("--on", "use this connection instead of the current one", "NAME")
