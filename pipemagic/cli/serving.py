@@ -116,8 +116,7 @@ def origin(text: str) -> str:
 @click.option("--max-streams", "streams", type=COUNT, default=4096, metavar="N", help="Maximum number of open streams.")
 @click.option(
     "--max-database-streams", "database_streams", type=COUNT, metavar="N",
-    help="Maximum number of open streams of one database; all databases, even of one account, then also share "
-    "threads and memory equally.  [default: 3/8 of --max-streams]",
+    help="Maximum number of open streams of one database.  [default: 1/4 of --max-streams]",
 )  # fmt: skip
 @click.option(
     "--max-connections", "connections", type=COUNT, metavar="N",

@@ -18,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 
 from pipemagic.service.executor import UNVERIFIED, Executor, Job, Steps, Tenant
 from pipemagic.service.http_protocol import BODY_RECEIVED
-from pipemagic.service.limits import MB, Limits
+from pipemagic.service.limits import MB, Limits, MemoryBudget
 from pipemagic.service.responses import PART, Refused, ServiceResponse
 
 BODY_TIMEOUT = 30.0
@@ -86,7 +86,7 @@ class Runtime:
     ) -> None:
         self.limits = limits or Limits()
         self.executor = Executor()
-        self.bodies = self.limits.memory(body_budget)
+        self.bodies = MemoryBudget(body_budget)
         self.stopping = False
         self._running: dict[CancelToken, Receive] = {}
         self._timer: asyncio.TimerHandle | None = None

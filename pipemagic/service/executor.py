@@ -6,9 +6,9 @@ exits when its job ends. More threads would only compete for the interpreter loc
 
 A job is a generator. It may yield a `Waiter`, and holds no thread until that is done.
 
-Long-running statements share the cores (`pause`): few of them run at a time, in slices, in turn by account and then by
-database. Short statements therefore remain fast, however many long ones run. A
-database that has as many long ones as the machine has cores gets no time in advance for further statements.
+Long-running statements share the cores (`pause`): few of them run at a time, in slices, in turn by database.
+Short statements therefore remain fast, however many long ones run. A database that has as many long ones as the machine
+has cores gets no time in advance for further statements.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from queue import SimpleQueue
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 HELD_UP = 0.005
 """Seconds after which a job is long-running, and another worker starts if jobs are queued."""
@@ -34,20 +34,15 @@ FIRST_SLICE, SLICE = 0.04, 0.02
 """Seconds that a long-running job runs while others wait; jobs that have used less than the first go first."""
 
 THREADS = 128
-"""At most. The long-running jobs of one account use half of them, those of one database a quarter. Once half are used,
-an account may use a sixteenth, and once all but an eighth are used, one."""
+"""At most. The long-running jobs of one database use a quarter of them. Once half are used, a database may use a
+sixteenth, and once all but an eighth are used, one."""
 
 _CORES = os.cpu_count() or 1
 
 
-class Tenant(NamedTuple):
-    """The id of the database that a job is for, and the account (organization) that it belongs to."""
-
-    database: str
-    account: str
-
-
-UNVERIFIED = Tenant("unverified", "unverified")
+Tenant = str
+"""The id of the database that a job is for, or a name of other work."""
+UNVERIFIED: Tenant = "unverified"
 """The tenant of requests whose token has not been checked yet."""
 
 
@@ -316,12 +311,10 @@ class Executor:
 
     def _may_have_more(self, tenant: Tenant) -> bool:
         """Return True if a tenant may have one more long-running job: fewer if few threads are free."""
-        free, share = self._most - len(self._held_up), self._most // 2
+        free, share = self._most - len(self._held_up), self._most // 4
         if free <= self._most // 2:
             share = self._most // 16 if free > self._most // 8 else 1
-        of_account = [job.tenant for job in self._held_up if job.tenant.account == tenant.account]
-        of_database = of_account.count(tenant)
-        return of_database < max(1, min(share, self._most // 4)) and len(of_account) < max(1, share)
+        return sum(job.tenant == tenant for job in self._held_up) < max(1, share)
 
     def _has_many(self, tenant: Tenant) -> bool:
         """Return True if a database has as many long-running jobs as the machine has cores."""
@@ -375,7 +368,7 @@ class Executor:
 
 
 class Slices:
-    """Runs ``slots`` long-running jobs at a time, in slices: in turn by account, then by database, then in order."""
+    """Runs ``slots`` long-running jobs at a time, in slices: in turn by database, then in order."""
 
     def __init__(self, slots: int) -> None:
         self._slots = slots
@@ -383,8 +376,8 @@ class Slices:
         self.running: set[Job] = set()
         """The jobs that hold a slot."""
         self._waiting: list[Job] = []
-        self._served: dict[str, int] = {}
-        """The number of the last slice of each account and database."""
+        self._served: dict[Tenant, int] = {}
+        """The number of the last slice of each database."""
         self._count = 0
 
     def share(self, job: Job, statement: Stoppable) -> None:
@@ -444,14 +437,13 @@ class Slices:
         self._count += 1
         if not self._waiting:
             self._served.clear()
-        self._served.update(dict.fromkeys(job.tenant, self._count))
+        self._served[job.tenant] = self._count
         self.running.add(job)
         job.slice_began = now
         job.slice_ends = now + max(SLICE, FIRST_SLICE - job.used)
 
-    def _rank(self, job: Job) -> tuple[bool, int, int]:
-        database, account = job.tenant
-        return job.used >= FIRST_SLICE, self._served.get(account, 0), self._served.get(database, 0)
+    def _rank(self, job: Job) -> tuple[bool, int]:
+        return job.used >= FIRST_SLICE, self._served.get(job.tenant, 0)
 
 
 def _steps(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Steps:

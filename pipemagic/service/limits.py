@@ -12,10 +12,8 @@ from pipemagic.service.executor import Tenant
 
 MB = 1024 * 1024
 
-DATABASE_SHARE, ACCOUNT_SHARE = 1 / 2, 3 / 4
-"""The largest shares of a memory budget that the requests of one database, and of one account, can use."""
-CLASS_SHARE = 1 / 8
-"""The largest share of one database if each database is the account of one user (`Limits.database_streams`)."""
+DATABASE_SHARE = 1 / 2
+"""The largest share of a memory budget that the requests of one database can use."""
 
 
 @dataclass(frozen=True)
@@ -39,15 +37,7 @@ class Limits:
     stored_texts: int = 4096
     stored_bytes: int = 16 * MB
     streams: int = 4096
-    # Shares of `streams`, so that no client uses them up: each leaves room for others of the same database, account and
-    # organization, and the last one for other organizations.
-    streams_of_token: float = 1 / 4
-    streams_of_database: float = 3 / 8
-    streams_of_account: float = 3 / 8  # the account of the token that opened them
-    streams_of_organization: float = 1 / 2
-    database_streams: int | None = None
-    """Open streams of one database. If set, each database counts as an account of its own in all limits: all databases
-    of a class belong to one account, of which each student uses one."""
+    database_streams: int | None = None  # of one database (default: see `streams_of_database`)
     writer_wait: float = 5.0
     statement_time: float = 60.0  # how long one statement may run; the time of a slow reader does not count
     reader_wait: float = 30.0  # how long the rows of a cursor wait for a reader that reads nothing
@@ -59,21 +49,10 @@ class Limits:
     idle_connection_age: float = 60.0
     replica_wait: float = 5.0  # how long a request waits at a replica for the index that it names
 
-    def most_streams(self) -> dict[str, int]:
-        """Return how many streams one token, database, account and organization may have open."""
-        if self.database_streams is None:
-            names = ("token", "database", "account", "organization")
-            return {name: math.ceil(self.streams * getattr(self, f"streams_of_{name}")) for name in names}
-        every = self.streams
-        return {"token": every, "database": self.database_streams, "account": every, "organization": every}
-
-    def tenant(self, database: str, organization: str) -> Tenant:
-        """Return the tenant of a database's requests, given the ids of the database and of its organization."""
-        return Tenant(database, organization if self.database_streams is None else database)
-
-    def memory(self, total: int) -> MemoryBudget:
-        """Return a budget of ``total`` bytes in which each database has its share."""
-        return MemoryBudget(total) if self.database_streams is None else MemoryBudget(total, CLASS_SHARE)
+    @property
+    def streams_of_database(self) -> int:
+        """The number of streams that one database may have open: by default, a quarter of all."""
+        return math.ceil(self.streams / 4) if self.database_streams is None else self.database_streams
 
     def size_of(self, own: int | None) -> int | None:
         """Return the size limit of a database whose ``own`` limit is given; None without any limit."""
@@ -98,25 +77,19 @@ def parse_size(text: str) -> int | None:
 class MemoryBudget:
     """Memory for the requests or responses of all clients together: up to ``total`` bytes. Thread-safe.
 
-    One database and one account get at most their shares.
+    One database gets at most its share.
     """
 
-    def __init__(self, total: int, database_share: float = DATABASE_SHARE) -> None:
+    def __init__(self, total: int) -> None:
         self.total = total
-        self._database_share = database_share
         self._lock = threading.Lock()
         self._taken = 0
-        self._by_database: Counter[str] = Counter()
-        self._by_account: Counter[str] = Counter()
+        self._by_database: Counter[Tenant] = Counter()
 
     def take(self, tenant: Tenant, size: int) -> bool:
         """Take ``size`` bytes; return False if fewer are left, in total or for the tenant."""
         with self._lock:
-            if (
-                self._taken + size > self.total
-                or self._by_database[tenant.database] + size > self.total * self._database_share
-                or self._by_account[tenant.account] + size > self.total * ACCOUNT_SHARE
-            ):
+            if self._taken + size > self.total or self._by_database[tenant] + size > self.total * DATABASE_SHARE:
                 return False
             self._add(tenant, size)
             return True
@@ -128,7 +101,6 @@ class MemoryBudget:
 
     def _add(self, tenant: Tenant, size: int) -> None:
         self._taken += size
-        for counts, key in ((self._by_database, tenant.database), (self._by_account, tenant.account)):
-            counts[key] += size
-            if not counts[key]:
-                del counts[key]
+        self._by_database[tenant] += size
+        if not self._by_database[tenant]:
+            del self._by_database[tenant]

@@ -17,7 +17,7 @@ from waiting import until
 from pipemagic.service import endpoint as module
 from pipemagic.service import responses
 from pipemagic.service.endpoint import Admission, Endpoint, Runtime
-from pipemagic.service.executor import Tenant, Waiter
+from pipemagic.service.executor import Waiter
 from pipemagic.service.limits import MB
 from pipemagic.service.responses import Refused, StreamedResponse
 from pipemagic.service.transfer.endpoints import NO_LIMIT, UploadEndpoint
@@ -60,7 +60,7 @@ class OneEndpoint(Endpoint):
         self.service = service
 
     async def admit(self, request):
-        return Admission(Tenant(request.url.path, request.headers.get("authorization", "anybody")))
+        return Admission(request.url.path.split("/")[1])  # the requests of /wait are of one database
 
     def handle(self, request, admission, body, cancel):
         return self.service.handle(request, body, cancel)
@@ -178,7 +178,7 @@ class UploadToFile(UploadEndpoint):
         self.transfers = service
 
     async def admit(self, request):
-        return Admission(Tenant("db", "account"))
+        return Admission("db")
 
     def handle(self, request, admission, body, cancel):
         data = Path(body.name).read_bytes()
@@ -265,13 +265,10 @@ def test_stopping_refuses_a_body_that_is_being_read():
 
 @contextmanager
 def resumed(*, exclusive, count=4):
-    """Let as many requests of one account wait as there may be threads, then end all waits at the same time."""
+    """Let requests of one database wait, of which two may be long-running; then end all waits at the same time."""
     service = Waits(exclusive=exclusive)
-    with serving(service, threads=count) as app, ThreadPoolExecutor(count) as pool:
-        headers = {"authorization": "Bearer greedy"}
-        waiting = [
-            pool.submit(httpx.get, f"{app.url}/wait/{number}", headers=headers, timeout=WAIT) for number in range(count)
-        ]
+    with serving(service, threads=2 * count) as app, ThreadPoolExecutor(count) as pool:
+        waiting = [pool.submit(httpx.get, f"{app.url}/wait/{number}", timeout=WAIT) for number in range(count)]
         for _ in waiting:
             assert service.waiting.acquire(timeout=WAIT)
         for waiter in service.waiters:
@@ -281,15 +278,15 @@ def resumed(*, exclusive, count=4):
         assert {one.result().status_code for one in waiting} == {200}
 
 
-def test_requests_that_waited_continue_within_the_share_of_their_account():
+def test_requests_that_waited_continue_within_the_share_of_their_database():
     with resumed(exclusive=False) as (service, app):
         for _ in range(2):
             assert service.resumed.acquire(timeout=WAIT)
-        assert httpx.get(app.url, headers={"authorization": "Bearer other"}, timeout=WAIT / 2).json() == "at once"
+        assert httpx.get(app.url, timeout=WAIT / 2).json() == "at once"
         assert not service.resumed.acquire(blocking=False)
 
 
-def test_requests_that_others_wait_for_continue_beyond_the_share_of_their_account():
+def test_requests_that_others_wait_for_continue_beyond_the_share_of_their_database():
     with resumed(exclusive=True) as (service, _):
         for _ in range(4):
             assert service.resumed.acquire(timeout=WAIT)

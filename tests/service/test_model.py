@@ -19,7 +19,7 @@ from starlette.requests import Request
 
 from pipemagic.hrana.stream import IDLE_LIMIT, TRANSACTION_LIMIT
 from pipemagic.service.endpoint import Admission, CancelToken
-from pipemagic.service.executor import Steps, Tenant, Waiter
+from pipemagic.service.executor import Steps, Waiter
 from pipemagic.service.limits import Limits
 from pipemagic.service.responses import Refused, ServiceResponse
 from pipemagic.service.service import Service
@@ -122,7 +122,7 @@ class Story:
         body = json.dumps({"baton": slot.baton, "requests": requests + [CLOSE] * close}).encode()
         headers = [(name.encode(), value.encode()) for name, value in self.caller.headers.items()]
         scope = {"type": "http", "method": "POST", "path": "/v3/pipeline", "headers": headers, "scheme": "http"}
-        admission = Admission(Tenant(self.grant.database.id, "local"), self.grant)
+        admission = Admission(self.grant.database.id, self.grant)
         cancel = CancelToken()
         self.step(slot, self.endpoint.handle(Request(scope), admission, body, cancel), cancel)
 

@@ -20,7 +20,7 @@ from pipemagic.service.responses import JSON, Refused, compress_if_large, json, 
 PREFIXES = ("/v1/", "/v2/organizations", "/v2/locations", "/v2/auth/")
 """Prefixes of the paths of the management API, at the service's own address."""
 
-MANAGEMENT = Tenant("management", "management")
+MANAGEMENT: Tenant = "management"
 
 
 def routes(runtime: Runtime, platform: Platform) -> list[starlette.BaseRoute]:

@@ -74,7 +74,7 @@ class TokenEndpoint(Endpoint):
             executor = self._runtime.executor
             grant = await executor.call(UNVERIFIED, self._tokens.check_database, authorization, record)
         count_as_use(request.scope)
-        return Admission(self._runtime.limits.tenant(grant.database.id, grant.database.organization), grant)
+        return Admission(grant.database.id, grant)
 
 
 class GreetingEndpoint(Endpoint):

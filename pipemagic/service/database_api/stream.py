@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Generator, Hashable
+from collections.abc import Callable, Generator
 
 from pipemagic.hrana.stream import IDLE_LIMIT, TRANSACTION_LIMIT, Phase, Tx
 from pipemagic.service.auth.tokens import Owner
@@ -14,9 +14,6 @@ from pipemagic.service.replicas.replica import Replica
 from pipemagic.service.sqlite.connection import Connection
 from pipemagic.service.sqlite.database import OpenDatabase
 
-Scope = tuple[str, Hashable]
-"""The name of a limit of open streams, and the token, database, account or organization it applies to."""
-
 
 class ServerStream:
     """One stream of the service: its state, its transaction, its SQLite connection, its running statement."""
@@ -25,11 +22,6 @@ class ServerStream:
         self, number: bytes, database: OpenDatabase, place: OpenDatabase | Replica, owner: Owner, now: float
     ) -> None:
         self.number, self.database, self.owner = number, database, owner
-        self.scopes: list[Scope] = [
-            ("token", owner), ("database", owner.database), ("account", owner.account),
-            ("organization", owner.organization),
-        ]  # fmt: skip
-        """The limits that it counts towards. A token and a renewed one with the same rights share a limit."""
         self.place = place
         """Where its statements run: a replica until it needs the primary, and the primary from then on."""
         self.entry = place.code

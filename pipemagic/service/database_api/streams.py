@@ -19,7 +19,7 @@ from typing import Any
 from pipemagic.hrana import faults
 from pipemagic.hrana.stream import IDLE_LIMIT, Phase, Tx
 from pipemagic.service.auth.tokens import Owner
-from pipemagic.service.database_api.stream import Scope, ServerStream
+from pipemagic.service.database_api.stream import ServerStream
 from pipemagic.service.executor import Waiter
 from pipemagic.service.limits import Limits
 from pipemagic.service.replicas.replica import Replica
@@ -39,9 +39,8 @@ class StreamTable:
         self._key = random(32)
         self._lock = threading.Lock()
         self._streams: dict[bytes, ServerStream] = {}
-        self._used: Counter[Scope] = Counter()
-        """The number of open streams of each token, database, account and organization."""
-        self._most = limits.most_streams()
+        self._used: Counter[str] = Counter()
+        """The number of open streams of each database, by its id."""
         self._expired: dict[bytes, float] = {}
 
     def __len__(self) -> int:
@@ -59,25 +58,24 @@ class StreamTable:
         """
         stream = ServerStream(self._random(_ID), database, place or database, owner, self._clock())
         with self._lock:
-            self._check_shares(stream)
+            self._check_limits(owner.database)
             self._streams[stream.number] = stream
-            self._used.update(stream.scopes)
+            self._used[owner.database] += 1
         return stream
 
-    def _check_shares(self, stream: ServerStream) -> None:
-        """Raise `Refused` if the owner or the service has reached its limit of streams. Call it under the lock."""
+    def _check_limits(self, database: str) -> None:
+        """Raise `Refused` if the service or a database has reached its limit of streams. Call it under the lock."""
         if len(self._streams) >= self._limits.streams:
             raise Refused(
                 429, f"Too many open streams: the service has {self._limits.streams:,} open, which is its limit; "
                 f"try again soon, idle streams end after {IDLE_LIMIT:g} s",
             )  # fmt: skip
-        for scope in stream.scopes:
-            name, most = scope[0], self._most[scope[0]]
-            if self._used[scope] >= most:
-                raise Refused(
-                    429, f"Too many open streams: this {name} has {most:,} open, which is the limit "
-                    f"of one {name}; close those that are not needed, idle ones end after {IDLE_LIMIT:g} s",
-                )  # fmt: skip
+        most = self._limits.streams_of_database
+        if self._used[database] >= most:
+            raise Refused(
+                429, f"Too many open streams: this database has {most:,} open, which is the limit of one database; "
+                f"close those that are not needed, idle ones end after {IDLE_LIMIT:g} s",
+            )  # fmt: skip
 
     def resume(self, baton: str, owner: Owner) -> ServerStream | Waiter:
         """Return the stream of a baton, now in use; raise `Refused` if the baton is not valid.
@@ -144,10 +142,10 @@ class StreamTable:
         with self._lock:
             if self._streams.pop(stream.number, None) is None:
                 return
-            for scope in stream.scopes:
-                self._used[scope] -= 1
-                if not self._used[scope]:
-                    del self._used[scope]
+            database = stream.owner.database
+            self._used[database] -= 1
+            if not self._used[database]:
+                del self._used[database]
         if stream.done is not None:
             stream.done.finish()
         stream.release()

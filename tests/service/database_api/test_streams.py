@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import apsw
 import pytest
 from asgi_calls import Disconnect
-from service_calls import CLOSE, Caller, caller_of, execute, new_service
+from service_calls import CLOSE, caller_of, execute, new_service
 
 from pipemagic.service import embedded
 from pipemagic.service.auth.tokens import Owner
@@ -108,10 +108,7 @@ def opened(caller, most):
 
 
 def test_too_many_open_streams_are_refused_with_429(tmp_path):
-    whole = dict.fromkeys(
-        ("streams_of_token", "streams_of_database", "streams_of_account", "streams_of_organization"), 1
-    )
-    with limited(tmp_path, streams=2, **whole) as service:
+    with limited(tmp_path, streams=2, database_streams=2) as service:
         db = caller_of(service, "flights")
         batons, refused = opened(db, 3)
         assert (len(batons), refused.status) == (2, 429)
@@ -120,47 +117,19 @@ def test_too_many_open_streams_are_refused_with_429(tmp_path):
         assert db.run("SELECT 1").status == 200
 
 
-def test_one_token_cannot_take_the_streams_of_others(tmp_path):
+def test_one_database_cannot_take_the_streams_of_others(tmp_path):
     with limited(tmp_path, streams=32) as service:
-        greedy, other = caller_of(service, "flights", subject="eve"), caller_of(service, "flights")
+        greedy, other = caller_of(service, "flights"), caller_of(service, "planes")
         batons, refused = opened(greedy, 40)
         assert (len(batons), refused.status, refused.body["code"]) == (8, 429, "TOO_MANY_REQUESTS")
         assert refused.body["error"] == (
-            "Too many open streams: this token has 8 open, which is the limit of one token; "
+            "Too many open streams: this database has 8 open, which is the limit of one database; "
             "close those that are not needed, idle ones end after 10 s"
         )
-        assert (
-            opened(caller_of(service, "flights", subject="eve"), 1)[1].status == 429
-        )  # a renewed token is the same one
+        assert opened(caller_of(service, "flights", subject="eve"), 1)[1].status == 429  # with another token
         assert opened(other, 4)[1] is None
         greedy.post(CLOSE, baton=batons[0])
         assert greedy.run("SELECT 1").status == 200
-
-
-def test_one_account_cannot_take_all_streams_with_many_tokens_and_databases(tmp_path):
-    with limited(tmp_path, streams=32) as service:
-        for number in range(8):
-            last = opened(caller_of(service, f"db{number}", read_only=number % 2 == 0, subject="eve"), 4)[1]
-        assert "this account has 12 open" in last.body["error"]
-        assert len(service.engine.streams) == 12
-        assert opened(caller_of(service, "db0"), 4)[1] is None
-
-
-def test_one_database_and_one_organization_cannot_take_all_streams(tmp_path):
-    with limited(tmp_path, streams=32) as service:
-        for number in range(8):
-            last = opened(caller_of(service, "flights", subject=f"student{number}"), 4)[1]
-        assert "this database has 12 open" in last.body["error"]
-        for number in range(8):
-            last = opened(caller_of(service, f"db{number}", subject=f"student{number}"), 4)[1]
-        assert "this organization has 16 open" in last.body["error"]
-        assert len(service.engine.streams) == 16
-        account = service.catalog.accounts.create("ada")
-        service.catalog.organizations.create(account, "acme")
-        service.catalog.create_group("acme", "default", "ams")
-        record = service.catalog.create_database("acme", "weather", "default")
-        token = service.tokens.issue_database(record, read_only=False, expires_in=None, subject="ada")
-        assert opened(Caller(service, token), 4)[1] is None
 
 
 def test_a_class_and_a_benchmark_fit_into_the_shares(service):

@@ -18,7 +18,7 @@ import pytest
 from service_calls import CLOSE, File, caller_of, execute, new_service
 from small_disks import NoMounts, small_disk
 
-from pipemagic.service.executor import Executor, Tenant
+from pipemagic.service.executor import Executor
 from pipemagic.service.limits import MB, Limits
 from pipemagic.service.responses import storage_refusal
 from pipemagic.service.sqlite import connection, usage
@@ -177,9 +177,9 @@ def test_the_statement_with_the_largest_files_is_stopped(tmp_path, monkeypatch):
         return count
 
     async def both():
-        first = executor.start(Tenant("a", "a"), run(small, 20_000))
+        first = executor.start("a", run(small, 20_000))
         assert await first.future == 1
-        error = await executor.start(Tenant("b", "b"), run(large, 10**7)).future
+        error = await executor.start("b", run(large, 10**7)).future
         return await executor.proceed(first), error
 
     count, error = asyncio.run(both())
@@ -295,10 +295,10 @@ def test_a_cursor_is_not_stopped_for_writes_of_its_thread_for_others(tmp_path):
             connection.finish()
 
     async def both():
-        job, rows = executor.start(Tenant("a", "a"), read()), []
+        job, rows = executor.start("a", read()), []
         while (row := await job.future) is not None:
             rows.append(row)
-            await executor.call(Tenant("b", "b"), (tmp_path / "upload").write_bytes, bytes(5 * LIMIT))
+            await executor.call("b", (tmp_path / "upload").write_bytes, bytes(5 * LIMIT))
             executor.proceed(job)
         return rows
 
