@@ -235,13 +235,17 @@ class Tokens:
             return None
         return None if grant.expires is not None and grant.expires <= self._now() else grant
 
-    def recheck(self, grant: AccessGrant) -> None:
-        """Raise `Refused` (401) if a rotation has made the token invalid since it was checked."""
+    def recheck(self, grant: AccessGrant) -> DatabaseRecord | None:
+        """Raise `Refused` (401) if a rotation has made the token invalid since it was checked.
+
+        Return the present record of the database if the catalog has changed since, unless the database was deleted.
+        """
         if grant.changes == self._catalog.store.changes:
-            return
+            return None
         database = self._catalog.database_by_id(grant.database.id)
         if database is not None:  # a deleted database has another error
             self._check_generation(grant, database)
+        return database
 
     def _check_generation(self, grant: AccessGrant, database: DatabaseRecord) -> None:
         if grant.generation < database.rotated:

@@ -44,6 +44,11 @@ class Configuration(Record, frozen=True):
     block_writes: bool = False
     delete_protection: bool = False
 
+    @property
+    def suspended(self) -> bool:
+        """Whether nothing may run on the database."""
+        return self.block_reads and self.block_writes
+
 
 class DatabaseRecord(Record, frozen=True):
     """A database. Its ``id`` is never used again, not even for a new database of the same name.

@@ -25,6 +25,8 @@ FLUSH_EVERY = 5.0
 
 BLOCKED, OPERATION_BLOCKED = "BLOCKED", "Operation was blocked"
 
+SUSPENDED = "the database {0} is suspended until a member of its organization resumes it (pipemagic db resume {0})"
+
 DEFAULT = ""
 """The key of the quotas for all organizations without quotas of their own."""
 
@@ -179,6 +181,9 @@ class UsageMeter:
     def block(self, record: DatabaseRecord) -> QuotaBlock:
         """Return what is refused of a database now."""
         configuration = record.configuration
+        if configuration.suspended:
+            reason = SUSPENDED.format(record.name)
+            return QuotaBlock(reason, reason)
         if configuration.block_reads or configuration.block_writes:
             return QuotaBlock(
                 "reads of this database are switched off (block_reads)" if configuration.block_reads else "",

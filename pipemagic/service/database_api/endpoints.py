@@ -17,7 +17,7 @@ from pipemagic.hrana.stream import LIMITS_HEADER, STRICT
 from pipemagic.service import responses
 from pipemagic.service.auth.tokens import AccessGrant, Tokens
 from pipemagic.service.catalog.records import DatabaseRecord
-from pipemagic.service.catalog.usage import UsageMeter
+from pipemagic.service.catalog.usage import BLOCKED, OPERATION_BLOCKED, UsageMeter
 from pipemagic.service.database_api.cursors import Cursor
 from pipemagic.service.database_api.pipelines import Pipeline, check
 from pipemagic.service.database_api.requests import LARGE, check_size, decode_cursor, decode_pipeline
@@ -107,6 +107,7 @@ class DatabaseApi:
     ) -> None:  # fmt: skip
         self._placement, self._streams, self._tokens, self._health = placement, streams, tokens, health
         self._clock, self._limits, self._memory = clock, limits, memory
+        self._meter = meter
         self._shared: dict[str, Any] = {"meter": meter, "clock": clock, "limits": limits}
 
     def routes(self, runtime: Runtime) -> list[Route]:
@@ -211,7 +212,7 @@ class DatabaseApi:
             database, place = self._placement.choose(grant.database, request)
             stream = self._streams.open(database, grant.owner, place)
         else:
-            while isinstance(stream := self._streams.resume(baton, grant.owner), Waiter):  # for a running cursor
+            while isinstance(stream := self._resume(baton, grant), Waiter):  # for a running cursor
                 waiter = Waiter(math.inf)
                 stream.add_done_callback(waiter.finish)
                 cancel.add_callback(waiter.finish)
@@ -219,11 +220,24 @@ class DatabaseApi:
                 if cancel.cancelled:
                     raise Refused(503, "the client disconnected")
         try:
-            self._tokens.recheck(grant)  # a rotation after the check did not see this stream
+            # A rotation, or a suspension of the database, after the check did not see this stream.
+            if (record := self._tokens.recheck(grant)) is not None and record.configuration.block_reads:
+                self._meter.block(record).check(writes=False)
         except BaseException:
             self._streams.close(stream)
             raise
         return stream
+
+    def _resume(self, baton: str, grant: AccessGrant) -> ServerStream | Waiter:
+        """Return the stream of the baton, or a waiter for its cursor; name the reason if it ended by a suspension."""
+        try:
+            return self._streams.resume(baton, grant.owner)
+        except Refused:
+            record = self._tokens.recheck(grant) or grant.database  # it may have waited
+            if record.configuration.block_reads:
+                reason = f"{self._meter.block(record).reads}; the stream has ended, and an open transaction is"
+                raise Refused(403, f"{OPERATION_BLOCKED}: {reason} rolled back", BLOCKED) from None
+            raise
 
     def _address(self, request: Request, stream: ServerStream, database: DatabaseRecord) -> tuple[str | None, float]:
         """Return the address of the stream's instance if it is not the request's, and the delay for its distance."""

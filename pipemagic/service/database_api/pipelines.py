@@ -75,7 +75,7 @@ class Pipeline(Statements):
         """Return the JSON of the results, in pieces: an entry for each request, in order."""
         pieces: list[bytes] = []
         for request in requests:
-            if self._stream.cancelled:
+            if self._stream.abandoned:
                 raise Cancelled
             pieces += (b",", *(yield from self._entry(request)))
         if self._loss_reported:
@@ -97,6 +97,8 @@ class Pipeline(Statements):
         try:
             if self.closed and not isinstance(request, messages.Close):
                 raise Rejected.of(CLOSED)
+            if not isinstance(request, messages.Close):
+                self._refuse_if_ended()
             response, result = yield from self._respond(request)
         except Rejected as rejected:
             return [encode(messages.ErrorEntry(self._fit_error(rejected.error)))]
@@ -121,6 +123,7 @@ class Pipeline(Statements):
                 yield from self._wait_for(request.replication_index)
                 yield from self._sequence(self._text(request))
             case messages.Describe():
+                self._refuse_if_blocked(self._meter.block(self._record))
                 yield from self._wait_for(request.replication_index)
                 result = [self._describe(self._text(request))]
             case messages.StoreSql(sql_id, sql):

@@ -16,7 +16,7 @@ from pipemagic.hrana.messages import Error
 from pipemagic.hrana.stream import Tx
 from pipemagic.hrana.values import SqlValue
 from pipemagic.service.auth.tokens import AccessGrant
-from pipemagic.service.catalog.usage import BLOCKED, OPERATION_BLOCKED, UsageMeter
+from pipemagic.service.catalog.usage import BLOCKED, OPERATION_BLOCKED, QuotaBlock, UsageMeter
 from pipemagic.service.database_api import errors
 from pipemagic.service.database_api.results import Budget, RowSink, TooLarge, WireResult
 from pipemagic.service.database_api.stream import ServerStream
@@ -69,8 +69,8 @@ class Statements:
         if self._read_only and plan.needs_full_access:
             raise self._forbidden()
         block = self._meter.block(self._record)
-        if block.reads and not plan.commits:
-            raise _blocked(block.reads)
+        if not plan.commits:
+            self._refuse_if_blocked(block)
         if not plan.only_reads:
             self._unwritable = block.reason(writes=True, frees=plan.frees_space)
             self._use_primary()
@@ -81,6 +81,17 @@ class Statements:
                 self._prepare_to_write(plan)
             assert self._stream.write_waiter is None, "the write lock was acquired and is not held"
             yield from self._acquire_write_lock(started)
+
+    def _refuse_if_blocked(self, block: QuotaBlock) -> None:
+        if block.reads:
+            raise _blocked(block.reads)
+
+    def _refuse_if_ended(self) -> None:
+        """Raise an error if no further statement may run on the stream."""
+        if self._stream.end_error is not None:
+            raise Rejected.of(self._stream.end_error)
+        if self._stream.cancelled:
+            raise Cancelled
 
     def _prepare_to_write(self, plan: Plan) -> None:
         """Move the stream to the primary; raise an error if the statement may not write."""
@@ -99,6 +110,7 @@ class Statements:
         connection = stream.connection
         index = stream.place.index
         if not stream.begin(interruptible=not plan.commits, now=self._clock()):
+            self._refuse_if_ended()
             raise Cancelled  # also if its connection is to a file from before that index: its streams were ended
         may_write = stream.write_waiter is not None and not self._unwritable
         try:
@@ -107,6 +119,7 @@ class Statements:
                 for piece in sink.take(source.cols, source.rows):
                     connection.check_usage()
                     yield from self._send(piece)
+                    self._refuse_if_ended()
                     connection.restart_write_count()
                     self._refuse_if_lost()
             finally:
@@ -141,13 +154,12 @@ class Statements:
     def _send(self, piece: bytes) -> Steps[None]:
         """Send a piece to the reader; no thread is held until it is sent, and the sweeper checks the time limits."""
         yield from self._stream.wait_for(piece, self._clock)
-        if self._stream.cancelled:
+        if self._stream.abandoned:
             raise Cancelled
 
     def _failed(self, error: Exception, plan: Plan, started: float) -> Rejected:
         stream = self._stream
-        if stream.cancelled:
-            raise Cancelled from None
+        self._refuse_if_ended()
         self._refuse_if_lost()  # before sync_state(): SQLite may have ended an interrupted transaction by itself
         ended = stream.transaction is Tx.OPEN and stream.connection.autocommit
         if stream.out_of_time and isinstance(error, apsw.InterruptError):
@@ -208,8 +220,7 @@ class Statements:
         waiter = place.wait_for(int(index), self._clock() + self._limits.replica_wait)
         if not waiter.granted:
             yield from self._stream.wait_for(waiter, self._clock)
-        if self._stream.cancelled:
-            raise Cancelled
+        self._refuse_if_ended()
         if not waiter.granted:
             raise Rejected(
                 f"the replica at {place.code} is at replication_index {place.index} and did not reach {index} "
@@ -231,8 +242,7 @@ class Statements:
         stream.write_waiter = waiter = stream.database.write_lock.acquire(deadline)
         if not waiter.granted and not stream.cancelled:
             yield from stream.wait_for(waiter, self._clock)
-        if stream.cancelled:
-            raise Cancelled
+        self._refuse_if_ended()
         self._refuse_if_lost()  # the window may have ended while it waited
         if waiter.granted:
             stream.connection.limit_size(self._limits.size_of(self._record.configuration.size_limit))

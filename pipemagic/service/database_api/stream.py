@@ -6,6 +6,7 @@ import math
 import threading
 from collections.abc import Callable, Generator
 
+from pipemagic.hrana.messages import Error
 from pipemagic.hrana.stream import IDLE_LIMIT, TRANSACTION_LIMIT, Phase, Tx
 from pipemagic.service.auth.tokens import Owner
 from pipemagic.service.executor import Waiter
@@ -58,6 +59,8 @@ class ServerStream:
         """Is done when the running cursor ends, whose first line has the next baton."""
         self.cancelled = False
         """Whether its request was cancelled: no further statement starts."""
+        self.end_error: Error | None = None
+        """The error of its running statement and of further ones if it was ended, and its client is told why."""
 
     @property
     def connection(self) -> Connection:
@@ -176,10 +179,18 @@ class ServerStream:
         if self._running and self._interruptible and self._connection is not None:
             self._connection.stop()
 
-    def cancel(self) -> None:
-        """Stop the running statement and let no further one start: the request was cancelled."""
+    @property
+    def abandoned(self) -> bool:
+        """Whether its request was cancelled and nobody waits for a response that names the reason."""
+        return self.cancelled and self.end_error is None
+
+    def cancel(self, error: Error | None = None) -> None:
+        """Stop the running statement and let no further one start.
+
+        Without an ``error`` for the client, the request was cancelled.
+        """
         with self.guard:
-            self.cancelled = True
+            self.cancelled, self.end_error = True, self.end_error or error
             self._stop()
         waiter = self.write_waiter  # read once: the request's own thread may release it at any time
         if waiter is not None and not waiter.granted:

@@ -17,6 +17,7 @@ from itertools import takewhile
 from typing import Any
 
 from pipemagic.hrana import faults
+from pipemagic.hrana.messages import Error
 from pipemagic.hrana.stream import IDLE_LIMIT, Phase, Tx
 from pipemagic.service.auth.tokens import Owner
 from pipemagic.service.database_api.stream import ServerStream
@@ -220,15 +221,18 @@ class StreamTable:
             streams = list(self._streams.values())
         return min((stream.next_deadline(self._limits) for stream in streams), default=None)
 
-    def end_all(self, of: OpenDatabase | None = None, *, at: OpenDatabase | Replica | None = None) -> None:
+    def end_all(
+        self, of: OpenDatabase | None = None, *, at: OpenDatabase | Replica | None = None, error: Error | None = None
+    ) -> None:
         """End every stream, or those of one database, or those at one place.
 
-        Running statements are interrupted, open transactions rolled back.
+        Running statements are interrupted, except a COMMIT, and fail with ``error`` if it is given, as do further ones
+        of their requests. Open transactions are rolled back.
         """
         with self._lock:
             streams = [one for one in self._streams.values() if of in (None, one.database) and at in (None, one.place)]
         for stream in streams:
-            stream.cancel()
+            stream.cancel(error)
             _try(ServerStream.end_if_waiting, stream)
             _try(self._end_idle, stream)
 

@@ -10,7 +10,9 @@ from collections.abc import Iterator, Mapping
 import apsw
 from starlette.requests import Request
 
+from pipemagic.hrana.messages import Error
 from pipemagic.service.catalog.records import DatabaseRecord, GroupRecord
+from pipemagic.service.catalog.usage import BLOCKED, OPERATION_BLOCKED
 from pipemagic.service.database_api.stream import ServerStream
 from pipemagic.service.database_api.streams import StreamTable
 from pipemagic.service.engine import Engine, EngineContext, InstanceStatus
@@ -48,7 +50,7 @@ class Placement(Engine):
         self._syncing = threading.Lock()
         self._unopened: list[DatabaseRecord] = []
         self._files, self._streams, self._catalog = context.folder / "databases", streams, context.catalog
-        self._clock = context.clock
+        self._clock, self._meter = context.clock, context.meter
         self.databases = Databases(
             self._files, context.catalog, context.limits, context.clock, self.replicate, unicode=unicode
         )
@@ -89,6 +91,14 @@ class Placement(Engine):
         database = self.databases.get(record.id)
         if database is not None:
             self._streams.end_all(database)
+
+    def configure(self, record: DatabaseRecord) -> None:
+        """End what runs on a database that may no longer be read: statements, cursors, transactions, waits."""
+        database = self.databases.get(record.id)
+        if database is not None and record.configuration.block_reads:
+            reason = f"{self._meter.block(record).reads}; this statement was not applied, and an open transaction is"
+            error = Error(f"{OPERATION_BLOCKED}: {reason} rolled back", BLOCKED)
+            self._streams.end_all(database, error=error)
 
     def _open(self, record: DatabaseRecord) -> OpenDatabase | None:
         """Open a database; return None if it waits for its upload, or cannot be opened."""

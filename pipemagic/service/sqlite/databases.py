@@ -94,6 +94,11 @@ class Databases:
 
     # -- in use
 
+    def may_be_read(self, record: DatabaseRecord) -> bool:
+        """Return False if the reads of a database have been blocked, which an older record does not show."""
+        present = self._catalog.database_by_id(record.id)
+        return present is None or not present.configuration.block_reads
+
     def open(self, record: DatabaseRecord) -> OpenDatabase:
         """Return the database; open its file if it is not in use.
 

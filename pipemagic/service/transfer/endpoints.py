@@ -25,7 +25,7 @@ from starlette.types import Receive
 
 from pipemagic.service.auth.tokens import AccessGrant, Tokens
 from pipemagic.service.catalog.records import DatabaseRecord
-from pipemagic.service.catalog.usage import UsageMeter
+from pipemagic.service.catalog.usage import BLOCKED, OPERATION_BLOCKED, UsageMeter
 from pipemagic.service.database_api.endpoints import Handler, TokenEndpoint
 from pipemagic.service.endpoint import SLOWEST, SMALL_BODY, Admission, CancelToken, Disconnected, Runtime
 from pipemagic.service.executor import Steps
@@ -169,7 +169,8 @@ class Transfers:
         database = admission.context.database
         with self._one_at_a_time(database), self.copy(database, cancel) as path:
             yield StreamedResponse("application/sql")
-            yield from _in_time(dump(path, self._limits, partial(self._must_end, cancel)), path)
+            chunks = dump(path, self._limits, partial(self._must_end, cancel))
+            yield from _in_time(self._while_readable(database, chunks), path)
         return b""
 
     def _export(self, request: Request, admission: Admission, body: bytes, cancel: CancelToken) -> Steps:  # noqa: ARG002
@@ -178,8 +179,22 @@ class Transfers:
             raise Refused(404, f"the database has no generation {generation[:20]}; /info returns the current one")
         with self._one_at_a_time(database), self.copy(database, cancel) as path, path.open("rb") as file:
             yield StreamedResponse("application/vnd.sqlite3", {"content-length": str(path.stat().st_size)})
-            yield from _in_time(iter(lambda: file.read(CHUNK), b""), path)
+            yield from _in_time(self._while_readable(database, iter(lambda: file.read(CHUNK), b"")), path)
         return b""
+
+    def _must_end_copy(self, cancel: CancelToken, database: DatabaseRecord) -> bool:
+        """Raise `Refused` also if the database was suspended."""
+        if not self.databases.may_be_read(database):
+            raise Refused(403, f"{OPERATION_BLOCKED}: the database {database.name} was suspended", BLOCKED)
+        return self._must_end(cancel)
+
+    def _while_readable(self, database: DatabaseRecord, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        """Yield the chunks of an export; end its response when the database is suspended."""
+        for chunk in chunks:
+            if not self.databases.may_be_read(database):
+                log.info("an export of %s/%s was ended: it was suspended", database.organization, database.name)
+                raise Disconnected
+            yield chunk
 
     @contextmanager
     def copy(self, database: DatabaseRecord, cancel: CancelToken) -> Iterator[Path]:
@@ -191,7 +206,7 @@ class Transfers:
         with self._temporary_file(self.databases.size(database.id)) as path:
             connection = opened.take()
             try:
-                snapshot(connection.raw, path, partial(self._must_end, cancel))
+                snapshot(connection.raw, path, partial(self._must_end_copy, cancel, database))
             finally:
                 connection.release(connection)
             yield path
