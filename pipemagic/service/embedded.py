@@ -22,6 +22,7 @@ from pipemagic.service.limits import MemoryBudget
 from pipemagic.service.metrics import collect_embedded
 from pipemagic.service.replicas.placement import Placement
 from pipemagic.service.responses import json
+from pipemagic.service.stopped_statements import StoppedStatements
 from pipemagic.service.transfer.endpoints import Transfers
 
 log = logging.getLogger(__name__)
@@ -42,11 +43,11 @@ class EmbeddedEngine(Placement):
         self.tokens = Tokens(folder, catalog, context.now, context.random)
         self.streams = StreamTable(clock, context.random, limits)
         super().__init__(context, self.streams, here=here, simulate_latency=simulate_latency, unicode=unicode)
-        self._limits, self.meter = limits, context.meter
+        self._limits, self.meter, self._stopped = limits, context.meter, StoppedStatements()
         self.transfers = Transfers(folder / "transfers", self.databases, self.tokens, self.meter, limits)
         self.health = Health(folder, catalog, clock)
         self.api = DatabaseApi(
-            self, self.streams, self.tokens, self.meter, self.health, clock, limits, MemoryBudget(limits.responses)
+            self, self.streams, self.tokens, self.meter, self.health, self._stopped, clock, limits, MemoryBudget(limits.responses)
         )  # fmt: skip
         self._stopping = threading.Event()
         self._sweeper = threading.Thread(target=self._sweep_forever, name="pipemagic-sweeper", daemon=True)
@@ -103,8 +104,9 @@ class EmbeddedEngine(Placement):
         return [*self.api.routes(runtime), *self.transfers.routes(runtime)]
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the metrics of streams, databases and replicas."""
-        return collect_embedded(self.streams, self.databases.in_use(), self._limits)
+        """Yield the metrics of streams, databases, replicas and stopped statements."""
+        yield from collect_embedded(self.streams, self.databases.in_use(), self._limits)
+        yield self._stopped.collect()
 
     @contextmanager
     def seed(self, original: DatabaseRecord | None) -> Iterator[Callable[[str], None]]:

@@ -76,7 +76,9 @@ class Redacting(logging.Formatter):
 
 
 class LogLimit(logging.Filter):
-    """Limits the rate of what clients can cause: each warning of uvicorn and of this module, the errors of asyncio.
+    """Limits the rate of what clients can cause.
+
+    These are each warning of uvicorn and of this module, the errors of asyncio, and equal lines on stopped statements.
 
     A request that is not HTTP is such a warning. asyncio of Python 3.11 reports a failing accept 2,048 times a second
     when there are no file handles left.
@@ -94,6 +96,8 @@ class LogLimit(logging.Filter):
             kind = record.name
         elif record.name in ("uvicorn.error", __name__) and record.levelno == logging.WARNING:
             kind = str(record.msg)
+        elif record.name == "pipemagic.service.stopped_statements":
+            kind = record.getMessage()
         else:
             return True
         now = self._clock()

@@ -1,6 +1,7 @@
 """The page ``/metrics``: requests so far, and the state of streams, databases and the process when it is read.
 
-No label names a database or an account, so the number of series does not grow with use.
+Only ``pipemagic_statements_stopped_total`` names databases and accounts, at most `MOST_SERIES`; no other series does, so
+their number does not grow with use. The page is for the operator of the service, who may see all of them.
 """
 
 from __future__ import annotations

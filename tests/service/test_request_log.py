@@ -174,6 +174,7 @@ def test_metrics_have_the_lag_of_replicas(tmp_path):
 
 
 FAMILIES = {
+    "pipemagic_statements_stopped_total": ("counter", set()),
     "pipemagic_build_info": ("gauge", {"version", "sqlite"}),
     "pipemagic_http_requests_total": ("counter", {"method", "route", "status"}),
     "pipemagic_http_request_duration_seconds": ("histogram", {"route", "le"}),

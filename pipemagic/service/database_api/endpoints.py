@@ -42,6 +42,7 @@ from pipemagic.service.responses import (
     wrong_method,
 )
 from pipemagic.service.sqlite.statement import Rejected
+from pipemagic.service.stopped_statements import StoppedStatements
 from pipemagic.version import __version__
 
 Handler = Callable[[Request, Admission, Any, CancelToken], Steps]
@@ -103,12 +104,12 @@ class DatabaseApi:
 
     def __init__(
         self, placement: Placement, streams: StreamTable, tokens: Tokens, meter: UsageMeter,
-        health: Health, clock: Callable[[], float], limits: Limits, memory: MemoryBudget,
+        health: Health, stopped: StoppedStatements, clock: Callable[[], float], limits: Limits, memory: MemoryBudget,
     ) -> None:  # fmt: skip
         self._placement, self._streams, self._tokens, self._health = placement, streams, tokens, health
         self._clock, self._limits, self._memory = clock, limits, memory
         self._meter = meter
-        self._shared: dict[str, Any] = {"meter": meter, "clock": clock, "limits": limits}
+        self._shared: dict[str, Any] = {"meter": meter, "stopped": stopped, "clock": clock, "limits": limits}
 
     def routes(self, runtime: Runtime) -> list[Route]:
         """Return the routes, at every address of the service."""

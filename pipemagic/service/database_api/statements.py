@@ -27,6 +27,7 @@ from pipemagic.service.responses import Refused
 from pipemagic.service.sqlite.connection import NeedsWriteLock
 from pipemagic.service.sqlite.statement import Plan, Rejected
 from pipemagic.service.sqlite.usage import UsageExceeded
+from pipemagic.service.stopped_statements import StoppedStatements, StopReason
 
 T = TypeVar("T")
 Steps = Generator[Waiter | bytes, None, T]
@@ -51,10 +52,11 @@ class Statements:
 
     def __init__(
         self, stream: ServerStream, grant: AccessGrant, meter: UsageMeter, *,
-        clock: Callable[[], float], limits: Limits, budget: Budget, by_columns: bool,
+        stopped: StoppedStatements, clock: Callable[[], float], limits: Limits, budget: Budget, by_columns: bool,
     ) -> None:  # fmt: skip
         self._stream, self._clock, self._limits = stream, clock, limits
         self._budget, self._by_columns = budget, by_columns
+        self._grant, self._stopped = grant, stopped
         self._record, self._read_only, self._meter = grant.database, grant.read_only, meter
         self._unwritable = ""
         """The reason if the current statement may not write, otherwise empty; not set for one that only reads."""
@@ -163,7 +165,10 @@ class Statements:
         self._refuse_if_lost()  # before sync_state(): SQLite may have ended an interrupted transaction by itself
         ended = stream.transaction is Tx.OPEN and stream.connection.autocommit
         if stream.out_of_time and isinstance(error, apsw.InterruptError):
+            self._stopped.add(self._grant, StopReason.TIME)
             return self._too_slow(ended=ended)
+        if isinstance(error, UsageExceeded | MemoryError | apsw.NoMemError):
+            self._stopped.add(self._grant, StopReason.DISK if _fills_disk(error) else StopReason.MEMORY)
         if ended and isinstance(error, UsageExceeded):
             stream.time_out()
             self._loss_reported = True
@@ -268,6 +273,10 @@ class Statements:
 
     def _forbidden(self) -> Refused:
         return Refused(403, "Authorization forbidden: the token is read-only; this statement writes")
+
+
+def _fills_disk(error: Exception) -> bool:
+    return isinstance(error, UsageExceeded) and error.code == "SQLITE_FULL"
 
 
 def _blocked(reason: str) -> Rejected:
