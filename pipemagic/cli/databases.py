@@ -132,7 +132,7 @@ def source_file(from_file: Path | None, from_dump: str | None) -> Iterator[Path 
         yield stack.enter_context(organization.content_to_upload(from_file, from_dump)) if has_content else None
 
 
-# -- list, show, destroy
+# -- list, show
 
 
 @api_command(db, "list", console.json_option)
@@ -143,8 +143,11 @@ def list_databases(api: Management, group: str | None, as_json: bool) -> None:
     if as_json:
         console.print_json(list(map(database_as_json, databases)))
         return
-    rows = [(one.name, one.group, libsql_url(one.url), ", ".join(one.locations)) for one in databases]
-    console.print_table(["name", "group", "url", "locations"], rows)
+    rows = [
+        (database.name, database.group, libsql_url(database.url), ", ".join(database.locations), database.status)
+        for database in databases
+    ]
+    console.print_table(["name", "group", "url", "locations", "status"], rows)
 
 
 @api_command(db, "show", name_argument, exclusive=["url", "http_url", "instance_urls", "instance_url", "as_json"])
@@ -190,8 +193,9 @@ def print_database(api: Management, database: DatabaseInfo, *, as_json: bool) ->
         return
     locations = ", ".join(database.locations)
     console.print_fields(
-        Name=database.name, URL=database.url, ID=database.id, Group=database.group, Locations=locations
-    )
+        Name=database.name, URL=database.url, ID=database.id, Group=database.group, Locations=locations,
+        Status=database.status,
+    )  # fmt: skip
     if instances:
         console.print_line()
         console.print_table(["location", "type", "url", "status"], [
@@ -203,7 +207,8 @@ def database_as_json(database: DatabaseInfo) -> dict[str, Any]:
     """Return the JSON object of a database."""
     return {
         "name": database.name, "id": database.id, "group": database.group, "url": libsql_url(database.url),
-        "http_url": database.url, "locations": list(database.locations),
+        "http_url": database.url, "locations": list(database.locations), "block_reads": database.block_reads,
+        "block_writes": database.block_writes,
     }  # fmt: skip
 
 
@@ -211,6 +216,28 @@ def libsql_url(url: str) -> str:
     """Convert an http address to the form of libSQL's clients."""
     scheme, _, rest = url.partition("://")
     return f"libsql://{rest}" + ("?tls=0" if scheme == "http" else "") if rest else url
+
+
+# -- suspend, resume, destroy
+
+
+@api_command(db, "suspend", name_argument, console.yes_option)
+def suspend(api: Management, name: str, yes: bool) -> None:
+    """End everything that runs on a database, and refuse its statements until it is resumed.
+
+    Sets `block_reads` and `block_writes` of its configuration. Open transactions are rolled back.
+    """
+    api.database(name)  # an unknown name is an error before the question
+    console.confirm(f"All statements and open transactions on {name}, of all users, will end. Continue?", yes=yes)
+    api.suspend_database(name)
+    console.print_line(name)
+
+
+@api_command(db, "resume", name_argument)
+def resume(api: Management, name: str) -> None:
+    """Allow the statements of a suspended database again."""
+    api.resume_database(name)
+    console.print_line(name)
 
 
 @api_command(db, "destroy", click.argument("names", nargs=-1, required=True, metavar="NAME..."), console.yes_option)

@@ -428,6 +428,18 @@ class Management:
         """Delete a database and everything in it."""
         self._call("DELETE", self._path("databases", name), optional="deleting databases")
 
+    def suspend_database(self, name: str) -> None:
+        """Block the reads and writes of a database; the embedded service also ends what runs on it, at once."""
+        self._block(name, blocked=True)
+
+    def resume_database(self, name: str) -> None:
+        """Allow the reads and writes of a database again."""
+        self._block(name, blocked=False)
+
+    def _block(self, name: str, *, blocked: bool) -> None:
+        body = {"block_reads": blocked, "block_writes": blocked}
+        self._call("PATCH", self._path("databases", name, "configuration"), body, optional="suspending databases")
+
     def instances(self, database: str) -> list[Instance]:
         """List a database's instances, one for each location, the primary first."""
         responses = self._list(self._path("databases", database, "instances"), "instances")

@@ -187,10 +187,17 @@ class Group(Model, frozen=True):
         )
 
 
+_STATUSES = {
+    (False, False): "ok", (True, True): "suspended", (True, False): "reads blocked", (False, True): "writes blocked",
+}  # fmt: skip
+"""The states of databases, by what is blocked: reads, writes."""
+
+
 class DatabaseInfo(Model, frozen=True):
     """A database: ``url`` is its address, ``hostname`` its host name as sent by the server.
 
-    ``created`` is in Unix seconds, None if the server does not report it.
+    ``created`` is in Unix seconds, None if the server does not report it. ``block_reads`` and ``block_writes`` tell what
+    its configuration refuses.
     """
 
     wrapper = "database"
@@ -202,6 +209,13 @@ class DatabaseInfo(Model, frozen=True):
     primary: str = ""
     locations: tuple[str, ...] = ()
     created: float | None = None
+    block_reads: bool = False
+    block_writes: bool = False
+
+    @property
+    def status(self) -> str:
+        """The state for people: ``ok``, ``suspended``, ``reads blocked`` or ``writes blocked``."""
+        return _STATUSES[self.block_reads, self.block_writes]
 
     @classmethod
     def read_from(cls, endpoint: Endpoint, response: Any, **given: Any) -> Self:

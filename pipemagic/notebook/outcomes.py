@@ -136,5 +136,17 @@ def delete_database(session: Session, platform: Platform, name: str) -> str:
     return "\n".join([f"Deleted database {name}.", *_closed(session, before)])
 
 
+def suspend_database(platform: Platform, name: str) -> str:
+    """Suspend a database."""
+    platform.suspend_database(name)
+    return f"Suspended database {name}: what ran on it has ended, and nothing runs until it is resumed."
+
+
+def resume_database(platform: Platform, name: str) -> str:
+    """Resume a database."""
+    platform.resume_database(name)
+    return f"Resumed database {name}."
+
+
 def _closed(session: Session, before: Iterable[str]) -> list[str]:
     return [f"Closed {name}, whose database was deleted." for name in before if name not in session.connections]

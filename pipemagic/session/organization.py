@@ -297,6 +297,16 @@ class Platform:
             self._ask(lambda api: api.delete_database(name))
             deleted.append(name)
 
+    def suspend_database(self, name: str) -> None:
+        """Block the reads and writes of a database, and end what runs on it."""
+        with self._changing():
+            self._ask(lambda api: api.suspend_database(name))
+
+    def resume_database(self, name: str) -> None:
+        """Allow the reads and writes of a database again."""
+        with self._changing():
+            self._ask(lambda api: api.resume_database(name))
+
     def instances(self, database: str) -> list[Instance]:
         """List a database's instances, one for each location, the primary first."""
         return self._ask(lambda api: api.instances(database))

@@ -81,6 +81,28 @@ def test_nothing_is_deleted_without_a_confirmation(run, edge):
     assert run("group", "list", "--json")[1] == "[]\n"
 
 
+def test_suspending_and_resuming_a_database(run, edge):
+    assert run("db", "shell", "flights", "CREATE TABLE t (a)")[0] == 0
+    code, out, err = run("db", "suspend", "flights")
+    question = "All statements and open transactions on flights, of all users, will end. Continue?"
+    assert (code, out, err.startswith(f"Error: this needs a confirmation: {question}")) == (1, "", True)
+    assert json.loads(run("db", "show", "flights", "--json")[1])["block_reads"] is False
+    assert run("db", "suspend", "flights", "-y") == (0, "flights\n", "")
+    [listed] = json.loads(run("db", "list", "--json")[1])
+    assert (listed["block_reads"], listed["block_writes"]) == (True, True)
+    assert run("db", "list")[1].splitlines()[1].split()[-1] == "suspended"
+    assert "Status:    suspended" in run("db", "show", "flights")[1]
+    for sql in ("SELECT * FROM t", "INSERT INTO t VALUES (1)"):
+        code, out, err = run("db", "shell", "flights", sql)
+        assert (code, out, "pipemagic db resume flights" in err, "suspended" in err) == (1, "", True, True)
+    assert run("db", "dump", "flights")[:2] == (1, "")
+    assert run("db", "resume", "flights") == (0, "flights\n", "")
+    assert run("db", "list")[1].splitlines()[1].split()[-1] == "ok"
+    assert run("db", "shell", "flights", "INSERT INTO t VALUES (1)")[0] == 0
+    code, _, err = run("db", "suspend", "nope", "-y")
+    assert (code, "database not found" in err or "nope" in err) == (1, True)
+
+
 def test_api_tokens(folder, run):
     code, token, _ = run("auth", "api-tokens", "mint", "ci")
     assert (code, token.count("\n")) == (0, 1)

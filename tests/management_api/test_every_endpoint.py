@@ -69,6 +69,8 @@ ENDPOINTS = {
     "database": Endpoint(f"GET {DATABASE}", lambda api: api.database("flights")),
     "create_database": Endpoint(f"POST {ORG}/databases", lambda api: api.create_database("flights", "edge")),
     "delete_database": Endpoint(f"DELETE {DATABASE}", lambda api: api.delete_database("flights")),
+    "suspend_database": Endpoint(f"PATCH {DATABASE}/configuration", lambda api: api.suspend_database("flights")),
+    "resume_database": Endpoint(f"PATCH {DATABASE}/configuration", lambda api: api.resume_database("flights")),
     "instances": Endpoint(f"GET {DATABASE}/instances", lambda api: api.instances("flights")),
     "create_token": Endpoint(f"POST {DATABASE}/auth/tokens", lambda api: api.create_token("flights")),
     "invalidate_tokens": Endpoint(f"POST {DATABASE}/auth/rotate", lambda api: api.invalidate_tokens("flights")),

@@ -117,6 +117,8 @@ CELLS = {
     "add-location": f"%pipedb add-location {LINE_WORD} {LINE_WORD}",
     "overages": f"%pipedb overages {LINE_WORD}",
     "remove-location": f"%pipedb remove-location {LINE_WORD} {LINE_WORD}",
+    "suspend-database": f"%pipedb suspend-database {LINE_WORD} --confirm",
+    "resume-database": f"%pipedb resume-database {LINE_WORD}",
     "delete-database": f"%pipedb delete-database {LINE_WORD} --confirm",
     "delete-group": f"%pipedb delete-group {LINE_WORD} --confirm",
     "delete-group, unconfirmed": f"%pipedb delete-group {LINE_WORD}",

@@ -10,7 +10,16 @@ import pytest
 from magic_shell import make_database
 
 from pipemagic.client.secrets import Secret
-from pipemagic.errors import AuthError, ConfirmError, NotFound, ServerError, SessionError, UsageError
+from pipemagic.errors import (
+    AuthError,
+    ConfirmError,
+    NotFound,
+    PipemagicError,
+    ServerError,
+    SessionError,
+    UnknownOutcome,
+    UsageError,
+)
 from pipemagic.session.tokens import FileTarget
 
 
@@ -36,6 +45,30 @@ def test_delete_database_requires_confirm(embedded):
     assert embedded("%pipedb delete-database flights --confirm").lines == ["Deleted database flights."]
     assert embedded("%pipedb databases").value["database"].tolist() == ["main"]
     assert isinstance(embedded.fails("%pipedb delete-database flights --confirm").error, NotFound)
+
+
+def test_suspend_and_resume(embedded):
+    embedded("%pipedb connect flights\n%sql CREATE TABLE t (a)")
+    cell = embedded.fails("%pipedb suspend-database flights")
+    assert isinstance(cell.error, ConfirmError)
+    assert "ends all statements and open transactions on the database flights, of all users" in cell.out
+    assert embedded("%pipedb databases").value["status"].tolist() == ["ok", "ok"]
+    embedded("%sql BEGIN\n%sql INSERT INTO t VALUES (1)")
+    assert embedded("%pipedb suspend-database flights --confirm").lines == [
+        "Suspended database flights: what ran on it has ended, and nothing runs until it is resumed."
+    ]
+    assert embedded("%pipedb databases").value["status"].tolist() == ["suspended", "ok"]
+    cell = embedded.fails("%sql COMMIT")
+    assert "the database flights is suspended" in cell.out
+    assert "pipemagic db resume flights" in cell.out
+    assert "rolled back" in cell.out
+    assert isinstance(cell.error, PipemagicError)
+    assert not isinstance(cell.error, UnknownOutcome)
+    cell = embedded.fails("%sql SELECT 1")
+    assert (cell.error.code, "pipemagic db resume flights" in cell.out) == ("BLOCKED", True)
+    assert embedded("%sql --on main SELECT 1 AS a").value["a"].tolist() == [1]
+    assert embedded("%pipedb resume-database flights").lines == ["Resumed database flights."]
+    assert embedded("%sql SELECT count(*) AS n FROM t").value["n"].tolist() == [0]
 
 
 def test_the_connections_to_a_deleted_database_are_closed(embedded):

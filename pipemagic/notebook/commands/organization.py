@@ -80,7 +80,8 @@ def databases(context: Context) -> DataFrame:
     """
     listing = context.platform.databases()
     _warn_if_incomplete(listing.complete, "databases")
-    return frame_of(((database.name, database.group) for database in listing.items), "database", "group")
+    rows = ((database.name, database.group, database.status) for database in listing.items)
+    return frame_of(rows, "database", "group", "status")
 
 
 def _warn_if_incomplete(complete: bool, what: str) -> None:
@@ -178,6 +179,29 @@ def delete_database(context: Context) -> None:
     name = context.args["NAME"]
     check_confirmed(context, f"deletes the database {name} and its contents")
     say(outcomes.delete_database(context.session, context.platform, name))
+
+
+@GROUP.command(
+    Positional("NAME", "the name of the database", completes="database"),
+    Option("--confirm", "required, since what runs is lost: open transactions are rolled back"),
+)
+def suspend_database(context: Context) -> None:
+    """End everything that runs on a database, and refuse its statements until it is resumed.
+
+    %pipedb suspend-database flights --confirm
+    """
+    name = context.args["NAME"]
+    check_confirmed(context, f"ends all statements and open transactions on the database {name}, of all users")
+    say(outcomes.suspend_database(context.platform, name))
+
+
+@GROUP.command(Positional("NAME", "the name of the database", completes="database"))
+def resume_database(context: Context) -> None:
+    """Allow the statements of a suspended database again.
+
+    %pipedb resume-database flights
+    """
+    say(outcomes.resume_database(context.platform, context.args["NAME"]))
 
 
 @GROUP.command(GROUP_NAME, Positional("CODE", "a location other than the primary one"))

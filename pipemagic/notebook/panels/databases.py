@@ -52,6 +52,11 @@ INTERVAL = 3.0
 TIMEOUT = 10.0
 """Timeout in seconds of requests for tables."""
 
+SUSPENDS = (
+    "This ends all statements and open transactions on {}, of all users, and nothing runs on it until it is resumed. Its "
+    "data stays."
+)
+
 COLUMNS = [
     {"title": "Name and URL", "sortable": True}, {"title": "Size", "kind": "number", "sortable": True, "extra": True},
     {"title": "Created", "kind": "date", "sortable": True, "extra": True}, {"title": "Connection"}, {"title": ""},
@@ -81,8 +86,8 @@ class DatabasesPanel(Panel):
         self.action.clear()
         self.created: DatabaseInfo | None = None
         self._created_was_listed = False
-        self.chosen = ""
-        self.deleting = False
+        self.chosen, self.asking = "", ""
+        """The database whose details are shown, and the form that is open there: delete, suspend or none."""
         self.sizes: dict[str, int] = {}
         self.has_sizes = True
 
@@ -194,7 +199,8 @@ class DatabasesPanel(Panel):
         }
         copy = {"copy": one.url, "label": "Copy", "title": f"Copy the URL of {one.name}"}
         url = {"text": one.url, "title": one.url, "class": "url", "actions": [copy]}
-        name = {"text": one.name, "kind": "name", "items": [url] if one.url else []}
+        status = [{"text": one.status, "class": "error"}] if one.status != "ok" else []
+        name = {"text": one.name, "kind": "name", "items": [*([url] if one.url else []), *status]}
         size = self.sizes.get(one.name)
         group = f"Group {one.group}" if one.group else "In a group not reported by the service"
         return {
@@ -236,7 +242,7 @@ class DatabasesPanel(Panel):
         urls = not self.state.platform.moves and any(one.url for one in self.state.databases)
         headings = ["Name", "Group", *(["URL"] if urls else []), ""]
         rows = [
-            [one.name, one.group, *([one.url] if urls else []), self.connection_state(one.name)]
+            [one.name, one.group, *([one.url] if urls else []), _state(self.connection_state(one.name), one.status)]
             for one in self.state.databases
         ]
         return [TableBlock(headings, rows)]
@@ -349,18 +355,38 @@ class DatabasesPanel(Panel):
 
     def choose(self, name: str) -> None:
         """Open or close the details of a database."""
-        self.chosen, self.deleting = "" if name == self.chosen else name, False
+        self.chosen, self.asking = "" if name == self.chosen else name, ""
         self.changed()
         if self.chosen:
             self.details.close_details.focus()
 
-    def ask_to_delete(self, *, deleting: bool) -> None:
-        """Open or close the form that deletes the chosen database."""
+    def ask(self, form: str) -> None:
+        """Open the form that deletes or suspends the chosen database, or close the open one."""
         self.action.clear()
-        self.deleting = deleting
+        self.asking = form
         self.changed()
-        if deleting:
-            self.details.delete.focus_first()
+        if form:
+            (self.details.delete if form == "delete" else self.details.suspend).focus_first()
+
+    def suspend_database(self, name: str, typed: str) -> None:
+        """Suspend a database if the typed name matches."""
+        if typed != name:
+            self.action.refuse(f"nothing was suspended: the typed name is not {name}")
+            return
+        platform = self.state.platform
+
+        def work() -> str:
+            suspended = outcomes.suspend_database(platform, name)
+            if self.chosen == name and self.state.shows(platform):
+                self.asking = ""
+            return suspended
+
+        self.action.start(f"Suspending {name} ...", work, line=f"%pipedb suspend-database {word(name)} --confirm")
+
+    def resume_database(self, name: str) -> None:
+        """Resume a database."""
+        work = partial(outcomes.resume_database, self.state.platform, name)
+        self.action.start(f"Resuming {name} ...", work, line=f"%pipedb resume-database {word(name)}")
 
     def delete_database(self, name: str, typed: str) -> None:
         """Delete a database if the typed name matches."""
@@ -372,7 +398,7 @@ class DatabasesPanel(Panel):
         def work() -> str:
             deleted = outcomes.delete_database(self.state.session, platform, name)
             if self.chosen == name and self.state.shows(platform):
-                self.chosen, self.deleting = "", False
+                self.chosen, self.asking = "", ""
             if self.created is not None and self.created.name == name and self.state.shows(platform):
                 self.created = None
             return deleted
@@ -412,7 +438,7 @@ class DatabasesPanel(Panel):
 
 
 class Details(ipywidgets.VBox):
-    """Details of the chosen database: tables, tokens, and a form that deletes it."""
+    """Details of the chosen database: tables, tokens, and forms that suspend or delete it."""
 
     def __init__(self, panel: DatabasesPanel, on_connection: Mapping[str, Callable[[str], None]]) -> None:
         self.panel = panel
@@ -420,16 +446,21 @@ class Details(ipywidgets.VBox):
         self.close_details = button("Close details", lambda: panel.choose(panel.chosen), kind="link")
         self.close_details.add_class("pm-cancel")
         self.gone, self.url = Line(), CopyText(label="the URL")
-        columns = [{"title": title} for title in ("Group", "Size", "Created", "Connection")]
+        columns = [{"title": title} for title in ("Group", "Size", "Created", "Connection", "Status")]
         self.facts = Table(on_connection, columns=columns, label="Details", stacks=True)
         self.browser = TableBrowser(panel.changed)
         self.explore = button("Open in Explore", self._explore)
         self.tokens = Tokens(panel.state, panel.changed)
-        self.ask = button("Delete database ...", lambda: panel.ask_to_delete(deleting=True), kind="danger")
-        self.delete = ConfirmForm(
-            "delete", "Delete database", panel.delete_database, lambda: panel.ask_to_delete(deleting=False)
-        )
-        self.there = column(self.browser, self.explore, self.tokens, Line("Delete", tag="h4"), self.ask, self.delete)
+        close = lambda: panel.ask("")  # noqa: E731
+        self.suspend_button = button("Suspend database ...", lambda: panel.ask("suspend"), kind="danger")
+        self.suspend = ConfirmForm("suspend", "Suspend database", panel.suspend_database, close)
+        self.resume = button("Resume database", lambda: panel.resume_database(panel.chosen))
+        self.ask = button("Delete database ...", lambda: panel.ask("delete"), kind="danger")
+        self.delete = ConfirmForm("delete", "Delete database", panel.delete_database, close)
+        self.there = column(
+            self.browser, self.explore, self.tokens, Line("Suspend", tag="h4"), self.suspend_button, self.suspend,
+            self.resume, Line("Delete", tag="h4"), self.ask, self.delete,
+        )  # fmt: skip
         head = row(self.heading, self.close_details, class_="pm-head")
         super().__init__([head, self.gone, self.url, self.facts, self.there])
         self.add_class("pm-box").add_class("pm-closable")  # by Escape
@@ -456,10 +487,12 @@ class Details(ipywidgets.VBox):
         cell = panel.connection_cell(name) if info or connections else ""
         size_words = "" if size is None else format_size(size)
         facts = [info.group, size_words, format_date(info.created)] if info else ["", "", ""]
+        status = info.status if info else ""
         self.facts.busy = bool(panel.action.busy)
-        self.facts.show([{"key": name, "cells": [*facts, cell]}])
-        show(self.ask, not panel.deleting)
-        show(self.delete, panel.deleting)
+        self.facts.show([{"key": name, "cells": [*facts, cell, status]}])
+        self._update_suspension(status)
+        show(self.ask, panel.asking != "delete")
+        show(self.delete, panel.asking == "delete")
         connected = ", ".join(one.name for one in connections)
         closes = f" It also closes the connection {connected}." if connected else ""
         self.delete.ask(name, f"This permanently deletes {name} and all its data, for all users.{closes}")
@@ -468,6 +501,14 @@ class Details(ipywidgets.VBox):
         show(self.explore, panel.explore is not None and self.browser.page is not None and bool(connections))
         self.browser.uncommitted = any(one.transaction is Tx.OPEN for one in connections)
         self.browser.update()
+
+    def _update_suspension(self, status: str) -> None:
+        suspended, panel = status == "suspended", self.panel
+        show(self.suspend_button, not suspended and panel.asking != "suspend")
+        show(self.suspend, not suspended and panel.asking == "suspend")
+        show(self.resume, status != "ok")
+        self.suspend.ask(panel.chosen, SUSPENDS.format(panel.chosen))
+        self.suspend.submit.disabled = self.resume.disabled = bool(panel.action.busy)
 
     def follow(self, *, on: bool) -> None:
         """Start or stop reading the tables again when they change."""
@@ -494,6 +535,11 @@ class Details(ipywidgets.VBox):
 def _ask(database: Database, question: Callable[[Database], Any]) -> Any:
     with database as own:
         return question(own)
+
+
+def _state(connection: str, status: str) -> str:
+    """Return the state of a connection with that of its database, unless it is ok."""
+    return ", ".join(word for word in (connection, status if status != "ok" else "") if word)
 
 
 def format_date(moment: float | None) -> str:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import threading
 import time
 
+import pytest
 from waiting import PATIENCE, until
 
+from pipemagic.errors import PipemagicError
 from pipemagic.notebook.panels import base
 
 
@@ -97,6 +99,34 @@ def test_deleting_requires_the_name_and_closes_the_connection(page, session):
     )
     until(lambda: not panel.can("Details of old"))
     assert list(session.connections) == ["main"]
+
+
+def test_suspend_and_resume(page, session):
+    panel = page("databases")
+    panel.click("Details of main")
+    assert panel.rows("Details")[0][-1] == "ok"
+    assert not panel.can("Resume database")
+    panel.click("Suspend database ...")
+    assert "This ends all statements and open transactions on main, of all users" in panel.words
+    panel.type("Type main to suspend", "mian")
+    panel.submit("Suspend database")
+    panel.wait("nothing was suspended: the typed name is not main")
+    panel.type("Type main to suspend", "main")
+    panel.submit("Suspend database")
+    panel.wait("Suspended database main: what ran on it has ended, and nothing runs until it is resumed.")
+    assert "%pipedb suspend-database main --confirm" in panel.words
+    until(lambda: panel.rows("Details")[0][-1] == "suspended")
+    assert panel.text.splitlines()[-1] == "  main  default  current, suspended"
+    assert not panel.can("Suspend database ...")
+    with pytest.raises(PipemagicError, match="is suspended"):
+        session.run("SELECT 1")
+    panel.click("Resume database")
+    panel.wait("Resumed database main.")
+    assert "%pipedb resume-database main" in panel.words
+    until(lambda: panel.rows("Details")[0][-1] == "ok")
+    assert panel.text.splitlines()[-1] == "  main  default  current"
+    assert panel.can("Suspend database ...")
+    assert session.run("SELECT 1 AS a")["a"].tolist() == [1]
 
 
 def test_a_new_panel_does_not_show_an_old_empty_list(page, session, monkeypatch):
