@@ -136,6 +136,18 @@ _STORAGE = (
 )
 
 
+def settings_block(record: DatabaseRecord) -> QuotaBlock:
+    """Return what the settings of a database refuse."""
+    configuration = record.configuration
+    if configuration.suspended:
+        reason = SUSPENDED.format(record.name)
+        return QuotaBlock(reason, reason)
+    return QuotaBlock(
+        "reads of this database are switched off (block_reads)" if configuration.block_reads else "",
+        "writes to this database are switched off (block_writes)" if configuration.block_writes else "",
+    )
+
+
 @dataclass
 class _Allowance:
     """The quotas of an organization and what it has used of them."""
@@ -181,14 +193,8 @@ class UsageMeter:
     def block(self, record: DatabaseRecord) -> QuotaBlock:
         """Return what is refused of a database now."""
         configuration = record.configuration
-        if configuration.suspended:
-            reason = SUSPENDED.format(record.name)
-            return QuotaBlock(reason, reason)
         if configuration.block_reads or configuration.block_writes:
-            return QuotaBlock(
-                "reads of this database are switched off (block_reads)" if configuration.block_reads else "",
-                "writes to this database are switched off (block_writes)" if configuration.block_writes else "",
-            )
+            return settings_block(record)
         return self.organization_block(record.organization)
 
     def organization_block(self, slug: str) -> QuotaBlock:

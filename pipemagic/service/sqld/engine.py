@@ -20,6 +20,7 @@ from starlette.types import Receive, Scope, Send
 from pipemagic.errors import ServiceError
 from pipemagic.service.catalog.names import is_label
 from pipemagic.service.catalog.records import DatabaseRecord, GroupRecord
+from pipemagic.service.catalog.usage import settings_block
 from pipemagic.service.database_api.endpoints import GreetingEndpoint
 from pipemagic.service.endpoint import Runtime
 from pipemagic.service.engine import Engine, EngineContext, InstanceStatus
@@ -319,7 +320,7 @@ class SqldEngine(Engine):
                 self._namespaces.set_created(database)
 
     def _settings(self, record: DatabaseRecord) -> dict[str, Any]:
-        chosen, block = record.configuration, self._metering.block(record.organization)
+        chosen, block, own = record.configuration, self._metering.block(record.organization), settings_block(record)
         # sqld does not know which statements free space: with the storage used up, none can write.
         writes = block.writes or block.growth
         size = {} if chosen.size_limit is None else {"max_db_size": f"{chosen.size_limit}B"}
@@ -327,7 +328,7 @@ class SqldEngine(Engine):
             **SETTINGS, **size, "jwt_key": self.tokens.public_keys(record),
             "block_reads": chosen.block_reads or bool(block.reads),
             "block_writes": chosen.block_writes or bool(block.reads or writes),
-            "block_reason": block.reads or writes or None,
+            "block_reason": own.reads or block.reads or own.writes or writes or None,
         }  # fmt: skip
 
     def _remove(self, state: NodeState, label: str | None = None) -> None:

@@ -351,3 +351,38 @@ def test_a_change_that_did_not_reach_the_primary_is_applied_later(engine: SqldEn
     with pytest.raises(Refused, match="nothing was changed"):
         engine.create(record)
     assert engine._catalog.databases("local") == []
+
+
+def _suspend(engine: SqldEngineProcess, name: str, *, on: bool) -> None:
+    engine.manage("PATCH", f"/databases/{name}/configuration", {"block_reads": on, "block_writes": on})
+
+
+def test_statements_on_a_suspended_database_fail_at_once_with_the_reason(sqld_engine: SqldEngineProcess):
+    name = sqld_engine.create()
+    with sqld_engine.open(name) as db:
+        db.execute("CREATE TABLE t (x)")
+        _suspend(sqld_engine, name, on=True)
+        for sql in ("SELECT 1", "INSERT INTO t VALUES (1)"):
+            with pytest.raises(StatementError, match=rf"{name} is suspended .*pipemagic db resume {name}") as caught:
+                db.execute(sql)
+            assert caught.value.code == "BLOCKED"
+        _suspend(sqld_engine, name, on=False)
+        db.execute("INSERT INTO t VALUES (1)")
+
+
+def test_what_sqld_does_not_end_when_a_database_is_suspended(sqld_engine: SqldEngineProcess):
+    """Its admin API has no way to. docs/explanation/nodes.md says so; if this fails, change it there."""
+    name, rows = sqld_engine.create(), 100_000
+    numbers = f"WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < {rows}) SELECT x, '{'.' * 80}' FROM n"
+    with sqld_engine.open(name) as db, sqld_engine.open(name) as reader, reader.cursor(numbers) as cursor:
+        db.execute("CREATE TABLE t (x)")
+        batches = iter(cursor)
+        count = len(next(batches))
+        with db.transaction() as transaction:
+            transaction.execute("INSERT INTO t VALUES (1)")
+            _suspend(sqld_engine, name, on=True)
+            with pytest.raises(StatementError, match="is suspended"):
+                transaction.execute("INSERT INTO t VALUES (2)")
+        assert count + sum(map(len, batches)) == rows  # a running statement
+        _suspend(sqld_engine, name, on=False)
+        assert list(db.execute("SELECT x FROM t").rows) == [(1,)]  # an open transaction, which was committed
