@@ -196,8 +196,8 @@ _STATUSES = {
 class DatabaseInfo(Model, frozen=True):
     """A database: ``url`` is its address, ``hostname`` its host name as sent by the server.
 
-    ``created`` is in Unix seconds, None if the server does not report it. ``block_reads`` and ``block_writes`` tell what
-    its configuration refuses.
+    ``created`` is in Unix seconds, None if the server does not report it. ``block_reads`` and ``block_writes`` are those of
+    its configuration.
     """
 
     wrapper = "database"

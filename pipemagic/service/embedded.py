@@ -47,7 +47,8 @@ class EmbeddedEngine(Placement):
         self.transfers = Transfers(folder / "transfers", self.databases, self.tokens, self.meter, limits)
         self.health = Health(folder, catalog, clock)
         self.api = DatabaseApi(
-            self, self.streams, self.tokens, self.meter, self.health, self._stopped, clock, limits, MemoryBudget(limits.responses)
+            self, self.streams, self.tokens, self.meter, self.health, self._stopped, clock, limits,
+            MemoryBudget(limits.responses),
         )  # fmt: skip
         self._stopping = threading.Event()
         self._sweeper = threading.Thread(target=self._sweep_forever, name="pipemagic-sweeper", daemon=True)

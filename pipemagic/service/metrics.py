@@ -1,7 +1,7 @@
 """The page ``/metrics``: requests so far, and the state of streams, databases and the process when it is read.
 
-Only ``pipemagic_statements_stopped_total`` names databases and accounts, at most `MOST_SERIES`; no other series does, so
-their number does not grow with use. The page is for the operator of the service, who may see all of them.
+Only ``pipemagic_statements_stopped_total`` names databases and accounts, in at most `stopped_statements.MOST_SERIES`
+series, so their number does not grow with use. The page is for the operator of the service, who may see all names.
 """
 
 from __future__ import annotations

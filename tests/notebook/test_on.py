@@ -10,7 +10,8 @@ from pipemagic.notebook.commands import COMMANDS
 BESIDE = {
     "connect", "use", "connections", "close", "stop", "snippets", "panel", "organization", "locations", "groups",
     "databases", "create-group", "create-database", "add-location", "overages", "stats",
-    "suspend-database", "resume-database", "delete-group", "delete-database", "remove-location", "organizations", "usage", "create-token",
+    "suspend-database", "resume-database",
+    "delete-group", "delete-database", "remove-location", "organizations", "usage", "create-token",
     "invalidate-tokens",
 }  # fmt: skip
 """Subcommands that use no connection or all of them, or name one as an argument."""

@@ -266,6 +266,20 @@ def test_only_a_member_of_the_organization_may_suspend(service, db):
     assert db.run("SELECT 1").codes == ["ok", "ok"]
 
 
+def test_the_operator_may_suspend_databases_of_every_organization(service):
+    ada, operator = person(service, "ada"), person(service, "local")
+    ada.ok("POST", "/v1/organizations", {"name": "Acme"})
+    ada.ok("POST", "/v1/organizations/acme/groups", {"name": "edge", "location": "ams"})
+    ada.ok("POST", "/v1/organizations/acme/databases", {"name": "flights", "group": "edge"})
+    path = "/v1/organizations/acme/databases"
+    assert operator.ok("PATCH", f"{path}/flights/configuration", {"block_reads": True, "block_writes": True})
+    assert [one["block_reads"] for one in operator.ok("GET", path)["databases"]] == [True]
+    assert operator.ok("GET", f"{path}/flights")["database"]["block_writes"] is True
+    assert operator.status("DELETE", f"{path}/flights") == 404  # nothing else
+    assert operator.status("POST", f"{path}/flights/auth/tokens") == 404
+    assert operator.status("PATCH", "/v1/organizations/nope/databases/x/configuration", {}) == 404
+
+
 def test_streams_at_replicas_end_and_a_late_replica_serves_nothing(tmp_path):
     """The replica lacks the last commit when the database is suspended, and gets it meanwhile."""
     with closing(Replicated(tmp_path / "data")) as one:

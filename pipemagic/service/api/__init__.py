@@ -13,6 +13,7 @@ from starlette.requests import Request
 
 from pipemagic.service.api import accounts, databases, groups, organizations, tokens, usage  # noqa: F401 - routes
 from pipemagic.service.api.routing import ORG, ROUTES, ApiRequest, Platform, Route, parse_body
+from pipemagic.service.catalog.organizations import Role
 from pipemagic.service.endpoint import SMALL_BODY, Admission, CancelToken, Endpoint, Runtime, count_as_use
 from pipemagic.service.executor import Steps, Tenant
 from pipemagic.service.responses import JSON, Refused, compress_if_large, json, wrong_method
@@ -83,6 +84,9 @@ def _authorize(request: ApiRequest, route: Route) -> None:
         if "org" not in request.params:
             request.params["org"] = organizations.of(request.account)[0].slug
         role = organizations.role(request["org"], request.account)
+        if role is None and route.for_operator and request.account.operator:
+            organizations.get(request["org"])  # 404 if there is none
+            role = Role.MEMBER
         if role is None:
             raise Refused(404, "organization not found")  # not 403, which would disclose names of organizations
         if role < route.needs:

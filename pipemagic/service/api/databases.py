@@ -55,7 +55,7 @@ class DatabaseSettings(Body):
     delete_protection: bool | None = None
 
 
-@Route("GET", DATABASES, query={"group": {"type": "string"}})
+@Route("GET", DATABASES, query={"group": {"type": "string"}}, for_operator=True)
 def list_databases(request: ApiRequest) -> Any:
     """List the databases of an organization, or of one group."""
     query = request.http.query_params
@@ -65,7 +65,7 @@ def list_databases(request: ApiRequest) -> Any:
     return {"databases": [database_json(request, record) for record in records]}
 
 
-@Route("GET", DATABASE)
+@Route("GET", DATABASE, for_operator=True)
 def get_database(request: ApiRequest) -> Any:
     """Return one database."""
     return {"database": database_json(request, _database(request))}
@@ -165,21 +165,23 @@ def wake_database(request: ApiRequest) -> Any:
     return {}
 
 
-@Route("GET", f"{DATABASE}/configuration")
+@Route("GET", f"{DATABASE}/configuration", for_operator=True)
 def get_settings(request: ApiRequest) -> Any:
     """Return the settings of a database."""
     return _settings_json(_database(request))
 
 
-@Route("PATCH", f"{DATABASE}/configuration")
+@Route("PATCH", f"{DATABASE}/configuration", for_operator=True)
 def update_settings(request: ApiRequest, body: DatabaseSettings) -> Any:
-    """Change the settings of a database, from the next request on."""
+    """Change the settings of a database, from the next request on; `block_reads` ends what runs."""
     changes = body.changes()
     if "size_limit" in changes:
         changes["size_limit"] = size_in_bytes(body.size_limit) or None
     request.platform.engine.check_change()
     record = request.catalog.configure_database(request["org"], request["db"], changes)
     request.platform.engine.configure(record)
+    settings = ", ".join(f"{name}={value}" for name, value in sorted(changes.items()))
+    log.info("settings of %s/%s changed by %s: %s", request["org"], record.name, request.account.username, settings)
     return _settings_json(record)
 
 

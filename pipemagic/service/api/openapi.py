@@ -136,7 +136,8 @@ def _who_may(route: Route) -> str:
     if route.operator:
         return f"Only the operator {route.operator}."
     if ORG in route.path:
-        return f"The account needs the role {route.needs.label} in the organization, or a higher one."
+        operator = " The operator may use it for every organization." if route.for_operator else ""
+        return f"The account needs the role {route.needs.label} in the organization, or a higher one.{operator}"
     return "All accounts may use this."
 
 

@@ -174,6 +174,8 @@ class Route:
     """Whether no token is required."""
     operator: str = ""
     """What only the operator of the service may do; empty if all accounts may use the route."""
+    for_operator: bool = False
+    """Whether the operator of the service may use it in every organization, as a member: to suspend a database."""
     query: Mapping[str, Any] = field(default_factory=dict)
     """JSON schemas of the query parameters, for OpenAPI."""
     endpoint: Endpoint = field(init=False)

@@ -373,7 +373,8 @@ def test_statements_on_a_suspended_database_fail_at_once_with_the_reason(sqld_en
 def test_what_sqld_does_not_end_when_a_database_is_suspended(sqld_engine: SqldEngineProcess):
     """Its admin API has no way to. docs/explanation/nodes.md says so; if this fails, change it there."""
     name, rows = sqld_engine.create(), 100_000
-    numbers = f"WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < {rows}) SELECT x, '{'.' * 80}' FROM n"
+    recursive = f"n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < {rows})"
+    numbers = f"WITH RECURSIVE {recursive} SELECT x, '{'.' * 80}' FROM n"
     with sqld_engine.open(name) as db, sqld_engine.open(name) as reader, reader.cursor(numbers) as cursor:
         db.execute("CREATE TABLE t (x)")
         batches = iter(cursor)
