@@ -196,8 +196,8 @@ _STATUSES = {
 class DatabaseInfo(Model, frozen=True):
     """A database: ``url`` is its address, ``hostname`` its host name as sent by the server.
 
-    ``created`` is in Unix seconds, None if the server does not report it. ``block_reads`` and ``block_writes`` are those of
-    its configuration.
+    ``created`` is in Unix seconds, None if the server does not report it. ``block_reads`` and ``block_writes`` are
+    settings: whether statements, or those that write, are refused.
     """
 
     wrapper = "database"

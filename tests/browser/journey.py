@@ -260,12 +260,23 @@ class Visitor:
         self.hands.select_tab(self.panel, "Databases")
         self.hands.press(self.button("Details of flights"))
         self.album.take("details")
+        self.suspend_and_resume()
         self.hands.press(self.button("Delete database ..."))
         field = self.field("Type flights to delete")
         expect(field).to_be_focused()
         self.hands.write(field, "flights", then="Enter")
         expect(self.panel.get_by_role("table", name="Databases")).not_to_contain_text("flights")
         self.album.take("deleted")
+
+    def suspend_and_resume(self) -> None:
+        self.hands.press(self.button("Suspend database ..."))
+        field = self.field("Type flights to suspend")
+        expect(field).to_be_focused()
+        self.hands.write(field, "flights", then="Enter")
+        expect(self.panel.get_by_role("table", name="Databases")).to_contain_text("suspended")
+        self.album.take("suspended")
+        self.hands.press(self.button("Resume database"))
+        expect(self.panel.get_by_role("table", name="Databases")).not_to_contain_text("suspended")
 
     # -- elements of the page
 
