@@ -163,7 +163,7 @@ class Cursor(Pipeline):
             return
         states: list[StepState] = []
         for number, step in enumerate(batch.steps):
-            if self._stream.abandoned:
+            if self._stream.cancelled_silently:
                 raise Cancelled
             self._number, self._rows = number, None
             result, error = yield from self._step(step, states)

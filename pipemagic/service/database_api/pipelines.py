@@ -75,7 +75,7 @@ class Pipeline(Statements):
         """Return the JSON of the results, in pieces: an entry for each request, in order."""
         pieces: list[bytes] = []
         for request in requests:
-            if self._stream.abandoned:
+            if self._stream.cancelled_silently:
                 raise Cancelled
             pieces += (b",", *(yield from self._entry(request)))
         if self._loss_reported:

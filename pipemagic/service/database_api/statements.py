@@ -156,7 +156,7 @@ class Statements:
     def _send(self, piece: bytes) -> Steps[None]:
         """Send a piece to the reader; no thread is held until it is sent, and the sweeper checks the time limits."""
         yield from self._stream.wait_for(piece, self._clock)
-        if self._stream.abandoned:
+        if self._stream.cancelled_silently:
             raise Cancelled
 
     def _failed(self, error: Exception, plan: Plan, started: float) -> Rejected:

@@ -60,7 +60,7 @@ class ServerStream:
         self.cancelled = False
         """Whether its request was cancelled: no further statement starts."""
         self.end_error: Error | None = None
-        """The error of its running statement and of further ones if it was ended, and its client is told why."""
+        """The error of its running statement and of further ones if it was ended and its client gets the reason."""
 
     @property
     def connection(self) -> Connection:
@@ -180,8 +180,8 @@ class ServerStream:
             self._connection.stop()
 
     @property
-    def abandoned(self) -> bool:
-        """Whether its request was cancelled and nobody waits for a response that names the reason."""
+    def cancelled_silently(self) -> bool:
+        """Whether its request was cancelled without an error for its client, who does not wait for a response."""
         return self.cancelled and self.end_error is None
 
     def cancel(self, error: Error | None = None) -> None:
