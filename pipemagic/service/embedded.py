@@ -22,6 +22,7 @@ from pipemagic.service.limits import MemoryBudget
 from pipemagic.service.metrics import collect_embedded
 from pipemagic.service.replicas.placement import Placement
 from pipemagic.service.responses import json
+from pipemagic.service.sqlite.connection import running
 from pipemagic.service.stopped_statements import StoppedStatements
 from pipemagic.service.transfer.endpoints import Transfers
 
@@ -73,6 +74,8 @@ class EmbeddedEngine(Placement):
         """Enforce the time limits once, now."""
         now = self._clock()
         self.streams.sweep()
+        for connection in running():  # a sort may write gigabytes before its progress handler checks this
+            connection.check_space()
         self.databases.expire(now)
         self.databases.trim(now)
         self.meter.sweep(now)

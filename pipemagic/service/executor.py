@@ -4,21 +4,22 @@ There is one queue and one worker thread. When that worker runs one job for long
 as soon as the job pauses; if it does not and others are queued, a timer in the event loop starts one. The first worker
 exits when its job ends. More threads would only compete for the interpreter lock (measured: benchmarks/NOTES.md).
 
-A job is a generator. It may yield a `Waiter`, and holds no thread until that is done.
+A job is a generator. It may yield a `Waiter`, and holds no thread until that is done. It may yield a `Call`, which is
+made while the generator is suspended, so that a call that does not return can be given up.
 
-Long-running statements share the cores (`pause`): few of them run at a time, in slices, in turn by database.
-Short statements therefore remain fast, however many long ones run. A database that has as many long ones as the machine
-has cores gets no time in advance for further statements.
+Long-running statements share the cores (`pause`): few of them run at a time, in slices. Short statements therefore
+remain fast, however many long ones run.
 """
 
 from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 import os
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Generator
 from concurrent.futures import Future, InvalidStateError, wait
 from contextlib import suppress
@@ -27,18 +28,21 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Any, Protocol
 
+log = logging.getLogger(__name__)
+
 HELD_UP = 0.005
 """Seconds after which a job is long-running, and another worker starts if jobs are queued."""
 
 FIRST_SLICE, SLICE = 0.04, 0.02
-"""Seconds that a long-running job runs while others wait; jobs that have used less than the first go first."""
+"""Seconds that a long-running job runs while others wait: until it has run for the first, and then each time."""
 
-THREADS = 128
-"""At most. The long-running jobs of one database use a quarter of them. Once half are used, a database may use a
-sixteenth, and once all but an eighth are used, one."""
+THREADS = 512
+"""At most, without those that were given up. Each needs some 80 kB beside its stream. A class of 200 with an endless
+query each, or 15 databases with all that they may run, leave some for others."""
+OF_DATABASE = 32
+"""Long-running jobs of one database at most; its further jobs wait until one of them ends."""
 
 _CORES = os.cpu_count() or 1
-
 
 Tenant = str
 """The id of the database that a job is for, or a name of other work."""
@@ -78,6 +82,70 @@ class Waiter:
             self._ended.set_result(None)
 
 
+class Abandoned(Exception):
+    """A call did not return and was given up. What it uses still belongs to its thread."""
+
+
+class Call:
+    """A call of ``function`` that can be given up. A job yields it, and then takes its `result`.
+
+    If it was given up, its thread calls ``on_return`` when the function has returned.
+    """
+
+    def __init__(self, function: Callable[[], Any], on_return: Callable[[], None]) -> None:
+        self._function, self._on_return = function, on_return
+        self._value: Any = None
+        self._error: BaseException | None = None
+        self.job: Job | None = None
+        """The job that makes it; None before it begins and when it cannot be given up any more."""
+        self.abandoned = False
+
+    def run(self) -> None:
+        """Call the function."""
+        try:
+            self._value = self._function()
+        except BaseException as error:  # noqa: BLE001 - raised again by `result`
+            self._error = error
+
+    def result(self) -> Any:
+        """Return the result, or raise the error of the function; raise `Abandoned` if it was given up."""
+        if self.abandoned:
+            raise Abandoned
+        error, self._error = self._error, None
+        if error is None:
+            return self._value
+        try:
+            raise error
+        finally:
+            del error  # its traceback refers to this frame: a reference cycle
+
+    def abandon(self) -> bool:
+        """Abandon it if it has begun and has not returned: its job goes on. Return True if so. Any thread."""
+        with _giving_up:
+            if self.job is None or self.abandoned:
+                return False
+            self.abandoned = True  # before its job goes on
+            self.abandoned = self.job.executor.leave_behind(self.job)
+            return self.abandoned
+
+    def keep(self) -> bool:
+        """Prevent that it is given up from now on: it commits, or has returned. Return False if it was before."""
+        with _giving_up:
+            self.job = None
+            return not self.abandoned
+
+    def leave(self) -> None:
+        """End a call that was given up, in its own thread."""
+        try:
+            self._on_return()
+        except Exception:
+            log.exception("what an abandoned call used could not be released")
+
+
+_giving_up = threading.Lock()
+"""Held while a call is given up, so that either its thread or another one continues its job, and not both."""
+
+
 class Stoppable(Protocol):
     """A running statement: ``resumed`` is set to end its pause; ``stopped`` is set first if it must end."""
 
@@ -105,19 +173,17 @@ class Job:
     """Seconds that it has run."""
     slice_began: float = 0.0
     slice_ends: float = 0.0
-    statement: Stoppable | None = None
-    """The statement that it runs, while it waits for a slice."""
-    check: Callable[[int], None] | None = None
-    """Called with ``thread`` every few milliseconds (see `watch`)."""
-    thread: int = 0
-    """The native id of the thread that runs its current part."""
+    held_up: bool = False
+    """Whether it is long-running: another worker was started because of it."""
+    thread: threading.Thread | None = None
+    """The thread that runs its current part."""
 
 
 _current = threading.local()  # .job: what this worker thread runs
 
 
 def pause(statement: Stoppable) -> None:
-    """Let other long-running statements run. A statement calls it every millisecond or so.
+    """Let other long-running statements run. A statement calls it every millisecond or so, until it is stopped.
 
     Blocks until the statement may continue or was stopped. Does nothing outside of a worker thread.
     """
@@ -126,46 +192,36 @@ def pause(statement: Stoppable) -> None:
         job.executor.share(job, statement)
 
 
-def watch(check: Callable[[int], None] | None) -> None:
-    """Call ``check`` every few milliseconds with the native id of this thread, once its job is long-running.
-
-    None ends that: the statement has ended, and its job gives way to the next long-running one. Does nothing outside
-    of a worker thread.
-    """
-    job = getattr(_current, "job", None)
-    if job is not None:
-        job.check = check
-        if check is None and job in job.executor.slices.running:
-            job.executor.slices.leave(job)
-
-
 class Executor:
     """Runs jobs in order of arrival. Can be created in any thread; one event loop uses it at a time."""
 
-    def __init__(self, threads: int = THREADS, *, slots: int = _CORES) -> None:
+    def __init__(self, threads: int = THREADS, *, slots: int = _CORES, of_database: int = OF_DATABASE) -> None:
         self.slices = Slices(slots)
-        self._most = threads
-        self._queue: SimpleQueue[Job | None] = SimpleQueue()
-        """Jobs; None stands for one of ``_ahead``. A worker runs one job for each entry that it takes."""
-        self._ahead: deque[Job] = deque()
-        self._aside: dict[Tenant, deque[Job]] = {}
-        """Jobs of tenants that have reached their limit of long-running jobs."""
+        self._most, self._of_database = threads, of_database
+        self._queue: deque[Job | None] = deque()
+        """Jobs; None after the last one."""
+        self._entries: SimpleQueue[None] = SimpleQueue()
+        """An entry for each one of the queue: workers wait for it."""
+        self._aside: dict[Tenant, list[Job]] = {}
+        """Jobs of databases that have as many long-running ones as they may."""
         self._lock = threading.Lock()
-        self._held_up: set[Job] = set()
-        """Jobs because of which another worker was started."""
-        self._running: set[Job] = set()
-        """The jobs of all workers, without those that wait for a slice."""
+        self._long: Counter[Tenant] = Counter()
+        """The number of long-running jobs of each database."""
         self._front: Job | None = None
         """The job of the worker that takes jobs; a worker that was replaced has another one."""
         self._taken = 0
         self._timer: asyncio.TimerHandle | None = None
-        self._closed = False
         self._outcomes: deque[tuple[asyncio.Future[Any], Callable[[Any], None], Any]] = deque()
         self._notified = False
         """Whether the event loop is about to take the outcomes."""
         self._threads: set[threading.Thread] = set()
+        self.lost: set[threading.Thread] = set()
+        """The threads whose call was given up and has not returned."""
+        self.abandoned = 0
+        """How many calls were given up so far."""
         self._names = itertools.count()
-        self._start_worker()
+        with self._lock:
+            self._start_worker()
 
     def start(self, tenant: Tenant, steps: Steps) -> Job:
         """Run the first part of a generator; the job's future gets what it yields. Call it in the event loop."""
@@ -183,7 +239,15 @@ class Executor:
     def _enqueue(self, job: Job) -> None:
         if self._timer is None:
             self._watch(job.loop)
-        self._queue.put(job)
+        self._put(job)
+
+    def _put(self, job: Job | None) -> None:
+        """Queue a job, ahead of all others if it is to go ahead."""
+        if job is not None and job.ahead:
+            self._queue.appendleft(job)
+        else:
+            self._queue.append(job)
+        self._entries.put(None)
 
     async def call(self, tenant: Tenant, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function in a worker."""
@@ -192,86 +256,87 @@ class Executor:
     def share(self, job: Job, statement: Stoppable) -> None:
         """Let other long-running jobs run."""
         self._replace(job)  # at once: until the timer does so, the queue would wait
-        self._running.discard(job)
         self.slices.share(job, statement)
-        self._running.add(job)
-        self._start_timer(job.loop)
 
     @property
     def workers(self) -> int:
-        """The number of worker threads."""
+        """The number of worker threads, without those whose call was given up."""
         return len(self._threads)
 
     def close(self) -> None:
-        """Run what is queued, then end the threads."""
-        self._closed = True
-        self._queue.put(None)
+        """Run what is queued, then end the threads, except those whose call was given up."""
+        self._put(None)
         for thread in list(self._threads):
-            thread.join()
+            while thread in self._threads:  # its call may be given up meanwhile
+                thread.join(HELD_UP)
 
     # Workers.
 
-    def _start_worker(self) -> None:
+    def _start_worker(self) -> bool:
+        """Start the worker that takes jobs from now on; return False if the system has no more threads.
+
+        Call it under the lock.
+        """
+        front, self._front = self._front, None  # before it takes a job
         thread = threading.Thread(target=self._work, name=f"pipemagic-{next(self._names)}", daemon=True)
         self._threads.add(thread)
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError as error:
+            log.warning("%s", error)
+            self._threads.discard(thread)
+            self._front = front
+            return False
+        return True
 
     def _work(self) -> None:
+        thread = threading.current_thread()
         try:
             while (job := self._take()) is not None and self._run(job):
                 pass
         finally:
-            self._threads.discard(threading.current_thread())
+            self._threads.discard(thread)
+            self.lost.discard(thread)
 
     def _take(self) -> Job | None:
         """Wait for the next job; return None once the executor is closed."""
         while True:
-            job = self._queue.get()
+            self._entries.get()
             self._taken += 1
-            if self._ahead or job is None:
-                if job is not None:
-                    self._ahead.append(job)
-                try:
-                    job = self._ahead.popleft()
-                except IndexError:
-                    if not self._closed:
-                        continue
-                    self._queue.put(None)  # for the other workers
-                    return None
-            if not self._held_up or job.ahead or not self._set_aside(job):
+            job = self._queue.popleft()
+            if job is None:
+                self._put(None)  # for the other workers
+                return None
+            if job.ahead or not self._set_aside(job):
                 return job
 
     def _set_aside(self, job: Job) -> bool:
-        """Set a job aside if its tenant has reached its limit of long-running jobs; return True if so."""
+        """Set a job aside if its database has as many long-running ones as it may; return True if so."""
+        if self._long[job.tenant] < self._of_database:
+            return False
         with self._lock:
-            if self._may_have_more(job.tenant):
+            if self._long[job.tenant] < self._of_database:
                 return False
-            self._aside.setdefault(job.tenant, deque()).append(job)
+            self._aside.setdefault(job.tenant, []).append(job)
             return True
 
     def _run(self, job: Job) -> bool:
         """Run one part of a job in this thread; return False if the worker is to exit."""
         _current.job = self._front = job
+        job.thread = threading.current_thread()
         job.slice_began = time.monotonic()
         job.slice_ends = job.slice_began + HELD_UP
-        if self._held_up and self._has_many(job.tenant):  # otherwise each would get HELD_UP and a first slice
-            job.used, job.slice_ends = max(job.used, FIRST_SLICE), job.slice_began
-        job.thread = threading.get_native_id()
-        self._running.add(job)
-        if self._timer is None:
-            self._start_timer(job.loop)
         set_outcome: Callable[[Any], None] = job.future.set_result
         outcome: Any
         try:
-            outcome = next(job.steps)
+            while isinstance(outcome := next(job.steps), Call):
+                if not self._make(outcome, job):
+                    return False
         except StopIteration as end:
             job.done, outcome = True, end.value
         except BaseException as error:  # noqa: BLE001 - raised again where the future is awaited
             job.done, set_outcome, outcome = True, job.future.set_exception, error
         _current.job = None
-        self._running.discard(job)
-        if job in self.slices.running:
-            self.slices.leave(job)
         stays = self._finish(job)
         if isinstance(outcome, Waiter) and not job.done:
             outcome.add_done_callback(partial(self._resume, job, ahead=outcome.exclusive))
@@ -282,6 +347,34 @@ class Executor:
             with suppress(RuntimeError):  # the loop is closed
                 job.loop.call_soon_threadsafe(self._resolve)
         return stays
+
+    def _make(self, call: Call, job: Job) -> bool:
+        """Make a call of a job; return False if it was given up: another worker has the job then."""
+        call.job = job
+        call.run()
+        if not call.keep():
+            call.leave()
+            return False
+        if job in self.slices.running:  # what follows, such as the compression of the response, is no statement
+            self.slices.leave(job)
+        return True
+
+    def leave_behind(self, job: Job) -> bool:
+        """Let a job, whose call is being given up, go on in another thread; return False if there is none.
+
+        Its thread no longer counts, and neither does the job as a long-running one.
+        """
+        with self._lock:
+            if job is self._front and not self._start_worker():
+                return False
+            assert job.thread is not None
+            self.lost.add(job.thread)
+            self._threads.discard(job.thread)
+            self.abandoned += 1
+            self._end_long(job)
+        self.slices.leave(job)
+        self._resume(job, ahead=True)
+        return True
 
     def _resolve(self) -> None:
         """Set the results of all futures that are due: waking the loop for each would cost more than a job."""
@@ -294,35 +387,29 @@ class Executor:
     def _finish(self, job: Job) -> bool:
         """Record that a part of a job has ended; return False if another worker has replaced this one."""
         with self._lock:
-            if job not in self._held_up:
+            if not job.held_up:
                 self._front = None
                 return True
-            self._held_up.remove(job)
-            self._requeue()
+            self._end_long(job)
         self._start_timer(job.loop)
         return False
 
-    def _requeue(self) -> None:
-        """Queue the jobs that were set aside, ahead of all others. Some may be set aside again."""
-        for tenant in [tenant for tenant in self._aside if self._may_have_more(tenant)]:
-            for job in self._aside.pop(tenant):
-                self._ahead.append(job)
-                self._queue.put(None)
+    def _end_long(self, job: Job) -> None:
+        """Record that a job is no longer long-running, and queue those that were set aside because of it.
 
-    def _may_have_more(self, tenant: Tenant) -> bool:
-        """Return True if a tenant may have one more long-running job: fewer if few threads are free."""
-        free, share = self._most - len(self._held_up), self._most // 4
-        if free <= self._most // 2:
-            share = self._most // 16 if free > self._most // 8 else 1
-        return sum(job.tenant == tenant for job in self._held_up) < max(1, share)
-
-    def _has_many(self, tenant: Tenant) -> bool:
-        """Return True if a database has as many long-running jobs as the machine has cores."""
-        with self._lock:
-            return sum(job.tenant == tenant for job in self._held_up) >= _CORES
+        Some may be set aside again. Call it under the lock.
+        """
+        if not job.held_up:
+            return
+        job.held_up = False
+        self._long[job.tenant] -= 1
+        if not self._long[job.tenant]:
+            del self._long[job.tenant]
+        for aside in self._aside.pop(job.tenant, ()):
+            self._put(aside)
 
     def _start_timer(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Start the timer from a worker thread: it queued jobs, or runs one."""
+        """Start the timer from a thread that has queued jobs."""
         if self._timer is None:
             with suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(self._watch, loop)
@@ -330,79 +417,75 @@ class Executor:
     def _resume(self, job: Job, *, ahead: bool) -> None:
         """Queue a job whose waiter is done, ahead of all others if they wait for it. Call it in any thread."""
         job.ahead = ahead
-        if ahead:
-            self._ahead.append(job)
-            self._queue.put(None)
-        else:
-            self._queue.put(job)
+        self._put(job)
         self._start_timer(job.loop)
 
-    # The timer, in the event loop; it runs while jobs are queued or run.
+    # The timer, in the event loop; it runs while jobs are queued.
 
     def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
         if self._timer is None:
             self._timer = loop.call_later(HELD_UP, self._check, loop, self._taken)
 
     def _check(self, loop: asyncio.AbstractEventLoop, taken: int) -> None:
-        """Check long-running jobs; start another worker if jobs are queued and none was taken since the last check."""
-        self._timer = None  # before the check: a job that is queued or runs after it starts the timer again
-        running = self._running.copy()
-        if self._queue.empty() and not running:
+        """Start another worker if jobs are queued and none was taken since the last check."""
+        self._timer = None  # before the check: a job that is queued after it starts the timer again
+        if not self._queue:
             return
         self._watch(loop)
-        if self._taken == taken and not self._queue.empty():
+        if self._taken == taken:
             self._replace(self._front)
-        long_ago = time.monotonic() - HELD_UP
-        for job in running:
-            if (check := job.check) is not None and job.slice_began <= long_ago:
-                check(job.thread)
 
     def _replace(self, job: Job | None) -> None:
         """Start another worker if the one that takes jobs runs this one."""
         with self._lock:
             if job is None or job is not self._front or len(self._threads) >= self._most:
                 return
-            self._front = None
-            self._held_up.add(job)
-        self._start_worker()
+            job.held_up = True  # before the other worker takes a job
+            self._long[job.tenant] += 1
+            if not self._start_worker():
+                self._end_long(job)
 
 
 class Slices:
-    """Runs ``slots`` long-running jobs at a time, in slices: in turn by database, then in order."""
+    """Runs ``slots`` long-running jobs at a time, in slices.
+
+    A job that has run for less than `FIRST_SLICE` takes turns with one that has run for longer: a statement of 30 ms
+    does not wait for all endless ones, and no number of such statements stops a report. Of either kind, databases take
+    turns, and of one database, the job that has run least is next.
+    """
 
     def __init__(self, slots: int) -> None:
         self._slots = slots
         self._lock = threading.Lock()
         self.running: set[Job] = set()
         """The jobs that hold a slot."""
-        self._waiting: list[Job] = []
+        self._waiting: dict[Job, threading.Event] = {}
+        """What resumes each job that waits for a slice."""
         self._served: dict[Tenant, int] = {}
         """The number of the last slice of each database."""
         self._count = 0
+        self._last_was_new = False
+        """Whether the last slice was of a job that had run for less than `FIRST_SLICE`."""
 
     def share(self, job: Job, statement: Stoppable) -> None:
         """Wait for the next slice, which begins at once if no other job waits."""
         now = time.monotonic()
         with self._lock:
             self._stop(job, now)
-            job.statement = statement
             statement.resumed.clear()
-            waits = not statement.stopped
-            if waits:
-                self._waiting.append(job)
+            if not statement.stopped:
+                self._waiting[job] = statement.resumed
             self._fill(now)
-            if job in self._waiting and job.used < FIRST_SLICE:
-                self._preempt()
-        if waits:
+        if not statement.stopped:
             statement.resumed.wait()
-            with self._lock:
-                if job in self._waiting:  # it was stopped
-                    self._waiting.remove(job)
+        with self._lock:
+            self._waiting.pop(job, None)  # it was stopped
 
     def leave(self, job: Job) -> None:
-        """Free the slot of a job that has ended, and start the next one."""
+        """Free the slot of a job whose statement has ended, or was given up, and start the next one."""
         now = time.monotonic()
         with self._lock:
+            self._waiting.pop(job, None)  # its thread was stopped, and has not noticed yet
             self._stop(job, now)
             self._fill(now)
 
@@ -411,39 +494,24 @@ class Slices:
         job.slice_began = now
         self.running.discard(job)
 
-    def _preempt(self) -> None:
-        """End the slice of a job that has had a long one, to free its slot."""
-        for job in self.running:
-            if job.used >= FIRST_SLICE:
-                job.slice_ends = 0.0
-                return
-
-    def _has_slot(self, job: Job) -> bool:
-        """Return True if a job may run. One slot is for those that ran for less than `FIRST_SLICE`."""
-        if len(self.running) >= self._slots:
-            return False
-        longer = sum(running.used >= FIRST_SLICE for running in self.running)
-        return job.used < FIRST_SLICE or longer < max(1, self._slots - 1)
-
     def _fill(self, now: float) -> None:
-        while candidates := [job for job in self._waiting if self._has_slot(job)]:
-            job = min(candidates, key=self._rank)  # of equal ones the first, which waits longest
-            self._waiting.remove(job)
-            self._grant(job, now)
-            assert job.statement is not None
-            job.statement.resumed.set()
+        while self._waiting and len(self.running) < self._slots:
+            job = min(self._waiting, key=self._rank)  # of equal ones the first, which waits longest
+            resumed = self._waiting.pop(job)
+            if not self._waiting:
+                self._served.clear()
+            self._count += 1
+            self._served[job.tenant], self._last_was_new = self._count, _is_new(job)
+            self.running.add(job)
+            job.slice_began, job.slice_ends = now, now + max(SLICE, FIRST_SLICE - job.used)
+            resumed.set()
 
-    def _grant(self, job: Job, now: float) -> None:
-        self._count += 1
-        if not self._waiting:
-            self._served.clear()
-        self._served[job.tenant] = self._count
-        self.running.add(job)
-        job.slice_began = now
-        job.slice_ends = now + max(SLICE, FIRST_SLICE - job.used)
+    def _rank(self, job: Job) -> tuple[bool, int, float]:
+        return _is_new(job) is self._last_was_new, self._served.get(job.tenant, 0), job.used
 
-    def _rank(self, job: Job) -> tuple[bool, int]:
-        return job.used >= FIRST_SLICE, self._served.get(job.tenant, 0)
+
+def _is_new(job: Job) -> bool:
+    return job.used < FIRST_SLICE
 
 
 def _steps(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Steps:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import apsw
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector, generate_latest
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from pipemagic.service.replicas.replica_set import replicas_of
@@ -20,6 +20,7 @@ from pipemagic.version import __version__
 
 if TYPE_CHECKING:
     from pipemagic.service.database_api.streams import StreamTable
+    from pipemagic.service.executor import Executor
     from pipemagic.service.limits import Limits
     from pipemagic.service.replicas.replica import Replica
     from pipemagic.service.sqlite.database import OpenDatabase
@@ -86,6 +87,10 @@ class Metrics:
         """Add a gauge whose value is determined when the page is rendered."""
         Gauge(name, description, registry=self._registry).set_function(value)
 
+    def add_abandoned(self, executor: Executor) -> None:
+        """Add the statements that were given up: how many so far, and how many threads have not returned."""
+        self._registry.register(_Abandoned(executor))
+
     def page(self) -> bytes:
         """Return the page in the text format of Prometheus, `CONTENT_TYPE`."""
         return generate_latest(self._registry)
@@ -98,6 +103,21 @@ def route_of(path: str) -> str:
     if path.startswith("/v1/"):
         return "/v1/*"
     return "/pipemagic/*" if path.startswith("/pipemagic/") else "other"
+
+
+class _Abandoned(Collector):
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+
+    def collect(self) -> Iterator[Metric]:
+        yield CounterMetricFamily(
+            "pipemagic_statements_abandoned", "Statements that were inside one function 10 s after they were stopped.",
+            self._executor.abandoned,
+        )  # fmt: skip
+        yield GaugeMetricFamily(
+            "pipemagic_statements_abandoned_running", "Those whose function has not returned; each uses a core.",
+            len(self._executor.lost),
+        )  # fmt: skip
 
 
 class _Registry(CollectorRegistry):

@@ -90,10 +90,13 @@ def run(settings: Settings, announce: Announce) -> None:
         service = (settings.open or open_embedded)(settings)
         stack.callback(service.close)
         service.start()
-        ServiceProcess(
+        process = ServiceProcess(
             settings, service, listeners, access_log, certificate, partial(_announce, announce, warning)
-        ).run()
+        )
+        process.run()
         _log.info("stopped")
+    if process.lost_threads:  # inside SQLite, whose connections the interpreter would wait for
+        os._exit(0)
 
 
 def _listen(
@@ -173,6 +176,7 @@ class ServiceProcess(Server):
         metrics.add_gauge(
             "pipemagic_http_connections", "Open connections, including idle ones.", lambda: self.connections
         )
+        metrics.add_abandoned(self._runtime.executor)
         routes = operator_routes(
             self._runtime, service.tokens, self._leases, metrics, self._stop_from_thread, settings.folder, self._about
         )
@@ -181,6 +185,11 @@ class ServiceProcess(Server):
             base_path=settings.base_path, activity=self._activity,
         )  # fmt: skip
         super().__init__(app, listeners, connections=settings.connections, proxies=settings.proxies)
+
+    @property
+    def lost_threads(self) -> int:
+        """The number of threads whose statement was abandoned and has not ended."""
+        return len(self._runtime.executor.lost)
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
         """Serve until the process is to end."""

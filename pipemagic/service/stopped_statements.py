@@ -29,11 +29,13 @@ class StopReason(Enum):
     TIME = "time"
     MEMORY = "memory"
     DISK = "disk"
+    FUNCTION = "function"
 
 
 _WORDS = {
     StopReason.TIME: "it ran for too long", StopReason.MEMORY: "the memory was used up",
     StopReason.DISK: "its temporary files filled the disk",
+    StopReason.FUNCTION: "it is inside one function, which cannot be stopped, and was abandoned",
 }  # fmt: skip
 
 

@@ -66,13 +66,13 @@ class TestServer(Server):
 
 @contextmanager
 def serving(
-    service: Service, runtime: Runtime | None = None, *, threads: int | None = None, proxies: Sequence[str] = ()
+    service: Service, runtime: Runtime | None = None, *, of_database: int | None = None, proxies: Sequence[str] = ()
 ) -> Iterator[ServedApp]:
-    """Serve a service until the end of the block, with a maximum number of worker threads."""
+    """Serve a service until the end of the block, with a maximum number of long-running jobs of one database."""
     runtime = runtime or Runtime()
-    if threads is not None:
+    if of_database is not None:
         runtime.executor.close()
-        runtime.executor = Executor(threads)
+        runtime.executor = Executor(of_database=of_database)
     app = create_app(service, runtime, metrics=Metrics())
     with socket.create_server(("127.0.0.1", 0)) as listener:
         server = TestServer(app, [Listener(listener)], runtime, proxies)

@@ -267,7 +267,7 @@ def test_stopping_refuses_a_body_that_is_being_read():
 def resumed(*, exclusive, count=4):
     """Let requests of one database wait, of which two may be long-running; then end all waits at the same time."""
     service = Waits(exclusive=exclusive)
-    with serving(service, threads=2 * count) as app, ThreadPoolExecutor(count) as pool:
+    with serving(service, of_database=2) as app, ThreadPoolExecutor(count) as pool:
         waiting = [pool.submit(httpx.get, f"{app.url}/wait/{number}", timeout=WAIT) for number in range(count)]
         for _ in waiting:
             assert service.waiting.acquire(timeout=WAIT)
@@ -278,7 +278,7 @@ def resumed(*, exclusive, count=4):
         assert {one.result().status_code for one in waiting} == {200}
 
 
-def test_requests_that_waited_continue_within_the_share_of_their_database():
+def test_requests_that_waited_continue_within_the_limit_of_their_database():
     with resumed(exclusive=False) as (service, app):
         for _ in range(2):
             assert service.resumed.acquire(timeout=WAIT)
@@ -286,7 +286,7 @@ def test_requests_that_waited_continue_within_the_share_of_their_database():
         assert not service.resumed.acquire(blocking=False)
 
 
-def test_requests_that_others_wait_for_continue_beyond_the_share_of_their_database():
+def test_requests_that_others_wait_for_continue_beyond_the_limit_of_their_database():
     with resumed(exclusive=True) as (service, _):
         for _ in range(4):
             assert service.resumed.acquire(timeout=WAIT)

@@ -1,19 +1,17 @@
-"""The worker threads: usually one, more while it is busy for long, and shares for long-running jobs."""
+"""The worker threads: usually one, more while it is busy for long; slices of long statements; abandoned calls."""
 
 from __future__ import annotations
 
 import asyncio
-import itertools
 import math
-import os
 import threading
 import time
-from collections import Counter
+from queue import SimpleQueue
 
 import pytest
 from waiting import PATIENCE
 
-from pipemagic.service.executor import HELD_UP, Executor, Waiter, pause, watch
+from pipemagic.service.executor import FIRST_SLICE, HELD_UP, Abandoned, Call, Executor, Job, Slices, Waiter, pause
 from pipemagic.service.sqlite.write_lock import WriteLock
 
 ADA, BOB = "flights", "planes"
@@ -164,46 +162,95 @@ def test_another_worker_starts_while_one_is_busy_and_the_busy_one_exits(executor
     run(work())
 
 
-def test_a_database_has_a_share_of_the_workers():
-    executor = Executor(8, slots=1)  # 2 for a database
-    gate, started = threading.Event(), Counter()
+def test_long_jobs_of_one_database_have_a_limit_and_further_ones_run_when_one_ends():
+    executor = Executor(of_database=2)
+    ends, started = [threading.Event() for _ in range(6)], []
 
-    def hold(tenant):
-        started[tenant] += 1
-        gate.wait(PATIENCE)
+    def long(number):
+        started.append(number)
+        ends[number].wait(PATIENCE)
 
     async def work():
-        held = [asyncio.ensure_future(executor.call(ADA, hold, ADA)) for _ in range(5)]
-        await until(lambda: started[ADA] == 2)
+        jobs = [asyncio.ensure_future(executor.call(ADA, long, number)) for number in range(6)]
+        await until(lambda: len(started) == 2)
+        assert await executor.call(BOB, lambda: "free") == "free"
+        assert started == [0, 1]
+        ends[0].set()
+        await until(lambda: len(started) == 3)
         for _ in range(3):
             assert await executor.call(BOB, lambda: "free") == "free"
-        assert started[ADA] == 2
-        gate.set()
-        await asyncio.gather(*held)
+        assert started == [0, 1, 2]
+        for end in ends:
+            end.set()
+        await asyncio.gather(*jobs)
+        assert started == [0, 1, 2, 3, 4, 5]
         await until(lambda: executor.workers == 1)
 
     run(work())
     executor.close()
-    assert started[ADA] == 5
 
 
-def test_databases_share_the_time_of_long_statements_not_their_number(executor):
-    many, one = [Statement() for _ in range(6)], Statement()
+def test_short_jobs_that_were_set_aside_all_run_when_a_long_one_ends():
+    executor = Executor(of_database=1)
+    gate, again, order = threading.Event(), threading.Event(), []
 
     async def work():
-        jobs = [asyncio.ensure_future(executor.call(ADA, each.run)) for each in many]
-        jobs.append(asyncio.ensure_future(executor.call(BOB, one.run)))
-        await until(lambda: all(each.started.is_set() for each in (*many, one)))
-        before = one.turns, sum(each.turns for each in many)
-        await asyncio.sleep(1)
-        after = one.turns, sum(each.turns for each in many)
-        for each in (*many, one):
-            each.stop()
-        await asyncio.gather(*jobs)
-        return [last - first for first, last in zip(before, after, strict=True)]
+        long = asyncio.ensure_future(executor.call(ADA, gate.wait, PATIENCE))
+        short = [asyncio.ensure_future(executor.call(ADA, order.append, number)) for number in range(5)]
+        await until(lambda: executor.workers == 2)
+        await executor.call(BOB, int)
+        front = asyncio.ensure_future(executor.call(BOB, again.wait, PATIENCE))
+        await asyncio.sleep(4 * HELD_UP)  # the timer has stopped: nothing is queued
+        assert order == []
+        gate.set()
+        await asyncio.gather(long, *short)
+        again.set()
+        await front
 
-    of_one, of_many = run(work())
-    assert of_one > 0.6 * of_many
+    run(work())
+    executor.close()
+    assert order == [0, 1, 2, 3, 4]
+
+
+def test_all_threads_have_a_limit():
+    executor = Executor(3)
+    gate, started = threading.Event(), SimpleQueue()
+
+    def hold():
+        started.put(None)
+        gate.wait(PATIENCE)
+
+    async def work():
+        jobs = [asyncio.ensure_future(executor.call(f"database {number}", hold)) for number in range(5)]
+        await until(lambda: started.qsize() == 3)
+        await asyncio.sleep(10 * HELD_UP)
+        assert (started.qsize(), executor.workers) == (3, 3)
+        gate.set()
+        await asyncio.gather(*jobs)
+
+    run(work())
+    executor.close()
+
+
+def test_a_worker_that_cannot_be_replaced_goes_on(executor, monkeypatch):
+    gate, failed = threading.Event(), threading.Event()
+
+    def start(_):
+        failed.set()
+        raise RuntimeError("can't start new thread")
+
+    async def work():
+        long = asyncio.ensure_future(executor.call(ADA, gate.wait, PATIENCE))
+        await until(lambda: executor._front is not None)
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", start)
+            short = asyncio.ensure_future(executor.call(BOB, lambda: "short"))
+            await until(failed.is_set)
+            gate.set()
+            assert await short == "short"
+        await long
+
+    run(work())
 
 
 def test_short_jobs_do_not_wait_for_long_statements(executor):
@@ -211,43 +258,14 @@ def test_short_jobs_do_not_wait_for_long_statements(executor):
 
     async def work():
         jobs = [asyncio.ensure_future(executor.call(ADA, each.run)) for each in long]
-        await until(lambda: sum(each.started.is_set() for each in long) >= 10)
-        turns = [0]
-        for _ in range(100):
-            await executor.call(ADA, int)
-            turns.append(sum(each.turns for each in long))
+        await until(lambda: all(each.started.is_set() for each in long))
+        assert [await executor.call(ADA, int) for _ in range(100)] == [0] * 100
+        assert not any(job.done() for job in jobs)
         for each in long:
             each.stop()
         await asyncio.gather(*jobs)
-        return sorted(after - before for before, after in itertools.pairwise(turns))[50]
 
-    assert run(work()) < 100, "it waited for the slices of the long statements"
-
-
-def test_a_database_with_many_long_statements_gets_no_time_in_advance_for_another_one(executor):
-    long = [Statement() for _ in range((os.cpu_count() or 1) + 2)]
-
-    def turns():
-        return sum(each.turns for each in long)
-
-    def begin(statement):
-        before = turns()
-        pause(statement)
-        return turns() - before
-
-    async def work():
-        jobs = [asyncio.ensure_future(executor.call(ADA, each.run)) for each in long]
-        await until(lambda: executor.workers > len(long))
-        turns_before_it = await executor.call(ADA, begin, Statement())
-        of_other_database = await executor.call(BOB, begin, Statement())
-        for each in long:
-            each.stop()
-        await asyncio.gather(*jobs)
-        return turns_before_it, of_other_database
-
-    turns_before_it, of_other_database = run(work())
-    assert turns_before_it > 10, "it ran before those that wait for a slice"
-    assert of_other_database < 10
+    run(work())
 
 
 def test_a_long_job_that_pauses_does_not_keep_others_waiting(executor):
@@ -281,98 +299,281 @@ def test_a_statement_that_is_stopped_while_it_is_paused_ends_at_once(executor):
     run(work())
 
 
-def test_jobs_that_were_set_aside_do_not_wait_for_a_long_job_in_front():
-    executor = Executor(4, slots=1)  # one for a database
-    first, front = threading.Event(), threading.Event()
-
-    async def work():
-        held_up = asyncio.ensure_future(executor.call(ADA, first.wait, PATIENCE))
-        aside = asyncio.ensure_future(executor.call(ADA, lambda: "aside"))
-        await until(lambda: executor.workers == 2)
-        await executor.call(BOB, int)
-        long = asyncio.ensure_future(executor.call(BOB, front.wait, PATIENCE))
-        await asyncio.sleep(4 * HELD_UP)  # the timer has stopped: nothing is queued
-        first.set()
-        assert await held_up
-        assert await aside == "aside"
-        front.set()
-        await long
-
-    run(work())
-    executor.close()
-
-
-def test_jobs_that_were_set_aside_are_within_the_share_of_their_tenant_again():
-    executor = Executor(8)  # two for a database
-    ends, started = [threading.Event() for _ in range(6)], []
-
-    def long(number):
-        started.append(number)
-        ends[number].wait(PATIENCE)
-
-    async def work():
-        jobs = [asyncio.ensure_future(executor.call(ADA, long, number)) for number in range(6)]
-        await until(lambda: len(started) == 2)
-        await executor.call(BOB, int)
-        ends[0].set()
-        await until(lambda: len(started) == 3)
-        await asyncio.sleep(20 * HELD_UP)
-        assert started == [0, 1, 2]
-        for end in ends:
-            end.set()
-        await asyncio.gather(*jobs)
-        assert started == [0, 1, 2, 3, 4, 5]
-
-    run(work())
-    executor.close()
-
-
-def test_a_job_that_waited_is_checked_too(executor):
-    """No job is queued or runs when it continues, so the timer has stopped."""
-    lock, checked = WriteLock(time.monotonic), threading.Event()
-
-    def work():
-        yield lock.acquire(math.inf)
-        watch(lambda _thread: checked.set())
-        assert checked.wait(PATIENCE)
-        return "checked"
-
-    async def waiting():
-        first = lock.acquire(math.inf)
-        job = executor.start(ADA, work())
-        await until(lambda: executor._timer is None)
-        lock.release(first)
-        assert await job.future == "checked"
-
-    run(waiting())
-
-
-def test_a_job_whose_statement_has_ended_is_not_checked_and_frees_its_slot(executor):
+def test_a_job_whose_statement_has_ended_frees_its_slot(executor):
     """It may still compress its response for seconds."""
     statement, other, ended, enough = Statement(), Statement(), threading.Event(), threading.Event()
-    checks = []
 
     def compresses():
-        watch(checks.append)
-        statement.run()
-        watch(None)
-        checks.clear()
+        yield Call(statement.run, fail)
         ended.set()
         assert enough.wait(PATIENCE)
-        assert not checks
 
     async def work():
-        first = asyncio.ensure_future(executor.call(ADA, compresses))
+        first = executor.start(ADA, compresses()).future
         await until(statement.started.is_set)
         waits = asyncio.ensure_future(executor.call(BOB, other.run))
         await until(other.started.is_set)
         statement.stop()
         await until(ended.is_set)
         turns = other.turns
-        await until(lambda: other.turns > turns + 50)  # longer than it may run without a slot
+        await until(lambda: other.turns > turns + 50)  # more than it may run without a slot
         other.stop()
         enough.set()
         await waits
         await first
 
     run(work())
+
+
+# Slices.
+
+
+class Turns:
+    """Jobs that share one slot; the test ends each slice."""
+
+    def __init__(self):
+        self.slices, self._granted = Slices(1), SimpleQueue()
+        self._ends, self._threads = {}, []
+
+    def begin(self, name, database, used):
+        """Let a job wait for its first slice, after it has run for some seconds."""
+        job, self._ends[name] = Job(None, database, None, None, None, used=used), SimpleQueue()
+        self._threads.append(threading.Thread(target=self._run, args=(name, job), daemon=True))
+        self._threads[-1].start()
+        while job not in self.slices.running and job not in self.slices._waiting:
+            time.sleep(0.001)
+
+    def _run(self, name, job):
+        statement = Statement()
+        self.slices.share(job, statement)
+        self._granted.put(name)
+        while self._ends[name].get():
+            self.slices.share(job, statement)
+            self._granted.put(name)
+        self.slices.leave(job)
+
+    def order(self, count):
+        """End a slice after the other; return the names of the jobs that had them."""
+        names = []
+        for _ in range(count):
+            names.append(self._granted.get(timeout=PATIENCE))
+            if len(names) < count:
+                self._ends[names[-1]].put(True)
+        for ends in self._ends.values():
+            ends.put(False)
+        for thread in self._threads:
+            thread.join(PATIENCE)
+        return names
+
+
+def test_databases_share_the_time_of_long_statements_not_their_number():
+    turns = Turns()
+    for name in ("a1", "a2", "a3"):
+        turns.begin(name, ADA, used=1.0)
+    turns.begin("b1", BOB, used=100.0)
+    assert [name[0] for name in turns.order(8)] == list("abababab")
+
+
+def test_of_one_database_the_statement_that_has_run_least_is_next():
+    turns = Turns()
+    for name, used in (("first", 1.0), ("long", 1000.0), ("short", 10.0), ("shorter", 5.0)):
+        turns.begin(name, ADA, used=used)
+    assert turns.order(4)[:2] == ["first", "first"]
+    turns = Turns()
+    for name, used in (("first", 2000.0), ("long", 1000.0), ("short", 10.0), ("shorter", 5.0)):
+        turns.begin(name, ADA, used=used)
+    assert turns.order(3) == ["first", "shorter", "shorter"]
+
+
+def test_a_statement_that_begins_is_next_beside_endless_ones_of_many_databases():
+    turns = Turns()
+    for number in range(16):
+        turns.begin(f"endless {number}", f"database {number}", used=10.0)
+    turns.begin("new", BOB, used=HELD_UP)
+    assert turns.order(2) == ["endless 0", "new"]
+
+
+def test_statements_that_begin_do_not_stop_a_report():
+    turns = Turns()
+    turns.begin("report", BOB, used=1.0)
+    for number in range(8):
+        turns.begin(f"new {number}", ADA, used=-FIRST_SLICE * 1000)  # however many follow
+    assert [name.split()[0] for name in turns.order(6)] == ["report", "new"] * 3
+
+
+# Abandoned calls.
+
+
+class Stuck:
+    """A function that does not return until it is let go, and a job that calls it and then ends."""
+
+    def __init__(self):
+        self.began, self.gate, self.left = threading.Event(), threading.Event(), threading.Event()
+        self.threads = []
+        self.call = Call(self.run, self.left.set)
+
+    def run(self):
+        self.threads.append(threading.get_ident())
+        self.began.set()
+        assert self.gate.wait(PATIENCE)
+        return "late"
+
+    def job(self):
+        yield self.call
+        try:
+            return self.call.result()
+        except Abandoned:
+            self.threads.append(threading.get_ident())
+            return "abandoned"
+
+
+@pytest.fixture
+def stuck():
+    stuck = Stuck()
+    yield stuck
+    stuck.gate.set()
+
+
+def test_the_job_of_an_abandoned_call_goes_on_in_another_thread(executor, stuck):
+    async def work():
+        job = executor.start(ADA, stuck.job())
+        await until(stuck.began.is_set)
+        assert stuck.call.abandon()
+        assert await job.future == "abandoned"
+        assert (executor.workers, len(executor.lost), executor.abandoned) == (1, 1, 1)
+        assert not stuck.call.abandon()
+        assert not stuck.left.is_set()
+        stuck.gate.set()
+        await until(lambda: not executor.lost)
+        assert stuck.left.is_set()
+        assert await executor.call(ADA, lambda: "next") == "next"
+        assert (executor.workers, executor.abandoned) == (1, 1)
+
+    run(work())
+    assert len(set(stuck.threads)) == 2
+
+
+def test_a_call_that_has_not_begun_or_has_returned_is_not_abandoned(executor, stuck):
+    assert not stuck.call.abandon()
+    stuck.gate.set()
+
+    async def work():
+        assert await executor.start(ADA, stuck.job()).future == "late"
+
+    run(work())
+    assert not stuck.call.abandon()
+    assert not stuck.left.is_set()
+    assert executor.abandoned == 0
+
+
+def test_a_call_that_returns_while_it_is_given_up_has_one_outcome(executor):
+    async def work():
+        for _ in range(100):
+            stuck = Stuck()
+            job = executor.start(ADA, stuck.job())
+            await until(stuck.began.is_set)
+            stuck.gate.set()
+            abandoned = stuck.call.abandon()
+            assert await job.future == ("abandoned" if abandoned else "late")
+            await until(lambda: not executor.lost)
+            assert stuck.left.is_set() == abandoned
+            assert await executor.call(ADA, lambda: "next") == "next"
+        await until(lambda: executor.workers == 1)
+
+    run(work())
+
+
+def test_a_call_that_commits_is_not_abandoned(executor, stuck):
+    async def work():
+        job = executor.start(ADA, stuck.job())
+        await until(stuck.began.is_set)
+        assert stuck.call.keep()
+        assert not stuck.call.abandon()
+        stuck.gate.set()
+        assert await job.future == "late"
+
+    run(work())
+
+
+def test_an_abandoned_call_may_not_commit(executor, stuck):
+    async def work():
+        job = executor.start(ADA, stuck.job())
+        await until(stuck.began.is_set)
+        assert stuck.call.abandon()
+        assert not stuck.call.keep()
+        await job.future
+
+    run(work())
+
+
+def test_the_errors_of_a_call_are_raised_in_its_job(executor):
+    def work():
+        call = Call(lambda: fail(LookupError("no such thing")), fail)
+        yield call
+        call.result()
+
+    async def wait():
+        with pytest.raises(LookupError, match="no such thing"):
+            await executor.start(ADA, work()).future
+
+    run(wait())
+
+
+def test_abandoned_calls_do_not_count_as_jobs_of_their_database():
+    executor = Executor(of_database=1)
+    stuck = Stuck()
+
+    async def work():
+        job = executor.start(ADA, stuck.job())
+        waits = asyncio.ensure_future(executor.call(ADA, lambda: "waits"))
+        await until(lambda: executor._aside)
+        assert stuck.call.abandon()
+        assert await waits == "waits"
+        assert await job.future == "abandoned"
+
+    run(work())
+    executor.close()
+    assert len(executor.lost) == 1
+    stuck.gate.set()
+
+
+def test_abandoned_calls_hold_no_slot(executor, stuck):
+    """A statement that has a slot and then is inside one function, and another one that waits for the slot."""
+    first, other = Statement(), Statement()
+
+    def runs_and_hangs():
+        first.run()
+        return stuck.run()
+
+    stuck.call = Call(runs_and_hangs, stuck.left.set)
+
+    async def work():
+        job = executor.start(ADA, stuck.job())
+        await until(first.started.is_set)
+        await until(lambda: executor.slices.running)
+        first.stop()
+        await until(stuck.began.is_set)
+        waits = asyncio.ensure_future(executor.call(BOB, other.run))
+        await until(lambda: executor.slices._waiting or not executor.slices.running)
+        assert stuck.call.abandon()
+        assert await job.future == "abandoned"
+        turns = other.turns
+        await until(lambda: other.turns > turns + 50)
+        other.stop()
+        await waits
+
+    run(work())
+
+
+def test_the_executor_closes_although_a_call_was_abandoned(stuck):
+    executor = Executor()
+
+    async def work():
+        job = executor.start(ADA, stuck.job())
+        await until(stuck.began.is_set)
+        assert stuck.call.abandon()
+        await job.future
+
+    run(work())
+    executor.close()
+    assert (executor.workers, len(executor.lost)) == (0, 1)

@@ -19,7 +19,7 @@ from starlette.requests import Request
 
 from pipemagic.hrana.stream import IDLE_LIMIT, TRANSACTION_LIMIT
 from pipemagic.service.endpoint import Admission, CancelToken
-from pipemagic.service.executor import Steps, Waiter
+from pipemagic.service.executor import Call, Steps, Waiter
 from pipemagic.service.limits import Limits
 from pipemagic.service.responses import Refused, ServiceResponse
 from pipemagic.service.service import Service
@@ -128,7 +128,9 @@ class Story:
 
     def step(self, slot: Slot, steps: Steps, cancel: CancelToken) -> None:
         try:
-            slot.parked = (steps, next(steps), cancel, self.clock())
+            while isinstance(step := next(steps), Call):
+                step.run()
+            slot.parked = (steps, step, cancel, self.clock())
             slot.waited = True
         except StopIteration as end:
             slot.parked = None

@@ -193,6 +193,8 @@ FAMILIES = {
     "pipemagic_sqlite_memory_bytes": ("gauge", set()),
     "pipemagic_sqlite_memory_limit_bytes": ("gauge", set()),
     "pipemagic_data_free_bytes": ("gauge", set()),
+    "pipemagic_statements_abandoned_total": ("counter", set()),
+    "pipemagic_statements_abandoned_running": ("gauge", set()),
 }
 """A change would break dashboards and alerts."""
 

@@ -51,6 +51,25 @@ def too_slow(limit: float, *, ended: bool, wrote: bool) -> Error:
     )
 
 
+STREAM_LEFT = Error(
+    "the stream was ended: a statement before this one was stopped inside of a function and has not ended",
+    faults.STREAM_ENDED,
+)
+
+
+def abandoned(*, lost: bool, wrote: bool) -> Error:
+    """Return the error of a statement that was stopped and does not end.
+
+    ``lost``: it was in a transaction; ``wrote``: it wrote outside of one.
+    """
+    undone = "; its transaction is lost" if lost else "; nothing of it is applied" if wrote else ""
+    return Error(
+        "the statement was stopped, but is inside one function of SQLite, which cannot be stopped, so it was "
+        f"abandoned{undone}: use smaller values",
+        faults.STATEMENT_TIMEOUT,
+    )
+
+
 def out_of_memory() -> Error:
     """Return the error of a statement for which SQLite found no memory."""
     return Error(

@@ -132,7 +132,8 @@ class Budget:
             self.taken += more
 
     def release(self) -> None:
-        """Return the memory."""
+        """Return the memory; an abandoned statement of the response gets none any more."""
+        self.left = -1
         taken, self.taken = self.taken, 0
         if taken:
             self._memory.release(self._tenant, taken)

@@ -6,8 +6,9 @@ a waiting writer holds no thread.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Generator, Iterator, Sequence
+from functools import partial
+from typing import Any, TypeVar
 
 import apsw
 
@@ -20,7 +21,7 @@ from pipemagic.service.catalog.usage import BLOCKED, OPERATION_BLOCKED, QuotaBlo
 from pipemagic.service.database_api import errors
 from pipemagic.service.database_api.results import Budget, RowSink, TooLarge, WireResult
 from pipemagic.service.database_api.stream import ServerStream
-from pipemagic.service.executor import Waiter
+from pipemagic.service.executor import Abandoned, Call, Waiter
 from pipemagic.service.limits import Limits
 from pipemagic.service.replicas.replica import Replica
 from pipemagic.service.responses import Refused
@@ -30,8 +31,8 @@ from pipemagic.service.sqlite.usage import UsageExceeded
 from pipemagic.service.stopped_statements import StoppedStatements, StopReason
 
 T = TypeVar("T")
-Steps = Generator[Waiter | bytes, None, T]
-"""Work in parts: yields a `Waiter` to wait for, or bytes (cursors only) to send before it continues."""
+Steps = Generator[Waiter | Call | bytes, None, T]
+"""Work in parts: yields a `Waiter` to wait for, a `Call` to make, or bytes (cursors only) to send."""
 
 NESTED = Error("SQLite error: cannot start a transaction within a transaction", "SQLITE_ERROR")
 
@@ -115,20 +116,30 @@ class Statements:
             self._refuse_if_ended()
             raise Cancelled  # also if its connection is to a file from before that index: its streams were ended
         may_write = stream.write_waiter is not None and not self._unwritable
+
+        def begin() -> tuple[Iterator[bytes], bytes | None]:
+            source = connection.run(plan, bindings, may_write=may_write)
+            pieces = iter(sink.take(source.cols, source.rows))
+            return pieces, next(pieces, None)
+
         try:
             try:
-                source = connection.run(plan, bindings, may_write=may_write)
-                for piece in sink.take(source.cols, source.rows):
+                pieces, piece = yield from self._call(begin)
+                while piece is not None:
                     connection.check_usage()
                     yield from self._send(piece)
                     self._refuse_if_ended()
                     connection.restart_write_count()
                     self._refuse_if_lost()
+                    piece = yield from self._call(partial(next, pieces, None))
             finally:
-                try:
-                    connection.finish()
-                finally:
-                    stream.end()
+                if stream.abandoned:
+                    sink.drop()
+                else:
+                    try:
+                        connection.finish()
+                    finally:
+                        stream.end()
         except (
             apsw.Error, MemoryError, UsageExceeded, UnicodeDecodeError, UnicodeEncodeError, TooLarge, OverflowError,
         ) as error:  # fmt: skip
@@ -152,6 +163,20 @@ class Statements:
             "query_duration_ms": round((self._clock() - started) * 1000, 3),
         }
         return WireResult(sink.cols, sink.rows, counts)
+
+    def _call(self, function: Callable[[], Any]) -> Steps[Any]:
+        """Call what runs the statement. Raise `Rejected` if it was given up; its thread alone uses the connection."""
+        call = self._stream.connection.call = Call(function, self._stream.end_thread)
+        yield call
+        try:
+            return call.result()
+        except Abandoned:
+            raise self._abandoned() from None
+
+    def _abandoned(self) -> Rejected:
+        self._stopped.add(self._grant, StopReason.FUNCTION)
+        lost = self._loss_reported = self._stream.leave_statement(errors.STREAM_LEFT)
+        return Rejected.of(errors.abandoned(lost=lost, wrote=self._stream.write_waiter is not None))
 
     def _send(self, piece: bytes) -> Steps[None]:
         """Send a piece to the reader; no thread is held until it is sent, and the sweeper checks the time limits."""
@@ -253,9 +278,11 @@ class Statements:
             stream.connection.limit_size(self._limits.size_of(self._record.configuration.size_limit))
         else:
             stream.release_write_lock()
-            age = stream.database.write_lock.holder_age()
+            lock = stream.database.write_lock
+            kept = ", in one function that cannot be stopped: reads work, writes when it has ended"
             raise Rejected(
-                f"SQLite error: database is locked: another stream has been writing for {age:.1f} s",
+                f"SQLite error: database is locked: another stream has been writing for {lock.holder_age():.1f} s"
+                + (kept if lock.is_kept else ""),
                 "SQLITE_BUSY",
             )
 
@@ -264,6 +291,8 @@ class Statements:
             self._stream.time_out()
 
     def _refuse_if_lost(self) -> None:
+        if self._stream.abandoned:
+            self._refuse_if_ended()
         if self._stream.transaction is Tx.NONE:
             return
         self._enforce_window()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import threading
 from collections.abc import Callable, Generator
+
+import apsw
 
 from pipemagic.hrana.messages import Error
 from pipemagic.hrana.stream import IDLE_LIMIT, TRANSACTION_LIMIT, Phase, Tx
@@ -14,6 +17,11 @@ from pipemagic.service.limits import Limits
 from pipemagic.service.replicas.replica import Replica
 from pipemagic.service.sqlite.connection import Connection
 from pipemagic.service.sqlite.database import OpenDatabase
+
+log = logging.getLogger(__name__)
+
+ABANDONED_AFTER = 10.0
+"""Seconds after which a statement that was stopped is given up: it is inside one function, which cannot be stopped."""
 
 
 class ServerStream:
@@ -61,6 +69,12 @@ class ServerStream:
         """Whether its request was cancelled: no further statement starts."""
         self.end_error: Error | None = None
         """The error of its running statement and of further ones if it was ended and its client gets the reason."""
+        self._stopped_since = math.inf
+        """When the sweeper found that the running statement was stopped."""
+        self.abandoned = False
+        """Whether its statement did not end after it was stopped: only the thread of that uses the connection."""
+        self.thread_left: Waiter | None = None
+        """Is done when the thread of the abandoned statement has left; None as long as none was given up."""
 
     @property
     def connection(self) -> Connection:
@@ -87,7 +101,7 @@ class ServerStream:
             if self.cancelled or self.place.paused:
                 return False
             self._running, self._interruptible, self.out_of_time = True, interruptible, False
-            self._began, self._reader_waited = now, 0.0
+            self._began, self._reader_waited, self._stopped_since = now, 0.0, math.inf
             return True
 
     def end(self) -> None:
@@ -95,7 +109,34 @@ class ServerStream:
         with self.guard:
             self._running = False
             if self._connection is not None:
-                self._connection.stopped = False
+                self._connection.stopped, self._connection.call = False, None
+
+    def leave_statement(self, error: Error) -> bool:
+        """Leave a statement that was given up, and what it holds, to its thread; return True if a transaction is lost.
+
+        Further statements fail with ``error``. The stream ends when the thread has left.
+        """
+        with self.guard:
+            self._running, self.abandoned = False, True
+            self.cancelled, self.end_error = True, self.end_error or error
+            lost = self.transaction is Tx.OPEN
+            if lost:
+                self.transaction = Tx.LOST
+            self.window_ends, self.snapshot = math.inf, None
+            if self.write_waiter is not None:
+                self.database.write_lock.keep_held(self.write_waiter)
+        return lost
+
+    def end_thread(self) -> None:
+        """End the statement that was given up, in its own thread."""
+        assert self._connection is not None
+        assert self.thread_left is not None
+        try:
+            self._connection.finish()
+        except apsw.Error as error:
+            log.info("an abandoned statement ended: %s", error)
+        finally:
+            self.thread_left.finish()
 
     def reader_waited(self, now: float) -> float:
         """Return the seconds that its cursor has waited for its reader; 0 in a transaction, whose own limit applies."""
@@ -129,11 +170,17 @@ class ServerStream:
     def enforce(self, now: float, limits: Limits) -> None:
         """Stop what is overdue: the transaction, the running statement, or the wait for a reader.
 
+        Give up a statement that was stopped and does not end.
+
         All is checked under the guard, which excludes the start of a statement: the one that is stopped belongs to
         that transaction and not to the next.
         """
         with self.guard:
-            if self.overdue(now):
+            if self._is_stopping:
+                self._stopped_since = min(self._stopped_since, now)
+                if now >= self._stopped_since + ABANDONED_AFTER:
+                    self._abandon()
+            elif self.overdue(now):
                 if self._waiting_for is not None:
                     self.time_out()
                 else:
@@ -147,6 +194,18 @@ class ServerStream:
                 self._stop()
 
     @property
+    def _is_stopping(self) -> bool:
+        """Whether the running statement was stopped and has not ended."""
+        return self._running and self._waiting_for is None and self._connection is not None and self._connection.stopped
+
+    def _abandon(self) -> None:
+        """Abandon the running statement, unless it commits or has just ended; its request goes on without it."""
+        assert self._connection is not None
+        call, self.thread_left = self._connection.call, Waiter(math.inf)  # before its thread can leave
+        if call is None or not call.abandon():
+            self.thread_left = None
+
+    @property
     def _exceeded(self) -> bool:
         """Whether the running statement must end because of what it uses, also while it waits for its reader."""
         return self._connection is not None and self._connection.exceeded
@@ -158,6 +217,8 @@ class ServerStream:
                 deadline = self.idle_since + IDLE_LIMIT
             elif isinstance(self._waiting_for, bytes):
                 deadline = self._waits_since + (0.0 if self._exceeded else limits.reader_wait)
+            elif self._is_stopping:
+                deadline = 0.0 if self._stopped_since == math.inf else self._stopped_since + ABANDONED_AFTER
             elif self._running:
                 deadline = self._began + limits.statement_time
             else:

@@ -13,6 +13,7 @@ import threading
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import takewhile
 from typing import Any
 
@@ -42,10 +43,12 @@ class StreamTable:
         self._streams: dict[bytes, ServerStream] = {}
         self._used: Counter[str] = Counter()
         """The number of open streams of each database, by its id."""
+        self._count = 0
+        """The number of all of them, also of those that wait for the thread of an abandoned statement."""
         self._expired: dict[bytes, float] = {}
 
     def __len__(self) -> int:
-        return len(self._streams)
+        return self._count
 
     def count_transactions(self) -> int:
         """Return the number of streams with an open transaction."""
@@ -62,11 +65,12 @@ class StreamTable:
             self._check_limits(owner.database)
             self._streams[stream.number] = stream
             self._used[owner.database] += 1
+            self._count += 1
         return stream
 
     def _check_limits(self, database: str) -> None:
         """Raise `Refused` if the service or a database has reached its limit of streams. Call it under the lock."""
-        if len(self._streams) >= self._limits.streams:
+        if self._count >= self._limits.streams:
             raise Refused(
                 429, f"Too many open streams: the service has {self._limits.streams:,} open, which is its limit; "
                 f"try again soon, idle streams end after {IDLE_LIMIT:g} s",
@@ -139,16 +143,24 @@ class StreamTable:
                 stream.idle_since = self._clock()
 
     def close(self, stream: ServerStream) -> None:
-        """Remove a stream from the table and release what it holds."""
+        """Remove a stream from the table and release what it holds, once no abandoned statement uses that."""
         with self._lock:
             if self._streams.pop(stream.number, None) is None:
                 return
+        if stream.done is not None:
+            stream.done.finish()
+        if stream.thread_left is None:
+            self._release(stream)
+        else:
+            stream.thread_left.add_done_callback(partial(self._release, stream))
+
+    def _release(self, stream: ServerStream) -> None:
+        with self._lock:
             database = stream.owner.database
             self._used[database] -= 1
             if not self._used[database]:
                 del self._used[database]
-        if stream.done is not None:
-            stream.done.finish()
+            self._count -= 1
         stream.release()
 
     def _expire(self, stream: ServerStream) -> None:

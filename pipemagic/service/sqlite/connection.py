@@ -18,7 +18,7 @@ import apsw
 
 from pipemagic.hrana.messages import Col
 from pipemagic.hrana.values import SqlValue
-from pipemagic.service.executor import pause, watch
+from pipemagic.service.executor import Call, pause
 from pipemagic.service.limits import Limits
 from pipemagic.service.sqlite import alter_column, functions, percentiles, unicode, usage
 from pipemagic.service.sqlite.alter_column import AlterColumn
@@ -38,6 +38,11 @@ FRAME_HEADER = 24  # bytes before each page in a WAL
 
 _running: set[Connection] = set()
 """The connections, of all databases, whose statement runs, waits for its slice or waits for its reader."""
+
+
+def running() -> set[Connection]:
+    """Return these connections."""
+    return _running.copy()
 
 
 class NeedsWriteLock(Exception):
@@ -111,6 +116,9 @@ class Connection:
         """Set to end the pause of a long-running statement (see `executor.pause`)."""
         self._guard = threading.Lock()
         """Held while a statement is stopped because of its temporary files, so that this does not stop the next one."""
+        self.call: Call | None = None
+        """The call that runs the statement, which can be given up."""
+        self.raw.set_commit_hook(lambda: self.call is not None and not self.call.keep())
         self._cursor: apsw.Cursor | None = None
         self._schema = database.schema_changes
         self.size_limit: int | None = None
@@ -123,11 +131,12 @@ class Connection:
         # SQLite also calls this after the end of a statement: one that has committed must not count as stopped.
         if self._writes and self.raw.txn_state() != apsw.SQLITE_TXN_WRITE:
             return False
-        if self._writes and self._usage.is_due():
+        if self._usage.is_due():
             # The count of pages includes those of temporary tables, and of the copy that VACUUM makes.
-            pages = 0 if self.sandbox.dirty or self._vacuums else self.raw.status(apsw.SQLITE_DBSTATUS_CACHE_WRITE)[0]
+            counts_pages = self._writes and not self.sandbox.dirty and not self._vacuums
+            pages = self.raw.status(apsw.SQLITE_DBSTATUS_CACHE_WRITE)[0] if counts_pages else 0
             self._usage.count(threading.get_native_id(), pages * (self._page_size + FRAME_HEADER))
-            self._check_space()
+            self.check_space()
         if self._is_stopped() or self._usage.check_memory():
             return True
         if self._usage.adapt_interval():
@@ -138,27 +147,21 @@ class Connection:
     def _is_stopped(self) -> bool:
         return self.stopped or self.exceeded
 
+    @property
+    def abandoned(self) -> bool:
+        """Whether its statement was given up; it must not commit then: its client has the error already."""
+        return self.call is not None and self.call.abandoned
+
     def stop(self) -> None:
         """Stop the running statement, from any thread. Reset ``stopped`` before the next one."""
         self.stopped = True
         self.raw.interrupt()
         self.resumed.set()
 
-    def check_temporary_files(self, thread: int) -> None:
-        """Stop the statement with the largest temporary files if their disk gets full. Any thread.
-
-        The statement of this connection runs in the thread with the given native id.
-        """
-        with self._guard:
-            if self not in _running:
-                return
-            if not self._writes:  # otherwise the progress handler counts
-                self._usage.count(thread)
-        self._check_space()
-
-    def _check_space(self) -> None:
+    def check_space(self) -> None:
+        """Stop the statement with the largest temporary files, if this one has large ones and their disk gets full."""
         if self._usage.needs_space():
-            largest = max(_running.copy(), key=lambda connection: connection._usage.written, default=self)
+            largest = max(running(), key=lambda connection: connection._usage.written, default=self)
             largest._stop_for_space()
 
     def _stop_for_space(self) -> None:
@@ -256,7 +259,6 @@ class Connection:
             self._writes = not shape.readonly or plan.writes_by_itself
             if not plan.commits:
                 _running.add(self)
-                watch(self.check_temporary_files)
             return may_write or not self._writes or shape.explain
 
         # If a cached statement cannot be prepared again, SQLite's error has no position. A cached EXPLAIN that is
@@ -284,7 +286,6 @@ class Connection:
         self.describe(plan)
         self._writes = True
         _running.add(self)
-        watch(self.check_temporary_files)
         alter_column.apply(self.raw, change, self._scratch, self._writable_schema)
 
     def _scratch(self) -> apsw.Connection:
@@ -316,7 +317,6 @@ class Connection:
 
     def finish(self) -> None:
         """End the last statement even if rows are left: only then are its changes committed or refused."""
-        watch(None)
         cursor, self._cursor = self._cursor, None
         try:
             if cursor is not None:

@@ -49,6 +49,9 @@ class Pool:
 
     def release(self, connection: Connection) -> None:
         """Keep a clean connection for the next stream; close any other."""
+        if connection.abandoned:
+            connection.close()
+            return
         try:
             if not connection.autocommit:
                 connection.rollback()

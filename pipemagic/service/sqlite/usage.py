@@ -30,7 +30,7 @@ from pipemagic.service.limits import MB, Limits
 _THREAD_IO = "/proc/self/task/{thread}/io"
 """Source: https://man7.org/linux/man-pages/man5/proc_pid_io.5.html"""
 _COUNTS_WRITES = sys.platform == "linux" and os.access("/proc/thread-self/io", os.R_OK)
-FIRST_INTERVAL, SHORTEST_INTERVAL, LONGEST_INTERVAL = 1_000, 10, 10_000
+FIRST_INTERVAL, SHORTEST_INTERVAL, LONGEST_INTERVAL = 100, 10, 10_000
 """Virtual machine instructions of SQLite between two checks: the longest takes some 0.1 ms.
 
 Instructions on large values may take milliseconds each. More checks than are needed would cost other threads the

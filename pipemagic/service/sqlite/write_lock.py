@@ -17,6 +17,8 @@ class WriteLock:
         self._lock = threading.Lock()
         self._holder: Waiter | None = None
         self._since = 0.0
+        self._kept: Waiter | None = None
+        """The holder whose statement was given up: it releases the lock when that has ended."""
         self._waiting: deque[Waiter] = deque()
 
     def waiters(self) -> list[Waiter]:
@@ -53,6 +55,15 @@ class WriteLock:
         self._holder, self._since = self._waiting.popleft(), self._clock()
         self._holder.granted = True
         return self._holder
+
+    def keep_held(self, waiter: Waiter) -> None:
+        """Record that the statement of this holder was given up and has not ended."""
+        self._kept = waiter
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether its holder's statement was given up and has not ended."""
+        return self._kept is not None and self._kept is self._holder
 
     def holder_age(self) -> float:
         """Return the seconds for which the lock has been held; 0 if it is free."""

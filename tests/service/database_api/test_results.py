@@ -50,6 +50,18 @@ def test_no_more_rows_are_read_at_once_than_fit_the_limit(by_columns):
     assert len(read) < 6000 + 4 * results.STEP
 
 
+def test_a_response_that_was_sent_takes_no_memory_any_more():
+    """The thread of an abandoned statement may still convert its rows."""
+    memory = MemoryBudget(2**30)
+    budget = Budget(4_000_000, memory, UNVERIFIED)
+    budget.spend(1_000_000)
+    budget.release()
+    with pytest.raises(TooLarge):
+        budget.spend(1)
+    budget.release()
+    assert memory.take(UNVERIFIED, 2**29)
+
+
 def test_rows_that_arrive_slowly_are_read_one_at_a_time():
     rows = iter([(1,), (2,)])
     assert [len(results.read(rows, seconds=1e-9)) for _ in range(3)] == [1, 1, 0]
