@@ -8,6 +8,7 @@ is a new snapshot: it has no ETag and no ranges, which Starlette's `FileResponse
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import shutil
 import time
@@ -47,6 +48,8 @@ MARGIN = 64 * MB
 """Bytes of the disk that transfers leave free; of a small disk, a twentieth."""
 EXPORT_TIME = 60.0
 """Seconds in which a client must read an export, and one more for each `SLOWEST` bytes of the database."""
+CHECKS = 2
+"""Uploads that are validated at a time, each in a process with its own memory (`validation.MEMORY`); others wait."""
 RETRY_AFTER = "5"
 """Seconds after which a client should repeat a request that was refused because of another transfer."""
 
@@ -67,7 +70,7 @@ class Transfers:
         """Return the routes, at every address of the service."""
         downloads: dict[str, Handler] = {"/info": self._info, "/dump": self._dump, "/export/{generation}": self._export}
         upload = UploadEndpoint(runtime, self._tokens, self._upload, body_limit=NO_LIMIT)
-        upload.transfers = self
+        upload.transfers, upload.checks = self, asyncio.Semaphore(CHECKS)
         return [
             Route(UPLOAD_PATH, upload),
             *(Route(path, DownloadEndpoint(runtime, self._tokens, handler, body_limit=SMALL_BODY))
@@ -222,6 +225,7 @@ class UploadEndpoint(TokenEndpoint):
     """An endpoint that writes its body to disk as it arrives."""
 
     transfers: Transfers
+    checks: asyncio.Semaphore
     body_in_memory = False
 
     async def read(self, request: Request, admission: Admission, receive: Receive, stack: AsyncExitStack) -> FileIO:
@@ -240,6 +244,7 @@ class UploadEndpoint(TokenEndpoint):
             more = message.get("more_body", False)
             await call(self.transfers.write, admission.context, file, message.get("body", b""))
         await call(self.transfers.finish, file)
+        await stack.enter_async_context(self.checks)
         return file
 
 

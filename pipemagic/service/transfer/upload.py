@@ -2,80 +2,110 @@
 
 from __future__ import annotations
 
+import json
+import logging
+import os
 import re
-import threading
-from collections.abc import Callable
-from contextlib import closing
-from dataclasses import replace
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import apsw
 
 from pipemagic.errors import TransferError
 from pipemagic.service.limits import MB, Limits
-from pipemagic.service.responses import Refused
-from pipemagic.service.sqlite import functions
+from pipemagic.service.responses import Refused, storage_refusal
 from pipemagic.service.sqlite.database import snapshot
-from pipemagic.service.sqlite.sandbox import Sandbox
+from pipemagic.service.transfer.validation import INVALID, TOO_LARGE, Outcome, Task, convert, open_untrusted
 
 MAGIC = b"SQLite format 3\0"
 HEADER_SIZE = 100
-PAGE_SIZE = 4096
-"""Page size of the databases of this service; files with another one are rewritten."""
 BUSY_TIMEOUT = 5000
 """Milliseconds to wait for a program that writes to the file."""
 CHECK_TIME, CHECK_RATE = 10.0, MB
 """Time limit of the validation of a file: seconds, and bytes for each further second."""
-SCHEMA_SQL = 250_000
-"""Largest SQL, in bytes, of a table, index, view or trigger: SQLite cannot be interrupted within an expression."""
+POLL = 0.1
+"""Seconds between two checks whether the validation must end."""
 
-_CHECK_INTERVAL = 100_000
-"""Virtual machine instructions of SQLite between two checks whether the validation must end."""
-_BREAKS_CONSTRAINT = re.compile(r"(?:NULL|NUMERIC|TEXT|non-\w+) value in ")
-"""Rows that violate a constraint that ALTER COLUMN added later are not damage."""
+_CODE = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
+    "from pipemagic.service.transfer.validation import main; main()"
+)
+_INHERITED = re.compile("PATH|SYSTEMROOT|(DY)?LD_LIBRARY_PATH", re.IGNORECASE)
+"""Environment variables that starting Python may need."""
+_ROOT = str(Path(__file__).resolve().parents[3])
+
+log = logging.getLogger(__name__)
 
 
 def validate_upload(path: Path, limits: Limits, must_end: Callable[[], bool]) -> None:
-    """Check an uploaded file and convert it to the form of this service's databases.
+    """Check an uploaded file and convert it to the form of this service's databases, in a process of its own.
 
-    Raise `Refused` (400) if it is invalid, or if that takes too long. ``must_end`` is called often; it may raise to end
-    the validation. The schema is not trusted: CHECK constraints, triggers and views are not evaluated. Generated
-    columns and indexes are, with values up to the size of the file.
+    Raise `Refused` (400) if it is invalid, or if that takes too much time or memory. ``must_end`` is called often; it
+    may raise to end the validation, which kills the process. Its temporary files are in the folder of the file.
     """
     check_header(path)
-    size = path.stat().st_size
-    seconds = CHECK_TIME + size / CHECK_RATE
-    with closing(_open(path)) as connection:
-        functions.install(connection)
-        functions.bound(connection, limits.value, must_end)
-        sandbox = Sandbox()
-        value, sql = min(limits.value, max(size, MB)), min(limits.statement, SCHEMA_SQL)
-        sandbox.install(connection, replace(limits, value=value, statement=sql))
-        connection.set_progress_handler(must_end, _CHECK_INTERVAL)
-        timer = threading.Timer(seconds, connection.interrupt)  # a single instruction may take long
-        timer.start()
+    seconds = CHECK_TIME + path.stat().st_size / CHECK_RATE
+    deadline = time.monotonic() + seconds
+    with _process(Task(str(path), limits.statement), path.parent) as process:
+        while process.poll() is None:
+            must_end()
+            if time.monotonic() > deadline:
+                line = f"checking the file took more than {seconds:.0f} s: are its generated columns or indexes slow?"
+                raise Refused(400, line, "CHECK_TIMEOUT")
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(POLL)
+        assert process.stdout is not None
+        answer = process.stdout.read()
+    _raise_for(answer, process.returncode)
+
+
+@contextmanager
+def _process(task: Task, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Start the process that validates; it is killed at the end if it still runs."""
+    environment = {name: value for name, value in os.environ.items() if _INHERITED.fullmatch(name)}
+    environment |= dict.fromkeys(("SQLITE_TMPDIR", "TMP", "TEMP"), str(folder))
+    flags = 0
+    if sys.platform == "win32":
+        flags = subprocess.CREATE_NO_WINDOW | subprocess.BELOW_NORMAL_PRIORITY_CLASS
+    with subprocess.Popen(
+        [sys.executable, "-IS", "-c", _CODE, json.dumps(_module_path())],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, env=environment, cwd=folder, creationflags=flags,
+    ) as process:  # fmt: skip
         try:
-            if size % int(connection.pragma("page_size")):
-                raise _damaged("the file is truncated")  # SQLite would read zeros
-            connection.pragma("cell_size_check", True)
-            connection.pragma("ignore_check_constraints", True)
-            for (problem,) in connection.execute("PRAGMA integrity_check(2147483647)"):
-                if problem != "ok" and not _BREAKS_CONSTRAINT.match(str(problem)):
-                    raise _damaged(str(problem).strip()[:300])
-            for name, sql in connection.execute("SELECT name, sql FROM sqlite_schema"):
-                if not isinstance(sql, str | None) or "\0" in f"{name}{sql}":  # of which SQLite reads only the start
-                    raise _damaged(f"the definition of {str(name)[:100]!r} contains a NUL character, or is a blob")
-            sandbox.bypass = True  # for the pragmas of the form
-            _convert(connection)
-        except apsw.InterruptError:
-            line = f"checking the file took more than {seconds:.0f} s: are its generated columns or indexes slow?"
-            raise Refused(400, line, "CHECK_TIMEOUT") from None
-        except (apsw.FullError, apsw.IOError, apsw.NoMemError):  # of the service, not of the file
-            raise
-        except (apsw.Error, UnicodeDecodeError) as error:
-            raise _damaged(error) from None
+            assert process.stdin is not None
+            with suppress(BrokenPipeError):  # it could not start: its exit code says so
+                process.stdin.write(json.dumps(task).encode() + b"\n")
+            yield process
         finally:
-            timer.cancel()
+            process.kill()
+
+
+def _module_path() -> list[str]:
+    """Return the folders of this process's modules; a relative one may mean another folder by now.
+
+    pipemagic itself may have been found in such a folder, or by the hook of an editable installation.
+    """
+    path = [entry for entry in sys.path if os.path.isabs(entry)]
+    return path if _ROOT in path else [*path, _ROOT]
+
+
+def _raise_for(answer: bytes, code: int) -> None:
+    """Raise `Refused` unless the outcome is a valid file."""
+    if not answer and not 0 <= code < 2**31:  # a signal; on Windows, a code of the system
+        log.error("an upload was refused: SQLite crashed when it was validated (exit code %d)", code)
+        raise Refused(400, "the database is damaged: SQLite crashed when it was checked", INVALID)
+    if not answer:
+        raise ChildProcessError(f"the process that validates an upload ended with exit code {code}")
+    outcome = Outcome(*json.loads(answer))
+    if outcome.code in (INVALID, TOO_LARGE):
+        raise Refused(400, outcome.problem, outcome.code)
+    if outcome.problem:
+        error: apsw.Error = getattr(apsw, outcome.code)(outcome.problem)
+        raise storage_refusal(error) or error
 
 
 def check_header(path: Path) -> None:
@@ -85,27 +115,8 @@ def check_header(path: Path) -> None:
     if len(header) < HEADER_SIZE or not header.startswith(MAGIC):
         raise Refused(400, "the file is not a SQLite database", "NOT_A_DATABASE")
     if max(header[18:20]) > 2:  # SQLite would open it for reading only
-        raise _damaged(f"unknown version of the file format {max(header[18:20])}")
-
-
-def _damaged(problem: object) -> Refused:
-    return Refused(400, f"the database is damaged: {problem}", "CORRUPT_DATABASE")
-
-
-def _open(path: Path) -> apsw.Connection:
-    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
-    connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
-    return connection
-
-
-def _convert(connection: apsw.Connection) -> None:
-    """Convert a database to WAL mode, which syncs the file, and rewrite it if its pages have another form."""
-    connection.pragma("journal_mode", "delete")
-    if int(connection.pragma("page_size")) != PAGE_SIZE or int(connection.pragma("auto_vacuum")):
-        connection.pragma("auto_vacuum", 0)
-        connection.pragma("page_size", PAGE_SIZE)
-        connection.execute("VACUUM")
-    connection.pragma("journal_mode", "wal")
+        version = max(header[18:20])
+        raise Refused(400, f"the database is damaged: unknown version of the file format {version}", INVALID)
 
 
 def prepare_upload(source: Path, target: Path) -> None:
@@ -115,11 +126,11 @@ def prepare_upload(source: Path, target: Path) -> None:
     """
     try:
         check_header(source)
-        with closing(_open(source)) as original:
+        with closing(open_untrusted(source)) as original:
             original.set_busy_timeout(BUSY_TIMEOUT)
             snapshot(original, target, lambda: False)
-        with closing(_open(target)) as copy:
-            _convert(copy)
+        with closing(open_untrusted(target)) as copy:
+            convert(copy)
     except Refused as refused:
         raise TransferError(f"{source}: {refused.message}") from None
     except OSError as error:

@@ -244,29 +244,6 @@ def test_an_upload_that_would_fill_the_disk(courier, tmp_path, monkeypatch):
     assert courier.left_over() == []
 
 
-def test_an_upload_with_an_expression_that_sqlite_could_not_be_interrupted_in(courier, tmp_path):
-    awaiting(courier)
-    calls = ",".join(["max(" + ",".join(["hex(zeroblob(499999 + a))"] * 100) + ")"] * 120)
-    script = f"""
-        CREATE TABLE t(a); CREATE INDEX i ON t(abs(a)); INSERT INTO t VALUES (1); PRAGMA writable_schema = ON;
-        UPDATE sqlite_schema SET sql = 'CREATE INDEX i ON t(max({calls}))' WHERE name = 'i';
-    """
-    status, body = courier.upload("flights", make_file(tmp_path / "f", script))
-    assert (status, body["code"]) == (400, "CORRUPT_DATABASE")
-    assert "too big" in body["message"]
-
-
-@pytest.mark.parametrize("change", [
-    "sql = sql || char(0) || '; ATTACH 1 AS x'", "sql = CAST(sql AS BLOB)", "name = name || char(0) || 'x'",
-])  # fmt: skip
-def test_a_definition_of_which_sqlite_reads_only_a_part(courier, tmp_path, change):
-    awaiting(courier)
-    script = f"CREATE VIEW t AS SELECT 1; PRAGMA writable_schema = ON; UPDATE sqlite_schema SET {change}"
-    status, body = courier.upload("flights", make_file(tmp_path / "f", script))
-    assert (status, body["code"]) == (400, "CORRUPT_DATABASE")
-    assert courier.left_over() == []
-
-
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
 @pytest.mark.parametrize("size", [1, 1000])  # one that a buffer would take, and a larger one
 def test_an_upload_to_a_full_disk(courier, tmp_path, monkeypatch, caplog, size):

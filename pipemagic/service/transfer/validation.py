@@ -1,0 +1,162 @@
+"""Validation of an uploaded SQLite file, in a process of its own.
+
+SQLite evaluates the expressions of a file's indexes and generated columns to validate it, and cannot be stopped inside
+one function; a damaged file may also make it use much memory. So `upload` starts this module as a process, and kills
+it when its time is up. The process gets no secrets: its task is the first line of its standard input, its outcome the
+only line of its output. It ends with its parent, which holds the other end of the input.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import threading
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+
+import apsw
+
+from pipemagic.service.limits import MB, Limits
+from pipemagic.service.sqlite import functions
+from pipemagic.service.sqlite.sandbox import Sandbox
+
+PAGE_SIZE = 4096
+"""Page size of the databases of this service; files with another one are rewritten."""
+MEMORY = 128 * MB
+"""Bytes that SQLite may use for a validation. An indexed value of 40 MB takes about 80 MB."""
+PROCESS_MEMORY = 1024 * MB
+"""Bytes of addresses that the process may have, where the system has such a limit: also what Python uses."""
+INVALID, TOO_LARGE = "CORRUPT_DATABASE", "CHECK_MEMORY"
+"""Codes of the errors of a file."""
+
+_BREAKS_CONSTRAINT = re.compile(r"(?:NULL|NUMERIC|TEXT|non-\w+) value in ")
+"""Rows that violate a constraint that ALTER COLUMN added later are not damage."""
+_OF_THE_SERVICE = apsw.FullError, apsw.IOError, apsw.CantOpenError, apsw.ReadOnlyError
+"""Errors that the disk causes, not the file."""
+_DEFINITIONS = (
+    "SELECT typeof(type), typeof(name), typeof(tbl_name), typeof(sql), type, name, tbl_name, sql FROM sqlite_schema"
+)
+
+
+class Task(NamedTuple):
+    """A file to validate, and the largest text of a statement, in bytes, that the service can read."""
+
+    path: str
+    statement: int
+
+
+class Outcome(NamedTuple):
+    """The result: an empty ``problem`` if the file is valid.
+
+    ``code`` is that of an error of the file, or the name of apsw's class for an error of the disk.
+    """
+
+    problem: str = ""
+    code: str = ""
+
+
+class InvalidFile(Exception):
+    """The file cannot become a database."""
+
+
+def validate(task: Task) -> Outcome:
+    """Check a file, and convert it to the form of this service's databases.
+
+    The schema is not trusted: CHECK constraints, triggers and views are not evaluated. Generated columns and indexes
+    are, with values up to the size of the file.
+    """
+    try:
+        with closing(open_untrusted(Path(task.path))) as connection:
+            functions.install(connection)
+            sandbox = Sandbox()
+            size = Path(task.path).stat().st_size
+            sandbox.install(connection, Limits(value=min(max(size, MB), 2**31 - 1), statement=task.statement))
+            _check(connection, size)
+            sandbox.bypass = True  # for the pragmas of the form
+            convert(connection)
+    except (apsw.NoMemError, MemoryError):
+        line = f"checking the file took more than {MEMORY:,} bytes of memory: are its indexed values large?"
+        return Outcome(line, TOO_LARGE)
+    except _OF_THE_SERVICE as error:
+        return Outcome(str(error), type(error).__name__)
+    except (InvalidFile, apsw.Error, UnicodeDecodeError) as error:
+        return Outcome(f"the database is damaged: {error}", INVALID)
+    return Outcome()
+
+
+def _check(connection: apsw.Connection, size: int) -> None:
+    if size % int(connection.pragma("page_size")):
+        raise InvalidFile("the file is truncated")  # SQLite would read zeros
+    connection.pragma("cell_size_check", True)
+    connection.pragma("ignore_check_constraints", True)
+    for (problem,) in connection.execute("PRAGMA integrity_check(2147483647)"):
+        if problem != "ok" and not _BREAKS_CONSTRAINT.match(str(problem)):
+            raise InvalidFile(str(problem).strip()[:300])
+    for row in connection.execute(_DEFINITIONS):
+        _check_definition(row[:4], row[4:])
+
+
+def _check_definition(types: tuple[str, ...], values: tuple[object, ...]) -> None:
+    """Raise `InvalidFile` for a row of the schema of which SQLite would read only a part."""
+    *names, sql_type = types
+    if set(names) != {"text"} or sql_type not in ("text", "null"):
+        raise InvalidFile(f"the definition of {str(values[1])[:100]!r} is not text")
+    if any("\0" in value for value in values if isinstance(value, str)):
+        raise InvalidFile(f"the definition of {str(values[1])[:100]!r} contains a NUL character")
+
+
+def open_untrusted(path: Path) -> apsw.Connection:
+    """Open an existing file whose schema is not trusted."""
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+    connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
+    return connection
+
+
+def convert(connection: apsw.Connection) -> None:
+    """Convert a database to WAL mode, which syncs the file, and rewrite it if its pages have another form."""
+    connection.pragma("journal_mode", "delete")
+    if int(connection.pragma("page_size")) != PAGE_SIZE or int(connection.pragma("auto_vacuum")):
+        connection.pragma("auto_vacuum", 0)
+        connection.pragma("page_size", PAGE_SIZE)
+        connection.execute("VACUUM")
+    connection.pragma("journal_mode", "wal")
+
+
+# The process.
+
+
+def main() -> None:
+    """Validate the file of the task, and print the outcome."""
+    task = Task(*json.loads(_read_line()))
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    _limit_resources()
+    os.write(1, json.dumps(validate(task)).encode())
+    os._exit(0)  # the thread above is in a read
+
+
+def _read_line() -> bytes:
+    """Read the task without a buffer, which would hold a lock in the other thread."""
+    line = b""
+    while not line.endswith(b"\n"):
+        line += os.read(0, 65536) or b"\n"
+    return line
+
+
+def _end_with_parent() -> None:
+    while os.read(0, 4096):
+        pass
+    os._exit(1)
+
+
+def _limit_resources() -> None:
+    apsw.hard_heap_limit(MEMORY)
+    if sys.platform != "win32":
+        import resource
+
+        os.nice(10)  # statements go first
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # it would contain the file
+        if sys.platform == "linux":  # macOS has the name but not the limit
+            resource.setrlimit(resource.RLIMIT_AS, (PROCESS_MEMORY, PROCESS_MEMORY))
