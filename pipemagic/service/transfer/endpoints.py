@@ -60,8 +60,8 @@ class Transfers:
     def __init__(self, folder: Path, databases: Databases, tokens: Tokens, meter: UsageMeter, limits: Limits) -> None:
         self.databases = databases
         self._folder, self._tokens, self._meter, self._limits = folder, tokens, meter, limits
-        self._running: dict[str, object] = {}
-        """A key for each database that is being exported or uploaded, by its id."""
+        self._running: dict[tuple[str, bool], object] = {}
+        """A key for each running export and upload, by the id of its database and whether its token is read-only."""
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True, exist_ok=True)
         databases.finish_arrivals()
@@ -78,16 +78,21 @@ class Transfers:
         ]  # fmt: skip
 
     @contextmanager
-    def _one_at_a_time(self, database: DatabaseRecord) -> Iterator[None]:
-        """Raise `Refused` (429) if another export or upload of the database is running: its client may be slow."""
-        key = object()
-        if self._running.setdefault(database.id, key) is not key:
-            line = f"another export or upload of the database {database.name} is running: try again when it has ended"
+    def _one_at_a_time(self, grant: AccessGrant) -> Iterator[None]:
+        """Raise `Refused` (429) if another export or upload of the database is running: its client may be slow.
+
+        Read-only tokens have one of their own, so that they cannot keep the database's owner from exporting it.
+        """
+        key, name = object(), grant.database.name
+        slot = grant.database.id, grant.read_only
+        if self._running.setdefault(slot, key) is not key:
+            which = "export with a read-only token" if grant.read_only else "export or upload"
+            line = f"another {which} of the database {name} is running: try again when it has ended"
             raise Refused(429, line, "TRANSFER_RUNNING", headers={"retry-after": RETRY_AFTER})
         try:
             yield
         finally:
-            del self._running[database.id]
+            del self._running[slot]
 
     @contextmanager
     def _temporary_file(self, size: int) -> Iterator[Path]:
@@ -125,7 +130,7 @@ class Transfers:
             raise Refused(409, line, "NOT_AWAITED")
         self._meter.block(database).check(writes=True)
         self._check_size(database, size)
-        with self._one_at_a_time(database), self._temporary_file(size) as path:
+        with self._one_at_a_time(grant), self._temporary_file(size) as path:
             file = path.open("xb", 0)  # without a buffer: closing it writes nothing that a full disk would not take
             try:
                 yield file
@@ -170,7 +175,7 @@ class Transfers:
 
     def _dump(self, request: Request, admission: Admission, body: bytes, cancel: CancelToken) -> Steps:  # noqa: ARG002
         database = admission.context.database
-        with self._one_at_a_time(database), self.copy(database, cancel) as path:
+        with self._one_at_a_time(admission.context), self.copy(database, cancel) as path:
             yield StreamedResponse("application/sql")
             chunks = dump(path, self._limits, partial(self._must_end, cancel))
             yield from _in_time(self._while_readable(database, chunks), path)
@@ -180,7 +185,7 @@ class Transfers:
         generation, database = request.path_params["generation"], admission.context.database
         if generation != str(GENERATION):
             raise Refused(404, f"the database has no generation {generation[:20]}; /info returns the current one")
-        with self._one_at_a_time(database), self.copy(database, cancel) as path, path.open("rb") as file:
+        with self._one_at_a_time(admission.context), self.copy(database, cancel) as path, path.open("rb") as file:
             yield StreamedResponse("application/vnd.sqlite3", {"content-length": str(path.stat().st_size)})
             yield from _in_time(self._while_readable(database, iter(lambda: file.read(CHUNK), b"")), path)
         return b""

@@ -350,6 +350,23 @@ def test_one_export_of_a_database_at_a_time(courier):
     assert courier.call("GET", "/dump", token).status == 200
 
 
+def test_an_export_with_a_read_only_token_does_not_keep_others_from_exporting(courier):
+    """Promise against anyone: a reader cannot keep the owner of a database from a copy of it."""
+    courier.create("flights")
+    courier.caller("flights").run("CREATE TABLE t (a)", "INSERT INTO t VALUES (zeroblob(1000000))")
+    reader, owner = (courier.caller("flights", read_only=read_only).token for read_only in (True, False))
+    unread = courier.call("GET", "/export/1", reader)
+    body = courier.answer(courier.call("GET", "/dump", reader))[1]
+    assert (body["code"], "read-only" in body["message"]) == ("TRANSFER_RUNNING", True)
+    export = courier.call("GET", "/export/1", owner)
+    assert len(courier.left_over()) == 2  # and there are never more
+    assert courier.call("GET", "/dump", owner).status == 429
+    assert (export.status, len(export.read()) > 1_000_000) == (200, True)
+    assert courier.call("GET", "/dump", owner).status == 200
+    assert len(unread.read()) > 1_000_000
+    assert courier.call("GET", "/dump", reader).status == 200
+
+
 def test_an_export_that_would_fill_the_disk(courier, monkeypatch):
     courier.create("flights")
     courier.caller("flights").run("CREATE TABLE t (a)")
