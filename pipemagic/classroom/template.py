@@ -27,7 +27,7 @@ CHUNK = 512 * 1024
 _OBJECTS = """
 SELECT type, name, sql FROM sqlite_master
 WHERE type <> 'index' AND name NOT LIKE 'sqlite^_%' ESCAPE '^'
-  AND name NOT IN (SELECT name FROM pragma_table_list WHERE type = 'shadow')
+  AND name NOT IN (SELECT name FROM temp.pragma_table_list WHERE type = 'shadow')
 ORDER BY type = 'table', type = 'view', sql NOT LIKE 'CREATE VIRTUAL%'
 """
 """Everything to drop, in that order: triggers, views, virtual tables, tables."""

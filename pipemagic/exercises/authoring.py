@@ -31,12 +31,12 @@ _OBJECTS = (
 _TABLE = {
     "rows": "SELECT * FROM main.{name}",
     "columns": "SELECT lower(name) AS column_name, replace(upper(type), ' ', '') AS type, \"notnull\" AS not_null,"
-    " pk > 0 AS in_key, dflt_value AS default_value, hidden > 1 AS is_generated FROM pragma_table_xinfo({text})",
+    " pk > 0 AS in_key, dflt_value AS default_value, hidden > 1 AS is_generated FROM temp.pragma_table_xinfo({text})",
     "indexes": 'SELECT l."unique" AS is_unique, l.partial AS is_partial, group_concat(lower(coalesce(i.name,'
-    " 'expression')) || iif(i.desc, ' desc', '')) AS columns FROM pragma_index_list({text}) AS l,"
-    " pragma_index_xinfo(l.name) AS i WHERE i.key GROUP BY l.name",
+    " 'expression')) || iif(i.desc, ' desc', '')) AS columns FROM temp.pragma_index_list({text}) AS l,"
+    " temp.pragma_index_xinfo(l.name) AS i WHERE i.key GROUP BY l.name",
     "foreign keys": 'SELECT lower("from") AS column_name, lower("table") AS to_table, lower("to") AS to_column'
-    " FROM pragma_foreign_key_list({text})",
+    " FROM temp.pragma_foreign_key_list({text})",
 }
 """The queries on the state of a table, by what they return."""
 

@@ -133,10 +133,10 @@ def _in(query: Query, left: Group, right: Group, is_readable: bool) -> Iterator[
 
 
 def json_list(query: Group) -> Token | None:
-    """Return the parameter of ``SELECT +value FROM json_each(:list)``, in which a long list is sent."""
-    if " ".join(query.words()[:-1]).lower() != "select + value from json_each":
+    """Return the parameter of ``SELECT +value FROM temp.json_each(:list)``, in which a long list is sent."""
+    if " ".join(query.words()[:-1]).lower() != "select + value from temp . json_each":
         return None
-    argument = query.group(5)
+    argument = query.group(7)
     return None if argument is None else _parameter(argument)
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pipemagic.client.database import Database
 
-_NAMES = f"SELECT l.name, l.type FROM pragma_table_list AS l WHERE {LISTED} AND l.type <> 'shadow'"
+_NAMES = f"SELECT l.name, l.type FROM temp.pragma_table_list AS l WHERE {LISTED} AND l.type <> 'shadow'"
 
 
 def tables(database: Database, pattern: str = "", *, rows: bool = False) -> DataFrame:

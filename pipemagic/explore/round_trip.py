@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from pipemagic.client.result import Result
 
 # Some servers treat the PRAGMA statements as writes.
-_VERSIONS = "SELECT s.schema_version, d.data_version FROM pragma_schema_version AS s, pragma_data_version AS d"
+_VERSIONS = (
+    "SELECT s.schema_version, d.data_version FROM temp.pragma_schema_version AS s, temp.pragma_data_version AS d"
+)
 
 INCONSISTENT = "The database changed while it was read, so the figures may disagree."
 

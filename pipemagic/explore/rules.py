@@ -136,7 +136,7 @@ def references(table: str, names: Sequence[str], other: str, targets: Sequence[s
 
 def foreign_keys(table: str) -> Rule:
     """Return the rule of all foreign keys of the table, checked by ``PRAGMA foreign_key_check``."""
-    return Rule("foreign keys have matching rows", f"pragma_foreign_key_check({literal(table)})", declared=True)
+    return Rule("foreign keys have matching rows", f"temp.pragma_foreign_key_check({literal(table)})", declared=True)
 
 
 def missing_table(table: str, names: Sequence[str], other: str) -> Rule:

@@ -45,8 +45,11 @@ _VECTORS = "SELECT name || '_shadow' FROM main.sqlite_master WHERE type = 'index
 _NOT_INTERNAL = [rf"l.name NOT LIKE '{pattern}' ESCAPE '\'" for pattern in _INTERNAL]
 _MAIN = "l.schema = 'main'"
 LISTED = " AND ".join([_MAIN, *_NOT_INTERNAL, f"l.name NOT IN ({_VECTORS})"])
-"""The condition on ``pragma_table_list AS l`` that leaves out internal tables."""
+"""The condition on ``temp.pragma_table_list AS l`` that leaves out internal tables."""
 
+# The schema `temp`: a table of the database hides a function of its name, which SQLite looks for after the tables of
+# the named schema. Only a temporary table of the same stream would hide these.
+#
 # One statement, so that all of it belongs to one schema version. The parts of a table are JSON: a row for each column
 # of a thousand tables would take ten times as long. Columns are only those of plain tables: a view whose table was
 # dropped, or a virtual table whose module is missing on the server, would make the whole statement fail.
@@ -60,42 +63,42 @@ WITH created(name, sql) AS MATERIALIZED (
 SELECT v.schema_version, l.name, l.type, l.wr, l.strict, w.sql, b.parts,
     CASE WHEN l.type IN ('table', 'shadow') THEN (
         SELECT json_group_array(json_array(x.name, x.type, x."notnull", x.dflt_value, x.pk, x.hidden))
-        FROM pragma_table_xinfo(l.name, 'main') AS x) END,
+        FROM temp.pragma_table_xinfo(l.name, 'main') AS x) END,
     CASE WHEN l.type IN ('table', 'shadow') THEN (
         SELECT json_group_array(json_array(i.name, i."unique", i.origin, i.partial, json((
             SELECT json_group_array(json_array(c.name, c."desc", c.coll))
-            FROM pragma_index_xinfo(i.name, 'main') AS c WHERE c.key))))
-        FROM pragma_index_list(l.name, 'main') AS i) END,
+            FROM temp.pragma_index_xinfo(i.name, 'main') AS c WHERE c.key))))
+        FROM temp.pragma_index_list(l.name, 'main') AS i) END,
     CASE WHEN l.type IN ('table', 'shadow') THEN (
         SELECT json_group_array(json_array(f.id, f."table", f."from", f."to", f.on_update, f.on_delete))
-        FROM pragma_foreign_key_list(l.name, 'main') AS f) END
-FROM pragma_schema_version AS v LEFT JOIN {listed} AS l ON {condition}
+        FROM temp.pragma_foreign_key_list(l.name, 'main') AS f) END
+FROM temp.pragma_schema_version AS v LEFT JOIN {listed} AS l ON {condition}
 LEFT JOIN created AS w ON w.name = l.name LEFT JOIN owned AS b ON b.owner = lower(l.name)
 """
 
 _VIEWS = """
 SELECT l.name, (
     SELECT json_group_array(json_array(x.name, x.type, x."notnull", x.dflt_value, x.pk, x.hidden))
-    FROM pragma_table_xinfo(l.name, 'main') AS x)
+    FROM temp.pragma_table_xinfo(l.name, 'main') AS x)
 FROM {listed} AS l WHERE {condition} AND l.type IN ('view', 'virtual')
 """
 
 
 def read_schema(database: Database) -> Schema:
     """Read the whole schema in one round trip, in two if a view is broken."""
-    return _read(database, "pragma_table_list", LISTED)
+    return _read(database, "temp.pragma_table_list", LISTED)
 
 
 def read_relation(database: Database, name: str) -> Relation:
     """Read one table or view in one round trip; UnknownName with the most similar name."""
-    if "\0" not in name and (found := _read(database, f"pragma_table_list({literal(name)})", _MAIN).relations):
+    if "\0" not in name and (found := _read(database, f"temp.pragma_table_list({literal(name)})", _MAIN).relations):
         return found[0]
     raise no_relation(name, names(database))
 
 
 def names(database: Database) -> list[str]:
     """Return the names of the tables and views, sorted."""
-    found = database.execute(f"SELECT l.name FROM pragma_table_list AS l WHERE {LISTED} AND l.type <> 'shadow'")
+    found = database.execute(f"SELECT l.name FROM temp.pragma_table_list AS l WHERE {LISTED} AND l.type <> 'shadow'")
     return sorted((str(row[0]) for row in found.rows), key=folded)
 
 
@@ -132,7 +135,7 @@ def _without_view_columns(entry: Entry, sql: str) -> tuple[int, list[Relation]]:
 def _read_views_separately(database: Database, found: list[Relation]) -> Iterator[Relation]:
     """Read each view and virtual table by a statement of its own, since at least one of them is broken."""
     queries = {
-        one.name: _VIEWS.format(listed=f"pragma_table_list({literal(one.name)})", condition=_MAIN)
+        one.name: _VIEWS.format(listed=f"temp.pragma_table_list({literal(one.name)})", condition=_MAIN)
         for one in found
         if one.kind in ("view", "virtual")
     }

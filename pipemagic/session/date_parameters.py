@@ -32,8 +32,8 @@ _FRESH = "SELECT 1 FROM sqlite_master LIMIT 0"
 """Sent first: SQLite notices that another connection changed the schema only when a statement runs."""
 
 _COLUMNS = (
-    "SELECT l.schema, x.name, x.type FROM pragma_table_list({name}) AS l, pragma_table_xinfo(l.name, l.schema) AS x "
-    "WHERE x.hidden <> 1"
+    "SELECT l.schema, x.name, x.type "
+    "FROM temp.pragma_table_list({name}) AS l, temp.pragma_table_xinfo(l.name, l.schema) AS x WHERE x.hidden <> 1"
 )
 
 

@@ -196,7 +196,7 @@ class _Binder:
             dates = [_date(*pair) or pair[1] for pair in zip(elements, plain, strict=True)]
             if dates != plain:
                 self.dates[name] = Text(_json(dates))
-            return f"SELECT +value FROM json_each({name})"
+            return f"SELECT +value FROM temp.json_each({name})"
         prefix = f"{name}_"
         while any(token.kind == "param" and token.text.startswith(prefix) for token in self._tokens):
             prefix += "_"

@@ -27,7 +27,7 @@ COMPARED = {
     "day IN (:a, :b) OR at NOT IN (:c)": [(":a", "DATE"), (":b", "DATE"), (":c", "DATETIME")],
     "day IN :a": [(":a", "DATE")],
     ":a IN (day, at)": [(":a", "DATE"), (":a", "DATETIME")],
-    "day IN (SELECT +value FROM json_each(:a))": [(":a", "DATE")],
+    "day IN (SELECT +value FROM temp.json_each(:a))": [(":a", "DATE")],
     "day IN (VALUES (:a), (:b))": [(":a", "DATE"), (":b", "DATE")],
     "(day, n) = (:a, :b)": [(":a", "DATE"), (":b", "INTEGER")],
     "(day, n) IN ((:a, 1), (:b, 2))": [(":a", "DATE"), (":b", "DATE")],

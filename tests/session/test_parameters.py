@@ -86,7 +86,7 @@ def test_a_list_in_another_place_is_an_error_that_names_it(text, message):
 def test_a_long_list_goes_as_one_json_text_where_that_is_exact():
     ids = [2**63 - 1, -(2**63), None, "é\0'\"", *range(3000)]
     text, args = sent("SELECT 1 IN :ids", {"ids": ids})
-    assert text == "SELECT 1 IN (SELECT +value FROM json_each(:ids))"
+    assert text == "SELECT 1 IN (SELECT +value FROM temp.json_each(:ids))"
     assert json.loads(args[":ids"]) == ids
     text, args = sent("SELECT 1 IN (:ids)", {"ids": [0.5] * 3000})
     assert len(args) == 3000

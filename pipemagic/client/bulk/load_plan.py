@@ -486,11 +486,11 @@ def _unique_key(database: Executor, table: Table, keys: Sequence[str]) -> tuple[
     wanted = {folded(key) for key in keys}
     if missing := [key for key in keys if folded(key) not in table.columns]:
         raise LoadError(f"{table.name} has no {', '.join(missing)}, which is to be the key; nothing was changed")
-    primary = rows(database, "SELECT name FROM pragma_table_xinfo(?) WHERE pk > 0", table.name, types=(TEXT,))
+    primary = rows(database, "SELECT name FROM temp.pragma_table_xinfo(?) WHERE pk > 0", table.name, types=(TEXT,))
     indexed: dict[str, dict[str, str]] = {}
     found = rows(
         database,
-        """SELECT l.name, x.name, x.coll FROM pragma_index_list(?) AS l, pragma_index_xinfo(l.name) AS x
+        """SELECT l.name, x.name, x.coll FROM temp.pragma_index_list(?) AS l, temp.pragma_index_xinfo(l.name) AS x
         WHERE l."unique" AND NOT l.partial AND x.key""",
         table.name,
         types=(TEXT, MAYBE_TEXT, TEXT),

@@ -161,7 +161,7 @@ def _conflict(database: Executor, plan: LoadPlan, staging: str, number: int, nam
 
 def _without_parent(database: Executor, plan: LoadPlan, staging: str) -> RefusedRow | None:
     """Return the first staged row whose values refer to no row of another table."""
-    query = 'SELECT id, "table", "from", "to" FROM pragma_foreign_key_list(?) ORDER BY id, seq'
+    query = 'SELECT id, "table", "from", "to" FROM temp.pragma_foreign_key_list(?) ORDER BY id, seq'
     found: dict[object, list[tuple[str, str, str | None]]] = {}
     for key, parent, column, target in rows(database, query, plan.table, types=(ANY, TEXT, TEXT, MAYBE_TEXT)):
         found.setdefault(key, []).append((parent, column, target))
@@ -172,7 +172,7 @@ def _without_parent(database: Executor, plan: LoadPlan, staging: str) -> Refused
 
 def _with_targets(database: Executor, pairs: Sequence[tuple[str, str, str | None]]) -> list[tuple[str, str, str]]:
     """Return the columns of a foreign key with those that they refer to: without a name, the primary key."""
-    query = "SELECT name FROM pragma_table_info(?) WHERE pk > 0 ORDER BY pk"
+    query = "SELECT name FROM temp.pragma_table_info(?) WHERE pk > 0 ORDER BY pk"
     primary = [name for (name,) in rows(database, query, pairs[0][0], types=(TEXT,))]
     named = [target for *_, target in pairs if target is not None] or primary
     return [(parent, column, target) for (parent, column, _), target in zip(pairs, named, strict=False)]

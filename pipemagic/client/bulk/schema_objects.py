@@ -27,8 +27,8 @@ SELECT json_group_array(json_array(type, name, sql)) FROM
 # Every primary key except an alias of the rowid has an index.
 _COLUMNS = """
 SELECT name, type, "notnull", dflt_value, pk, hidden,
-    pk AND NOT EXISTS (SELECT 1 FROM pragma_index_list(?1) WHERE origin = 'pk')
-FROM pragma_table_xinfo(?1)
+    pk AND NOT EXISTS (SELECT 1 FROM temp.pragma_index_list(?1) WHERE origin = 'pk')
+FROM temp.pragma_table_xinfo(?1)
 """
 
 _CONSTRAINTS = frozenset({
@@ -124,7 +124,7 @@ def inspect_table(database: Executor, table: str) -> Table | None:
             own, declared or "", bool(not_null or key) and not has_default, has_default, hidden in (2, 3),
             bool(is_rowid),
         )  # fmt: skip
-    keys = "SELECT 1 FROM pragma_foreign_key_list(?) LIMIT 1"
+    keys = "SELECT 1 FROM temp.pragma_foreign_key_list(?) LIMIT 1"
     foreign = bool(rows(database, keys, name, types=(ANY,))) if columns else False
     return Table(name, kind, text or "", columns, foreign, snapshot)
 
@@ -133,7 +133,7 @@ def check_not_referred_to(database: Executor, table: Table) -> None:
     """Raise LoadError if foreign keys refer to a table that is to be replaced."""
     found = rows(
         database,
-        """SELECT m.name FROM sqlite_master AS m, pragma_foreign_key_list(m.name) AS f
+        """SELECT m.name FROM sqlite_master AS m, temp.pragma_foreign_key_list(m.name) AS f
         WHERE m.type = 'table' AND lower(f."table") = lower(?) LIMIT 1""",
         table.name,
         types=(TEXT,),
@@ -150,7 +150,7 @@ def check_indexed(database: Executor, table: Table, names: Sequence[str]) -> Non
     kept = {folded(name) for name in names}
     found = rows(
         database,
-        """SELECT i.name, c.name FROM pragma_index_list(?) AS i, pragma_index_info(i.name) AS c
+        """SELECT i.name, c.name FROM temp.pragma_index_list(?) AS i, temp.pragma_index_info(i.name) AS c
         WHERE i.origin = 'c' AND c.name IS NOT NULL ORDER BY i.seq, c.seqno""",
         table.name,
         types=(TEXT, TEXT),

@@ -145,7 +145,7 @@ def _of_statement(statement: ParsedStatement, skipped: int) -> Plan:
     if statement.keyword == "BEGIN" and _BEGIN_READONLY.fullmatch(_normalized(statement.text)):
         return Plan(sqltext.parse("BEGIN"), skipped, begins_read_only=True)
     if statement.keyword == "PRAGMA" and _DATABASE_LIST.fullmatch(_normalized(statement.text)):
-        return Plan(sqltext.parse(f"SELECT seq, name, file FROM {functions.DATABASE_LIST}"), skipped)
+        return Plan(sqltext.parse(f"SELECT seq, name, file FROM temp.{functions.DATABASE_LIST}"), skipped)
     if statement.keyword == "PRAGMA" and _is_ignored(statement):
         return Plan(sqltext.parse(f"PRAGMA {statement.pragma[0]}"), skipped)
     if statement.keyword == "ALTER" and len(statement.text) <= alter_column.LONGEST:

@@ -292,6 +292,32 @@ def test_a_copy_that_fails_leaves_no_files(courier):
     assert len(list((courier.folder / "databases").iterdir())) == 1
 
 
+# -- tables that hide functions of SQLite
+
+
+def test_tables_named_like_functions_of_sqlite(courier, tmp_path):
+    """What hides SQLite's own tables and functions is copied, exported and altered like any other table."""
+    names = [
+        "pragma_table_xinfo", "pragma_table_list", "pragma_index_list", "pragma_index_xinfo", "pragma_table_info",
+        "pragma_database_list", "pragma_foreign_key_list", "json_each", "generate_series", "dbstat", "sqlite",
+    ]  # fmt: skip
+    script = "CREATE TABLE t (a); INSERT INTO t VALUES (1);" + "".join(
+        f"CREATE TABLE {name} (a, seq DEFAULT 'a', name, file); INSERT INTO {name} (a) VALUES (7);" for name in names
+    )
+    awaiting(courier)
+    assert courier.upload("flights", make_file(tmp_path / "f", script))[0] == 200
+    assert courier.create("copy", type="database", name="flights")[0] == 200
+    caller = courier.caller("copy")
+    assert caller.run("ALTER TABLE t ALTER COLUMN a TO a TEXT NOT NULL").codes[0] == "ok"
+    assert caller.run("ALTER TABLE pragma_table_xinfo ALTER COLUMN a TO a INT").codes[0] == "ok"
+    assert caller.run("PRAGMA database_list").rows(0) == [["0", "main", ""]]
+    text = courier.fetch("/dump", "copy", tmp_path / "d").read_text()
+    with closing(sqlite3.connect(":memory:")) as db:
+        db.executescript(text)
+        for name in names:
+            assert db.execute(f"SELECT a FROM {name}").fetchall() == [(7,)]
+
+
 # -- exports
 
 
