@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from prometheus_client.core import Metric
 from starlette.routing import BaseRoute, Route
@@ -78,6 +79,7 @@ class EmbeddedEngine(Placement):
             connection.check_space()
         self.databases.expire(now)
         self.databases.trim(now)
+        self.reopen()
         self.meter.sweep(now)
 
     def _sweep_forever(self) -> None:
@@ -116,8 +118,27 @@ class EmbeddedEngine(Placement):
     def seed(self, original: DatabaseRecord | None) -> Iterator[Callable[[str], None]]:
         """Yield a function that puts a copy of ``original`` in place, or marks the database as awaiting its file."""
         if original is None:
-            yield self.databases.await_upload
+            with self._prepared(self.databases.await_upload) as prepare:
+                yield prepare
             return
         self.meter.organization_block(original.organization).check(writes=True)
         with self.transfers.copy(original, CancelToken()) as copy:
-            yield lambda database: self.databases.place(database, copy)
+            place = partial(self.databases.place, file=copy)
+            with self._prepared(place) as prepare:
+                yield prepare
+
+    @contextmanager
+    def _prepared(self, prepare: Callable[[str], None]) -> Iterator[Callable[[str], None]]:
+        """Yield ``prepare``; if the creation fails afterwards, or it fails itself, its files are removed."""
+        identifiers = []
+
+        def prepare_and_record(database: str) -> None:
+            identifiers.append(database)
+            prepare(database)
+
+        try:
+            yield prepare_and_record
+        except BaseException:
+            for identifier in identifiers:
+                self.databases.discard(identifier)
+            raise

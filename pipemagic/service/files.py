@@ -7,6 +7,7 @@ import stat
 import sys
 from contextlib import closing, suppress
 from pathlib import Path
+from tempfile import TemporaryFile
 
 from pipemagic.config import check_owner, unusable_folder
 
@@ -31,7 +32,19 @@ STOP_PATH = "/pipemagic/stop"
 METRICS_PATH = "/metrics"
 PROOF_PATH = "/pipemagic/proof"
 
+SPACE_TO_OPEN = 128 * 1024
+"""Bytes that must be free on a disk that was full before its files are opened for writing; SQLite needs a quarter."""
+
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
+
+
+def has_space(folder: Path) -> bool:
+    """Return True if a file can be written into a folder: only this shows whether a quota is used up, too."""
+    try:
+        with TemporaryFile(dir=folder, buffering=0) as file:
+            return file.write(bytes(SPACE_TO_OPEN)) == SPACE_TO_OPEN
+    except OSError:
+        return False
 
 
 def proof(folder: Path, url: str, nonce: str) -> bytes:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -50,7 +51,7 @@ def logging_to(path: Path) -> Iterator[None]:
     with suppress(OSError):  # none yet; on Windows, a file that another process has open cannot be renamed
         if path.stat().st_size > LOG_LIMIT:
             path.replace(path.with_name(path.name + ".1"))
-    handler = logging.FileHandler(path, encoding="utf-8")  # open it now: there may be no file handles left later
+    handler = LogFile(path, encoding="utf-8")  # open it now: there may be no file handles left later
     handler.setFormatter(Redacting("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     handler.addFilter(LogLimit())
     root = logging.getLogger()
@@ -65,6 +66,27 @@ def logging_to(path: Path) -> Iterator[None]:
         root.removeHandler(handler)
         root.setLevel(level)
         handler.close()
+
+
+class LogFile(logging.FileHandler):
+    """Writes to a file; if its disk is full, lines are lost, and standard error has one line that says so."""
+
+    _reported = False
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging calls this name
+        """Report an error of the disk once."""
+        error = sys.exception()
+        if not isinstance(error, OSError):
+            super().handleError(record)
+        elif not self._reported:
+            self._reported = True
+            with suppress(OSError):  # it may be the same file
+                sys.stderr.write(f"the log {self.baseFilename} cannot be written: {error.strerror}\n")
+
+    def close(self) -> None:
+        """Close the file; lines that cannot be written are lost."""
+        with suppress(OSError):
+            super().close()
 
 
 class Redacting(logging.Formatter):

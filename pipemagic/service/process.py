@@ -34,6 +34,7 @@ from pipemagic.service.files import (
     RUNTIME_FILE,
     check_data_folder,
     check_lock_files,
+    has_space,
 )
 from pipemagic.service.hosting import LOOPBACK, LOOPBACK_6, Hosting
 from pipemagic.service.logs import AccessLog, logging_to
@@ -45,8 +46,11 @@ from pipemagic.version import __version__
 
 DEADLINE = 1.8  # seconds after which the process exits in any case; committed data is safe at any time
 MANY_FILES = 16384
+RETRY_RUNTIME_FILE = 2.0  # seconds
 ANNOUNCED = ("organization", "pid", "idle_timeout")
 """What the first line of output has of the runtime file, besides the addresses."""
+
+DISK_FULL = "the disk of the data folder is full: databases can be read, and writes fail until there is space"
 
 _log = logging.getLogger(__name__)
 
@@ -90,6 +94,8 @@ def run(settings: Settings, announce: Announce) -> None:
         service = (settings.open or open_embedded)(settings)
         stack.callback(service.close)
         service.start()
+        if not has_space(settings.folder):
+            warning = f"{warning}; {DISK_FULL}".removeprefix("; ")
         process = ServiceProcess(
             settings, service, listeners, access_log, certificate, partial(_announce, announce, warning)
         )
@@ -202,7 +208,7 @@ class ServiceProcess(Server):
         """Listen, then write the runtime file and announce the addresses."""
         await super().startup(sockets)
         self._loop = asyncio.get_running_loop()
-        write_private(self._settings.folder / RUNTIME_FILE, json.dumps(self._about).encode())
+        self._write_runtime_file()
         if self._settings.idle_timeout is not None:
             IdleTimer(self._activity, self._settings.idle_timeout, self._stop_idle).start()
         reload_on_signal(self._reload)
@@ -213,6 +219,18 @@ class ServiceProcess(Server):
         _log.info("pipemagic %s at %s, process %d", __version__, url, os.getpid())
         line = {"url": url, **{name: self._about[name] for name in ANNOUNCED if name in self._about}}
         self._announce(line if url == local_url else {**line, "local_url": local_url})
+
+    def _write_runtime_file(self) -> None:
+        """Write the runtime file, later if the disk is full: the starter has the address, other programs read it."""
+        if self.should_exit:
+            return
+        try:
+            write_private(self._settings.folder / RUNTIME_FILE, json.dumps(self._about).encode())
+        except OSError as error:
+            _log.warning(
+                "other programs cannot find the service: %s cannot be written: %s", RUNTIME_FILE, error.strerror
+            )
+            self._loop.call_later(RETRY_RUNTIME_FILE, self._write_runtime_file)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Interrupt running requests, and wait until they have ended."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import ipaddress
+import logging
 import socket
 import ssl
 import sys
@@ -25,6 +26,8 @@ GRACE = 1  # seconds in which running requests may end when the server stops
 CONNECTIONS_SHARE = 4
 """The limit of connections is the number of file handles divided by this: a stream of a client needs three more."""
 
+
+log = logging.getLogger(__name__)
 
 _ATTEMPTS = 16
 """Ports that are tried to find one that is free at both addresses of ``localhost``."""
@@ -215,7 +218,11 @@ def listen_locally(port_file: Path, port: int | None) -> Bound:
         bound = _listen_again(last_port(port_file)) or listen_for_localhost(LOOPBACK, 0)
     else:
         bound = listen_for_localhost(LOOPBACK, port)
-    write_private(port_file, str(bound.port).encode())
+    if bound.port != last_port(port_file):
+        try:
+            write_private(port_file, str(bound.port).encode())
+        except OSError as error:  # such as a full disk: databases can be read all the same
+            log.warning("%s cannot be written, so the next start may use another port: %s", port_file, error.strerror)
     return bound
 
 

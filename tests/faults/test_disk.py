@@ -5,13 +5,16 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 
 import apsw
+import httpx
 import pytest
 from asgi_calls import call
-from served import serve
+from served import Database, serve
 from service_calls import CLOSE, caller_of, execute
 from small_disks import NoMounts, fill, read_only, small_disk
 
@@ -149,6 +152,117 @@ def test_the_management_interface_reports_a_full_disk(service, disk):
     filler.unlink()
     assert manage(service, "POST", "/databases", {"name": "late", "group": "default"})[0] == 200
     assert not any(path.name == f"db{number}" for path in (disk / "data" / "databases").glob("*"))
+
+
+def names_of(service):
+    return {record.name for record in service.catalog.databases("local")}
+
+
+def folders_of(service):
+    """Return the ids of the databases that have a folder."""
+    return {path.name for path in (service.folder / "databases").glob("*")}
+
+
+SEEDS = [None, {"type": "database_upload"}, {"type": "database", "name": "small"}]
+
+
+@pytest.mark.parametrize("locations", [1, 2])
+@pytest.mark.parametrize("seed", SEEDS, ids=["empty", "upload", "copy"])
+def test_a_creation_on_a_full_disk_succeeds_or_leaves_nothing(service, disk, seed, locations):
+    """Promise against anyone: a creation that was answered with an error can be repeated."""
+    if locations == 2:
+        service.catalog.add_location("local", "default", "nrt")
+    caller_of(service, "small").run("CREATE TABLE t(a)")
+    filler = fill(disk)
+    statuses = []
+    for number in range(150):  # the write-ahead log has some space left
+        name = f"db{number}"
+        body = {"name": name, "group": "default"} | ({"seed": seed} if seed else {})
+        status, _ = manage(service, "POST", "/databases", body)
+        statuses.append(status)
+        assert (status == 200) == (name in names_of(service)), status
+        assert folders_of(service) <= {record.id for record in service.catalog.databases("local")}
+        if status != 200:
+            break
+    assert statuses[-1] == 507
+    filler.unlink()
+    assert manage(service, "POST", "/databases", body)[0] == 200
+
+
+@pytest.mark.parametrize("seed", SEEDS, ids=["empty", "upload", "copy"])
+def test_a_creation_whose_files_cannot_be_written_succeeds_or_leaves_nothing(service, disk, seed):
+    service.catalog.add_location("local", "default", "nrt")
+    caller_of(service, "small").run("CREATE TABLE t(a)")
+    body = {"name": "new", "group": "default"} | ({"seed": seed} if seed else {})
+    with read_only(disk / "data" / "databases"):
+        status, _ = manage(service, "POST", "/databases", body)
+    assert status == (503 if seed else 200)  # without a seed, the first use creates the file
+    assert ("new" in names_of(service)) == (status == 200)
+    if seed:
+        assert manage(service, "POST", "/databases", body)[0] == 200
+    else:
+        assert set(caller_of(service, "new").run("CREATE TABLE t(a)").codes) == {"ok"}
+
+
+def test_folders_of_failed_creations_are_removed_at_the_next_start(tmp_path):
+    service = Service(tmp_path / "data")
+    service.catalog.create_group("local", "default", "ams")
+    caller_of(service, "kept").run("CREATE TABLE t(a)")
+    service.catalog.create_database("local", "unused", "default")
+    service.close()
+    databases = tmp_path / "data" / "databases"
+    for name in ("empty", "marked", "unlisted"):
+        (databases / name).mkdir()
+    (databases / "marked" / "awaits-upload").touch()
+    (databases / "unlisted" / "primary.sqlite").write_bytes(b"x")  # of a catalog that was lost
+    again = Service(tmp_path / "data")
+    assert folders_of(again) == {again.catalog.database("local", "kept").id, "unlisted"}
+    again.close()
+
+
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
+def test_a_service_starts_on_a_full_disk_and_reads(disk, end, capfd):
+    """Promise against anyone: what is stored can be read; one line says what cannot be done."""
+    with serve(disk / "data", "--port", "0") as service, service.database("one") as db:
+        db.run("CREATE TABLE t(a)", "INSERT INTO t VALUES (1)")
+        service.create("dropped")
+        service.manage("DELETE", "/databases/dropped").raise_for_status()
+        token = db.token
+        service.process.send_signal(end)
+        service.process.wait()
+    filler = fill(disk)
+    capfd.readouterr()
+    with serve(disk / "data", "--port", "0") as service, Database(service.url, token) as db:
+        assert db.rows("SELECT a FROM t") == [("1",)]
+        with Database(service.url, token) as other:
+            assert other.rows("SELECT a FROM t") == [("1",)]
+        assert db.error("INSERT INTO t VALUES (2)")["code"] == "SQLITE_FULL"
+        assert service.manage("GET", "/databases").json()["databases"][0]["Name"] == "one"
+        assert service.manage("POST", "/databases", json={"name": "x", "group": "g"}).status_code == 507
+        assert db.http.get("/dump").status_code == 507
+        assert "databases can be read, and writes fail until there is space" in capfd.readouterr().err
+        filler.unlink()
+        until(
+            lambda: "error" not in {result["type"] for result in db.post("INSERT INTO t VALUES (3)").json()["results"]}
+        )
+        assert db.rows("SELECT a FROM t") == [("1",), ("3",)]
+        service.create("later")
+        assert db.http.get("/dump").status_code == 200
+        until(lambda: httpx.get(f"{service.url}/health").status_code == 200)
+        until((disk / "data" / "service.json").exists)
+        service.process.terminate()
+        assert service.process.wait() == 0
+    assert "Traceback" not in capfd.readouterr().err
+    with serve(disk / "data", "--port", "0") as service, Database(service.url, token) as db:
+        assert db.rows("SELECT a FROM t") == [("1",), ("3",)]
+
+
+def until(condition):
+    """Wait until a condition holds."""
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 def test_health_reports_a_full_or_read_only_disk(disk):

@@ -5,9 +5,11 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import apsw
 import msgspec
 
 from pipemagic.service.catalog.accounts import Account, Accounts
@@ -209,8 +211,9 @@ class Catalog:
             run("INSERT INTO hosts (label, database) VALUES (?, ?)", (label, database_id))
             for code in groups[0].locations:
                 self._name_instance(run, database_id, label, code)
+            record = self.database(organization, name)  # here, so that nothing can fail once it exists
             prepare(database_id)
-        return self.database(organization, name)
+        return record
 
     def delete_database(self, organization: str, name: str) -> DatabaseRecord:
         """Remove a database and return it; the caller removes its files. Raise `Refused` (400) if it is protected."""
@@ -255,14 +258,15 @@ class Catalog:
     def finish_deletions(self, databases: Path) -> list[str]:
         """Remove the remaining folders of deleted databases, and return the ids; call it before any is opened.
 
-        Only folders that are recorded as deleted are removed, so databases survive the loss of the catalog.
+        Only folders that are recorded as deleted are removed, so databases survive the loss of the catalog. On a full
+        disk the records stay, and the next start removes them.
         """
         ids = [row[0] for row in self.store.rows("SELECT id FROM deleted_databases ORDER BY deleted")]
         for database_id in ids:
             folder = databases / database_id
             shutil.rmtree(folder, ignore_errors=True)
             if not folder.exists():
-                with self.store.change() as run:
+                with suppress(apsw.FullError), self.store.change() as run:
                     run("DELETE FROM deleted_databases WHERE id = ?", (database_id,))
         return ids
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -13,6 +14,8 @@ import apsw
 import msgspec
 
 from pipemagic.errors import ServiceError
+
+log = logging.getLogger(__name__)
 
 SCHEMA = Path(__file__).with_name("schema.sql")
 VERSION = 5
@@ -51,6 +54,8 @@ class Store:
         self.rows(sql)
         if _identity(self._path) != self._identity:
             raise apsw.CantOpenError("the file was removed or replaced while the service runs")
+        if self._connection.pragma("locking_mode") == "exclusive":  # opened on a full disk: no other one can read it
+            return
         with closing(apsw.Connection(str(self._path), flags=apsw.SQLITE_OPEN_READONLY)) as fresh:
             fresh.execute(sql).fetchall()
 
@@ -107,6 +112,9 @@ def _open(path: Path) -> apsw.Connection:
             connection = apsw.Connection(str(path))
             on_error.callback(connection.close)
             connection.set_busy_timeout(2000)
+            if _is_on_full_disk(path):
+                log.warning("the disk is full: the catalog can only be read until there is space on it")
+                connection.pragma("locking_mode", "exclusive")  # before the first read
             is_new = _is_new(connection, path)  # before the first change of the file
             connection.pragma("journal_mode", "wal")
             connection.pragma("synchronous", "full")
@@ -128,6 +136,20 @@ def _open(path: Path) -> apsw.Connection:
             ) from None
         on_error.pop_all()
     return connection
+
+
+def _is_on_full_disk(path: Path) -> bool:
+    """Return True if the disk has no space for the file in which connections share the index of the WAL.
+
+    A connection that locks the file has the index in its memory, so the service can start, and write as soon as there
+    is space. Source: https://sqlite.org/wal.html#noshm
+    """
+    with closing(apsw.Connection(str(path))) as connection:
+        try:
+            connection.pragma("user_version")
+        except apsw.IOError as error:
+            return error.extendedresult == apsw.SQLITE_IOERR_SHMSIZE
+    return False
 
 
 def _is_new(connection: apsw.Connection, path: Path) -> bool:

@@ -17,6 +17,7 @@ from pipemagic.service.database_api.stream import ServerStream
 from pipemagic.service.database_api.streams import StreamTable
 from pipemagic.service.engine import Engine, EngineContext, InstanceStatus
 from pipemagic.service.executor import Waiter
+from pipemagic.service.files import has_space
 from pipemagic.service.hosting import LOCAL_DOMAIN, host_of, origin_of
 from pipemagic.service.locations import LOCATIONS, Location, nearest, round_trip
 from pipemagic.service.replicas.replica import Replica
@@ -78,13 +79,23 @@ class Placement(Engine):
 
     def delete(self, record: DatabaseRecord) -> None:
         """Close a deleted database once changes of its replicas have finished, and remove its files."""
+        self._close(record.id)
+        # On Windows, files that are open stay until the next start removes them: the catalog records deletions.
+        shutil.rmtree(self._files / record.id, ignore_errors=True)
+
+    def _close(self, identifier: str) -> None:
         with self._syncing:
-            database = self.databases.pop(record.id)
+            database = self.databases.pop(identifier)
             if database is not None:
                 self._streams.end_all(database)
                 database.close()
-        # On Windows, files that are open stay until the next start removes them: the catalog records deletions.
-        shutil.rmtree(self._files / record.id, ignore_errors=True)
+
+    def reopen(self) -> None:
+        """Close the databases that were opened on a full disk once it has space; the next request opens them again."""
+        full = [database for database in self.databases.in_use() if database.disk_full]
+        if full and has_space(self._files):
+            for database in full:
+                self._close(database.path.parent.name)
 
     def revoke_access(self, record: DatabaseRecord) -> None:
         """End the streams of a database whose tokens are invalid."""
@@ -134,9 +145,12 @@ class Placement(Engine):
             remove_files(database.path)  # also files of a location that was removed before the start
 
     def create(self, record: DatabaseRecord) -> None:
-        """Begin to create the replicas of a new database, unless it waits for its upload."""
-        if len(record.locations) > 1 and not self.databases.awaits_upload(record.id):
-            self.databases.open(record)
+        """Begin to create the replicas of a new database, unless it waits for its upload.
+
+        The database exists already, so if that is not possible now, its first use does it.
+        """
+        if len(record.locations) > 1:
+            self._open(record)
 
     def sync_locations(self, group: GroupRecord) -> None:
         """Apply a change of a group's locations to each of its databases."""

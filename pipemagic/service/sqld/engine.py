@@ -67,6 +67,8 @@ class SqldEngine(Engine):
         self._nodes = {node.code: NodeState(node) for node in nodes}
         self._primary, *self._replicas = self._nodes.values()
         self._metering = Metering(context, self._nodes, self.configure)
+        self._failed: dict[str, DatabaseRecord] = {}
+        """Databases that could not be created and are still in the catalog."""
         self._stopping = threading.Event()
         self._threads = [
             threading.Thread(target=self._repeat, args=(interval, action), name=f"pipemagic-{name}", daemon=True)
@@ -134,6 +136,7 @@ class SqldEngine(Engine):
     # Checks of the nodes.
 
     def _poll_all(self) -> None:
+        self._remove_failed()
         for state in self._nodes.values():
             self._poll(state)
 
@@ -232,10 +235,22 @@ class SqldEngine(Engine):
         try:
             with _refusing():
                 self._primary.run(partial(self._apply, database=record.id))
-        except Refused:
-            self._catalog.delete_database(record.organization, record.name)
+        except Exception:
+            self._failed[record.id] = record
+            self._remove_failed()
             raise
         self._apply_at_replicas(record)
+
+    def _remove_failed(self) -> None:
+        """Remove the databases that could not be created from the catalog; the next poll tries again."""
+        for record in list(self._failed.values()):
+            try:
+                if self._catalog.database_by_id(record.id) is not None:
+                    self._catalog.delete_database(record.organization, record.name)
+            except apsw.Error as error:
+                log.warning("%s could not be created, and is not removed yet: %s", record.name, error)
+            else:
+                del self._failed[record.id]
 
     def configure(self, record: DatabaseRecord) -> None:
         """Apply the settings and keys of a database, at the primary first; 503 if that one cannot be reached."""

@@ -75,10 +75,28 @@ class DatabaseFile(Protocol):
     """Counts the changes that may have made cached column lists stale."""
 
 
+def open_file(path: Path, *, writable: bool, disk_full: bool = False) -> apsw.Connection:
+    """Open a database file; with ``disk_full``, for reading only, and without the file that indexes the WAL.
+
+    SQLite then has that index in memory: https://sqlite.org/walformat.html#wal_index
+    """
+    if disk_full:
+        flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+        return apsw.Connection(f"{path.absolute().as_uri()}?readonly_shm=1", flags=flags)
+    return apsw.Connection(str(path), flags=WRITABLE if writable else apsw.SQLITE_OPEN_READONLY)
+
+
+def full_disk() -> apsw.FullError:
+    """Return the error for a write to a database that was opened on a full disk."""
+    error = apsw.FullError("database or disk is full")
+    error.result = error.extendedresult = apsw.SQLITE_FULL  # type: ignore[attr-defined]
+    return error
+
+
 class Connection:
     """One SQLite connection with its sandbox.
 
-    ``page_size`` is that of the database, in bytes.
+    ``page_size`` is that of the database, in bytes; ``disk_full``: see `open_file`.
     """
 
     def __init__(
@@ -88,11 +106,11 @@ class Connection:
         writable: bool = False,
         page_size: int = 4096,
         busy_timeout: int = BUSY_TIMEOUT,
+        disk_full: bool = False,
     ) -> None:
-        self._database, self._page_size = database, page_size
+        self._database, self._page_size, self._disk_full = database, page_size, disk_full
         self.sandbox = Sandbox(unicode=database.unicode)
-        flags = WRITABLE if writable else apsw.SQLITE_OPEN_READONLY
-        self.raw = apsw.Connection(str(database.path), flags=flags)
+        self.raw = open_file(database.path, writable=writable, disk_full=disk_full)
         self.raw.set_busy_timeout(busy_timeout)
         self.raw.pragma("synchronous", "FULL")
         usage.keep_temporary_files_bounded(self.raw)
@@ -189,6 +207,8 @@ class Connection:
 
     def cause_of(self, error: Exception) -> Exception:
         """Return the cause of a failed statement: `UsageExceeded` if that stopped it, otherwise the error itself."""
+        if self._disk_full and isinstance(error, apsw.ReadOnlyError):
+            return full_disk()
         exceeded = self._usage.exceeded
         return error if exceeded is None or not isinstance(error, apsw.InterruptError) else exceeded
 

@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -13,9 +14,10 @@ import apsw
 
 from pipemagic.service.executor import Waiter
 from pipemagic.service.limits import Limits
-from pipemagic.service.sqlite.connection import Connection
+from pipemagic.service.sqlite.connection import Connection, open_file
 from pipemagic.service.sqlite.pool import Pool
 from pipemagic.service.sqlite.unicode import fits_schema
+from pipemagic.service.sqlite.usage import file_size
 from pipemagic.service.sqlite.write_lock import WriteLock
 
 log = logging.getLogger(__name__)
@@ -96,21 +98,36 @@ class OpenDatabase:
         """The ``replication_index``: the number of commits of this database. It never decreases."""
         self.pool = Pool(self._connect, limits, clock)
         self.take = self.pool.take
+        self.disk_full = False
+        """Whether the disk has no space for what SQLite writes to open the file: it can only be read."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        first = apsw.Connection(str(path))
         try:
-            first.pragma("journal_mode", "WAL")
+            self._prepare(unicode=unicode)
+        except apsw.IOError as error:
+            if error.extendedresult != apsw.SQLITE_IOERR_SHMSIZE or not file_size(path):
+                raise
+            log.warning("the disk is full: %s can only be read", path)
+            self.disk_full = True
+            self._prepare(unicode=unicode)
+
+    def _prepare(self, *, unicode: bool) -> None:
+        """Put the file into WAL mode, and find out what its connections need to know."""
+        self.unicode = False
+        open_again = partial(open_file, self.path, writable=True, disk_full=self.disk_full)
+        with closing(open_again()) as first:
+            if not self.disk_full:
+                first.pragma("journal_mode", "WAL")
             self._page_size = first.pragma("page_size")
-            self.unicode = unicode and fits_schema(path)
-            if unicode and not self.unicode:
-                log.warning(
-                    "%s has indexes or generated columns with SQLite's lower, upper or LIKE, and keeps them", path
-                )
-        finally:
-            first.close()
+            if unicode:
+                with closing(open_again()) as fresh:
+                    self.unicode = fits_schema(fresh)
+        if unicode and not self.unicode:
+            log.warning(
+                "%s has indexes or generated columns with SQLite's lower, upper or LIKE, and keeps them", self.path
+            )
 
     def _connect(self) -> Connection:
-        connection = Connection(self, writable=True, page_size=self._page_size)
+        connection = Connection(self, writable=True, page_size=self._page_size, disk_full=self.disk_full)
         connection.raw.set_wal_hook(self._committed)
         return connection
 

@@ -84,12 +84,21 @@ class Databases:
             except FileNotFoundError:
                 raise Refused(404, "the database was deleted") from None
 
+    def discard(self, identifier: str) -> None:
+        """Remove the folder of a creation that failed, unless the database exists."""
+        if self._catalog.database_by_id(identifier) is None:
+            shutil.rmtree(self._folder / identifier, ignore_errors=True)
+
     def finish_arrivals(self) -> None:
-        """Clean up after a crash during a creation; called before any database is opened."""
-        for mark in self._folder.glob(f"*/{UNFINISHED_FILE}"):
-            if self._catalog.database_by_id(mark.parent.name) is None:
-                shutil.rmtree(mark.parent, ignore_errors=True)
-            elif (mark.parent / PRIMARY_FILE).exists():
+        """Clean up after a crash during a creation; called before any database is opened.
+
+        Files without a mark stay although the catalog does not list them: the catalog may have been lost.
+        """
+        for folder in self._folder.glob("*/"):
+            mark = folder / UNFINISHED_FILE
+            if mark.exists() or not any(folder.iterdir()):
+                self.discard(folder.name)
+            if mark.exists() and (folder / PRIMARY_FILE).exists():
                 mark.unlink()
 
     # -- in use

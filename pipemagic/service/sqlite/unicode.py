@@ -14,9 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from contextlib import closing
 from functools import partial
-from pathlib import Path
 
 import apsw
 
@@ -81,16 +79,18 @@ def install(connection: apsw.Connection, stopped: Callable[[], bool]) -> None:
         connection.create_scalar_function("like", like, count, flags=flags)
 
 
-def fits_schema(path: Path) -> bool:
-    """Return whether a database can be read with the functions: no index or generated column has SQLite's own."""
-    with closing(apsw.Connection(str(path))) as connection:
-        install(connection, lambda: False)
-        try:
-            connection.execute("SELECT 1 FROM sqlite_schema").fetchall()
-        except apsw.CorruptError as error:
-            if "non-deterministic" in str(error):
-                return False
-            raise
+def fits_schema(connection: apsw.Connection) -> bool:
+    """Return whether a database can be read with the functions: no index or generated column has SQLite's own.
+
+    The connection is only for this: it must not have read the schema yet, and it has the functions afterwards.
+    """
+    install(connection, lambda: False)
+    try:
+        connection.execute("SELECT 1 FROM sqlite_schema").fetchall()
+    except apsw.CorruptError as error:
+        if "non-deterministic" in str(error):
+            return False
+        raise
     return True
 
 

@@ -63,7 +63,8 @@ class Transfers:
         self._running: dict[tuple[str, bool], object] = {}
         """A key for each running export and upload, by the id of its database and whether its token is read-only."""
         shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True, exist_ok=True)
+        with suppress(OSError):  # a full disk: the service starts, and each transfer tries again
+            folder.mkdir(parents=True, exist_ok=True)
         databases.finish_arrivals()
 
     def routes(self, runtime: Runtime) -> list[Route]:
@@ -97,6 +98,8 @@ class Transfers:
     @contextmanager
     def _temporary_file(self, size: int) -> Iterator[Path]:
         """Provide the path of a temporary file for about ``size`` bytes; raise `Refused` (507) if they do not fit."""
+        with _storage_errors():
+            self._folder.mkdir(parents=True, exist_ok=True)
         self._check_space(size)
         with TemporaryDirectory(dir=self._folder, ignore_cleanup_errors=True) as folder:
             yield Path(folder) / "database.sqlite"
