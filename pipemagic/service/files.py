@@ -35,7 +35,13 @@ PROOF_PATH = "/pipemagic/proof"
 SPACE_TO_OPEN = 128 * 1024
 """Bytes that must be free on a disk that was full before its files are opened for writing; SQLite needs a quarter."""
 
+_IOERR_SHMSIZE = 4874  # https://sqlite.org/rescode.html#ioerr_shmsize
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
+
+
+def lacks_space_to_open(error: Exception) -> bool:
+    """Return True for SQLite's error if the disk has no space for the index that connections to a WAL share."""
+    return getattr(error, "extendedresult", 0) == _IOERR_SHMSIZE
 
 
 def has_space(folder: Path) -> bool:

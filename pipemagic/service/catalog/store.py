@@ -14,6 +14,7 @@ import apsw
 import msgspec
 
 from pipemagic.errors import ServiceError
+from pipemagic.service.files import lacks_space_to_open
 
 log = logging.getLogger(__name__)
 
@@ -148,7 +149,7 @@ def _is_on_full_disk(path: Path) -> bool:
         try:
             connection.pragma("user_version")
         except apsw.IOError as error:
-            return error.extendedresult == apsw.SQLITE_IOERR_SHMSIZE
+            return lacks_space_to_open(error)
     return False
 
 

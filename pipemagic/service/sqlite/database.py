@@ -13,6 +13,7 @@ from typing import Protocol
 import apsw
 
 from pipemagic.service.executor import Waiter
+from pipemagic.service.files import lacks_space_to_open
 from pipemagic.service.limits import Limits
 from pipemagic.service.sqlite.connection import Connection, open_file
 from pipemagic.service.sqlite.pool import Pool
@@ -104,7 +105,7 @@ class OpenDatabase:
         try:
             self._prepare(unicode=unicode)
         except apsw.IOError as error:
-            if error.extendedresult != apsw.SQLITE_IOERR_SHMSIZE or not file_size(path):
+            if not lacks_space_to_open(error) or not file_size(path):
                 raise
             log.warning("the disk is full: %s can only be read", path)
             self.disk_full = True

@@ -15,6 +15,7 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
+import apsw
 import psutil
 import pytest
 from metrics_page import read_families, read_samples
@@ -240,6 +241,30 @@ def test_a_rotated_key_is_not_set_again(engine: SqldEngine, monkeypatch: pytest.
     engine.configure(before)
     assert len(sent) == 3
     assert old not in sent
+
+
+def test_a_database_that_cannot_be_created_does_not_stay(engine: SqldEngine, monkeypatch: pytest.MonkeyPatch):
+    """Not even if the disk is too full to remove it at once, so that a client can repeat the creation."""
+
+    def full(*_: object) -> None:
+        raise apsw.FullError("database or disk is full")
+
+    monkeypatch.setattr(engine._namespaces, "set_created", full)
+    for state in engine._nodes.values():
+        monkeypatch.setattr(state.admin, "create", lambda *_: None)
+        monkeypatch.setattr(state.admin, "configure", lambda *_: None)
+        monkeypatch.setattr(engine, "_poll", lambda _: None)
+    with pytest.raises(apsw.FullError):
+        engine.create(engine._catalog.create_database("local", "d", "g"))
+    assert engine._catalog.databases("local") == []
+    again = engine._catalog.create_database("local", "d", "g")
+    with monkeypatch.context() as patch:
+        patch.setattr(engine._catalog, "delete_database", full)
+        with pytest.raises(apsw.FullError):
+            engine.create(again)
+    assert [record.name for record in engine._catalog.databases("local")] == ["d"]
+    engine._poll_all()
+    assert engine._catalog.databases("local") == []
 
 
 class _Blocks:
