@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import closing
 
 import apsw
 import httpx
@@ -19,8 +20,10 @@ from service_calls import CLOSE, caller_of, execute
 from small_disks import NoMounts, fill, read_only, small_disk
 
 from pipemagic.service.limits import Limits
+from pipemagic.service.responses import Refused
 from pipemagic.service.service import Service
 from pipemagic.service.sqlite.database import INDEX_BLOCK, OpenDatabase
+from pipemagic.service.transfer.upload import validate_upload
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs tmpfs and resource limits")
 
@@ -152,6 +155,15 @@ def test_the_management_interface_reports_a_full_disk(service, disk):
     filler.unlink()
     assert manage(service, "POST", "/databases", {"name": "late", "group": "default"})[0] == 200
     assert not any(path.name == f"db{number}" for path in (disk / "data" / "databases").glob("*"))
+
+
+def test_an_upload_whose_conversion_fills_the_disk(disk):
+    with closing(apsw.Connection(str(disk / "file"))) as db:
+        db.execute("PRAGMA page_size = 1024; CREATE TABLE t(a); INSERT INTO t VALUES (randomblob(3000000))")
+    fill(disk)
+    with pytest.raises(Refused) as caught:
+        validate_upload(disk / "file", Limits(), lambda: False)
+    assert (caught.value.status, caught.value.code) == (507, "DISK_FULL")
 
 
 def names_of(service):

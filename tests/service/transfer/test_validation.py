@@ -71,6 +71,7 @@ def test_a_function_that_does_not_end_ends_with_the_time_limit(courier, endless,
     assert (status, body["code"]) == (400, "CHECK_TIMEOUT")
     assert "took more than 1 s" in body["message"]
     assert courier.left_over() == []
+    monkeypatch.undo()
     assert courier.upload("flights", make_file(endless.with_name("f")))[0] == 200
 
 
