@@ -13,12 +13,15 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 from hypothesis import settings
+from peak_memory import pytest_terminal_summary
 from service_calls import Clock
 from sqld_engine import SqldEngineProcess
 from sqld_server import Sqld, SqldDatabase
 
 from pipemagic.service.service import Service
 from pipemagic.service.sqld.binary import NoSqld, find
+
+__all__ = ["pytest_terminal_summary"]
 
 # Runs are reproducible and do not fail on a slow machine; `--hypothesis-profile=search` searches for new cases.
 settings.register_profile("suite", deadline=None, derandomize=True, print_blob=True, max_examples=50)

@@ -7,7 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from probes import HOST, exchange, request, statuses
+from promises import Promise
 from served import ORGANIZATION
+
+pytestmark = pytest.mark.promise(Promise.MEMORY)
 
 CLOSE, STEP = b'{"type":"close"},', b'{"stmt":{"sql":"SELECT 1"}},'
 SIZE = 20_000_000  # bytes

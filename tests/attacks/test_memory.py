@@ -9,11 +9,15 @@ from contextlib import suppress
 
 import psutil
 import pytest
-from probes import HOST, WAIT, Account, answered, connections, pipeline, request, statuses
+from probes import HOST, WAIT, answered, connections, pipeline, request, statuses
+from promises import Promise
 from served import Served
 from waiting import until
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the figures are of Unix processes")
+pytestmark = [
+    pytest.mark.promise(Promise.MEMORY),
+    pytest.mark.skipif(sys.platform == "win32", reason="the figures are of Unix processes"),
+]
 
 MB = 1024 * 1024
 BODIES, BODY, UNFINISHED = 8, 130 * 1000 * 1000, 125 * 1000 * 1000
@@ -111,17 +115,17 @@ def query(token: str, rows: int, column: str, encoding: str) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("accounts", "responses", "result"),
+    ("databases", "responses", "result"),
     [(1, 9, "large rows"), (4, 9, "large rows behind small ones"), (4, 16, "compressed")],
 )
-def test_responses_that_are_not_read_have_one_budget(fresh_scene, accounts, responses, result):
+def test_responses_that_are_not_read_have_one_budget(fresh_scene, databases, responses, result):
     service = fresh_scene.service
     tokens = [fresh_scene.attacker]
-    tokens += [Account.sign_up(service, f"friend{number}").database("work") for number in range(accounts - 1)]
+    tokens += [fresh_scene.database(f"friend{number}") for number in range(databases - 1)]
     growth = Growth(service.process.pid)
     with connections(service, responses, receive_buffer=4096) as opened:
         for number, connection in enumerate(opened):
-            connection.sendall(query(tokens[number % accounts], *RESULTS[result]))
+            connection.sendall(query(tokens[number % databases], *RESULTS[result]))
         until(lambda: growth.sample() and len(answered(opened)) == responses, seconds=4 * WAIT)
         growth.sample()
     print(f"\n{responses} responses of 110 MB: {growth.most / MB:.0f} MB")

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from promises import Promise
 from service_calls import CLOSE, Clock, caller_of, execute
 
 from pipemagic.service.service import Service
+
+pytestmark = pytest.mark.promise(Promise.DURABILITY)
 
 DAY = 86400.0
 
@@ -52,6 +55,7 @@ def test_the_windows_use_only_the_monotonic_clock(service, clocks):
     assert db.post(execute("SELECT 1"), baton=stream.baton).body["code"] == "STREAM_EXPIRED"
 
 
+@pytest.mark.promise(Promise.BOUNDARIES)
 def test_a_token_is_checked_by_the_wall_clock_at_each_request(service, clocks):
     clock, wall = clocks
     db = caller_of(service, "db")

@@ -10,11 +10,14 @@ from contextlib import closing
 
 import apsw
 import pytest
+from promises import Promise
 from served import serve
 from service_calls import CLOSE, caller_of, execute
 
 from pipemagic.errors import ServiceError
 from pipemagic.service.service import Service
+
+pytestmark = pytest.mark.promise(Promise.DURABILITY)
 
 ROWS = (
     "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < {}) SELECT x, hex(randomblob(500)) FROM c"

@@ -15,6 +15,7 @@ import apsw
 import httpx
 import pytest
 from asgi_calls import call
+from promises import Promise
 from served import Database, serve
 from service_calls import CLOSE, caller_of, execute
 from small_disks import NoMounts, fill, read_only, small_disk
@@ -25,7 +26,10 @@ from pipemagic.service.service import Service
 from pipemagic.service.sqlite.database import INDEX_BLOCK, OpenDatabase
 from pipemagic.service.transfer.upload import validate_upload
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs tmpfs and resource limits")
+pytestmark = [
+    pytest.mark.promise(Promise.DURABILITY),
+    pytest.mark.skipif(sys.platform != "linux", reason="needs tmpfs and resource limits"),
+]
 
 ROW = "INSERT INTO t(b) VALUES (randomblob(20000))"
 MEGABYTES = 12
@@ -277,6 +281,7 @@ def until(condition):
         time.sleep(0.02)
 
 
+@pytest.mark.promise(Promise.NO_CRASH)
 def test_health_reports_a_full_or_read_only_disk(disk):
     times = itertools.count(0.0, 10.0)  # beyond the time for which a result is cached
     service = Service(disk / "data", clock=lambda: next(times))
@@ -361,6 +366,7 @@ def test_writes_beyond_a_limit_of_the_file_size_fail_and_the_rest_is_kept(tmp_pa
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes of files")
+@pytest.mark.promise(Promise.NO_CRASH)
 def test_a_data_folder_that_cannot_be_written_is_reported_at_the_start(tmp_path):
     folder = tmp_path / "data"
     with serve(folder):

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+from promises import Promise
 from served import serve
+
+pytestmark = pytest.mark.promise(Promise.NO_CRASH)
 
 
 def test_explain_of_a_statement_whose_trigger_was_recreated(tmp_path) -> None:

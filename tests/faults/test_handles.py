@@ -6,10 +6,14 @@ import socket
 import sys
 
 import pytest
+from promises import Promise
 from served import serve
 from waiting import until
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="resource limits")
+pytestmark = [
+    pytest.mark.promise(Promise.NO_CRASH),
+    pytest.mark.skipif(sys.platform == "win32", reason="resource limits"),
+]
 
 HANDLES = 80
 

@@ -18,10 +18,14 @@ from typing import Any
 import apsw
 import httpx
 import pytest
+from promises import Promise
 from served import Database, Served, serve
 from waiting import until
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="there is no kill -9 elsewhere")
+pytestmark = [
+    pytest.mark.promise(Promise.DURABILITY),
+    pytest.mark.skipif(os.name != "posix", reason="there is no kill -9 elsewhere"),
+]
 
 SEED = int(os.environ.get("PIPEMAGIC_KILL_SEED", "0")) or random.SystemRandom().randrange(1, 2**32)
 LONGEST = 0.25  # seconds of writing before a kill

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import pytest
+from promises import Promise
 from served import serve
 
 from pipemagic import errors
 from pipemagic.service.sqld.cluster import free_port
 from pipemagic.session import Session
 from pipemagic.session.connection import RunOptions
+
+pytestmark = pytest.mark.promise(Promise.DURABILITY)
 
 LARGE = """WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 150)
     SELECT n, hex(zeroblob(500000)) AS t FROM c"""  # 150 MB, more than the 128 MB of a response

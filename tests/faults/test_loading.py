@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pandas as pd
 import pytest
+from promises import Promise
 from sqld_server import Sqld
 
 from pipemagic import errors
 from pipemagic.client.bulk import load as loading
 from pipemagic.client.database import Database
+
+pytestmark = pytest.mark.promise(Promise.DURABILITY)
 
 FRAME = pd.DataFrame({"a": range(3000), "b": "x"})
 

@@ -6,8 +6,11 @@ import threading
 import time
 
 import pytest
+from promises import Promise
 from sqld_engine import SqldEngineProcess
 from waiting import until
+
+pytestmark = pytest.mark.promise(Promise.DURABILITY)
 
 MOST = 90.0  # seconds
 

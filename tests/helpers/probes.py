@@ -1,4 +1,4 @@
-"""Accounts of a service, and raw requests of attackers."""
+"""Raw requests of attackers."""
 
 from __future__ import annotations
 
@@ -7,47 +7,16 @@ import select
 import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import Any
 
 from metrics_page import read_samples
-from served import ORGANIZATION, Served
+from served import Served
 
 HOST = "127.0.0.1"
 WAIT = 30.0
-PASSWORD = "a long enough pass phrase"
+PING = b'{"requests":[{"type":"execute","stmt":{"sql":"SELECT 1"}},{"type":"close"}]}'
+"""The body of a valid pipeline."""
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
-
-
-@dataclass
-class Account:
-    """An account of a service, its organization, and the group ``g`` in it."""
-
-    service: Served
-    name: str
-    token: str
-
-    @classmethod
-    def sign_up(cls, service: Served, name: str) -> Account:
-        answer = service.manage("POST", "/v1/auth/signup", json={"username": name, "password": PASSWORD})
-        account = cls(service, name, answer.raise_for_status().json()["token"])
-        account.manage("POST", "/groups", json={"name": "g", "location": "ams"})
-        return account
-
-    def manage(self, method: str, path: str, **options: Any) -> Any:
-        """Call the management API below the account's organization; return the parsed body of a success."""
-        path = ORGANIZATION.replace("local", self.name) + path
-        answer = self.service.manage(method, path, headers={"authorization": f"Bearer {self.token}"}, **options)
-        return answer.raise_for_status().json()
-
-    def database(self, name: str) -> str:
-        """Create a database and return a token for it."""
-        self.manage("POST", "/databases", json={"name": name, "group": "g"})
-        return self.issue(name)
-
-    def issue(self, name: str, **query: str) -> str:
-        """Return a new token for a database."""
-        return str(self.manage("POST", f"/databases/{name}/auth/tokens", params=query)["jwt"])
 
 
 def pipeline(*statements: str | dict[str, Any], baton: str | None = None, close: bool = True) -> bytes:
@@ -61,6 +30,12 @@ def request(method: str, path: str, *lines: str, body: bytes = b"", length: int 
     """Return a request as bytes; ``length`` overrides the declared length of the body."""
     declared = len(body) if length is None else length
     head = [f"{method} {path} HTTP/1.1", f"Host: {HOST}", *lines, f"Content-Length: {declared}"]
+    return "\r\n".join(head).encode("latin-1") + b"\r\n\r\n" + body
+
+
+def raw_post(token: str, *lines: str, body: bytes = PING, path: str = "/v2/pipeline") -> bytes:
+    """Return a request as bytes; the length of its body is up to ``lines``."""
+    head = [f"POST {path} HTTP/1.1", f"Host: {HOST}", f"Authorization: Bearer {token}", *lines, "Connection: close"]
     return "\r\n".join(head).encode("latin-1") + b"\r\n\r\n" + body
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -14,17 +15,46 @@ from typing import Any
 
 import httpx
 
+from pipemagic.service.limits import parse_size
+from pipemagic.service.settings import Settings
+
 ORGANIZATION = "/v1/organizations/local"
 PATIENCE = 30.0  # seconds
 
 
-@dataclass
+@dataclass(eq=False)
 class Served:
-    """A running service: its process, address, and data folder."""
+    """A running service: its process, address, data folder, and memory in bytes."""
 
     process: subprocess.Popen[bytes]
     url: str
     folder: Path
+    max_memory: int
+    """Its ``--max-memory``."""
+    memory_at_start: int = 0
+    """Its resident memory before the first request; 0 where it is not measured."""
+    peak: int = 0
+    """The peak of its resident memory, as far as it was measured."""
+
+    def __post_init__(self) -> None:
+        self.memory_at_start = self._memory("VmRSS")
+
+    def reset_peak(self) -> None:
+        """Begin to measure the peak anew."""
+        self.peak = 0
+        if sys.platform == "linux":
+            Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")  # proc(5): resets the peak of resident memory
+
+    def measure_peak(self) -> None:
+        """Read the peak, unless the process has ended."""
+        self.peak = max(self.peak, self._memory("VmHWM"))
+
+    def _memory(self, name: str) -> int:
+        if sys.platform != "linux" or self.process.poll() is not None:
+            return 0
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        found = re.search(rf"^{name}:\s*([0-9]+) kB$", status, re.MULTILINE)
+        return int(found[1]) * 1024 if found else 0  # a process that is ending has none
 
     @property
     def port(self) -> int:
@@ -68,6 +98,10 @@ class Served:
     def log(self) -> str:
         path = self.folder / "service.log"
         return path.read_text("utf-8", "replace") if path.exists() else ""
+
+
+services: list[Served] = []
+"""The services that `serve` has started; `peak_memory` removes those that have ended."""
 
 
 class Database:
@@ -133,11 +167,18 @@ def serve(
     try:
         line = process.stdout.readline()
         assert line, f"the service did not start: it ended with status {process.wait()}"
-        served = Served(process, json.loads(line)["url"], folder)
+        served = Served(process, json.loads(line)["url"], folder, _max_memory(options) or Settings(folder).memory)
+        services.append(served)
         yield served
     finally:
+        if served is not None:
+            served.measure_peak()
         process.kill()
         process.wait()
         process.stdout.close()
         if served is not None:
             served._http.close()
+
+
+def _max_memory(options: Sequence[str]) -> int | None:
+    return parse_size(options[options.index("--max-memory") + 1]) if "--max-memory" in options else None

@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 
 import httpx
 import pytest
+from promises import Promise
 from started_services import crash, end_services
 
 from pipemagic import cli, launcher
@@ -24,7 +25,10 @@ from pipemagic.errors import PipemagicError, ServiceError
 from pipemagic.service.files import LOCK_FILE, PLATFORM_TOKEN_FILE, RUNTIME_FILE, proof
 from pipemagic.session import Session
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="Windows lets nobody take over a port or a lock")
+pytestmark = [
+    pytest.mark.promise(Promise.BOUNDARIES),
+    pytest.mark.skipif(os.name != "posix", reason="Windows lets nobody take over a port or a lock"),
+]
 
 PASSWORD = "a long enough password"
 SECRETS = ("pmp_", "pml_", "eyJ", "Bearer", PASSWORD)

@@ -7,7 +7,10 @@ import socket
 
 import pytest
 from asgi_calls import call
+from promises import Promise
 from served import serve
+
+pytestmark = pytest.mark.promise(Promise.BOUNDARIES)
 
 ORGANIZATION = "/v1/organizations/local"
 

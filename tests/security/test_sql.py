@@ -1,19 +1,18 @@
-"""SQL that tries to access files, load code, or exhaust memory, processor time or disk."""
+"""SQL that tries to access files, to load code or to change the settings of the service."""
 
 from __future__ import annotations
 
 import os
-import sys
-import threading
 from contextlib import closing
 
 import apsw
 import pytest
+from promises import Promise
 from service_calls import CLOSE, caller_of, execute
 
-from pipemagic.service.limits import Limits
-from pipemagic.service.service import Service
 from pipemagic.service.sqlite import functions
+
+pytestmark = pytest.mark.promise(Promise.BOUNDARIES)
 
 PATH = "/tmp/pipemagic-must-not-exist"
 
@@ -240,83 +239,3 @@ def test_arguments_are_never_sql(db):
     text = {"type": "text", "value": "'; DROP TABLE t; --"}
     assert db.post(execute("SELECT ?", text), CLOSE).rows() == [["'; DROP TABLE t; --"]]
     assert db.run("SELECT a FROM t").rows() == [["mine"]]
-
-
-# Memory, processor time, disk.
-
-
-@pytest.fixture
-def small(tmp_path):
-    mb = 1024 * 1024
-    limits = Limits(value=8 * mb, response=8 * mb, statement=8 * mb, body=8 * mb, database=4 * mb, statement_time=1.0)
-    service = Service(tmp_path / "small", limits=limits)
-    service.catalog.create_group("local", "default", "ams")
-    service.start()
-    yield service
-    service.close()
-
-
-NUMBERS = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 100000000)"
-BOMBS = {
-    "zeroblob": "SELECT zeroblob(2000000000)",
-    "randomblob": "SELECT randomblob(2000000000)",
-    "hex": "SELECT hex(zeroblob(7000000))",
-    "printf": "SELECT printf('%*c', 1000000000, 'x')",
-    "format": "SELECT format('%.*c', 900000000, 'x')",
-    "replace": "SELECT replace(hex(zeroblob(100000)), '0', hex(zeroblob(100000)))",
-    "quote": "SELECT quote(zeroblob(7000000))",
-    "group_concat": f"{NUMBERS} SELECT group_concat(x, 'xxxxxxxxxx') FROM c",
-    "json": f"{NUMBERS} SELECT json_group_array(x) FROM c",
-    "concat": "SELECT zeroblob(7000000) || zeroblob(7000000)",
-    "rows": f"{NUMBERS} SELECT x FROM c",
-    "endless": "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x FROM c) SELECT count(*) FROM c",
-    "regexp": f"{NUMBERS} SELECT count(*) FROM c WHERE x REGEXP '^([12]|34)*5$'",
-    "regexp_replace": f"{NUMBERS} SELECT count(regexp_replace(x, '([0-9]+)+0*$', 'y', 'g')) FROM c",
-    "wide": f"SELECT {', '.join(['zeroblob(1000000)'] * 50)}",
-    "nested": "SELECT " + "(" * 5000 + "1" + ")" * 5000,
-    "terms": "SELECT " + " UNION SELECT ".join(["1"] * 5000),
-    "sort": f"{NUMBERS} SELECT x FROM c ORDER BY random() LIMIT 1",
-    "distinct": f"{NUMBERS} SELECT count(DISTINCT x) FROM c",
-}
-
-
-def peak():
-    """Return the peak memory of this process, in KB."""
-    if sys.platform == "win32":
-        return 0
-    import resource
-
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // (1024 if sys.platform == "darwin" else 1)
-
-
-@pytest.mark.parametrize("name", BOMBS)
-def test_a_bomb_is_an_error_of_its_statement_and_others_continue(small, name):
-    db, other = caller_of(small, "db"), caller_of(small, "other")
-    other.run("CREATE TABLE IF NOT EXISTS t(a)", "INSERT INTO t VALUES (1)")
-    before = peak()
-    answers = []
-    bomb = threading.Thread(target=lambda: answers.append(db.post(execute(BOMBS[name]), CLOSE)), daemon=True)
-    bomb.start()
-    assert set(other.run("SELECT count(*) FROM t").codes) == {"ok"}
-    bomb.join(120)  # instead of hours
-    assert not bomb.is_alive()
-    assert answers[0].status == 200, answers[0].body
-    assert answers[0].codes[0] != "ok"
-    if name == "endless":
-        assert answers[0].codes[0] == "STATEMENT_TIMEOUT"
-    assert peak() - before < 300 * 1024  # KB
-    assert db.run("SELECT 1").codes == ["ok", "ok"]
-
-
-def test_a_database_cannot_grow_beyond_its_limit(small):
-    db, other = caller_of(small, "db"), caller_of(small, "other")
-    db.run("CREATE TABLE t(a)")
-    answer = db.post(
-        execute(f"INSERT INTO t {NUMBERS} SELECT zeroblob(1000) FROM c"),
-        CLOSE,
-    )
-    assert answer.codes[0] == "SQLITE_FULL"
-    assert "the size limit of this database is 4,194,304 bytes" in answer.error()["message"]
-    assert db.run("SELECT count(*) FROM t").rows() == [["0"]]
-    assert set(other.run("CREATE TABLE t(a)", "INSERT INTO t VALUES (zeroblob(1000000))").codes) == {"ok"}
-    assert code(db, "PRAGMA max_page_count = 1000000") != "ok"

@@ -12,7 +12,10 @@ from account_calls import person
 from asgi_calls import call
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from promises import Promise
 from service_calls import CLOSE, Caller, caller_of, execute
+
+pytestmark = pytest.mark.promise(Promise.BOUNDARIES)
 
 
 def public_key(service, encoding="PEM"):
