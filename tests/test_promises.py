@@ -10,6 +10,7 @@ import pytest
 from promises import Promise
 
 TESTS = Path(__file__).parent
+PAGE = TESTS.parent / "docs" / "explanation" / "limits.md"
 PYPROJECT = TESTS.parent / "pyproject.toml"
 NO_PROMISE = {"none": "", "empty": "@pytest.mark.promise()", "text": "@pytest.mark.promise('memory')"}
 
@@ -37,3 +38,9 @@ def test_a_test_that_names_no_promise_is_an_error_of_collection(tmp_path):
     assert collected.returncode == pytest.ExitCode.INTERRUPTED, collected.stdout
     for name in NO_PROMISE:
         assert f"test_{name}.py::test_new names no promise: add @pytest.mark.promise" in collected.stdout
+
+
+@pytest.mark.parametrize("promise", Promise)
+def test_the_page_on_limits_has_the_promise(promise):
+    promises = PAGE.read_text("utf-8").partition("## What the service promises")[2].partition("\n## ")[0]
+    assert promise.value in promises

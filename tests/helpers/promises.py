@@ -17,7 +17,7 @@ class Promise(Enum):
     FAIRNESS = "the p95 of others is at most three times"
     MEMORY = "memory stays within `--max-memory`"
     DISK = "the disk keeps a reserve"
-    TIME = "statements end at their time limit, or within 10 s of it"
+    TIME = "statements end at their time limit, or within 10 s of it inside one function"
 
 
 def promise_of(item: pytest.Item | pytest.FunctionDefinition) -> Promise:
