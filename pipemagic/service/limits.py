@@ -32,6 +32,7 @@ class Limits:
     temporary_reserve: int = 256 * MB
     """Free space of the disk of temporary files below which the statement with the largest ones is stopped; of a small
     disk, a twentieth."""
+    disk_reserve: int = 256 * MB  # free space that writes to databases leave; of a small disk, a twentieth
     response: int = 128 * MB
     responses: int = 256 * MB  # of all responses that are not sent yet
     stored_texts: int = 4096

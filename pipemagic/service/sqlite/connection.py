@@ -7,6 +7,7 @@ process.
 from __future__ import annotations
 
 import logging
+import shutil
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -140,7 +141,8 @@ class Connection:
         self._cursor: apsw.Cursor | None = None
         self._schema = database.schema_changes
         self.size_limit: int | None = None
-        """Bytes that the file may grow to; None: as large as SQLite allows."""
+        """Bytes that the file may grow to; None: as large as its disk and SQLite allow."""
+        self._most_pages = MOST_PAGES
         self.idle_since = 0.0
         self.release: Callable[[Connection], None]
         """Returns it to the pool that it was taken from, which sets this."""
@@ -213,13 +215,22 @@ class Connection:
         return error if exceeded is None or not isinstance(error, apsw.InterruptError) else exceeded
 
     def limit_size(self, limit: int | None) -> None:
-        """Limit the size of the file in bytes; a larger one does not grow any further."""
-        if limit == self.size_limit:
-            return
-        with self._without_sandbox():
-            pages = MOST_PAGES if limit is None else max(1, limit // self.raw.pragma("page_size"))
-            self.raw.pragma("max_page_count", pages)
-        self.size_limit = limit
+        """Limit the size of the file in bytes, and its growth to what leaves a reserve of its disk free."""
+        fits = self._size_that_fits()
+        self.size_limit = limit if limit is not None and limit <= fits else None
+        most = fits if self.size_limit is None else self.size_limit
+        pages = max(1, min(MOST_PAGES, most // self._page_size))
+        fewest = pages if self.size_limit is not None else pages * 9 // 10  # free space changes with each write
+        if not fewest <= self._most_pages <= pages:
+            with self._without_sandbox():
+                self.raw.pragma("max_page_count", pages)
+            self._most_pages = pages
+
+    def _size_that_fits(self) -> int:
+        """Return how many bytes the file may have: a new page is written twice, to the WAL and later to the file."""
+        path, disk = self._database.path, shutil.disk_usage(self._database.path.parent)
+        room = disk.free - min(self._database.limits.disk_reserve, disk.total // 20)
+        return usage.file_size(path) + usage.file_size(path.with_name(f"{path.name}-wal")) + max(0, room) // 2
 
     @contextmanager
     def _without_sandbox(self) -> Iterator[None]:
