@@ -7,12 +7,12 @@ process.
 from __future__ import annotations
 
 import logging
-import shutil
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import starmap
 from pathlib import Path
+from shutil import disk_usage
 from typing import Any, NamedTuple, Protocol
 
 import apsw
@@ -228,7 +228,7 @@ class Connection:
 
     def _size_that_fits(self) -> int:
         """Return how many bytes the file may have: a new page is written twice, to the WAL and later to the file."""
-        path, disk = self._database.path, shutil.disk_usage(self._database.path.parent)
+        path, disk = self._database.path, disk_usage(self._database.path.parent)
         room = disk.free - min(self._database.limits.disk_reserve, disk.total // 20)
         return usage.file_size(path) + usage.file_size(path.with_name(f"{path.name}-wal")) + max(0, room) // 2
 
