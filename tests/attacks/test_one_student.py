@@ -77,6 +77,7 @@ def test_endless_queries_of_two_students_leave_threads_for_others(scene):
     until(lambda: open_streams(scene.service) == 0)
 
 
+@pytest.mark.promise(Promise.MEMORY)
 def test_unread_responses_of_a_student_leave_memory_for_others(scene):
     wide = f"SELECT hex(zeroblob({LARGE // 2}))"
     with connections(scene.service, RESPONSES, receive_buffer=4096) as opened:
