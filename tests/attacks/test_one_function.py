@@ -1,4 +1,4 @@
-"""Second promise: a statement inside one function of SQLite ends for its client within 10 s of its limit.
+"""A statement inside one function of SQLite ends for its client within 10 s of its limit.
 
 The function takes minutes. It delays neither others nor the end of the service.
 """
@@ -12,8 +12,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from metrics_page import read_samples
 from probes import connections, open_streams, post_sql
+from promises import Promise
 from served import PATIENCE, serve
 from waiting import until
+
+pytestmark = pytest.mark.promise(Promise.TIME)
 
 MEMBERS = 60_000
 """Members of both arguments of `json_patch`, which compares all with all."""
