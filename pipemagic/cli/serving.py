@@ -21,7 +21,7 @@ from pipemagic.cli import console
 from pipemagic.cli.platform import data_option
 from pipemagic.errors import ServiceError
 from pipemagic.service.hosting import LOCAL_DOMAIN, LOOPBACK, Hosting
-from pipemagic.service.limits import Limits, parse_size
+from pipemagic.service.limits import MB, Limits, parse_size
 from pipemagic.service.locations import LOCATIONS, similar
 from pipemagic.service.settings import UNICODE, Settings
 
@@ -33,12 +33,17 @@ LOGS = Path("/var/log/pipemagic")
 
 EMBEDDED_ONLY = [
     "cors", "here", "simulate_latency", "unicode", "statement_time", "streams", "database_streams", "response",
-    "database",
+    "value", "database",
 ]  # fmt: skip
 """The options that have no effect on libSQL servers."""
 
 CREDENTIALS = ["ssl_certfile", "ssl_keyfile"]
 """The options whose files systemd reads."""
+
+LARGEST_VALUE = 1_000_000_000
+"""Source: https://sqlite.org/limits.html (SQLITE_MAX_LENGTH)"""
+SMALLEST_VALUE_LIMIT = 5 * MB
+"""A load sends many rows in one argument (see `client.bulk.load.LIMIT`)."""
 
 COUNT = click.IntRange(min=1)
 
@@ -53,6 +58,18 @@ def size(text: str) -> int:
     if parsed := parse_size(text):
         return parsed
     raise click.BadParameter(f"{text!r} is not a size: write bytes, or 64KB, 128MB, 2GB")
+
+
+def value_size(text: str) -> int:
+    """Convert the size of a value to bytes."""
+    limit = size(text)
+    if limit < SMALLEST_VALUE_LIMIT:
+        raise click.BadParameter(
+            f"{text!r} is less than {SMALLEST_VALUE_LIMIT // MB} MB, which clients need to load rows"
+        )
+    if limit > LARGEST_VALUE:
+        raise click.BadParameter(f"{text!r} is more than the {LARGEST_VALUE:,} bytes that a value in SQLite can have")
+    return limit
 
 
 def seconds(text: str) -> float:
@@ -124,6 +141,10 @@ def origin(text: str) -> str:
 )  # fmt: skip
 @click.option("--max-body", "body", type=size, default="128MB", help="Maximum size of a request body.")
 @click.option("--max-response", "response", type=size, default="128MB", help="Maximum size of a result in a response.")
+@click.option(
+    "--max-value", "value", type=value_size, default="16MB",
+    help="Maximum size of an argument, and of a value that SQL builds; larger ones in a file can be read.",
+)  # fmt: skip
 @click.option("--max-database-size", "database", type=size, help="Maximum size of a file.  [default: no limit]")
 @click.option("--max-memory", "memory", type=size, default="512MB", help="Maximum memory for SQLite.")
 @click.option("--allow-signup", "signup", is_flag=True, help="Let anyone who can connect create an account.")

@@ -21,12 +21,8 @@ class Limits:
     """Sizes in bytes, times in seconds."""
 
     body: int = 128 * MB
-    statement: int = 128 * MB
-    value: int = 128 * MB
-    # Patterns of LIKE, GLOB and REGEXP, whose time is the product of both sizes: long ones are for small values.
-    pattern: int = 256
-    long_pattern: int = 4096
-    value_of_long_pattern: int = 16 * MB
+    statement: int = 16 * MB  # the text of one statement
+    value: int = 16 * MB  # an argument, and a value or row that SQL builds; a file may hold larger ones
     database: int | None = None  # a database file; its own size_limit can only be smaller
     temporary: int = 256 * MB  # of the temporary tables of one stream
     temporary_reserve: int = 256 * MB

@@ -12,7 +12,7 @@ import pytest
 
 from pipemagic import cli
 from pipemagic.service import process
-from pipemagic.service.limits import Limits
+from pipemagic.service.limits import MB, Limits
 from pipemagic.service.settings import Settings
 
 
@@ -103,6 +103,7 @@ def test_no_unit_is_printed_for_invalid_settings(capsys):
 
 @pytest.mark.parametrize(("option", "value"), [
     ("--max-body", "3x"), ("--max-body", "0"), ("--max-body", "-1MB"), ("--max-streams", "0"), ("--port", "65536"),
+    ("--max-value", "1000000001"), ("--max-value", "4MB"),
     ("--statement-timeout", "0"), ("--statement-timeout", "nan"), ("--statement-timeout", "inf"),
 ])  # fmt: skip
 def test_invalid_values_of_options_are_refused(capsys, option, value):
@@ -128,10 +129,12 @@ def test_options_are_settings_and_have_their_defaults(monkeypatch, tmp_path):
         "serve", "--data", str(folder), "--port", "1", "--host", "localhost", "--cors", "*",
         "--trusted-proxy", "10.0.0.0/8", "--here", "ams", "--simulate-latency", "--unicode", "--statement-timeout", "4",
         "--max-streams", "7", "--max-database-streams", "2", "--max-connections", "6", "--max-body", "1KB",
-        "--max-response", "2KB", "--max-database-size", "3KB", "--max-memory", "5KB",
+        "--max-response", "2KB", "--max-value", "6MB", "--max-database-size", "3KB", "--max-memory", "5KB",
         "--allow-signup", "--access-log", "-",
     ]) == 0  # fmt: skip
-    limits = Limits(body=1024, response=2048, database=3072, streams=7, database_streams=2, statement_time=4.0)
+    limits = Limits(
+        body=1024, response=2048, value=6 * MB, database=3072, streams=7, database_streams=2, statement_time=4.0
+    )
     assert seen == [Settings(folder), Settings(
         folder, port=1, limits=limits, signup=True, here="ams", simulate_latency=True, unicode=True, connections=6,
         memory=5120, access_log=Path("-"), cors=("*",), proxies=("10.0.0.0/8",),

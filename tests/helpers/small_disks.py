@@ -1,4 +1,4 @@
-"""Real disks that are full or read-only: mounts of tmpfs where that is allowed."""
+"""Real disks that are full or read-only: mounts, where these are allowed."""
 
 from __future__ import annotations
 
@@ -25,6 +25,21 @@ def small_disk(folder: Path, megabytes: int) -> Iterator[Path]:
     """Mount an empty file system of that size; NoMounts if that is not allowed."""
     folder.mkdir()
     _run("mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", folder)
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+@contextmanager
+def disk_in_file(folder: Path, megabytes: int) -> Iterator[Path]:
+    """Mount an empty ext4 in a file of that size, since a tmpfs is memory; NoMounts if that is not allowed."""
+    image = folder.with_name(f"{folder.name}.image")
+    with image.open("wb") as file:
+        file.truncate(megabytes * 1024 * 1024)
+    folder.mkdir()
+    _run("mkfs.ext4", "-q", "-m", "0", image)
+    _run("mount", "-o", "loop", image, folder)
     try:
         yield folder
     finally:

@@ -48,6 +48,9 @@ from pipemagic.sql.type_affinity import affinity, is_date, is_day_type
 _MOST = 900
 """The most columns with which infinite numbers can be copied: the query would become too long."""
 
+_TOGETHER = 60
+"""The most columns whose signs are in one integer; SQLite also limits the depth of expressions."""
+
 _AGAIN = "the table may have been changed meanwhile: copy it again"
 _BY_HAND = "create the table yourself, and use append"
 
@@ -55,8 +58,6 @@ Form = Literal["", "day", "moment"]
 """The form that dates of a column take: that of the target's declared type, '' for that of the source."""
 
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d")
-
-_TOGETHER = 100  # conditions in one pair of parentheses: SQLite limits the depth of expressions
 
 
 def copy(
@@ -217,7 +218,7 @@ def _fill(
 
     def send_all(rows: ColumnarRows) -> None:
         nonlocal sent
-        columns = _with_signs([concat(chunks) for chunks in rows.columns])
+        columns = _with_signs([concat(chunks) for chunks in rows.columns], len(forms))
         _check(sent, columns, plan, kinds, forms)
         for batch in batches.of(columns, len(rows), first=sent):
             arrived, given = send(target, batch, plan, staging), batch.stop - batch.start
@@ -229,7 +230,7 @@ def _fill(
 
     try:
         with nothing_changed("while rows were received"), source.cursor(query) as cursor:
-            if len(cursor.cols) != len(forms) + 1:
+            if len(cursor.cols) != len(forms) + _count_of_signs(len(forms)):
                 raise LoadError(f"the rows of {table} have other columns than it; nothing was changed", hint=_AGAIN)
             waiting = RowsBuilder(cursor.cols)
             for some in cursor:
@@ -247,18 +248,29 @@ def _fill(
 
 
 def _query(table: str, names: Sequence[str], forms: Sequence[Form]) -> str:
-    """Return the query for all rows; its last column has the signs of infinite numbers, which some servers omit."""
+    """Return the query for all rows. Its last columns have the signs of infinite numbers, which some servers omit.
+
+    It builds no values: a server may limit those to a smaller size than that of values that it stores.
+    """
     quoted = [quote(name) for name in names]
     convert: dict[Form, Callable[[str], str]] = {"day": dates.midnights_as_days, "moment": dates.days_as_midnights}
     listed = ", ".join(convert.get(form, str)(name) for name, form in zip(quoted, forms, strict=True))
-    if len(names) > _MOST:
-        return f"SELECT {listed}, NULL FROM {quote(table)}"
-    tests = [f"(typeof({name}) = 'real' AND abs({name}) = 9e999)" for name in quoted]
-    groups = [" OR ".join(tests[at : at + _TOGETHER]) for at in range(0, len(tests), _TOGETHER)]
-    pairs = zip(tests, quoted, strict=True)
-    signs = " || ".join(f"CASE WHEN {test} AND {name} > 0 THEN '+' ELSE '-' END" for test, name in pairs)
-    infinite = " OR ".join(f"({group})" for group in groups)
-    return f"SELECT {listed}, CASE WHEN {infinite} THEN {signs} END FROM {quote(table)}"
+    count = _count_of_signs(len(names))
+    groups = [quoted[at : at + _TOGETHER] for at in range(0, len(names), _TOGETHER)]
+    signs = ", ".join(map(_signs, groups)) if len(groups) == count else "NULL"
+    return f"SELECT {listed}, {signs} FROM {quote(table)}"
+
+
+def _count_of_signs(columns: int) -> int:
+    """Return the number of columns that have the signs of so many columns; one of NULL if these are too many."""
+    return 1 if columns > _MOST else -(-columns // _TOGETHER)
+
+
+def _signs(names: Sequence[str]) -> str:
+    """Return the SQL of an integer with a bit for each column: 1 for positive infinity. NULL if no number is infinite."""
+    infinite = " OR ".join(f"(typeof({name}) = 'real' AND abs({name}) = 9e999)" for name in names)
+    bits = " + ".join(f"(typeof({name}) = 'real' AND {name} = 9e999) * {1 << at}" for at, name in enumerate(names))
+    return f"CASE WHEN {infinite} THEN {bits} END"
 
 
 def _check(
@@ -282,21 +294,24 @@ def _check(
             )
 
 
-def _with_signs(columns: list[ColumnChunk]) -> list[ColumnChunk]:
-    """Return the columns without the last one, which has the signs of infinite numbers, a letter for each column."""
-    *columns, signs = columns
+def _with_signs(columns: list[ColumnChunk], count: int) -> list[ColumnChunk]:
+    """Return the first ``count`` columns; the others have the signs of their infinite numbers."""
+    columns, signs = columns[:count], columns[count:]
     if not any(column.lacks_sign for column in columns):
         return columns
-    letters = signs.items()
-    return [_with_sign(column, at, letters) if column.lacks_sign else column for at, column in enumerate(columns)]
+    bits = [column.items() for column in signs]
+    return [
+        _with_sign(column, bits[min(at // _TOGETHER, len(bits) - 1)], at % _TOGETHER) if column.lacks_sign else column
+        for at, column in enumerate(columns)
+    ]
 
 
-def _with_sign(column: ColumnChunk, at: int, letters: Sequence[object]) -> ColumnChunk:
+def _with_sign(column: ColumnChunk, signs: Sequence[object], bit: int) -> ColumnChunk:
     values = column.values.copy()
     for row, value in enumerate(column.items()):
         if value is not None and value != value:
-            sign = letters[row]
-            if not isinstance(sign, str) or sign[at : at + 1] not in ("+", "-"):
+            sign = signs[row]
+            if not isinstance(sign, int):
                 raise LoadError("an infinite number was received without its sign; nothing was changed")
-            values[row] = math.inf if sign[at] == "+" else -math.inf
+            values[row] = math.inf if sign >> bit & 1 else -math.inf
     return column._replace(values=values)

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from pipemagic.client.batch_runner import run
@@ -65,6 +66,9 @@ AIM = 2_000_000
 
 LIMIT = 4_500_000
 """The most bytes of a batch: a value in sqld may have 5 000 000."""
+
+TOO_LARGE = 413
+"""The HTTP status for a body that is too large."""
 
 ARGUMENTS = 9_000
 """Arguments of one statement with an argument for each value; SQLite takes 32 766."""
@@ -202,11 +206,25 @@ def send(database: Executor, batch: Batch, plan: LoadPlan, staging: str) -> int:
     try:
         with nothing_changed("while the rows were sent"):
             return database.execute(batch.sql, batch.args).affected_row_count
+    except ServerError as error:
+        if error.status != TOO_LARGE or not batch.too_large:
+            raise
+        raise _too_large(batch) from None
     except StatementError as error:
+        if batch.too_large and "too big" in error.message:
+            raise _too_large(batch) from None
         message = error.message.replace(staging, plan.table)
         row = refused_row_of_batch(database, plan, staging, batch, error.message)
         where = f"rows {batch.start + 1} to {batch.stop}: {message}" if row is None else row.message(message)
         raise LoadError(f"{where}; nothing was changed", hint=error.hint) from None
+
+
+def _too_large(batch: Batch) -> LoadError:
+    """Return the error for a row whose size the server refuses."""
+    return LoadError(
+        f"{batch.too_large}; the server does not accept that much; nothing was changed",
+        hint="store the value in parts, or send the whole database as a file (pipemagic db create --from-file)",
+    )
 
 
 @contextmanager
@@ -350,12 +368,16 @@ def _age(name: str) -> float:
 
 @dataclass(frozen=True)
 class Batch:
-    """An INSERT for the rows from ``start`` to before ``stop``."""
+    """An INSERT for the rows from ``start`` to before ``stop``.
+
+    ``too_large`` is the description of a row that the server may refuse because of its size, otherwise empty.
+    """
 
     start: int
     stop: int
     sql: str
     args: list[SqlValue] = field(repr=False)
+    too_large: str = ""
 
 
 class Batches:
@@ -363,6 +385,7 @@ class Batches:
 
     def __init__(self, database: Executor, table: str, names: Sequence[str]) -> None:
         # A constraint in the definition may have ON CONFLICT IGNORE or REPLACE, which would lose rows.
+        self._names = names
         self._into = f"INSERT OR ABORT INTO {quote(table)} ({', '.join(map(quote, names))}) "
         self._takes_records = takes_records(database)
         self._most = sys.maxsize if self._takes_records else max(1, ARGUMENTS // len(names))
@@ -379,9 +402,27 @@ class Batches:
             if size > LIMIT and stop > start + 1:
                 self.rows = fitting
                 continue
-            yield Batch(first + start, first + stop, self._into + rows, args)
+            too_large = "" if size <= LIMIT else self._describe(columns, start, first)
+            yield Batch(first + start, first + stop, self._into + rows, args, too_large)
             self.rows = min(GROWTH * self.rows, fitting, self._most)
             start = stop
+
+    def _describe(self, columns: Sequence[ColumnChunk], row: int, first: int) -> str:
+        """Return the size of a row and of its largest cell."""
+        cells = [column.cut(row, row + 1).items()[0] for column in columns]
+        sizes = list(map(_size, cells))
+        name, largest = max(zip(self._names, sizes, strict=True), key=itemgetter(1))
+        return f"row {first + row + 1} has {sum(sizes):,} bytes, {largest:,} of them in column {name}"
+
+
+def _size(value: SqlValue) -> int:
+    """Return the bytes of a value, some for a number."""
+    match value:
+        case str():
+            return len(value.encode())
+        case bytes():
+            return len(value)
+    return 8
 
 
 def _as_records(columns: Sequence[ColumnChunk], count: int) -> tuple[str, list[SqlValue], int]:
@@ -397,8 +438,7 @@ def _as_arguments(columns: Sequence[ColumnChunk], _count: int) -> tuple[str, lis
     for row in zip(*(column.items() for column in columns), strict=True):
         rows.append(f"({', '.join('CAST(? AS REAL)' if isinstance(value, float) else '?' for value in row)})")
         args.extend(as_decimal(value) if isinstance(value, float) else value for value in row)
-    sizes = (len(arg.encode() if isinstance(arg, str) else arg) if isinstance(arg, str | bytes) else 8 for arg in args)
-    return f"VALUES {', '.join(rows)}", args, sum(sizes)
+    return f"VALUES {', '.join(rows)}", args, sum(map(_size, args))
 
 
 def takes_records(database: Executor) -> bool:

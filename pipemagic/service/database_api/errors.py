@@ -8,6 +8,7 @@ import apsw
 
 from pipemagic.hrana import faults
 from pipemagic.hrana.messages import Error
+from pipemagic.service.limits import Limits
 
 LONGEST_MESSAGE = 4000
 """Characters of an error message."""
@@ -86,7 +87,9 @@ def short(error: Error) -> Error:
     return Error(error.message[:LONGEST_MESSAGE] + "...", error.code)
 
 
-def sqlite_error(error: apsw.Error, *, skipped: int = 0, refusal: str = "", size_limit: int | None = None) -> Error:
+def sqlite_error(
+    error: apsw.Error, limits: Limits, *, skipped: int = 0, refusal: str = "", size_limit: int | None = None
+) -> Error:
     """Convert an error of SQLite to the error on the wire.
 
     ``skipped`` is added to SQLite's offset (both in UTF-8 bytes); ``refusal`` is the reason if the sandbox refused
@@ -101,12 +104,24 @@ def sqlite_error(error: apsw.Error, *, skipped: int = 0, refusal: str = "", size
         return Error(f"not authorized: {refusal}", "SQLITE_AUTH")
     if size_limit is not None and isinstance(error, apsw.FullError):
         message += f" (the size limit of this database is {size_limit:,} bytes)"
+    if isinstance(error, apsw.TooBigError):
+        message += _allowed(message, limits)
     at = f" (at offset {offset + skipped})" if offset is not None and offset >= 0 else ""
     if _SYNTAX.search(message):
         return Error(f"SQL string could not be parsed: {message}{at}", faults.SQL_PARSE_ERROR)
     if at:
         return Error(f"SQL input error: {message}{at}", faults.SQL_INPUT_ERROR)
     return Error(f"SQLite error: {message}", str(code))
+
+
+def _allowed(message: str, limits: Limits) -> str:
+    """Return what to do after an error of SQLite for a statement or value that is too large."""
+    if message == "statement too long":
+        return f": its text is limited to {limits.statement:,} bytes: pass values as arguments"
+    return (
+        f": arguments, and the values and rows that SQL builds, are limited to {limits.value:,} bytes (--max-value of "
+        "the service); a larger value that is stored can be read without || and functions that build values"
+    )
 
 
 def bad_text(error: UnicodeDecodeError) -> Error:

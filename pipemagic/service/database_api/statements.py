@@ -126,10 +126,10 @@ class Statements:
             try:
                 pieces, piece = yield from self._call(begin)
                 while piece is not None:
-                    connection.check_usage()
+                    connection.before_wait()
                     yield from self._send(piece)
                     self._refuse_if_ended()
-                    connection.restart_write_count()
+                    connection.after_wait()
                     self._refuse_if_lost()
                     piece = yield from self._call(partial(next, pieces, None))
             finally:
@@ -216,7 +216,9 @@ class Statements:
             case apsw.Error():
                 refusal = self._stream.connection.sandbox.refusal
                 size_limit = self._stream.connection.size_limit
-                wire = errors.sqlite_error(error, skipped=plan.skipped, refusal=refusal, size_limit=size_limit)
+                wire = errors.sqlite_error(
+                    error, self._limits, skipped=plan.skipped, refusal=refusal, size_limit=size_limit
+                )
             case UsageExceeded():
                 wire = Error(f"SQLite error: {error}", error.code)
             case MemoryError():

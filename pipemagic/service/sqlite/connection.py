@@ -21,7 +21,7 @@ from pipemagic.hrana.messages import Col
 from pipemagic.hrana.values import SqlValue
 from pipemagic.service.executor import Call, pause
 from pipemagic.service.limits import Limits
-from pipemagic.service.sqlite import alter_column, functions, percentiles, unicode, usage
+from pipemagic.service.sqlite import alter_column, functions, percentiles, unicode, usage, value_limit
 from pipemagic.service.sqlite.alter_column import AlterColumn
 from pipemagic.service.sqlite.sandbox import Sandbox
 from pipemagic.service.sqlite.statement import Plan
@@ -116,7 +116,6 @@ class Connection:
         self.raw.pragma("synchronous", "FULL")
         usage.keep_temporary_files_bounded(self.raw)
         self._install_functions(self.raw)
-        functions.bound(self.raw, database.limits.value, lambda: self.stopped)
         percentiles.install(self.raw, lambda: self.stopped, usage.hold)
         self.sandbox.install(self.raw, database.limits)
         functions.hide_path(self.raw)
@@ -125,8 +124,8 @@ class Connection:
         """The changes that earlier streams made on the connection."""
         self._usage = StatementUsage(database.limits, 0)
         self._temporary_tables_bounded = False
-        self._long_patterns = False
-        """Whether the limits of patterns and values are those for long patterns."""
+        self._may_hold_larger = _size_with_wal(database.path) > database.limits.value
+        """Whether the file may hold values beyond the limit, which only other programs and settings have written."""
         self._writes = self._vacuums = False
         self.raw.set_progress_handler(self._must_end, self._usage.interval)
         self.stopped = False
@@ -151,12 +150,8 @@ class Connection:
         # SQLite also calls this after the end of a statement: one that has committed must not count as stopped.
         if self._writes and self.raw.txn_state() != apsw.SQLITE_TXN_WRITE:
             return False
-        if self._usage.is_due():
-            # The count of pages includes those of temporary tables, and of the copy that VACUUM makes.
-            counts_pages = self._writes and not self.sandbox.dirty and not self._vacuums
-            pages = self.raw.status(apsw.SQLITE_DBSTATUS_CACHE_WRITE)[0] if counts_pages else 0
-            self._usage.count(threading.get_native_id(), pages * (self._page_size + FRAME_HEADER))
-            self.check_space()
+        self._usage.count(self._written())
+        self.check_space()
         if self._is_stopped() or self._usage.check_memory():
             return True
         if self._usage.adapt_interval():
@@ -178,10 +173,17 @@ class Connection:
         self.raw.interrupt()
         self.resumed.set()
 
+    def _written(self) -> int:
+        """Return the bytes that this thread has written to disks, less those of the database."""
+        # The count of pages includes those of temporary tables, and of the copy that VACUUM makes.
+        counts = self._writes and not self.sandbox.dirty and not self._vacuums
+        pages = self.raw.status(apsw.SQLITE_DBSTATUS_CACHE_WRITE)[0] if counts else 0
+        return usage.written_by_thread() - pages * (self._page_size + FRAME_HEADER)
+
     def check_space(self) -> None:
         """Stop the statement with the largest temporary files, if this one has large ones and their disk gets full."""
         if self._usage.needs_space():
-            largest = max(running(), key=lambda connection: connection._usage.written, default=self)
+            largest = max(running(), key=lambda connection: connection._usage.spilled, default=self)
             largest._stop_for_space()
 
     def _stop_for_space(self) -> None:
@@ -191,16 +193,17 @@ class Connection:
                 log.warning("%s: a statement was stopped: %s", self._database.path, self._usage.exceeded)
                 self.stop()
 
-    def restart_write_count(self) -> None:
-        """Do not count what the thread wrote while the statement waited for its reader."""
-        with self._guard:
-            self._usage.restart_count()
-
-    def check_usage(self) -> None:
+    def before_wait(self) -> None:
         """Raise `UsageExceeded` if the statement uses too much memory or disk space to wait for its reader."""
+        self._usage.count(self._written())
+        self.check_space()
         if self._usage.exceeded is not None or self._usage.check_memory():
             assert self._usage.exceeded is not None
             raise self._usage.exceeded
+
+    def after_wait(self) -> None:
+        """Continue the count of temporary files: meanwhile the thread, or another one now, has written for others."""
+        self._usage.resume_count(self._written())
 
     @property
     def exceeded(self) -> bool:
@@ -289,7 +292,7 @@ class Connection:
         def may_start(shape: Shape) -> bool:
             self._writes = not shape.readonly or plan.writes_by_itself
             if not plan.commits:
-                _running.add(self)
+                self._begin()
             return may_write or not self._writes or shape.explain
 
         # If a cached statement cannot be prepared again, SQLite's error has no position. A cached EXPLAIN that is
@@ -307,6 +310,11 @@ class Connection:
                     cols = self.describe(plan).cols
         return Source(cols, self._cursor)
 
+    def _begin(self) -> None:
+        """Record that a statement begins, which can be stopped."""
+        self._usage.resume_count(self._written())
+        _running.add(self)
+
     def _bound_temporary_tables(self) -> None:
         """Limit temporary tables once the connection has any: without a temporary schema it needs less memory."""
         with self._without_sandbox():
@@ -316,7 +324,7 @@ class Connection:
     def _alter_column(self, plan: Plan, change: AlterColumn) -> None:
         self.describe(plan)
         self._writes = True
-        _running.add(self)
+        self._begin()
         alter_column.apply(self.raw, change, self._scratch, self._writable_schema)
 
     def _scratch(self) -> apsw.Connection:
@@ -368,8 +376,8 @@ class Connection:
         if self._usage.interval != usage.FIRST_INTERVAL:
             self.raw.set_progress_handler(self._must_end, usage.FIRST_INTERVAL)
         self._usage = StatementUsage(self._database.limits, usage.memory_used())
-        if plan.strings is not None or self._long_patterns:
-            self._limit_patterns(long=plan.may_have_long_pattern(bindings, self._database.limits))
+        if self._may_hold_larger:
+            self._limit_values(plan, bindings)
         prepared: list[Shape] = []
 
         def trace(cursor: apsw.Cursor, _text: str, _bindings: Any) -> bool:
@@ -397,12 +405,16 @@ class Connection:
                 self.raw.execute(NO_TABLE)
             renewed = True
 
-    def _limit_patterns(self, *, long: bool) -> None:
-        """Allow long patterns of LIKE with smaller values; it takes the time of the product of both sizes."""
-        if long != self._long_patterns:
-            self._long_patterns, limits = long, self._database.limits
-            self.raw.limit(apsw.SQLITE_LIMIT_LENGTH, limits.value_of_long_pattern if long else limits.value)
-            self.raw.limit(apsw.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, limits.long_pattern if long else limits.pattern)
+    def _limit_values(self, plan: Plan, bindings: Sequence[SqlValue]) -> None:
+        """Let a statement read larger values than those of the limit, unless it may build some."""
+        limit = self._database.limits.value
+        value_limit.check_arguments(bindings, limit)
+        self.sandbox.bypass = True  # nothing of it runs, and SQLite asks again when it does
+        try:
+            builds = value_limit.may_build(self.raw, plan.keyword, plan.text, len(plan.parameters))
+        finally:
+            self.sandbox.bypass = False
+        self.raw.limit(apsw.SQLITE_LIMIT_LENGTH, limit if builds else value_limit.LARGEST)
 
     def rollback(self) -> None:
         """Roll back the open transaction; needed after an interrupt, too, which may leave it open."""
@@ -412,3 +424,8 @@ class Connection:
     def close(self) -> None:
         """Close the connection in any state; an open transaction is rolled back."""
         self.raw.close(True)
+
+
+def _size_with_wal(path: Path) -> int:
+    """Return the size of a database in bytes, with what was not moved yet from its WAL to its file."""
+    return usage.file_size(path) + usage.file_size(path.with_name(f"{path.name}-wal"))

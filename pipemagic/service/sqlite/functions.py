@@ -1,11 +1,9 @@
-"""SQL functions in the place of SQLite's own, and those of an extension that apsw brings.
+"""SQL functions that SQLite lacks, those of an extension that apsw brings, and some in the place of SQLite's own.
 
-SQLite cannot stop a statement inside a function. ``instr``, ``replace``, ``unhex`` and the ``trim`` family with two
-arguments compare each position of one argument with all of the other, which takes hours for some megabytes. The
-functions here return what SQLite's return, but take and return only valid UTF-8 as text. The extension has
-``regexp`` (``x REGEXP y``) and ``regexpi``. ``pragma_database_list`` does not have the path of the file.
+The extension has ``regexp`` (``x REGEXP y``) and ``regexpi``. ``changes()`` and ``total_changes()`` do not count those
+of earlier streams, and ``pragma_database_list`` does not have the path of the file.
 
-Source: https://sqlite.org/src/file/src/func.c, https://sqlite.org/src/file/ext/misc/regexp.c
+Source: https://sqlite.org/src/file/ext/misc/regexp.c
 """
 
 from __future__ import annotations
@@ -18,25 +16,21 @@ import apsw
 
 from pipemagic.hrana.values import SqlValue
 from pipemagic.service.sqlite import date_trunc, series, statistics
-from pipemagic.service.sqlite.native import native, too_big
 from pipemagic.service.sqlite.regexp_replace import regexp_replace
 
 DATABASE_LIST = "pragma_database_list"
-_FEW_CHARACTERS = 32
-"""Characters that ``str.strip`` tries at each end as quickly as SQLite."""
 
 
 def install(connection: apsw.Connection, stopped: Callable[[], bool] = lambda: False) -> None:
     """Register the functions that SQLite lacks; call it before the connection has an authorizer.
 
-    Once ``stopped`` returns True, those that compute rows one by one raise `apsw.InterruptError`.
+    Once ``stopped`` returns True, ``regexp_replace`` raises `apsw.InterruptError`.
     """
     statistics.install(connection)
     series.install(connection)
     # Not deterministic for SQLite, which therefore refuses them in indexes and generated columns: other programs could
     # not read such a table.
-    function = _checked("date_trunc", date_trunc.date_trunc, 0, stopped)
-    connection.create_scalar_function("date_trunc", function, 2, flags=apsw.SQLITE_INNOCUOUS)
+    connection.create_scalar_function("date_trunc", date_trunc.date_trunc, 2, flags=apsw.SQLITE_INNOCUOUS)
     replace = partial(regexp_replace, lambda: connection.limit(apsw.SQLITE_LIMIT_LENGTH), stopped)
     for count in (3, 4):
         connection.create_scalar_function("regexp_replace", replace, count, flags=apsw.SQLITE_INNOCUOUS)
@@ -57,41 +51,6 @@ def _regexp() -> str | None:
     except ImportError:  # apsw before 3.52, or a build without the extensions
         return None
     return str(sqlite_extra.path("regexp")) if sqlite_extra.has("regexp") == "extension" else None
-
-
-def bound(connection: apsw.Connection, largest: int, stopped: Callable[[], bool]) -> None:
-    """Replace SQLite's functions whose running time grows with the product of their arguments' sizes.
-
-    ``largest`` is the limit of a value in bytes. Once ``stopped`` returns True the functions raise
-    `apsw.InterruptError`: between two functions of a row SQLite does not check whether it was interrupted.
-    """
-    functions: dict[str, tuple[int, Callable[..., SqlValue]]] = {
-        "instr": (2, _instr),
-        "replace": (3, partial(_replace, largest)),
-        "unhex": (2, lambda *_: NotImplemented),
-        "trim": (2, partial(_trim, str.strip)),
-        "ltrim": (2, partial(_trim, str.lstrip)),
-        "rtrim": (2, partial(_trim, str.rstrip)),
-    }
-    flags = int(apsw.SQLITE_INNOCUOUS)  # like SQLite's own: views, indexes and CHECK constraints may use them
-    for name, (count, function) in functions.items():
-        checked = _checked(name, function, largest, stopped)
-        connection.create_scalar_function(name, checked, count, deterministic=True, flags=flags)
-
-
-def _checked(
-    name: str, function: Callable[..., Any], largest: int, stopped: Callable[[], bool]
-) -> Callable[..., SqlValue]:
-    """Return a function that calls SQLite's own one where ``function`` returns NotImplemented."""
-
-    def call(*arguments: SqlValue) -> SqlValue:
-        if stopped():
-            raise apsw.InterruptError("interrupted")
-        result = function(*arguments)
-        return native(name, largest, *arguments) if result is NotImplemented else result
-
-    call.__name__ = name
-    return call
 
 
 def count_changes_since(connection: apsw.Connection, before: Callable[[], int]) -> None:
@@ -152,27 +111,3 @@ class _Row:
 
     def Close(self) -> None:  # noqa: N802
         pass
-
-
-def _instr(text: SqlValue, part: SqlValue) -> Any:
-    if isinstance(text, str) and isinstance(part, str):
-        return text.find(part) + 1
-    if isinstance(text, bytes) and isinstance(part, bytes):
-        return text.find(part) + 1
-    return NotImplemented
-
-
-def _replace(largest: int, text: SqlValue, old: SqlValue, new: SqlValue) -> Any:
-    if not (isinstance(text, str) and isinstance(old, str) and isinstance(new, str)):
-        return NotImplemented
-    if not old or old[0] == "\0":
-        return text
-    if len(new) > len(old) and len(text) + text.count(old) * (len(new) - len(old)) > largest:
-        raise too_big("string or blob too big")  # before the memory is allocated
-    return text.replace(old, new)
-
-
-def _trim(strip: Callable[[str, str], str], text: SqlValue, characters: SqlValue) -> Any:
-    if isinstance(text, str) and isinstance(characters, str) and len(characters) <= _FEW_CHARACTERS:
-        return strip(text, characters.partition("\0")[0])
-    return NotImplemented

@@ -52,7 +52,7 @@ def regexp_replace(largest: Callable[[], int], stopped: Callable[[], bool], *arg
         pieces += (part if isinstance(part, str) else match[part] or "" for part in parts)
         size += len(pieces[-1 - len(parts)]) + sum(map(len, pieces[len(pieces) - len(parts) :]))
         if size > limit:
-            raise too_big("string or blob too big")
+            raise too_big()
         end = match.end()
         if "g" not in flags:
             break

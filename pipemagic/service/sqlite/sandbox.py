@@ -89,8 +89,6 @@ class Sandbox:
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_FKEY, 1)
         connection.limit(apsw.SQLITE_LIMIT_LENGTH, limits.value)
         connection.limit(apsw.SQLITE_LIMIT_SQL_LENGTH, limits.statement)
-        pattern = limits.long_pattern if limits.value <= limits.value_of_long_pattern else limits.pattern
-        connection.limit(apsw.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, pattern)
         connection.limit(apsw.SQLITE_LIMIT_FUNCTION_ARG, MAX_ARGUMENTS)
         connection.authorizer = self.authorize
 

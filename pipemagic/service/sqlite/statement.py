@@ -12,17 +12,13 @@ from pipemagic.errors import ProtocolError
 from pipemagic.hrana import faults
 from pipemagic.hrana.messages import Error, NamedArg
 from pipemagic.hrana.values import Float, SqlValue, Value, decode
-from pipemagic.service.limits import Limits
 from pipemagic.service.sqlite import alter_column, functions
 from pipemagic.service.sqlite.alter_column import AlterColumn
-from pipemagic.service.sqlite.native import most_bytes
 from pipemagic.service.sqlite.sandbox import IGNORED
 from pipemagic.sql import ParsedStatement
 from pipemagic.sql.statement import READ_PRAGMAS
 
 _ENDS = frozenset({"COMMIT", "END", "ROLLBACK", "RELEASE"})
-_PATTERN = re.compile(r"\b(?:LIKE|GLOB|REGEXPI?)\b", re.IGNORECASE)
-_PATTERNS = frozenset({"LIKE", "GLOB", "REGEXP", "REGEXPI"})
 _DATABASE_LIST = re.compile(r"PRAGMA (?:\w+ \. )?DATABASE_LIST")
 _BEGIN_READONLY = re.compile(r"BEGIN READONLY(?: TRANSACTION)?")
 
@@ -80,18 +76,6 @@ class Plan:
         """Whether it writes although SQLite reports it as read-only when it is prepared."""
         self.needs_full_access = keyword == "PRAGMA" and name not in READ_PRAGMAS
         """Whether it is a setting, which a read-only token may not change although the file is not written."""
-        self.strings = _strings_beside_pattern(statement)
-        """The most bytes that its strings have; None if it compares with no pattern."""
-
-    def may_have_long_pattern(self, bindings: Sequence[SqlValue], limits: Limits) -> bool:
-        """Return True if it compares with a pattern that its strings and arguments could make longer than usual.
-
-        Its values are then limited to a smaller size, so none of these may be larger.
-        """
-        if self.strings is None or limits.value <= limits.value_of_long_pattern:
-            return False
-        sizes = [self.strings, *(most_bytes(value) for value in bindings if isinstance(value, str | bytes))]
-        return sum(sizes) > limits.pattern and max(sizes) <= limits.value_of_long_pattern
 
 
 LONGEST_CACHED = 4096
@@ -153,19 +137,6 @@ def _of_statement(statement: ParsedStatement, skipped: int) -> Plan:
         sent = statement if change is None else sqltext.parse(change.renaming)
         return Plan(sent, skipped, parameters=statement.parameters, alters_column=change)
     return Plan(statement, skipped)
-
-
-def _strings_beside_pattern(statement: ParsedStatement) -> int | None:
-    """Return `Plan.strings` of a statement. A list of all tokens would need a hundred times the memory of the text."""
-    if not _PATTERN.search(statement.text):
-        return None
-    size, compares = 0, False
-    for token in sqltext.tokens(statement.text):
-        if token.kind in ("word", "quoted"):
-            compares = compares or sqltext.unquote(token.text).upper() in _PATTERNS
-        if token.kind in ("string", "blob", "quoted"):
-            size += most_bytes(token.text)
-    return size if compares else None
 
 
 def _normalized(text: str) -> str:

@@ -74,7 +74,7 @@ def install(connection: apsw.Connection, stopped: Callable[[], bool]) -> None:
     flags = int(apsw.SQLITE_INNOCUOUS)
     for name, letters in (("lower", _lowers), ("upper", _uppers)):
         connection.create_scalar_function(name, partial(_convert, letters, stopped), 1, flags=flags)
-    like = partial(_like, connection, stopped)
+    like = partial(_like, stopped)
     for count in (2, 3):
         connection.create_scalar_function("like", like, count, flags=flags)
 
@@ -99,15 +99,15 @@ def _convert(letters: _Letters, stopped: Callable[[], bool], value: SqlValue) ->
     return letters.apply(text, stopped) if isinstance(text, str) else text
 
 
-def _like(connection: apsw.Connection, stopped: Callable[[], bool], *arguments: SqlValue) -> SqlValue:
+def _like(stopped: Callable[[], bool], *arguments: SqlValue) -> SqlValue:
     """Return ``like(pattern, text)`` or ``like(pattern, text, escape)`` of SQLite for texts without case."""
     if None in arguments:
         return None
     pattern, text, *escape = map(_text, arguments)
     if escape and len(escape[0].partition("\0")[0]) == 1:  # otherwise SQLite refuses it
         pattern, escape = _with_caseless_escape(pattern, escape[0][0]), [_ESCAPE]
-    most = connection.limit(apsw.SQLITE_LIMIT_LIKE_PATTERN_LENGTH)
-    return native.like(most, _folds.apply(pattern, stopped), _folds.apply(text, stopped), *escape)
+    folded = _folds.apply(pattern, stopped), _folds.apply(text, stopped), *escape
+    return native.value(f"like({', '.join('?' * len(folded))})", *folded)
 
 
 def _text(value: SqlValue) -> str:

@@ -4,12 +4,10 @@ The memory that SQLite uses is counted for the whole process (its heap limit, se
 the functions of the service that keep values (`hold`).
 
 Temporary files hold what a sort, a DISTINCT or a materialized table needs beyond its memory. They have no limit of
-their own, but the disk has a reserve: when less is free, the statement with the largest files is stopped. SQLite
-unlinks these files as soon as it has created them, so no folder shows them; on Linux, the bytes that the thread of a
-statement has written rank the statements. (They are more than the files contain: pages are written many times.) The
-timer of the executor checks this, since gigabytes may be written between two calls of SQLite's progress handler.
-For a statement that writes, the progress handler counts, too: only there it is known how much of the bytes SQLite's
-page cache has written, which is the database itself. On other systems temporary files are kept in memory.
+their own, but the disk has a reserve: when less is free, the statement with the largest files is stopped. SQLite counts
+only some of these files, and those of a sort only at its end. Linux counts the bytes that each thread has written to a
+disk for the first time; the thread of a statement reads this in SQLite's progress handler, and subtracts what SQLite's
+page cache has written, which is the database itself. Where this is not counted, temporary files are kept in memory.
 """
 
 from __future__ import annotations
@@ -17,6 +15,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import tempfile
 import threading
 import time
 from functools import cache
@@ -27,17 +26,15 @@ import msgspec
 
 from pipemagic.service.limits import MB, Limits
 
-_THREAD_IO = "/proc/self/task/{thread}/io"
-"""Source: https://man7.org/linux/man-pages/man5/proc_pid_io.5.html"""
-_COUNTS_WRITES = sys.platform == "linux" and os.access("/proc/thread-self/io", os.R_OK)
+if sys.platform == "linux":
+    import resource
+
 FIRST_INTERVAL, SHORTEST_INTERVAL, LONGEST_INTERVAL = 100, 10, 10_000
 """Virtual machine instructions of SQLite between two checks: the longest takes some 0.1 ms.
 
-Instructions on large values may take milliseconds each. More checks than are needed would cost other threads the
-interpreter lock.
+The first is short because an instruction on large values may take milliseconds, and write as many bytes. More checks
+than are needed would cost other threads the interpreter lock.
 """
-_EVERY = 0.01
-"""Seconds between two counts of what a statement that writes has written; one takes some 15 microseconds."""
 _LARGE = 4 * MB
 """Bytes: a statement that has written fewer has not filled a disk."""
 _QUICK, _SLOW = 0.0005, 0.004
@@ -80,14 +77,10 @@ class StatementUsage(msgspec.Struct, eq=False):
     memory_before: int
     exceeded: UsageExceeded | None = None
     interval: int = FIRST_INTERVAL
-    written: int = 0
-    """The bytes that it has written, as far as counted, less those of the database."""
+    spilled: int = 0
+    """The bytes of its temporary files, as far as counted."""
     _cpu_time: float = 0.0
-    _counted: int = 0
-    """What the thread had written, less what it wrote to the database, at the last count."""
-    _thread: int = 0
-    """The thread of the last count; 0: the next count is the first."""
-    _due: float = 0.0
+    _written_before: int = 0
 
     def check_memory(self) -> bool:
         """Return True if the statement must be stopped; `exceeded` is then the reason.
@@ -104,28 +97,17 @@ class StatementUsage(msgspec.Struct, eq=False):
         )
         return True
 
-    def is_due(self) -> bool:
-        """Return True if a statement that writes is to be counted with `count`, which takes time."""
-        now = time.monotonic()
-        if now < self._due:
-            return False
-        first, self._due = not self._due, now + _EVERY
-        return not first
+    def resume_count(self, written: int) -> None:
+        """Count from here on. ``written``: what this thread has written to temporary files, for any statement."""
+        self._written_before = written - self.spilled
 
-    def count(self, thread: int, to_database: int = 0) -> None:
-        """Count what the statement has written; it runs in a thread with this native id.
-
-        ``to_database`` of the bytes that the thread wrote are no temporary files.
-        """
-        if (written := _written_by(thread)) is not None:
-            written -= to_database
-            if thread == self._thread:
-                self.written += written - self._counted
-            self._thread, self._counted = thread, written
+    def count(self, written: int) -> None:
+        """Count. ``written``: as for `resume_count`."""
+        self.spilled = written - self._written_before
 
     def needs_space(self) -> bool:
         """Return True if the statement has large temporary files, and their disk has less free than the reserve."""
-        if self.written < _LARGE:
+        if self.spilled < _LARGE:
             return False
         disk = shutil.disk_usage(temporary_folder())
         return disk.free < min(self.limits.temporary_reserve, disk.total // 20)
@@ -137,10 +119,6 @@ class StatementUsage(msgspec.Struct, eq=False):
             "group fewer rows or columns, or create an index that has the order",
             "SQLITE_FULL",
         )
-
-    def restart_count(self) -> None:
-        """Do not count what was written since the last count."""
-        self._thread = 0
 
     def adapt_interval(self) -> bool:
         """Adapt `interval` to the CPU time since the last check; return True if it has changed.
@@ -164,15 +142,23 @@ def temporary_folder() -> str:
     return next((name for name in folders if os.path.isdir(name) and os.access(name, os.W_OK | os.X_OK)), ".")
 
 
-def _written_by(thread: int) -> int | None:
-    """Return the bytes that a thread has written; None if it has ended or no file can be opened."""
-    if not _COUNTS_WRITES:
-        return None
+def written_by_thread() -> int:
+    """Return the bytes that this thread has written to disks; 0 where they are not counted."""
+    if sys.platform != "linux":
+        return 0
+    return resource.getrusage(resource.RUSAGE_THREAD).ru_oublock * 512
+
+
+@cache
+def counts_temporary_files() -> bool:
+    """Return True if the system counts what a thread writes to temporary files. It does not if they are in memory."""
+    before = written_by_thread()
     try:
-        with open(_THREAD_IO.format(thread=thread), "rb", buffering=0) as file:
-            return int(file.read().split(b"wchar: ", 1)[1].split(b"\n", 1)[0])
-    except OSError:
-        return None
+        with tempfile.TemporaryFile(dir=temporary_folder(), buffering=0) as file:
+            file.write(bytes(64 * 1024))
+    except OSError:  # the disk is full, say
+        return False
+    return written_by_thread() > before
 
 
 def file_size(path: Path) -> int:
@@ -184,8 +170,8 @@ def file_size(path: Path) -> int:
 
 
 def keep_temporary_files_bounded(raw: apsw.Connection) -> None:
-    """Keep temporary files in memory, which is limited, if they cannot be ranked."""
-    if not _COUNTS_WRITES:
+    """Keep temporary files in memory, which is limited, if they cannot be counted."""
+    if not counts_temporary_files():
         raw.pragma("temp_store", "MEMORY")
 
 

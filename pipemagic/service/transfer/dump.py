@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from textwrap import shorten
 
@@ -21,6 +22,7 @@ from pipemagic.hrana.values import SqlValue
 from pipemagic.service.limits import Limits
 from pipemagic.service.sqlite import functions
 from pipemagic.service.sqlite.sandbox import Sandbox
+from pipemagic.service.sqlite.value_limit import LARGEST
 from pipemagic.sql import folded, quote, statements_of, terminated, tokens
 
 CHUNK = 64 * 1024
@@ -48,48 +50,49 @@ def dump(path: Path, limits: Limits, must_end: Callable[[], bool]) -> Iterator[b
     raise to end the dump.
     """
     with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)) as connection:
-        Sandbox().install(connection, limits)
+        Sandbox().install(connection, replace(limits, value=LARGEST))
         connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
         connection.set_progress_handler(must_end, CHECK_INTERVAL)
         pending, size = [], 0
-        for line in _lines(connection):
-            pending.append(line + "\n")
-            size += len(line)
+        for part in _parts(connection):
+            pending.append(part)
+            size += len(part)
             if size >= CHUNK:
                 yield "".join(pending).encode()
                 pending, size = [], 0
         yield "".join(pending).encode()
 
 
-def _lines(connection: apsw.Connection) -> Iterator[str]:
+def _parts(connection: apsw.Connection) -> Iterator[str]:
+    """Yield the text in parts that have at most some `CHUNK` characters: a value may be large."""
     encoding = str(connection.pragma("encoding"))
     if encoding != "UTF-8":
-        yield f"PRAGMA encoding='{encoding}';"
-    yield from ("PRAGMA foreign_keys=OFF;", "PRAGMA ignore_check_constraints=ON;", "BEGIN TRANSACTION;")
+        yield f"PRAGMA encoding='{encoding}';\n"
+    yield "PRAGMA foreign_keys=OFF;\nPRAGMA ignore_check_constraints=ON;\nBEGIN TRANSACTION;\n"
     schema: dict[str, dict[str, str]] = defaultdict(dict)
     for kind, name, sql in connection.execute(_SCHEMA):
         schema[str(kind)][str(name)] = str(sql).partition("\0")[0]  # the rest would be run by who restores the dump
     for name, sql in schema["table"].items():
-        yield terminated(sql)
+        yield f"{terminated(sql)}\n"
         yield from _inserts(connection, name, encoding)
     yield from _system_tables(connection, any(map(_has_autoincrement, schema["table"].values())), encoding)
     for kind in ("index", "view", "trigger"):
-        yield from map(terminated, schema[kind].values())
+        yield from (f"{terminated(sql)}\n" for sql in schema[kind].values())
     yield from _virtual_tables(schema["virtual table"])
     for name in ("user_version", "application_id"):
         if value := int(connection.pragma(name)):
-            yield f"PRAGMA {name}={value};"
-    yield from ("COMMIT;", "PRAGMA ignore_check_constraints=OFF;")
+            yield f"PRAGMA {name}={value};\n"
+    yield "COMMIT;\nPRAGMA ignore_check_constraints=OFF;\n"
 
 
 def _system_tables(connection: apsw.Connection, has_counters: bool, encoding: str) -> Iterator[str]:
     """Yield the counters of AUTOINCREMENT and the results of ANALYZE, which SQLite keeps in tables of its own."""
     if has_counters:
-        yield "DELETE FROM sqlite_sequence;"
+        yield "DELETE FROM sqlite_sequence;\n"
         yield from _inserts(connection, "sqlite_sequence", encoding)
     if connection.table_exists("main", "sqlite_stat1"):
-        yield "ANALYZE sqlite_schema;"
-        yield "DELETE FROM sqlite_stat1;"
+        yield "ANALYZE sqlite_schema;\n"
+        yield "DELETE FROM sqlite_stat1;\n"
         yield from _inserts(connection, "sqlite_stat1", encoding)
 
 
@@ -101,15 +104,15 @@ def _has_autoincrement(sql: str) -> bool:
 def _virtual_tables(tables: Mapping[str, str]) -> Iterator[str]:
     """Yield the schema entries of virtual tables: CREATE would also create the tables that hold their data."""
     if tables:
-        yield "PRAGMA writable_schema=ON;"
+        yield "PRAGMA writable_schema=ON;\n"
         for name, sql in tables.items():
             values = f"'table',{_literal(name)},{_literal(name)},0,{_literal(sql)}"
-            yield f"INSERT INTO sqlite_schema(type,name,tbl_name,rootpage,sql) VALUES({values});"
-        yield "PRAGMA writable_schema=OFF;"
+            yield f"INSERT INTO sqlite_schema(type,name,tbl_name,rootpage,sql) VALUES({values});\n"
+        yield "PRAGMA writable_schema=OFF;\n"
 
 
 def _inserts(connection: apsw.Connection, table: str, encoding: str) -> Iterator[str]:
-    """Yield an INSERT statement for each row of a table."""
+    """Yield an INSERT statement for each row of a table, in parts if a value is large."""
     # Not a table pragma_table_xinfo(?), which a table of that name hides.
     described = connection.execute(f"PRAGMA main.table_xinfo({quote(table)})").fetchall()
     columns = [quote(str(name)) for _, name, *_, hidden in described if hidden not in _GENERATED]
@@ -125,11 +128,32 @@ def _inserts(connection: apsw.Connection, table: str, encoding: str) -> Iterator
     pairs = [f"iif(typeof({name}) = 'text', CAST({name} AS BLOB), {name}), typeof({name})" for name in columns]
     head, codec = f"INSERT INTO {quote(table)}({','.join(columns)}) VALUES(", _CODECS[encoding]
     for row in connection.execute(f"SELECT {', '.join(pairs)} FROM {quote(table)}{order}"):
-        values = [
-            _text_literal(value, codec) if kind == "text" else _literal(value)
-            for value, kind in zip(row[::2], row[1::2], strict=True)
-        ]
-        yield f"{head}{','.join(values)});"
+        cells = list(zip(row[::2], row[1::2], strict=True))
+        if any(isinstance(value, bytes) and len(value) > CHUNK for value, _ in cells):
+            yield head
+            for number, (value, kind) in enumerate(cells):
+                yield "," if number else ""
+                yield from _large_literal(value, kind, codec)
+            yield ");\n"
+        else:
+            literals = (_text_literal(value, codec) if kind == "text" else _literal(value) for value, kind in cells)
+            yield f"{head}{','.join(literals)});\n"
+
+
+def _large_literal(value: SqlValue, kind: str, codec: str) -> Iterator[str]:
+    """Yield the literal of a value in parts: its hexadecimal digits need twice the memory of the value."""
+    if not isinstance(value, bytes):
+        yield _literal(value)
+        return
+    text = _text_of(value, codec) if kind == "text" else None
+    if text is not None:
+        yield "'"
+        yield from (text[start : start + CHUNK].replace("'", "''") for start in range(0, len(text), CHUNK))
+        yield "'"
+        return
+    yield "CAST(X'" if kind == "text" else "X'"
+    yield from (value[start : start + CHUNK].hex() for start in range(0, len(value), CHUNK))
+    yield "' AS TEXT)" if kind == "text" else "'"
 
 
 def _has_hidden_rowid(connection: apsw.Connection, table: str, key: list[str]) -> bool:
@@ -143,11 +167,17 @@ def _has_hidden_rowid(connection: apsw.Connection, table: str, key: list[str]) -
 
 
 def _text_literal(data: bytes, codec: str) -> str:
+    text = _text_of(data, codec)
+    return f"CAST(X'{data.hex()}' AS TEXT)" if text is None else _literal(text)
+
+
+def _text_of(data: bytes, codec: str) -> str | None:
+    """Return a text that a literal can hold; None if it contains NUL characters, or is invalid."""
     try:
         text = data.decode(codec)
     except UnicodeDecodeError:
-        text = "\0"
-    return f"CAST(X'{data.hex()}' AS TEXT)" if "\0" in text else _literal(text)
+        return None
+    return None if "\0" in text else text
 
 
 def _literal(value: SqlValue) -> str:

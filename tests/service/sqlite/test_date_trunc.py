@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from service_calls import CLOSE, execute
 
 from pipemagic.service.limits import Limits
-from pipemagic.service.sqlite import functions
 from pipemagic.service.transfer import dump
 
 DAYS = ("year", "quarter", "month", "week", "day")
@@ -109,14 +108,6 @@ def test_a_check_survives_a_dump_and_a_changed_column(db, tmp_path):
     dump.restore([text], tmp_path / "copy.sqlite", "dump")
     with closing(sqlite3.connect(tmp_path / "copy.sqlite")) as copy:
         assert copy.execute("SELECT d FROM t").fetchall() == [("2024-01-01",)]
-
-
-def test_a_stopped_statement_ends_at_the_next_call():
-    """SQLite does not check for interrupts between the calls of one row."""
-    with closing(apsw.Connection(":memory:")) as connection:
-        functions.install(connection, lambda: True)
-        with pytest.raises(apsw.InterruptError):
-            connection.execute("SELECT date_trunc('day', '2024-01-01')").get  # noqa: B018
 
 
 def test_the_week_of_each_day_begins_on_monday(sql):
