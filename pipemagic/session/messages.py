@@ -442,7 +442,7 @@ _LIMITS_BY_CODE = {
 }
 _LIMITS_BY_TEXT = {
     "too many SQL variables": "a statement can have 32766 parameters: load more values into a table and join it",
-    "string or blob too big": "a value or statement is larger than the server accepts: store it in parts",
+    "string or blob too big": "a value, row or statement is larger than the server accepts: store it in parts",
     "database or disk is full": "the database has reached its size limit: delete rows, or raise the limit",
     "ROLLBACK and begin again": "",  # the message of a snapshot conflict, whose remedy is complete
     "database is locked": "another connection is writing, or wrote meanwhile: run the cell again; in a transaction, "

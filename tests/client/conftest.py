@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import httpx
@@ -16,6 +17,7 @@ from pipemagic.client.address import parse_address
 from pipemagic.client.database import Database
 from pipemagic.client.stream import ClientStream, Dialect
 from pipemagic.client.transport import Transport
+from pipemagic.service.limits import Limits
 from pipemagic.service.service import Service
 
 Script = Answer | Callable[[Call], Answer]
@@ -94,6 +96,20 @@ def embedded(service: Service, clock: Clock) -> Iterator[Database]:
     """A database of the embedded service."""
     with connect_in_process(service, clock) as database:
         yield database
+
+
+@pytest.fixture
+def limited(tmp_path: Path, clock: Clock) -> Iterator[Callable[[Limits], tuple[Service, Database]]]:
+    """Create an embedded service with other limits, and a client of its database ``flights``."""
+    with ExitStack() as stack:
+
+        def create(limits: Limits) -> tuple[Service, Database]:
+            service = Service(tmp_path / "limited", clock=clock, limits=limits)
+            stack.callback(service.close)
+            service.catalog.create_group("local", "default", "ams")
+            return service, stack.enter_context(connect_in_process(service, clock))
+
+        yield create
 
 
 @pytest.fixture

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import re
+import sqlite3
+from contextlib import closing
 
 import pytest
 
@@ -12,6 +14,7 @@ from pipemagic.client.bulk import load as loading
 from pipemagic.client.cursor import Cursor
 from pipemagic.client.stream import Dialect
 from pipemagic.hrana.values import Float
+from pipemagic.service.limits import Limits
 
 VALUES = [
     1,
@@ -332,3 +335,33 @@ def test_a_source_with_the_seed_alone(on_seed, embedded) -> None:
     on_seed.execute("INSERT INTO t VALUES (1, 'x'), (0.1, NULL)")
     assert on_seed.copy("t", embedded) == 2
     assert kept(embedded) == kept(on_seed)
+
+
+def test_values_beyond_the_limit_of_the_source_are_read(tmp_path, limited, embedded) -> None:
+    """The query builds nothing, not even the signs of infinite numbers."""
+    file, value = tmp_path / "file", "x" * 6_000_000
+    with closing(sqlite3.connect(file)) as db:
+        db.execute("CREATE TABLE t(a, b, c)")
+        db.executemany("INSERT INTO t VALUES (?, ?, ?)", [(value, math.inf, -math.inf), ("small", -math.inf, 1)])
+        db.commit()
+    service, source = limited(Limits(value=1_000_000))
+    service.engine.databases.place(service.catalog.database("local", "flights").id, file)
+    assert source.copy("t", embedded, "copy") == 2
+    rows = embedded.execute("SELECT length(a), b, c FROM copy").rows
+    assert rows == [(6_000_000, math.inf, -math.inf), (5, -math.inf, 1)]
+    with pytest.raises(errors.LoadError, match="row 1 has 6,000,016 bytes, 6,000,000 of them in column a;"):
+        embedded.copy("copy", source)
+    assert [name for _, name, _ in schema(source)] == ["t"]
+
+
+def test_signs_of_many_columns(pair) -> None:
+    """More than the bits of one integer."""
+    source, target = pair
+    numbers = [(-1) ** (place // 2) * 9e999 if place % 3 else place / 4 for place in range(150)]
+    names = [f"c{place}" for place in range(150)]
+    source.execute(f"CREATE TABLE t({', '.join(names)})")
+    source.execute(f"INSERT INTO t VALUES ({', '.join(repr(number).replace('inf', '9e999') for number in numbers)})")
+    assert source.copy("t", target) == 1
+    positive = ", ".join(f"{name} > 0" for name in names)
+    assert target.execute(f"SELECT {positive} FROM t").rows == [tuple(int(number > 0) for number in numbers)]
+    assert kept(target) == kept(source)

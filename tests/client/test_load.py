@@ -16,6 +16,7 @@ from pipemagic.client.batch_runner import run
 from pipemagic.client.bulk import load as loading
 from pipemagic.client.database import Database
 from pipemagic.hrana.messages import Stmt
+from pipemagic.service.limits import Limits
 
 SMALL = pd.DataFrame({"a": [1, 2, 3], "b": ["x", None, "z"]})
 
@@ -106,10 +107,31 @@ def test_large_values(full) -> None:
     ]
 
 
-def test_a_value_that_is_too_large_changes_nothing(on_sqld) -> None:
-    with pytest.raises(errors.LoadError, match="nothing was changed"):
-        on_sqld.load(pd.DataFrame({"a": ["ok", "x" * 5_100_000]}), "t")
-    assert tables(on_sqld) == []
+@pytest.mark.parametrize(("server", "size"), [("on_sqld", 6_000_000), ("embedded", 17_000_000)])
+@pytest.mark.parametrize("value", ["x", b"x"])
+def test_a_cell_that_is_too_large_is_named_and_changes_nothing(request, server, size, value) -> None:
+    database = request.getfixturevalue(server)
+    frame = pd.DataFrame({"n": [1, 2, 3], "a": [value, value * size, value], "b": ["y"] * 3})
+    with pytest.raises(
+        errors.LoadError, match=rf"row 2 has {size + 9:,} bytes, {size:,} of them in column a;"
+    ) as caught:
+        database.load(frame, "t")
+    assert "nothing was changed" in caught.value.message
+    assert "store the value in parts" in caught.value.hint
+    assert tables(database) == []
+
+
+def test_a_cell_beyond_the_body_is_named(limited) -> None:
+    _, database = limited(Limits(body=6_000_000))
+    with pytest.raises(errors.LoadError, match="row 2 has 7,000,001 bytes, 7,000,000 of them in column b;"):
+        database.load(pd.DataFrame({"a": ["x", "y"], "b": ["x", "y" * 7_000_000]}), "t")
+    assert tables(database) == []
+
+
+def test_a_cell_of_more_than_a_batch_arrives(embedded) -> None:
+    frame = pd.DataFrame({"a": ["x", "y" * 6_000_000, "z"]})
+    assert embedded.load(frame, "t") == 3
+    assert embedded.execute("SELECT length(a) FROM t ORDER BY rowid").rows == [(1,), (6_000_000,), (1,)]
 
 
 def test_no_rows(database) -> None:

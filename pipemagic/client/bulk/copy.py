@@ -267,7 +267,7 @@ def _count_of_signs(columns: int) -> int:
 
 
 def _signs(names: Sequence[str]) -> str:
-    """Return the SQL of an integer with a bit for each column: 1 for positive infinity. NULL if no number is infinite."""
+    """Return the SQL of an integer with a bit for each column, 1 for positive infinity; NULL if none is infinite."""
     infinite = " OR ".join(f"(typeof({name}) = 'real' AND abs({name}) = 9e999)" for name in names)
     bits = " + ".join(f"(typeof({name}) = 'real' AND {name} = 9e999) * {1 << at}" for at, name in enumerate(names))
     return f"CASE WHEN {infinite} THEN {bits} END"

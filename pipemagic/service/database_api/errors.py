@@ -105,23 +105,17 @@ def sqlite_error(
     if size_limit is not None and isinstance(error, apsw.FullError):
         message += f" (the size limit of this database is {size_limit:,} bytes)"
     if isinstance(error, apsw.TooBigError):
-        message += _allowed(message, limits)
+        message += (
+            f": arguments, and values and rows that SQL builds, are limited to {limits.value:,} bytes (--max-value), "
+            f"the text of a statement to {limits.statement:,}; a larger stored value can be read without || and "
+            "functions that build values"
+        )
     at = f" (at offset {offset + skipped})" if offset is not None and offset >= 0 else ""
     if _SYNTAX.search(message):
         return Error(f"SQL string could not be parsed: {message}{at}", faults.SQL_PARSE_ERROR)
     if at:
         return Error(f"SQL input error: {message}{at}", faults.SQL_INPUT_ERROR)
     return Error(f"SQLite error: {message}", str(code))
-
-
-def _allowed(message: str, limits: Limits) -> str:
-    """Return what to do after an error of SQLite for a statement or value that is too large."""
-    if message == "statement too long":
-        return f": its text is limited to {limits.statement:,} bytes: pass values as arguments"
-    return (
-        f": arguments, and the values and rows that SQL builds, are limited to {limits.value:,} bytes (--max-value of "
-        "the service); a larger value that is stored can be read without || and functions that build values"
-    )
 
 
 def bad_text(error: UnicodeDecodeError) -> Error:
