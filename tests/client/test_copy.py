@@ -350,7 +350,7 @@ def test_values_beyond_the_limit_of_the_source_are_read(tmp_path, limited, embed
     rows = embedded.execute("SELECT length(a), b, c FROM copy").rows
     assert rows == [(6_000_000, math.inf, -math.inf), (5, -math.inf, 1)]
     with pytest.raises(errors.LoadError, match="row 1 has 6,000,016 bytes, 6,000,000 of them in column a;"):
-        embedded.copy("copy", source)
+        embedded.copy("copy", source, "back")
     assert [name for _, name, _ in schema(source)] == ["t"]
 
 

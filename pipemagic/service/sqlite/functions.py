@@ -30,7 +30,8 @@ def install(connection: apsw.Connection, stopped: Callable[[], bool] = lambda: F
     series.install(connection)
     # Not deterministic for SQLite, which therefore refuses them in indexes and generated columns: other programs could
     # not read such a table.
-    connection.create_scalar_function("date_trunc", date_trunc.date_trunc, 2, flags=apsw.SQLITE_INNOCUOUS)
+    function: Callable[..., SqlValue] = date_trunc.date_trunc
+    connection.create_scalar_function("date_trunc", function, 2, flags=apsw.SQLITE_INNOCUOUS)
     replace = partial(regexp_replace, lambda: connection.limit(apsw.SQLITE_LIMIT_LENGTH), stopped)
     for count in (3, 4):
         connection.create_scalar_function("regexp_replace", replace, count, flags=apsw.SQLITE_INNOCUOUS)
