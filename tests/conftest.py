@@ -42,7 +42,7 @@ SLOW = [
     "notebook/panels/test_session_limits.py", "notebook/panels/test_static_html.py",
     "notebook/test_class_progress.py", "notebook/test_progress.py", "notebook/test_saved_notebooks.py",
     "published_clients", "service/replicas", "service/sqld", "service/sqlite/test_usage.py",
-    "service/test_endpoint.py", "service/test_garbage.py",
+    "service/test_early_responses.py", "service/test_endpoint.py", "service/test_garbage.py",
     "service/test_hosting.py", "service/test_http_protocol.py", "service/test_process.py",
     "service/test_request_log.py", "service/test_slow_clients.py",
     "../notebooks/features.ipynb", "../notebooks/teacher",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -66,8 +67,9 @@ class TestServer(Server):
 
 @contextmanager
 def serving(
-    service: Service, runtime: Runtime | None = None, *, of_database: int | None = None, proxies: Sequence[str] = ()
-) -> Iterator[ServedApp]:
+    service: Service, runtime: Runtime | None = None, *, of_database: int | None = None, proxies: Sequence[str] = (),
+    tls: ssl.SSLContext | None = None,
+) -> Iterator[ServedApp]:  # fmt: skip
     """Serve a service until the end of the block, with a maximum number of long-running jobs of one database."""
     runtime = runtime or Runtime()
     if of_database is not None:
@@ -75,7 +77,7 @@ def serving(
         runtime.executor = Executor(of_database=of_database)
     app = create_app(service, runtime, metrics=Metrics())
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        server = TestServer(app, [Listener(listener)], runtime, proxies)
+        server = TestServer(app, [Listener(listener, tls)], runtime, proxies)
         thread = threading.Thread(target=server.run)
         thread.start()
         try:
