@@ -23,6 +23,7 @@ from pipemagic.service.executor import Call, pause
 from pipemagic.service.limits import Limits
 from pipemagic.service.sqlite import alter_column, functions, percentiles, unicode, usage, value_limit
 from pipemagic.service.sqlite.alter_column import AlterColumn
+from pipemagic.service.sqlite.explained import without_addresses
 from pipemagic.service.sqlite.sandbox import Sandbox
 from pipemagic.service.sqlite.statement import Plan
 from pipemagic.service.sqlite.usage import StatementUsage
@@ -33,6 +34,7 @@ BUSY_TIMEOUT = 1000  # milliseconds, against a program that opened the file besi
 WRITABLE = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
 NO_TABLE = "SELECT 1 FROM main.sqlite_there_is_no_such_table"
 """A reserved name: before SQLite reports that the table does not exist, it reads a changed schema again."""
+_PROGRAM = 1  # what apsw returns for EXPLAIN; 2 for EXPLAIN QUERY PLAN
 MOST_PAGES = 2**32 - 2  # that an SQLite file can have
 FRAME_HEADER = 24  # bytes before each page in a WAL
 
@@ -308,7 +310,8 @@ class Connection:
             except apsw.ExecutionCompleteError:  # there are no rows
                 if self._schema != self._database.schema_changes and not plan.changes_rows:
                     cols = self.describe(plan).cols
-        return Source(cols, self._cursor)
+        shows_program = plan.explains and self._cursor.is_explain == _PROGRAM
+        return Source(cols, without_addresses(self._cursor) if shows_program else self._cursor)
 
     def _begin(self) -> None:
         """Record that a statement begins, which can be stopped."""
