@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
+from pipemagic.errors import ProtocolError
 from pipemagic.frames.columnar import ColumnarRows
-from pipemagic.frames.typed_json import LARGE, read_part, read_rows
+from pipemagic.frames.typed_json import LARGE, check_size, read_part, read_rows
 from pipemagic.hrana import cursors
 from pipemagic.hrana.columns import Rows
 from pipemagic.hrana.messages import Col
@@ -35,6 +36,12 @@ Entry: TypeAlias = cursors.Entry | ColumnarRows
 
 CHUNK_SIZE = 2**18
 """Bytes that are read together: smaller chunks cost more, larger ones delay progress."""
+
+MOST_LINE = 256 * 1024 * 1024
+"""The most bytes of a line: a row, or some rows by columns. The number of lines has no limit."""
+
+MOST_HEAD = 2**20
+"""The most bytes that are read to find the end of the first line."""
 
 MAX_DELAY = 0.1
 """Seconds for which chunks are collected, up to CHUNK_SIZE bytes."""
@@ -62,6 +69,8 @@ class CursorResponse:
         try:
             while b"\n" not in self._rest:
                 self._rest += next(self._chunks, b"\n")
+                if len(self._rest) > MOST_HEAD:
+                    raise ProtocolError("the first line of the cursor is too long")
             line, _, self._rest = self._rest.partition(b"\n")
             return cursors.decode_head(line)
         except BaseException:
@@ -130,10 +139,17 @@ def _joined(chunks: Iterable[bytes], clock: Callable[[], float]) -> Iterator[byt
 
 
 def _whole_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield whole lines; a line may span several chunks."""
+    """Yield whole lines; a line may span several chunks. Raise ProtocolError for one beyond `MOST_LINE`."""
     begun: list[bytes] = []
+    size = 0
     for chunk in chunks:
         head, found, rest = chunk.rpartition(b"\n")
+        size = len(rest) if found else size + len(chunk)
+        if size > MOST_LINE:
+            raise ProtocolError(
+                f"a row of the result is larger than {MOST_LINE // 1024**2} MB",
+                hint="read large values in parts, for example with substr()",
+            )
         if not found:
             begun.append(chunk)
             continue
@@ -162,6 +178,7 @@ def _read(lines: bytes, cols: Sequence[Col]) -> Sequence[Entry]:
     The decoder also accepts one object on several lines and several objects on one line, which only a corrupt
     response contains.
     """
+    check_size(lines)
     text = lines.strip(b"\n")
     entries: list[cursors.Entry] = []
     with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -506,4 +506,4 @@ def _not_a_response(error: ProtocolError, received: HttpResponse) -> ProtocolErr
             "received an HTML page instead of a response of the database",
             hint="check that this is the address of a database, without a login page or a proxy in between",
         )
-    return ProtocolError(error.message, hint="the request may have run; the connection was dropped")
+    return ProtocolError(error.message, hint=error.hint or "the request may have run; the connection was dropped")

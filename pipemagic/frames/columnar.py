@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, overload
 
+from pipemagic.errors import ProtocolError
 from pipemagic.frames.columns import ColumnBuilder, ColumnChunk, chunks_of, concat, not_as_wide
 from pipemagic.hrana.messages import Col
 from pipemagic.hrana.values import SqlValue, Value
@@ -21,6 +22,9 @@ CELLS_AT_ONCE = 200_000
 """The number of cells in rows that are collected before they are converted to columns."""
 
 ROWS_AT_ONCE = 10_000
+
+MOST_NULLS = 2**26
+"""The most NULLs in chunks without another value that are collected: 512 MB, of which a response has almost nothing."""
 
 
 class ColumnarRows(Sequence[list[Value]]):
@@ -81,6 +85,8 @@ class RowsBuilder:
         self._columns: list[list[ColumnBuilder]] = [[] for _ in cols]
         self._waiting: list[list[Value]] = []
         self._count = 0
+        self._nulls = 0
+        """NULLs in chunks without another value."""
 
     def __len__(self) -> int:
         return self._count
@@ -92,6 +98,7 @@ class RowsBuilder:
             if len(rows.columns) != len(self.cols):
                 raise not_as_wide()
             self._store()
+            self._check_nulls(rows)
             for column, chunks in zip(self._columns, rows.columns, strict=True):
                 _add(column, chunks)
             return
@@ -105,6 +112,14 @@ class RowsBuilder:
         columns, count = self._columns, self._count
         self._columns, self._count = [[] for _ in self.cols], 0
         return ColumnarRows(self.cols, [[builder.build() for builder in column] for column in columns], count)
+
+    def _check_nulls(self, rows: ColumnarRows) -> None:
+        self._nulls += sum(chunk.size for chunks in rows.columns for chunk in chunks if not chunk.kinds)
+        if self._nulls > MOST_NULLS:
+            raise ProtocolError(
+                f"the result has more than {MOST_NULLS:,} NULLs in columns without values",
+                hint="leave these columns out, or read fewer rows at a time (LIMIT)",
+            )
 
     def _store(self) -> None:
         rows, self._waiting = self._waiting, []

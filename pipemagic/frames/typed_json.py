@@ -12,7 +12,7 @@ that ends a string is not followed by a letter.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -21,7 +21,7 @@ import msgspec
 from pipemagic.errors import ProtocolError
 from pipemagic.frames.columnar import ColumnarRows, columnar
 from pipemagic.frames.columns import ColumnChunk, Texts, chunk_of, gather, is_utf8, of_kind, read_columns
-from pipemagic.hrana.columns import Columns, Part
+from pipemagic.hrana.columns import MOST_CELLS, Columns, Part
 from pipemagic.hrana.messages import (
     BatchResponse,
     Col,
@@ -56,11 +56,15 @@ class _Cut(NamedTuple):
 
 
 def read_response(body: bytes) -> PipelineResponse:
-    """Decode the body of a pipeline response; raise ProtocolError with the position of an error."""
+    """Decode the body of a pipeline response; raise ProtocolError with the position of an error, or for its size."""
+    check_size(body)
     cuts = list(_large_rows(body)) if len(body) >= LARGE else []
     response = _read_apart(body, cuts) if cuts else None
     if response is None:
         response = decode_response(body)
+    _check_cells(
+        part for result in _results(response) if isinstance(result.rows, Columns) for part in result.rows.parts
+    )
     for result in _results(response):
         if isinstance(result.rows, Columns):
             _set_rows(result, columnar(result.cols, (read_part(part, result.cols) for part in result.rows.parts)))
@@ -71,8 +75,30 @@ def _set_rows(result: StmtResult, rows: ColumnarRows) -> None:
     msgspec.structs.force_setattr(result, "rows", rows)  # the result is not shared yet
 
 
+def check_size(text: bytes) -> None:
+    """Raise ProtocolError if JSON has more objects and lists than a response may have values.
+
+    Each takes some 64 bytes in memory, and may take three bytes of JSON.
+    """
+    if len(text) > MOST_CELLS and text.count(b"{") + text.count(b"[") > MOST_CELLS:
+        raise _too_large()
+
+
+def _check_cells(parts: Iterable[Part]) -> None:
+    if sum(part.size * max(1, len(part.columns)) for part in parts) > MOST_CELLS:
+        raise _too_large()
+
+
+def _too_large() -> ProtocolError:
+    return ProtocolError(
+        f"the response has more than {MOST_CELLS:,} values and was not read; the request has run",
+        hint="use fewer rows or columns (LIMIT), or database.cursor(...), which has no limit",
+    )
+
+
 def read_part(part: Part, cols: Sequence[Col]) -> ColumnarRows:
-    """Return rows of a pipemagic service; raise ProtocolError if their columns are inconsistent."""
+    """Return rows of a pipemagic service; raise ProtocolError if their columns are inconsistent, or for their size."""
+    _check_cells([part])
     return ColumnarRows(cols, [[chunk] for chunk in read_columns(part)], part.size)
 
 

@@ -21,6 +21,15 @@ MOST_ROWS = 2**16
 """The most rows of a part: the size of a part with only NULLs cannot be checked otherwise."""
 
 
+MOST_CELLS = 2**24
+"""The most values of a response that is read as a whole, and of a part of a cursor.
+
+One takes at least 8 bytes in memory, but may take almost none in a response."""
+
+CELL = 8
+"""Bytes that a value takes at least."""
+
+
 class Nulls(msgspec.Struct, frozen=True, tag_field="type", tag="null"):
     """Only NULLs."""
 

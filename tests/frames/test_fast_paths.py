@@ -210,7 +210,7 @@ def test_inconsistent_columns() -> None:
         with pytest.raises(ProtocolError, match="wrong number of values"):
             read_response(pipeline(StmtResult([Col("a")], Columns([columns.Part(2, parts)]))))
     for size in (-1, columns.MOST_ROWS + 1, 10**12):  # which no bytes say
-        with pytest.raises(ProtocolError, match="inconsistent columns"):
+        with pytest.raises(ProtocolError, match=r"inconsistent columns|more than 16,777,216 values"):
             read_response(pipeline(StmtResult([Col("a")], Columns([columns.Part(size, [columns.Nulls()])]))))
 
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import msgspec
 
 from pipemagic.hrana import values
-from pipemagic.hrana.columns import Blobs, Column, Floats, Integers, Mixed, Nulls, Part, Texts
+from pipemagic.hrana.columns import CELL, Blobs, Column, Floats, Integers, Mixed, Nulls, Part, Texts
 from pipemagic.hrana.messages import Col
 from pipemagic.hrana.values import NULL, Float, Integer, SqlValue, Text, Value
 from pipemagic.service.executor import Tenant
@@ -191,6 +191,7 @@ class BufferedRows:
             self.count += len(piece)
             if by_columns:
                 data = encode(to_part(piece))
+                self._budget.spend(max(0, len(piece) * len(cols) * CELL - len(data)))  # columns of NULLs have no bytes
             else:
                 data = encode([to_wire(row, signs=self._by_columns) for row in piece])[1:-1]
             self._budget.spend(len(data))

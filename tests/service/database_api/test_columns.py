@@ -168,6 +168,18 @@ def test_a_response_has_its_limit_in_columns_too(tmp_path, clock):
         service.close()
 
 
+def test_nulls_count_for_the_limit_though_they_have_no_bytes_in_columns(tmp_path, clock):
+    """The client would refuse them: it sends the statement again as a cursor instead."""
+    service = Service(tmp_path / "data", clock=clock, limits=Limits(response=1_000_000))
+    try:
+        service.catalog.create_group("local", "default", "ams")
+        reader = by_columns(caller_of(service, "flights"))
+        nulls = f"SELECT NULL, NULL, NULL, NULL, NULL FROM ({MANY})"
+        assert reader.run(nulls.format(26_000), nulls.format(24_000)).codes == ["RESPONSE_TOO_LARGE", "ok", "ok"]
+    finally:
+        service.close()
+
+
 def test_rows_that_are_all_null_are_sent_in_parts_of_limited_size():
     """They take no bytes by columns, so only their number limits a part."""
     source = repeat((None,), 4 * MOST_ROWS)
