@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class PipemagicError(Exception):
-    """Base class of all exceptions; ``str()`` is the message, then the hint.
+    """Base class of all exceptions; ``str()`` is the message, then the hint, with control characters escaped.
 
     ``code`` is stable, for programs; ``hint`` describes the next step, for people.
     """
@@ -32,7 +32,9 @@ class PipemagicError(Exception):
         return other
 
     def __str__(self) -> str:
-        return f"{self.message}\n{self.hint}" if self.hint else self.message
+        from pipemagic.text import escape_controls  # a server's message may quote data, and tracebacks are printed
+
+        return escape_controls(f"{self.message}\n{self.hint}" if self.hint else self.message, keep="\n\t")
 
 
 class ProtocolError(PipemagicError):

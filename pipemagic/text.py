@@ -80,6 +80,11 @@ def escape_controls(text: str, *, keep: str = "") -> str:
     )
 
 
+def literal_html(page: str) -> str:
+    """Return HTML in which JupyterLab and Notebook do not set ``$...$`` as formulas: it shows names and values."""
+    return f'<div class="tex2jax_ignore mathjax_ignore">{page}</div>'
+
+
 def mask_passwords(text: str) -> str:
     """Return the text with ``***`` in place of the user and password of each address in it."""
     return _ADDRESS.sub(_mask_user, text) if "@" in text else text

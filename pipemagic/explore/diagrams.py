@@ -15,7 +15,7 @@ from pipemagic import svg
 from pipemagic.explore.layouts import Layout, arrange
 from pipemagic.explore.schema import ForeignKey, Relation, Schema
 from pipemagic.sql import folded
-from pipemagic.text import display_width, escape_controls, plural, shorten, text_table
+from pipemagic.text import display_width, escape_controls, literal_html, plural, shorten, text_table
 
 Detail = Literal["all", "keys", "none"]
 
@@ -133,7 +133,7 @@ class Diagram:
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:  # noqa: ARG002
         note = f"<div>{svg.escaped(self.note)}</div>" if self.note else ""
         page = f'<div style="overflow: auto; max-height: 90vh">{self.svg()}</div>{note}'
-        return {"text/plain": str(self), "text/html": page, "text/vnd.mermaid": self.mermaid}
+        return {"text/plain": str(self), "text/html": literal_html(page), "text/vnd.mermaid": self.mermaid}
 
     def _draw_arrow(self, start: int, end: int, key: ForeignKey) -> Iterator[str]:
         """Yield an arrow from the columns of a foreign key to those that they refer to."""

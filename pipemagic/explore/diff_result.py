@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pipemagic.explore.previews import preview_text
 from pipemagic.explore.round_trip import INCONSISTENT
 from pipemagic.hrana.values import SqlValue
-from pipemagic.text import escape_controls, plural, text_table
+from pipemagic.text import escape_controls, literal_html, plural, text_table
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -97,11 +97,12 @@ class Diff:
     def _repr_html_(self) -> str:
         """Return the summary and tables with all values escaped."""
         summary = "".join(f"<p>{escape(line.strip())}</p>" for line in _summary(self))
-        return summary + "".join(
+        tables = "".join(
             f"<p><b>{escape(title)}</b></p><table><thead>{_html_row('th', heads)}</thead>"
             f"<tbody>{''.join(_html_row('td', row) for row in rows)}</tbody></table>"
             for title, heads, rows in _tables(self)
         )
+        return literal_html(summary + tables)
 
 
 def _html_row(tag: str, cells: Sequence[str]) -> str:

@@ -7,7 +7,7 @@ from html import escape
 
 from pipemagic import svg
 from pipemagic.explore.plans import heading
-from pipemagic.text import escape_controls
+from pipemagic.text import escape_controls, literal_html
 
 NOT_DESCRIBED = "unknown: this server does not describe statements"
 
@@ -60,7 +60,8 @@ class DryRun:
 
     def _repr_html_(self) -> str:
         rows = "".join(_html(number, statement) for number, statement in enumerate(self.statements, start=1))
-        return f'{_STYLE}<table class="pipemagic-dry-run"><tbody>{rows}</tbody></table><p>{NOTHING_RAN}</p>'
+        table = f'<table class="pipemagic-dry-run"><tbody>{rows}</tbody></table>'
+        return literal_html(f"{_STYLE}{table}<p>{NOTHING_RAN}</p>")
 
 
 NOTHING_RAN = "Nothing was run."

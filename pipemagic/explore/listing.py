@@ -14,6 +14,7 @@ from pipemagic.explore.schema_reader import LISTED, read_relation, read_schema
 from pipemagic.hrana.messages import Close, ErrorEntry, Execute, Stmt
 from pipemagic.hrana.values import decode
 from pipemagic.sql import folded, quote
+from pipemagic.text import escape_controls
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -107,7 +108,7 @@ class Script:
         return self.text
 
     def __repr__(self) -> str:
-        return self.text or "-- there are no tables and views"
+        return escape_controls(self.text, keep="\n\t") or "-- there are no tables and views"
 
 
 def ddl(database: Database, table: str | None = None) -> Script:

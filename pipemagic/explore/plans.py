@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from html import escape
 
 from pipemagic import sql, svg
-from pipemagic.text import escape_controls, shorten
+from pipemagic.text import escape_controls, literal_html, shorten
 
 TABLE, INDEX = "full scan", "full index scan"
 """The marks of steps that read all rows of a table, or all entries of an index."""
@@ -65,7 +65,7 @@ class Plan:
             f"{scan}{escape(line)}</span>" if line.endswith(_ARROW + TABLE) else escape(line)
             for line in _lines(self.statements)
         )
-        return "<pre>" + "\n".join(lines) + "</pre>"
+        return literal_html("<pre>" + "\n".join(lines) + "</pre>")
 
 
 def plan_of(text: str, rows: Sequence[Sequence[object]]) -> StatementPlan:

@@ -12,7 +12,7 @@ from pipemagic import svg
 from pipemagic.explore.previews import format_number, preview_text
 from pipemagic.explore.round_trip import INCONSISTENT
 from pipemagic.hrana.values import SqlValue
-from pipemagic.text import escape_controls, plural, shorten, text_table
+from pipemagic.text import escape_controls, literal_html, plural, shorten, text_table
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -126,7 +126,7 @@ class Profile:
         title = f"<p><b>{escape(_title(self))}</b>: {_size(self)}</p>"
         note = f"<p>{INCONSISTENT}</p>" if self.inconsistent else ""
         rows = "".join(map(_html_row, self.columns))
-        return f'{_STYLE}<div class="pipemagic-profile">{title}{note}{rows}</div>'
+        return literal_html(f'{_STYLE}<div class="pipemagic-profile">{title}{note}{rows}</div>')
 
 
 def _frame_row(column: ColumnProfile) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from IPython.core.error import StdinNotImplementedError
 from IPython.core.formatters import DisplayFormatter
 
 from pipemagic.errors import SessionError
-from pipemagic.text import escape_controls
+from pipemagic.text import escape_controls, literal_html
 
 KEPT = "\n\t"
 """Control characters that are printed as they are. Terminals execute others, which names in a database may contain."""
@@ -37,6 +37,16 @@ def show(thing: object) -> None:
     display(thing)  # type: ignore[no-untyped-call]
 
 
+def show_frame(frame: object) -> None:
+    """Display a frame at once, its texts as `FrameDisplay` does."""
+    from IPython.core.getipython import get_ipython
+    from IPython.display import display
+
+    shell = get_ipython()  # type: ignore[no-untyped-call]
+    bundle, metadata = (shell.display_formatter if shell else DisplayFormatter()).format(frame)
+    display(_as_text(bundle), metadata=metadata, raw=True)  # type: ignore[no-untyped-call]
+
+
 def ask_token(where: str) -> str:
     """Prompt for a database token without echo; raise SessionError if no input is possible."""
     impossible = SessionError(
@@ -52,10 +62,12 @@ def ask_token(where: str) -> str:
 
 
 class FrameDisplay:
-    """Displays the frames that the running cell returns: a limited number of rows, and times where they are stored.
+    """Displays the frames that the running cell returns: their texts as they are stored, never as something to execute.
 
-    The frames are ordinary DataFrames, and the options of pandas and Polars stay as they are: until `clear`, which ends
-    the cell, a formatter for the type of the frame displays it with a changed option.
+    Control characters are escaped in a terminal, and formulas (``$...$``) are not set in a notebook. The number of rows
+    may be limited, and times are shown where they are stored. The frames are ordinary DataFrames, and the options of
+    pandas and Polars stay as they are: until `clear`, which ends the cell, a formatter for the type of the frame
+    displays it with a changed option.
     """
 
     def __init__(self, formatter: DisplayFormatter) -> None:
@@ -65,13 +77,11 @@ class FrameDisplay:
         self._replaced: dict[type, Callable[..., Any] | None] = {}
 
     def apply(self, frame: object, *, rows: int = 0, timed: Sequence[bool] = ()) -> None:
-        """Until the cell ends, display at most ``rows`` rows of a frame, and the times of the columns in ``timed``.
+        """Until the cell ends, display a frame so, with at most ``rows`` rows, and with times in the ``timed`` columns.
 
         0 rows leave the number to pandas or Polars. ``timed`` has a value for each column of a DataFrame, see
         `timed_frames.with_times`.
         """
-        if not rows and not any(timed):
-            return
         self._frames[id(frame)] = frame
         self._changes[id(frame)] = rows, timed
         if type(frame) not in self._replaced:
@@ -98,9 +108,16 @@ class FrameDisplay:
         rows, timed = self._changes[id(frame)]
         try:
             with _displayed_rows(frame, rows) if rows else nullcontext():
-                return self._formatter.format(_with_times(frame, timed))  # type: ignore[no-untyped-call]
+                bundle, metadata = self._formatter.format(_with_times(frame, timed))  # type: ignore[no-untyped-call]
+            return _as_text(bundle), metadata
         finally:
             self._frames[id(frame)] = frame
+
+
+def _as_text(bundle: dict[str, Any]) -> dict[str, Any]:
+    """Return the representations of a frame whose texts neither a terminal nor a page executes."""
+    safe = {"text/plain": lambda text: escape_controls(text, keep="\n"), "text/html": literal_html}
+    return {mime: safe[mime](shown) if mime in safe else shown for mime, shown in bundle.items()}
 
 
 def _with_times(frame: object, timed: Sequence[bool]) -> object:

@@ -17,7 +17,7 @@ from pipemagic.notebook.commands.base import frame_of
 from pipemagic.notebook.display import KEPT, say, show
 from pipemagic.notebook.line_variables import LineVariables
 from pipemagic.svg import FAINT
-from pipemagic.text import escape_controls
+from pipemagic.text import escape_controls, literal_html
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -71,7 +71,7 @@ class Feedback:
             parts.append(f"The first rows that differ:{table.to_html(index=False, escape=False, border=0)}")
         parts += [f"<div>{_html(hint)}</div>" for hint in self.hints]
         style = f"border-left: 4px solid {colour}; padding: 2px 10px"
-        return f'<div class="pipemagic-check" style="{style}">{"".join(parts)}</div>'
+        return literal_html(f'<div class="pipemagic-check" style="{style}">{"".join(parts)}</div>')
 
 
 def _sql(value: object) -> object:
@@ -120,6 +120,8 @@ def _answer(magics: PipeMagics, found: Check) -> DataFrame | None:
 
     answer = found.answer
     if not isinstance(answer, Result):
+        if answer is not None:
+            magics.frame_display.apply(answer)
         return answer
     frame = to_frame(answer.wire, note=say)
     magics.frame_display.apply(frame, timed=stored_with_time(answer.wire))

@@ -188,7 +188,10 @@ class PipeMagics(Magics):
         self.session.wire.begin()
         with short_traceback():
             visible = sql_options.visible_variables(local_ns, self.user_ns)
-            return run(line, Context(self.session, visible, self.user_ns, self.settings))
+            value = run(line, Context(self.session, visible, self.user_ns, self.settings))
+        if type(value).__name__ == "DataFrame":
+            self.frame_display.apply(value)
+        return value
 
     @no_var_expand
     @needs_local_scope

@@ -9,7 +9,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from pipemagic.svg import FAINT
-from pipemagic.text import escape_controls
+from pipemagic.text import escape_controls, literal_html
 
 if TYPE_CHECKING:
     from pipemagic.session.cell import Cell
@@ -35,7 +35,7 @@ class Notes:
 
     def _repr_html_(self) -> str:
         body = "<br>".join(escape(escape_controls(line)) for line in self.lines)
-        return f'<div class="pipemagic-notes" style="color: {FAINT}; font-size: 90%">{body}</div>'
+        return literal_html(f'<div class="pipemagic-notes" style="color: {FAINT}; font-size: 90%">{body}</div>')
 
 
 def notes_on(

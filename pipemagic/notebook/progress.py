@@ -22,6 +22,8 @@ from html import escape
 from typing import TYPE_CHECKING, Any, TextIO
 from weakref import WeakKeyDictionary
 
+from pipemagic.text import escape_controls, literal_html
+
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
@@ -151,7 +153,9 @@ class NotebookView:
             self._handle = display({}, raw=True, display_id=True)  # type: ignore[no-untyped-call]
             self._sent = 1
         bar = "<progress></progress>" if not total else f'<progress max="{total}" value="{done}"></progress>'
-        self._handle.update({"text/html": f"{bar} {escape(line)}", "text/plain": line}, raw=True)
+        line = escape_controls(line)
+        page = literal_html(f"{bar} {escape(line)}")
+        self._handle.update({"text/html": page, "text/plain": line}, raw=True)
         self._sent += 1
 
     def close(self) -> None:

@@ -128,10 +128,10 @@ class Results:
     def _table(self, outcome: Outcome, *, shown: bool = False) -> Any:
         """Return the rows of an outcome; with ``shown`` IPython displays at most ``display_limit`` of them."""
         table = outcome.table(self.type, self._note)
-        if shown and self.type != "arrow":
+        if shown:
             has_moments = self.type == "pandas" and any(dtype.kind == "M" for dtype in table.dtypes)
-            if self._rows or has_moments:
-                self._frame_display.apply(table, rows=self._rows, timed=outcome.timed if has_moments else ())
+            rows = 0 if self.type == "arrow" else self._rows
+            self._frame_display.apply(table, rows=rows, timed=outcome.timed if has_moments else ())
         return table
 
 

@@ -7,7 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING, NamedTuple
 
 from pipemagic.svg import FAINT, INK, LINE, WARNING
-from pipemagic.text import escape_controls, plural, shorten, text_table
+from pipemagic.text import escape_controls, literal_html, plural, shorten, text_table
 
 if TYPE_CHECKING:
     from pipemagic.session import CellResult, Outcome
@@ -56,7 +56,7 @@ class StatementSummary:
             cells = zip(_CLASSES, row, used, strict=False)  # all but the style
             columns = (f"<td{_class(name)}>{escape(text)}</td>" for name, text, has_text in cells if has_text)
             body += f"<tr{_class(row.style)}>{''.join(columns)}</tr>"
-        return f'{_STYLE}<table class="pipemagic-summary"><tbody>{body}</tbody></table>'
+        return literal_html(f'{_STYLE}<table class="pipemagic-summary"><tbody>{body}</tbody></table>')
 
 
 def summarize(result: CellResult, *, timed: bool = False) -> StatementSummary:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from pipemagic.client.trace_format import Json, baton_of, format_json, outline, parse_body, redact
 from pipemagic.client.tracing import RequestOrigin, Tally, Timing, TracedRequest, current_origin
 from pipemagic.session.stream_timeline import StreamTimeline, TraceEvent, timelines
-from pipemagic.text import format_size, plural
+from pipemagic.text import escape_controls, format_size, plural
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -227,7 +227,7 @@ class Trace:
             lines += [f"✗ {request.error}"] if request.error else []
         for stream in self.timelines:
             lines += ["", *stream.lines(stable=self.stable)]
-        return "\n".join(lines)
+        return escape_controls("\n".join(lines), keep="\n\t")
 
     __repr__ = __str__
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pipemagic import svg
 from pipemagic.client.trace_format import Json, format_json, format_seconds
 from pipemagic.hrana.stream import TRANSACTION_LIMIT
-from pipemagic.text import format_size
+from pipemagic.text import format_size, literal_html
 
 if TYPE_CHECKING:
     from pipemagic.client.tracing import Timing
@@ -64,7 +64,7 @@ def page(
     for stream in streams:
         title = f'<div style="{_FAINT}">The stream of {svg.escaped(stream.connection)}</div>'
         parts += [title, StreamPicture(stream, stable=stable).svg()]
-    return f'<div style="line-height: 1.4">{"".join(parts)}</div>'
+    return literal_html(f'<div style="line-height: 1.4">{"".join(parts)}</div>')
 
 
 def _body(mark: str, body: object, size: int) -> str:

@@ -15,7 +15,7 @@ from pipemagic import sql
 from pipemagic.errors import CheckError, UnknownName, UsageError
 from pipemagic.notebook.arguments import Option, Positional, at_least, names, table
 from pipemagic.notebook.commands.base import ON, Context, Group
-from pipemagic.notebook.display import say, show
+from pipemagic.notebook.display import say, show_frame
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -238,7 +238,7 @@ def _show_failures(error: CheckError) -> None:
 
     for failure in error.failures:
         say(f"{failure}{'' if failure.count == len(failure.frame) else f'; the first {len(failure.frame)}'}")
-        show(with_times(failure.frame, failure.timed))
+        show_frame(with_times(failure.frame, failure.timed))
 
 
 @GROUP.command(

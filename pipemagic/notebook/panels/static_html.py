@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import TypeAlias
 
-from pipemagic.text import escape_controls, text_table
+from pipemagic.text import escape_controls, literal_html, text_table
 
 STYLE = """\
 .pipemagic-saved table { border-collapse: collapse; width: 100%; }
@@ -43,12 +43,12 @@ def to_html(title: str, blocks: Sequence[Block]) -> str:
 
 def to_text(title: str, blocks: Sequence[Block]) -> str:
     """Return a panel as lines of text, with tables in aligned columns."""
-    return "\n".join([title, *(line.rstrip() for block in blocks for line in _lines(block))])
+    return "\n".join([escape_controls(title), *(line.rstrip() for block in blocks for line in _lines(block))])
 
 
 def page(sections: str) -> str:
     """Return sections with their style."""
-    return f'<div class="pipemagic-saved"><style>{STYLE}</style>{sections}</div>'
+    return literal_html(f'<div class="pipemagic-saved"><style>{STYLE}</style>{sections}</div>')
 
 
 def _html(block: Block) -> str:
