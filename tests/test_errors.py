@@ -97,3 +97,10 @@ def test_the_texts_on_error_codes_are_sentences():
         sentences = [meaning_of(code, texts), *texts["causes"], texts["advice"]]
         assert len(sentences) > 2, code
         assert [text for text in sentences if not re.fullmatch(r"[A-Z`p].{7,}\.", text)] == [], code
+
+
+def test_the_text_of_an_error_has_no_control_characters():
+    """A server's message may quote data, and a traceback is printed to a terminal; the message itself stays exact."""
+    error = StatementError("no such column: a\x1b]0;title\x07\u202e\x9b31m\tb", code="X", hint="line\ntwo\x1b[2J")
+    assert str(error) == "no such column: a\\u001b]0;title\\u0007\\u202e\\u009b31m\tb\nline\ntwo\\u001b[2J"
+    assert error.message == "no such column: a\x1b]0;title\x07\u202e\x9b31m\tb"

@@ -18,7 +18,8 @@ ROOT = Path(pipemagic.__file__).parent
 
 # A part may import from the lines above its own, not from its own line or the lines below.
 LAYERS = [
-    ["errors", "text", "version"],
+    ["text", "version"],
+    ["errors"],
     ["hrana", "sql", "svg", "geography", "secret_scan", "config", "http"],
     ["frames"],
     ["client", "service"],

@@ -66,7 +66,7 @@ class HttpProtocol(HttpToolsProtocol):
     """Seconds in which a client must end what it sends behind a response."""
     least_idle_time = 1.0
     """Seconds without a request after which a connection may be closed if the limit of connections is reached."""
-    transport: LingeringTransport  # type: ignore[assignment]
+    transport: HalfClosingTransport  # type: ignore[assignment]
     _idle_since = 0.0
     """When the connection was opened, or the last response was sent."""
     _phase = Phase.START
@@ -90,7 +90,7 @@ class HttpProtocol(HttpToolsProtocol):
         Beyond the limit of connections, the one that has been idle longest is closed, so that a client with many
         connections does not lock out others. If none is idle, the response is 503.
         """
-        super().connection_made(LingeringTransport(transport, self))  # type: ignore[arg-type]
+        super().connection_made(HalfClosingTransport(transport, self))  # type: ignore[arg-type]
         self._idle_since = self.loop.time()
         # `pause_writing` is called as soon as the client takes less than is sent; 0 would stop TLS of asyncio for good.
         transport.set_write_buffer_limits(high=1)
@@ -231,7 +231,7 @@ class HttpProtocol(HttpToolsProtocol):
         super().resume_writing()
         self._await()
 
-    def linger(self) -> None:
+    def discard_rest(self) -> None:
         """Read and discard what the client sends until its end, whatever the application has read."""
         self.flow.resume_reading()
         self._await()
@@ -250,7 +250,7 @@ class HttpProtocol(HttpToolsProtocol):
         """Return what the client has to do, and in how many seconds."""
         if self.flow.write_paused:
             return Awaited.READING, self.send_timeout
-        if self.transport.lingers:
+        if self.transport.half_closed:
             return Awaited.END, self.discard_timeout
         if self._is_running() or self.transport.is_closing():
             return None, 0.0
@@ -274,7 +274,7 @@ class HttpProtocol(HttpToolsProtocol):
             self.transport.end()
 
 
-class LingeringTransport:
+class HalfClosingTransport:
     """A transport that does not close while the client may be sending (RFC 9112, 9.6).
 
     Otherwise the kernel answers what arrives behind a response with a reset, and the client loses the response.
@@ -282,7 +282,7 @@ class LingeringTransport:
 
     def __init__(self, transport: asyncio.Transport, protocol: HttpProtocol) -> None:
         self._transport, self._protocol = transport, protocol
-        self.lingers = False
+        self.half_closed = False
         self.write, self.end = transport.write, transport.close
 
     def __getattr__(self, name: str) -> Any:
@@ -290,17 +290,17 @@ class LingeringTransport:
 
     def is_closing(self) -> bool:
         """Return True if nothing more is sent."""
-        return self.lingers or self._transport.is_closing()
+        return self.half_closed or self._transport.is_closing()
 
     def close(self) -> None:
         """Close, now or when the client has ended."""
         if self.is_closing() or not self._protocol.may_send():
             self.end()
             return
-        self.lingers = True
+        self.half_closed = True
         if self._transport.can_write_eof():  # TLS cannot: its clients know the end by the length
             self._transport.write_eof()
-        self._protocol.linger()
+        self._protocol.discard_rest()
 
 
 def _has_data(handle: int) -> bool:

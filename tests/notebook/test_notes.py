@@ -39,7 +39,7 @@ def test_a_note_is_shown_below_the_result(flight):
     assert cell.value["x"].tolist() == [3, 2]
     assert notes(cell) == [DIVIDED]
     (shown,) = cell.shown
-    assert shown["text/html"].count("<div") == 1
+    assert shown["text/html"].count("<div") == 2  # of the notes, and around them
     assert notes(flight("%sql SELECT 1")) == []  # it is not shown again
 
 

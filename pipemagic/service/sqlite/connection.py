@@ -58,6 +58,8 @@ class Shape(NamedTuple):
     cols: tuple[Col, ...]
     readonly: bool
     explain: bool
+    program: bool
+    """Whether it shows its program: EXPLAIN, not EXPLAIN QUERY PLAN."""
 
 
 class Source(NamedTuple):
@@ -310,8 +312,7 @@ class Connection:
             except apsw.ExecutionCompleteError:  # there are no rows
                 if self._schema != self._database.schema_changes and not plan.changes_rows:
                     cols = self.describe(plan).cols
-        shows_program = plan.explains and self._cursor.is_explain == _PROGRAM
-        return Source(cols, without_addresses(self._cursor) if shows_program else self._cursor)
+        return Source(cols, without_addresses(self._cursor) if shape.program else self._cursor)
 
     def _begin(self) -> None:
         """Record that a statement begins, which can be stopped."""
@@ -386,7 +387,8 @@ class Connection:
         def trace(cursor: apsw.Cursor, _text: str, _bindings: Any) -> bool:
             # apsw would cache the result of `get_description`. What ALTER checks, SQLite runs as a SELECT.
             cols = () if plan.keyword == "ALTER" else tuple([Col(*column[:2]) for column in cursor.description])
-            prepared.append(Shape(cols, cursor.is_readonly, bool(cursor.is_explain)))
+            explain = cursor.is_explain
+            prepared.append(Shape(cols, cursor.is_readonly, bool(explain), explain == _PROGRAM))
             return may_start(prepared[0])
 
         cursor, renewed = self.raw.cursor(), False
