@@ -42,8 +42,8 @@ def show_frame(frame: object) -> None:
     from IPython.core.getipython import get_ipython
     from IPython.display import display
 
-    shell = get_ipython()  # type: ignore[no-untyped-call]
-    bundle, metadata = (shell.display_formatter if shell else DisplayFormatter()).format(frame)
+    formatter = getattr(get_ipython(), "display_formatter", None) or DisplayFormatter()
+    bundle, metadata = formatter.format(frame)
     display(_as_text(bundle), metadata=metadata, raw=True)  # type: ignore[no-untyped-call]
 
 
