@@ -95,7 +95,9 @@ def check(magics: PipeMagics, line: str, cell: str | None, variables: Mapping[st
     args = _parse("%check" if cell is None else "%%check", line, variables)
     name, variable = args.get("EXERCISE"), args.get("VARIABLE")
     if name is None:
-        return summary()
+        checked = summary()
+        magics.frame_display.apply(checked)
+        return checked
     chosen = exercise.load(name, folder_of(magics))
     recorder = magics.recorder(args.get("--on"))
     with nullcontext() if recorder is None else recorder.paused():
