@@ -8,7 +8,10 @@ from itertools import pairwise
 import pytest
 from by_columns import HEADERS, rows_of, rows_of_part
 from plain_values import python
+from promises import Promise
 from service_calls import Caller, caller_of, new_service
+
+pytestmark = pytest.mark.promise(Promise.BOUNDARIES)
 
 ADDRESS = re.compile(r"(?<![0-9A-Fa-f])[0-9A-Fa-f]{8,16}(?![0-9A-Fa-f])|0x[0-9A-Fa-f]{6,}")
 SCHEMA = """
