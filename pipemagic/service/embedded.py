@@ -77,6 +77,7 @@ class EmbeddedEngine(Placement):
         self.streams.sweep()
         for connection in running():  # a sort may write gigabytes before its progress handler checks this
             connection.check_space()
+        self.databases.truncate_large_wals()
         self.databases.expire(now)
         self.databases.trim(now)
         self.reopen()

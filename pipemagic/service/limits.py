@@ -38,8 +38,11 @@ class Limits:
     writer_wait: float = 5.0
     statement_time: float = 60.0  # how long one statement may run; the time of a slow reader does not count
     reader_wait: float = 30.0  # how long the rows of a cursor wait for a reader that reads nothing
-    wal: int = 256 * MB  # of a WAL beyond which the cursor that waited longest for its reader is ended
-    slow_reader: float = 5.0  # how long such a cursor has waited in all; one whose reader is quicker is never ended
+    # Readers give way to a checkpoint beyond the first size of the WAL, and are stopped at the second one.
+    drained_wal: int = 64 * MB
+    wal: int = 256 * MB
+    drain_wait: float = 10.0  # how long a reader waits for those that began before it
+    checkpoint_wait: float = 1.0  # how long a reader waits once these have ended
     tombstone: float = 300.0  # how long an expired stream is distinguished from an unknown one
     idle_connections: int = 8  # clean SQLite connections kept per database
     idle_connections_in_all: int = 500  # of all databases; each needs three file handles and 200 kB

@@ -27,6 +27,7 @@ from pipemagic.service.database_api.stream import ServerStream
 from pipemagic.service.responses import Refused
 from pipemagic.service.sqlite import statement
 from pipemagic.service.sqlite.statement import Plan, Rejected
+from pipemagic.service.stopped_statements import StopReason
 
 encode_lines = msgspec.json.Encoder().encode_lines
 
@@ -41,8 +42,8 @@ SPOOL = 1024 * 1024
 
 _ENDED = Error("the stream was ended: the database was closed, or its rows were not read in time", faults.STREAM_ENDED)
 _OUTPACED = Error(
-    "the stream was ended: the database changed too much while the rows were read too slowly; read them faster, or "
-    "fewer at once (LIMIT)",
+    "the stream was ended: others wrote too much to the database while the rows were read; read them faster, or fewer "
+    "at once (LIMIT)",
     faults.STREAM_ENDED,
 )
 _BUG = Error("internal error of the service; see service.log in its data folder", "INTERNAL")
@@ -54,6 +55,9 @@ class Lines:
     def __init__(self) -> None:
         self._data = bytearray()
         self._since = time.monotonic()
+
+    def __len__(self) -> int:
+        return len(self._data)
 
     def add(self, entry: object) -> None:
         """Add an entry."""
@@ -68,6 +72,10 @@ class Lines:
         """Whether the lines should be sent without waiting for more."""
         size = len(self._data)
         return size >= PIECE or (size > 0 and time.monotonic() >= self._since + FLUSH_INTERVAL)
+
+    def cut(self, size: int) -> None:
+        """Remove all but the first ``size`` bytes."""
+        del self._data[size:]
 
     def take(self) -> bytes:
         """Remove and return all lines."""
@@ -91,6 +99,8 @@ class StreamedRows:
         self.cols, self.count = b"", 0
         self.rows: list[bytes] = []
         self.spool: IO[bytes] | None = None
+        self._before = len(lines)
+        """Bytes of lines before its own."""
 
     def take(self, cols: tuple[Col, ...], rows: Iterator[SqlRow]) -> Iterator[bytes]:
         """Write all rows; yield each piece that is full, or write all to ``spool``."""
@@ -115,6 +125,13 @@ class StreamedRows:
                 yield encode(Rows(to_part(rows))) + b"\n"
             else:
                 yield encode_lines([Row(to_wire(row, signs=self._by_columns)) for row in rows])
+
+    def restart(self, unsent: bytes) -> None:
+        """Forget the rows, of which nothing was sent."""
+        if unsent:
+            self._lines.append(unsent)
+        self._lines.cut(self._before)
+        self.count = 0
 
     def drop(self) -> None:
         """Discard ``spool``: its statement failed."""
@@ -151,7 +168,10 @@ class Cursor(Pipeline):
             case Refused():
                 return Error(error.message, error.code)
             case Cancelled():
-                return _OUTPACED if self._stream.outpaced else _ENDED
+                if not self._stream.outpaced:
+                    return _ENDED
+                self._stopped.add(self._grant, StopReason.WAL)
+                return _OUTPACED
         log.error("a cursor failed", exc_info=error)
         return _BUG
 

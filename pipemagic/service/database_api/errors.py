@@ -13,6 +13,12 @@ from pipemagic.service.limits import Limits
 LONGEST_MESSAGE = 4000
 """Characters of an error message."""
 
+OUTGROWN_TRANSACTION = Error(
+    "the transaction was rolled back because others wrote too much to the database since it first read: the service "
+    "keeps only a limited amount of what changes during a transaction; run it again in less time",
+    faults.TRANSACTION_TIMEOUT,
+)
+
 _SYNTAX = re.compile(r"syntax error$|^incomplete input$|^unrecognized token: ")
 
 
@@ -67,6 +73,16 @@ def abandoned(*, lost: bool, wrote: bool) -> Error:
     return Error(
         "the statement was stopped, but is inside one function of SQLite, which cannot be stopped, so it was "
         f"abandoned{undone}: use smaller values",
+        faults.STATEMENT_TIMEOUT,
+    )
+
+
+def outgrown(limit: int) -> Error:
+    """Return the error of a statement that only read and was stopped twice: others wrote ``limit`` bytes meanwhile."""
+    return Error(
+        f"the statement was stopped twice because others wrote {limit:,} bytes to the database while it ran: the "
+        "service keeps no more of what changes during a statement; run it while less is written, or make it faster "
+        "(EXPLAIN QUERY PLAN shows what is scanned)",
         faults.STATEMENT_TIMEOUT,
     )
 

@@ -91,7 +91,7 @@ class Pipeline(Statements):
     def _clear_loss(self) -> None:
         """Continue without the lost transaction: its error was reported."""
         if self._stream.transaction is Tx.LOST:
-            self._stream.transaction = Tx.NONE
+            self._stream.transaction, self._stream.loss = Tx.NONE, faults.TRANSACTION_TIMED_OUT
 
     def _entry(self, request: messages.Request) -> Steps[list[bytes]]:
         try:

@@ -161,6 +161,9 @@ class RowSink(Protocol):
     def take(self, cols: tuple[Col, ...], rows: Iterator[SqlRow]) -> Iterable[bytes]:
         """Take all rows; yield pieces that can be sent before the next rows are read."""
 
+    def restart(self, unsent: bytes) -> None:
+        """Forget the rows: the statement starts again. Nothing was sent; ``unsent`` is the piece that was to be."""
+
     def drop(self) -> None:
         """Discard the rows: the statement failed."""
 
@@ -201,6 +204,11 @@ class BufferedRows:
         begin, end = (b'{"parts":[', b"]}") if by_columns else (b"[", b"]")
         self.rows = [begin, *pieces[:-1], end]
         return ()
+
+    def restart(self, unsent: bytes) -> None:  # noqa: ARG002 - all is sent after the statement
+        """Forget the rows."""
+        self.drop()
+        self.count = 0
 
     def drop(self) -> None:
         """Return the bytes of the rows."""

@@ -6,6 +6,7 @@ a waiting writer holds no thread.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import partial
 from typing import Any, TypeVar
@@ -45,6 +46,17 @@ class Cancelled(Exception):
     """The request was cancelled: no further statement runs, and the stream ends."""
 
 
+class GaveWay(Exception):
+    """The statement only read, and was stopped for a checkpoint before any row was sent: it can start again.
+
+    ``brief``: it had begun while others gave way, and was stopped only because it took long.
+    """
+
+    def __init__(self, *, brief: bool) -> None:
+        super().__init__()
+        self.brief = brief
+
+
 class Statements:
     """Runs statements on a stream, one after the other.
 
@@ -61,6 +73,10 @@ class Statements:
         self._record, self._read_only, self._meter = grant.database, grant.read_only, meter
         self._unwritable = ""
         """The reason if the current statement may not write, otherwise empty; not set for one that only reads."""
+        self._has_waited = self._has_restarted = False
+        """Whether the current statement has waited for a checkpoint, and was stopped because the WAL was too large."""
+        self._ran = 0.0
+        """Seconds that the current statement ran before it gave way to a checkpoint."""
         self._loss_reported = False
         """Whether the response says that the transaction was lost; it does so once."""
 
@@ -77,13 +93,16 @@ class Statements:
         if not plan.only_reads:
             self._unwritable = block.reason(writes=True, frees=plan.frees_space)
             self._use_primary()
+        self._has_waited, self._has_restarted, self._ran = False, False, 0.0
         while True:
             try:
                 return (yield from self._attempt(plan, bindings, started, sink))
             except NeedsWriteLock:
                 self._prepare_to_write(plan)
-            assert self._stream.write_waiter is None, "the write lock was acquired and is not held"
-            yield from self._acquire_write_lock(started)
+                assert self._stream.write_waiter is None, "the write lock was acquired and is not held"
+                yield from self._acquire_write_lock(started)
+            except GaveWay as gave_way:
+                yield from self._wait_to_start_again(brief=gave_way.brief)
 
     def _refuse_if_blocked(self, block: QuotaBlock) -> None:
         if block.reads:
@@ -111,13 +130,16 @@ class Statements:
     def _attempt(self, plan: Plan, bindings: Sequence[SqlValue], started: float, sink: RowSink) -> Steps[WireResult]:
         stream = self._stream
         connection = stream.connection
-        index = stream.place.index
-        if not stream.begin(interruptible=not plan.commits, now=self._clock()):
+        if plan.may_read and stream.reading is None and stream.write_waiter is None and stream.place is stream.database:
+            yield from self._begin_reading()
+        index, reading, begins = stream.place.index, stream.reading, self._clock()
+        if not stream.begin(interruptible=not plan.commits, now=begins - self._ran):
             self._refuse_if_ended()
             raise Cancelled  # also if its connection is to a file from before that index: its streams were ended
         may_write = stream.write_waiter is not None and not self._unwritable
 
         def begin() -> tuple[Iterator[bytes], bytes | None]:
+            connection.reads_until = math.inf if reading is None else reading.ends()
             source = connection.run(plan, bindings, may_write=may_write)
             pieces = iter(sink.take(source.cols, source.rows))
             return pieces, next(pieces, None)
@@ -126,6 +148,9 @@ class Statements:
             try:
                 pieces, piece = yield from self._call(begin)
                 while piece is not None:
+                    if reading is not None and reading.brief:
+                        sink.restart(piece)
+                        raise GaveWay(brief=True)
                     connection.before_wait()
                     yield from self._send(piece)
                     self._refuse_if_ended()
@@ -140,11 +165,19 @@ class Statements:
                         connection.finish()
                     finally:
                         stream.end()
+                        if reading is not None and connection.autocommit:
+                            stream.end_reading()
+                            stream.database.truncate_drained_wal()
         except (
             apsw.Error, MemoryError, UsageExceeded, UnicodeDecodeError, UnicodeEncodeError, TooLarge, OverflowError,
         ) as error:  # fmt: skip
+            cause = connection.cause_of(error)
+            if reading is not None and (reading.brief or reading.stopped) and self._can_start_again(cause):
+                self._ran += self._clock() - begins
+                sink.restart(b"")
+                raise GaveWay(brief=not reading.stopped) from None
             sink.drop()
-            raise self._failed(connection.cause_of(error), plan, started) from None
+            raise self._failed(cause, plan, started) from None
         stream.sync_state(started)
         if plan.begins_read_only:
             stream.refuses_writes = True
@@ -260,6 +293,34 @@ class Statements:
                 "REPLICA_BEHIND",
             )
 
+    # Giving way to a checkpoint.
+
+    def _begin_reading(self) -> Steps[None]:
+        while not self._stream.begin_reading(now=self._has_waited):
+            yield from self._wait_for_checkpoint(self._limits.checkpoint_wait)
+
+    def _wait_for_checkpoint(self, seconds: float) -> Steps[None]:
+        """Wait until readers need not give way any more, or for some seconds."""
+        waiter = self._stream.database.readers.wait(seconds)
+        if not waiter.granted:
+            yield from self._stream.wait_for(waiter, self._clock)
+        self._has_waited = True
+        self._refuse_if_ended()
+        self._refuse_if_lost()  # the window may have ended while it waited
+
+    def _can_start_again(self, error: Exception) -> bool:
+        stream = self._stream
+        stopped = isinstance(error, apsw.InterruptError) and not stream.out_of_time and not stream.cancelled
+        return stopped and stream.transaction is Tx.NONE
+
+    def _wait_to_start_again(self, *, brief: bool) -> Steps[None]:
+        """Wait after a statement gave way; raise `Rejected` if it was stopped for the second time."""
+        if self._has_restarted and not brief:
+            self._stopped.add(self._grant, StopReason.WAL)
+            raise Rejected.of(errors.outgrown(self._limits.wal)) from None
+        self._has_restarted = not brief
+        yield from self._wait_for_checkpoint(self._limits.drain_wait)
+
     # The write lock and the time limits.
 
     def _acquire_write_lock(self, started: float) -> Steps[None]:
@@ -277,6 +338,7 @@ class Statements:
         self._refuse_if_ended()
         self._refuse_if_lost()  # the window may have ended while it waited
         if waiter.granted:
+            stream.end_reading()  # no other stream can write while its snapshot exists
             stream.connection.limit_size(self._limits.size_of(self._record.configuration.size_limit))
         else:
             stream.release_write_lock()
@@ -300,7 +362,7 @@ class Statements:
         self._enforce_window()
         if self._stream.transaction is Tx.LOST:
             self._loss_reported = True
-            raise Rejected.of(faults.TRANSACTION_TIMED_OUT)
+            raise Rejected.of(self._stream.loss)
 
     def _forbidden(self) -> Refused:
         return Refused(403, "Authorization forbidden: the token is read-only; this statement writes")

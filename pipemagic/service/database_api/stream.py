@@ -9,14 +9,17 @@ from collections.abc import Callable, Generator
 
 import apsw
 
+from pipemagic.hrana import faults
 from pipemagic.hrana.messages import Error
 from pipemagic.hrana.stream import IDLE_LIMIT, TRANSACTION_LIMIT, Phase, Tx
 from pipemagic.service.auth.tokens import Owner
+from pipemagic.service.database_api import errors
 from pipemagic.service.executor import Waiter
 from pipemagic.service.limits import Limits
 from pipemagic.service.replicas.replica import Replica
 from pipemagic.service.sqlite.connection import Connection
 from pipemagic.service.sqlite.database import OpenDatabase
+from pipemagic.service.sqlite.readers import Reading
 
 log = logging.getLogger(__name__)
 
@@ -55,10 +58,14 @@ class ServerStream:
         self._waiting_for: Waiter | bytes | None = None
         """What its request waits for without a thread: between two statements, or for the reader of the running one."""
         self._waits_since = 0.0
-        self._reader_waited = 0.0
-        """Seconds that the running statement waited for its reader, before the present wait."""
+        self.reading: Reading | None = None
+        """What the running statement or the open transaction reads from the primary; None if it does not."""
+        self._sent = False
+        """Whether rows of the running statement were sent."""
+        self.loss = faults.TRANSACTION_TIMED_OUT
+        """The error that reports the lost transaction."""
         self.outpaced = False
-        """Whether its cursor was ended because the database changed too much while its reader was slow."""
+        """Whether its cursor was ended because the database changed too much while its rows were read."""
         self._began = now
         """When the running statement began, plus the time that it waited for its reader."""
         self.out_of_time = False
@@ -101,7 +108,7 @@ class ServerStream:
             if self.cancelled or self.place.paused:
                 return False
             self._running, self._interruptible, self.out_of_time = True, interruptible, False
-            self._began, self._reader_waited, self._stopped_since = now, 0.0, math.inf
+            self._began, self._sent, self._stopped_since = now, False, math.inf
             return True
 
     def end(self) -> None:
@@ -110,6 +117,7 @@ class ServerStream:
             self._running = False
             if self._connection is not None:
                 self._connection.stopped, self._connection.call = False, None
+                self._connection.reads_until = math.inf
 
     def leave_statement(self, error: Error) -> bool:
         """Leave a statement that was given up, and what it holds, to its thread; return True if a transaction is lost.
@@ -138,18 +146,39 @@ class ServerStream:
         finally:
             self.thread_left.finish()
 
-    def reader_waited(self, now: float) -> float:
-        """Return the seconds that its cursor has waited for its reader; 0 in a transaction, whose own limit applies."""
-        with self.guard:
-            if not self._running or self.cancelled or self.transaction is not Tx.NONE:
-                return 0.0
-            return self._reader_waited + (0.0 if self._waiting_for is None else now - self._waits_since)
+    # What it reads, which prevents checkpoints.
 
-    def end_outpaced(self) -> None:
-        """End a cursor whose snapshot prevents checkpoints."""
+    def begin_reading(self, *, now: bool) -> bool:
+        """Record that a statement is about to read from the primary; return False if it must wait first.
+
+        With ``now``, it need not: it has waited.
+        """
+        restartable = self.transaction is Tx.NONE
+        self.reading = self.database.readers.begin(self.give_way, restartable=restartable, now=now)
+        return self.reading is not None
+
+    def end_reading(self) -> None:
+        """Record that the stream has no snapshot of the primary any more."""
+        reading, self.reading = self.reading, None
+        if reading is not None:
+            self.database.readers.end(reading)
+
+    def give_way(self) -> None:
+        """Stop what it reads, from any thread: a statement that has sent no rows starts again, all else has failed."""
         with self.guard:
-            self.cancelled = self.outpaced = True
-        self.end_if_waiting()
+            if self.reading is None or self.abandoned:
+                return
+            waits = self._waiting_for is not None or self.phase is Phase.IDLE
+            if self.transaction is Tx.OPEN:
+                self.window_ends, self.loss = -math.inf, errors.OUTGROWN_TRANSACTION
+                if waits:
+                    self.time_out()
+            elif self._sent:
+                self.cancelled = self.outpaced = True
+                if waits:
+                    self._abort()
+            if not waits:
+                self._stop()
 
     def wait_for(self, awaited: Waiter | bytes, clock: Callable[[], float]) -> Generator[Waiter | bytes, None, None]:
         """Yield what its request must wait for: a waiter between two statements, or bytes that its reader must take.
@@ -159,13 +188,13 @@ class ServerStream:
         """
         with self.guard:
             self._waiting_for, self._waits_since = awaited, clock()
+            self._sent |= isinstance(awaited, bytes)
         try:
             yield awaited
         finally:
             with self.guard:
-                waited, self._waiting_for = clock() - self._waits_since, None
-                self._reader_waited += waited
-                self._began += waited
+                self._began += clock() - self._waits_since
+                self._waiting_for = None
 
     def enforce(self, now: float, limits: Limits) -> None:
         """Stop what is overdue: the transaction, the running statement, or the wait for a reader.
@@ -233,6 +262,7 @@ class ServerStream:
 
     def _abort(self) -> None:
         self._roll_back()
+        self.end_reading()
         self.release_write_lock()
 
     def _stop(self) -> None:
@@ -275,10 +305,15 @@ class ServerStream:
             self._end_transaction()
             return
         self.window_ends = min(self.window_ends, started + TRANSACTION_LIMIT)
-        if self.snapshot is None and connection.has_snapshot:
+        has_snapshot = connection.has_snapshot
+        if self.snapshot is None and has_snapshot:
             self.snapshot = self.database.index
         if not connection.writing:
             self.release_write_lock()
+        if not has_snapshot:
+            self.end_reading()
+        elif self.reading is None and self.place is self.database:  # a statement of it did not write after all
+            self.begin_reading(now=True)
 
     def release_write_lock(self) -> None:
         """Release the write lock."""
@@ -299,6 +334,7 @@ class ServerStream:
     def _end_transaction(self) -> None:
         self.window_ends, self.snapshot = math.inf, None
         self.refuses_writes = False
+        self.end_reading()
         self.release_write_lock()
 
     def _roll_back(self) -> None:
@@ -320,5 +356,6 @@ class ServerStream:
             if connection is not None:
                 connection.release(connection)
         finally:
+            self.end_reading()
             if self.write_waiter is not None:
                 self.release_write_lock()

@@ -12,7 +12,7 @@ import math
 import threading
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from itertools import takewhile
 from typing import Any
@@ -206,15 +206,6 @@ class StreamTable:
         for stream in streams:
             if stream.next_deadline(self._limits) <= now and not _try(self._sweep_one, stream, now):
                 _try(self._end_idle, stream)
-        for database in {stream.database for stream in streams if stream.database.pinned_wal > self._limits.wal}:
-            self._end_slowest([stream for stream in streams if stream.place is database], now)
-
-    def _end_slowest(self, streams: Sequence[ServerStream], now: float) -> None:
-        """End the cursor on a database that has waited longest for its reader, if any reader is slow."""
-        slowest = max(streams, key=lambda stream: stream.reader_waited(now), default=None)
-        if slowest is not None and slowest.reader_waited(now) >= self._limits.slow_reader:
-            slowest.database.pinned_wal = 0  # until the next commit, which shows whether that was enough
-            _try(ServerStream.end_outpaced, slowest)
 
     def _sweep_one(self, stream: ServerStream, now: float) -> None:
         if stream.phase is Phase.IN_USE:

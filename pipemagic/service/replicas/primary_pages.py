@@ -74,7 +74,14 @@ class PrimaryPages:
 
     def are_current(self) -> bool:
         """Return True if the WAL has no commit that was not read."""
-        return self._committed_frames() == self._frames and self._read_salts() == self._salts
+        frames, salts = self._committed_frames(), self._read_salts()
+        return (frames, salts) == (self._frames, self._salts) or (
+            # It was truncated after a checkpoint.
+            not salts and 0 < self._frames == self._primary.moved_frames and self._file_is_as_checkpointed()
+        )
+
+    def _file_is_as_checkpointed(self) -> bool:
+        return fingerprint(self._primary.path) == self._primary.checkpointed
 
     def advance(self, frames: int) -> set[int]:
         """Read the headers of the frames up to number ``frames``, which ends a commit; return the changed pages.

@@ -7,7 +7,9 @@ process.
 from __future__ import annotations
 
 import logging
+import math
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import starmap
@@ -20,7 +22,7 @@ import apsw
 from pipemagic.hrana.messages import Col
 from pipemagic.hrana.values import SqlValue
 from pipemagic.service.executor import Call, pause
-from pipemagic.service.limits import Limits
+from pipemagic.service.limits import MB, Limits
 from pipemagic.service.sqlite import alter_column, functions, percentiles, unicode, usage, value_limit
 from pipemagic.service.sqlite.alter_column import AlterColumn
 from pipemagic.service.sqlite.explained import without_addresses
@@ -37,6 +39,8 @@ NO_TABLE = "SELECT 1 FROM main.sqlite_there_is_no_such_table"
 _PROGRAM = 1  # what apsw returns for EXPLAIN; 2 for EXPLAIN QUERY PLAN
 MOST_PAGES = 2**32 - 2  # that an SQLite file can have
 FRAME_HEADER = 24  # bytes before each page in a WAL
+KEPT_WAL = 8 * MB
+"""Bytes of a WAL that stay allocated when SQLite begins it again: some more than between two checkpoints."""
 
 
 _running: set[Connection] = set()
@@ -118,6 +122,7 @@ class Connection:
         self.raw = open_file(database.path, writable=writable, disk_full=disk_full)
         self.raw.set_busy_timeout(busy_timeout)
         self.raw.pragma("synchronous", "FULL")
+        self.raw.pragma("journal_size_limit", KEPT_WAL)
         usage.keep_temporary_files_bounded(self.raw)
         self._install_functions(self.raw)
         percentiles.install(self.raw, lambda: self.stopped, usage.hold)
@@ -134,6 +139,8 @@ class Connection:
         self.raw.set_progress_handler(self._must_end, self._usage.interval)
         self.stopped = False
         """Set to stop the running statement: SQLite's own interrupt is lost just before the first step."""
+        self.reads_until = math.inf
+        """When the running statement must give way to a checkpoint (`time.thread_time`; see `readers`)."""
         self.resumed = threading.Event()
         """Set to end the pause of a long-running statement (see `executor.pause`)."""
         self._guard = threading.Lock()
@@ -164,7 +171,7 @@ class Connection:
         return self._is_stopped()
 
     def _is_stopped(self) -> bool:
-        return self.stopped or self.exceeded
+        return self.stopped or self.exceeded or (self.reads_until < math.inf and time.thread_time() >= self.reads_until)
 
     @property
     def abandoned(self) -> bool:

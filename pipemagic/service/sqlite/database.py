@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -15,8 +15,10 @@ import apsw
 from pipemagic.service.executor import Waiter
 from pipemagic.service.files import lacks_space_to_open
 from pipemagic.service.limits import Limits
-from pipemagic.service.sqlite.connection import Connection, open_file
+from pipemagic.service.responses import Refused
+from pipemagic.service.sqlite.connection import BUSY_TIMEOUT, FRAME_HEADER, KEPT_WAL, Connection, open_file
 from pipemagic.service.sqlite.pool import Pool
+from pipemagic.service.sqlite.readers import Phase, Readers
 from pipemagic.service.sqlite.unicode import fits_schema
 from pipemagic.service.sqlite.usage import file_size
 from pipemagic.service.sqlite.write_lock import WriteLock
@@ -24,6 +26,8 @@ from pipemagic.service.sqlite.write_lock import WriteLock
 log = logging.getLogger(__name__)
 
 CHECKPOINT_PAGES = 1000
+IDLE = 1.0
+"""Seconds without a commit after which a large WAL is truncated."""
 INDEX_BLOCK = 1000
 COPY_PAGES = 1000
 """Pages that are copied between two checks of whether the copy is still needed."""
@@ -85,8 +89,10 @@ class OpenDatabase:
         self.paused = False
         self.write_lock = WriteLock(clock)
         self.schema_changes = 0
-        self.pinned_wal = 0
-        """Bytes of the WAL after the last commit if a reader prevented the checkpoint, otherwise 0."""
+        self.readers = Readers(limits, clock)
+        self._frames = 0
+        """Frames of the WAL after the last commit."""
+        self._committed_at = 0.0
         self.moved_frames = 0
         """Frames of the WAL after the last commit if a checkpoint included all: the next commit may restart the WAL."""
         self.checkpointed: Fingerprint | None = None
@@ -137,18 +143,85 @@ class OpenDatabase:
         index, observer = self._count(), self.observer
         if observer is not None:
             observer.record_commit(index, frames)
-        self.moved_frames = 0
-        if frames >= CHECKPOINT_PAGES and self.checkpoint_lock.acquire(blocking=False):
-            try:
-                if connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE) == (frames, frames):
-                    self.checkpointed = fingerprint(self.path)
-                    self.moved_frames = frames
-            except (apsw.Error, OSError) as error:  # the commit is done: its statement must not fail
-                log.warning("the WAL of %s was not checkpointed: %s", self.path, error)
-            finally:
-                self.pinned_wal = 0 if self.moved_frames else frames * self._page_size
-                self.checkpoint_lock.release()
+        self.moved_frames, self._frames, self._committed_at = 0, frames, self.clock()
+        if frames >= CHECKPOINT_PAGES:
+            self._checkpoint(connection, apsw.SQLITE_CHECKPOINT_PASSIVE)
+        if frames >= CHECKPOINT_PAGES or self.readers.phase is not Phase.OPEN:
+            self.readers.record_checkpoint(self._wal_size(), complete=self.moved_frames > 0)
         return int(apsw.SQLITE_OK)
+
+    def _wal_size(self) -> int:
+        return self._frames * (FRAME_HEADER + int(self._page_size))
+
+    def _checkpoint(self, connection: apsw.Connection, mode: int) -> bool:
+        """Write the frames of the WAL into the file, as far as readers allow it; return True if these are all.
+
+        The caller has the write lock.
+        """
+        if not self.checkpoint_lock.acquire(blocking=False):
+            return False
+        try:
+            total, moved = connection.wal_checkpoint(mode=mode)
+            if total == moved:
+                self.checkpointed = fingerprint(self.path)
+                self.moved_frames = self._frames
+                return True
+        except apsw.BusyError:  # another program uses the file
+            pass
+        except (apsw.Error, OSError) as error:  # the commit is done: its statement must not fail
+            log.warning("the WAL of %s was not checkpointed: %s", self.path, error)
+        finally:
+            self.checkpoint_lock.release()
+        return False
+
+    def truncate_large_wal(self) -> None:
+        """Truncate the WAL if it is large and the database is not in use at the moment."""
+        self.readers.check_time()
+        self.truncate_drained_wal()
+        if self._wal_size() > KEPT_WAL and not self.readers and self.clock() >= self._committed_at + IDLE:
+            self._truncate_wal()
+
+    def truncate_drained_wal(self) -> None:
+        """Truncate the WAL if readers gave way to that and the last one has ended; otherwise the next commit does."""
+        if self.readers.drained:
+            self._truncate_wal()
+
+    def _truncate_wal(self) -> None:
+        """Truncate the WAL, unless a writer or another program uses the database."""
+        turn = self.write_lock.acquire(self.clock())
+        try:
+            if turn.granted and self._checkpoint_all():
+                self._frames = 0
+                self.readers.record_checkpoint(0, complete=True)
+        finally:
+            self.write_lock.release(turn)
+
+    def _checkpoint_all(self) -> bool:
+        try:
+            connection = self.pool.take()
+        except (Refused, apsw.Error) as error:  # it is being closed, or there are no more file handles
+            log.warning("the WAL of %s was not truncated: %s", self.path, error)
+            return False
+        try:
+            connection.raw.set_busy_timeout(0)
+            return self._checkpoint(connection.raw, apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        finally:
+            connection.raw.set_busy_timeout(BUSY_TIMEOUT)
+            connection.release(connection)
+
+    @contextmanager
+    def reading(self, stop: Callable[[], None]) -> Iterator[None]:
+        """Read from a snapshot beside the streams; ``stop`` ends that soon, in any thread."""
+        limit = self.limits.checkpoint_wait
+        reading = self.readers.begin(stop, restartable=False)
+        if reading is None:
+            self.readers.wait(limit).wait(limit)
+            reading = self.readers.begin(stop, restartable=False, now=True)
+        assert reading is not None
+        try:
+            yield
+        finally:
+            self.readers.end(reading)
 
     def _count(self) -> int:
         """Increment the index. Blocks of numbers are reserved durably, so a crash skips some and repeats none."""
@@ -173,8 +246,9 @@ class OpenDatabase:
         return [] if observer is None else list(observer.replicas.values())
 
     def waiters(self) -> list[Waiter]:
-        """Return the waits for the write lock and for the replicas."""
-        return [*self.write_lock.waiters(), *(waiter for replica in self.replicas for waiter in replica.waiters())]
+        """Return the waits for the write lock, for a checkpoint and for the replicas."""
+        replicas = (waiter for replica in self.replicas for waiter in replica.waiters())
+        return [*self.write_lock.waiters(), *self.readers.waiters(), *replicas]
 
     def pools(self) -> list[Pool]:
         """Return the pools of the primary and of the replicas that can be read."""

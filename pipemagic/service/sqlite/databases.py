@@ -15,6 +15,7 @@ from pipemagic.service.executor import Waiter
 from pipemagic.service.files import PRIMARY_FILE, UNFINISHED_FILE
 from pipemagic.service.limits import Limits
 from pipemagic.service.responses import Refused
+from pipemagic.service.sqlite.connection import KEPT_WAL
 from pipemagic.service.sqlite.database import OpenDatabase
 from pipemagic.service.sqlite.pool import Closed
 from pipemagic.service.sqlite.usage import file_size
@@ -160,8 +161,14 @@ class Databases:
             return list(self._open.values())
 
     def size(self, identifier: str) -> int:
-        """Return the size of a database's file in bytes, without its WAL; 0 if it was never used."""
-        return file_size(self._folder / identifier / PRIMARY_FILE)
+        """Return the bytes of a database's file and of its WAL beyond `KEPT_WAL`; 0 if it was never used."""
+        path = self._folder / identifier / PRIMARY_FILE
+        return file_size(path) + max(0, file_size(path.with_name(path.name + "-wal")) - KEPT_WAL)
+
+    def truncate_large_wals(self) -> None:
+        """Truncate the large WALs of databases that are not in use at the moment."""
+        for database in self.in_use():
+            database.truncate_large_wal()
 
     def pop(self, identifier: str) -> OpenDatabase | None:
         """Remove a deleted database, after any opening of it has finished."""

@@ -63,6 +63,8 @@ class Plan:
         """Whether it only shows a plan, so that nothing is written and parameters may stay unbound."""
         self.only_reads = statement.only_reads
         """Whether it can run at a replica: a query, or EXPLAIN of any statement."""
+        self.may_read = self.only_reads or keyword == "PRAGMA"
+        """Whether it may read from the database for long without the write lock."""
         self.inserts = verb in ("INSERT", "REPLACE")
         """Whether it sets ``last_insert_rowid``."""
         self.changes_schema = keyword in ("CREATE", "ALTER", "DROP", "VACUUM")

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import shutil
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AsyncExitStack, contextmanager, suppress
@@ -193,8 +194,10 @@ class Transfers:
             yield from _in_time(self._while_readable(database, iter(lambda: file.read(CHUNK), b"")), path)
         return b""
 
-    def _must_end_copy(self, cancel: CancelToken, database: DatabaseRecord) -> bool:
-        """Raise `Refused` also if the database was suspended."""
+    def _must_end_copy(self, cancel: CancelToken, database: DatabaseRecord, outgrown: threading.Event) -> bool:
+        """Raise `Refused` also if the database was suspended, or has changed too much (``outgrown``)."""
+        if outgrown.is_set():
+            raise Refused(503, "others wrote too much to the database while it was copied: try again later")
         if not self.databases.may_be_read(database):
             raise Refused(403, f"{OPERATION_BLOCKED}: the database {database.name} was suspended", BLOCKED)
         return self._must_end(cancel)
@@ -215,9 +218,10 @@ class Transfers:
         if opened.paused:
             raise Refused(503, f"the location {opened.code} is paused", "LOCATION_PAUSED")
         with self._temporary_file(self.databases.size(database.id)) as path:
-            connection = opened.take()
+            connection, outgrown = opened.take(), threading.Event()
             try:
-                snapshot(connection.raw, path, partial(self._must_end_copy, cancel, database))
+                with opened.reading(outgrown.set):
+                    snapshot(connection.raw, path, partial(self._must_end_copy, cancel, database, outgrown))
             finally:
                 connection.release(connection)
             yield path

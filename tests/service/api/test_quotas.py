@@ -9,6 +9,7 @@ from account_calls import person
 from service_calls import CLOSE, Clock, caller_of, execute, new_service
 
 LOCAL = "/v1/organizations/local"
+MANY = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 20000) SELECT n FROM c, t"
 JANUARY_31 = 1_769_903_999.0  # 2026-01-31T23:59:59Z
 
 
@@ -131,6 +132,26 @@ def test_storage(operator, filled, clock, service):
     assert answer.codes == ["BLOCKED", "ok", "ok", "ok"]  # statements that free space may run
     assert "run VACUUM" in answer.error()["message"]
     assert blocked(operator) == (False, True)
+
+
+def test_storage_counts_a_large_write_ahead_log(operator, filled, clock, service):
+    """A cursor keeps it from shrinking: the file itself has one row of 1 MB."""
+    operator.ok("PATCH", "/v1/quotas/local", {"storage_bytes": "16mb"})
+    chunks = iter(filled.cursor(f"SELECT hex(zeroblob(100)) FROM ({MANY})").chunks)
+    assert next(chunks)
+    for _ in range(30):
+        assert filled.run("UPDATE t SET a = randomblob(1000000) WHERE a = 1 OR length(a) > 1").codes == ["ok", "ok"]
+    clock.advance(5)
+    service.engine.sweep()
+    (database,) = operator.ok("GET", f"{LOCAL}/databases")["databases"]
+    size = operator.ok("GET", f"{LOCAL}/databases/{database['Name']}/usage")["total"]["storage_bytes"]
+    assert size > 16 * 1024 * 1024
+    assert filled.run("INSERT INTO t VALUES (1)").codes == ["BLOCKED", "ok"]
+    assert b"".join(chunks)
+    service.engine.sweep()  # truncates it, and measures in the next interval
+    clock.advance(5)
+    service.engine.sweep()
+    assert filled.run("INSERT INTO t VALUES (1)").codes == ["ok", "ok"]
 
 
 def test_default_quotas_apply_to_organizations_without_their_own(operator, filled, service):

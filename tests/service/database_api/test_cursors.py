@@ -7,7 +7,7 @@ import threading
 import tracemalloc
 
 from asgi_calls import Disconnect, call
-from service_calls import CLOSE, GET_AUTOCOMMIT, caller_of, entries_of, execute, new_service
+from service_calls import CLOSE, GET_AUTOCOMMIT, caller_of, entries_of, execute
 
 from pipemagic.service.database_api import cursors
 from pipemagic.service.limits import Limits
@@ -240,27 +240,3 @@ def test_a_cursor_waits_for_the_replication_index_of_its_client(db, monkeypatch)
     answer = entries_of(response.read())
     assert (waited, answer.kinds) == (["99"], ["error REPLICA_BEHIND"])
     assert db.post(execute("SELECT 1"), CLOSE, baton=answer.baton).codes == ["ok", "ok"]
-
-
-def test_a_slow_reader_does_not_let_the_wal_grow(tmp_path, clock):
-    limits = Limits(wal=4 * 1024 * 1024, slow_reader=5.0)
-    with new_service(tmp_path, clock=clock, limits=limits) as service:
-        db = caller_of(service, "db")
-        db.run("CREATE TABLE t(a)", f"INSERT INTO t SELECT n FROM ({LONG})", "CREATE TABLE u(a)")
-        wal = service.engine.databases.in_use()[0].path.with_name("primary.sqlite-wal")
-        _, slow = read_part(db.cursor("SELECT a, hex(zeroblob(100)) FROM t"))
-        clock.advance(6)
-        _, quick = read_part(db.cursor("SELECT a, hex(zeroblob(100)) FROM t"))
-        for _ in range(30):
-            db.run("INSERT INTO u VALUES (zeroblob(1000000))")
-            service.engine.sweep()
-        last = entries_of(b'{"baton":null,"base_url":null}\n' + b"".join(slow)).entries[-1]
-        assert (last["type"], last["error"]["code"]) == ("error", "STREAM_ENDED")
-        assert "too slowly" in last["error"]["message"]
-        rest = b"".join(quick)
-        assert rest.splitlines()[-1].startswith(b'{"type":"step_end"')
-        for _ in range(30):
-            db.run("INSERT INTO u VALUES (zeroblob(1000000))")
-            service.engine.sweep()
-        assert wal.stat().st_size < 40_000_000
-        assert db.run("PRAGMA integrity_check").rows() == [["ok"]]

@@ -363,3 +363,38 @@ def test_a_deleted_database_is_not_opened_for_its_replicas(one):
     one.location("nrt")
     assert not (one.folder / "databases" / record.id).exists()
     one.service.catalog.create_database("local", "x", "g")
+
+
+def test_a_wal_that_is_truncated_costs_no_copy(one, caplog):
+    """The next commit, and a restart without one, continue from it."""
+    one.location("nrt")
+    one.follow()
+    wal = one.files / "primary.sqlite-wal"
+    for _ in range(2):
+        one.run("INSERT INTO t(a) VALUES (randomblob(15000000))")
+        one.follow()
+        one.clock.advance(1)
+        one.service.engine.sweep()
+        assert wal.stat().st_size == 0
+    one.run("INSERT INTO t(a) VALUES ('second')")
+    one.follow()
+    one.run("INSERT INTO t(a) VALUES (randomblob(15000000))")
+    one.follow()
+    one.clock.advance(1)
+    one.service.engine.sweep()
+    assert wal.stat().st_size == 0
+    for _ in range(2):
+        one.check("nrt")
+        assert one.replica_set.shipped == 0  # since the restart
+    assert not [record.message for record in caplog.records if "copied again" in record.message or
+                "start over" in record.message]  # fmt: skip
+
+
+def test_a_wal_is_truncated_before_a_replica_has_its_pages(one):
+    one.location("nrt")
+    one.follow()
+    one.run("INSERT INTO t(a) VALUES (randomblob(15000000))")
+    one.clock.advance(1)
+    one.service.engine.sweep()
+    assert (one.files / "primary.sqlite-wal").stat().st_size == 0
+    one.check("nrt")
