@@ -61,12 +61,13 @@ def last_entry(chunks):
     return entries_of(b'{"baton":null,"base_url":null}\n' + b"".join(chunks)).entries[-1]
 
 
-def test_a_cursor_that_keeps_the_wal_ends_at_the_limit(service, db):
+def test_a_cursor_that_keeps_the_wal_ends_at_the_limit(service, db, caplog):
     rows = begin_cursor(db)
     write(db, 20)
     last = last_entry(rows)
     assert (last["type"], last["error"]["code"]) == ("error", "STREAM_ENDED")
     assert "others wrote too much" in last["error"]["message"]
+    assert "a statement on local/db was stopped: others wrote too much to the database while it read" in caplog.text
     write(db, 20)
     assert wal(service) < LIMITS.wal + 2 * MB
     assert db.run("PRAGMA integrity_check").rows() == [["ok"]]
@@ -182,7 +183,7 @@ def test_a_long_read_waits_for_a_limited_time(service, db, clock):
 
 
 @pytest.mark.parametrize(("stops", "code"), [(1, "ok"), (2, "STATEMENT_TIMEOUT")])
-def test_a_read_that_is_stopped_at_the_limit_starts_again_once(service, db, monkeypatch, stops, code):
+def test_a_read_that_is_stopped_at_the_limit_starts_again_once(service, db, monkeypatch, caplog, stops, code):
     """Others write 20 MB while it runs, whenever it starts."""
     starts, run = [], Connection.run
 
@@ -202,6 +203,7 @@ def test_a_read_that_is_stopped_at_the_limit_starts_again_once(service, db, monk
     assert answers[0].codes == [code, "ok"]
     if code != "ok":
         assert "stopped twice because others wrote" in answers[0].error()["message"]
+    assert ("a statement on local/db was stopped" in caplog.text) == (code != "ok")
     assert len(starts) == stops
     assert wal(service) < LIMITS.wal
 
