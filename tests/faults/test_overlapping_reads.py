@@ -14,11 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from promises import Promise
 from served import Database, Served, serve
 from waiting import PATIENCE, until
 
 from pipemagic.service.limits import Limits
 from pipemagic.service.sqlite.connection import KEPT_WAL
+
+pytestmark = pytest.mark.promise(Promise.DISK)
 
 COMMITS, ROWS, ROW = 3000, 4, 30_000
 """What is written: more than the limit in all."""
