@@ -68,9 +68,9 @@ class CursorResponse:
         """Return the first line; ProtocolError if it is malformed. An error before its end does not call ``on_end``."""
         try:
             while b"\n" not in self._rest:
-                self._rest += next(self._chunks, b"\n")
                 if len(self._rest) > MOST_HEAD:
                     raise ProtocolError("the first line of the cursor is too long")
+                self._rest += next(self._chunks, b"\n")
             line, _, self._rest = self._rest.partition(b"\n")
             return cursors.decode_head(line)
         except BaseException:

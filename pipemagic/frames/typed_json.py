@@ -57,17 +57,17 @@ class _Cut(NamedTuple):
 
 def read_response(body: bytes) -> PipelineResponse:
     """Decode the body of a pipeline response; raise ProtocolError with the position of an error, or for its size."""
-    check_size(body)
+    if len(body) > MOST_CELLS:
+        check_size(body)
     cuts = list(_large_rows(body)) if len(body) >= LARGE else []
     response = _read_apart(body, cuts) if cuts else None
     if response is None:
         response = decode_response(body)
-    _check_cells(
-        part for result in _results(response) if isinstance(result.rows, Columns) for part in result.rows.parts
-    )
-    for result in _results(response):
-        if isinstance(result.rows, Columns):
-            _set_rows(result, columnar(result.cols, (read_part(part, result.cols) for part in result.rows.parts)))
+    columns = [(result, result.rows.parts) for result in _results(response) if isinstance(result.rows, Columns)]
+    if columns:
+        _check_cells(part for _, parts in columns for part in parts)
+    for result, parts in columns:
+        _set_rows(result, columnar(result.cols, (read_part(part, result.cols) for part in parts)))
     return response
 
 
@@ -80,7 +80,7 @@ def check_size(text: bytes) -> None:
 
     Each takes some 64 bytes in memory, and may take three bytes of JSON.
     """
-    if len(text) > MOST_CELLS and text.count(b"{") + text.count(b"[") > MOST_CELLS:
+    if text.count(b"{") + text.count(b"[") > MOST_CELLS:
         raise _too_large()
 
 

@@ -27,11 +27,11 @@ from IPython.core.magic import (
 from pipemagic import sql
 from pipemagic.errors import PipemagicError, StatementError, UsageError
 from pipemagic.notebook import sql_options
-from pipemagic.notebook.display import KEPT, FrameDisplay, say, show
+from pipemagic.notebook.display import KEPT, say, show
 from pipemagic.notebook.load_hint import add_load_hint
 from pipemagic.notebook.notes import FOUND_IN, Notes, notes_on
 from pipemagic.notebook.progress import show_progress
-from pipemagic.notebook.results import Results
+from pipemagic.notebook.results import FrameDisplay, Results
 from pipemagic.notebook.settings import PipeMagic
 from pipemagic.text import escape_controls, mask_passwords
 

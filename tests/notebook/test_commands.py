@@ -40,7 +40,7 @@ def test_create_a_group_and_a_database(embedded):
         "group": ["default", "edge"], "primary": ["ams", "ams"], "locations": ["ams", "ams, nrt"],
     }  # fmt: skip
     assert embedded("%pipedb databases").value.to_dict("list") == {
-        "database": ["flights", "main"], "group": ["edge", "default"],
+        "database": ["flights", "main"], "group": ["edge", "default"], "status": ["ok", "ok"],
     }  # fmt: skip
     assert embedded("%pipedb connect flights").lines == ["Connected to flights (embedded service)."]
     assert embedded("%pipedb overages on").lines == ["Overages of organization local are on."]

@@ -13,7 +13,7 @@ from magic_shell import make_database
 
 import pipemagic
 
-FUNCTIONS, MODULES = 110, 25
+FUNCTIONS, MODULES = 111, 25
 WARM = RUNS = 5
 HOME = f"{Path(pipemagic.__file__).parent.as_posix()}/"
 
