@@ -139,14 +139,17 @@ def origin(text: str) -> str:
     "--max-connections", "connections", type=COUNT, metavar="N",
     help="Maximum number of connections.  [default: file handles / 4]",
 )  # fmt: skip
-@click.option("--max-body", "body", type=size, default="128MB", help="Maximum size of a request body.")
+@click.option("--max-body", "body", type=size, default="100MB", help="Maximum size of a request body.")
 @click.option("--max-response", "response", type=size, default="128MB", help="Maximum size of a result in a response.")
 @click.option(
     "--max-value", "value", type=value_size, default="16MB",
     help="Maximum size of an argument, and of a value that SQL builds; larger ones in a file can be read.",
 )  # fmt: skip
 @click.option("--max-database-size", "database", type=size, help="Maximum size of a file.  [default: no limit]")
-@click.option("--max-memory", "memory", type=size, default="512MB", help="Maximum memory for SQLite.")
+@click.option(
+    "--max-memory", "memory", type=size, default="1GB",
+    help="Maximum memory for all requests: half for SQLite, half for bodies, responses and stored SQL.",
+)  # fmt: skip
 @click.option("--allow-signup", "signup", is_flag=True, help="Let anyone who can connect create an account.")
 @file_option("--access-log", help="Log each request; - logs to standard output.")
 @click.option("--print-systemd", is_flag=True, help="Print a systemd unit with these options; start nothing.")

@@ -19,7 +19,7 @@ from pipemagic.service import responses
 from pipemagic.service.endpoint import Disconnected, Runtime
 from pipemagic.service.executor import UNVERIFIED
 from pipemagic.service.hosting import host_of
-from pipemagic.service.limits import MB, MemoryBudget
+from pipemagic.service.limits import MB, Reservation
 from pipemagic.service.logs import AccessLog
 from pipemagic.service.metrics import Metrics
 from pipemagic.service.responses import Refused
@@ -178,7 +178,7 @@ class Errors:
         """Serve one request."""
         try:
             if scope["http_version"] == "1.0":
-                with closing(ResponseWithLength(self._runtime.bodies, send)) as response:
+                with closing(ResponseWithLength(self._runtime.memory.reserve(UNVERIFIED), send)) as response:
                     await self._app(scope, receive, response.send)
             else:
                 await self._app(scope, receive, send)
@@ -209,11 +209,10 @@ def _drop_tracebacks(error: BaseException | None) -> None:
 class ResponseWithLength:
     """Collects a streamed response for a client of HTTP/1.0, which cannot read chunks, and sends it with its length."""
 
-    def __init__(self, memory: MemoryBudget, send: Send) -> None:
-        self._memory, self._send = memory, send
+    def __init__(self, reservation: Reservation, send: Send) -> None:
+        self._reservation, self._send = reservation, send
         self._headers: list[tuple[bytes, bytes]] | None = None
         self._pieces: list[bytes] = []
-        self._size = 0
 
     async def send(self, message: Message) -> None:
         """Send a message of a response that has its length; collect those of any other."""
@@ -229,15 +228,14 @@ class ResponseWithLength:
                 await response.send_in_parts(self._send, lambda: False)
 
     def _collect(self, piece: bytes) -> None:
-        size = len(piece)
-        if self._size + size > OLD_HTTP_LIMIT or not self._memory.take(UNVERIFIED, size):
+        size = self._reservation.size + len(piece)
+        if size > OLD_HTTP_LIMIT or not self._reservation.resize(size):
             raise Refused(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "the response is too large for HTTP/1.0; use HTTP/1.1")
-        self._size += size
         self._pieces.append(piece)
 
     def close(self) -> None:
         """Release the memory."""
-        self._memory.release(UNVERIFIED, self._size)
+        self._reservation.release()
 
 
 class Hosts:

@@ -19,7 +19,6 @@ from pipemagic.service.database_api.streams import StreamTable
 from pipemagic.service.endpoint import CancelToken, Runtime
 from pipemagic.service.engine import EngineContext
 from pipemagic.service.health import Health
-from pipemagic.service.limits import MemoryBudget
 from pipemagic.service.metrics import collect_embedded
 from pipemagic.service.replicas.placement import Placement
 from pipemagic.service.responses import json
@@ -49,8 +48,7 @@ class EmbeddedEngine(Placement):
         self.transfers = Transfers(folder / "transfers", self.databases, self.tokens, self.meter, limits)
         self.health = Health(folder, catalog, clock)
         self.api = DatabaseApi(
-            self, self.streams, self.tokens, self.meter, self.health, self._stopped, clock, limits,
-            MemoryBudget(limits.responses),
+            self, self.streams, self.tokens, self.meter, self.health, self._stopped, clock, limits
         )  # fmt: skip
         self._stopping = threading.Event()
         self._sweeper = threading.Thread(target=self._sweep_forever, name="pipemagic-sweeper", daemon=True)

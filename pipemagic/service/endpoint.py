@@ -18,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 
 from pipemagic.service.executor import UNVERIFIED, Executor, Job, Steps, Tenant
 from pipemagic.service.http_protocol import BODY_RECEIVED
-from pipemagic.service.limits import MB, Limits, MemoryBudget
+from pipemagic.service.limits import Limits, MemoryBudget, Reservation
 from pipemagic.service.responses import PART, Refused, ServiceResponse
 
 BODY_TIMEOUT = 30.0
@@ -26,9 +26,8 @@ SLOWEST = 64 * 1024
 """Bytes a second: the time for a body grows by one second for each 64 KB received."""
 SMALL_BODY = 64 * 1024
 """Largest body, in bytes, that is read without a token and does not count against the budget."""
-BODY_STEP = 4 * MB
-"""Bytes of the budget that a body takes ahead of what was received."""
-BODY_BUDGET = 512 * MB
+MOST_COPIES = 10
+"""The memory that a body may need with its values, in its sizes; how much is known when all of it was received."""
 BUDGET_TIMEOUT, BUDGET_INTERVAL = 10.0, 0.05
 """Seconds that a request waits for memory for its body, and seconds between two attempts."""
 
@@ -76,17 +75,15 @@ class CancelToken:
 
 
 class Runtime:
-    """State that all endpoints share: the worker threads, the memory for bodies, the running requests.
+    """State that all endpoints share: the worker threads, the memory for requests, the running requests.
 
     ``body_timeout`` is in seconds, for the whole body of a request; a large one that arrives steadily has longer.
     """
 
-    def __init__(
-        self, limits: Limits | None = None, *, body_timeout: float = BODY_TIMEOUT, body_budget: int = BODY_BUDGET
-    ) -> None:
+    def __init__(self, limits: Limits | None = None, *, body_timeout: float = BODY_TIMEOUT) -> None:
         self.limits = limits or Limits()
         self.executor = Executor()
-        self.bodies = MemoryBudget(body_budget)
+        self.memory = MemoryBudget(self.limits.memory // 2)
         self.stopping = False
         self._running: dict[CancelToken, Receive] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -142,10 +139,20 @@ class Runtime:
             line = f"the request body did not arrive within {self._body_timeout:g} s"
             raise Refused(408, line, "REQUEST_TIMEOUT", headers=CLOSE) from None
 
-    async def reserve(self, tenant: Tenant, size: int) -> None:
-        """Reserve memory for a body; raise `Refused` with 503 if none becomes free within `BUDGET_TIMEOUT`."""
+    async def reserve(self, reservation: Reservation, size: int) -> None:
+        """Reserve ``size`` bytes for a body.
+
+        Raise `Refused`: 413 if it could never have as many, 503 if they do not become free within `BUDGET_TIMEOUT`.
+        """
+        if size > self.memory.largest:
+            raise Refused(
+                413, f"the request body needs about {size:,} bytes of memory with its values, more than the "
+                f"{self.memory.largest:,} that a database can have: send fewer requests, steps or values at a time",
+            )  # fmt: skip
         ends = time.monotonic() + BUDGET_TIMEOUT
-        while not self.bodies.take(tenant, size):
+        while not reservation.resize(size):
+            if self.stopping:
+                raise Refused(503, "the service is stopping", headers=CLOSE)
             if time.monotonic() >= ends:
                 raise Refused(503, "too many large requests at a time; try again")
             await asyncio.sleep(BUDGET_INTERVAL)
@@ -195,15 +202,25 @@ class Endpoint:
             body = await self.read(request, admission, receive, stack)
             await self._respond(request, admission, body, receive, send)
 
+    def memory_for(self, body: bytearray) -> int:
+        """Return the bytes of memory that a large body needs with its values, about."""
+        return len(body)
+
     async def read(self, request: Request, admission: Admission, receive: Receive, stack: AsyncExitStack) -> Any:
-        """Read the body, within the budget if it is large; ``stack`` releases it when the response was sent."""
+        """Read the body; a large one takes its memory, and that of its values, until the response was sent.
+
+        It takes the most that it may need before more is read, so that requests do not wait for each other, but only
+        when some has arrived: what is declared costs its sender nothing.
+        """
         declared = request.headers.get("content-length", "0")
-        size = int(declared) if declared.isdigit() else 0
-        if size > self._body_limit:
+        length = int(declared) if declared.isdigit() else 0
+        if length > self._body_limit:
             raise too_large(self._body_limit)
-        reserved = 0
+        runtime, expected = self._runtime, SMALL_BODY
+        reservation = runtime.memory.reserve(admission.tenant)
+        stack.callback(reservation.release)
         body = bytearray()  # joining parts of 60 MB would block the event loop for 0.1 s
-        async with self._runtime.body_time() as timeout:
+        async with runtime.body_time() as timeout:
             ends = timeout.when()
             while True:
                 message = await receive()
@@ -214,14 +231,17 @@ class Endpoint:
                 if size > self._body_limit:
                     raise too_large(self._body_limit)
                 if not message.get("more_body", False):
-                    return body
-                if size > max(reserved, SMALL_BODY):  # what was received, not what was declared: that costs nothing
-                    more = size + BODY_STEP - reserved
-                    await self._runtime.reserve(admission.tenant, more)
-                    stack.callback(self._runtime.bodies.release, admission.tenant, more)
-                    reserved += more
-                if ends is not None and not self._runtime.stopping:
+                    break
+                if size > expected:
+                    expected = max(length, 2 * size)
+                    most = max(expected, min(MOST_COPIES * expected, runtime.memory.largest // 2))
+                    await runtime.reserve(reservation, most)
+                if ends is not None and not runtime.stopping:
                     timeout.reschedule(ends + size / SLOWEST)
+        if size > SMALL_BODY:
+            needed = await runtime.executor.call(admission.tenant, self.memory_for, body)
+            await runtime.reserve(reservation, needed)
+        return body
 
     async def _respond(
         self, request: Request, admission: Admission, body: Any, receive: Receive, send: Send

@@ -12,15 +12,12 @@ from pipemagic.service.executor import Tenant
 
 MB = 1024 * 1024
 
-DATABASE_SHARE = 1 / 2
-"""The largest share of a memory budget that the requests of one database can use."""
-
 
 @dataclass(frozen=True)
 class Limits:
     """Sizes in bytes, times in seconds."""
 
-    body: int = 128 * MB
+    body: int = 100 * MB  # a text of 16 MB whose characters are all escaped (\\u0001) has 96 MB
     statement: int = 16 * MB  # the text of one statement
     value: int = 16 * MB  # an argument, and a value or row that SQL builds; a file may hold larger ones
     database: int | None = None  # a database file; its own size_limit can only be smaller
@@ -30,9 +27,8 @@ class Limits:
     disk, a twentieth."""
     disk_reserve: int = 256 * MB  # free space that writes to databases leave; of a small disk, a twentieth
     response: int = 128 * MB
-    responses: int = 256 * MB  # of all responses that are not sent yet
-    stored_texts: int = 4096
-    stored_bytes: int = 16 * MB
+    memory: int = 1024 * MB
+    """All memory that requests can take: half of it is SQLite's (`heap`), half is one `MemoryBudget`."""
     streams: int = 4096
     database_streams: int | None = None  # of one database (default: see `streams_of_database`)
     writer_wait: float = 5.0
@@ -75,9 +71,10 @@ def parse_size(text: str) -> int | None:
 
 
 class MemoryBudget:
-    """Memory for the requests or responses of all clients together: up to ``total`` bytes. Thread-safe.
+    """Memory for the bodies, responses and stored texts of all clients together: up to ``total`` bytes. Thread-safe.
 
-    One database gets at most its share.
+    A database may have as much as it leaves free: a single one half of the total, each of two a third, each of sixteen
+    a seventeenth. So there is memory for another one, however many there are.
     """
 
     def __init__(self, total: int) -> None:
@@ -86,21 +83,47 @@ class MemoryBudget:
         self._taken = 0
         self._by_database: Counter[Tenant] = Counter()
 
-    def take(self, tenant: Tenant, size: int) -> bool:
-        """Take ``size`` bytes; return False if fewer are left, in total or for the tenant."""
+    @property
+    def largest(self) -> int:
+        """The most bytes that one database can have."""
+        return self.total // 2
+
+    @property
+    def taken(self) -> int:
+        """The bytes that are in use."""
+        return self._taken
+
+    def reserve(self, tenant: Tenant) -> Reservation:
+        """Return a reservation of 0 bytes."""
+        return Reservation(self, tenant)
+
+    def add(self, tenant: Tenant, size: int) -> bool:
+        """Take ``size`` bytes, or return them if negative; return False, and take nothing, if they are too many."""
         with self._lock:
-            if self._taken + size > self.total or self._by_database[tenant] + size > self.total * DATABASE_SHARE:
+            taken, own = self._taken + size, self._by_database[tenant] + size
+            if size > 0 and own > self.total - taken:
                 return False
-            self._add(tenant, size)
+            self._taken, self._by_database[tenant] = taken, own
+            if not own:
+                del self._by_database[tenant]
             return True
 
-    def release(self, tenant: Tenant, size: int) -> None:
-        """Return bytes."""
-        with self._lock:
-            self._add(tenant, -size)
 
-    def _add(self, tenant: Tenant, size: int) -> None:
-        self._taken += size
-        self._by_database[tenant] += size
-        if not self._by_database[tenant]:
-            del self._by_database[tenant]
+class Reservation:
+    """The bytes of a `MemoryBudget` that one request, or the stored texts of one stream, have."""
+
+    def __init__(self, budget: MemoryBudget, tenant: Tenant) -> None:
+        self._budget, self._tenant = budget, tenant
+        self.size = 0
+
+    def resize(self, size: int) -> bool:
+        """Change the reservation to ``size`` bytes; return False, and change nothing, if they are too many."""
+        if size != self.size:
+            if not self._budget.add(self._tenant, size - self.size):
+                return False
+            self.size = size
+        return True
+
+    def release(self) -> None:
+        """Return all bytes."""
+        self.resize(0)

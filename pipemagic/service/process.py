@@ -19,10 +19,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import apsw
-
 from pipemagic.config import make_private_folder, private_lock, write_private
 from pipemagic.errors import ServiceError
+from pipemagic.service import heap
 from pipemagic.service.app import Activity, create_app
 from pipemagic.service.control import IdleTimer, Leases, operator_routes
 from pipemagic.service.embedded import EmbeddedEngine
@@ -81,7 +80,7 @@ def run(settings: Settings, announce: Announce) -> None:
     # A request creates some hundred objects and no cycles: a collection every 700 objects takes 5 % of the time.
     gc.freeze()
     gc.set_threshold(100_000, 20, 20)
-    apsw.hard_heap_limit(settings.memory)
+    heap.limit(settings.limits.memory // 2)
     _allow_many_files()
     with ExitStack() as stack:
         stack.enter_context(_data_folder(settings))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pipemagic.errors import ServiceError
 from pipemagic.service.hosting import Hosting
-from pipemagic.service.limits import MB, Limits
+from pipemagic.service.limits import Limits
 
 if TYPE_CHECKING:
     from pipemagic.service.service import Service
@@ -18,8 +18,6 @@ IDLE_TIMEOUT = 20.0
 """Seconds after its last use at which a service stops that was started by `pipemagic.launcher`."""
 UNICODE = "PIPEMAGIC_UNICODE"
 """The environment variable that sets ``unicode``, also for the services that notebooks start."""
-HEAP_LIMIT = 512 * MB
-"""Bytes that SQLite may use: beyond it, statements fail instead of the process."""
 
 
 def read_switch(name: str, environ: Mapping[str, str]) -> bool:
@@ -44,7 +42,7 @@ class Settings:
     service ends; None if it stays.
     ``temporary``: it ends when its standard input does, and removes its folder, which must be new. ``signup``: whether
     anyone who can connect may create an account. ``connections``: how many may be open at once, None for any number.
-    ``memory``: bytes that SQLite may use. ``access_log``: a file, ``-`` for standard output, None for no access log.
+    ``access_log``: a file, ``-`` for standard output, None for no access log.
     ``cors``: the origins whose pages may use the service in a browser. ``here``: the code of the location of the
     service, from which requests go to the nearest instance; ``simulate_latency``: delay responses as the distance to
     an instance implies. ``unicode``: whether ``lower``, ``upper`` and ``LIKE`` know the letters of all alphabets.
@@ -64,7 +62,6 @@ class Settings:
     simulate_latency: bool = False
     unicode: bool = False
     connections: int | None = None
-    memory: int = HEAP_LIMIT
     access_log: Path | None = None
     cors: tuple[str, ...] = ()
     proxies: tuple[str, ...] = ()

@@ -4,12 +4,12 @@ from pipemagic.sql.definition import Definition, parse_definition, terminated
 from pipemagic.sql.identifiers import folded, normalize, quote, table_name, unquote
 from pipemagic.sql.positions import caret, character_offset, position
 from pipemagic.sql.result_names import without_comments
-from pipemagic.sql.statement import HIGHEST_PARAMETER, ParsedStatement, is_complete, parse, split, statements_of
+from pipemagic.sql.statement import HIGHEST_PARAMETER, ParsedStatement, each, is_complete, parse, split, statements_of
 from pipemagic.sql.tokenizer import FIRST_LETTER, LETTER, Token, significant, tokens
 
 __all__ = [
     "FIRST_LETTER", "HIGHEST_PARAMETER", "LETTER", "Definition", "ParsedStatement", "Token", "caret",
-    "character_offset", "folded", "is_complete", "normalize", "parse", "parse_definition",
+    "character_offset", "each", "folded", "is_complete", "normalize", "parse", "parse_definition",
     "position", "quote", "significant", "split", "statements_of", "table_name", "terminated", "tokens", "unquote",
     "without_comments",
 ]  # fmt: skip

@@ -321,6 +321,11 @@ def parse(text: str) -> ParsedStatement:
     return next(iter(split(text)), _NOTHING)
 
 
+def each(script: str) -> Iterator[ParsedStatement]:
+    """Yield the statements of a script as `split` returns them; those of a long script are never all in memory."""
+    return iter(_split_short(script)) if len(script) <= _SHORT else _split(script)
+
+
 def split(script: str) -> tuple[ParsedStatement, ...]:
     """Split a script into its statements, without comments and empty statements between them."""
     return _split_short(script) if len(script) <= _SHORT else tuple(_split(script))

@@ -133,9 +133,16 @@ def test_options_are_settings_and_have_their_defaults(monkeypatch, tmp_path):
         "--allow-signup", "--access-log", "-",
     ]) == 0  # fmt: skip
     limits = Limits(
-        body=1024, response=2048, value=6 * MB, database=3072, streams=7, database_streams=2, statement_time=4.0
+        body=1024,
+        response=2048,
+        value=6 * MB,
+        database=3072,
+        memory=5120,
+        streams=7,
+        database_streams=2,
+        statement_time=4.0,
     )
     assert seen == [Settings(folder), Settings(
         folder, port=1, limits=limits, signup=True, here="ams", simulate_latency=True, unicode=True, connections=6,
-        memory=5120, access_log=Path("-"), cors=("*",), proxies=("10.0.0.0/8",),
+        access_log=Path("-"), cors=("*",), proxies=("10.0.0.0/8",),
     )]  # fmt: skip

@@ -18,7 +18,7 @@ from pipemagic.service import endpoint as module
 from pipemagic.service import responses
 from pipemagic.service.endpoint import Admission, Endpoint, Runtime
 from pipemagic.service.executor import Waiter
-from pipemagic.service.limits import MB
+from pipemagic.service.limits import MB, Limits, MemoryBudget
 from pipemagic.service.responses import Refused, StreamedResponse
 from pipemagic.service.transfer.endpoints import NO_LIMIT, UploadEndpoint
 
@@ -235,6 +235,78 @@ def test_a_slow_but_steady_body_has_the_time_it_needs(monkeypatch):
             connection.sendall(piece)
             time.sleep(0.1)  # the speed of the client
         assert read_all(connection).startswith(b"HTTP/1.1 200 ")
+
+
+# -- the memory for requests
+
+
+def test_a_database_has_as_much_as_it_leaves_free():
+    for count in (1, 2, 16):
+        budget = MemoryBudget(1700)
+        reservations = [budget.reserve(f"database {number}") for number in range(count)]
+        share = 1700 // (count + 1)
+        assert all(reservation.resize(share) for reservation in reservations)
+        assert not reservations[0].resize(share + 2)
+        newcomer = budget.reserve("newcomer")
+        assert newcomer.resize(share // 2)
+        assert budget.taken == count * share + share // 2
+        for reservation in (*reservations, newcomer):
+            reservation.release()
+        assert budget.taken == 0
+
+
+def test_the_reservations_of_a_database_are_added_up():
+    budget = MemoryBudget(1000)
+    first, second = budget.reserve("a"), budget.reserve("a")
+    assert first.resize(300)
+    assert not second.resize(201)
+    assert second.resize(200)
+    assert first.resize(100)  # returning is always possible
+    assert second.resize(400)
+    assert (first.size, second.size, budget.taken) == (100, 400, 500)
+
+
+class Holds(Echo):
+    """Responds when the gate is opened."""
+
+    def __init__(self):
+        super().__init__(body_limit=100 * MB)
+        self.gate, self.running = threading.Event(), threading.Semaphore(0)
+
+    def handle(self, request, body, cancel):
+        self.running.release()
+        assert self.gate.wait(WAIT)
+        return responses.json({"size": len(body)})
+        yield
+
+
+SMALL = Limits(memory=64 * MB)  # of which a database can have 16
+
+
+def test_a_body_that_can_never_fit_is_413_and_others_wait_for_memory():
+    service = Holds()
+    with serving(service, Runtime(SMALL)) as app, ThreadPoolExecutor(2) as pool:
+        refused = httpx.post(app.url, content=b"x" * (16 * MB + 1), timeout=WAIT)
+        assert refused.status_code == 413
+        assert "16,777,217 bytes" in refused.json()["error"]
+        first = pool.submit(httpx.post, f"{app.url}/a", content=b"x" * (10 * MB), timeout=WAIT)
+        assert service.running.acquire(timeout=WAIT)
+        assert app.runtime.memory.taken == 10 * MB
+        second = pool.submit(httpx.post, f"{app.url}/a", content=b"x" * (8 * MB), timeout=WAIT)
+        other = pool.submit(httpx.post, f"{app.url}/b", content=b"x" * MB, timeout=WAIT)
+        service.gate.set()
+        assert [answer.result().status_code for answer in (first, second, other)] == [200] * 3
+        until(lambda: app.runtime.memory.taken == 0)
+
+
+def test_what_is_only_declared_takes_no_memory():
+    with serving(Holds(), Runtime(SMALL)) as app, app.connect() as connection:
+        connection.sendall(head("POST", "/a", "Content-Length: 16000000") + b"x" * 1000)
+        until(lambda: app.runtime._reading)
+        assert app.runtime.memory.taken == 0
+        connection.sendall(b"x" * 200_000)
+        until(lambda: app.runtime.memory.taken == 16_000_000)
+    until(lambda: app.runtime.memory.taken == 0)
 
 
 # -- disconnecting and stopping

@@ -16,12 +16,22 @@ import msgspec
 
 from pipemagic.hrana import faults
 from pipemagic.hrana.batches import StepState
-from pipemagic.hrana.columns import Rows
 from pipemagic.hrana.cursors import Failure, Row, StepBegin, StepEnd, StepError
 from pipemagic.hrana.messages import Batch, Col, Error, Step
 from pipemagic.service.database_api import errors
 from pipemagic.service.database_api.pipelines import Pipeline
-from pipemagic.service.database_api.results import MIN_COLUMN_ROWS, RowSink, SqlRow, encode, read, to_part, to_wire
+from pipemagic.service.database_api.results import (
+    MIN_COLUMN_ROWS,
+    Budget,
+    RowSink,
+    SqlRow,
+    encode,
+    part_to_json,
+    read,
+    row_to_json,
+    to_wire,
+    working_memory,
+)
 from pipemagic.service.database_api.statements import Cancelled, Steps
 from pipemagic.service.database_api.stream import ServerStream
 from pipemagic.service.responses import Refused
@@ -35,6 +45,8 @@ log = logging.getLogger(__name__)
 
 PIECE = 256 * 1024
 """Bytes after which a piece is sent; a single row may be larger."""
+MOST_AT_ONCE = 512 * 1024
+"""Bytes of memory of the rows that are read at once, besides the last one."""
 FLUSH_INTERVAL = 0.05
 """Seconds after which a smaller piece is sent."""
 SPOOL = 1024 * 1024
@@ -92,9 +104,9 @@ class StreamedRows:
     """
 
     def __init__(
-        self, lines: Lines, step: int, stream: ServerStream, *, want_rows: bool, by_columns: bool
+        self, lines: Lines, step: int, stream: ServerStream, budget: Budget, *, want_rows: bool, by_columns: bool
     ) -> None:  # fmt: skip
-        self._lines, self._step, self._stream = lines, step, stream
+        self._lines, self._step, self._stream, self._budget = lines, step, stream, budget
         self._want_rows, self._by_columns = want_rows, by_columns
         self.cols, self.count = b"", 0
         self.rows: list[bytes] = []
@@ -119,12 +131,29 @@ class StreamedRows:
         if not self._want_rows:
             self.count = sum(1 for _ in source)
             return
-        while rows := read(source, PIECE // 4, FLUSH_INTERVAL):
+        rows, size = read(source, MOST_AT_ONCE, FLUSH_INTERVAL)
+        while rows:
             self.count += len(rows)
+            self._budget.hold(working_memory(size))
             if self._by_columns and len(rows) >= MIN_COLUMN_ROWS:
-                yield encode(Rows(to_part(rows))) + b"\n"
-            else:
+                yield self._line(b'{"type":"rows","part":', part_to_json(rows), size)
+            elif size <= 2 * MOST_AT_ONCE:
                 yield encode_lines([Row(to_wire(row, signs=self._by_columns)) for row in rows])
+            else:
+                for row in rows:
+                    yield self._line(b'{"type":"row","row":', row_to_json(row, signs=self._by_columns), size)
+            del rows
+            rows, size = read(source, MOST_AT_ONCE, FLUSH_INTERVAL)
+        self._budget.hold(0)
+
+    def _line(self, head: bytes, pieces: Iterator[bytes], size: int) -> bytes:
+        """Return a line made of pieces, each of which is counted: they may be large."""
+        line = bytearray(head)
+        for piece in pieces:
+            line += piece
+            self._budget.hold(working_memory(size) + 2 * len(line))  # it is copied when it is sent
+        line += b"}\n"
+        return bytes(line)
 
     def restart(self, unsent: bytes) -> None:
         """Forget the rows, of which nothing was sent."""
@@ -135,6 +164,7 @@ class StreamedRows:
 
     def drop(self) -> None:
         """Discard ``spool``: its statement failed."""
+        self._budget.drop(self._budget.left)
         if self.spool is not None:
             self.spool.close()
             self.spool = None
@@ -216,7 +246,7 @@ class Cursor(Pipeline):
 
     def _sink(self, plan: Plan, *, want_rows: bool) -> RowSink:  # noqa: ARG002 - the response has no limit
         self._rows = StreamedRows(
-            self._lines, self._number, self._stream, want_rows=want_rows, by_columns=self._by_columns
+            self._lines, self._number, self._stream, self._budget, want_rows=want_rows, by_columns=self._by_columns
         )  # fmt: skip
         return self._rows
 

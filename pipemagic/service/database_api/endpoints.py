@@ -20,7 +20,7 @@ from pipemagic.service.catalog.records import DatabaseRecord
 from pipemagic.service.catalog.usage import BLOCKED, OPERATION_BLOCKED, UsageMeter
 from pipemagic.service.database_api.cursors import Cursor
 from pipemagic.service.database_api.pipelines import Pipeline, check
-from pipemagic.service.database_api.requests import LARGE, check_size, decode_cursor, decode_pipeline
+from pipemagic.service.database_api.requests import LARGE, decode_cursor, decode_pipeline, memory_for
 from pipemagic.service.database_api.results import Budget
 from pipemagic.service.database_api.statements import Cancelled
 from pipemagic.service.database_api.stream import ServerStream
@@ -77,6 +77,10 @@ class TokenEndpoint(Endpoint):
         count_as_use(request.scope)
         return Admission(grant.database.id, grant)
 
+    def memory_for(self, body: bytearray) -> int:
+        """Return the bytes of memory that a large body needs with its values, about."""
+        return memory_for(body)
+
 
 class GreetingEndpoint(Endpoint):
     """An endpoint for GET without a token."""
@@ -104,21 +108,22 @@ class DatabaseApi:
 
     def __init__(
         self, placement: Placement, streams: StreamTable, tokens: Tokens, meter: UsageMeter,
-        health: Health, stopped: StoppedStatements, clock: Callable[[], float], limits: Limits, memory: MemoryBudget,
+        health: Health, stopped: StoppedStatements, clock: Callable[[], float], limits: Limits,
     ) -> None:  # fmt: skip
         self._placement, self._streams, self._tokens, self._health = placement, streams, tokens, health
-        self._clock, self._limits, self._memory = clock, limits, memory
+        self._clock, self._limits = clock, limits
         self._meter = meter
         self._shared: dict[str, Any] = {"meter": meter, "stopped": stopped, "clock": clock, "limits": limits}
 
     def routes(self, runtime: Runtime) -> list[Route]:
         """Return the routes, at every address of the service."""
+        pipeline = partial(self._pipeline, memory=runtime.memory)
         posted: dict[str, Handler] = {
-            "/v1/execute": partial(self._pipeline, version=1, decode=partial(_decode_single, messages.decode_execute)),
-            "/v1/batch": partial(self._pipeline, version=1, decode=partial(_decode_single, messages.decode_batch)),
-            "/v2/pipeline": partial(self._pipeline, version=2, decode=_decode_pipeline),
-            "/v3/pipeline": partial(self._pipeline, version=3, decode=_decode_pipeline),
-            "/v3/cursor": self._cursor,
+            "/v1/execute": partial(pipeline, version=1, decode=partial(_decode_single, messages.decode_execute)),
+            "/v1/batch": partial(pipeline, version=1, decode=partial(_decode_single, messages.decode_batch)),
+            "/v2/pipeline": partial(pipeline, version=2, decode=_decode_pipeline),
+            "/v3/pipeline": partial(pipeline, version=3, decode=_decode_pipeline),
+            "/v3/cursor": partial(self._cursor, memory=runtime.memory),
         }
         limit = self._limits.body
         return [
@@ -140,14 +145,14 @@ class DatabaseApi:
 
     def _pipeline(
         self, request: Request, admission: Admission, body: bytes, cancel: CancelToken, *,
-        version: int, decode: Callable[[bytes], messages.PipelineRequest],
+        memory: MemoryBudget, version: int, decode: Callable[[bytes], messages.PipelineRequest],
     ) -> Steps:  # fmt: skip
         """Run a pipeline; the one of version 1 is a single request, of which a failed statement is a 400."""
         started, single = self._clock(), version == 1
         decoded = decode(body)
         check(decoded.requests, version)
         stream = yield from self._stream(request, decoded.baton, admission.context, cancel)
-        budget, baton = Budget(self._limits.response, self._memory, admission.tenant), None
+        budget, baton = Budget(self._limits.response, memory, admission.tenant), None
         by_columns = request.headers.get(_COLUMNS_HEADER) == columns.VALUE
         with self._in_use(stream, budget, cancel):
             pipeline = Pipeline(stream, admission.context, budget=budget, by_columns=by_columns, **self._shared)
@@ -163,15 +168,17 @@ class DatabaseApi:
             timing = f"total;dur={(self._clock() - started) * 1000:.3f}"
             response = _response(request, pieces, {"content-type": responses.JSON, "server-timing": timing})
         response.delay = delay
-        if baton is not None or budget.taken:
+        if baton is not None or budget.reserved:
             response.on_sent = partial(self._sent, stream, stream.response_count, budget)
         return response
 
-    def _cursor(self, request: Request, admission: Admission, body: bytes, cancel: CancelToken) -> Steps:
+    def _cursor(
+        self, request: Request, admission: Admission, body: bytes, cancel: CancelToken, *, memory: MemoryBudget
+    ) -> Steps:  # fmt: skip
         decoded = cursors.decode_request(body) if len(body) <= LARGE else decode_cursor(body)
         check([messages.RunBatch(decoded.batch)], version=3)
         stream = yield from self._stream(request, decoded.baton, admission.context, cancel)
-        budget = Budget(self._limits.response, self._memory, admission.tenant)  # not for the rows: none are kept
+        budget = Budget(self._limits.response, memory, admission.tenant)  # of rows, for those that are not sent
         by_columns = request.headers.get(_COLUMNS_HEADER) == columns.VALUE
         with self._in_use(stream, budget, cancel):  # until the client has read the rest, or disconnects
             baton = self._streams.next_baton(stream)
@@ -181,6 +188,7 @@ class DatabaseApi:
             sent = partial(self._streams.sent, stream, stream.response_count)
             with closing(cursor.stream(decoded.batch)) as lines:
                 last = yield from _send_lines(request, head, lines, delay, sent)
+            budget.release()
             if cursor.failed:
                 self._streams.close(stream)
             else:
@@ -255,7 +263,6 @@ def _decode_pipeline(body: bytes) -> messages.PipelineRequest:
 
 
 def _decode_single(decode: Callable[[bytes], messages.Request], body: bytes) -> messages.PipelineRequest:
-    check_size(body)
     return messages.PipelineRequest([decode(body)])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import apsw
@@ -101,8 +102,8 @@ class Pipeline(Statements):
                 self._refuse_if_ended()
             response, result = yield from self._respond(request)
         except Rejected as rejected:
-            return [encode(messages.ErrorEntry(self._fit_error(rejected.error)))]
-        head = b'{"type":"ok","response":' + encode(response)
+            return [_error_entry(self._fit_error(rejected.error))]
+        head = _head(**response)
         return [head[:-1], b',"result":', *result, b"}}"] if result else [head, b"}"]
 
     def _respond(self, request: messages.Request) -> Steps[tuple[dict[str, Any], list[bytes]]]:
@@ -129,7 +130,7 @@ class Pipeline(Statements):
             case messages.StoreSql(sql_id, sql):
                 self._store(sql_id, sql)
             case messages.CloseSql(sql_id):
-                self._stream.stored.pop(sql_id, None)
+                self._stream.stored.remove(sql_id)
             case messages.GetAutocommit():
                 self._enforce_window()
                 response["is_autocommit"] = self._stream.transaction is not Tx.OPEN
@@ -153,7 +154,7 @@ class Pipeline(Statements):
             try:
                 self._budget.spend(RESULT_OVERHEAD)
             except TooLarge:
-                raise Rejected.of(errors.no_room(self._limits.response)) from None
+                raise Rejected.of(errors.no_room(self._budget.limit)) from None
         return BufferedRows(self._budget, want_rows=want_rows, by_columns=self._by_columns)
 
     def _batch(self, batch: messages.Batch) -> Steps[list[bytes]]:
@@ -187,10 +188,10 @@ class Pipeline(Statements):
             sink.drop()  # the response contains nothing of it
 
     def _describe(self, text: str) -> bytes:
-        statements = sqltext.split(text)
-        if not statements:
+        parsed = next(sqltext.each(text), None)
+        if parsed is None:
             return encode(messages.DescribeResult([], [], is_explain=False, is_readonly=True))
-        plan = statement.first(text, statements[0])
+        plan = statement.first(text, parsed)
         try:
             shape = self._stream.connection.describe(plan)
         except apsw.Error as error:
@@ -201,21 +202,18 @@ class Pipeline(Statements):
         try:
             self._budget.spend(len(result))
         except TooLarge:
-            raise Rejected.of(errors.too_large(self._limits.response)) from None
+            raise Rejected.of(errors.too_large(self._budget.limit)) from None
         return result
 
     def _store(self, sql_id: int, text: str) -> None:
-        stream, limits = self._stream, self._limits
-        if sql_id in stream.stored:
+        if self._stream.stored.get(sql_id) is not None:
             raise Rejected(f"SQL text {sql_id} already exists", "SQL_STORE_DUPLICATE")
-        if len(stream.stored) >= limits.stored_texts:
-            raise Rejected(f"a stream stores at most {limits.stored_texts} SQL texts", faults.SQL_STORE_TOO_MANY)
-        if sum(map(len, stream.stored.values())) + len(text) > limits.stored_bytes:
+        if not self._stream.stored.add(sql_id, text, self._budget):
             raise Rejected(
-                f"a stream stores at most {limits.stored_bytes:,} characters of SQL text",
+                "no memory is left for this SQL text: other stored texts, and requests that run, use it; send the text "
+                "with each request, or close streams that have stored texts",
                 faults.SQL_STORE_TOO_LARGE,
             )
-        stream.stored[sql_id] = text
 
     def _text(self, holder: Stmt | messages.Sequence | messages.Describe) -> str:
         """Return the SQL text of a request, which may be a stored one."""
@@ -232,5 +230,24 @@ class Pipeline(Statements):
         try:
             self._budget.spend(len(encode(error)))
         except TooLarge:
-            return Error("the message does not fit: the response has reached its size limit", error.code)
+            return _without_message(error.code)
         return error
+
+
+# A pipeline of a million entries has those without a result once in memory.
+
+
+@lru_cache(maxsize=64)
+def _error_entry(error: Error) -> bytes:
+    return encode(messages.ErrorEntry(error))
+
+
+@lru_cache(maxsize=64)
+def _without_message(code: str | None) -> Error:
+    return Error("the message does not fit: the response has reached its size limit", code)
+
+
+@lru_cache(maxsize=64)
+def _head(**response: str | bool) -> bytes:
+    """Return the beginning of the entry of a request that succeeded."""
+    return b'{"type":"ok","response":' + encode(response)

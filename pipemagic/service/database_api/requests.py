@@ -1,8 +1,10 @@
-"""Decode large bodies part by part: the decoder holds the interpreter lock until it returns."""
+"""Decode large bodies part by part: the decoder holds the interpreter lock until it returns.
+
+The memory for their values is counted before: the decoder ends the process if there is none.
+"""
 
 from __future__ import annotations
 
-import re
 from typing import Union, get_args
 
 import msgspec
@@ -11,19 +13,11 @@ from pipemagic.hrana import cursors, messages
 from pipemagic.hrana.cursors import CursorRequest
 from pipemagic.hrana.messages import Batch, PipelineRequest, Request, RunBatch, Step
 from pipemagic.service.limits import MB
-from pipemagic.service.responses import Refused
 
 LARGE = MB // 4
 """Bytes from which a body is decoded part by part."""
-MOST_CONTAINERS = 1_000_000
-"""Objects and lists of a body; a batch of 20,000 rows of 5 columns has 260,000 of them."""
-MOST_PARTS = 3 * MOST_CONTAINERS
-"""Objects, lists and commas of a body."""
-
-_QUOTE = ord('"')
-_OUTSIDE = re.compile(rb'[\[{,"]')
-_INSIDE = re.compile(rb'(?:[^"\\]{1,4096}+|\\.){1,1024}+', re.DOTALL)
-"""A part of a string, so short that other threads need not wait long for the interpreter lock."""
+OBJECT = 64
+"""Bytes of memory that an object of a body needs beside its text: a value, a statement, a step or a request."""
 
 
 class _Batch(msgspec.Struct):
@@ -53,8 +47,7 @@ _INVALID = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def decode_pipeline(body: bytes) -> PipelineRequest:
-    """Return the requests of a large pipeline; raise ProtocolError, or `Refused` with 413 for too many parts."""
-    check_size(body)
+    """Return the requests of a large pipeline; raise ProtocolError."""
     try:
         raw = _PIPELINE.decode(body)
         return PipelineRequest(list(map(_decode_request, raw.requests)), raw.baton)
@@ -63,8 +56,7 @@ def decode_pipeline(body: bytes) -> PipelineRequest:
 
 
 def decode_cursor(body: bytes) -> CursorRequest:
-    """Return the batch of a large cursor request; raise what `decode_pipeline` raises."""
-    check_size(body)
+    """Return the batch of a large cursor request; raise ProtocolError."""
     try:
         raw = _CURSOR.decode(body)
         return CursorRequest(_decode_steps(raw.batch), raw.baton)
@@ -81,26 +73,27 @@ def _decode_steps(raw: _Batch) -> Batch:
     return Batch(list(map(_STEP.decode, raw.steps)), raw.replication_index)
 
 
-def check_size(body: bytes) -> None:
-    """Refuse (413) a body of too many objects, lists and commas; those in strings do not count."""
-    pieces = (body[start : start + MB] for start in range(0, len(body), MB))  # other threads run between them
-    if sum(piece.count(b"{") + piece.count(b"[") + piece.count(b",") for piece in pieces) <= MOST_CONTAINERS:
-        return
-    containers = parts = position = 0
-    while (token := _OUTSIDE.search(body, position)) is not None:
-        position = token.end()
-        sign = body[token.start()]
-        if sign == _QUOTE:
-            position = _end_of_string(body, position)
-            continue
-        parts += 1
-        containers += sign != ord(",")
-        if containers > MOST_CONTAINERS or parts > MOST_PARTS:
-            line = f"the request body holds more than {MOST_CONTAINERS:,} objects and lists, or {MOST_PARTS:,} values"
-            raise Refused(413, f"{line}: send fewer requests, steps or arguments at a time")
+def memory_for(body: bytes | bytearray) -> int:
+    """Return the bytes of memory that a body needs with its values, about: rather more than too few.
 
-
-def _end_of_string(body: bytes, position: int) -> int:
-    while (part := _INSIDE.match(body, position)) is not None:
-        position = part.end()
-    return position + 1  # the quotation mark; beyond the end for a string without one
+    A text whose characters are all ASCII has a byte for each. While another one is decoded, it exists in two or three
+    forms, of up to 4 bytes for each character if one of them is beyond U+FFFF, such as an emoji.
+    """
+    size = len(body)
+    objects = escapes = surrogates = wide = beyond = 0
+    for start in range(0, size, MB):  # other threads run between the pieces
+        end = min(start + MB, size)
+        objects += body.count(b"{", start, end)
+        if body.find(b"\\", start, end) >= 0:
+            objects -= body.count(b"{\\", start, end + 1)  # in a text: what follows a brace there is often escaped
+            unicode = body.count(b"\\u", start, end + 1)
+            escapes += unicode - body.count(b"\\\\u", start, end + 2)
+            wide += unicode - body.count(b"\\u00", start, end + 3)
+            surrogates += body.count(b"\\ud", start, end + 2) + body.count(b"\\uD", start, end + 2)
+        piece = body[start:end]
+        if not piece.isascii():
+            wide += 1
+            beyond += any(byte in piece for byte in range(0xF0, 0xF5))
+    copies = 9 if beyond or surrogates else 6 if wide else 2
+    text = size - 3 * escapes - surrogates  # six bytes are a character, or half a pair, of up to three or two in UTF-8
+    return size + copies * text + OBJECT * objects

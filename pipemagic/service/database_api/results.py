@@ -10,12 +10,14 @@ import struct
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate, islice
+from sys import getsizeof
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
+import apsw
 import msgspec
 
 from pipemagic.hrana import values
-from pipemagic.hrana.columns import CELL, Blobs, Column, Floats, Integers, Mixed, Nulls, Part, Texts
+from pipemagic.hrana.columns import CELL, Blobs, Column, Floats, Integers, Mixed, Nulls, Texts
 from pipemagic.hrana.messages import Col
 from pipemagic.hrana.values import NULL, Float, Integer, SqlValue, Text, Value
 from pipemagic.service.executor import Tenant
@@ -27,15 +29,18 @@ MIN_COLUMN_ROWS = 256
 """Rows from which on values by columns are faster, for both sides."""
 MOST_ROWS = 4096
 """Rows that are read at once, about."""
-PIECE = 4 * 1024 * 1024
-"""Bytes that rows read at once may have. In pieces of 1 MB, wide rows by columns take twice as long."""
-STEP = 8
-"""Rows that are read between two checks of their size."""
+PIECE = 2 * 1024 * 1024
+"""Bytes that rows read at once may have, besides the last one. In pieces of 1 MB, wide rows by columns take twice as
+long."""
+LARGE = 4 * 1024 * 1024
+"""Bytes of SQLite's memory from which a row may be large, so that it is not encoded to know its size."""
+COPIES = 4
+"""The memory that a piece needs while it is converted, in its sizes; larger values are converted one by one."""
 
 SMALL_RESPONSE = 64 * 1024
-"""Bytes that a response may have before it takes from the memory for all responses."""
-MEMORY_STEP = 1024 * 1024
-"""Bytes that it takes at once, at least."""
+"""Bytes that a response may have before it takes from the memory for all requests."""
+MEMORY_STEP = 256 * 1024
+"""Bytes that it takes at once."""
 
 encode = msgspec.json.Encoder().encode
 
@@ -49,18 +54,24 @@ _WIRE: dict[type, Callable[[Any], Value]] = {
 _WITH_SIGNS: dict[type, Callable[[Any], Value]] = {**_WIRE, float: values.encode_float}
 
 
-def read(source: Iterator[SqlRow], size: int = PIECE, seconds: float = math.inf) -> list[SqlRow]:
-    """Read rows until they have ``size`` bytes as JSON, or until ``seconds`` have passed."""
+def read(source: Iterator[SqlRow], size: int = PIECE, seconds: float = math.inf) -> tuple[list[SqlRow], int]:
+    """Read rows until they have ``size`` bytes or ``seconds`` have passed; return them and their bytes, about.
+
+    The bytes are those as JSON, which is quick, or in memory, if SQLite needs so much more that a row may be large.
+    """
     rows: list[SqlRow] = []
-    step, ends = 1, time.monotonic() + seconds
-    while size > 0 and len(rows) < MOST_ROWS and (more := list(islice(source, step))):
-        rows += more
-        if time.monotonic() >= ends:
+    taken, ends, most = 0, time.monotonic() + seconds, apsw.memory_used() + LARGE
+    for row in islice(source, MOST_ROWS):
+        rows.append(row)
+        taken += len(encode(row)) if apsw.memory_used() < most else sum(map(getsizeof, row))
+        if taken >= size or time.monotonic() >= ends:
             break
-        encoded = len(encode(more))
-        size -= encoded
-        step = min(2 * step, STEP, max(1, size * step // encoded))
-    return rows
+    return rows, taken
+
+
+def working_memory(size: int) -> int:
+    """Return the bytes that rows of ``size`` bytes need until they are converted."""
+    return size + COPIES * min(size, PIECE)
 
 
 def to_wire(cells: Sequence[SqlValue], *, signs: bool) -> list[Value]:
@@ -69,9 +80,35 @@ def to_wire(cells: Sequence[SqlValue], *, signs: bool) -> list[Value]:
     return [wire[type(cell)](cell) for cell in cells]
 
 
-def to_part(rows: Sequence[SqlRow]) -> Part:
-    """Return rows by columns; there must be at least one."""
-    return Part(len(rows), [_column(cells) for cells in zip(*rows, strict=True)])
+def rows_to_json(rows: Sequence[SqlRow], size: int, *, signs: bool) -> Iterator[bytes]:
+    """Yield the JSON of rows of ``size`` bytes, with commas between them; that of large rows in pieces."""
+    if size <= 2 * PIECE:
+        yield encode([to_wire(row, signs=signs) for row in rows])[1:-1]
+        return
+    for number, row in enumerate(rows):
+        if number:
+            yield b","
+        yield from row_to_json(row, signs=signs)
+
+
+def row_to_json(row: SqlRow, *, signs: bool) -> Iterator[bytes]:
+    """Yield the JSON of a row, value by value."""
+    separator = b"["
+    for cell in row:
+        yield separator
+        yield encode(to_wire((cell,), signs=signs))[1:-1]
+        separator = b","
+    yield b"]"
+
+
+def part_to_json(rows: Sequence[SqlRow]) -> Iterator[bytes]:
+    """Yield the JSON of rows as `hrana.columns.Part`, column by column; there must be at least one row."""
+    separator = b'{"size":%d,"columns":[' % len(rows)
+    for cells in zip(*rows, strict=True):
+        yield separator
+        yield encode(_column(cells))
+        separator = b","
+    yield b"]}"
 
 
 def _column(cells: Sequence[Any]) -> Column:
@@ -109,34 +146,50 @@ class TooLarge(Exception):
 class Budget:
     """Counts the bytes that a response may still grow by.
 
-    A large response takes its bytes from the memory for all responses, in large parts; `release` returns them when
-    the response was sent.
+    A large response takes its bytes from the memory for all requests; `release` returns them when it was sent.
     """
 
     def __init__(self, limit: int, memory: MemoryBudget, tenant: Tenant) -> None:
-        self.limit = self.left = limit
-        self._memory, self._tenant = memory, tenant
-        self.taken = 0
-        """Bytes taken from the memory for all responses."""
+        self.limit = self.left = min(limit, memory.largest)
+        self.memory, self.tenant = memory, tenant
+        self._reservation = memory.reserve(tenant)
+        self._working, self._released = 0, False
+
+    @property
+    def reserved(self) -> int:
+        """Bytes taken from the memory for all requests."""
+        return self._reservation.size
 
     def spend(self, size: int) -> None:
         """Subtract ``size`` bytes; raise `TooLarge` if fewer are left, for this response or for all."""
         if size > self.left:
             raise TooLarge
         self.left -= size
-        missing = self.limit - self.left - self.taken
-        if missing > SMALL_RESPONSE:
-            more = max(missing, MEMORY_STEP)
-            if not self._memory.take(self._tenant, more):
-                raise TooLarge(shared=True)
-            self.taken += more
+        self._reserve()
+
+    def hold(self, size: int) -> None:
+        """Take ``size`` bytes besides those of the response, for rows; raise `TooLarge` if fewer are left for all."""
+        self._working = size
+        self._reserve()
+
+    def drop(self, left: int) -> None:
+        """Return what was spent since ``left`` bytes were left, and what was held."""
+        self.left, self._working = left, 0
+        if not self._released:
+            self._reserve()
+
+    def _reserve(self) -> None:
+        needed = self.limit - self.left + self._working
+        if self._released or needed > self.memory.largest:
+            raise TooLarge
+        steps = 0 if needed <= SMALL_RESPONSE else -(-needed // MEMORY_STEP)
+        if not self._reservation.resize(steps * MEMORY_STEP):
+            raise TooLarge(shared=True)
 
     def release(self) -> None:
         """Return the memory; an abandoned statement of the response gets none any more."""
-        self.left = -1
-        taken, self.taken = self.taken, 0
-        if taken:
-            self._memory.release(self._tenant, taken)
+        self._released = True
+        self._reservation.release()
 
 
 class WireResult(NamedTuple):
@@ -187,20 +240,22 @@ class BufferedRows:
         if not self._want_rows:
             self.count = sum(1 for _ in rows)
             return ()
-        piece = read(rows)
+        piece, size = read(rows)
         by_columns = self._by_columns and len(piece) >= MIN_COLUMN_ROWS
         pieces: list[bytes] = []
         while piece:
             self.count += len(piece)
-            if by_columns:
-                data = encode(to_part(piece))
-                self._budget.spend(max(0, len(piece) * len(cols) * CELL - len(data)))  # columns of NULLs have no bytes
-            else:
-                data = encode([to_wire(row, signs=self._by_columns) for row in piece])[1:-1]
-            self._budget.spend(len(data))
-            pieces += [data, b","]
-            piece.clear()  # before the next rows are read: they may be large
-            piece += read(rows)
+            self._budget.hold(working_memory(size))
+            left = self._budget.left
+            for data in part_to_json(piece) if by_columns else rows_to_json(piece, size, signs=self._by_columns):
+                self._budget.spend(len(data))
+                pieces.append(data)
+            if by_columns:  # columns of NULLs have no bytes
+                self._budget.spend(max(0, len(piece) * len(cols) * CELL - (left - self._budget.left)))
+            pieces.append(b",")
+            del piece  # before the next rows are read: they may be large
+            piece, size = read(rows)
+        self._budget.hold(0)
         begin, end = (b'{"parts":[', b"]}") if by_columns else (b"[", b"]")
         self.rows = [begin, *pieces[:-1], end]
         return ()
@@ -212,4 +267,4 @@ class BufferedRows:
 
     def drop(self) -> None:
         """Return the bytes of the rows."""
-        self._budget.left = self._left
+        self._budget.drop(self._left)

@@ -259,7 +259,7 @@ class Statements:
             case UnicodeDecodeError():
                 wire = errors.bad_text(error)
             case TooLarge():
-                wire = errors.too_large(self._limits.response, changed=plan.changes_rows, shared=error.shared)
+                wire = errors.too_large(self._budget.limit, changed=plan.changes_rows, shared=error.shared)
             case _:
                 wire = Error(f"an argument or the SQL text cannot be stored: {error}", faults.ARGS_INVALID)
         return Rejected.of(wire)

@@ -6,6 +6,7 @@ import logging
 import math
 import threading
 from collections.abc import Callable, Generator
+from sys import getsizeof
 
 import apsw
 
@@ -14,8 +15,9 @@ from pipemagic.hrana.messages import Error
 from pipemagic.hrana.stream import IDLE_LIMIT, TRANSACTION_LIMIT, Phase, Tx
 from pipemagic.service.auth.tokens import Owner
 from pipemagic.service.database_api import errors
+from pipemagic.service.database_api.results import Budget
 from pipemagic.service.executor import Waiter
-from pipemagic.service.limits import Limits
+from pipemagic.service.limits import Limits, Reservation
 from pipemagic.service.replicas.replica import Replica
 from pipemagic.service.sqlite.connection import Connection
 from pipemagic.service.sqlite.database import OpenDatabase
@@ -25,6 +27,50 @@ log = logging.getLogger(__name__)
 
 ABANDONED_AFTER = 10.0
 """Seconds after which a statement that was stopped is given up: it is inside one function, which cannot be stopped."""
+STORED_TEXT = 256
+"""Bytes of memory that a stored text needs besides its characters."""
+
+
+class StoredTexts:
+    """The SQL texts that a stream stores, which count as memory of its database."""
+
+    def __init__(self) -> None:
+        self._texts: dict[int, tuple[str, int]] = {}
+        """Each text with its bytes of memory."""
+        self._reservation: Reservation | None = None
+
+    def get(self, sql_id: int) -> str | None:
+        """Return a text, or None."""
+        text, _ = self._texts.get(sql_id, (None, 0))
+        return text
+
+    def add(self, sql_id: int, text: str, budget: Budget) -> bool:
+        """Store a text; return False if the memory of ``budget`` has no room for it."""
+        if self._reservation is None:
+            self._reservation = budget.memory.reserve(budget.tenant)
+        size = _memory_of(text)
+        if not self._reservation.resize(self._reservation.size + size):
+            return False
+        self._texts[sql_id] = text, size
+        return True
+
+    def remove(self, sql_id: int) -> None:
+        """Remove a text, if it exists."""
+        text, size = self._texts.pop(sql_id, (None, 0))
+        if text is not None and self._reservation is not None:
+            self._reservation.resize(self._reservation.size - size)
+
+    def clear(self) -> None:
+        """Remove all texts."""
+        self._texts.clear()
+        if self._reservation is not None:
+            self._reservation.release()
+
+
+def _memory_of(text: str) -> int:
+    """Return the bytes of memory of a stored text, with the copy in UTF-8 that it has when it was run."""
+    utf8 = 0 if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+    return STORED_TEXT + getsizeof(text) + utf8
 
 
 class ServerStream:
@@ -41,7 +87,7 @@ class ServerStream:
         self.response_count = 0
         self.phase = Phase.IN_USE
         self.transaction = Tx.NONE
-        self.stored: dict[int, str] = {}
+        self.stored = StoredTexts()
         self.write_waiter: Waiter | None = None
         self.snapshot: int | None = None
         """The database's index when the open transaction took its snapshot; None if it has none."""
@@ -289,6 +335,11 @@ class ServerStream:
         if isinstance(waiting_for := self._waiting_for, Waiter):
             waiting_for.finish()
 
+    def rest(self) -> None:
+        """Free what the connection caches, as far as memory is short: the stream becomes idle."""
+        if self._connection is not None:
+            self._connection.free_caches()
+
     # The transaction.
 
     def sync_state(self, started: float) -> None:
@@ -350,7 +401,8 @@ class ServerStream:
     # End.
 
     def release(self) -> None:
-        """Roll back, return the connection, and release the write lock."""
+        """Roll back, return the connection, and release the write lock and the stored texts."""
+        self.stored.clear()
         connection, self._connection = self._connection, None
         try:
             if connection is not None:

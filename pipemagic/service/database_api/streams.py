@@ -122,6 +122,7 @@ class StreamTable:
         Return None for a stream that was cancelled, and end it. This is decided under the guard: a cancellation after
         it finds the stream idle and ends it.
         """
+        stream.rest()
         with stream.guard:
             if not (cancelled := stream.cancelled):
                 if stream.done is None:

@@ -21,6 +21,7 @@ import apsw
 
 from pipemagic.hrana.messages import Col
 from pipemagic.hrana.values import SqlValue
+from pipemagic.service import heap
 from pipemagic.service.executor import Call, pause
 from pipemagic.service.limits import MB, Limits
 from pipemagic.service.sqlite import alter_column, functions, percentiles, unicode, usage, value_limit
@@ -38,6 +39,8 @@ NO_TABLE = "SELECT 1 FROM main.sqlite_there_is_no_such_table"
 """A reserved name: before SQLite reports that the table does not exist, it reads a changed schema again."""
 _PROGRAM = 1  # what apsw returns for EXPLAIN; 2 for EXPLAIN QUERY PLAN
 MOST_PAGES = 2**32 - 2  # that an SQLite file can have
+LARGE_SCHEMA = 128 * 1024
+"""Bytes of memory of a schema that is parsed again, by the next statement, rather than kept while memory is short."""
 FRAME_HEADER = 24  # bytes before each page in a WAL
 KEPT_WAL = 8 * MB
 """Bytes of a WAL that stay allocated when SQLite begins it again: some more than between two checkpoints."""
@@ -278,6 +281,15 @@ class Connection:
         self._changes_before = self.raw.total_changes()
         self.raw.set_last_insert_rowid(0)
 
+    def free_caches(self) -> None:
+        """Free what the idle connection caches, as far as memory is short: pages, and a large schema."""
+        if heap.allows_idle_caches():
+            return
+        self.raw.release_memory()
+        if self.autocommit and self.raw.status(apsw.SQLITE_DBSTATUS_SCHEMA_USED)[0] > LARGE_SCHEMA:
+            with self._without_sandbox():
+                self.raw.pragma("writable_schema", "reset")  # only this: writing it stays off
+
     def describe(self, plan: Plan) -> Shape:
         """Prepare a statement without running it."""
         self.sandbox.describing = True
@@ -308,7 +320,7 @@ class Connection:
 
         # If a cached statement cannot be prepared again, SQLite's error has no position. A cached EXPLAIN that is
         # prepared again reads the programs of triggers that no longer exist, which crashes the process.
-        can_cache = not (plan.changes_schema or plan.explains)
+        can_cache = not (plan.changes_schema or plan.explains) and heap.allows_caches()
         self._cursor, shape = self._execute(plan, bindings, may_start, can_cache=can_cache)
         if self._cursor is None:
             raise NeedsWriteLock

@@ -61,6 +61,7 @@ class Pool:
             return
         if not connection.sandbox.dirty:
             connection.reset()
+            connection.free_caches()
             connection.idle_since = self._clock()
             with self._lock:
                 if not self._closed and len(self._idle) < self._limits.idle_connections:

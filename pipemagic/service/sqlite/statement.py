@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import islice
 from typing import Self
 
 from pipemagic import sql as sqltext
@@ -86,7 +87,7 @@ LONGEST_CACHED = 4096
 
 def parse(text: str) -> Plan:
     """Parse a text with exactly one statement; raise `Rejected` otherwise."""
-    statements = sqltext.split(text)
+    statements = list(islice(sqltext.each(text), 2))
     if not statements:
         raise Rejected("SQL string does not contain any statement", faults.SQL_NO_STATEMENT)
     if len(statements) > 1:
@@ -106,7 +107,7 @@ def first(script: str, statement: ParsedStatement) -> Plan:
 def of_script(script: str) -> Iterator[Plan]:
     """Yield the plans of the statements of a script; raise `Rejected` as `first` does."""
     start = skipped = 0
-    for statement in sqltext.split(script):
+    for statement in sqltext.each(script):
         skipped += _size(script[start : statement.start])
         start = statement.start
         yield _of_statement(statement, skipped)

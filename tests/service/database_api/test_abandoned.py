@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import apsw
 import pytest
-from asgi_calls import Disconnect
+from asgi_calls import Disconnect, runtime
 from service_calls import CLOSE, Clock, caller_of, execute, new_service
 from waiting import PATIENCE, until
 
@@ -183,10 +183,10 @@ def test_rows_that_are_kept_while_they_are_written(service, db, hang, abandoned)
 
 
 def test_all_memory_is_returned_although_the_thread_still_fills_its_response(service, db, hang, abandoned):
-    memory = service.engine.api._memory
+    memory = runtime().memory
     abandoned(db.post, execute("SELECT hang(hex(zeroblob(1000000)))"))
     left(service, hang)
-    assert memory._taken == 0
+    assert memory.taken == 0
 
 
 def give_up(service):

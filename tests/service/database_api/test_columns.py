@@ -183,6 +183,6 @@ def test_nulls_count_for_the_limit_though_they_have_no_bytes_in_columns(tmp_path
 def test_rows_that_are_all_null_are_sent_in_parts_of_limited_size():
     """They take no bytes by columns, so only their number limits a part."""
     source = repeat((None,), 4 * MOST_ROWS)
-    sizes = [len(rows) for rows in iter(lambda: read(source), [])]
+    sizes = [len(rows) for rows in iter(lambda: read(source)[0], [])]
     assert max(sizes) <= MOST_ROWS
     assert sum(sizes) == 4 * MOST_ROWS

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
+from contextlib import contextmanager
 
 import pytest
+from asgi_calls import runtime
 from service_calls import CLOSE, caller_of, execute
 
 from pipemagic.service.limits import Limits
@@ -17,15 +20,66 @@ def small(tmp_path, clock, **limits):
     return caller_of(service, "flights")
 
 
-def test_a_thousand_texts_and_more_can_be_stored_up_to_a_limit(tmp_path, clock):
-    db = small(tmp_path, clock, stored_texts=1200)
-    store = [{"type": "store_sql", "sql_id": number, "sql": f"SELECT {number}"} for number in range(1201)]
-    answer = db.post(*store, {"type": "execute", "stmt": {"sql_id": 999}}, store[5], CLOSE)
+@contextmanager
+def closing_reservations(*reservations):
+    try:
+        yield reservations
+    finally:
+        for reservation in reservations:
+            reservation.release()
+
+
+def store(sql_id, sql):
+    return {"type": "store_sql", "sql_id": sql_id, "sql": sql}
+
+
+def test_a_thousand_texts_and_more_can_be_stored(db):
+    answer = db.post(
+        *[store(number, f"SELECT {number}") for number in range(1200)],
+        {"type": "execute", "stmt": {"sql_id": 999}}, store(5, "SELECT 1"), CLOSE,
+    )  # fmt: skip
     assert answer.codes[:1200] == ["ok"] * 1200
-    assert answer.codes[1200] == "SQL_STORE_TOO_MANY"
-    assert answer.rows(1201) == [["999"]]
-    assert answer.error(1202)["message"] == "SQL text 5 already exists"
-    db.service.close()
+    assert answer.rows(1200) == [["999"]]
+    assert answer.error(1201)["message"] == "SQL text 5 already exists"
+
+
+def test_stored_texts_count_as_memory_of_their_database_until_they_are_closed(db, make_caller):
+    memory, text = runtime().memory, "SELECT 1 -- " + "a" * 1_000_000 + "😀"
+    before = memory.taken
+    taken = []
+    streams = []
+    for _ in range(2):
+        answer = db.post(store(1, text), store(2, text))
+        assert answer.codes == ["ok", "ok"]
+        streams.append(answer.baton)
+        taken.append(memory.taken - before)
+    assert 2 * 4_000_000 < taken[0] < 2 * 5_100_000  # four bytes a character, and one more in UTF-8
+    assert taken[1] == 2 * taken[0]
+    assert db.post({"type": "close_sql", "sql_id": 1}, {"type": "close_sql", "sql_id": 7}, baton=streams[0]).codes
+    assert memory.taken - before == 3 * taken[0] // 2
+    db.post(CLOSE, baton=streams[1])
+    assert memory.taken - before == taken[0] // 2
+    db.service.engine.streams.end_all()
+    assert memory.taken == before
+
+
+def test_a_text_without_room_is_refused_and_others_can_be_stored(db):
+    (record,) = db.service.catalog.databases("local")
+    memory = runtime().memory
+    with closing_reservations(memory.reserve("another database"), memory.reserve(record.id)) as (other, own):
+        assert other.resize(memory.largest)
+        assert own.resize(memory.largest // 2 - 20_000)
+        answer = db.post(store(1, "SELECT 1" + " " * 40_000), store(2, "SELECT 2"), CLOSE)
+        assert answer.codes == ["SQL_STORE_TOO_LARGE", "ok", "ok"]
+
+
+def test_the_statements_of_a_long_script_are_not_all_in_memory(db):
+    tracemalloc.start()
+    try:
+        assert db.post({"type": "sequence", "sql": "SELECT 1;" * 5_000}, CLOSE).codes == ["ok", "ok"]
+        assert tracemalloc.get_traced_memory()[1] < 3_000_000  # all of them have 7 MB
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("sql", ["SELECT * FROM pragma_optimize(0x10002)", "SELECT optimize(f) FROM f"])

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import json
 import math
+import struct
+import tracemalloc
 from collections.abc import Iterator
+from contextlib import closing
 
+import apsw
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipemagic.hrana.columns import Blobs, Floats, Integers, Mixed, Nulls, Part, Texts
 from pipemagic.hrana.values import MAX_INTEGER, MIN_INTEGER
 from pipemagic.service.database_api import results
 from pipemagic.service.database_api.results import Budget, BufferedRows, TooLarge
 from pipemagic.service.executor import UNVERIFIED
-from pipemagic.service.limits import MemoryBudget
+from pipemagic.service.limits import MB, MemoryBudget
 
 INTEGERS, FLOATS = st.integers(MIN_INTEGER, MAX_INTEGER), st.floats(allow_nan=False)
 TEXTS, BLOBS = st.text(st.characters(exclude_categories=["Cs"]), max_size=5), st.binary(max_size=5)
@@ -47,7 +53,7 @@ def test_no_more_rows_are_read_at_once_than_fit_the_limit(by_columns):
     budget = Budget(4_000_000, MemoryBudget(2**30), UNVERIFIED)
     with pytest.raises(TooLarge):
         BufferedRows(budget, want_rows=True, by_columns=by_columns).take((), rows())
-    assert len(read) < 6000 + 4 * results.STEP
+    assert len(read) <= 6000 + 6
 
 
 def test_a_response_that_was_sent_takes_no_memory_any_more():
@@ -59,9 +65,71 @@ def test_a_response_that_was_sent_takes_no_memory_any_more():
     with pytest.raises(TooLarge):
         budget.spend(1)
     budget.release()
-    assert memory.take(UNVERIFIED, 2**29)
+    assert memory.taken == 0
 
 
 def test_rows_that_arrive_slowly_are_read_one_at_a_time():
     rows = iter([(1,), (2,)])
-    assert [len(results.read(rows, seconds=1e-9)) for _ in range(3)] == [1, 1, 0]
+    assert [len(results.read(rows, seconds=1e-9)[0]) for _ in range(3)] == [1, 1, 0]
+
+
+VALUES = [None, 7, -1.5, math.inf, "a\x01é😀", b"\0\xff", "x" * 3_000_000, bytes(2_500_000)]
+
+
+@pytest.mark.parametrize("signs", [False, True])
+def test_rows_in_pieces_are_the_same_json(signs):
+    rows = [tuple(VALUES), tuple(reversed(VALUES))]
+    whole = results.encode([results.to_wire(row, signs=signs) for row in rows])
+    for size in (1, 2**30):
+        assert b"[" + b"".join(results.rows_to_json(rows, size, signs=signs)) + b"]" == whole
+    assert max(map(len, results.rows_to_json(rows, 2**30, signs=signs))) < 4_000_000
+
+
+def test_a_part_in_pieces_is_the_same_json():
+    columns = [(1, None), (1.5, math.inf), ("a", "é"), (b"x", None), (None, None), (1, "mixed")]
+    part = msgspec.json.decode(b"".join(results.part_to_json(list(zip(*columns, strict=True)))), type=Part)
+    assert part.size == 2
+    assert [type(column) for column in part.columns] == [Integers, Floats, Texts, Blobs, Nulls, Mixed]
+    assert part.columns[2] == Texts("aé".encode(), struct.pack("<2q", 1, 3))
+
+
+@pytest.mark.parametrize("by_columns", [False, True])
+def test_a_row_that_cannot_fit_is_not_converted(by_columns):
+    """Twenty values of 4 MB take 80 MB more if they are converted, and it is known before that they do not fit."""
+    row = tuple(str(number) * 4_000_000 for number in range(10)) * 2
+    budget = Budget(2**30, MemoryBudget(100 * MB), UNVERIFIED)
+    sink = BufferedRows(budget, want_rows=True, by_columns=by_columns)
+    with closing(apsw.Connection(":memory:")) as sqlite:
+        sqlite.execute("CREATE TABLE t(a)").fetchall()  # SQLite's memory grows with a large row
+
+        def rows() -> Iterator[results.SqlRow]:
+            sqlite.execute("INSERT INTO t VALUES (zeroblob(8000000))").fetchall()
+            yield row
+
+        tracemalloc.start()
+        try:
+            with pytest.raises(TooLarge):
+                sink.take((), rows())
+            assert tracemalloc.get_traced_memory()[1] < 10 * MB
+        finally:
+            tracemalloc.stop()
+    budget.release()
+
+
+def test_rows_that_are_converted_have_memory_of_the_budget():
+    memory = MemoryBudget(64 * MB)
+    budget = Budget(16 * MB, memory, "a")
+    taken = []
+
+    def rows() -> Iterator[results.SqlRow]:
+        for _ in range(6):
+            taken.append(memory.taken)
+            yield ("x" * (results.PIECE + 1),)
+
+    BufferedRows(budget, want_rows=True).take((), rows())
+    assert taken[0] == 0
+    assert taken[2] >= (1 + results.COPIES) * results.PIECE  # while the next rows are read, too
+    assert taken[5] - taken[4] >= results.PIECE
+    assert 6 * results.PIECE <= memory.taken <= 6 * results.PIECE + 2 * results.MEMORY_STEP
+    budget.release()
+    assert memory.taken == 0
