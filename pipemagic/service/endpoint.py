@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any, NamedTuple
@@ -26,8 +27,8 @@ SLOWEST = 64 * 1024
 """Bytes a second: the time for a body grows by one second for each 64 KB received."""
 SMALL_BODY = 64 * 1024
 """Largest body, in bytes, that is read without a token and does not count against the budget."""
-MOST_COPIES = 10
-"""The memory that a body may need with its values, in its sizes; how much is known when all of it was received."""
+COPIES = 3
+"""The memory that a body needs with its values, in its sizes, as most do; it is known when all of it was received."""
 BUDGET_TIMEOUT, BUDGET_INTERVAL = 10.0, 0.05
 """Seconds that a request waits for memory for its body, and seconds between two attempts."""
 
@@ -84,6 +85,8 @@ class Runtime:
         self.limits = limits or Limits()
         self.executor = Executor()
         self.memory = MemoryBudget(self.limits.memory // 2)
+        self._complete: Counter[Tenant] = Counter()
+        """The bodies, by database, that were received and need more memory than expected."""
         self.stopping = False
         self._running: dict[CancelToken, Receive] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -139,10 +142,12 @@ class Runtime:
             line = f"the request body did not arrive within {self._body_timeout:g} s"
             raise Refused(408, line, "REQUEST_TIMEOUT", headers=CLOSE) from None
 
-    async def reserve(self, reservation: Reservation, size: int) -> None:
-        """Reserve ``size`` bytes for a body.
+    async def reserve(self, reservation: Reservation, size: int, received: int, *, complete: bool = False) -> None:
+        """Reserve ``size`` bytes for a body of which ``received`` bytes are there, perhaps all (``complete``).
 
         Raise `Refused`: 413 if it could never have as many, 503 if they do not become free within `BUDGET_TIMEOUT`.
+        While it waits it has only what it uses, and no more bodies of its database begin while a complete one waits:
+        otherwise they would wait for each other.
         """
         if size > self.memory.largest:
             raise Refused(
@@ -150,12 +155,19 @@ class Runtime:
                 f"{self.memory.largest:,} that a database can have: send fewer requests, steps or values at a time",
             )  # fmt: skip
         ends = time.monotonic() + BUDGET_TIMEOUT
-        while not reservation.resize(size):
-            if self.stopping:
-                raise Refused(503, "the service is stopping", headers=CLOSE)
-            if time.monotonic() >= ends:
-                raise Refused(503, "too many large requests at a time; try again")
-            await asyncio.sleep(BUDGET_INTERVAL)
+        self._complete[reservation.tenant] += complete
+        try:
+            while (self._complete[reservation.tenant] and not complete) or not reservation.resize(size):
+                reservation.resize(min(reservation.size, received))
+                if self.stopping:
+                    raise Refused(503, "the service is stopping", headers=CLOSE)
+                if time.monotonic() >= ends:
+                    raise Refused(503, "too many large requests at a time; try again")
+                await asyncio.sleep(BUDGET_INTERVAL)
+        finally:
+            self._complete[reservation.tenant] -= complete
+            if not self._complete[reservation.tenant]:
+                del self._complete[reservation.tenant]
 
 
 class Admission(NamedTuple):
@@ -209,8 +221,8 @@ class Endpoint:
     async def read(self, request: Request, admission: Admission, receive: Receive, stack: AsyncExitStack) -> Any:
         """Read the body; a large one takes its memory, and that of its values, until the response was sent.
 
-        It takes the most that it may need before more is read, so that requests do not wait for each other, but only
-        when some has arrived: what is declared costs its sender nothing.
+        It takes what it probably needs before more is read, but only when some has arrived: what is declared costs its
+        sender nothing.
         """
         declared = request.headers.get("content-length", "0")
         length = int(declared) if declared.isdigit() else 0
@@ -234,13 +246,13 @@ class Endpoint:
                     break
                 if size > expected:
                     expected = max(length, 2 * size)
-                    most = max(expected, min(MOST_COPIES * expected, runtime.memory.largest // 2))
-                    await runtime.reserve(reservation, most)
+                    probable = max(expected, min(COPIES * expected, runtime.memory.largest))
+                    await runtime.reserve(reservation, probable, size)
                 if ends is not None and not runtime.stopping:
                     timeout.reschedule(ends + size / SLOWEST)
         if size > SMALL_BODY:
             needed = await runtime.executor.call(admission.tenant, self.memory_for, body)
-            await runtime.reserve(reservation, needed)
+            await runtime.reserve(reservation, needed, size, complete=True)
         return body
 
     async def _respond(

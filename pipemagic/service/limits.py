@@ -113,13 +113,13 @@ class Reservation:
     """The bytes of a `MemoryBudget` that one request, or the stored texts of one stream, have."""
 
     def __init__(self, budget: MemoryBudget, tenant: Tenant) -> None:
-        self._budget, self._tenant = budget, tenant
+        self._budget, self.tenant = budget, tenant
         self.size = 0
 
     def resize(self, size: int) -> bool:
         """Change the reservation to ``size`` bytes; return False, and change nothing, if they are too many."""
         if size != self.size:
-            if not self._budget.add(self._tenant, size - self.size):
+            if not self._budget.add(self.tenant, size - self.size):
                 return False
             self.size = size
         return True

@@ -20,7 +20,7 @@ pytestmark = [
 ]
 
 MB = 1024 * 1024
-BODIES, BODY, UNFINISHED = 8, 130 * 1000 * 1000, 125 * 1000 * 1000
+BODIES, BODY, UNFINISHED = 8, 100 * 1000 * 1000, 95 * 1000 * 1000
 PIECE = b" " * MB
 EARLY = 16 * MB
 """Bytes that may be in the buffers of both sides when the service refuses a body after 64 kB."""

@@ -14,9 +14,13 @@ from contextlib import contextmanager
 import httpx
 import psutil
 import pytest
+from promises import Promise
 from served import Database, serve
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the figures are of Unix processes")
+pytestmark = [
+    pytest.mark.promise(Promise.MEMORY),
+    pytest.mark.skipif(sys.platform == "win32", reason="the figures are of Unix processes"),
+]
 
 MB = 1024 * 1024
 MEMORY = 512 * MB
@@ -121,6 +125,22 @@ def test_sixteen_databases_send_texts_that_need_ten_times_their_size(tmp_path):
                 growth.sample()
                 others_work(service, tokens[0])
         assert outcomes(answer.result() for answer in answers) == {200: 16}
+
+
+def test_one_database_sends_sixteen_texts_at_a_time_that_need_ten_times_their_size(tmp_path):
+    content = with_text("a" * 8_000_000 + "😀")  # two of them have room
+    with growth_of(tmp_path / "data") as (service, growth), service.database("work") as work:
+        headers = {"authorization": f"Bearer {work.token}"}
+
+        def send(_):
+            return httpx.post(f"{service.url}/v3/pipeline", content=content, headers=headers, timeout=60)
+
+        with ThreadPoolExecutor(16) as pool:
+            answers = [pool.submit(send, number) for number in range(16)]
+            while not all(answer.done() for answer in answers):
+                growth.sample()
+        assert outcomes(answer.result() for answer in answers) == {200: 16}
+        others_work(service, work.token)
 
 
 def test_a_body_that_never_fits(tmp_path):

@@ -25,7 +25,7 @@ REQUEST_KINDS = {
     "an unknown path": ("/v2/nothing", {}, 404),
     "the management API": ("/v1/organizations/local/databases", {}, 401),
 }
-SERVER = ("pipemagic", "uvicorn", "starlette")
+SERVER = ("pipemagic", "uvicorn", "starlette", "apsw", "builtins.traceback")
 
 
 @pytest.mark.parametrize(("path", "body", "status"), REQUEST_KINDS.values(), ids=REQUEST_KINDS)

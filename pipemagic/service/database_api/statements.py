@@ -171,6 +171,7 @@ class Statements:
         except (
             apsw.Error, MemoryError, UsageExceeded, UnicodeDecodeError, UnicodeEncodeError, TooLarge, OverflowError,
         ) as error:  # fmt: skip
+            error.__traceback__ = None  # its frames refer to rows, and to it: a reference cycle
             cause = connection.cause_of(error)
             if reading is not None and (reading.brief or reading.stopped) and self._can_start_again(cause):
                 self._ran += self._clock() - begins
