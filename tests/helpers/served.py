@@ -15,8 +15,7 @@ from typing import Any
 
 import httpx
 
-from pipemagic.service.limits import parse_size
-from pipemagic.service.settings import Settings
+from pipemagic.service.limits import Limits, parse_size
 
 ORGANIZATION = "/v1/organizations/local"
 PATIENCE = 30.0  # seconds
@@ -167,7 +166,7 @@ def serve(
     try:
         line = process.stdout.readline()
         assert line, f"the service did not start: it ended with status {process.wait()}"
-        served = Served(process, json.loads(line)["url"], folder, _max_memory(options) or Settings(folder).memory)
+        served = Served(process, json.loads(line)["url"], folder, _max_memory(options) or Limits().memory)
         services.append(served)
         yield served
     finally:

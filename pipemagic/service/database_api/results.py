@@ -57,13 +57,14 @@ _WITH_SIGNS: dict[type, Callable[[Any], Value]] = {**_WIRE, float: values.encode
 def read(source: Iterator[SqlRow], size: int = PIECE, seconds: float = math.inf) -> tuple[list[SqlRow], int]:
     """Read rows until they have ``size`` bytes or ``seconds`` have passed; return them and their bytes, about.
 
-    The bytes are those as JSON, which is quick, or in memory, if SQLite needs so much more that a row may be large.
+    The bytes are those as JSON, which is quick, or in memory, for the first row and while SQLite needs so much more
+    that a row may be large.
     """
     rows: list[SqlRow] = []
     taken, ends, most = 0, time.monotonic() + seconds, apsw.memory_used() + LARGE
     for row in islice(source, MOST_ROWS):
+        taken += len(encode(row)) if rows and apsw.memory_used() < most else sum(map(getsizeof, row))
         rows.append(row)
-        taken += len(encode(row)) if apsw.memory_used() < most else sum(map(getsizeof, row))
         if taken >= size or time.monotonic() >= ends:
             break
     return rows, taken
