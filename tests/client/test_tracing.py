@@ -5,13 +5,14 @@ import tracemalloc
 
 import httpx
 import pytest
+from by_columns import to_part
 
 from pipemagic.client.address import parse_address
 from pipemagic.client.database import Database
 from pipemagic.client.trace_format import LENGTH, ROWS, outline, redact
 from pipemagic.client.tracing import BODY_LIMIT, Tally, TracedRequest
 from pipemagic.errors import PipemagicError
-from pipemagic.service.database_api.results import encode, to_part
+from pipemagic.service.database_api.results import encode
 
 TOKEN = "eyJhbGciOiJFZERTQSJ9.eyJpZCI6ImRiIn0.c2lnbmF0dXJl"
 

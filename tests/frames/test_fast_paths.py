@@ -15,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from by_columns import to_part
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pandas.testing import assert_frame_equal
@@ -43,7 +44,6 @@ from pipemagic.hrana.messages import (
 )
 from pipemagic.hrana.values import NULL, Blob, Float, Integer, Text, Value, decode
 from pipemagic.hrana.values import encode as encode_value
-from pipemagic.service.database_api.results import to_part
 
 try:
     import pyarrow

@@ -1,11 +1,17 @@
-"""Decode results by columns (`pipemagic/hrana/columns.py`) without code of pipemagic."""
+"""Decode results by columns (`pipemagic/hrana/columns.py`) without code of pipemagic; make parts with the service's."""
 
 from __future__ import annotations
 
 import struct
 from base64 import b64decode
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
+
+import msgspec
+
+from pipemagic.hrana.columns import Part
+from pipemagic.hrana.values import SqlValue
+from pipemagic.service.database_api.results import part_to_json
 
 HEADERS = {"pipemagic-rows": "columns"}
 
@@ -61,3 +67,10 @@ def _cut(data: bytes, ends: bytes) -> Iterator[bytes]:
         yield data[begin:end]
         begin = end
     assert begin == len(data)
+
+
+def to_part(rows: Sequence[tuple[SqlValue, ...]]) -> Part:
+    """Return rows as the service sends them by columns; there must be at least one."""
+    if not rows[0]:  # no result of the service has rows without columns
+        return Part(len(rows), [])
+    return msgspec.json.decode(b"".join(part_to_json(rows)), type=Part)

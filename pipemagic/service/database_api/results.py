@@ -32,6 +32,8 @@ MOST_ROWS = 4096
 PIECE = 2 * 1024 * 1024
 """Bytes that rows read at once may have, besides the last one. In pieces of 1 MB, wide rows by columns take twice as
 long."""
+STEP = 8
+"""Rows that are read between two checks of their size and of the time."""
 LARGE = 4 * 1024 * 1024
 """Bytes of SQLite's memory from which a row may be large, so that it is not encoded to know its size."""
 COPIES = 4
@@ -57,17 +59,23 @@ _WITH_SIGNS: dict[type, Callable[[Any], Value]] = {**_WIRE, float: values.encode
 def read(source: Iterator[SqlRow], size: int = PIECE, seconds: float = math.inf) -> tuple[list[SqlRow], int]:
     """Read rows until they have ``size`` bytes or ``seconds`` have passed; return them and their bytes, about.
 
-    The bytes are those as JSON, which is quick, or in memory, for the first row and while SQLite needs so much more
+    The bytes are those as JSON, which is quick; or in memory, for the first row and while SQLite needs so much more
     that a row may be large.
     """
     rows: list[SqlRow] = []
-    taken, ends, most = 0, time.monotonic() + seconds, apsw.memory_used() + LARGE
-    for row in islice(source, MOST_ROWS):
-        taken += len(encode(row)) if rows and apsw.memory_used() < most else sum(map(getsizeof, row))
-        rows.append(row)
-        if taken >= size or time.monotonic() >= ends:
+    taken, step, ends, most = 0, 1, time.monotonic() + seconds, apsw.memory_used() + LARGE
+    while taken < size and len(rows) < MOST_ROWS and (more := list(islice(source, step))):
+        may_be_large = not rows or apsw.memory_used() >= most
+        taken += sum(map(_memory_of, more)) if may_be_large else len(encode(more))
+        rows += more
+        if time.monotonic() >= ends:
             break
+        step = max(1, min(2 * step, STEP, (size - taken) * len(rows) // taken))
     return rows, taken
+
+
+def _memory_of(row: SqlRow) -> int:
+    return sum(map(getsizeof, row))
 
 
 def working_memory(size: int) -> int:

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from contextlib import closing
 
 import apsw
-import msgspec
 import pytest
+from by_columns import to_part
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipemagic.hrana.columns import Blobs, Floats, Integers, Mixed, Nulls, Part, Texts
+from pipemagic.hrana.columns import Blobs, Floats, Integers, Mixed, Nulls, Texts
 from pipemagic.hrana.values import MAX_INTEGER, MIN_INTEGER
 from pipemagic.service.database_api import results
 from pipemagic.service.database_api.results import Budget, BufferedRows, TooLarge
@@ -87,7 +87,7 @@ def test_rows_in_pieces_are_the_same_json(signs):
 
 def test_a_part_in_pieces_is_the_same_json():
     columns = [(1, None), (1.5, math.inf), ("a", "é"), (b"x", None), (None, None), (1, "mixed")]
-    part = msgspec.json.decode(b"".join(results.part_to_json(list(zip(*columns, strict=True)))), type=Part)
+    part = to_part(list(zip(*columns, strict=True)))
     assert part.size == 2
     assert [type(column) for column in part.columns] == [Integers, Floats, Texts, Blobs, Nulls, Mixed]
     assert part.columns[2] == Texts("aé".encode(), struct.pack("<2q", 1, 3))
