@@ -211,15 +211,20 @@ class Endpoint:
             await self._respond(request, admission, body, receive, send)
             return
         async with AsyncExitStack() as stack:
-            body = await self.read(request, admission, receive, stack)
-            await self._respond(request, admission, body, receive, send)
+            memory = self._runtime.memory.reserve(admission.tenant)
+            stack.callback(memory.release)
+            body = await self.read(request, admission, receive, memory, stack)
+            await self._respond(request, admission, body, receive, send, memory)
 
     def memory_for(self, body: bytearray) -> int:
         """Return the bytes of memory that a large body needs with its values, about."""
         return len(body)
 
-    async def read(self, request: Request, admission: Admission, receive: Receive, stack: AsyncExitStack) -> Any:
-        """Read the body; a large one takes its memory, and that of its values, until the response was sent.
+    async def read(
+        self, request: Request, admission: Admission, receive: Receive,
+        memory: Reservation, stack: AsyncExitStack,  # noqa: ARG002 - for endpoints that keep more than memory
+    ) -> Any:  # fmt: skip
+        """Read the body; a large one takes its memory, and that of its values. ``stack`` is closed with the request.
 
         It takes what it probably needs before more is read, but only when some has arrived: what is declared costs its
         sender nothing.
@@ -229,8 +234,6 @@ class Endpoint:
         if length > self._body_limit:
             raise too_large(self._body_limit)
         runtime, expected = self._runtime, SMALL_BODY
-        reservation = runtime.memory.reserve(admission.tenant)
-        stack.callback(reservation.release)
         body = bytearray()  # joining parts of 60 MB would block the event loop for 0.1 s
         async with runtime.body_time() as timeout:
             ends = timeout.when()
@@ -247,16 +250,17 @@ class Endpoint:
                 if size > expected:
                     expected = max(length, 2 * size)
                     probable = max(expected, min(COPIES * expected, runtime.memory.largest))
-                    await runtime.reserve(reservation, probable, size)
+                    await runtime.reserve(memory, probable, size)
                 if ends is not None and not runtime.stopping:
                     timeout.reschedule(ends + size / SLOWEST)
         if size > SMALL_BODY:
             needed = await runtime.executor.call(admission.tenant, self.memory_for, body)
-            await runtime.reserve(reservation, needed, size, complete=True)
+            await runtime.reserve(memory, needed, size, complete=True)
         return body
 
     async def _respond(
-        self, request: Request, admission: Admission, body: Any, receive: Receive, send: Send
+        self, request: Request, admission: Admission, body: Any, receive: Receive, send: Send,
+        memory: Reservation | None = None,
     ) -> None:  # fmt: skip
         runtime = self._runtime
         cancel = runtime.begin(receive)
@@ -274,6 +278,8 @@ class Endpoint:
                 await response(request.scope, receive, send)
         finally:
             runtime.end(cancel)
+            if memory is not None and job.left is not None:
+                memory.release_after(job.left)
             try:
                 if not job.done:
                     cancel.cancel()

@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import math
 import os
 import threading
 import time
@@ -83,7 +84,11 @@ class Waiter:
 
 
 class Abandoned(Exception):
-    """A call did not return and was given up. What it uses still belongs to its thread."""
+    """A call did not return and was given up. What it uses belongs to its thread until that has ``left``."""
+
+    def __init__(self, left: Waiter) -> None:
+        super().__init__()
+        self.left = left
 
 
 class Call:
@@ -98,7 +103,13 @@ class Call:
         self._error: BaseException | None = None
         self.job: Job | None = None
         """The job that makes it; None before it begins and when it cannot be given up any more."""
-        self.abandoned = False
+        self.left: Waiter | None = None
+        """Is done when its thread has left it; None unless it was given up."""
+
+    @property
+    def abandoned(self) -> bool:
+        """Whether it was given up."""
+        return self.left is not None
 
     def run(self) -> None:
         """Call the function."""
@@ -109,8 +120,8 @@ class Call:
 
     def result(self) -> Any:
         """Return the result, or raise the error of the function; raise `Abandoned` if it was given up."""
-        if self.abandoned:
-            raise Abandoned
+        if self.left is not None:
+            raise Abandoned(self.left)
         error, self._error = self._error, None
         if error is None:
             return self._value
@@ -122,10 +133,11 @@ class Call:
     def abandon(self) -> bool:
         """Abandon it if it has begun and has not returned: its job goes on. Return True if so. Any thread."""
         with _giving_up:
-            if self.job is None or self.abandoned:
+            if self.job is None or self.left is not None:
                 return False
-            self.abandoned = True  # before its job goes on
-            self.abandoned = self.job.executor.leave_behind(self.job)
+            self.left = Waiter(math.inf)  # before its job goes on
+            if not self.job.executor.leave_behind(self.job, self.left):
+                self.left = None
             return self.abandoned
 
     def keep(self) -> bool:
@@ -136,10 +148,13 @@ class Call:
 
     def leave(self) -> None:
         """End a call that was given up, in its own thread."""
+        assert self.left is not None
         try:
             self._on_return()
         except Exception:
-            log.exception("what an abandoned call used could not be released")
+            log.exception("an abandoned call could not be ended")
+        finally:
+            self.left.finish()
 
 
 _giving_up = threading.Lock()
@@ -177,6 +192,8 @@ class Job:
     """Whether it is long-running: another worker was started because of it."""
     thread: threading.Thread | None = None
     """The thread that runs its current part."""
+    left: Waiter | None = None
+    """Is done when the thread of its abandoned call has left; None without one."""
 
 
 _current = threading.local()  # .job: what this worker thread runs
@@ -359,15 +376,17 @@ class Executor:
             self.slices.leave(job)
         return True
 
-    def leave_behind(self, job: Job) -> bool:
+    def leave_behind(self, job: Job, left: Waiter) -> bool:
         """Let a job, whose call is being given up, go on in another thread; return False if there is none.
 
-        Its thread no longer counts, and neither does the job as a long-running one.
+        Its thread no longer counts, and neither does the job as a long-running one. ``left`` is done when the thread
+        has left.
         """
         with self._lock:
             if job is self._front and not self._start_worker():
                 return False
             assert job.thread is not None
+            job.left = left
             self.lost.add(job.thread)
             self._threads.discard(job.thread)
             self.abandoned += 1

@@ -7,8 +7,9 @@ import re
 import threading
 from collections import Counter
 from dataclasses import dataclass
+from functools import partial
 
-from pipemagic.service.executor import Tenant
+from pipemagic.service.executor import Tenant, Waiter
 
 MB = 1024 * 1024
 
@@ -79,7 +80,7 @@ class MemoryBudget:
 
     def __init__(self, total: int) -> None:
         self.total = total
-        self._lock = threading.Lock()
+        self.lock = threading.Lock()
         self._taken = 0
         self._by_database: Counter[Tenant] = Counter()
 
@@ -98,32 +99,43 @@ class MemoryBudget:
         return Reservation(self, tenant)
 
     def add(self, tenant: Tenant, size: int) -> bool:
-        """Take ``size`` bytes, or return them if negative; return False, and take nothing, if they are too many."""
-        with self._lock:
-            taken, own = self._taken + size, self._by_database[tenant] + size
-            if size > 0 and own > self.total - taken:
-                return False
-            self._taken, self._by_database[tenant] = taken, own
-            if not own:
-                del self._by_database[tenant]
-            return True
+        """Take ``size`` bytes, or return them if negative; return False, and take nothing, if they are too many.
+
+        Call it under ``lock``.
+        """
+        taken, own = self._taken + size, self._by_database[tenant] + size
+        if size > 0 and own > self.total - taken:
+            return False
+        self._taken, self._by_database[tenant] = taken, own
+        if not own:
+            del self._by_database[tenant]
+        return True
 
 
 class Reservation:
-    """The bytes of a `MemoryBudget` that one request, or the stored texts of one stream, have."""
+    """The bytes of a `MemoryBudget` that one request, or the stored texts of one stream, have. Thread-safe."""
 
     def __init__(self, budget: MemoryBudget, tenant: Tenant) -> None:
         self._budget, self.tenant = budget, tenant
         self.size = 0
+        self._thread_left: Waiter | None = None
 
     def resize(self, size: int) -> bool:
         """Change the reservation to ``size`` bytes; return False, and change nothing, if they are too many."""
         if size != self.size:
-            if not self._budget.add(self.tenant, size - self.size):
-                return False
-            self.size = size
+            with self._budget.lock:
+                if not self._budget.add(self.tenant, size - self.size):
+                    return False
+                self.size = size
         return True
 
     def release(self) -> None:
-        """Return all bytes."""
-        self.resize(0)
+        """Return all bytes: now, or when the thread that still uses them has left."""
+        if self._thread_left is None:
+            self.resize(0)
+        else:
+            self._thread_left.add_done_callback(partial(self.resize, 0))
+
+    def release_after(self, thread_left: Waiter) -> None:
+        """Let `release` wait for the thread of an abandoned statement, which uses the bytes until it has left."""
+        self._thread_left = thread_left

@@ -165,6 +165,10 @@ class StreamedRows:
     def drop(self) -> None:
         """Discard ``spool``: its statement failed."""
         self._budget.drop(self._budget.left)
+        self.leave()
+
+    def leave(self) -> None:
+        """Discard ``spool``; its statement, if it still runs, fails when it writes to it."""
         if self.spool is not None:
             self.spool.close()
             self.spool = None

@@ -168,7 +168,7 @@ class DatabaseApi:
             timing = f"total;dur={(self._clock() - started) * 1000:.3f}"
             response = _response(request, pieces, {"content-type": responses.JSON, "server-timing": timing})
         response.delay = delay
-        if baton is not None or budget.reserved:
+        if baton is not None or budget.reserved or stream.abandoned:
             response.on_sent = partial(self._sent, stream, stream.response_count, budget)
         return response
 

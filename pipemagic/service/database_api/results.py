@@ -20,7 +20,7 @@ from pipemagic.hrana import values
 from pipemagic.hrana.columns import CELL, Blobs, Column, Floats, Integers, Mixed, Nulls, Texts
 from pipemagic.hrana.messages import Col
 from pipemagic.hrana.values import NULL, Float, Integer, SqlValue, Text, Value
-from pipemagic.service.executor import Tenant
+from pipemagic.service.executor import Tenant, Waiter
 from pipemagic.service.limits import MemoryBudget
 
 SqlRow: TypeAlias = tuple[SqlValue, ...]
@@ -162,7 +162,7 @@ class Budget:
         self.limit = self.left = min(limit, memory.largest)
         self.memory, self.tenant = memory, tenant
         self._reservation = memory.reserve(tenant)
-        self._working, self._released = 0, False
+        self._working = 0
 
     @property
     def reserved(self) -> int:
@@ -184,21 +184,23 @@ class Budget:
     def drop(self, left: int) -> None:
         """Return what was spent since ``left`` bytes were left, and what was held."""
         self.left, self._working = left, 0
-        if not self._released:
-            self._reserve()
+        self._reserve()
 
     def _reserve(self) -> None:
         needed = self.limit - self.left + self._working
-        if self._released or needed > self.memory.largest:
+        if needed > self.memory.largest:
             raise TooLarge
         steps = 0 if needed <= SMALL_RESPONSE else -(-needed // MEMORY_STEP)
         if not self._reservation.resize(steps * MEMORY_STEP):
             raise TooLarge(shared=True)
 
     def release(self) -> None:
-        """Return the memory; an abandoned statement of the response gets none any more."""
-        self._released = True
+        """Return the memory."""
         self._reservation.release()
+
+    def release_after(self, thread_left: Waiter) -> None:
+        """Return the memory, once it is released, not before the thread of an abandoned statement has left."""
+        self._reservation.release_after(thread_left)
 
 
 class WireResult(NamedTuple):
@@ -228,6 +230,9 @@ class RowSink(Protocol):
 
     def drop(self) -> None:
         """Discard the rows: the statement failed."""
+
+    def leave(self) -> None:
+        """Leave the rows to the thread of an abandoned statement; they count as memory until it has left."""
 
 
 class BufferedRows:
@@ -277,3 +282,6 @@ class BufferedRows:
     def drop(self) -> None:
         """Return the bytes of the rows."""
         self._budget.drop(self._left)
+
+    def leave(self) -> None:
+        """Do nothing: no result has them."""

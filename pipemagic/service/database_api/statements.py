@@ -159,7 +159,7 @@ class Statements:
                     piece = yield from self._call(partial(next, pieces, None))
             finally:
                 if stream.abandoned:
-                    sink.drop()
+                    sink.leave()
                 else:
                     try:
                         connection.finish()
@@ -204,12 +204,13 @@ class Statements:
         yield call
         try:
             return call.result()
-        except Abandoned:
-            raise self._abandoned() from None
+        except Abandoned as abandoned:
+            raise self._abandoned(abandoned.left) from None
 
-    def _abandoned(self) -> Rejected:
+    def _abandoned(self, thread_left: Waiter) -> Rejected:
         self._stopped.add(self._grant, StopReason.FUNCTION)
-        lost = self._loss_reported = self._stream.leave_statement(errors.STREAM_LEFT)
+        self._budget.release_after(thread_left)  # it has rows
+        lost = self._loss_reported = self._stream.leave_statement(thread_left, errors.STREAM_LEFT)
         return Rejected.of(errors.abandoned(lost=lost, wrote=self._stream.write_waiter is not None))
 
     def _send(self, piece: bytes) -> Steps[None]:

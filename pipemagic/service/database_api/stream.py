@@ -124,10 +124,13 @@ class ServerStream:
         """The error of its running statement and of further ones if it was ended and its client gets the reason."""
         self._stopped_since = math.inf
         """When the sweeper found that the running statement was stopped."""
-        self.abandoned = False
-        """Whether its statement did not end after it was stopped: only the thread of that uses the connection."""
         self.thread_left: Waiter | None = None
         """Is done when the thread of the abandoned statement has left; None as long as none was given up."""
+
+    @property
+    def abandoned(self) -> bool:
+        """Whether its statement did not end after it was stopped: only the thread of that uses the connection."""
+        return self.thread_left is not None
 
     @property
     def connection(self) -> Connection:
@@ -165,13 +168,13 @@ class ServerStream:
                 self._connection.stopped, self._connection.call = False, None
                 self._connection.reads_until = math.inf
 
-    def leave_statement(self, error: Error) -> bool:
+    def leave_statement(self, thread_left: Waiter, error: Error) -> bool:
         """Leave a statement that was given up, and what it holds, to its thread; return True if a transaction is lost.
 
         Further statements fail with ``error``. The stream ends when the thread has left.
         """
         with self.guard:
-            self._running, self.abandoned = False, True
+            self._running, self.thread_left = False, thread_left
             self.cancelled, self.end_error = True, self.end_error or error
             lost = self.transaction is Tx.OPEN
             if lost:
@@ -184,13 +187,10 @@ class ServerStream:
     def end_thread(self) -> None:
         """End the statement that was given up, in its own thread."""
         assert self._connection is not None
-        assert self.thread_left is not None
         try:
             self._connection.finish()
         except apsw.Error as error:
             log.info("an abandoned statement ended: %s", error)
-        finally:
-            self.thread_left.finish()
 
     # What it reads, which prevents checkpoints.
 
@@ -276,9 +276,8 @@ class ServerStream:
     def _abandon(self) -> None:
         """Abandon the running statement, unless it commits or has just ended; its request goes on without it."""
         assert self._connection is not None
-        call, self.thread_left = self._connection.call, Waiter(math.inf)  # before its thread can leave
-        if call is None or not call.abandon():
-            self.thread_left = None
+        if self._connection.call is not None:
+            self._connection.call.abandon()
 
     @property
     def _exceeded(self) -> bool:
@@ -337,7 +336,7 @@ class ServerStream:
 
     def rest(self) -> None:
         """Free what the connection caches, as far as memory is short: the stream becomes idle."""
-        if self._connection is not None:
+        if self._connection is not None and not self.abandoned:
             self._connection.free_caches()
 
     # The transaction.

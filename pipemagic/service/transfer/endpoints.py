@@ -31,7 +31,7 @@ from pipemagic.service.catalog.usage import BLOCKED, OPERATION_BLOCKED, UsageMet
 from pipemagic.service.database_api.endpoints import Handler, TokenEndpoint
 from pipemagic.service.endpoint import SLOWEST, SMALL_BODY, Admission, CancelToken, Disconnected, Runtime
 from pipemagic.service.executor import Steps
-from pipemagic.service.limits import MB, Limits
+from pipemagic.service.limits import MB, Limits, Reservation
 from pipemagic.service.responses import Refused, StreamedResponse, json, storage_refusal
 from pipemagic.service.sqlite.database import snapshot
 from pipemagic.service.sqlite.databases import UPLOAD_PATH, Databases
@@ -240,7 +240,10 @@ class UploadEndpoint(TokenEndpoint):
     checks: asyncio.Semaphore
     body_in_memory = False
 
-    async def read(self, request: Request, admission: Admission, receive: Receive, stack: AsyncExitStack) -> FileIO:
+    async def read(
+        self, request: Request, admission: Admission, receive: Receive,
+        memory: Reservation, stack: AsyncExitStack,  # noqa: ARG002 - the body goes to a file
+    ) -> FileIO:  # fmt: skip
         """Write the body to a file, which is removed at the end of the request; each part has the time limit."""
         call: Callable[..., Any] = partial(self._runtime.executor.call, admission.tenant)
         declared = request.headers.get("content-length", "")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import apsw
 import pytest
@@ -14,7 +15,9 @@ from asgi_calls import Disconnect, runtime
 from service_calls import CLOSE, Clock, caller_of, execute, new_service
 from waiting import PATIENCE, until
 
+from pipemagic.service import heap
 from pipemagic.service.database_api.stream import ABANDONED_AFTER
+from pipemagic.service.limits import MB
 from pipemagic.service.sqlite import functions
 
 MESSAGE = (
@@ -182,11 +185,39 @@ def test_rows_that_are_kept_while_they_are_written(service, db, hang, abandoned)
     assert db.run("SELECT count(*) FROM t").rows() == [["0"]]
 
 
-def test_all_memory_is_returned_although_the_thread_still_fills_its_response(service, db, hang, abandoned):
+LARGE_ROWS = """WITH n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 9)
+SELECT iif(i < 9, hex(zeroblob(500000)), hang(1)) FROM n"""
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        pytest.param(execute(LARGE_ROWS), id="rows"),
+        pytest.param(execute("SELECT hang(?)", {"type": "text", "value": "a" * 5_000_000}), id="arguments"),
+    ],
+)
+def test_what_the_thread_has_counts_as_memory_until_it_has_left(service, db, hang, abandoned, request_):
     memory = runtime().memory
-    abandoned(db.post, execute("SELECT hang(hex(zeroblob(1000000)))"))
+    answer = abandoned(db.post, request_)
+    assert answer.codes == ["STATEMENT_TIMEOUT"]
+    until(lambda: runtime()._running == {})
+    assert memory.taken > 4 * MB
     left(service, hang)
-    assert memory.taken == 0
+    until(lambda: memory.taken == 0)
+
+
+def test_it_is_given_up_once(service, db, hang):
+    """The sweeper may find it again before its request goes on."""
+    with ThreadPoolExecutor(1) as pool:
+        response = pool.submit(db.post, execute("SELECT hang(1)"))
+        assert hang.began.acquire(timeout=PATIENCE)
+        (stream,) = service.engine.streams._streams.values()
+        with stream.guard:
+            stream._abandon()
+            stream._abandon()
+        assert response.result(PATIENCE).codes == ["STATEMENT_TIMEOUT"]
+    assert streams(service) == 1
+    left(service, hang)
 
 
 def give_up(service):
@@ -234,3 +265,22 @@ def test_the_service_closes_meanwhile(tmp_path, hang):
             assert response.result(PATIENCE).codes == ["STATEMENT_TIMEOUT"]
     hang.gate.set()
     until(lambda: streams(service) == 0)
+
+
+@pytest.fixture
+def short_memory():
+    """SQLite's memory is short, so that idle streams keep no caches."""
+    with closing(apsw.Connection(":memory:")) as hog:
+        heap.limit(64 * MB)
+        hog.execute("CREATE TABLE t(a)")
+        for _ in range(20):
+            hog.execute("INSERT INTO t VALUES (zeroblob(1000000))")
+        yield
+        heap.limit(0)
+
+
+@pytest.mark.usefixtures("short_memory")
+def test_its_connection_is_not_asked_to_free_caches(service, db, hang, abandoned):
+    answer = abandoned(db.post, execute("SELECT hang(1)"))
+    assert (answer.codes, answer.baton) == (["STATEMENT_TIMEOUT"], None)
+    left(service, hang)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import math
 import struct
+import threading
 import tracemalloc
 from collections.abc import Iterator
-from contextlib import closing
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
 
 import apsw
 import pytest
@@ -19,7 +21,7 @@ from pipemagic.hrana.columns import Blobs, Floats, Integers, Mixed, Nulls, Texts
 from pipemagic.hrana.values import MAX_INTEGER, MIN_INTEGER
 from pipemagic.service.database_api import results
 from pipemagic.service.database_api.results import Budget, BufferedRows, TooLarge
-from pipemagic.service.executor import UNVERIFIED
+from pipemagic.service.executor import UNVERIFIED, Waiter
 from pipemagic.service.limits import MB, MemoryBudget
 
 INTEGERS, FLOATS = st.integers(MIN_INTEGER, MAX_INTEGER), st.floats(allow_nan=False)
@@ -56,16 +58,32 @@ def test_no_more_rows_are_read_at_once_than_fit_the_limit(by_columns):
     assert len(read) <= 6000 + 6
 
 
-def test_a_response_that_was_sent_takes_no_memory_any_more():
-    """The thread of an abandoned statement may still convert its rows."""
-    memory = MemoryBudget(2**30)
+def test_the_memory_of_a_response_that_was_sent_is_returned_when_the_thread_that_fills_it_has_left():
+    """The thread of an abandoned statement still converts its rows."""
+    memory, thread_left = MemoryBudget(2**30), Waiter(math.inf)
     budget = Budget(4_000_000, memory, UNVERIFIED)
+    budget.release_after(thread_left)
+    budget.release()
     budget.spend(1_000_000)
-    budget.release()
-    with pytest.raises(TooLarge):
-        budget.spend(1)
-    budget.release()
+    assert memory.taken >= 1_000_000
+    thread_left.finish()
     assert memory.taken == 0
+
+
+def test_two_threads_change_a_reservation():
+    both = threading.Barrier(2)
+
+    class Interrupted(MemoryBudget):
+        def add(self, tenant, size):
+            with suppress(threading.BrokenBarrierError):
+                both.wait(0.1)  # for the other thread, which can get here only if it is not excluded
+            return super().add(tenant, size)
+
+    memory = Interrupted(2**30)
+    reservation = memory.reserve(UNVERIFIED)
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(reservation.resize, [20, 300]))
+    assert memory.taken == reservation.size
 
 
 def test_rows_that_arrive_slowly_are_read_one_at_a_time():
