@@ -192,6 +192,10 @@ class HttpProtocol(HttpToolsProtocol):
             self._refuse_head(400, "The Host header is malformed, or there are several.")
         if not hosts and self.parser.get_http_version() != "1.0":
             self._refuse_head(400, "A request needs a Host header.")
+        # httptools skips the body of a request with Upgrade, and parses what arrives of it later as another request.
+        lengths = [value for name, value in self.headers if name in (b"content-length", b"transfer-encoding")]
+        if self.parser.should_upgrade() and lengths not in ([], [b"0"]):
+            self._refuse_head(400, "A request with a body cannot ask for an upgrade of the protocol.")
         if len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers) > HEAD_LIMIT:
             self._refuse_head(431, "Request Header Fields Too Large")
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import stat
 
 import pytest
-from probes import PING, exchange, raw_post, statuses
+from probes import PING, connections, exchange, raw_post, statuses
 from promises import Promise
 
 pytestmark = [pytest.mark.promise(Promise.BOUNDARIES), pytest.mark.usefixtures("still_responds")]
@@ -36,6 +37,23 @@ def test_requests_cannot_be_smuggled(served, token, lines):
     """An ambiguous request is refused, and nothing after it gets a response."""
     head = raw_post(token, *lines, body=b"")
     assert statuses(exchange(served, head + b"0\r\n\r\n" + SMUGGLED)) == [400]
+
+
+@pytest.mark.parametrize("length", [f"Content-Length: {len(SMUGGLED)}", "Transfer-Encoding: chunked"])
+def test_the_body_of_a_request_with_upgrade_is_no_other_request(served, token, length):
+    """A proxy that passes on Upgrade, such as one for websockets, sends the body of its client later."""
+    head = raw_post(token, length, "Upgrade: h2c", "Connection: Upgrade", body=b"").replace(
+        b"Connection: close\r\n", b""
+    )
+    with connections(served, 1) as (connection,):
+        connection.sendall(head)
+        received = connection.recv(65536)  # the response comes before the body
+        connection.sendall(SMUGGLED)
+        connection.shutdown(socket.SHUT_WR)
+        while chunk := connection.recv(65536):
+            received += chunk
+    assert statuses(received) == [400]
+    assert b"cannot ask for an upgrade" in received
 
 
 def test_a_token_in_a_trailer_authorizes_nothing(served, token):
