@@ -64,7 +64,7 @@ class Waiter:
         self.granted = False
         self._ended: Future[None] = Future()
 
-    def add_done_callback(self, callback: Callable[[], None]) -> None:
+    def add_done_callback(self, callback: Callable[[], object]) -> None:
         """Call ``callback`` when the wait ends, in the thread that ends it; immediately if it has ended."""
         self._ended.add_done_callback(lambda _: callback())
 
