@@ -182,7 +182,7 @@ class Statements:
         stream.sync_state(started)
         if plan.begins_read_only:
             stream.refuses_writes = True
-        if plan.changes_schema:
+        if connection.changes_schema:  # again at its COMMIT, which shows it to others
             stream.database.schema_changes += 1  # cached column lists may be stale
         self._refuse_if_lost()  # its transaction's window may have ended while it ran
         changed = connection.raw.changes() if plan.changes_rows else 0

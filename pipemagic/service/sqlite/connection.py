@@ -28,7 +28,7 @@ from pipemagic.service.sqlite import alter_column, functions, percentiles, unico
 from pipemagic.service.sqlite.alter_column import AlterColumn
 from pipemagic.service.sqlite.explained import without_addresses
 from pipemagic.service.sqlite.sandbox import Sandbox
-from pipemagic.service.sqlite.statement import Plan
+from pipemagic.service.sqlite.statement import LONGEST_CACHED, Plan
 from pipemagic.service.sqlite.usage import StatementUsage
 
 log = logging.getLogger(__name__)
@@ -41,6 +41,8 @@ _PROGRAM = 1  # what apsw returns for EXPLAIN; 2 for EXPLAIN QUERY PLAN
 MOST_PAGES = 2**32 - 2  # that an SQLite file can have
 LARGE_SCHEMA = 128 * 1024
 """Bytes of memory of a schema that is parsed again, by the next statement, rather than kept while memory is short."""
+MOST_DECISIONS = 64
+"""Texts of statements of which a connection knows whether they may build large values."""
 FRAME_HEADER = 24  # bytes before each page in a WAL
 KEPT_WAL = 8 * MB
 """Bytes of a WAL that stay allocated when SQLite begins it again: some more than between two checkpoints."""
@@ -131,13 +133,22 @@ class Connection:
         percentiles.install(self.raw, lambda: self.stopped, usage.hold)
         self.sandbox.install(self.raw, database.limits)
         functions.hide_path(self.raw)
-        functions.count_changes_since(self.raw, lambda: self._changes_before)
+        functions.count_changes_since(self.raw, lambda: self._changes_before, lambda: self._explained_after)
         self._changes_before = 0
         """The changes that earlier streams made on the connection."""
+        self._explained_after = 0
+        """What ``changes()`` was before a write was explained, which resets it, until that write has run."""
+        self._counting = False
+        """Whether the last statement started, and counts its changes."""
         self._usage = StatementUsage(database.limits, 0)
         self._temporary_tables_bounded = False
         self._may_hold_larger = _size_with_wal(database.path) > database.limits.value
         """Whether the file may hold values beyond the limit, which only other programs and settings have written."""
+        self._builds: dict[str, bool] = {}
+        """For texts of statements, whether they may build a value beyond the limit, with the schema ``_builds_with``."""
+        self._builds_with = database.schema_changes
+        self.changes_schema = False
+        """Whether the last statement, or one before it in its transaction, may have changed the schema."""
         self._writes = self._vacuums = False
         self.raw.set_progress_handler(self._must_end, self._usage.interval)
         self.stopped = False
@@ -278,7 +289,7 @@ class Connection:
 
         Opening a connection instead takes 0.5 ms and closing it more; a request takes some 0.1 ms.
         """
-        self._changes_before = self.raw.total_changes()
+        self._changes_before, self._explained_after = self.raw.total_changes(), 0
         self.raw.set_last_insert_rowid(0)
 
     def free_caches(self) -> None:
@@ -396,6 +407,9 @@ class Connection:
         A statement that cannot be prepared is prepared again: perhaps another connection has changed the schema, which
         SQLite does not check for all errors, such as "table t has 1 columns but 2 values were supplied".
         """
+        if self._counting:
+            self._explained_after, self._counting = 0, False
+        self.changes_schema = plan.changes_schema or (self.changes_schema and not self.autocommit)
         if self._usage.interval != usage.FIRST_INTERVAL:
             self.raw.set_progress_handler(self._must_end, usage.FIRST_INTERVAL)
         self._usage = StatementUsage(self._database.limits, usage.memory_used())
@@ -408,7 +422,9 @@ class Connection:
             cols = () if plan.keyword == "ALTER" else tuple([Col(*column[:2]) for column in cursor.description])
             explain = cursor.is_explain
             prepared.append(Shape(cols, cursor.is_readonly, bool(explain), explain == _PROGRAM))
-            return may_start(prepared[0])
+            starts = may_start(prepared[0])
+            self._counting = starts and plan.changes_rows
+            return starts
 
         cursor, renewed = self.raw.cursor(), False
         cursor.exec_trace = trace
@@ -425,20 +441,44 @@ class Connection:
                     raise
             finally:
                 self.sandbox.keyword = ""
-            with suppress(apsw.SQLError):
-                self.raw.execute(NO_TABLE)
+            self._renew_schema()
             renewed = True
+
+    def _renew_schema(self) -> None:
+        """Let SQLite read the schema again if it has changed."""
+        with suppress(apsw.SQLError):
+            self.raw.execute(NO_TABLE)
 
     def _limit_values(self, plan: Plan, bindings: Sequence[SqlValue]) -> None:
         """Let a statement read larger values than those of the limit, unless it may build some."""
         limit = self._database.limits.value
         value_limit.check_arguments(bindings, limit)
-        self.sandbox.bypass = True  # nothing of it runs, and SQLite asks again when it does
-        try:
-            builds = value_limit.may_build(self.raw, plan.keyword, plan.text, len(plan.parameters))
-        finally:
-            self.sandbox.bypass = False
+        with self._without_sandbox():  # nothing of it runs, and SQLite asks again when it does
+            builds = self._may_build(plan)
         self.raw.limit(apsw.SQLITE_LIMIT_LENGTH, limit if builds else value_limit.LARGEST)
+
+    def _may_build(self, plan: Plan) -> bool:
+        """Return `value_limit.may_build`, computed once for each text and schema: it may take longer than a query."""
+        if self.changes_schema or self.sandbox.dirty:  # a schema that others do not see
+            return self._explain(plan)
+        schema = self._database.schema_changes
+        if schema != self._builds_with:
+            self._builds.clear()
+            self._builds_with = schema
+            self._renew_schema()  # EXPLAIN does not
+        builds = self._builds.get(plan.text)
+        if builds is None:
+            if len(self._builds) >= MOST_DECISIONS:
+                self._builds.clear()
+            builds = self._explain(plan)
+            if len(plan.text) <= LONGEST_CACHED:
+                self._builds[plan.text] = builds
+        return builds
+
+    def _explain(self, plan: Plan) -> bool:
+        if plan.changes_rows:
+            self._explained_after = self._explained_after or self.raw.changes()
+        return value_limit.may_build(self.raw, plan.keyword, plan.text, len(plan.parameters))
 
     def rollback(self) -> None:
         """Roll back the open transaction; needed after an interrupt, too, which may leave it open."""

@@ -54,8 +54,10 @@ def _regexp() -> str | None:
     return str(sqlite_extra.path("regexp")) if sqlite_extra.has("regexp") == "extension" else None
 
 
-def count_changes_since(connection: apsw.Connection, before: Callable[[], int]) -> None:
-    """Replace ``changes()`` and ``total_changes()``, which SQLite cannot reset. ``before()``: the changes not to count.
+def count_changes_since(connection: apsw.Connection, before: Callable[[], int], kept: Callable[[], int]) -> None:
+    """Replace ``changes()`` and ``total_changes()``, which SQLite cannot reset.
+
+    ``before()``: the changes not to count; ``kept()``: those that SQLite has reset too early, or 0.
 
     One difference remains: after a statement of a trigger was counted, `changes()` in the trigger's next run returns
     the count from before the outer statement, which may be that of the previous stream.
@@ -65,7 +67,7 @@ def count_changes_since(connection: apsw.Connection, before: Callable[[], int]) 
         return connection.total_changes() - before()
 
     def changes(*_: SqlValue) -> int:
-        return connection.changes() if total() else 0
+        return (connection.changes() or kept()) if total() else 0
 
     connection.create_scalar_function("total_changes", total, 0, flags=apsw.SQLITE_INNOCUOUS)
     connection.create_scalar_function("changes", changes, 0, flags=apsw.SQLITE_INNOCUOUS)

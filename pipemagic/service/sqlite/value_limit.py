@@ -8,7 +8,7 @@ program stored can be read, changed, and copied within the database.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import apsw
 
@@ -30,8 +30,8 @@ _NEVER_LARGER = frozenset({
     "abs", "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "avg", "bm25", "ceil", "ceiling", "changes",
     "corr", "cos", "cosh", "count", "covar_pop", "covar_samp", "cume_dist", "current_date", "current_time",
     "current_timestamp", "date", "date_trunc", "datetime", "degrees", "dense_rank", "exp", "first_value", "floor",
-    "glob", "instr", "json_array_length", "json_error_position", "json_extract", "json_type", "json_valid",
-    "julianday", "lag", "last_insert_rowid", "last_value", "lead", "length", "like", "likelihood", "likely", "ln",
+    "glob", "instr", "json_array_length", "json_error_position", "json_type", "json_valid", "julianday",
+    "lag", "last_insert_rowid", "last_value", "lead", "length", "like", "likelihood", "likely", "ln",
     "log", "log10", "log2", "lower", "ltrim", "max", "median", "min", "mod", "nth_value", "ntile", "nullif",
     "octet_length", "percent_rank", "percentile", "percentile_cont", "percentile_disc", "pi", "pow", "power",
     "radians", "random", "rank", "regexp", "regexpi", "round", "row_number", "rtrim", "sign", "sin", "sinh",
@@ -39,7 +39,11 @@ _NEVER_LARGER = frozenset({
     "tanh", "time", "timediff", "total", "total_changes", "trim", "trunc", "typeof", "unhex", "unicode",
     "unixepoch", "unlikely", "upper", "var_pop", "var_samp", "variance", "->", "->>",
 })  # fmt: skip
-"""Functions whose result is a number, a short text, or at most as large as an argument."""
+"""Functions whose result is a number, a short text, or at most as large as an argument.
+
+That of ``->`` and of a letter that changes its case may take a few times the bytes, in another encoding. `json_extract`
+is not one: with several paths, it returns an array of all that they find.
+"""
 
 
 def check_arguments(arguments: Iterable[SqlValue], limit: int) -> None:
@@ -59,9 +63,20 @@ def may_build(connection: apsw.Connection, keyword: str, text: str, parameters: 
     try:
         # Not cached: SQLite must not prepare an EXPLAIN again (see `Connection.run`).
         program = connection.execute(f"EXPLAIN {text}", (None,) * parameters, can_cache=False)
-        return any(_builds(str(opcode), str(p4)) for _, opcode, _, _, _, p4, *_ in program)
-    except apsw.SQLError:
+        return any(_builds(str(opcode), str(p4)) for _, opcode, _, _, _, p4, *_ in _readable(program))
+    except (apsw.SQLError, apsw.TooBigError):  # TOOBIG: the text alone fits, with EXPLAIN it does not
         return True
+
+
+def _readable(program: Iterator[tuple[SqlValue, ...]]) -> Iterator[tuple[SqlValue, ...]]:
+    """Yield the instructions without those that hold a blob of the statement, which SQLite shows as text."""
+    while True:
+        try:
+            yield next(program)
+        except StopIteration:
+            return
+        except UnicodeDecodeError:
+            continue
 
 
 def _builds(opcode: str, p4: str) -> bool:

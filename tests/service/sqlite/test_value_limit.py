@@ -5,12 +5,14 @@ from __future__ import annotations
 import sqlite3
 from base64 import b64encode
 from contextlib import closing
+from json import dumps
 
 import apsw
 import pytest
 from service_calls import CLOSE, Caller, caller_of, execute, new_service
 
 from pipemagic.service.limits import MB, Limits
+from pipemagic.service.sqlite import value_limit
 from pipemagic.service.sqlite.value_limit import LARGEST, may_build
 from pipemagic.service.transfer.dump import dump, restore
 
@@ -206,3 +208,79 @@ def test_what_may_build(tmp_path, sql, expected):
         connection.limit(apsw.SQLITE_LIMIT_LENGTH, LARGEST)
         connection.execute("CREATE VIRTUAL TABLE f USING fts5(a)")
         assert may_build(connection, sql.split()[0], sql, sql.count("?")) is expected
+
+
+def test_several_paths_build_a_larger_value(db):
+    document = dumps([0] * (LIMIT // 4))
+    several = execute("SELECT json_extract(?, '$', '$', '$')", {"type": "text", "value": document})
+    assert db.post(several, CLOSE).codes[0] == "SQLITE_TOOBIG"
+
+
+def test_blobs_in_the_text_of_a_statement(db):
+    assert db.run("SELECT octet_length(a) FROM t WHERE a > x'c3ff' OR id = 2").rows() == [[str(3 * LIMIT)]]
+    assert db.run("SELECT hex(a), x'c3ff' FROM t").codes[0] == "SQLITE_TOOBIG"
+
+
+def test_a_text_that_is_explained_need_not_fit(tmp_path):
+    with new_service(tmp_path, limits=Limits(value=LIMIT, statement=1000)) as service:
+        record = service.catalog.create_database("local", "large", "default")
+        service.engine.databases.place(record.id, make_file(tmp_path / "file"))
+        text = "SELECT count(*) FROM t"
+        assert caller_of(service, "large").run(text + " " * (1000 - len(text))).codes[0] == "ok"
+
+
+VIEW = "SELECT octet_length(x) FROM changing"
+
+
+def change_view(body: str) -> list[dict]:
+    return [execute("DROP VIEW IF EXISTS changing"), execute(f"CREATE VIEW changing AS SELECT {body} AS x FROM t")]
+
+
+READS, BUILDS = "a", "hex(a)"
+
+
+@pytest.mark.parametrize("before", [READS, BUILDS])
+def test_what_was_decided_for_a_text_follows_the_schema(db, before):
+    after, expected = (BUILDS, "SQLITE_TOOBIG") if before == READS else (READS, "ok")
+    other = db.post(*change_view(before), execute(VIEW))
+    first = other.codes[-1]
+    assert first == ("ok" if before == READS else "SQLITE_TOOBIG")
+    changing = db.post(execute("BEGIN"), *change_view(after), execute(VIEW))
+    assert changing.codes[-1] == expected
+    other = db.post(execute(VIEW), baton=other.baton)
+    assert other.codes == [first], "the change is not visible yet"
+    db.post(execute("COMMIT"), CLOSE, baton=changing.baton)
+    other = db.post(execute(VIEW), baton=other.baton)
+    assert other.codes == [expected]
+    undone = db.post(execute("BEGIN"), *change_view(before), execute(VIEW), execute("ROLLBACK"), execute(VIEW), CLOSE)
+    assert undone.codes[-4:] == [first, "ok", expected, "ok"]
+    assert db.post(execute(VIEW), CLOSE, baton=other.baton).codes[0] == expected
+
+
+def test_a_text_is_explained_once(db, monkeypatch):
+    texts = []
+
+    def count(connection, keyword, text, parameters):
+        texts.append(text)
+        return may_build(connection, keyword, text, parameters)
+
+    monkeypatch.setattr(value_limit, "may_build", count)
+    query = execute("SELECT id FROM t WHERE id = ?", {"type": "integer", "value": "1"})
+    assert db.post(*[query] * 20, CLOSE).codes == ["ok"] * 21
+    assert texts == ["SELECT id FROM t WHERE id = ?"]
+
+
+def test_changes_are_those_of_the_statement_before(db):
+    answer = db.post(
+        execute("INSERT INTO people VALUES ('Grace', 'Hopper'), ('Alan', 'Turing')"),
+        execute("UPDATE people SET last = changes() WHERE first = 'Ada' RETURNING last"),
+        execute("SELECT changes()"),
+        execute("INSERT INTO people SELECT 1, 2 WHERE 0"),
+        execute("SELECT changes()"),
+        execute("UPDATE people SET first = 1"),
+        execute("UPDATE nothing SET first = 1"),
+        execute("SELECT changes()"),
+        execute("SELECT changes()"),
+        CLOSE,
+    )
+    assert [answer.rows(number) for number in (1, 2, 4, 7, 8)] == [[["2"]], [["1"]], [["0"]], [["3"]], [["3"]]]
