@@ -145,7 +145,7 @@ class Connection:
         self._may_hold_larger = _size_with_wal(database.path) > database.limits.value
         """Whether the file may hold values beyond the limit, which only other programs and settings have written."""
         self._builds: dict[str, bool] = {}
-        """For texts of statements, whether they may build a value beyond the limit, with the schema ``_builds_with``."""
+        """For texts of statements, whether they may build a large value; with the schema ``_builds_with``."""
         self._builds_with = database.schema_changes
         self.changes_schema = False
         """Whether the last statement, or one before it in its transaction, may have changed the schema."""
