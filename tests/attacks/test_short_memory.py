@@ -1,4 +1,4 @@
-"""Promise against mistakes and honest load: memory stays within --max-memory, and others work meanwhile.
+"""Memory stays within --max-memory, and others work meanwhile.
 
 Idle streams with pages, stored SQL, bodies whose values need many times their size, and rows of large values.
 """
