@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from contextlib import closing
 
 import apsw
@@ -19,6 +18,7 @@ from promises import Promise
 from served import Database, serve
 from service_calls import CLOSE, caller_of, execute
 from small_disks import NoMounts, fill, read_only, small_disk
+from waiting import until
 
 from pipemagic.service.limits import Limits
 from pipemagic.service.responses import Refused
@@ -271,14 +271,6 @@ def test_a_service_starts_on_a_full_disk_and_reads(disk, end, capfd):
     assert "Traceback" not in capfd.readouterr().err
     with serve(disk / "data", "--port", "0") as service, Database(service.url, token) as db:
         assert db.rows("SELECT a FROM t") == [("1",), ("3",)]
-
-
-def until(condition):
-    """Wait until a condition holds."""
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 @pytest.mark.promise(Promise.NO_CRASH)

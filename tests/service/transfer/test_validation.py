@@ -20,6 +20,7 @@ from pathlib import Path
 
 import pytest
 from served import serve
+from waiting import until
 
 from pipemagic.service.limits import Limits
 from pipemagic.service.responses import Refused
@@ -98,15 +99,6 @@ def test_a_cancelled_validation_ends_its_process(endless):
         validate_upload(endless, Limits(), must_end)
     assert len(seen) == 1
     assert not exists(seen[0])
-
-
-def until(condition):
-    """Wait until a condition holds, and return its value."""
-    deadline = time.monotonic() + 60
-    while not (value := condition()):
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
-    return value
 
 
 def begin_upload(service, name, file):
