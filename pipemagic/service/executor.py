@@ -149,6 +149,7 @@ class Call:
     def leave(self) -> None:
         """End a call that was given up, in its own thread."""
         assert self.left is not None
+        self._error = None  # its traceback refers to this call: a reference cycle, which keeps the rows
         try:
             self._on_return()
         except Exception:

@@ -188,6 +188,8 @@ class Budget:
 
     def _reserve(self) -> None:
         needed = self.limit - self.left + self._working
+        if needed <= SMALL_RESPONSE and not self._reservation.size:  # as in most responses
+            return
         if needed > self.memory.largest:
             raise TooLarge
         steps = 0 if needed <= SMALL_RESPONSE else -(-needed // MEMORY_STEP)
