@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
 import threading
 import time
 from queue import SimpleQueue
@@ -268,6 +269,32 @@ def test_short_jobs_do_not_wait_for_long_statements(executor):
     run(work())
 
 
+def test_a_database_with_many_long_statements_gets_no_time_in_advance_for_another_one(executor):
+    long = [Statement() for _ in range((os.cpu_count() or 1) + 2)]
+
+    def turns():
+        return sum(statement.turns for statement in long)
+
+    def begin(statement):
+        before = turns()
+        pause(statement)
+        return turns() - before
+
+    async def work():
+        jobs = [asyncio.ensure_future(executor.call(ADA, statement.run)) for statement in long]
+        await until(lambda: executor.workers > len(long))
+        turns_before_it = await executor.call(ADA, begin, Statement())
+        of_other_database = await executor.call(BOB, begin, Statement())
+        for statement in long:
+            statement.stop()
+        await asyncio.gather(*jobs)
+        return turns_before_it, of_other_database
+
+    turns_before_it, of_other_database = run(work())
+    assert turns_before_it > 10, "it ran before those that wait for a slice"
+    assert of_other_database < 10
+
+
 def test_a_long_job_that_pauses_does_not_keep_others_waiting(executor):
     """Only its pause can start another worker: the timer runs in the event loop, which is blocked."""
     long, ran = Statement(), threading.Event()
@@ -329,19 +356,21 @@ def test_a_job_whose_statement_has_ended_frees_its_slot(executor):
 
 
 class Turns:
-    """Jobs that share one slot; the test ends each slice."""
+    """Jobs that share the slots; the test ends each slice."""
 
-    def __init__(self):
-        self.slices, self._granted = Slices(1), SimpleQueue()
+    def __init__(self, slots=1):
+        self.slices, self._granted = Slices(slots), SimpleQueue()
         self._ends, self._threads = {}, []
 
     def begin(self, name, database, used):
         """Let a job wait for its first slice, after it has run for some seconds."""
-        job, self._ends[name] = Job(None, database, None, None, None, used=used), SimpleQueue()
+        job = Job(None, database, None, None, None, used=used, slice_began=time.monotonic())
+        self._ends[name] = SimpleQueue()
         self._threads.append(threading.Thread(target=self._run, args=(name, job), daemon=True))
         self._threads[-1].start()
         while job not in self.slices.running and job not in self.slices._waiting:
             time.sleep(0.001)
+        return job
 
     def _run(self, name, job):
         statement = Statement()
@@ -391,6 +420,16 @@ def test_a_statement_that_begins_is_next_beside_endless_ones_of_many_databases()
         turns.begin(f"endless {number}", f"database {number}", used=10.0)
     turns.begin("new", BOB, used=HELD_UP)
     assert turns.order(2) == ["endless 0", "new"]
+
+
+def test_endless_statements_leave_a_slot_for_those_that_begin():
+    turns = Turns(slots=2)
+    first, second = turns.begin("first", ADA, used=1.0), turns.begin("second", BOB, used=1.0)
+    assert turns.slices.running == {first}
+    new = turns.begin("new", BOB, used=HELD_UP)
+    assert turns.slices.running == {first, new}
+    assert second in turns.slices._waiting
+    turns.order(1)
 
 
 def test_statements_that_begin_do_not_stop_a_report():
