@@ -121,11 +121,8 @@ def sqlite_error(
     if size_limit is not None and isinstance(error, apsw.FullError):
         message += f" (the size limit of this database is {size_limit:,} bytes)"
     if isinstance(error, apsw.TooBigError):
-        message += (
-            f": arguments, and values and rows that SQL builds, are limited to {limits.value:,} bytes (--max-value), "
-            f"the text of a statement to {limits.statement:,}; a larger stored value can be read without || and "
-            "functions that build values"
-        )
+        message += f": a value or row has at most {limits.value:,} bytes (--max-value)"
+        message += f", the text of a statement {limits.statement:,}"
     at = f" (at offset {offset + skipped})" if offset is not None and offset >= 0 else ""
     if _SYNTAX.search(message):
         return Error(f"SQL string could not be parsed: {message}{at}", faults.SQL_PARSE_ERROR)

@@ -119,7 +119,7 @@ BUILT = [
 def test_what_sql_builds_is_limited_in_a_file_with_larger_values_too(db, sql):
     answer = db.run(sql, "SELECT 1")
     assert answer.codes == ["SQLITE_TOOBIG", "ok", "ok"]
-    assert f"limited to {LIMIT:,} bytes" in answer.error()["message"]
+    assert f"at most {LIMIT:,} bytes" in answer.error()["message"]
     assert "--max-value" in answer.error()["message"]
     assert large_rows(db) == BOTH
 
@@ -139,7 +139,7 @@ def test_an_argument_beyond_the_limit_is_refused(service, name):
     answer = db.post(execute(sql, fits), execute(sql, too_large), execute(sql, blob), execute(sql, fits), CLOSE)
     assert answer.codes == ["ok", "SQLITE_TOOBIG", "SQLITE_TOOBIG", "ok", "ok"]
     assert answer.rows() == answer.rows(3) == [[str(LIMIT)]]
-    assert f"limited to {LIMIT:,} bytes" in answer.error(1)["message"]
+    assert f"at most {LIMIT:,} bytes" in answer.error(1)["message"]
 
 
 def test_a_value_of_exactly_the_limit(service):
