@@ -20,22 +20,26 @@ _TEXTS = {"VDestroy", "VFilter", "Variable"}
 
 
 def without_addresses(cursor: apsw.Cursor) -> Iterator[tuple[SqlValue, ...]]:
-    """Yield the rows of EXPLAIN (not of EXPLAIN QUERY PLAN, which has no addresses)."""
-    address: SqlValue = 0
+    """Yield the rows of EXPLAIN (not of EXPLAIN QUERY PLAN, which has no addresses).
+
+    Of a VCheck, only the first two columns have values.
+    """
+    address = 0
     while True:
         try:
             row = next(cursor)
         except StopIteration:
             return
-        except UnicodeDecodeError:  # the bytes of a VCheck; the rest of the row cannot be read
-            row = (address, "VCheck", None, None, None, None, None, None)
+        except UnicodeDecodeError:  # the bytes of a VCheck are no text, as a rule: nothing of the row can be read
+            row = (address, "VCheck")
         address = int(row[0] or 0) + 1
-        yield (*row[:_P4], _masked(row[_OPCODE], row[_P4]), *row[_P4 + 1 :])
+        if row[_OPCODE] == "VCheck":
+            yield (*row[:2], None, None, None, None, None, None)
+        else:
+            yield (*row[:_P4], _masked(row[_OPCODE], row[_P4]), *row[_P4 + 1 :])
 
 
 def _masked(opcode: SqlValue, p4: SqlValue) -> SqlValue:
-    if opcode == "VCheck":
-        return None
     if isinstance(p4, str) and str(opcode).startswith("V") and opcode not in _TEXTS and _ADDRESS.match(p4):
         return "vtab"
     return p4
