@@ -144,9 +144,9 @@ def temporary_folder() -> str:
 
 def written_by_thread() -> int:
     """Return the bytes that this thread has written to disks; 0 where they are not counted."""
-    if sys.platform != "linux":
-        return 0
-    return resource.getrusage(resource.RUSAGE_THREAD).ru_oublock * 512
+    if sys.platform == "linux":
+        return resource.getrusage(resource.RUSAGE_THREAD).ru_oublock * 512
+    return 0
 
 
 @cache
