@@ -357,6 +357,8 @@ class Executor:
         except BaseException as error:  # noqa: BLE001 - raised again where the future is awaited
             job.done, set_outcome, outcome = True, job.future.set_exception, error
         _current.job = None
+        if job in self.slices.running:  # it ran a statement that is no call, such as to describe one
+            self.slices.leave(job)
         stays = self._finish(job)
         if isinstance(outcome, Waiter) and not job.done:
             outcome.add_done_callback(partial(self._resume, job, ahead=outcome.exclusive))

@@ -352,6 +352,22 @@ def test_a_job_whose_statement_has_ended_frees_its_slot(executor):
     run(work())
 
 
+def test_a_statement_that_is_no_call_frees_its_slot_when_its_part_ends(executor):
+    def describes():
+        statement = Statement()
+        while not executor.slices.running:
+            pause(statement)
+        yield "described"
+
+    async def work():
+        job = executor.start(ADA, describes())
+        assert await job.future == "described"
+        assert not executor.slices.running
+        await executor.proceed(job)
+
+    run(work())
+
+
 # Slices.
 
 
