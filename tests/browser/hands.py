@@ -53,10 +53,11 @@ class Mouse:
         self._notebook, self._page = notebook, notebook.page
 
     def run(self, number: int) -> None:
-        cell = self._notebook.cells.nth(number)
-        cell.locator(".jp-InputArea-prompt").first.click()
+        self._notebook.run_by(lambda: self._start(number), number)
+
+    def _start(self, number: int) -> None:
+        self._notebook.cells.nth(number).locator(".jp-InputArea-prompt").first.click()
         self._page.get_by_role("button", name="Run this cell").first.click()
-        self._notebook.done(number)
 
     def press(self, button: Locator, *, key: str = "", at_once: bool = False) -> None:
         button.click(force=at_once)
@@ -94,9 +95,11 @@ class Keyboard:
 
     def run(self, number: int) -> None:
         """Move the focus to the cell, and press Ctrl+Enter."""
+        self._notebook.run_by(lambda: self._start(number), number)
+
+    def _start(self, number: int) -> None:
         self.enter(number)
         self._keys.press("Control+Enter")
-        self._notebook.done(number)
 
     def enter(self, number: int) -> None:
         """Return to the active cell and move to another by arrows; from there Tab moves into its output."""

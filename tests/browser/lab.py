@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -52,8 +52,10 @@ def free_port() -> int:
 IDLE = "document.querySelector('.jp-Notebook-ExecutionIndicator')?.dataset.status === 'idle'"
 OPENED = f"""() => document.querySelector(".jp-Notebook .jp-CodeCell") && {IDLE}
   && !["", "No Kernel"].includes((document.querySelector(".jp-Toolbar-kernelName")?.textContent ?? "").trim())"""
-BEGUN = """(number) => /\\[(\\*|\\d+)\\]/.test(document.querySelectorAll(".jp-Notebook .jp-CodeCell")[number]
-  .querySelector(".jp-InputArea-prompt").textContent)"""
+BEGUN = """([number, before]) => {
+  const prompt = document.querySelectorAll(".jp-Notebook .jp-CodeCell")[number].querySelector(".jp-InputArea-prompt");
+  return prompt.textContent !== before && /\\[(\\*|\\d+)\\]/.test(prompt.textContent);
+}"""
 DONE = f"""(number) => {IDLE} && /\\[\\d+\\]/.test(document.querySelectorAll(".jp-Notebook .jp-CodeCell")[number]
   .querySelector(".jp-InputArea-prompt").textContent)"""
 
@@ -257,12 +259,21 @@ class Notebook:
         return self.cells.nth(number).locator(".jp-OutputArea-output")
 
     def run(self, number: int) -> None:
-        """Run one cell and wait for its end."""
-        for _ in range(3):  # JupyterLab may lose the key when it redraws the cell
+        """Run one cell by a click and a key, and wait for its end."""
+
+        def start() -> None:
             self.cells.nth(number).locator(".cm-content").click()
             self.page.keyboard.press("Control+Enter")
+
+        self.run_by(start, number)
+
+    def run_by(self, start: Callable[[], None], number: int) -> None:
+        """Run one cell by some input and wait for its end."""
+        before = self.cells.nth(number).locator(".jp-InputArea-prompt").first.text_content()
+        for _ in range(3):  # JupyterLab may lose a key or a click when it redraws the cell
+            start()
             with contextlib.suppress(TookTooLong):
-                self.page.wait_for_function(BEGUN, arg=number, polling=INTERVAL, timeout=BEGIN)
+                self.page.wait_for_function(BEGUN, arg=[number, before], polling=INTERVAL, timeout=BEGIN)
                 break
         self.done(number)
 
