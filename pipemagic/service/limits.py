@@ -1,4 +1,4 @@
-"""The limits of the service. The time limits of streams and transactions are not settings (`hrana.stream`)."""
+"""The limits of the service."""
 
 from __future__ import annotations
 
@@ -7,17 +7,30 @@ import re
 import threading
 from collections import Counter
 from dataclasses import dataclass
+from enum import Enum
 from functools import partial
 
+from pipemagic.hrana.stream import IDLE_LIMIT, TRANSACTION_LIMIT
 from pipemagic.service.executor import Tenant, Waiter
 
 MB = 1024 * 1024
+
+
+class LimitMode(Enum):
+    """When the time limits of streams and transactions end them."""
+
+    EXACT = "exact"  # always
+    RELAXED = "relaxed"  # only if another request waits for what they hold, and after `Limits.longest` in any case
 
 
 @dataclass(frozen=True)
 class Limits:
     """Sizes in bytes, times in seconds."""
 
+    idle: float = IDLE_LIMIT  # without a request on a stream
+    transaction: float = TRANSACTION_LIMIT  # from BEGIN to COMMIT
+    mode: LimitMode = LimitMode.EXACT
+    longest: float = 3600.0  # of both with relaxed limits
     body: int = 100 * MB  # a text of 16 MB whose characters are all escaped (\\u0001) has 96 MB
     statement: int = 16 * MB  # the text of one statement
     value: int = 16 * MB  # an argument, and a value or row that SQL builds; a file may hold larger ones

@@ -12,7 +12,7 @@ import apsw
 
 from pipemagic.hrana import faults
 from pipemagic.hrana.messages import Error
-from pipemagic.hrana.stream import IDLE_LIMIT, TRANSACTION_LIMIT, Phase, Tx
+from pipemagic.hrana.stream import Phase, Tx
 from pipemagic.service.auth.tokens import Owner
 from pipemagic.service.database_api import errors
 from pipemagic.service.database_api.results import Budget
@@ -288,7 +288,7 @@ class ServerStream:
         """Return the time at which the sweeper must check this stream, as far as known; infinity if never."""
         with self.guard:
             if self.phase is Phase.IDLE:
-                deadline = self.idle_since + IDLE_LIMIT
+                deadline = self.idle_since + limits.idle
             elif isinstance(self._waiting_for, bytes):
                 deadline = self._waits_since + (0.0 if self._exceeded else limits.reader_wait)
             elif self._is_stopping:
@@ -354,7 +354,7 @@ class ServerStream:
         if autocommit:
             self._end_transaction()
             return
-        self.window_ends = min(self.window_ends, started + TRANSACTION_LIMIT)
+        self.window_ends = min(self.window_ends, started + self.database.limits.transaction)
         has_snapshot = connection.has_snapshot
         if self.snapshot is None and has_snapshot:
             self.snapshot = self.database.index

@@ -19,7 +19,7 @@ from typing import Any
 
 from pipemagic.hrana import faults
 from pipemagic.hrana.messages import Error
-from pipemagic.hrana.stream import IDLE_LIMIT, Phase, Tx
+from pipemagic.hrana.stream import Phase, Tx
 from pipemagic.service.auth.tokens import Owner
 from pipemagic.service.database_api.stream import ServerStream
 from pipemagic.service.executor import Waiter
@@ -73,13 +73,13 @@ class StreamTable:
         if self._count >= self._limits.streams:
             raise Refused(
                 429, f"Too many open streams: the service has {self._limits.streams:,} open, which is its limit; "
-                f"try again soon, idle streams end after {IDLE_LIMIT:g} s",
+                f"try again soon, idle streams end after {self._limits.idle:g} s",
             )  # fmt: skip
         most = self._limits.streams_of_database
         if self._used[database] >= most:
             raise Refused(
                 429, f"Too many open streams: this database has {most:,} open, which is the limit of one database; "
-                f"close those that are not needed, idle ones end after {IDLE_LIMIT:g} s",
+                f"close those that are not needed, idle ones end after {self._limits.idle:g} s",
             )  # fmt: skip
 
     def resume(self, baton: str, owner: Owner) -> ServerStream | Waiter:
@@ -97,7 +97,7 @@ class StreamTable:
                 return stream.done
             if stream.response_count != count or stream.phase is Phase.IN_USE:
                 raise Refused(400, faults.BATON_USED, plain=True)
-            late = self._clock() >= stream.idle_since + IDLE_LIMIT
+            late = self._clock() >= stream.idle_since + self._limits.idle
             if stream.phase is Phase.IDLE and not late:
                 stream.phase = Phase.IN_USE
                 return stream
@@ -166,7 +166,7 @@ class StreamTable:
 
     def _expire(self, stream: ServerStream) -> None:
         with stream.guard:
-            if stream.phase is not Phase.IDLE or self._clock() < stream.idle_since + IDLE_LIMIT:
+            if stream.phase is not Phase.IDLE or self._clock() < stream.idle_since + self._limits.idle:
                 return
             stream.phase = Phase.EXPIRED
             with self._lock:
@@ -212,7 +212,7 @@ class StreamTable:
         if stream.phase is Phase.IN_USE:
             stream.enforce(now, self._limits)
             return
-        if now >= stream.idle_since + IDLE_LIMIT:
+        if now >= stream.idle_since + self._limits.idle:
             self._expire(stream)
             return
         with stream.guard:

@@ -96,6 +96,36 @@ def limited(folder, **limits):
         yield service
 
 
+@pytest.mark.parametrize(("idle", "status"), [(60.0, 200), (3.0, 400)])
+def test_the_idle_limit_is_one_of_the_limits_of_the_service(tmp_path, clock, idle, status):
+    with new_service(tmp_path, clock=clock, limits=Limits(idle=idle)) as service:
+        db = caller_of(service, "flights")
+        baton = db.post(execute("SELECT 1")).baton
+        clock.advance(12)
+        service.engine.streams.sweep()
+        answer = db.post(execute("SELECT 1"), baton=baton)
+        assert answer.status == status
+        assert status == 200 or answer.body["code"] == "STREAM_EXPIRED"
+
+
+@pytest.mark.parametrize(("limit", "code"), [(60.0, "ok"), (3.0, "TRANSACTION_TIMEOUT")])
+def test_the_time_of_a_transaction_is_one_of_the_limits_of_the_service(tmp_path, clock, limit, code):
+    with new_service(tmp_path, clock=clock, limits=Limits(transaction=limit)) as service:
+        db = caller_of(service, "flights")
+        baton = db.post(execute("BEGIN"), execute("CREATE TABLE t(a)")).baton
+        clock.advance(4)
+        baton = db.post(execute("SELECT 1"), baton=baton).baton if limit > 4 else baton
+        clock.advance(5)
+        service.engine.streams.sweep()
+        assert db.post(execute("COMMIT"), baton=baton).codes == [code]
+
+
+def test_a_refusal_for_too_many_streams_names_the_idle_limit(tmp_path):
+    with limited(tmp_path, streams=1, idle=3.5) as service:
+        _, refused = opened(caller_of(service, "flights"), 2)
+        assert refused.body["error"].endswith("try again soon, idle streams end after 3.5 s")
+
+
 def opened(caller, most):
     """Open streams up to a number; return their batons, and the refusal, if any."""
     batons = []
