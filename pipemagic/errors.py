@@ -158,6 +158,7 @@ class TransactionLost(PipemagicError):
 class StatementError(PipemagicError):
     """The database refused a statement. ``code`` is the server's code, or that of UnknownName.
 
+    ``extended_code`` is the server's more specific code, such as SQLITE_CONSTRAINT_UNIQUE, '' if it sends none.
     ``index`` is the index of the statement in the request; ``sql`` its text; ``offset`` the position of
     the error in it, in UTF-8 bytes, if known. ``cell`` is the result of its cell until then
     (a `pipemagic.session.CellResult`), None outside of a cell.
@@ -166,10 +167,11 @@ class StatementError(PipemagicError):
     code = "SQL"
 
     def __init__(
-        self, message: str, *, hint: str = "", code: str = "",
+        self, message: str, *, hint: str = "", code: str = "", extended_code: str = "",
         index: int = 0, sql: str = "", offset: int | None = None, cell: Any = None,
     ) -> None:  # fmt: skip
         super().__init__(message, hint=hint, code=code)
+        self.extended_code = extended_code
         self.index = index
         self.sql = sql
         self.offset = offset
@@ -226,9 +228,16 @@ class CheckError(PipemagicError):
 
 
 class LoadError(PipemagicError):
-    """A frame could not be loaded; the target table is unchanged."""
+    """A frame could not be loaded; the target table is unchanged.
+
+    ``extended_code`` is that of the StatementError which ended the load, '' if it had another reason.
+    """
 
     code = "LOAD"
+
+    def __init__(self, message: str, *, hint: str = "", extended_code: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.extended_code = extended_code
 
 
 class TransferError(PipemagicError):

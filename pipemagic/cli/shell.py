@@ -241,7 +241,7 @@ def _with_position(error: StatementError, statement: str) -> StatementError:
             message = f"line {sqltext.position(statement, fault.offset)[0]}: {message}"
         message = "\n  ".join([message, *excerpt(statement, fault.offset).split("\n")])
     hint = error.hint or (correction(statement) if is_correctable(fault.message) else "")
-    return StatementError(message, hint=hint, code=error.code, sql=statement)
+    return error.replace(message=message, hint=hint, sql=statement)
 
 
 @contextmanager

@@ -29,7 +29,8 @@ def statement_error(error: Error, sql: str = "", index: int = 0) -> StatementErr
     code, hint = error.code or "", AGAIN if error.code == BEHIND else ""
     if _UNKNOWN.search(message) and not code.startswith("SQLITE_CONSTRAINT"):  # not the text of a RAISE
         code = UnknownName.code
-    return StatementError(message, code=code, index=index, sql=sql, offset=offset, hint=hint)
+    extended = error.extended_code or ""
+    return StatementError(message, code=code, extended_code=extended, index=index, sql=sql, offset=offset, hint=hint)
 
 
 def parse_message(message: str, sql: str) -> tuple[str, int | None]:

@@ -18,11 +18,15 @@ from pipemagic.hrana.values import Value
 T = TypeVar("T")
 
 
-class Error(msgspec.Struct, frozen=True):
-    """The error of one request or step."""
+class Error(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The error of one request or step.
+
+    ``extended_code``: SQLite's extended result code by its name, for an error that has one.
+    """
 
     message: str
     code: str | None = None
+    extended_code: str | None = None
 
 
 class NamedArg(msgspec.Struct, frozen=True):

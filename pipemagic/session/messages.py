@@ -204,9 +204,7 @@ def _error(
         hint = "\n".join(filter(None, [more, hint]))
     offset = None if fault.offset is None else len(sent[: fault.offset].encode())
     result = _cell_result(failure, done, first)
-    return StatementError(
-        message, hint=hint, code=failure.error.code, index=index, sql=sent, offset=offset, cell=result
-    )  # fmt: skip
+    return failure.error.replace(message=message, hint=hint, index=index, sql=sent, offset=offset, cell=result)
 
 
 def _name_hint(message: str, sent: str, offset: int | None, failure: Failure) -> str:

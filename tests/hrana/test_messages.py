@@ -97,9 +97,12 @@ def test_an_answer_is_read_and_written_with_every_key(wire):
 
 
 def test_absent_keys_of_an_answer_are_written_as_null():
-    answer = m.encode(m.PipelineResponse([m.ErrorEntry(m.Error("no"))]))
+    answer = m.encode(
+        m.PipelineResponse([m.OkEntry(m.DescribeResponse(m.DescribeResult([m.Param()], [], False, True)))])
+    )
+    result = {"params": [{"name": None}], "cols": [], "is_explain": False, "is_readonly": True}
     assert msgspec.json.decode(answer) == {
-        "results": [{"type": "error", "error": {"message": "no", "code": None}}],
+        "results": [{"type": "ok", "response": {"type": "describe", "result": result}}],
         "baton": None,
         "base_url": None,
     }

@@ -243,7 +243,8 @@ def _fill(
         hint = error.hint
         if error.code == RESPONSE_TOO_LARGE:
             hint = "its server has no cursors: copy views of parts of it, with append"
-        raise LoadError(f"{table}: {error.message}; nothing was changed", hint=hint) from None
+        message = f"{table}: {error.message}; nothing was changed"
+        raise LoadError(message, hint=hint, extended_code=error.extended_code) from None
     return sent
 
 

@@ -216,7 +216,7 @@ def send(database: Executor, batch: Batch, plan: LoadPlan, staging: str) -> int:
         message = error.message.replace(staging, plan.table)
         row = refused_row_of_batch(database, plan, staging, batch, error.message)
         where = f"rows {batch.start + 1} to {batch.stop}: {message}" if row is None else row.message(message)
-        raise LoadError(f"{where}; nothing was changed", hint=error.hint) from None
+        raise LoadError(f"{where}; nothing was changed", hint=error.hint, extended_code=error.extended_code) from None
 
 
 def _too_large(batch: Batch) -> LoadError:
@@ -270,7 +270,8 @@ def _refused(database: Executor, plan: LoadPlan, staging: str, error: StatementE
     row = refused_row(database, plan, staging, error.message) if plan.into else None
     if row is None:
         return plan.explain(error)
-    return LoadError(f"{row.message(error.message)}; nothing was changed", hint=row.hint)
+    message = f"{row.message(error.message)}; nothing was changed"
+    return LoadError(message, hint=row.hint, extended_code=error.extended_code)
 
 
 def _try_out(database: Executor, plan: LoadPlan, staging: str, total: int) -> None:

@@ -126,7 +126,7 @@ class LoadPlan:
             hint = "it does not fit the new table: change or drop it first"
         elif any(error.sql == text for text in self.creates):
             hint = f"an object of {self.table} does not fit its new columns: drop it first"
-        return LoadError(f"{error.message}; nothing was changed", hint=hint)
+        return LoadError(f"{error.message}; nothing was changed", hint=hint, extended_code=error.extended_code)
 
 
 def plan_load(
