@@ -102,7 +102,7 @@ def holds(cond: Cond | None, states: Sequence[StepState], *, autocommit: bool) -
         case OkCond(step):
             return states[step] is StepState.OK
         case ErrorCond(step):
-            return states[step] is StepState.ERROR  # a skipped step has neither
+            return states[step] is not StepState.OK
         case NotCond(inner):
             return not holds(inner, states, autocommit=autocommit)
         case AndCond(inners):

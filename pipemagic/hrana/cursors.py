@@ -26,10 +26,11 @@ class CursorRequest(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Head(msgspec.Struct, frozen=True):
-    """The first line: the baton is valid after the end of the cursor."""
+    """The first line: the baton is valid after the end of the cursor, for ``stream_ttl_ms`` if the server says it."""
 
     baton: str | None = None
     base_url: str | None = None
+    stream_ttl_ms: int | None = None
 
 
 class StepBegin(msgspec.Struct, frozen=True, tag_field="type", tag="step_begin"):

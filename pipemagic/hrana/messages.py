@@ -57,7 +57,7 @@ class OkCond(msgspec.Struct, frozen=True, tag_field="type", tag="ok"):
 
 
 class ErrorCond(msgspec.Struct, frozen=True, tag_field="type", tag="error"):
-    """True if the step ran into an error; false for a skipped step."""
+    """True if the step did not succeed: it failed or was skipped."""
 
     step: int
 
@@ -296,11 +296,16 @@ Entry: TypeAlias = OkEntry | ErrorEntry
 
 
 class PipelineResponse(msgspec.Struct, frozen=True):
-    """The body of a pipeline response; one entry for each request, in order."""
+    """The body of a pipeline response; one entry for each request, in order.
+
+    ``stream_ttl_ms``: the milliseconds without a request that the stream lives after it; None if the server does not
+    say it.
+    """
 
     results: list[Entry]
     baton: str | None = None
     base_url: str | None = None
+    stream_ttl_ms: int | None = None
 
 
 _REQUEST = msgspec.json.Decoder(PipelineRequest)

@@ -17,6 +17,7 @@ class Cursor:
         assert answer.status == 200, answer.http.text
         self.content_type = answer.content_type
         head, *entries = [json.loads(line) for line in answer.http.text.splitlines()]
+        self.ttl = head.pop("stream_ttl_ms", None)
         assert set(head) == {"baton", "base_url"}
         assert head["base_url"] is None
         self.baton, self.entries = head["baton"], entries
@@ -74,6 +75,10 @@ def test_the_end_of_a_step_has_the_number_of_changed_rows(db):
 def test_the_last_rowid_of_a_step_is_a_string(db):
     cursor = read(db, "CREATE TABLE t(a)", "INSERT INTO t VALUES (1), (2)", "SELECT * FROM t")
     assert [one["last_insert_rowid"] for one in cursor.only("step_end")] == [None, "2", None]
+
+
+def test_the_first_line_has_the_time_that_the_stream_lives(db):
+    assert read(db, "SELECT 1").ttl == 10_000
 
 
 def test_conditions_control_steps_and_skipped_steps_have_no_entry(db):

@@ -50,6 +50,31 @@ def test_a_failure_has_its_code_and_message(schema, fact, sql, code, message):
     assert message in error["message"]
 
 
+# SQL, extended code.
+CONSTRAINTS = [
+    ("INSERT INTO p VALUES (2, 'x', 1)", "SQLITE_CONSTRAINT_UNIQUE"),
+    ("INSERT INTO p VALUES (1, 'y', 1)", "SQLITE_CONSTRAINT_PRIMARYKEY"),
+    ("INSERT INTO p VALUES (2, NULL, 1)", "SQLITE_CONSTRAINT_NOTNULL"),
+    ("INSERT INTO p VALUES (2, 'y', -1)", "SQLITE_CONSTRAINT_CHECK"),
+    ("INSERT INTO c VALUES (99)", "SQLITE_CONSTRAINT_FOREIGNKEY"),
+    ("INSERT INTO s VALUES ('x')", "SQLITE_CONSTRAINT_DATATYPE"),
+    ("DELETE FROM p", "SQLITE_CONSTRAINT_TRIGGER"),
+]
+
+
+@pytest.mark.parametrize(("sql", "extended_code"), CONSTRAINTS, ids=[code for _, code in CONSTRAINTS])
+def test_a_constraint_has_its_extended_code(schema, sql, extended_code):
+    answer = schema.post(execute(sql), {"type": "batch", "batch": {"steps": [{"stmt": {"sql": sql}}]}}, CLOSE)
+    step_error = answer.response(1)["result"]["step_errors"][0]
+    for error in (answer.error(), step_error):
+        assert (error["code"], error.get("extended_code")) == ("SQLITE_CONSTRAINT", extended_code)
+
+
+@pytest.mark.parametrize("sql", ["SELECT * FROM nope", "SELECT nope", "SELEC 1", "INSERT INTO p VALUES ('x', 'y', 1)"])
+def test_an_error_without_an_extended_code_has_none(schema, sql):
+    assert schema.post(execute(sql), CLOSE).error().keys() == {"message", "code"}
+
+
 def test_messages_of_sqlite_have_a_prefix(schema):
     answer = schema.post(execute("SELECT * FROM nope"), execute("SELECT nope"), CLOSE)
     assert answer.error(0)["message"].startswith("SQLite error: ")

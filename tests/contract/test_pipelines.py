@@ -10,11 +10,21 @@ def post(db, body, **options):
     return db.send_body(json.dumps(body).encode(), **options)
 
 
-def test_a_response_has_three_keys(db):
+def test_a_response_has_three_keys_of_the_specification(db):
     answer = db.post(execute("SELECT 1"))
-    assert answer.body.keys() == {"baton", "base_url", "results"}
+    assert answer.body.keys() - {"stream_ttl_ms"} == {"baton", "base_url", "results"}
     assert isinstance(answer.body["baton"], str)
     assert answer.body["base_url"] is None
+
+
+def test_a_baton_comes_with_the_time_that_its_stream_lives(db):
+    first = db.post(execute("SELECT 1"))
+    assert first.body["stream_ttl_ms"] == 10_000
+    assert db.post(execute("SELECT 1"), baton=first.baton, version=2).body["stream_ttl_ms"] == 10_000
+
+
+def test_without_a_baton_nothing_is_said_about_the_stream(empty):
+    assert "stream_ttl_ms" not in empty.post(execute("SELECT 1"), CLOSE).body
 
 
 def test_a_closed_stream_has_a_null_baton(empty):

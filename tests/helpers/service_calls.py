@@ -111,7 +111,7 @@ def entries_of(data: bytes) -> Entries:
     """Parse a whole body, in which every line must be JSON."""
     assert data.endswith(b"\n")
     head, *entries = map(json.loads, data.splitlines())
-    assert set(head) == {"baton", "base_url"}
+    assert set(head) in ({"baton", "base_url"}, {"baton", "base_url", "stream_ttl_ms"})
     return Entries(head["baton"], entries)
 
 

@@ -12,6 +12,9 @@ ENTRIES = {
     b'{"type":"row","row":[{"type":"integer","value":"1"}]}': c.Row([Integer("1")]),
     b'{"type":"step_end","affected_row_count":0,"last_insert_rowid":"7"}': c.StepEnd(0, "7"),
     b'{"type":"step_error","step":1,"error":{"message":"no","code":"X"}}': c.StepError(1, m.Error("no", "X")),
+    b'{"type":"step_error","step":2,"error":{"message":"no","code":"X","extended_code":"X_Y"}}': c.StepError(
+        2, m.Error("no", "X", "X_Y")
+    ),
     b'{"type":"error","error":{"message":"over"}}': c.Failure(m.Error("over")),
 }
 

@@ -60,8 +60,11 @@ RESPONSES = {
     "batch": {
         "type": "batch",
         "result": {
-            "step_results": [RESULT, None, None],
-            "step_errors": [None, {"message": "no", "code": "SQLITE_ERROR"}, None],
+            "step_results": [None, None, RESULT],
+            "step_errors": [
+                {"message": "no", "code": "SQLITE_CONSTRAINT", "extended_code": "SQLITE_CONSTRAINT_UNIQUE"},
+                {"message": "no", "code": "SQLITE_ERROR"}, None,
+            ],
             "replication_index": "8",
         },
     },
@@ -92,7 +95,7 @@ def test_a_request_is_read_and_written(wire, request_):
 
 @pytest.mark.parametrize("wire", RESPONSES.values(), ids=RESPONSES)
 def test_an_answer_is_read_and_written_with_every_key(wire):
-    whole = {"results": [{"type": "ok", "response": wire}], "baton": "b", "base_url": None}
+    whole = {"results": [{"type": "ok", "response": wire}], "baton": "b", "base_url": None, "stream_ttl_ms": 9}
     assert msgspec.json.decode(m.encode(m.decode_response(msgspec.json.encode(whole)))) == whole
 
 
@@ -105,6 +108,7 @@ def test_absent_keys_of_an_answer_are_written_as_null():
         "results": [{"type": "ok", "response": {"type": "describe", "result": result}}],
         "baton": None,
         "base_url": None,
+        "stream_ttl_ms": None,
     }
 
 

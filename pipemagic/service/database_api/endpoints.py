@@ -162,7 +162,7 @@ class DatabaseApi:
                 self._streams.close(stream)
             else:
                 baton = self._streams.finish(stream)
-            head = b'{"baton":%b,"base_url":%b,"results":[' % (messages.encode(baton), messages.encode(base_url))
+            head = _head(baton, base_url, self._streams.ttl)
             pieces = [b'{"result":', *result, b"}"] if single else [head, *result, b"]}"]
             del result  # pieces are freed as they are compressed
             timing = f"total;dur={(self._clock() - started) * 1000:.3f}"
@@ -184,7 +184,7 @@ class DatabaseApi:
             baton = self._streams.next_baton(stream)
             base_url, delay = self._address(request, stream, admission.context.database)
             cursor = Cursor(stream, admission.context, budget=budget, by_columns=by_columns, **self._shared)
-            head = messages.encode(cursors.Head(baton, base_url)) + b"\n"
+            head = messages.encode(cursors.Head(baton, base_url, self._streams.ttl)) + b"\n"
             sent = partial(self._streams.sent, stream, stream.response_count)
             with closing(cursor.stream(decoded.batch)) as lines:
                 last = yield from _send_lines(request, head, lines, delay, sent)
@@ -264,6 +264,12 @@ def _decode_pipeline(body: bytes) -> messages.PipelineRequest:
 
 def _decode_single(decode: Callable[[bytes], messages.Request], body: bytes) -> messages.PipelineRequest:
     return messages.PipelineRequest([decode(body)])
+
+
+def _head(baton: str | None, base_url: str | None, ttl: int) -> bytes:
+    """Return the beginning of the response to a pipeline, with the ``ttl`` of its stream in ms if it has a baton."""
+    lives = b',"stream_ttl_ms":%d' % ttl if baton is not None else b""
+    return b'{"baton":%b,"base_url":%b%b,"results":[' % (messages.encode(baton), messages.encode(base_url), lives)
 
 
 def _response(request: Request, pieces: list[bytes], headers: Mapping[str, str]) -> ServiceResponse:

@@ -100,7 +100,7 @@ def short(error: Error) -> Error:
     """Return an error whose message has at most `LONGEST_MESSAGE` characters: it may quote the statement."""
     if len(error.message) <= LONGEST_MESSAGE:
         return error
-    return Error(error.message[:LONGEST_MESSAGE] + "...", error.code)
+    return Error(error.message[:LONGEST_MESSAGE] + "...", error.code, error.extended_code)
 
 
 def sqlite_error(
@@ -112,7 +112,8 @@ def sqlite_error(
     the statement; ``size_limit`` is the limit of the file, in bytes.
     """
     # Errors of apsw's own (bindings, say) have no result code.
-    code = apsw.mapping_result_codes.get(getattr(error, "result", 1) & 0xFF, "SQLITE_ERROR")
+    code = str(apsw.mapping_result_codes.get(getattr(error, "result", 1) & 0xFF, "SQLITE_ERROR"))
+    extended_code = apsw.mapping_extended_result_codes.get(getattr(error, "extendedresult", None))
     message, offset = str(error), getattr(error, "error_offset", -1)
     if isinstance(error, apsw.NoMemError):
         return out_of_memory()
@@ -125,10 +126,10 @@ def sqlite_error(
         message += f", the text of a statement {limits.statement:,}"
     at = f" (at offset {offset + skipped})" if offset is not None and offset >= 0 else ""
     if _SYNTAX.search(message):
-        return Error(f"SQL string could not be parsed: {message}{at}", faults.SQL_PARSE_ERROR)
+        return Error(f"SQL string could not be parsed: {message}{at}", faults.SQL_PARSE_ERROR, extended_code)
     if at:
-        return Error(f"SQL input error: {message}{at}", faults.SQL_INPUT_ERROR)
-    return Error(f"SQLite error: {message}", str(code))
+        return Error(f"SQL input error: {message}{at}", faults.SQL_INPUT_ERROR, extended_code)
+    return Error(f"SQLite error: {message}", code, extended_code)
 
 
 def bad_text(error: UnicodeDecodeError) -> Error:

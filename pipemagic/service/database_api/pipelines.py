@@ -230,7 +230,7 @@ class Pipeline(Statements):
         try:
             self._budget.spend(len(encode(error)))
         except TooLarge:
-            return _without_message(error.code)
+            return _without_message(error.code, error.extended_code)
         return error
 
 
@@ -243,8 +243,8 @@ def _error_entry(error: Error) -> bytes:
 
 
 @lru_cache(maxsize=64)
-def _without_message(code: str | None) -> Error:
-    return Error("the message does not fit: the response has reached its size limit", code)
+def _without_message(code: str | None, extended_code: str | None) -> Error:
+    return Error("the message does not fit: the response has reached its size limit", code, extended_code)
 
 
 @lru_cache(maxsize=64)

@@ -50,6 +50,11 @@ class StreamTable:
     def __len__(self) -> int:
         return self._count
 
+    @property
+    def ttl(self) -> int:
+        """The milliseconds without a request after which a stream may be closed."""
+        return round(self._limits.idle * 1000)
+
     def count_transactions(self) -> int:
         """Return the number of streams with an open transaction."""
         with self._lock:

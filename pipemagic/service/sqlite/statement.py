@@ -27,14 +27,14 @@ _BEGIN_READONLY = re.compile(r"BEGIN READONLY(?: TRANSACTION)?")
 class Rejected(Exception):
     """A request that fails like a statement: its error becomes the entry."""
 
-    def __init__(self, message: str, code: str) -> None:
+    def __init__(self, message: str, code: str, extended_code: str | None = None) -> None:
         super().__init__(message)
-        self.error = Error(message, code)
+        self.error = Error(message, code, extended_code)
 
     @classmethod
     def of(cls, error: Error) -> Self:
         """Create it from an error in its form on the wire."""
-        return cls(error.message, error.code or "SQLITE_ERROR")
+        return cls(error.message, error.code or "SQLITE_ERROR", error.extended_code)
 
 
 class Plan:
