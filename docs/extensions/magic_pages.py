@@ -179,7 +179,7 @@ _TITLES = {
     "database": ("Database API", "The service sends these for SQL, in the result of a request or as its refusal."),
     "management": ("Management API", "The management API, uploads and exports send these."),
     "http": ("Any request to the service", "Both APIs send these with the HTTP status."),
-    "sqlite": ("SQLite", "The code is SQLite's primary result code. Constraints have an extended code, too, as `extended_code`."),
+    "sqlite": ("SQLite", "The code is SQLite's primary result code; `extended_code` is its extended one, if any."),
 }
 """The title and the introduction of each group in error_codes.toml."""
 

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 KEPT = 200
 """The number of requests that are kept; with bodies of at most 16 kB each way they take a few MB."""
 
+DURATIONS = ("duration_ms", "_seconds")
+"""The ends of the names of fields that differ between runs, unlike ``stream_ttl_ms``."""
+
 TOTALS = (
     "round trips", "bytes sent", "bytes received", "statements", "errors", "rows read", "rows written", "retries",
     "streams reopened", "seconds",
@@ -256,7 +259,7 @@ class Trace:
         if isinstance(value, dict):
             return {
                 key: self.batons.get(str(inner), "…") if key == "baton" and inner
-                else "…" if self.stable and key.endswith(("_ms", "_seconds"))
+                else "…" if self.stable and key.endswith(DURATIONS)
                 else self._named(inner)
                 for key, inner in value.items()
             }  # fmt: skip

@@ -331,7 +331,8 @@ class Statements:
             raise Rejected(
                 "SQLite error: database is locked: it changed since this transaction first read from it; "
                 "ROLLBACK and begin again, with BEGIN IMMEDIATE",
-                "SQLITE_BUSY", "SQLITE_BUSY_SNAPSHOT",
+                "SQLITE_BUSY",
+                "SQLITE_BUSY_SNAPSHOT",
             )
         deadline = min(started + self._limits.writer_wait, stream.window_ends)
         stream.write_waiter = waiter = stream.database.write_lock.acquire(deadline)
