@@ -31,7 +31,7 @@ def measure(plan: Plan) -> list[Line]:
 
 def _starts(folder: Path, rounds: int) -> tuple[list[float], list[float]]:
     """Start the service over a folder with a database; return seconds, and megabytes after one response."""
-    with servers.running(folder) as (_, url, organization), servers.platform(folder, url, organization) as api:
+    with servers.running(folder) as (_, url, organization), servers.management(folder, url, organization) as api:
         api.create_group("default", "ams")
         api.create_database("bench", "default")
         token = api.create_token("bench")

@@ -73,7 +73,7 @@ def running(folder: Path, options: tuple[str, ...] = ()) -> Iterator[tuple[subpr
         process.stdout.close()
 
 
-def platform(folder: Path, url: str, organization: str) -> pipemagic.Management:
+def management(folder: Path, url: str, organization: str) -> pipemagic.Management:
     """Return a client of the management API of the service over a folder."""
     token = (folder / "platform-token").read_text().strip()
     return pipemagic.management(url, token, organization=organization)
@@ -83,7 +83,7 @@ def platform(folder: Path, url: str, organization: str) -> pipemagic.Management:
 def service(parent: Path | None = None, options: tuple[str, ...] = ()) -> Iterator[Target]:
     """Run `pipemagic serve` over a new folder, in ``parent`` if given."""
     with tempfile.TemporaryDirectory(dir=parent) as name, running(Path(name), options) as (process, url, organization):
-        with platform(Path(name), url, organization) as api:
+        with management(Path(name), url, organization) as api:
             api.create_group("default", "ams")
             api.create_database("bench", "default")
             token = api.create_token("bench")

@@ -16,7 +16,7 @@ from waiting import until
 
 from pipemagic import config, launcher
 from pipemagic.cli import doctor, shell
-from pipemagic.cli.platform import Credentials
+from pipemagic.cli.api import Credentials
 from pipemagic.errors import ServiceError, SessionError
 from pipemagic.http.connection import Connection, Origin
 from pipemagic.service import files, process, server

@@ -7,8 +7,17 @@ from pathlib import Path
 
 import click
 
-from pipemagic.cli import console, platform
-from pipemagic.cli.platform import Credentials, api_command, data_option, management, name_argument
+from pipemagic.cli import console
+from pipemagic.cli.api import (
+    LOG_IN,
+    Credentials,
+    SelectedService,
+    api_command,
+    api_login,
+    data_option,
+    management,
+    name_argument,
+)
 from pipemagic.client.address import parse_address
 from pipemagic.client.pasted import token_in
 from pipemagic.errors import SessionError
@@ -35,7 +44,7 @@ def add_login_command(action: str, description: str, *, repeat: str | None = Non
         with management(data, anonymous=True) as api:
             login = getattr(api, action)(username, password)
         changes = {"token": str(login.token), "username": login.username, "organization": login.organization}
-        Credentials().put(platform.SelectedService(data).key, **changes)
+        Credentials().put(SelectedService(data).key, **changes)
         console.print_line(login.username)
 
 
@@ -62,7 +71,7 @@ def logout(data: Path | None, everywhere: bool) -> None:
     if everywhere:
         with management(data) as api:
             api.invalidate_logins()
-    if not Credentials().forget(platform.SelectedService(data).key):
+    if not Credentials().forget(SelectedService(data).key):
         console.print_note("no account was logged in")
 
 
@@ -79,9 +88,9 @@ def whoami(api: Management) -> None:
 @data_option
 def print_token(data: Path | None) -> None:
     """Print the platform token, for the management API."""
-    with platform.platform_login(data) as (_, token, _):
+    with api_login(data) as (_, token, _):
         if not token:
-            raise SessionError("no account is logged in", hint=platform.LOG_IN)
+            raise SessionError("no account is logged in", hint=LOG_IN)
         console.print_line(token)
 
 

@@ -16,9 +16,9 @@ from pipemagic.classroom.creation import Progress
 from pipemagic.classroom.model import Class
 from pipemagic.classroom.roster import Roster, read_roster, slug
 from pipemagic.cli import console, serving
+from pipemagic.cli.api import api_command
 from pipemagic.cli.class_serve import serve
 from pipemagic.cli.groups import with_group_hint
-from pipemagic.cli.platform import api_command
 from pipemagic.client.address import parse_address
 from pipemagic.client.names import problem
 from pipemagic.client.pasted import strip_quotes

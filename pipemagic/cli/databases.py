@@ -12,8 +12,8 @@ from typing import Any
 import click
 
 from pipemagic.cli import console
+from pipemagic.cli.api import api_command, name_argument
 from pipemagic.cli.groups import add_token_commands, wait_for_locations, wait_option, with_group_hint
-from pipemagic.cli.platform import api_command, name_argument
 from pipemagic.cli.shell import open_database, print_dump, shell
 from pipemagic.client import transfer
 from pipemagic.client.database import Database

@@ -20,7 +20,7 @@ import click
 
 from pipemagic import launcher
 from pipemagic.cli import console
-from pipemagic.cli.platform import Credentials, SelectedService, data_option, management
+from pipemagic.cli.api import Credentials, SelectedService, data_option, management
 from pipemagic.config import config_folder, make_private_folder
 from pipemagic.errors import PipemagicError, SessionError
 from pipemagic.service import files

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from pipemagic.cli import console
-from pipemagic.cli.platform import api_command, name_argument
+from pipemagic.cli.api import api_command, name_argument
 from pipemagic.errors import ServerError, SessionError, UnsupportedError
 from pipemagic.management_api.client import Management
 from pipemagic.management_api.models import Group

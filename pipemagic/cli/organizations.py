@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from pipemagic.cli import console
-from pipemagic.cli.platform import Credentials, SelectedService, api_command, data_option, management, name_argument
+from pipemagic.cli.api import Credentials, SelectedService, api_command, data_option, management, name_argument
 from pipemagic.errors import NotFound, UnsupportedError
 from pipemagic.management_api.client import Management
 from pipemagic.text import format_size

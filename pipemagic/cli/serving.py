@@ -18,7 +18,7 @@ from click.core import ParameterSource
 
 from pipemagic import launcher
 from pipemagic.cli import console
-from pipemagic.cli.platform import data_option
+from pipemagic.cli.api import data_option
 from pipemagic.errors import ServiceError
 from pipemagic.service.hosting import LOCAL_DOMAIN, LOOPBACK, Hosting
 from pipemagic.service.limits import MB, Limits, parse_size

@@ -13,7 +13,7 @@ import click
 
 from pipemagic import sql as sqltext
 from pipemagic.cli import console
-from pipemagic.cli.platform import data_option, management, org_option
+from pipemagic.cli.api import data_option, management, org_option
 from pipemagic.client import transfer
 from pipemagic.client.address import is_address, refuse_without_scheme
 from pipemagic.client.batch_runner import run

@@ -171,7 +171,7 @@ def _refuse_connection(line: _Line, magic: str, session: Session, variables: Map
 
 def _refuse_address(address: str, text: str, magic: str, session: Session, alias: str = "") -> NoReturn:
     """Raise UsageError with the lines that connect to an address; ``text`` is the SQL after it."""
-    found = replacement(address, alias, connected=bool(session.connections), platform=session.organization_in_use)
+    found = replacement(address, alias, connected=bool(session.connections), organization=session.organization_in_use)
     before = takewhile(lambda one: not starts_statement(one), text.split())
     is_sql = not any("@" in one for one in before)  # else the password contains a blank
     lines = [f"%sql {text.strip()}"] if text.strip() and magic == "%sql" and is_sql else []

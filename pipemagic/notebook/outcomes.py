@@ -12,7 +12,7 @@ from pipemagic.text import format_duration, list_names, plural
 if TYPE_CHECKING:
     from pipemagic.management_api.models import DatabaseInfo, Group
     from pipemagic.session import Connection, Session
-    from pipemagic.session.organization import Platform
+    from pipemagic.session.organization import Organization
 
 MOST_STATEMENTS = 20
 """The most statements that a message lists; the others are counted."""
@@ -92,14 +92,14 @@ def retry(connection: Connection) -> str:
 # -- the organization
 
 
-def describe_organization(platform: Platform) -> str:
+def describe_organization(organization: Organization) -> str:
     """Describe the current organization."""
-    return f"Organization {platform.organization} ({platform.where})."
+    return f"Organization {organization.slug} ({organization.where})."
 
 
-def set_overages(platform: Platform, *, on: bool) -> str:
+def set_overages(organization: Organization, *, on: bool) -> str:
     """Switch overages on or off."""
-    return f"Overages of organization {platform.organization} are {'on' if platform.set_overages(on=on) else 'off'}."
+    return f"Overages of organization {organization.slug} are {'on' if organization.set_overages(on=on) else 'off'}."
 
 
 def describe_group(group: Group) -> str:
@@ -107,9 +107,9 @@ def describe_group(group: Group) -> str:
     return f"Group {group.name} is in {', '.join(group.locations)}."
 
 
-def remove_location(platform: Platform, group: str, code: str) -> str:
+def remove_location(organization: Organization, group: str, code: str) -> str:
     """Remove a location from a group."""
-    left = platform.remove_location(group, code)
+    left = organization.remove_location(group, code)
     rest = f"; it is in {', '.join(left.locations)}" if left.locations else ""
     return f"Group {left.name} is no longer in {code}{rest}."
 
@@ -121,30 +121,30 @@ def describe_database(database: DatabaseInfo) -> str:
     return f"Database {database.name} is in group {database.group}."
 
 
-def delete_group(session: Session, platform: Platform, name: str) -> str:
+def delete_group(session: Session, organization: Organization, name: str) -> str:
     """Delete a group with its databases, and close the connections to them."""
     before = session.connections
-    deleted = platform.delete_group(name)
+    deleted = organization.delete_group(name)
     databases = f" and its databases: {list_names(deleted)}" if deleted else ""
     return "\n".join([f"Deleted group {name}{databases}.", *_closed(session, before)])
 
 
-def delete_database(session: Session, platform: Platform, name: str) -> str:
+def delete_database(session: Session, organization: Organization, name: str) -> str:
     """Delete a database, and close the connections to it."""
     before = session.connections
-    platform.delete_database(name)
+    organization.delete_database(name)
     return "\n".join([f"Deleted database {name}.", *_closed(session, before)])
 
 
-def suspend_database(platform: Platform, name: str) -> str:
+def suspend_database(organization: Organization, name: str) -> str:
     """Suspend a database."""
-    platform.suspend_database(name)
+    organization.suspend_database(name)
     return f"Suspended database {name}: what ran on it has ended, and nothing runs until it is resumed."
 
 
-def resume_database(platform: Platform, name: str) -> str:
+def resume_database(organization: Organization, name: str) -> str:
     """Resume a database."""
-    platform.resume_database(name)
+    organization.resume_database(name)
     return f"Resumed database {name}."
 
 

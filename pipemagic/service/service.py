@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 from starlette.routing import BaseRoute
 
 from pipemagic.service import api
-from pipemagic.service.api.routing import Platform
+from pipemagic.service.api.routing import ServiceParts
 from pipemagic.service.auth.logins import Logins
 from pipemagic.service.catalog.catalog import Catalog
 from pipemagic.service.catalog.records import DatabaseRecord
@@ -56,7 +56,7 @@ class Service(Collector):
         self.engine = engine(EngineContext(folder, self.catalog, self.meter, self.limits, clock, now, random))
         self.tokens = self.engine.tokens
         self.logins = Logins(self.catalog, self.tokens, clock=clock, random=random, signup=signup)
-        self.platform = Platform(self.catalog, self.tokens, self.logins, self.meter, self.engine)
+        self.parts = ServiceParts(self.catalog, self.tokens, self.logins, self.meter, self.engine)
 
     def start(self) -> None:
         """Start the engine."""
@@ -77,7 +77,7 @@ class Service(Collector):
 
     def routes(self, runtime: Runtime) -> list[BaseRoute]:
         """Return the routes at the service's own address."""
-        return [*self.engine.routes(runtime), *api.routes(runtime, self.platform)]
+        return [*self.engine.routes(runtime), *api.routes(runtime, self.parts)]
 
     def recall_host(self, host: str) -> DatabaseRecord | None:
         """Return the database of a host name from memory; None if `find_host` must be called."""

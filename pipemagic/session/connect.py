@@ -15,7 +15,7 @@ from pipemagic.errors import AuthError
 from pipemagic.http import READ_TIMEOUT
 from pipemagic.session import messages, tokens
 from pipemagic.session.connection import PROGRESS_TABLE, Connection
-from pipemagic.session.organization import Platform
+from pipemagic.session.organization import Organization
 from pipemagic.session.profiles import Profile
 from pipemagic.session.trace import RequestRecorder
 
@@ -72,23 +72,28 @@ class ConnectionFactory:
         profile = replace(profile.portable, name=name, address=endpoint.address, token_file=source.absolute_file)
         return Connection(name, database, where, profile=profile, records_progress=recorded)
 
-    def in_organization(self, platform: Platform, profile: Profile, similar: Sequence[str] = ()) -> Connection:
+    def in_organization(self, organization: Organization, profile: Profile, similar: Sequence[str] = ()) -> Connection:
         """Connect to the database of a profile in an organization, with a token that is created for it.
 
         ``similar`` are names that the user may have meant if there is no such database.
         """
         database, name = str(profile.database), profile.name or str(profile.database)
         open_database = partial(
-            platform.open, database, profile.timeout or READ_TIMEOUT, read_only=bool(profile.read_only), similar=similar
+            organization.open,
+            database,
+            profile.timeout or READ_TIMEOUT,
+            read_only=bool(profile.read_only),
+            similar=similar,
         )
         found = open_database()
         self._recorder.watch(name, found.transport)
         with _closing_on_error(found):
             recorded = _check(found)
-        profile = replace(profile.portable, organization=platform.organization, at=platform.address)
-        again = open_database if platform.moves else None
+        profile = replace(profile.portable, organization=organization.slug, at=organization.address)
+        again = open_database if organization.moves else None
         return Connection(
-            name, found, platform.where, platform, again, profile=profile, listed_as=database, records_progress=recorded
+            name, found, organization.where, organization, again, profile=profile, listed_as=database,
+            records_progress=recorded,
         )  # fmt: skip
 
 

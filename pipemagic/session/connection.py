@@ -35,7 +35,7 @@ from pipemagic.session.dump_files import is_without_foreign_keys
 from pipemagic.session.interrupts import InterruptOutcome
 from pipemagic.session.keep_alive import TEMPORARY_TABLES_FOR, KeepAlive, RemainingTime
 from pipemagic.session.messages import Names
-from pipemagic.session.organization import Platform
+from pipemagic.session.organization import Organization
 from pipemagic.session.profiles import Profile, word
 from pipemagic.session.results import CellResult, Outcome, fetch_large, may_have_written, outcomes
 from pipemagic.session.row_counts import RowCounts
@@ -83,7 +83,7 @@ RECORDED = f"Recorded for the teacher: cells, errors, the last error and points 
 class Connection:
     """A named database. The first cell opens its stream, which stays open until it is closed.
 
-    ``where`` describes where the database is; ``platform`` is the organization in which it was found, if any,
+    ``where`` describes where the database is; ``organization`` is the one in which it was found, if any,
     under the name ``listed_as``. ``find_again`` returns the database again when no server listens at its address any
     more (the embedded service may come back on another port).
     """
@@ -91,7 +91,7 @@ class Connection:
     name: str
     database: Database
     where: str
-    platform: Platform | None = field(default=None, repr=False)
+    organization: Organization | None = field(default=None, repr=False)
     find_again: Callable[[], Database] | None = field(default=None, repr=False)
     profile: Profile | None = field(default=None, repr=False)  # to connect here again
     listed_as: str = field(default="", repr=False)
@@ -145,19 +145,19 @@ class Connection:
     @property
     def connect_line(self) -> str:
         """The line that connects again under this name."""
-        if self.platform is None or self.profile is not None:
+        if self.organization is None or self.profile is not None:
             return f"%pipedb connect {word(self.name)}"
         is_first = self.listed_as == FIRST_DATABASE
         line = "%pipedb connect --temporary" if is_first else f"%pipedb connect {self.listed_as} --temporary"
         default = TEMPORARY if is_first else self.listed_as
         return line if self.name == default else f"{line} --as {word(self.name)}"
 
-    def database_in(self, organization: str, where: str) -> str | None:
+    def database_in(self, slug: str, where: str) -> str | None:
         """Return the name of the database, None if it is not in this organization and service."""
-        if self.platform is None or self.where != where:
+        if self.organization is None or self.where != where:
             return None
         profile = self.profile  # None for a temporary service, which has one organization
-        return self.listed_as if profile is None or profile.organization == organization else None
+        return self.listed_as if profile is None or profile.organization == slug else None
 
     @property
     def transaction(self) -> Tx:
@@ -597,7 +597,7 @@ class Connection:
             self.refused = True  # nothing of the request ran; the stream and its transaction are unchanged
             hint = messages.refused_token_hint(
                 self.name, self.profile, expired="expired" in error.message,
-                renewal="" if self.platform is None else self.connect_line,
+                renewal="" if self.organization is None else self.connect_line,
             )  # fmt: skip
         still_open = self._transaction.open
         if still_open and undo:

@@ -18,7 +18,7 @@ from pipemagic.errors import AddressError
 from pipemagic.session.profiles import word
 
 if TYPE_CHECKING:
-    from pipemagic.session.organization import Platform
+    from pipemagic.session.organization import Organization
 
 _ADDRESS = re.compile(r"([A-Za-z][\w+.-]*)://(.*)", re.DOTALL)
 _HOST = re.compile(r"[\w.-]+(?::\d+)?(?:/[\w./-]*)?\Z|\[[\da-fA-F:]+\](?::\d+)?\Z")
@@ -43,7 +43,9 @@ def scheme_of(text: str) -> str:
     return match[1].lower() if match else ""
 
 
-def check(target: str, alias: str = "", *, connected: bool, platform: Platform | None, temporary: bool = False) -> None:
+def check(
+    target: str, alias: str = "", *, connected: bool, organization: Organization | None, temporary: bool = False
+) -> None:
     """Raise AddressError, with the lines to type, for an address that is not of a libSQL server, and for a file.
 
     ``temporary`` is whether the user wants a database in the temporary service.
@@ -53,21 +55,21 @@ def check(target: str, alias: str = "", *, connected: bool, platform: Platform |
     named = f" --as {word(alias)}" if alias else ""
     if path:
         message = f"{path} names a file, not a database on a server"
-        found = _file(path, platform, named, temporary=temporary)
+        found = _file(path, organization, named, temporary=temporary)
     elif local_files.is_in_memory(target):
         message, found = "':memory:' is not a database on a server", _in_memory(named)
     elif scheme and scheme not in SCHEMES:
         message = f"{scheme}:// is not an address of a database server"
-        found = replacement(target, alias, connected=connected, platform=platform)
+        found = replacement(target, alias, connected=connected, organization=organization)
     else:
         return refuse_without_scheme(target)
     raise AddressError(message, hint="\n".join((found.message, *found.lines)))
 
 
-def replacement(address: str, alias: str = "", *, connected: bool, platform: Platform | None) -> Replacement:
+def replacement(address: str, alias: str = "", *, connected: bool, organization: Organization | None) -> Replacement:
     """Return the lines that connect to the database of an address, or to one into which its tables can be loaded.
 
-    ``connected`` is whether the session has a connection, ``platform`` the organization in use, if any.
+    ``connected`` is whether the session has a connection, ``organization`` the one in use, if any.
     """
     match = _ADDRESS.match(address)
     scheme, rest = (match[1].lower(), match[2]) if match else ("", "")
@@ -78,7 +80,7 @@ def replacement(address: str, alias: str = "", *, connected: bool, platform: Pla
         return _server(product if scheme in SCHEMES else "libsql", place or "", rest, named)
     if product == "sqlite":
         path = "FILE" if place is None else place.removeprefix("/").removeprefix("file:")
-        return _in_memory(named) if path in ("", ":memory:") else _file(path, platform, named)
+        return _in_memory(named) if path in ("", ":memory:") else _file(path, organization, named)
     if product == "duckdb" and place is not None and place.strip("/") in ("", ":memory:"):
         return _in_memory(named)
     known = _PRODUCTS.get(product, f"{product}://")
@@ -114,11 +116,11 @@ def _in_memory(named: str) -> Replacement:
     )
 
 
-def _file(path: str, platform: Platform | None, named: str, *, temporary: bool = False) -> Replacement:
+def _file(path: str, organization: Organization | None, named: str, *, temporary: bool = False) -> Replacement:
     suffix = Path(path).suffix.lower()
     start = local_files.start_of(path)
     if suffix in local_files.TABLES:
-        connect = () if platform is not None else (f"%pipedb connect{' --temporary' if temporary else ''}",)
+        connect = () if organization is not None else (f"%pipedb connect{' --temporary' if temporary else ''}",)
         table = re.sub(r"\W+", "_", local_files.stem(path)).strip("_") or "data"
         return Replacement("Load its rows into a table:", (*connect, f"%pipedb load {word(path)} --table {table}"))
     if suffix == local_files.SQL_TEXT and start:
@@ -134,14 +136,16 @@ def _file(path: str, platform: Platform | None, named: str, *, temporary: bool =
         missing = "It is a folder" if is_folder else "There is no such file"
         state = "The file is empty" if local_files.exists(path) else missing
         message, source = f"{state}; create a database and connect to it:", ""
-    return Replacement(message, _lines_to_create(path, source, platform, named, temporary=temporary))
+    return Replacement(message, _lines_to_create(path, source, organization, named, temporary=temporary))
 
 
 def _lines_to_create(
-    path: str, source: str, platform: Platform | None, named: str, *, temporary: bool
+    path: str, source: str, organization: Organization | None, named: str, *, temporary: bool
 ) -> tuple[str, ...]:
     """Return the lines that create a database called like the file at a path, and connect to it."""
-    option, databases = ("", []) if platform is None else (platform.group_option(), platform.names("database"))
+    option, databases = (
+        ("", []) if organization is None else (organization.group_option(), organization.names("database"))
+    )
     name = local_files.database_name(path, {*databases, "main"})
-    first = (f"%pipedb connect{' --temporary' if temporary else ''}",) if platform is None or temporary else ()
+    first = (f"%pipedb connect{' --temporary' if temporary else ''}",) if organization is None or temporary else ()
     return (*first, f"%pipedb create-database {name}{option}{source}", f"%pipedb connect {name}{named}")

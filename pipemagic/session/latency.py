@@ -10,7 +10,7 @@ from statistics import median
 from pipemagic.client.address import parse_address
 from pipemagic.client.transport import Transport
 from pipemagic.errors import NotFound, PipemagicError, UnsupportedError
-from pipemagic.session.organization import Platform
+from pipemagic.session.organization import Organization
 
 TIMES = 5
 """Round trips that are measured at a location, after a first one that opens the connection."""
@@ -36,19 +36,19 @@ class Latency:
         return f"{1000 * self.seconds:.1f} ms" if self.seconds < 0.01 else f"{1000 * self.seconds:.0f} ms"
 
 
-def addresses(platform: Platform) -> dict[str, str]:
+def addresses(organization: Organization) -> dict[str, str]:
     """Return the address of one database instance at each location where the organization has one, by code.
 
     If the service does not list instances, only databases whose group has one location are used.
     """
-    groups = {group.name: group.locations for group in platform.groups().items}
+    groups = {group.name: group.locations for group in organization.groups().items}
     found: dict[str, str] = {}
-    for database in platform.databases().items:
+    for database in organization.databases().items:
         codes = groups.get(database.group, ())
         if set(codes) <= set(found):
             continue
         try:
-            found = {**{one.name: one.url for one in platform.instances(database.name) if one.url}, **found}
+            found = {**{one.name: one.url for one in organization.instances(database.name) if one.url}, **found}
         except (UnsupportedError, NotFound):  # a service without this list, or a database that has just been deleted
             if len(codes) == 1 and database.url:
                 found[codes[0]] = database.url

@@ -29,13 +29,13 @@ from pipemagic.errors import (
     UnsupportedError,
 )
 from pipemagic.http import READ_TIMEOUT
+from pipemagic.management_api import models
 from pipemagic.management_api.models import (
     DEFAULT_GROUP,
     DatabaseInfo,
     Group,
     Instance,
     Location,
-    Organization,
     Usage,
 )
 from pipemagic.session import tokens
@@ -62,11 +62,11 @@ class Listing(Generic[T]):
     complete: bool = True
 
 
-class Platform:
+class Organization:
     """One organization. ``where`` names its service for people; see Management for the errors of the methods.
 
-    The smallest API has five endpoints and cannot list groups or databases: then the platform remembers those that it
-    created. ``find_again`` returns the API again when no server listens at its address any more, or when it no longer
+    The smallest API has five endpoints and cannot list groups or databases: then the organization remembers those that
+    this session created. ``find_again`` returns the API again when no server listens at its address any more, or when it no longer
     accepts the token; ``moves`` is True if it is given. The token came from ``token_variable``. Threads may
     share it.
     """
@@ -93,7 +93,7 @@ class Platform:
         self._known: dict[str, dict[str, Any]] = {}  # groups, databases and locations by name, as last seen
 
     @property
-    def organization(self) -> str:
+    def slug(self) -> str:
         """The organization's slug."""
         return self._ask(lambda api: api.slug)
 
@@ -114,11 +114,11 @@ class Platform:
             self.groups()  # an API without this list accepts any name
         except NotFound:
             raise SessionError(
-                f"there is no organization {self.organization!r} ({self.where})",
+                f"there is no organization {self.slug!r} ({self.where})",
                 hint="%pipedb organization without a name shows the current one",
             ) from None
 
-    def sibling(self, slug: str) -> Platform:
+    def sibling(self, slug: str) -> Organization:
         """Return another organization of the same service, with the same token."""
         for one in self._siblings:
             if one._api.known_slug == slug:
@@ -128,7 +128,7 @@ class Platform:
             return type(api)(api.endpoint, api.transport.token, organization=slug)
 
         again = self._find_again
-        found = Platform(
+        found = Organization(
             of_slug(self._api), self.where, None if again is None else lambda: of_slug(again()),
             token_variable=self._token_variable,
         )  # fmt: skip
@@ -136,7 +136,7 @@ class Platform:
         self._siblings.append(found)
         return found
 
-    def is_same(self, other: Platform) -> bool:
+    def is_same(self, other: Organization) -> bool:
         """Return True if both are the same organization, also with different tokens; nothing is sent."""
         return (self._api.known_slug, self.where) == (other._api.known_slug, other.where)
 
@@ -176,11 +176,11 @@ class Platform:
             # No executor: at its exit the interpreter would wait for a server that does not respond.
             threading.Thread(target=work, name="pipemagic-names", daemon=True).start()
 
-    def organizations(self) -> list[Organization]:
+    def organizations(self) -> list[models.Organization]:
         """List the organizations that the token's owner belongs to."""
         return self._ask(lambda api: api.organizations())
 
-    def settings(self) -> Organization:
+    def settings(self) -> models.Organization:
         """Return the organization itself, with its settings."""
         return self._ask(lambda api: api.organization())
 
@@ -386,7 +386,7 @@ class Platform:
             self.groups()  # group_option lists none
             hint = f"%pipedb create-database {name}{self.group_option()}{source} creates it"
         raise SessionError(
-            f"there is no database {name!r} in organization {self.organization}",
+            f"there is no database {name!r} in organization {self.slug}",
             hint=hint or "%pipedb databases lists the existing ones",
         )
 

@@ -12,7 +12,7 @@ from pipemagic.client.address import parse_api_address
 from pipemagic.errors import ServiceError, SessionError
 from pipemagic.management_api.models import DEFAULT_GROUP
 from pipemagic.session import tokens
-from pipemagic.session.organization import Platform
+from pipemagic.session.organization import Organization
 
 if TYPE_CHECKING:
     from pipemagic import launcher
@@ -42,7 +42,7 @@ class Embedded:
         self._folder = folder
         self._lease: launcher.Lease | None = None
         self._finding = threading.Lock()
-        self.platform = Platform(self.management(), self.where, self.management)
+        self.organization = Organization(self.management(), self.where, self.management)
 
     def management(self) -> Management:
         """Return the management API at the current address of the service, which is started if necessary."""
@@ -82,12 +82,12 @@ class Embedded:
 
     def prepare(self) -> bool:
         """Create the first group and the first database if they do not exist; return True if the database did."""
-        platform = self.platform
-        if FIRST_DATABASE in {database.name for database in platform.databases().items}:
+        organization = self.organization
+        if FIRST_DATABASE in {database.name for database in organization.databases().items}:
             return True
-        if DEFAULT_GROUP not in {group.name for group in platform.groups().items}:
-            platform.create_group(DEFAULT_GROUP, platform.locations()[0].code, if_not_exists=True)
-        platform.create_database(FIRST_DATABASE, DEFAULT_GROUP, if_not_exists=True)
+        if DEFAULT_GROUP not in {group.name for group in organization.groups().items}:
+            organization.create_group(DEFAULT_GROUP, organization.locations()[0].code, if_not_exists=True)
+        organization.create_database(FIRST_DATABASE, DEFAULT_GROUP, if_not_exists=True)
         return False
 
     def stop(self) -> bool:
@@ -102,7 +102,7 @@ class Embedded:
 
     def close(self) -> None:
         """Return the lease."""
-        self.platform.close()
+        self.organization.close()
         if self._lease is not None:
             self._lease.close()
 
@@ -119,31 +119,33 @@ class Services:
         self,
         environment: tokens.Environment,
         while_starting: Callable[[], None] = lambda: None,
-        changed: Callable[[Platform, Sequence[str]], None] = lambda _platform, _deleted: None,
+        changed: Callable[[Organization, Sequence[str]], None] = lambda _organization, _deleted: None,
     ) -> None:
-        self.chosen: Platform | None = None
+        self.chosen: Organization | None = None
         """The organization in use, None before the first use."""
         self._environment = environment
         self._while_starting = while_starting
         self._changed = changed
         self._lock = threading.RLock()
-        self._used: list[Platform] = []  # connections and running work of panels may still need the earlier ones
+        self._used: list[Organization] = []  # connections and running work of panels may still need the earlier ones
         self._embedded: dict[bool, Embedded] = {}  # key: whether it is temporary
         self._closed = False
 
     @property
-    def current(self) -> Platform:
+    def current(self) -> Organization:
         """The organization that was chosen, that of PIPEMAGIC_API_URL, or that of the embedded service."""
         with self._lock:
             if self.chosen is not None:
                 return self.chosen
             self._check_not_closed()
             is_remote = self._environment.get(tokens.API_URL) is not None
-            return self._take(self._remote(None, None, None) if is_remote else self._service(temporary=False).platform)
+            return self._take(
+                self._remote(None, None, None) if is_remote else self._service(temporary=False).organization
+            )
 
     def choose(
-        self, slug: str | None, at: str | None, token_env: str | None, beside: Platform | None = None
-    ) -> Platform:
+        self, slug: str | None, at: str | None, token_env: str | None, beside: Organization | None = None
+    ) -> Organization:
         """Choose the organization, by default of the service of ``beside`` or of the current one."""
         if at is None and token_env is None:
             if slug is None:
@@ -165,8 +167,8 @@ class Services:
         """Make the embedded service's organization the current one; return True if its first database existed."""
         with self._lock:
             embedded = self._service(temporary=temporary)
-            if self.chosen is not embedded.platform:
-                self._take(embedded.platform)
+            if self.chosen is not embedded.organization:
+                self._take(embedded.organization)
         return embedded.prepare()
 
     def take_ended(self) -> Embedded | None:
@@ -175,7 +177,7 @@ class Services:
             embedded = self._embedded.get(True)
             if embedded is None or not embedded.has_ended:
                 return None
-            if self.chosen is embedded.platform:
+            if self.chosen is embedded.organization:
                 self.chosen = None
             return self._embedded.pop(True)
 
@@ -187,7 +189,7 @@ class Services:
         """Stop an embedded service; return False if none was running."""
         with self._lock:
             embedded = self._embedded.pop(True, None)
-            if embedded is not None and self.chosen is embedded.platform:
+            if embedded is not None and self.chosen is embedded.organization:
                 self.chosen = None  # it cannot be started again
             embedded = embedded or self._embedded.get(False)
         if embedded is not None:
@@ -200,7 +202,7 @@ class Services:
         """End the leases; later requests for a service raise SessionError."""
         with self._lock:
             self._closed, self.chosen = True, None
-            closing: list[Platform | Embedded] = [*self._used, *self._embedded.values()]
+            closing: list[Organization | Embedded] = [*self._used, *self._embedded.values()]
             self._used, self._embedded = [], {}
         for one in closing:
             one.close()
@@ -217,17 +219,17 @@ class Services:
         if self._closed:
             raise SessionError(SHUT_DOWN, hint=RESTART_HINT)
 
-    def _take(self, platform: Platform) -> Platform:
+    def _take(self, organization: Organization) -> Organization:
         for one in self._used:
-            if one is not platform and one.is_same(platform):  # with another token
+            if one is not organization and one.is_same(organization):  # with another token
                 one.close()
-        self._used = [*(one for one in self._used if not one.is_same(platform)), platform]
-        self.chosen = platform
-        platform.on_change = partial(self._changed, platform)
-        platform.on_change(())
-        return platform
+        self._used = [*(one for one in self._used if not one.is_same(organization)), organization]
+        self.chosen = organization
+        organization.on_change = partial(self._changed, organization)
+        organization.on_change(())
+        return organization
 
-    def _remote(self, at: str | None, slug: str | None, token_env: str | None) -> Platform:
+    def _remote(self, at: str | None, slug: str | None, token_env: str | None) -> Organization:
         """Return an organization of the API at an address, by default that of PIPEMAGIC_API_URL.
 
         Its token is in the variable ``token_env``, or in the default ones. Raise SessionError if there is none.
@@ -246,4 +248,6 @@ class Services:
 
         api = Management(endpoint, token, organization=slug)
         where = f"{api.endpoint.named_host}{api.endpoint.port_suffix}"  # there may be two services on one machine
-        return Platform(api, where, token_variable=self._environment.token_variable(token_env, tokens.PLATFORM_TOKENS))
+        return Organization(
+            api, where, token_variable=self._environment.token_variable(token_env, tokens.PLATFORM_TOKENS)
+        )

@@ -23,7 +23,7 @@ from pipemagic.session.cell import Cell, parse_cell
 from pipemagic.session.connect import ConnectionFactory
 from pipemagic.session.connection import DEFAULTS, Connection, RunOptions
 from pipemagic.session.messages import ROLLED_BACK
-from pipemagic.session.organization import Platform
+from pipemagic.session.organization import Organization
 from pipemagic.session.profiles import FILE, Profile, Profiles, word
 from pipemagic.session.results import CellResult, check_tables
 from pipemagic.session.services import FIRST_DATABASE, RESTART_HINT, SHUT_DOWN, TEMPORARY, Services
@@ -57,7 +57,7 @@ class Session:
     the signal for a connection whose rows may have changed: it is sent after statements that may have written, and at
     the end of a transaction.
 
-    Not thread-safe, except for the platform, `connect` and `Connection.once`.
+    Not thread-safe, except for the organization, `connect` and `Connection.once`.
     """
 
     def __init__(
@@ -232,13 +232,13 @@ class Session:
         temporary: bool = False,
         timeout: float | None = None,
         read_only: bool = False,
-        platform: Platform | None = None,
+        organization: Organization | None = None,
     ) -> Connection:
         """Connect to a database and make it the current one.
 
         ``target`` is empty: the default, or the embedded service, with a first group and database if it has none; an
         address (with ``://``, or HOST:PORT); the name of a connection; that of a profile; that of a database of the
-        organization ``platform``, by default the current one. ``token`` is for addresses; by default it comes from a
+        ``organization``, by default the current one. ``token`` is for addresses; by default it comes from a
         variable ``token_env``, a ``token_file`` that only its owner may read, the ``keyring`` (True, or a service in
         it), from PIPEMAGIC_TOKEN or TURSO_AUTH_TOKEN, or from a prompt; with ``remember`` it is then stored in the
         keyring. ``temporary`` uses a service of this process alone, whose data is deleted at its end; without
@@ -272,7 +272,7 @@ class Session:
                 hint="%pipedb connect ADDRESS --token-env VARIABLE",
             )
         else:
-            connection = self._connect_in_organization(profile, platform, temporary=temporary)
+            connection = self._connect_in_organization(profile, organization, temporary=temporary)
         connection = self.adopt(connection)
         if profile.kept_for is not None:
             connection.keep_alive(profile.kept_for)
@@ -287,7 +287,7 @@ class Session:
             return Profile("")
         check = partial(
             foreign_addresses.check, alias=alias, connected=bool(self.connections), temporary=temporary,
-            platform=self.organization_in_use,
+            organization=self.organization_in_use,
         )  # fmt: skip
         if "://" not in target:
             refuse_user(target)
@@ -322,25 +322,27 @@ class Session:
         known = self.connections.get(name)
         if known is None:
             return False
-        if read_only and not known.read_only and known.platform is None:
+        if read_only and not known.read_only and known.organization is None:
             again = f"%pipedb connect {known.database.url} --as {name} --read-only"
             raise SessionError(f"{name} is connected already, and may write", hint=again)
         return not known.refused and (known.read_only or not read_only)
 
-    def _connect_in_organization(self, profile: Profile, platform: Platform | None, *, temporary: bool) -> Connection:
-        """Open the database of a profile; without ``platform`` in the profile's organization, then the current one."""
+    def _connect_in_organization(
+        self, profile: Profile, organization: Organization | None, *, temporary: bool
+    ) -> Connection:
+        """Open the database of a profile, by default in the profile's organization, otherwise in the current one."""
         existed = False
         if temporary:
             self._forget_ended()
         if temporary or profile.database is None:
             existed = self._services.prepare(temporary=temporary)
             profile = replace(profile, database=profile.database or FIRST_DATABASE)
-        elif platform is None and (
-            profile.at is not None or profile.organization not in (None, self.platform.organization)
+        elif organization is None and (
+            profile.at is not None or profile.organization not in (None, self.organization.slug)
         ):
-            self.organization(profile.organization, at=profile.at, token_env=profile.api_token_env)
+            self.choose_organization(profile.organization, at=profile.at, token_env=profile.api_token_env)
         try:
-            connection = self.open(profile, platform)
+            connection = self.open(profile, organization)
         except SessionError as error:
             if profile.database != TEMPORARY:
                 raise
@@ -364,16 +366,16 @@ class Session:
             if connection.where == ended.where:
                 self._forget(connection)
         ended.close()
-        databases = list_names(ended.platform.names("database"))
+        databases = list_names(ended.organization.names("database"))
         self._notify(f"The temporary service has ended; its databases were deleted: {databases}.")
 
-    def open(self, profile: Profile, platform: Platform | None = None) -> Connection:
+    def open(self, profile: Profile, organization: Organization | None = None) -> Connection:
         """Return a connection to the database of a profile in an organization, by default the current one.
 
         It is not added to the session.
         """
         similar = [*self._profile_names(), *self.connections]
-        return self._factory.in_organization(platform or self.platform, profile, similar)
+        return self._factory.in_organization(organization or self.organization, profile, similar)
 
     def adopt(self, connection: Connection) -> Connection:
         """Add a connection under its name and make it the current one; close an earlier one of that name.
@@ -421,24 +423,24 @@ class Session:
     # -- the service and the organization
 
     @property
-    def platform(self) -> Platform:
+    def organization(self) -> Organization:
         """The current organization: that of PIPEMAGIC_API_URL, or of the embedded service, if none was chosen."""
         return self._services.current
 
     @property
-    def organization_in_use(self) -> Platform | None:
-        """The organization that was chosen or used so far; unlike `platform` it never waits or starts a service."""
+    def organization_in_use(self) -> Organization | None:
+        """The organization that was chosen or used so far; unlike `organization` it never waits or starts a service."""
         return self._services.chosen
 
     @property
     def in_organization(self) -> bool:
-        """Whether an organization is in use, or PIPEMAGIC_API_URL is set; otherwise `platform` starts the service."""
+        """Whether an organization is in use or PIPEMAGIC_API_URL is set; otherwise `organization` starts a service."""
         return self._services.chosen is not None or bool(self._environment.get(tokens.API_URL))
 
-    def organization(
+    def choose_organization(
         self, slug: str | None = None, *, at: str | None = None, token_env: str | None = None,
-        beside: Platform | None = None,
-    ) -> Platform:  # fmt: skip
+        beside: Organization | None = None,
+    ) -> Organization:  # fmt: skip
         """Choose the organization for databases; without arguments return the current one.
 
         ``at`` is the address of its management API; the platform token is in the variable ``token_env``, or in
@@ -452,36 +454,36 @@ class Session:
 
     def names(self, kind: str) -> list[str]:
         """Return the known names of a kind (group, database, location) in the current organization; nothing is sent."""
-        platform = self._services.chosen
-        return platform.names(kind) if platform is not None else []
+        organization = self._services.chosen
+        return organization.names(kind) if organization is not None else []
 
-    def connections_to(self, database: str, organization: str, where: str) -> list[Connection]:
+    def connections_to(self, database: str, slug: str, where: str) -> list[Connection]:
         """Return the connections to a database of an organization, the current one first; ``where`` is its service."""
-        found = [one for one in self.connections.values() if one.database_in(organization, where) == database]
+        found = [one for one in self.connections.values() if one.database_in(slug, where) == database]
         return sorted(found, key=lambda one: one.name != self.current)
 
-    def invalidate_tokens(self, database: str, platform: Platform | None = None) -> list[str]:
+    def invalidate_tokens(self, database: str, organization: Organization | None = None) -> list[str]:
         """Invalidate all tokens of a database, by default in the current organization; return lines that report it.
 
         Some services do that for the whole group, so the connections of this session to any database of the group get
-        new tokens. Raise the errors of `Platform.invalidate_tokens`.
+        new tokens. Raise the errors of `Organization.invalidate_tokens`.
         """
-        platform = platform or self.platform
-        group = {one.name: one.group for one in platform.databases().items}
-        platform.invalidate_tokens(database)
+        organization = organization or self.organization
+        group = {one.name: one.group for one in organization.databases().items}
+        organization.invalidate_tokens(database)
         lines = [f"All tokens of {database} are invalid."]
         for connection in self.connections.values():
-            name = connection.database_in(platform.organization, platform.where)
+            name = connection.database_in(organization.slug, organization.where)
             if name is not None and (name == database or (group.get(name) and group.get(name) == group.get(database))):
-                lines.append(self._renew_token(connection, name, platform))
+                lines.append(self._renew_token(connection, name, organization))
         return lines
 
-    def _renew_token(self, connection: Connection, database: str, platform: Platform) -> str:
+    def _renew_token(self, connection: Connection, database: str, organization: Organization) -> str:
         was_open = connection.transaction is Tx.OPEN
         timeout = None if connection.profile is None else connection.profile.timeout
         try:
             profile = Profile(connection.name, database=database, timeout=timeout, read_only=connection.read_only)
-            connection.renew(self.open(profile, platform))
+            connection.renew(self.open(profile, organization))
         except PipemagicError as error:
             return f"{connection.name} has no new token ({error.message}): {connection.connect_line} makes one."
         ended = " Its open transaction may be rolled back." if was_open else ""
@@ -493,7 +495,7 @@ class Session:
         service = self._services.to_stop()
         if service is None or not service.temporary:
             return None
-        return [database.name for database in service.platform.databases().items]
+        return [database.name for database in service.organization.databases().items]
 
     def stop(self) -> bool:
         """Stop the temporary service, else the embedded one, even if others use it; return False if none was running.
@@ -532,10 +534,10 @@ class Session:
         self._end(connection)
         self.changes.send("connections")
 
-    def _organization_changed(self, platform: Platform, deleted: Sequence[str]) -> None:
+    def _organization_changed(self, organization: Organization, deleted: Sequence[str]) -> None:
         """Close the connections to deleted databases of an organization."""
         for name in deleted:
-            for one in self.connections_to(name, platform.organization, platform.where):
+            for one in self.connections_to(name, organization.slug, organization.where):
                 self._forget(one)
         self.changes.send("organization")
 

@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 
 from pipemagic import cli, launcher
-from pipemagic.cli.platform import Credentials
+from pipemagic.cli.api import Credentials
 
 PASSWORD = "correct horse battery"
 

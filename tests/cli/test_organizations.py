@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from pipemagic import cli, launcher
-from pipemagic.cli.platform import Credentials
+from pipemagic.cli.api import Credentials
 from pipemagic.errors import SessionError
 
 

@@ -36,7 +36,7 @@ INTERNAL = {
     "pipemagic.notebook.panels.opening.Tabs": "an ipywidgets.Tab",
     "pipemagic.session.cell.Cell": "the parsed text of a cell",
     "pipemagic.session.connection.Connection": "the state of a connection of a session, for the magics",
-    "pipemagic.session.organization.Platform": "the organization of a session, for the magics",
+    "pipemagic.session.organization.Organization": "the organization of a session, for the magics",
     "pipemagic.session.profiles.Profile": "the entry of a file that commands write",
     "pipemagic.session.profiles.Profiles": "the file that commands write",
 }

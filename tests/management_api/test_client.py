@@ -17,7 +17,7 @@ from pipemagic.management_api.models import DatabaseInfo, Group, Location, Organ
 
 
 @pytest.fixture
-def platform(service, tmp_path):
+def api(service, tmp_path):
     """The management API of the embedded service."""
     token = (tmp_path / "data" / "platform-token").read_text().strip()
     http = httpx.Client(transport=ServiceTransport(service))
@@ -25,36 +25,36 @@ def platform(service, tmp_path):
         yield management
 
 
-def test_the_whole_way_to_a_database(platform, service) -> None:
-    assert Location("ams", "Amsterdam, Netherlands") in platform.locations()
-    assert platform.slug == "local"
-    assert [one.slug for one in platform.organizations()] == ["local"]
-    group = platform.create_group("edge", "ams")
-    assert group == platform.group("edge")
+def test_the_whole_way_to_a_database(api, service) -> None:
+    assert Location("ams", "Amsterdam, Netherlands") in api.locations()
+    assert api.slug == "local"
+    assert [one.slug for one in api.organizations()] == ["local"]
+    group = api.create_group("edge", "ams")
+    assert group == api.group("edge")
     assert group.locations == ("ams",)
-    assert platform.add_location("edge", "nrt").locations == ("ams", "nrt")
-    made = platform.create_database("flights", "edge")
+    assert api.add_location("edge", "nrt").locations == ("ams", "nrt")
+    made = api.create_database("flights", "edge")
     assert (made.name, made.group, made.url) == ("flights", "edge", "http://flights-local.localhost:8080")
-    assert platform.database("flights").locations == ("ams", "nrt")
-    assert [one.name for one in platform.databases("edge")] == ["flights"]
-    token = platform.create_token("flights", expiration="7d", read_only=True)
+    assert api.database("flights").locations == ("ams", "nrt")
+    assert [one.name for one in api.databases("edge")] == ["flights"]
+    token = api.create_token("flights", expiration="7d", read_only=True)
     assert "***" in repr(token)
     assert token not in repr(token)
     with Database(made.url, token, http=httpx.Client(transport=ServiceTransport(service))) as database:
         assert database.execute("SELECT 1").rows == [(1,)]
         with pytest.raises(errors.AuthError):
             database.execute("CREATE TABLE t(a)")
-    platform.delete_database("flights")
-    platform.delete_group("edge")
-    assert platform.databases("edge") == []
-    assert "edge" not in [one.name for one in platform.groups()]
+    api.delete_database("flights")
+    api.delete_group("edge")
+    assert api.databases("edge") == []
+    assert "edge" not in [one.name for one in api.groups()]
 
 
-def test_the_organization(platform) -> None:
-    assert platform.organization() == Organization("local", "local", "personal", False)
-    assert platform.update_organization(overages=True).overages is True
-    assert platform.organization().overages is True
-    assert platform.validate() is None
+def test_the_organization(api) -> None:
+    assert api.organization() == Organization("local", "local", "personal", False)
+    assert api.update_organization(overages=True).overages is True
+    assert api.organization().overages is True
+    assert api.validate() is None
 
 
 @pytest.mark.parametrize(
@@ -73,16 +73,16 @@ def test_the_organization(platform) -> None:
         (lambda m: m.create_token("nope", expiration="soon"), errors.ServerError, "expiration"),
     ],
 )
-def test_refusals(platform, call, error, message) -> None:
+def test_refusals(api, call, error, message) -> None:
     with pytest.raises(error, match=message) as caught:
-        call(platform)
+        call(api)
     assert len(str(caught.value).splitlines()) <= 2
 
 
-def test_an_organization_of_another_account(platform) -> None:
-    platform.known_slug = "acme"
+def test_an_organization_of_another_account(api) -> None:
+    api.known_slug = "acme"
     with pytest.raises(errors.NotFound, match="organization"):
-        platform.groups()
+        api.groups()
 
 
 def test_a_bad_token(service) -> None:
@@ -102,7 +102,7 @@ def test_no_module_hides_the_public_function() -> None:
 # -- other services
 
 
-class Platform(ScriptedServer):
+class ScriptedApi(ScriptedServer):
     """Answers every request by ``reply``, whatever its method."""
 
     def __init__(self, reply) -> None:
@@ -114,11 +114,11 @@ class Platform(ScriptedServer):
 
 
 @pytest.fixture
-def platform_of():
+def api_of():
     with ExitStack() as open_things:
 
         def start(reply, **options) -> Management:
-            server = Platform(reply if callable(reply) else lambda _: reply)
+            server = ScriptedApi(reply if callable(reply) else lambda _: reply)
             open_things.callback(server.close)
             options = {"organization": "acme", **options}
             return open_things.enter_context(Management(server.url, "a-secret-token", **options))
@@ -138,8 +138,8 @@ def platform_of():
         ({}, []),
     ],
 )  # fmt: skip
-def test_locations_in_any_shape(platform_of, body, found) -> None:
-    assert platform_of(as_json(body)).locations() == found
+def test_locations_in_any_shape(api_of, body, found) -> None:
+    assert api_of(as_json(body)).locations() == found
 
 
 @pytest.mark.parametrize("wrap", [lambda one: one, lambda one: {"group": one}])
@@ -148,16 +148,16 @@ def test_locations_in_any_shape(platform_of, body, found) -> None:
     {"Name": "edge", "Primary": "ams", "Locations": ["nrt", "ams"]},
     {"name": "edge", "locations": ["ams", "nrt"]},
 ])  # fmt: skip
-def test_groups_in_any_shape(platform_of, wrap, one) -> None:
-    assert platform_of(as_json(wrap(one))).group("edge") == Group("edge", "ams", ("ams", "nrt"))
+def test_groups_in_any_shape(api_of, wrap, one) -> None:
+    assert api_of(as_json(wrap(one))).group("edge") == Group("edge", "ams", ("ams", "nrt"))
 
 
 @pytest.mark.parametrize("answer", [Answer(), as_json({}), as_json(None), Answer(201, b'{"group": "edge"}')])
-def test_missing_members_of_a_response_have_the_values_of_the_request(platform_of, answer) -> None:
-    platform = platform_of(answer)
-    assert platform.create_group("edge", "ams") == Group("edge", "ams", ("ams",))
-    assert platform.create_database("flights", "edge") == DatabaseInfo("flights", "edge", "", "")
-    assert platform.update_organization(overages=True) == Organization("acme", "acme", "", True)
+def test_missing_members_of_a_response_have_the_values_of_the_request(api_of, answer) -> None:
+    api = api_of(answer)
+    assert api.create_group("edge", "ams") == Group("edge", "ams", ("ams",))
+    assert api.create_database("flights", "edge") == DatabaseInfo("flights", "edge", "", "")
+    assert api.update_organization(overages=True) == Organization("acme", "acme", "", True)
 
 
 @pytest.mark.parametrize(
@@ -169,69 +169,69 @@ def test_missing_members_of_a_response_have_the_values_of_the_request(platform_o
         ({"Hostname": "flights-acme.lan", "primaryRegion": "local"}, "http://flights-acme.lan:PORT"),
     ],
 )
-def test_addresses_of_databases(platform_of, one, url) -> None:
-    platform = platform_of(as_json({"database": {"Name": "flights", "DbId": "7", **one}}))
-    found = platform.create_database("flights", "edge")
-    assert found.url == url.replace("PORT", str(platform.endpoint.port))
+def test_addresses_of_databases(api_of, one, url) -> None:
+    api = api_of(as_json({"database": {"Name": "flights", "DbId": "7", **one}}))
+    found = api.create_database("flights", "edge")
+    assert found.url == url.replace("PORT", str(api.endpoint.port))
     assert found.id == "7"
 
 
 @pytest.mark.parametrize("body", [[{"slug": "acme", "type": "personal"}], {"organizations": [{"slug": "acme"}]}])
-def test_the_only_organization_is_the_one(platform_of, body) -> None:
-    platform = platform_of(as_json(body), organization=None)
-    assert platform.slug == "acme"
+def test_the_only_organization_is_the_one(api_of, body) -> None:
+    api = api_of(as_json(body), organization=None)
+    assert api.slug == "acme"
 
 
-def test_of_several_organizations_the_personal_one_is_taken(platform_of) -> None:
+def test_of_several_organizations_the_personal_one_is_taken(api_of) -> None:
     mine = [{"slug": "a", "type": "team"}, {"slug": "b", "type": "personal"}]
-    assert platform_of(as_json(mine), organization=None).slug == "b"
+    assert api_of(as_json(mine), organization=None).slug == "b"
     with pytest.raises(errors.SessionError, match="which organization"):
-        _ = platform_of(as_json([{"slug": "a"}, {"slug": "b"}]), organization=None).slug
+        _ = api_of(as_json([{"slug": "a"}, {"slug": "b"}]), organization=None).slug
 
 
 @pytest.mark.parametrize(
     ("status", "text"), [(409, "group already exists"), (400, "database with same name already exists"),
                          (422, "name not available")]
 )  # fmt: skip
-def test_a_name_that_is_taken(platform_of, status, text) -> None:
+def test_a_name_that_is_taken(api_of, status, text) -> None:
     with pytest.raises(errors.AlreadyExists, match=text) as caught:
-        platform_of(as_json({"error": text}, status)).create_group("edge", "ams")
+        api_of(as_json({"error": text}, status)).create_group("edge", "ams")
     assert caught.value.status == status
     assert caught.value.message == text
 
 
-def test_a_service_with_the_five_endpoints_only(platform_of) -> None:
+def test_a_service_with_the_five_endpoints_only(api_of) -> None:
     def five(call: Call) -> Answer:
         known = {("GET", "/v1/locations"), ("POST", "/v1/organizations/acme/groups")}
         return as_json({}) if (call.method, call.path) in known else as_json({"error": "no such endpoint"}, 404)
 
-    platform = platform_of(five)
-    assert platform.create_group("edge", "ams").name == "edge"
-    for what in (platform.groups, platform.databases):
+    api = api_of(five)
+    assert api.create_group("edge", "ams").name == "edge"
+    for what in (api.groups, api.databases):
         with pytest.raises(errors.UnsupportedError, match="has no list of"):
             what()
 
 
-def test_a_web_page(platform_of) -> None:
+def test_a_web_page(api_of) -> None:
     page = Answer(body=b"<html><body>Welcome</body></html>", content_type="text/html")
     with pytest.raises(errors.ProtocolError, match="is not JSON"):
-        platform_of(page).locations()
+        api_of(page).locations()
     with pytest.raises(errors.NotFound, match="HTML page"):
-        platform_of(Answer(404, page.body, "text/html")).group("x")
+        api_of(Answer(404, page.body, "text/html")).group("x")
 
 
-def test_sent_requests(platform_of) -> None:
+def test_sent_requests(api_of) -> None:
     calls: list[Call] = []
 
     def record(call: Call) -> Answer:
         calls.append(call)
         return as_json({"jwt": "x.y.z"})
 
-    platform = platform_of(record)
-    platform.create_group("edge", "ams")
-    platform.add_location("a b/c", "nrt")
-    platform.update_organization(overages=False)
-    platform.create_token("flights")
+    api = api_of(record)
+    api.create_group("edge", "ams")
+    api.add_location("a b/c", "nrt")
+    api.update_organization(overages=False)
+    api.create_token("flights")
     assert [(call.method, call.path) for call in calls] == [
         ("POST", "/v1/organizations/acme/groups"),
         ("POST", "/v1/organizations/acme/groups/a%20b%2Fc/locations/nrt"),
@@ -244,48 +244,46 @@ def test_sent_requests(platform_of) -> None:
     assert all(call.headers["authorization"] == "Bearer a-secret-token" for call in calls)
 
 
-def test_the_address_may_end_in_v1(platform_of) -> None:
-    platform = platform_of(as_json({}))
-    assert Management(platform.url + "/v1/").url == platform.url
+def test_the_address_may_end_in_v1(api_of) -> None:
+    api = api_of(as_json({}))
+    assert Management(api.url + "/v1/").url == api.url
 
 
-def test_an_answer_without_a_token(platform_of) -> None:
+def test_an_answer_without_a_token(api_of) -> None:
     with pytest.raises(errors.ProtocolError, match="no token"):
-        platform_of(as_json({})).create_token("flights")
+        api_of(as_json({})).create_token("flights")
     assert json.loads('{"jwt": 5}')["jwt"] == 5
     with pytest.raises(errors.ProtocolError, match="no token"):
-        platform_of(as_json({"jwt": 5})).create_token("flights")
+        api_of(as_json({"jwt": 5})).create_token("flights")
 
 
 # -- what only some services have
 
 
 @pytest.mark.parametrize("body", [{"error": "no such endpoint"}, {"error": "404 page not found"}, {}])
-def test_a_service_without_an_endpoint(platform_of, body) -> None:
+def test_a_service_without_an_endpoint(api_of, body) -> None:
     with pytest.raises(errors.UnsupportedError, match="does not offer invalidating tokens"):
-        platform_of(as_json(body, 404)).invalidate_tokens("flights")
+        api_of(as_json(body, 404)).invalidate_tokens("flights")
 
 
 @pytest.mark.parametrize("text", ["group not found", "organization not found", "member not found"])
-def test_a_thing_that_is_not_there_is_not_taken_for_an_endpoint(platform_of, text) -> None:
+def test_a_thing_that_is_not_there_is_not_taken_for_an_endpoint(api_of, text) -> None:
     with pytest.raises(errors.NotFound, match=text):
-        platform_of(as_json({"error": text}, 404)).pause_location("edge", "nrt")
+        api_of(as_json({"error": text}, 404)).pause_location("edge", "nrt")
 
 
-def test_answers_in_other_shapes(platform_of) -> None:
+def test_answers_in_other_shapes(api_of) -> None:
     made = {"token": {"name": "ci", "id": "x", "value": "secret-value"}}
-    assert platform_of(as_json(made)).create_api_token("ci") == "secret-value"
-    assert (
-        platform_of(as_json({"org": {"name": "Team", "slug": "team-1"}})).create_organization("Team").slug == "team-1"
-    )
+    assert api_of(as_json(made)).create_api_token("ci") == "secret-value"
+    assert api_of(as_json({"org": {"name": "Team", "slug": "team-1"}})).create_organization("Team").slug == "team-1"
     plans = [{"name": "free", "quotas": {"rowsRead": 10, "storage": 5, "x": None}}]
-    assert platform_of(as_json({"plans": plans})).plans()[0].quotas == {"rows_read": 10, "storage_bytes": 5}
+    assert api_of(as_json({"plans": plans})).plans()[0].quotas == {"rows_read": 10, "storage_bytes": 5}
     used = {"organization": {"uuid": "u", "usage": {"rows_read": 3, "bytes_synced": 1}, "databases": []}}
-    assert platform_of(as_json(used)).usage().figures == {"rows_read": 3, "bytes_synced": 1}
+    assert api_of(as_json(used)).usage().figures == {"rows_read": 3, "bytes_synced": 1}
     group = {"group": {"name": "edge", "primary": "ams", "locations": ["ams", "nrt"],
                        "status": {"locations": [{"name": "nrt", "status": "down"}]}}}  # fmt: skip
-    assert platform_of(as_json(group)).group("edge").status == {"nrt": "down"}
-    found = platform_of(as_json({"instances": [
+    assert api_of(as_json(group)).group("edge").status == {"nrt": "down"}
+    found = api_of(as_json({"instances": [
         {"name": "nrt", "type": "replica", "hostname": "nrt-x-acme.example.io"},
         {"name": "ams", "type": "primary", "hostname": "ams-x-acme.example.io", "status": {"state": "ok"}},
     ]})).instances("x")  # fmt: skip
@@ -294,9 +292,9 @@ def test_answers_in_other_shapes(platform_of) -> None:
     ]  # fmt: skip
 
 
-def test_the_error_of_a_refused_login_has_the_reason_and_no_password(platform_of) -> None:
+def test_the_error_of_a_refused_login_has_the_reason_and_no_password(api_of) -> None:
     with pytest.raises(errors.AuthError) as caught:
-        platform_of(as_json({"error": "the username or the password is wrong"}, 401)).login("ada", "hunter2-hunter2")
+        api_of(as_json({"error": "the username or the password is wrong"}, 401)).login("ada", "hunter2-hunter2")
     assert caught.value.message == "the username or the password is wrong"
     assert "hunter2" not in repr(caught.value)
 
@@ -323,13 +321,13 @@ USED = {"rows_read": 3, "rows_written": 2, "storage_bytes": 8}
         {"organizations": [{"Slug": "acme", "Name": "Acme", "Type": "team", "Overages": True}]},
     ],
 )
-def test_organizations_bare_or_wrapped(platform_of, body) -> None:
-    assert platform_of(as_json(body)).organizations() == [Organization("acme", "Acme", "team", True)]
+def test_organizations_bare_or_wrapped(api_of, body) -> None:
+    assert api_of(as_json(body)).organizations() == [Organization("acme", "Acme", "team", True)]
 
 
 @pytest.mark.parametrize("quotas", [FREE, SNAKE])
-def test_quotas_have_one_name_each(platform_of, quotas) -> None:
-    (plan,) = platform_of(as_json({"plans": [{"name": "starter", "quotas": quotas}]})).plans()
+def test_quotas_have_one_name_each(api_of, quotas) -> None:
+    (plan,) = api_of(as_json({"plans": [{"name": "starter", "quotas": quotas}]})).plans()
     assert plan.quotas == SNAKE
 
 
@@ -338,16 +336,16 @@ def test_quotas_have_one_name_each(platform_of, quotas) -> None:
     [("usage", "storage", True), ("usage", "storage_bytes", False), ("total", "storage_bytes", True),
      ("total", "storage", False), (None, "storage", True), (None, "storage_bytes", False)],
 )  # fmt: skip
-def test_usage_in_any_shape(platform_of, sums, storage, wrapped) -> None:
+def test_usage_in_any_shape(api_of, sums, storage, wrapped) -> None:
     figures = {storage if name == "storage_bytes" else name: value for name, value in USED.items()}
     shown = {sums: figures} if sums else figures
     body = {"uuid": "u", **shown, "databases": [{"uuid": "d", "instances": [], **shown}]}
-    used = platform_of(as_json({"organization": body} if wrapped else body)).usage()
+    used = api_of(as_json({"organization": body} if wrapped else body)).usage()
     assert (used.figures, used.databases) == (USED, {"d": USED})
 
 
-def test_usage_without_databases(platform_of) -> None:
-    used = platform_of(as_json({"organization": {"usage": USED, "databases": None}})).usage()
+def test_usage_without_databases(api_of) -> None:
+    used = api_of(as_json({"organization": {"usage": USED, "databases": None}})).usage()
     assert (used.figures, used.databases) == (USED, {})
 
 
@@ -358,17 +356,17 @@ def test_usage_without_databases(platform_of) -> None:
         as_json({"group": {"name": "edge"}}), as_json({}), Answer(), Answer(204),
     ],
 )  # fmt: skip
-def test_deleting_rotating_and_waiting_need_no_words(platform_of, answer) -> None:
-    platform = platform_of(answer)
-    platform.delete_database("flights")
-    platform.delete_group("edge")
-    platform.invalidate_tokens("flights")
-    platform.wait_for_location("edge", "nrt")
+def test_deleting_rotating_and_waiting_need_no_words(api_of, answer) -> None:
+    api = api_of(answer)
+    api.delete_database("flights")
+    api.delete_group("edge")
+    api.invalidate_tokens("flights")
+    api.wait_for_location("edge", "nrt")
 
 
-def test_a_new_database_needs_three_members_only(platform_of) -> None:
+def test_a_new_database_needs_three_members_only(api_of) -> None:
     told = {"DbId": "9a7d", "Hostname": "inventory-acme.example.io", "Name": "inventory"}
-    made = platform_of(as_json({"database": told})).create_database("inventory", "edge")
+    made = api_of(as_json({"database": told})).create_database("inventory", "edge")
     assert (made.name, made.group, made.id, made.created) == ("inventory", "edge", "9a7d", None)
     assert made.url == "https://inventory-acme.example.io"
 
@@ -381,23 +379,23 @@ def test_a_new_database_needs_three_members_only(platform_of) -> None:
         ("yesterday", None), (None, None), (True, None),
     ],
 )  # fmt: skip
-def test_when_a_database_was_made(platform_of, told, created) -> None:
-    platform = platform_of(as_json({"database": {"Name": "flights", "created_at": told}}))
-    assert platform.database("flights").created == created
+def test_when_a_database_was_made(api_of, told, created) -> None:
+    api = api_of(as_json({"database": {"Name": "flights", "created_at": told}}))
+    assert api.database("flights").created == created
 
 
 @pytest.mark.parametrize(("told", "lag"), [(0.5, 0.5), (0, 0.0), (None, None), ("1", None), (True, None)])
-def test_the_lag_of_an_instance(platform_of, told, lag) -> None:
+def test_the_lag_of_an_instance(api_of, told, lag) -> None:
     one = {"name": "nrt", "type": "replica", "hostname": "nrt.example.io", "lag_seconds": told}
-    assert platform_of(as_json({"instances": [one]})).instances("flights")[0].lag == lag
+    assert api_of(as_json({"instances": [one]})).instances("flights")[0].lag == lag
 
 
 @pytest.mark.parametrize(("answer", "code"), [(as_json({"server": "lhr", "client": "lhr"}), "lhr"), (as_json({}), "")])
-def test_the_closest_location(platform_of, answer, code) -> None:
-    assert platform_of(answer).closest() == code
+def test_the_closest_location(api_of, answer, code) -> None:
+    assert api_of(answer).closest() == code
 
 
-def test_lists_that_come_in_pages(platform_of) -> None:
+def test_lists_that_come_in_pages(api_of) -> None:
     asked = []
 
     def reply(call):
@@ -406,22 +404,22 @@ def test_lists_that_come_in_pages(platform_of) -> None:
             return as_json({"databases": [{"Name": "two"}], "pagination": {"next": None}})
         return as_json({"databases": [{"Name": "one"}], "pagination": {"next": "b&c"}})
 
-    assert [one.name for one in platform_of(reply).databases("edge")] == ["one", "two"]
+    assert [one.name for one in api_of(reply).databases("edge")] == ["one", "two"]
     assert asked == ["group=edge", "group=edge&cursor=b%26c"]
 
 
-def test_a_page_that_leads_to_itself_is_not_read_for_ever(platform_of) -> None:
+def test_a_page_that_leads_to_itself_is_not_read_for_ever(api_of) -> None:
     body = {"databases": [{"Name": "one"}], "pagination": {"next": "x"}}
-    assert [one.name for one in platform_of(as_json(body)).databases()] == ["one", "one"]
+    assert [one.name for one in api_of(as_json(body)).databases()] == ["one", "one"]
 
 
-def test_members_of_another_type_count_as_missing(platform_of) -> None:
+def test_members_of_another_type_count_as_missing(api_of) -> None:
     group = {"name": "edge", "primary": 5, "locations": ["ams", 7, "nrt"], "uuid": [], "status": "ok"}
-    assert platform_of(as_json({"group": group})).group("edge") == Group("edge", "ams", ("ams", "nrt"))
+    assert api_of(as_json({"group": group})).group("edge") == Group("edge", "ams", ("ams", "nrt"))
     organization = {"slug": "acme", "name": None, "overages": "yes", "blocked_reads": 1}
-    assert platform_of(as_json(organization)).organization() == Organization("acme", "acme")
+    assert api_of(as_json(organization)).organization() == Organization("acme", "acme")
     database = {"Name": "flights", "regions": {}, "created_at": "soon", "group": 3}
-    assert platform_of(as_json({"database": database})).database("flights") == DatabaseInfo("flights")
+    assert api_of(as_json({"database": database})).database("flights") == DatabaseInfo("flights")
 
 
 @pytest.mark.parametrize(
@@ -432,12 +430,12 @@ def test_members_of_another_type_count_as_missing(platform_of) -> None:
         (lambda m: m.organizations(), [{"name": "Acme"}], "an organization without a slug"),
     ],
 )
-def test_a_list_with_an_object_that_has_no_name(platform_of, ask, body, what) -> None:
+def test_a_list_with_an_object_that_has_no_name(api_of, ask, body, what) -> None:
     with pytest.raises(errors.ProtocolError, match=what):
-        ask(platform_of(as_json(body)))
+        ask(api_of(as_json(body)))
 
 
-def test_every_list_may_come_in_pages(platform_of) -> None:
+def test_every_list_may_come_in_pages(api_of) -> None:
     pages = {"": ({"groups": [{"name": "a"}], "pagination": {"next": "2"}}), "cursor=2": {"groups": [{"name": "b"}]}}
-    platform = platform_of(lambda call: as_json(pages[call.path.partition("?")[2]]))
-    assert [one.name for one in platform.groups()] == ["a", "b"]
+    api = api_of(lambda call: as_json(pages[call.path.partition("?")[2]]))
+    assert [one.name for one in api.groups()] == ["a", "b"]

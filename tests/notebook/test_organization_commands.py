@@ -99,7 +99,7 @@ def test_invalidate_tokens_renews_those_of_open_connections(embedded):
     ]  # fmt: skip
     assert embedded("%sql SELECT 1 AS a").value["a"].tolist() == [1]
     session = embedded.ip.magics_manager.registry["PipeMagics"].session
-    [url] = [one.url for one in session.platform.databases().items if one.name == "flights"]
+    [url] = [one.url for one in session.organization.databases().items if one.name == "flights"]
     again = embedded.fails(f"%pipedb connect {url} --as other --token-env FLIGHTS_TOKEN")
     assert isinstance(again.error, AuthError)
 
@@ -135,7 +135,7 @@ def test_create_token_to_env(embedded, monkeypatch):
     token = os.environ["FLIGHTS_TOKEN"]
     assert token.startswith("eyJ")
     assert token not in f"{cell.out}{cell.value}{embedded.ip.user_ns.get('Out')}"
-    url = embedded.ip.magics_manager.registry["PipeMagics"].session.platform.databases().items[0].url
+    url = embedded.ip.magics_manager.registry["PipeMagics"].session.organization.databases().items[0].url
     embedded(f"%pipedb connect {url} --as by_token --token-env FLIGHTS_TOKEN --read-only")
     assert embedded("%sql SELECT 1 AS a").value["a"].tolist() == [1]
     cell = embedded.fails(line)
@@ -157,7 +157,7 @@ def test_create_token_to_file(embedded, tmp_path):
     embedded(f"{line} --replace --expiration 1d")
     assert path.read_text() != first
     assert sorted(one.name for one in tmp_path.iterdir() if "token" in one.name) == ["flights token"]
-    url = embedded.ip.magics_manager.registry["PipeMagics"].session.platform.databases().items[0].url
+    url = embedded.ip.magics_manager.registry["PipeMagics"].session.organization.databases().items[0].url
     embedded(f'%pipedb connect {url} --as by_file --token-file "{path}"')
     assert embedded("%sql SELECT 1 AS a").value["a"].tolist() == [1]
 

@@ -78,7 +78,7 @@ def test_a_second_connect_says_that_the_database_is_the_same(temporary):
 def test_the_tables_that_are_named_are_those_of_now(temporary):
     temporary("%pipedb connect --temporary\n%sql DROP TABLE flights\n%sql CREATE TABLE late (a)")
     assert temporary("%pipedb connect temporary").lines == ["Connected to temporary (temporary service)."]
-    session_of(temporary).platform.invalidate_tokens("main")
+    session_of(temporary).organization.invalidate_tokens("main")
     assert temporary.fails("%sql SELECT a FROM late").error.hint.startswith("%pipedb connect --temporary creates")
     assert temporary("%pipedb connect --temporary").lines[1] == f"{SAME}with its table late."
 
@@ -188,7 +188,7 @@ def test_a_refused_token_of_a_temporary_database_is_renewed_by_the_line_of_the_h
     temporary(f"{line}\n%sql CREATE TABLE kept AS SELECT 3 AS a")
     connection = session_of(temporary).connection()
     assert connection.connect_line == line
-    session_of(temporary).platform.invalidate_tokens(connection.listed_as)
+    session_of(temporary).organization.invalidate_tokens(connection.listed_as)
     connection.close()
     assert temporary.fails("%sql SELECT a FROM kept").error.hint.startswith(f"{line} creates a new one")
     temporary(line)

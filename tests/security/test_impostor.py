@@ -19,7 +19,7 @@ from promises import Promise
 from started_services import crash, end_services
 
 from pipemagic import cli, launcher
-from pipemagic.cli.platform import management
+from pipemagic.cli.api import management
 from pipemagic.cli.shell import open_database
 from pipemagic.errors import PipemagicError, ServiceError
 from pipemagic.service.files import LOCK_FILE, PLATFORM_TOKEN_FILE, RUNTIME_FILE, proof
@@ -103,7 +103,7 @@ def session(folder):
     with Session() as session:
         session.connect()
         session.run("CREATE TABLE t (a)")
-        session.platform.create_database("other", "default")
+        session.organization.create_database("other", "default")
         yield session
 
 
@@ -174,13 +174,13 @@ def test_a_session_that_is_open_sends_it_nothing(session, folder):
             lambda: session.run("INSERT INTO t VALUES (1)"),
             lambda: session.connection().once(lambda database: database.execute("SELECT 1")),
             lambda: session.connection().database.sibling().execute("SELECT 1"),
-            session.platform.databases,
-            session.platform.states,
-            lambda: session.platform.sibling("another").databases(),
-            lambda: session.platform.create_token("other"),
+            session.organization.databases,
+            session.organization.states,
+            lambda: session.organization.sibling("another").databases(),
+            lambda: session.organization.create_token("other"),
             lambda: session.connect("other"),
             session.connect,
-            lambda: session.organization("another"),
+            lambda: session.choose_organization("another"),
             session.stop,
         ):
             with pytest.raises(PipemagicError):
@@ -192,7 +192,7 @@ def test_a_session_that_is_open_sends_it_nothing(session, folder):
 def test_a_new_session_sends_it_nothing(session, folder):
     session.shut_down()
     with impostor(folder) as other, Session() as new:
-        for use in (new.connect, lambda: new.connect("main"), lambda: new.platform.databases(), new.stop):
+        for use in (new.connect, lambda: new.connect("main"), lambda: new.organization.databases(), new.stop):
             with pytest.raises(ServiceError, match="does not prove"):
                 use()
         other.assert_no_secret()
@@ -227,7 +227,7 @@ def test_the_service_starts_elsewhere_if_only_its_port_is_taken(session, folder)
     with impostor(folder, locked=False) as other:
         session.run("INSERT INTO t VALUES (1)")
         assert session.run("SELECT count(*) AS n FROM t")["n"].tolist() == [1]
-        assert {info.name for info in session.platform.databases().items} == {"main", "other"}
+        assert {info.name for info in session.organization.databases().items} == {"main", "other"}
         other.assert_no_secret()
         assert launcher.find(folder).url == json.loads((folder / RUNTIME_FILE).read_text())["url"]
 
@@ -252,9 +252,9 @@ def test_a_temporary_service_that_was_killed(tmp_path, monkeypatch):
         with impostor(folder, locked=False) as other:
             for use in (
                 lambda: session.run("SELECT 1"),
-                session.platform.databases,
+                session.organization.databases,
                 lambda: connection.database.sibling().execute("SELECT 1"),
-                session.platform.states,
+                session.organization.states,
             ):
                 with pytest.raises(PipemagicError):
                     use()
@@ -316,7 +316,7 @@ def test_the_proof_is_only_for_the_connection_on_which_it_came(session, folder):
             with pytest.raises(ServiceError):
                 use(folder)
         with pytest.raises(PipemagicError):
-            session.platform.databases()
+            session.organization.databases()
         assert other.proofs
         other.assert_no_secret()
 

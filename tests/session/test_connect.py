@@ -112,10 +112,10 @@ def test_without_a_target_everything_is_made_that_is_missing(make_session, data)
     session = make_session()
     connection = session.connect()
     assert (connection.name, connection.where) == ("main", "embedded service")
-    platform = session.platform
-    assert platform.organization == "local"
-    assert [group.name for group in platform.groups().items] == ["default"]
-    assert [(one.name, one.group) for one in platform.databases().items] == [("main", "default")]
+    organization = session.organization
+    assert organization.slug == "local"
+    assert [group.name for group in organization.groups().items] == ["default"]
+    assert [(one.name, one.group) for one in organization.databases().items] == [("main", "default")]
     session.run("CREATE TABLE t (a); INSERT INTO t VALUES (1)")
     session.connect()
     assert session.run("SELECT a FROM t")["a"].tolist() == [1]
@@ -124,7 +124,7 @@ def test_without_a_target_everything_is_made_that_is_missing(make_session, data)
 def test_a_bare_name_is_a_connection_or_a_database_of_the_organization(make_session, local_service):
     session = make_session()
     session.connect()
-    session.platform.create_database("flights", "default")
+    session.organization.create_database("flights", "default")
     assert session.connect("flights").name == "flights"
     assert session.connect("flights", name="again").name == "again"
     kept = session.connections["main"]
@@ -143,9 +143,9 @@ def test_an_organization_that_is_not_there_is_not_chosen(make_session, local_ser
     session = make_session()
     session.connect()
     with pytest.raises(SessionError, match="no organization 'acme'"):
-        session.organization("acme")
-    assert session.platform.organization == "local"
-    assert session.organization("local").organization == "local"
+        session.choose_organization("acme")
+    assert session.organization.slug == "local"
+    assert session.choose_organization("local").slug == "local"
 
 
 def test_a_stopped_service_is_started_again_by_the_next_cell(make_session, local_service):
@@ -177,18 +177,18 @@ def test_a_temporary_service_takes_its_data_with_it(make_session, data):
 def test_the_management_api_may_be_elsewhere(make_session, local_service):
     service = local_service
     session = make_session({"PIPEMAGIC_API_URL": service.url, "TURSO_API_TOKEN": service.platform_token()})
-    assert session.platform.where == service.url.removeprefix("http://")  # with its port: there may be two
-    assert session.platform.organization == "local"
-    session.platform.create_group("g", "ams")
-    session.platform.create_database("elsewhere", "g")
-    assert session.connect("elsewhere").where == session.platform.where
-    assert session.organization().organization == "local"
+    assert session.organization.where == service.url.removeprefix("http://")  # with its port: there may be two
+    assert session.organization.slug == "local"
+    session.organization.create_group("g", "ams")
+    session.organization.create_database("elsewhere", "g")
+    assert session.connect("elsewhere").where == session.organization.where
+    assert session.choose_organization().slug == "local"
     with pytest.raises(SessionError, match="no platform token for"):
-        make_session().organization("local", at=service.url)
+        make_session().choose_organization("local", at=service.url)
     with pytest.raises(AuthError):
-        make_session({"T": "wrong"}).organization("local", at=service.url, token_env="T")
+        make_session({"T": "wrong"}).choose_organization("local", at=service.url, token_env="T")
     with pytest.raises(SessionError, match="name it with --at URL"):
-        make_session({"T": "x"}).organization(token_env="T")
+        make_session({"T": "x"}).choose_organization(token_env="T")
 
 
 def test_a_temporary_and_an_embedded_service_have_connections_of_their_own(make_session, data):

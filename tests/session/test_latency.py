@@ -85,17 +85,17 @@ def test_small_times_have_a_decimal():
 def test_one_instance_at_each_location(local_service):
     embedded = Embedded(local_service.folder)
     try:
-        platform = embedded.platform
-        before = set(addresses(platform))
-        platform.create_group("edge", "fra")
-        platform.add_location("edge", "nrt")
-        assert set(addresses(platform)) == before  # no database is there
-        platform.create_database("one", "edge")
-        platform.create_database("two", "edge")
-        found = addresses(platform)
+        organization = embedded.organization
+        before = set(addresses(organization))
+        organization.create_group("edge", "fra")
+        organization.add_location("edge", "nrt")
+        assert set(addresses(organization)) == before  # no database is there
+        organization.create_database("one", "edge")
+        organization.create_database("two", "edge")
+        found = addresses(organization)
         assert set(found) - before == {"fra", "nrt"}
         assert re.match(r"http://fra-(one|two)-", found["fra"])
-        platform.wait_for_location("edge", "nrt")
+        organization.wait_for_location("edge", "nrt")
         measured = {one.code: one.seconds for one in latencies(found)}
         assert set(measured) == set(found)
         assert None not in measured.values()

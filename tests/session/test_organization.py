@@ -9,7 +9,7 @@ from scripted_server import Answer, ScriptedServer, as_json
 
 from pipemagic.errors import SessionError
 from pipemagic.management_api.client import Management
-from pipemagic.session.organization import Platform
+from pipemagic.session.organization import Organization
 
 ORG = "/v1/organizations/acme"
 
@@ -42,41 +42,41 @@ class FiveEndpoints:
 
 
 @pytest.fixture
-def platform():
+def organization():
     server = ScriptedServer(FiveEndpoints())
-    platform = Platform(Management(server.url, "platform", organization="acme"), "a test")
-    yield platform
-    platform.close()
+    organization = Organization(Management(server.url, "platform", organization="acme"), "a test")
+    yield organization
+    organization.close()
     server.close()
 
 
-def test_without_lists_the_created_items_are_known(platform):
-    assert [location.code for location in platform.locations()] == ["ams", "nrt"]
-    assert (list(platform.groups().items), platform.groups().complete) == ([], False)
-    platform.create_group("g", "ams")
-    platform.add_location("g", "nrt")
-    platform.create_database("d", "g")
-    (group,) = platform.groups().items
+def test_without_lists_the_created_items_are_known(organization):
+    assert [location.code for location in organization.locations()] == ["ams", "nrt"]
+    assert (list(organization.groups().items), organization.groups().complete) == ([], False)
+    organization.create_group("g", "ams")
+    organization.add_location("g", "nrt")
+    organization.create_database("d", "g")
+    (group,) = organization.groups().items
     assert (group.name, group.primary, group.locations) == ("g", "ams", ("ams", "nrt"))
-    assert [(one.name, one.group) for one in platform.databases().items] == [("d", "g")]
+    assert [(one.name, one.group) for one in organization.databases().items] == [("d", "g")]
 
 
-def test_if_not_exists_gives_the_same_either_way(platform):
-    made = [platform.create_group("g", "ams", if_not_exists=True) for _ in range(2)]
+def test_if_not_exists_gives_the_same_either_way(organization):
+    made = [organization.create_group("g", "ams", if_not_exists=True) for _ in range(2)]
     assert made[0] == made[1]
-    made = [platform.create_database("d", "g", if_not_exists=True) for _ in range(2)]
+    made = [organization.create_database("d", "g", if_not_exists=True) for _ in range(2)]
     assert made[0] == made[1]
-    made = [platform.add_location("g", "nrt", if_not_exists=True) for _ in range(2)]
+    made = [organization.add_location("g", "nrt", if_not_exists=True) for _ in range(2)]
     assert made[0] == made[1]
 
 
-def test_a_database_without_an_address_or_a_token_is_opened_by_its_address(platform):
-    platform.create_group("g", "ams")
-    platform.create_database("d", "g")
+def test_a_database_without_an_address_or_a_token_is_opened_by_its_address(organization):
+    organization.create_group("g", "ams")
+    organization.create_database("d", "g")
     with pytest.raises(SessionError, match="%pipedb connect ADDRESS --token-env VARIABLE"):
-        platform.open("d")
+        organization.open("d")
     with pytest.raises(SessionError, match=r"no database 'e' in organization acme\n%pipedb create-database e"):
-        platform.open("e")
+        organization.open("e")
 
 
 def test_a_database_that_is_only_listed_can_be_opened():
@@ -90,22 +90,22 @@ def test_a_database_that_is_only_listed_can_be_opened():
         return Answer(404, content_type="text/plain")
 
     server = ScriptedServer(answer)
-    platform = Platform(Management(server.url, "platform", organization="acme"), "a test")
+    organization = Organization(Management(server.url, "platform", organization="acme"), "a test")
     try:
-        with platform.open("d") as database:
+        with organization.open("d") as database:
             assert database.endpoint.named_host == "d-acme.localhost"
         with pytest.raises(SessionError, match="no database 'dd' in organization acme\ndid you mean d"):
-            platform.open("dd")
+            organization.open("dd")
     finally:
-        platform.close()
+        organization.close()
         server.close()
 
 
-def test_without_lists_the_only_created_group_is_used(platform):
+def test_without_lists_the_only_created_group_is_used(organization):
     with pytest.raises(SessionError, match=r"cannot list groups, so the group must be named\nadd --group GROUP"):
-        platform.create_database("d")
-    platform.create_group("g", "ams")
-    assert platform.create_database("d").group == "g"
-    platform.create_group("h", "nrt")
+        organization.create_database("d")
+    organization.create_group("g", "ams")
+    assert organization.create_database("d").group == "g"
+    organization.create_group("h", "nrt")
     with pytest.raises(SessionError, match=r"organization acme has several groups: g, h\nadd --group g"):
-        platform.create_database("e")
+        organization.create_database("e")

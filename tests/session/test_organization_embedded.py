@@ -33,46 +33,46 @@ def prepared(embedded):
 
 
 @pytest.fixture
-def platform(embedded):
+def organization(embedded):
     """The organization, with a group and a database; ``told`` counts the changes."""
-    platform = embedded.platform
-    platform.create_group("edge", "ams")
-    platform.create_database("flights", "edge")
-    platform.told = 0
+    organization = embedded.organization
+    organization.create_group("edge", "ams")
+    organization.create_database("flights", "edge")
+    organization.told = 0
 
     def tell(_deleted):
-        platform.told += 1
+        organization.told += 1
 
-    platform.on_change = tell
-    return platform
+    organization.on_change = tell
+    return organization
 
 
 def names(listing):
     return [one.name for one in listing.items]
 
 
-def test_a_deletion_by_another_client_is_a_change_too(platform):
+def test_a_deletion_by_another_client_is_a_change_too(organization):
     with pytest.raises(NotFound, match="could not find database with name nope"):
-        platform.delete_database("nope")
+        organization.delete_database("nope")
     with pytest.raises(NotFound, match="group not found"):
-        platform.delete_group("nope")
-    assert platform.told == 2
+        organization.delete_group("nope")
+    assert organization.told == 2
 
 
-def test_a_refused_statement_changes_nothing(platform):
+def test_a_refused_statement_changes_nothing(organization):
     with pytest.raises(ServerError, match="invalid group name"):
-        platform.create_group("No", "ams")
-    assert platform.told == 0
+        organization.create_group("No", "ams")
+    assert organization.told == 0
 
 
-def test_a_name_is_looked_at_without_asking(platform):
-    assert platform.name_problem("database", "flights") == ""
-    assert "at most 57 characters here, which leaves room for -local" in platform.name_problem("group", "g" * 58)
+def test_a_name_is_looked_at_without_asking(organization):
+    assert organization.name_problem("database", "flights") == ""
+    assert "at most 57 characters here, which leaves room for -local" in organization.name_problem("group", "g" * 58)
 
 
 def test_another_token_in_the_data_folder_is_taken(prepared):
-    prepared.platform._api.transport.token = Token("an-earlier-one")
-    assert names(prepared.platform.groups()) == ["default"]
+    prepared.organization._api.transport.token = Token("an-earlier-one")
+    assert names(prepared.organization.groups()) == ["default"]
 
 
 def test_a_session_continues_after_the_platform_token_was_renewed(data):
@@ -82,4 +82,4 @@ def test_a_session_continues_after_the_platform_token_was_renewed(data):
         launcher.stop(data)
         (data / PLATFORM_TOKEN_FILE).unlink()
         assert session.run("SELECT count(*) AS n FROM t")["n"].tolist() == [0]
-        assert names(session.platform.databases()) == ["main"]
+        assert names(session.organization.databases()) == ["main"]

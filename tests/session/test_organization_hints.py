@@ -42,7 +42,7 @@ def session(api):
     variables = {"API_TOKEN": api.token}
     with Session(environ=variables) as session:
         session.variables = variables
-        session.organization("acme", at=api.url, token_env="API_TOKEN")
+        session.choose_organization("acme", at=api.url, token_env="API_TOKEN")
         yield session
 
 
@@ -67,7 +67,7 @@ def session(api):
 def test_the_hint_has_the_line_to_type(session, api, status, words, hint):
     api.refusal = as_json({"error": words}, status)
     with pytest.raises(PipemagicError) as caught:
-        session.platform.create_group("edge", "ams")
+        session.organization.create_group("edge", "ams")
     assert words in caught.value.message
     assert caught.value.hint == hint
 
@@ -75,20 +75,20 @@ def test_the_hint_has_the_line_to_type(session, api, status, words, hint):
 def test_a_token_that_is_no_longer_valid_is_replaced_and_all_goes_on(session, api):
     api.token = "second-token"
     with pytest.raises(AuthError) as caught:
-        session.platform.groups()
+        session.organization.groups()
     line = f"%pipedb organization acme --at {api.url} --token-env API_TOKEN"
     assert caught.value.hint == f"put a valid platform token into the variable API_TOKEN, then {line}"
     assert caught.value.message == "the token was not accepted: could not parse jwt id"
     session.variables["API_TOKEN"] = "second-token"
-    session.organization("acme", at=api.url, token_env="API_TOKEN")  # what the line does
-    assert session.platform.groups().complete
+    session.choose_organization("acme", at=api.url, token_env="API_TOKEN")  # what the line does
+    assert session.organization.groups().complete
 
 
 @pytest.mark.parametrize("variable", ["PIPEMAGIC_API_TOKEN", "TURSO_API_TOKEN"])
 def test_the_usual_variable_is_named_where_the_token_came_from_it(api, variable):
     with Session(environ={variable: "wrong", "PIPEMAGIC_API_URL": api.url}) as session:
         with pytest.raises(AuthError) as caught:
-            session.platform.groups()
+            session.organization.groups()
         line = f"%pipedb organization --at {api.url} --token-env {variable}"
         assert caught.value.hint == f"put a valid platform token into the variable {variable}, then {line}"
 
@@ -96,11 +96,11 @@ def test_the_usual_variable_is_named_where_the_token_came_from_it(api, variable)
 def test_an_embedded_service_that_does_not_take_its_own_token(monkeypatch, local_service):
     embedded = Embedded(local_service.folder)
     try:
-        for one in (embedded.platform._api, embedded.management()):
+        for one in (embedded.organization._api, embedded.management()):
             one.transport.token = Token("wrong")
-            monkeypatch.setattr(embedded.platform, "_find_again", lambda one=one: one)
+            monkeypatch.setattr(embedded.organization, "_find_again", lambda one=one: one)
         with pytest.raises(AuthError) as caught:
-            embedded.platform.groups()
+            embedded.organization.groups()
         assert caught.value.hint == "%pipedb stop, then %pipedb connect, restarts the service"
     finally:
         embedded.close()

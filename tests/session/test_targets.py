@@ -82,9 +82,9 @@ def test_the_management_api(make_session, local_service, around):
         "PIPEMAGIC_API_URL": around.format(local_service.url),
         "TURSO_API_TOKEN": around.format(f"Bearer {token}"),
     }
-    assert make_session(environ).platform.organization == "local"
+    assert make_session(environ).organization.slug == "local"
     session = make_session({"MINE": around.format(token)})
-    assert session.organization(at=around.format(f"{local_service.url}/v1/"), token_env="MINE").organization == "local"
+    assert session.choose_organization(at=around.format(f"{local_service.url}/v1/"), token_env="MINE").slug == "local"
 
 
 def test_a_variable_that_is_empty_within_its_quotes_is_not_set(make_session, sqld_database, local_service):
@@ -145,7 +145,7 @@ def test_a_host_with_a_port_is_an_address(make_session, sqld_database):
 def test_the_embedded_service_at_its_number(make_session, local_service):
     session = make_session()
     session.connect()
-    token = session.platform._ask(lambda api: api.create_token("main", expiration="1d"))
+    token = session.organization._ask(lambda api: api.create_token("main", expiration="1d"))
     port = local_service.url.rpartition(":")[2]
     session.run("CREATE TABLE IF NOT EXISTS at_port (a)")
     connection = session.connect(f"127.0.0.1:{port}", token=token, name="number")
@@ -225,9 +225,9 @@ def test_a_file_that_may_be_the_name_of_a_database(make_session, local_service, 
     session.connect()
     with pytest.raises(SessionError, match=r"no database 'shop'.*\n.*create-database shop --from-file shop"):
         session.connect("shop")
-    session.platform.create_database("shop", "default")
+    session.organization.create_database("shop", "default")
     assert session.connect("shop").name == "shop"
-    session.platform.delete_database("shop")
+    session.organization.delete_database("shop")
 
 
 def test_no_line_creates_a_database_with_an_invalid_name(make_session, local_service, tmp_path, monkeypatch):
@@ -267,7 +267,7 @@ def test_a_variable_that_is_not_set(make_session, python, environ, message, line
     session = make_session(environ, variables=lambda: python)
     for connect in (
         lambda: session.connect("http://127.0.0.1:1", token_env="MY_TOKEN"),
-        lambda: session.organization(at="http://127.0.0.1:1", token_env="MY_TOKEN"),
+        lambda: session.choose_organization(at="http://127.0.0.1:1", token_env="MY_TOKEN"),
     ):
         with pytest.raises(SessionError, match=f"^the environment variable MY_TOKEN is not set{message}\n") as caught:
             connect()
@@ -282,7 +282,7 @@ def test_the_platform_token_that_is_not_set(make_session):
     with pytest.raises(
         SessionError, match=r"no platform token for http://127\.0\.0\.1:1: .*PIPEMAGIC_API_TOKEN is not set"
     ) as caught:
-        session.organization(at="http://127.0.0.1:1")
+        session.choose_organization(at="http://127.0.0.1:1")
     assert caught.value.hint.splitlines()[-1] == 'import os; os.environ["PIPEMAGIC_API_TOKEN"] = PIPEMAGIC_API_TOKEN'
 
 

@@ -12,7 +12,7 @@ from pipemagic import launcher
 from pipemagic.errors import ConnectError, PipemagicError, SessionError
 from pipemagic.hrana.stream import Tx
 from pipemagic.session import Profile, Session
-from pipemagic.session.organization import Platform
+from pipemagic.session.organization import Organization
 
 ROWS = 1_000_000
 SLOW = f"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {ROWS}) SELECT count(*) AS n FROM n"
@@ -24,7 +24,7 @@ def session(local_service):
     """A session on an embedded service, with the connections main and other."""
     session = Session(environ={})
     session.connect()
-    session.platform.create_database("other", "default")
+    session.organization.create_database("other", "default")
     session.connect("other")
     session.use("main")
     yield session
@@ -124,8 +124,8 @@ def test_one_service_is_started_however_many_ask_at_once(tmp_path, monkeypatch):
     monkeypatch.setenv("PIPEMAGIC_DATA", str(tmp_path / "data"))
     told = []
     with Session(environ={}, while_starting=lambda: told.append("starting")) as session:
-        platforms = together(*[lambda: session.platform] * 6)
-        assert len(set(map(id, platforms))) == 1
+        organizations = together(*[lambda: session.organization] * 6)
+        assert len(set(map(id, organizations))) == 1
         assert told == ["starting"]
         connections = together(*[lambda: session.connect()] * 4)
         assert {one.name for one in connections} == {"main"}
@@ -135,7 +135,7 @@ def test_one_service_is_started_however_many_ask_at_once(tmp_path, monkeypatch):
 
 def test_a_service_that_was_stopped_is_found_by_all_threads(session):
     session.stop()
-    names = together(*[lambda: [one.name for one in session.platform.databases().items]] * 6)
+    names = together(*[lambda: [one.name for one in session.organization.databases().items]] * 6)
     assert names == [["main", "other"]] * 6
     assert session.run("SELECT 1 AS a")["a"].tolist() == [1]
 
@@ -143,21 +143,21 @@ def test_a_service_that_was_stopped_is_found_by_all_threads(session):
 def test_organizations_are_chosen_while_others_ask(session):
     def choose():
         for _ in range(5):
-            assert session.organization("local").organization == "local"
+            assert session.choose_organization("local").slug == "local"
 
     def ask():
-        return [[one.name for one in session.platform.databases().items] for _ in range(10)]
+        return [[one.name for one in session.organization.databases().items] for _ in range(10)]
 
     _, _, found = together(choose, choose, ask)
     assert found == [["main", "other"]] * 10
-    session.platform.delete_database("other")
+    session.organization.delete_database("other")
     assert list(session.connections) == ["main"]
 
 
 def test_requests_of_other_threads_start_no_service_after_the_end(session):
     session.shut_down()
     launcher.stop()
-    for ask in (lambda: session.platform, session.connect, lambda: session.connect(temporary=True)):
+    for ask in (lambda: session.organization, session.connect, lambda: session.connect(temporary=True)):
         with pytest.raises(SessionError, match="the session was shut down") as caught:
             ask()
         assert caught.value.hint == "%load_ext pipemagic starts another; open its panels again"
@@ -178,12 +178,12 @@ def test_a_connection_that_is_there_only_after_the_end_is_closed(session):
 def test_an_organization_that_is_chosen_only_after_the_end_is_closed(session, monkeypatch):
     chosen = []
 
-    def check(platform):
-        chosen.append(platform)
+    def check(organization):
+        chosen.append(organization)
         session.shut_down()
 
-    monkeypatch.setattr(Platform, "check", check)
+    monkeypatch.setattr(Organization, "check", check)
     with pytest.raises(SessionError, match="the session was shut down"):
-        session.organization("local")
+        session.choose_organization("local")
     with pytest.raises(ConnectError, match="it was closed here"):
         chosen[0].groups()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pipemagic.notebook.settings import PipeMagic
     from pipemagic.session import Connection, Session
-    from pipemagic.session.organization import Platform
+    from pipemagic.session.organization import Organization
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,9 @@ class Context:
         return self.session.connection(self.args.get("--on"))
 
     @property
-    def platform(self) -> Platform:
+    def organization(self) -> Organization:
         """The current organization."""
-        return self.session.platform
+        return self.session.organization
 
 
 Run = Callable[[Context], object]

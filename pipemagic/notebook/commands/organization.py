@@ -38,7 +38,9 @@ def organization(context: Context) -> None:
     %pipedb organization acme --at https://api.example.com --token-env API_TOKEN
     """
     args = context.args
-    chosen = context.session.organization(args.get("SLUG"), at=args.get("--at"), token_env=args.get("--token-env"))
+    chosen = context.session.choose_organization(
+        args.get("SLUG"), at=args.get("--at"), token_env=args.get("--token-env")
+    )
     say(outcomes.describe_organization(chosen))
 
 
@@ -48,13 +50,13 @@ def locations(context: Context) -> DataFrame:
 
     %pipedb locations
     """
-    rows = [(location.code, location.name) for location in context.platform.locations()]
+    rows = [(location.code, location.name) for location in context.organization.locations()]
     if not context.args.on("--latency"):
         return frame_of(rows, "location", "place")
     from pipemagic.session.latency import addresses, latencies
 
     places = dict(rows)
-    measured = [(one.code, places.get(one.code, ""), str(one)) for one in latencies(addresses(context.platform))]
+    measured = [(one.code, places.get(one.code, ""), str(one)) for one in latencies(addresses(context.organization))]
     if not measured:
         say("No databases, so no latency to measure.")
     return frame_of(measured, "location", "place", "latency")
@@ -66,7 +68,7 @@ def groups(context: Context) -> DataFrame:
 
     %pipedb groups
     """
-    listing = context.platform.groups()
+    listing = context.organization.groups()
     _warn_if_incomplete(listing.complete, "groups")
     rows = ((group.name, group.primary, ", ".join(group.locations)) for group in listing.items)
     return frame_of(rows, "group", "primary", "locations")
@@ -78,7 +80,7 @@ def databases(context: Context) -> DataFrame:
 
     %pipedb databases
     """
-    listing = context.platform.databases()
+    listing = context.organization.databases()
     _warn_if_incomplete(listing.complete, "databases")
     rows = ((database.name, database.group, database.status) for database in listing.items)
     return frame_of(rows, "database", "group", "status")
@@ -100,7 +102,9 @@ def create_group(context: Context) -> None:
     %pipedb create-group europe --location ams --if-not-exists
     """
     args = context.args
-    group = context.platform.create_group(args["NAME"], args["--location"], if_not_exists=args.on("--if-not-exists"))
+    group = context.organization.create_group(
+        args["NAME"], args["--location"], if_not_exists=args.on("--if-not-exists")
+    )
     say(outcomes.describe_group(group))
 
 
@@ -119,21 +123,21 @@ def create_database(context: Context) -> None:
     %pipedb create-database flights --group europe --from-file flights.db
     %pipedb create-database flights --group europe --from-dump flights.sql
     """
-    platform, args = context.platform, context.args
+    organization, args = context.organization, context.args
     name, group, source = args["NAME"], args.get("--group"), args.one_of("--from-file", "--from-dump")
     if_not_exists = args.on("--if-not-exists")
     if source is None:
-        database = platform.create_database(name, group, if_not_exists=if_not_exists, notify=say)
+        database = organization.create_database(name, group, if_not_exists=if_not_exists, notify=say)
         say(outcomes.describe_database(database))
         return
     path, existed = os.path.expanduser(args[source]), False
     file, dump = (Path(path), None) if source == "--from-file" else (None, path)
     try:
-        database = platform.create_database(name, group, file=file, dump=dump, notify=say)
+        database = organization.create_database(name, group, file=file, dump=dump, notify=say)
     except AlreadyExists:
         if not if_not_exists:
             raise
-        database, existed = platform.create_database(name, group, if_not_exists=True), True
+        database, existed = organization.create_database(name, group, if_not_exists=True), True
     say(outcomes.describe_database(database))
     if existed:
         say(f"The database already existed; {args[source]} was not loaded.")
@@ -146,7 +150,7 @@ def add_location(context: Context) -> None:
     %pipedb add-location europe fra
     """
     args = context.args
-    group = context.platform.add_location(args["GROUP"], args["CODE"], if_not_exists=args.on("--if-not-exists"))
+    group = context.organization.add_location(args["GROUP"], args["CODE"], if_not_exists=args.on("--if-not-exists"))
     say(outcomes.describe_group(group))
 
 
@@ -156,7 +160,7 @@ def overages(context: Context) -> None:
 
     %pipedb overages off
     """
-    say(outcomes.set_overages(context.platform, on=context.args["SETTING"] == "on"))
+    say(outcomes.set_overages(context.organization, on=context.args["SETTING"] == "on"))
 
 
 @GROUP.command(Positional("NAME", "the name of the group", completes="group"), CONFIRM)
@@ -167,7 +171,7 @@ def delete_group(context: Context) -> None:
     """
     name = context.args["NAME"]
     check_confirmed(context, f"deletes the group {name} and all its databases")
-    say(outcomes.delete_group(context.session, context.platform, name))
+    say(outcomes.delete_group(context.session, context.organization, name))
 
 
 @GROUP.command(Positional("NAME", "the name of the database", completes="database"), CONFIRM)
@@ -178,7 +182,7 @@ def delete_database(context: Context) -> None:
     """
     name = context.args["NAME"]
     check_confirmed(context, f"deletes the database {name} and its contents")
-    say(outcomes.delete_database(context.session, context.platform, name))
+    say(outcomes.delete_database(context.session, context.organization, name))
 
 
 @GROUP.command(
@@ -192,7 +196,7 @@ def suspend_database(context: Context) -> None:
     """
     name = context.args["NAME"]
     check_confirmed(context, f"ends all statements and open transactions on the database {name}, of all users")
-    say(outcomes.suspend_database(context.platform, name))
+    say(outcomes.suspend_database(context.organization, name))
 
 
 @GROUP.command(Positional("NAME", "the name of the database", completes="database"))
@@ -201,7 +205,7 @@ def resume_database(context: Context) -> None:
 
     %pipedb resume-database flights
     """
-    say(outcomes.resume_database(context.platform, context.args["NAME"]))
+    say(outcomes.resume_database(context.organization, context.args["NAME"]))
 
 
 @GROUP.command(GROUP_NAME, Positional("CODE", "a location other than the primary one"))
@@ -210,7 +214,7 @@ def remove_location(context: Context) -> None:
 
     %pipedb remove-location europe fra
     """
-    say(outcomes.remove_location(context.platform, context.args["GROUP"], context.args["CODE"]))
+    say(outcomes.remove_location(context.organization, context.args["GROUP"], context.args["CODE"]))
 
 
 @GROUP.command()
@@ -219,8 +223,8 @@ def organizations(context: Context) -> DataFrame:
 
     %pipedb organizations
     """
-    platform = context.platform
-    rows = ((one.slug, one.name, one.type, one.slug == platform.organization) for one in platform.organizations())
+    organization = context.organization
+    rows = ((one.slug, one.name, one.type, one.slug == organization.slug) for one in organization.organizations())
     return frame_of(rows, "organization", "name", "type", "current")
 
 
@@ -231,8 +235,8 @@ def usage(context: Context) -> DataFrame:
     %pipedb usage
     %pipedb usage --databases
     """
-    platform = context.platform
-    used = platform.usage()
+    organization = context.organization
+    used = organization.usage()
     if context.args.on("--databases"):
         counted = RESOURCES[:3]
         rows = ((name, *(used.databases[name].get(one, 0) for one in counted)) for name in sorted(used.databases))
@@ -240,8 +244,8 @@ def usage(context: Context) -> DataFrame:
     from pandas import NA
 
     try:
-        plan, limits = platform.quotas()
-        say(f"Organization {platform.organization}, plan {plan}.")
+        plan, limits = organization.quotas()
+        say(f"Organization {organization.slug}, plan {plan}.")
     except UnsupportedError:
         limits = {}
     figures = ((name, used.figures[name], limits.get(name) or NA) for name in RESOURCES if name in used.figures)
@@ -271,7 +275,7 @@ def create_token(context: Context) -> None:
     target = (FileTarget if where == "--to-file" else VariableTarget)(args[where], replace=replace)
     target.check()
     expiration, read_only = args.get("--expiration") or "never", args.on("--read-only")
-    target.store(context.platform.create_token(database, expiration=expiration, read_only=read_only))
+    target.store(context.organization.create_token(database, expiration=expiration, read_only=read_only))
     ends = "that never expires" if expiration == "never" else f"for {expiration}"
     say(f"Stored a {'read-only token' if read_only else 'token'} for {database} {ends} in {target}.")
 

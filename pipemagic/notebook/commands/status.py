@@ -53,7 +53,7 @@ def _say_address(connection: Connection) -> None:
 
     name = connection.listed_as or connection.name
     say(f"Address for other programs: {connection.database.url}")
-    if connection.platform is not None:
+    if connection.organization is not None:
         say(f"A token for them: %pipedb create-token {word(name)} --to-file {word(f'{name}.token')}")
 
 

@@ -21,7 +21,7 @@ from pipemagic.text import plural, shorten
 
 if TYPE_CHECKING:
     from pipemagic.classroom.model import Class
-    from pipemagic.session.organization import Platform
+    from pipemagic.session.organization import Organization
 
 INTERVAL = 10.0
 """Seconds between two reads while the panel is displayed."""
@@ -134,11 +134,11 @@ class ClassPanel(Panel):
     def read(self) -> None:
         """Read the progress of all students; until the lesson ends, a displayed panel reads again after `INTERVAL`."""
         self._stop_timer()
-        name, platform = self.name.widget.value, self.state.platform
+        name, organization = self.name.widget.value, self.state.organization
 
         def work() -> tuple[Class, list[Progress]]:
-            class_ = _load(name, platform)
-            access = creation.Access(platform.api, class_, read_only=True)
+            class_ = _load(name, organization)
+            access = creation.Access(organization.api, class_, read_only=True)
             return class_, read_progress(class_.seats, with_own_token(access))
 
         def apply(found: tuple[Class, list[Progress]]) -> str:
@@ -173,13 +173,13 @@ class ClassPanel(Panel):
         if typed != name:
             self.action.refuse("nothing was reset: the typed name is not that of the database", f"type {name}")
             return
-        chosen, platform = self.name.widget.value, self.state.platform
+        chosen, organization = self.name.widget.value, self.state.organization
 
         def work() -> str:
             with model.locked(chosen):
-                class_ = _load(chosen, platform)
+                class_ = _load(chosen, organization)
                 [seat] = class_.find([name])
-                renewed = creation.reset(platform.api, class_, [seat])
+                renewed = creation.reset(organization.api, class_, [seat])
             return f"Reset the database of {seat.student}.{NEW_TOKEN if renewed else ''}"
 
         def apply(message: str) -> str:
@@ -240,13 +240,13 @@ def _about(class_: Class) -> str:
     return f"{class_.name}: {plural(len(class_.seats), 'database')}{source}; tokens until {until}"
 
 
-def _load(name: str, platform: Platform) -> Class:
+def _load(name: str, organization: Organization) -> Class:
     """Load a class, with the present addresses of its databases; raise SessionError if it is in another organization.
 
     The port of a local service may change.
     """
-    class_, listed = model.load(name), platform.databases()
-    api = platform.api
+    class_, listed = model.load(name), organization.databases()
+    api = organization.api
     if class_.organization != api.slug or (class_.api != api.url and not api.endpoint.loopback):
         raise SessionError(
             f"the class {name} belongs to the organization {class_.organization} at {class_.api}",

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pipemagic.client.database import Database
     from pipemagic.management_api.models import DatabaseInfo
     from pipemagic.session import Connection
-    from pipemagic.session.organization import Platform
+    from pipemagic.session.organization import Organization
 
 PAUSES = (0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 5.0)
 """Seconds between attempts to connect: hosted services respond with 404 for a while to a new database."""
@@ -239,7 +239,7 @@ class DatabasesPanel(Panel):
         """Return the table of names, groups and connections, with URLs if they are stable."""
         if not self.state.databases:
             return [NO_RESPONSE if self.state.task.busy else "No databases yet."]
-        urls = not self.state.platform.moves and any(one.url for one in self.state.databases)
+        urls = not self.state.organization.moves and any(one.url for one in self.state.databases)
         headings = ["Name", "Group", *(["URL"] if urls else []), ""]
         rows = [
             [one.name, one.group, *([one.url] if urls else []), _state(self.connection_state(one.name), one.status)]
@@ -253,17 +253,17 @@ class DatabasesPanel(Panel):
         """Read the sizes of the databases."""
         if not self.state.known:
             return
-        platform = self.state.platform
+        organization = self.state.organization
 
         def work() -> dict[str, int] | None:
             try:
-                used = platform.usage().databases
+                used = organization.usage().databases
             except UnsupportedError:
                 return None
             return {name: figures["storage_bytes"] for name, figures in used.items() if "storage_bytes" in figures}
 
         def apply(sizes: dict[str, int] | None) -> str:
-            if self.state.shows(platform):
+            if self.state.shows(organization):
                 self.sizes, self.has_sizes = sizes or {}, sizes is not None
             return ""
 
@@ -289,7 +289,7 @@ class DatabasesPanel(Panel):
     def _problem(self, name: str) -> str:
         if name in {one.name for one in self.state.databases}:
             return f"{name} already exists"
-        return self.state.platform.name_problem("database", name)
+        return self.state.organization.name_problem("database", name)
 
     def _check(self, name: str) -> None:
         self.name.explain(error=self._problem(name) if name else "")
@@ -301,25 +301,25 @@ class DatabasesPanel(Panel):
         if wrong := self._problem(name) or ("" if group else "no group was given; every database belongs to a group"):
             self.action.refuse(wrong)
             return
-        platform = self.state.platform
+        organization = self.state.organization
 
         def apply(made: DatabaseInfo) -> str:
-            if self.state.shows(platform):
+            if self.state.shows(organization):
                 self.created, self._created_was_listed = made, False
                 if self.name.text == name:
                     self.name.widget.clear()
             return outcomes.describe_database(made)
 
         line = f"%pipedb create-database {name} --group {word(group)}"
-        self.action.start(f"Creating {name} ...", lambda: platform.create_database(name, group), apply, line=line)
+        self.action.start(f"Creating {name} ...", lambda: organization.create_database(name, group), apply, line=line)
 
     def create_group(self) -> None:
         """Create the first group."""
-        platform, location = self.state.platform, self.location.widget.value or ""
+        organization, location = self.state.organization, self.location.widget.value or ""
 
         line = f"%pipedb create-group {DEFAULT_GROUP} --location {word(location)}"
         self.action.start(
-            f"Creating group {DEFAULT_GROUP} ...", lambda: platform.create_group(DEFAULT_GROUP, location),
+            f"Creating group {DEFAULT_GROUP} ...", lambda: organization.create_group(DEFAULT_GROUP, location),
             outcomes.describe_group, line=line,
         )  # fmt: skip
 
@@ -335,11 +335,11 @@ class DatabasesPanel(Panel):
 
     def connect_database(self, name: str) -> None:
         """Make a database the current connection."""
-        platform = self.state.platform
+        organization = self.state.organization
 
         def work() -> str:
-            self._check_free(name, platform)
-            return self._connect(name, platform).greeting
+            self._check_free(name, organization)
+            return self._connect(name, organization).greeting
 
         self.action.start(f"Connecting to {name} ...", work, line=f"%pipedb connect {word(name)}")
 
@@ -373,11 +373,11 @@ class DatabasesPanel(Panel):
         if typed != name:
             self.action.refuse(f"nothing was suspended: the typed name is not {name}")
             return
-        platform = self.state.platform
+        organization = self.state.organization
 
         def work() -> str:
-            suspended = outcomes.suspend_database(platform, name)
-            if self.chosen == name and self.state.shows(platform):
+            suspended = outcomes.suspend_database(organization, name)
+            if self.chosen == name and self.state.shows(organization):
                 self.asking = ""
             return suspended
 
@@ -385,7 +385,7 @@ class DatabasesPanel(Panel):
 
     def resume_database(self, name: str) -> None:
         """Resume a database."""
-        work = partial(outcomes.resume_database, self.state.platform, name)
+        work = partial(outcomes.resume_database, self.state.organization, name)
         self.action.start(f"Resuming {name} ...", work, line=f"%pipedb resume-database {word(name)}")
 
     def delete_database(self, name: str, typed: str) -> None:
@@ -393,23 +393,23 @@ class DatabasesPanel(Panel):
         if typed != name:
             self.action.refuse(f"nothing was deleted: the typed name is not {name}")
             return
-        platform = self.state.platform
+        organization = self.state.organization
 
         def work() -> str:
-            deleted = outcomes.delete_database(self.state.session, platform, name)
-            if self.chosen == name and self.state.shows(platform):
+            deleted = outcomes.delete_database(self.state.session, organization, name)
+            if self.chosen == name and self.state.shows(organization):
                 self.chosen, self.asking = "", ""
-            if self.created is not None and self.created.name == name and self.state.shows(platform):
+            if self.created is not None and self.created.name == name and self.state.shows(organization):
                 self.created = None
             return deleted
 
         self.action.start(f"Deleting {name} ...", work, line=f"%pipedb delete-database {word(name)} --confirm")
 
-    def _check_free(self, name: str, platform: Platform) -> None:
+    def _check_free(self, name: str, organization: Organization) -> None:
         """Raise SessionError if the name is taken by a connection or profile of another database."""
         session = self.state.session
         other = session.connections.get(name)
-        if other is not None and other.database_in(platform.organization, platform.where) != name:
+        if other is not None and other.database_in(organization.slug, organization.where) != name:
             raise SessionError(
                 f"the connection {name} belongs to another database ({other.description})",
                 hint=f"%pipedb close {word(name)} makes the name free",
@@ -417,24 +417,24 @@ class DatabasesPanel(Panel):
         profile = session.profiles.get(name) if other is None else None
         if profile is not None and (
             profile.database != name
-            or profile.organization not in (None, platform.organization)
-            or profile.at not in (None, platform.address)
+            or profile.organization not in (None, organization.slug)
+            or profile.at not in (None, organization.address)
         ):
             raise SessionError(f"the profile {name} belongs to another database ({profile.where})")
 
-    def _connect(self, name: str, platform: Platform) -> Connection:
+    def _connect(self, name: str, organization: Organization) -> Connection:
         """Connect; retry for some seconds, since a new database may not be found at first."""
         errors: tuple[type[PipemagicError], ...] = (NotFound,)
         if self.created is not None and self.created.name == name:
             errors = (NotFound, ConnectError, SessionError) if self.state.complete else (NotFound, ConnectError)
         for pause in PAUSES:
             try:
-                return self.state.session.connect(name, platform=platform)
+                return self.state.session.connect(name, organization=organization)
             except errors:
                 self.action.report(f"{name} does not respond yet, which is normal for a new database. Retrying ...")
             if self._leaving.wait(pause):
                 break
-        return self.state.session.connect(name, platform=platform)
+        return self.state.session.connect(name, organization=organization)
 
 
 class Details(ipywidgets.VBox):
@@ -529,7 +529,7 @@ class Details(ipywidgets.VBox):
         connected = state.connections(name)
         if connected and not connected[0].refused:
             return connected[0].once(lambda database: _ask(database.sibling(timeout=timeout or TIMEOUT), question))
-        return _ask(state.platform.open(name, timeout or TIMEOUT, read_only=True), question)
+        return _ask(state.organization.open(name, timeout or TIMEOUT, read_only=True), question)
 
 
 def _ask(database: Database, question: Callable[[Database], Any]) -> Any:

@@ -269,7 +269,7 @@ class GroupsPanel(Panel):
     def _problem(self, name: str) -> str:
         if any(one.name == name for one in self.state.groups):
             return f"{name} already exists"
-        return self.state.platform.name_problem("group", name)
+        return self.state.organization.name_problem("group", name)
 
     def create_group(self) -> None:
         """Create the group of the form."""
@@ -278,10 +278,10 @@ class GroupsPanel(Panel):
             self.name.explain(error=wrong)
             self.action.refuse(wrong)
             return
-        platform = self.state.platform
+        organization = self.state.organization
 
         def work() -> str:
-            made = platform.create_group(name, location)
+            made = organization.create_group(name, location)
             if self.name.text == name:
                 self.name.widget.clear()
             return outcomes.describe_group(made)
@@ -302,11 +302,11 @@ class GroupsPanel(Panel):
     def remove_location(self) -> None:
         """Remove the location of the form."""
         _, group, code = self.open_form
-        platform = self.state.platform
+        organization = self.state.organization
 
         def work() -> str:
-            removed = outcomes.remove_location(platform, group, code)
-            self.state.drop(group, code, of=platform)
+            removed = outcomes.remove_location(organization, group, code)
+            self.state.drop(group, code, of=organization)
             return removed
 
         self.cancel()
@@ -318,11 +318,11 @@ class GroupsPanel(Panel):
         if typed != name:
             self.action.refuse("nothing was deleted: the typed name is not that of the group", f"type {name}")
             return
-        platform, session = self.state.platform, self.state.session
+        organization, session = self.state.organization, self.state.session
 
         def work() -> str:
-            deleted = outcomes.delete_group(session, platform, name)
-            self.state.drop(name, of=platform)
+            deleted = outcomes.delete_group(session, organization, name)
+            self.state.drop(name, of=organization)
             return deleted
 
         self.cancel()

@@ -180,18 +180,18 @@ class LocationsPanel(Panel):
 
     def measure(self) -> None:
         """Measure the latency of one database at each location."""
-        platform = self.state.platform
+        organization = self.state.organization
         self._stop.clear()
 
         def work() -> str:
-            places = addresses(platform)
+            places = addresses(organization)
             found: dict[str, str] = {}
             for one in latencies(places):
                 found[one.code] = str(one)
                 self.action.report(f"Measuring: {len(found)} of {plural(len(places), 'location')} ...")
                 if self._stop.is_set():  # a location that does not respond delays this by seconds
                     break
-            if self.state.shows(platform):
+            if self.state.shows(organization):
                 self.measured = found
             if not found:
                 return "No location has a database to measure."

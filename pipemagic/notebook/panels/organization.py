@@ -21,9 +21,9 @@ from pipemagic.session.profiles import word
 from pipemagic.text import format_size
 
 if TYPE_CHECKING:
-    from pipemagic.management_api.models import Organization
+    from pipemagic.management_api import models
     from pipemagic.session import Connection
-    from pipemagic.session.organization import Platform
+    from pipemagic.session.organization import Organization
 
 T = TypeVar("T")
 
@@ -56,9 +56,9 @@ STAY = (
 class Details:
     """What a service reports about an organization."""
 
-    platform: Platform
-    settings: Organization | None = None
-    organizations: Sequence[Organization] = ()
+    organization: Organization
+    settings: models.Organization | None = None
+    organizations: Sequence[models.Organization] = ()
     plan: str = ""
     quotas: Mapping[str, int] = field(default_factory=dict)
     used: Mapping[str, int] = field(default_factory=dict)
@@ -80,15 +80,15 @@ class Details:
         return None
 
 
-def read_details(platform: Platform) -> Details:
+def read_details(organization: Organization) -> Details:
     """Read all details. Raise an error only if the settings cannot be read."""
-    found = Details(platform)
-    found.settings = found.ask(platform.settings, "its settings")
+    found = Details(organization)
+    found.settings = found.ask(organization.settings, "its settings")
     if found.error:
         raise found.error
-    found.organizations = found.ask(platform.organizations, "the list of organizations") or ()
-    found.plan, found.quotas = found.ask(platform.quotas, "plan and quotas") or ("", {})
-    usage = found.ask(platform.usage, "usage")
+    found.organizations = found.ask(organization.organizations, "the list of organizations") or ()
+    found.plan, found.quotas = found.ask(organization.quotas, "plan and quotas") or ("", {})
+    usage = found.ask(organization.usage, "usage")
     found.used = usage.figures if usage else {}
     return found
 
@@ -130,7 +130,7 @@ class OrganizationPanel(Panel):
     @property
     def details(self) -> Details | None:
         """The details of the organization that is shown, or None before they are read."""
-        return self._details if self._details and self.state.shows(self._details.platform) else None
+        return self._details if self._details and self.state.shows(self._details.organization) else None
 
     def build(self) -> Sequence[ipywidgets.Widget]:
         """Create the widgets."""
@@ -194,7 +194,7 @@ class OrganizationPanel(Panel):
         self.overages_now.set_text("This service does not report whether overages are on." if on is None else now)
         self.overages_else.set_text(f"When off: {OFF}" if on else f"When on: {ON}")
 
-    def _update_others(self, organizations: Sequence[Organization]) -> None:
+    def _update_others(self, organizations: Sequence[models.Organization]) -> None:
         others = [one for one in organizations if one.slug != self.state.identity[0]]
         only = bool(organizations) and not others
         self.others.set_options((_name(one), one.slug) for one in others)
@@ -204,10 +204,10 @@ class OrganizationPanel(Panel):
         show(self.only, only)
 
     def _read(self) -> None:
-        platform = self.state.platform
+        organization = self.state.organization
 
         def work() -> str:
-            self._details = details = read_details(platform)
+            self._details = details = read_details(organization)
             if details.error is not None:
                 raise details.error
             return ""
@@ -226,10 +226,10 @@ class OrganizationPanel(Panel):
         if not slug:
             self.action.refuse("no organization was given", "enter its slug")
             return
-        session, platform = self.state.session, self.state.platform
+        session, organization = self.state.session, self.state.organization
 
         def work() -> str:
-            chosen = session.organization(slug, beside=platform)
+            chosen = session.choose_organization(slug, beside=organization)
             kept = [_connection(one) for one in session.connections.values()]
             stay = f" The connections stay as they are: {', '.join(kept)}." if kept else ""
             return outcomes.describe_organization(chosen) + stay
@@ -238,9 +238,9 @@ class OrganizationPanel(Panel):
 
     def switch_overages(self) -> None:
         """Switch overages on, or off."""
-        platform, settings = self.state.platform, self.details.settings if self.details else None
+        organization, settings = self.state.organization, self.details.settings if self.details else None
         wanted = "off" if settings and settings.overages else "on"
-        work = partial(outcomes.set_overages, platform, on=wanted == "on")
+        work = partial(outcomes.set_overages, organization, on=wanted == "on")
         self.action.start(f"Switching overages {wanted} ...", work, line=f"%pipedb overages {wanted}")
 
 
@@ -263,13 +263,13 @@ def _percent(used: int, quota: int) -> str:
     return "<0.1" if used and not tenths else f"{tenths / 10:,.1f}"
 
 
-def _who(organization: str, where: str, settings: Organization | None) -> str:
-    name = f"\u201c{settings.name}\u201d" if settings and settings.name not in ("", organization) else ""
+def _who(slug: str, where: str, settings: models.Organization | None) -> str:
+    name = f"\u201c{settings.name}\u201d" if settings and settings.name not in ("", slug) else ""
     kind = {"personal": "a personal account", "team": "a team"}.get(settings.type if settings else "", "")
-    return f"{organization} \u2013 {', '.join(filter(None, [name, kind, where]))}"
+    return f"{slug} \u2013 {', '.join(filter(None, [name, kind, where]))}"
 
 
-def _blocked(settings: Organization) -> str:
+def _blocked(settings: models.Organization) -> str:
     if not (settings.blocked_reads or settings.blocked_writes):
         return ""
     both = settings.blocked_reads and settings.blocked_writes
@@ -280,7 +280,7 @@ def _blocked(settings: Organization) -> str:
     )
 
 
-def _name(organization: Organization) -> str:
+def _name(organization: models.Organization) -> str:
     slug, name = organization.slug, organization.name
     return slug if name in ("", slug) else f"{slug} ({name})"
 

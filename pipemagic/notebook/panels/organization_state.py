@@ -16,7 +16,7 @@ from pipemagic.notebook.panels.tasks import LatestTask
 if TYPE_CHECKING:
     from pipemagic.management_api.models import DatabaseInfo, Group, Location
     from pipemagic.session import Connection, Session
-    from pipemagic.session.organization import Platform
+    from pipemagic.session.organization import Organization
 
 
 class OrganizationState:
@@ -41,7 +41,7 @@ class OrganizationState:
         self.task = LatestTask("organization", self.notify)
         self.requests = threading.BoundedSemaphore(REQUESTS)
         """Limits concurrent requests about many databases across all panels."""
-        self._shown: Platform | None = None
+        self._shown: Organization | None = None
         self._stale = self._connecting = False
         self._lock = threading.Lock()
         self._new_locations: defaultdict[tuple[str, str], list[NewLocation]] = defaultdict(list)
@@ -58,19 +58,19 @@ class OrganizationState:
         return session
 
     @property
-    def platform(self) -> Platform:
+    def organization(self) -> Organization:
         """The organization that is shown; before that, the one of the session, which may start a service.
 
         Actions capture it when they are requested, since another one may be in use when they run.
         """
         shown, used = self._shown, self.session.organization_in_use
         if shown is None:
-            return self.session.platform
+            return self.session.organization
         return used if used is not None and used.is_same(shown) else shown
 
-    def shows(self, platform: Platform) -> bool:
+    def shows(self, organization: Organization) -> bool:
         """Return True if an organization is the one that is shown."""
-        return self._shown is not None and platform.is_same(self._shown)
+        return self._shown is not None and organization.is_same(self._shown)
 
     def connections(self, database: str) -> list[Connection]:
         """Return the connections to a database of the organization."""
@@ -128,9 +128,9 @@ class OrganizationState:
         self._drop(lambda one: (one.group, one.code) == (group, code), new)
         return True
 
-    def drop(self, group: str, code: str = "", *, of: Platform | None = None) -> None:
+    def drop(self, group: str, code: str = "", *, of: Organization | None = None) -> None:
         """Stop watching and showing one or all new locations of a group, by default of the current organization."""
-        identity = self.identity if of is None else (of.organization, of.where)
+        identity = self.identity if of is None else (of.slug, of.where)
         self._drop(lambda one: one.group == group and code in ("", one.code), identity=identity)
 
     def drop_finished(self) -> None:
@@ -183,24 +183,24 @@ class OrganizationState:
     def _read(self) -> str:
         self._stale = False
         try:
-            platform = self.session.platform
-            if not self.shows(platform):
-                self._show(platform)
-            groups, databases, locations = platform.groups(), platform.databases(), platform.locations()
-            closest = self.closest if self.known else platform.closest() or ""
+            organization = self.session.organization
+            if not self.shows(organization):
+                self._show(organization)
+            groups, databases, locations = organization.groups(), organization.databases(), organization.locations()
+            closest = self.closest if self.known else organization.closest() or ""
             self.locations = sorted(locations, key=lambda one: one.is_legacy)
             self.groups, self.databases, self.closest = list(groups.items), list(databases.items), closest
             self.complete = groups.complete and databases.complete
-            self._shown, self.known = platform, True
+            self._shown, self.known = organization, True
         finally:
             self.revision += 1
         return ""
 
-    def _show(self, platform: Platform) -> None:
+    def _show(self, organization: Organization) -> None:
         """Show another organization, whose data have not been read yet."""
-        identity = (platform.organization, platform.where)
+        identity = (organization.slug, organization.where)
         self.locations, self.groups, self.databases, self.complete, self.known = [], [], [], True, False
-        self._shown, self.identity = platform, identity
+        self._shown, self.identity = organization, identity
         self.notify()
 
     def _changed(self, subject: str) -> None:

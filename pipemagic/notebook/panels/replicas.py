@@ -16,7 +16,7 @@ from pipemagic.text import plural
 
 if TYPE_CHECKING:
     from pipemagic.management_api.models import Group, Instance
-    from pipemagic.session.organization import Platform
+    from pipemagic.session.organization import Organization
 
 T = TypeVar("T")
 
@@ -50,9 +50,9 @@ class _State(Protocol):
     requests: threading.BoundedSemaphore
 
     @property
-    def platform(self) -> Platform: ...
+    def organization(self) -> Organization: ...
 
-    def shows(self, platform: Platform) -> bool: ...
+    def shows(self, organization: Organization) -> bool: ...
 
     def databases_in(self, group: str) -> list[str]: ...
 
@@ -150,28 +150,33 @@ class ReplicaStates:
         known = {one.name: one.status for one in self._groups() if one.status}
         if not known:
             return False
-        states = self.state.platform.states()
+        states = self.state.organization.states()
         return any(states.get(name, status) != status for name, status in known.items())
 
     def _read(self) -> str:
-        platform, stop = self.state.platform, self._stop  # before the groups, so that they belong to this organization
+        organization, stop = (
+            self.state.organization,
+            self._stop,
+        )  # before the groups, so that they belong to this organization
         found: dict[str, Mapping[str, ReplicaSummary]] = {}
         supported, outdated = True, ""
         for group in self._groups():
             try:
-                found[group.name] = self._read_group(platform, group, stop)
+                found[group.name] = self._read_group(organization, group, stop)
             except UnsupportedError:
                 supported = False
                 break
             except PipemagicError as error:  # does not affect other groups
                 outdated = outdated or error.message
-        if self.state.shows(platform) and not stop.is_set():
+        if self.state.shows(organization) and not stop.is_set():
             self.summaries, self.supported, self.outdated = found, supported, outdated
         return ""
 
-    def _read_group(self, platform: Platform, group: Group, stop: threading.Event) -> Mapping[str, ReplicaSummary]:
+    def _read_group(
+        self, organization: Organization, group: Group, stop: threading.Event
+    ) -> Mapping[str, ReplicaSummary]:
         names = self.state.databases_in(group.name)[:MEASURED]
-        read = ask_each(self.state.requests, names, platform.instances, stop)
+        read = ask_each(self.state.requests, names, organization.instances, stop)
         answers = [one for one in read.values() if not isinstance(one, NotFound)]  # deleted meanwhile
         listed = [None if isinstance(one, PipemagicError) else one for one in answers]
         for one in answers:
@@ -244,7 +249,7 @@ class NewLocation:
     """Whether it was added but not all of its databases are known to be ready."""
 
     def __post_init__(self) -> None:
-        self.platform = self.state.platform
+        self.organization = self.state.organization
         self.task = LatestTask(f"location {self.code}", self.state.notify)
         self._stop = threading.Event()
 
@@ -252,7 +257,7 @@ class NewLocation:
         """Add the location, and watch its replicas."""
 
         def work() -> str:
-            group = self.platform.add_location(self.group, self.code)
+            group = self.organization.add_location(self.group, self.code)
             self.unfinished = True
             return f"{outcomes.describe_group(group)} {self._watch(self._stop)}"
 
@@ -261,8 +266,8 @@ class NewLocation:
 
     def watch(self) -> None:
         """Watch the replicas again."""
-        if self.state.shows(self.platform):  # its token may have changed
-            self.platform = self.state.platform
+        if self.state.shows(self.organization):  # its token may have changed
+            self.organization = self.state.organization
         self._stop.set()
         self._stop = stop = threading.Event()
         self.task.start(self._copying, lambda: f"Group {self.group} is in {self.code}. {self._watch(stop)}")
@@ -290,7 +295,7 @@ class NewLocation:
             raise error.replace(message=added + error.message) from None
 
     def _follow(self, stop: threading.Event) -> str:
-        listing = self.platform.databases()
+        listing = self.organization.databases()
         waiting = [one.name for one in listing.items if one.group == self.group]
         if not waiting and not listing.complete:
             return self._wait_for_service()
@@ -322,7 +327,7 @@ class NewLocation:
     def _read(self, names: Sequence[str], stop: threading.Event) -> dict[str, str | PipemagicError]:
         def ask(name: str) -> str:
             try:
-                return describe(next((one for one in self.platform.instances(name) if one.name == self.code), None))
+                return describe(next((one for one in self.organization.instances(name) if one.name == self.code), None))
             except NotFound:
                 return DELETED
 
@@ -340,7 +345,7 @@ class NewLocation:
 
     def _wait_for_service(self) -> str:
         try:
-            self.platform.wait_for_location(self.group, self.code)
+            self.organization.wait_for_location(self.group, self.code)
         except UnsupportedError:
             self.unfinished = False
             return "This service does not report replica lag."

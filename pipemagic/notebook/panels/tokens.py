@@ -104,7 +104,7 @@ class Tokens(ipywidgets.VBox):
         if expiration != "never" and not _DURATION.fullmatch(expiration):
             self.action.refuse(f"{expiration or 'nothing'!r} is not a duration", "write 12h, 7d or 1w2d6h")
             return
-        platform = self.state.platform
+        organization = self.state.organization
 
         def apply(made: Secret) -> str:
             if self.database != database:  # its details were closed in the meantime
@@ -120,7 +120,7 @@ class Tokens(ipywidgets.VBox):
         )
         self.action.start(
             f"Creating a token for {database} ...",
-            lambda: platform.create_token(database, expiration=expiration, read_only=read_only), apply,
+            lambda: organization.create_token(database, expiration=expiration, read_only=read_only), apply,
             line=f"%pipedb create-token {database}{options} --to-env {variable(database)}",
         )  # fmt: skip
 
@@ -137,10 +137,10 @@ class Tokens(ipywidgets.VBox):
         if typed != database:
             self.action.refuse(f"no token was invalidated: the typed name is not {database}")
             return
-        platform = self.state.platform
+        organization = self.state.organization
 
         def work() -> str:
-            notes = self.state.session.invalidate_tokens(database, platform)
+            notes = self.state.session.invalidate_tokens(database, organization)
             self.asking = ""
             return "\n".join(notes)
 

@@ -12,7 +12,7 @@ from starlette import routing as starlette
 from starlette.requests import Request
 
 from pipemagic.service.api import accounts, databases, groups, organizations, tokens, usage  # noqa: F401 - routes
-from pipemagic.service.api.routing import ORG, ROUTES, ApiRequest, Platform, Route, parse_body
+from pipemagic.service.api.routing import ORG, ROUTES, ApiRequest, Route, ServiceParts, parse_body
 from pipemagic.service.catalog.organizations import Role
 from pipemagic.service.endpoint import SMALL_BODY, Admission, CancelToken, Endpoint, Runtime, count_as_use
 from pipemagic.service.executor import Steps, Tenant
@@ -24,7 +24,7 @@ PREFIXES = ("/v1/", "/v2/organizations", "/v2/locations", "/v2/auth/")
 MANAGEMENT: Tenant = "management"
 
 
-def routes(runtime: Runtime, platform: Platform) -> list[starlette.BaseRoute]:
+def routes(runtime: Runtime, parts: ServiceParts) -> list[starlette.BaseRoute]:
     """Return the routes of the management API, for the service's own address.
 
     A path without an organization is in the personal one: the public command-line tool omits it if none is selected.
@@ -33,17 +33,17 @@ def routes(runtime: Runtime, platform: Platform) -> list[starlette.BaseRoute]:
     for route in ROUTES:
         for path in {route.path, route.path.replace(f"{ORG}/", "/v1/")}:
             methods[path][route.method] = route
-    paths = [starlette.Route(path, ManagementEndpoint(runtime, platform, found)) for path, found in methods.items()]
-    others = ManagementEndpoint(runtime, platform, {})
+    paths = [starlette.Route(path, ManagementEndpoint(runtime, parts, found)) for path, found in methods.items()]
+    others = ManagementEndpoint(runtime, parts, {})
     return [*paths, *(starlette.Route(f"{prefix}{{rest:path}}", others) for prefix in PREFIXES)]
 
 
 class ManagementEndpoint(Endpoint):
     """An endpoint for one path of the management API; ``routes`` has its methods, and is empty for unknown paths."""
 
-    def __init__(self, runtime: Runtime, platform: Platform, routes: dict[str, Route]) -> None:
+    def __init__(self, runtime: Runtime, parts: ServiceParts, routes: dict[str, Route]) -> None:
         super().__init__(runtime, body_limit=SMALL_BODY)
-        self._platform, self._routes = platform, routes
+        self._parts, self._routes = parts, routes
 
     async def admit(self, request: Request) -> Admission:  # noqa: ARG002
         """Admit every request: bodies are small, and the token is checked in the worker, which reads the catalog."""
@@ -52,10 +52,10 @@ class ManagementEndpoint(Endpoint):
     def handle(self, request: Request, admission: Admission, body: bytes, cancel: CancelToken) -> Steps:  # noqa: ARG002
         """Check the token and the role, and call the function."""
         route = self._routes.get("GET" if request.method == "HEAD" else request.method)
-        api_request = ApiRequest(self._platform, request, cancel, dict(request.path_params))
+        api_request = ApiRequest(self._parts, request, cancel, dict(request.path_params))
         if route is None or not route.public:
             authorization = request.headers.get("authorization")
-            api_request.credential = self._platform.tokens.credential(authorization)
+            api_request.credential = self._parts.tokens.credential(authorization)
             count_as_use(request.scope)
         if not self._routes:
             raise Refused(404, f"there is no {request.scope['path']} in the management API")

@@ -28,14 +28,14 @@ class NewPassword(Body):
 @Route("POST", "/v1/auth/signup", public=True)
 def sign_up(request: ApiRequest, body: Credentials) -> Steps:
     """Create an account and log in."""
-    token = yield from request.platform.logins.sign_up(body.username, body.password, request.network)
+    token = yield from request.parts.logins.sign_up(body.username, body.password, request.network)
     return {"token": token, "username": body.username, "organization": body.username}
 
 
 @Route("POST", "/v1/auth/login", public=True)
 def log_in(request: ApiRequest, body: Credentials) -> Steps:
     """Exchange a username and a password for a token."""
-    token = yield from request.platform.logins.log_in(body.username, body.password, request.network)
+    token = yield from request.parts.logins.log_in(body.username, body.password, request.network)
     return {"token": token, "username": body.username, "organization": body.username}
 
 
@@ -50,7 +50,7 @@ def change_password(request: ApiRequest, body: NewPassword) -> Steps:
     """Set a new password; the operator may set that of any account, without the current one."""
     username = body.username
     if username is None or username == request.account.username:
-        logins = request.platform.logins
+        logins = request.parts.logins
         yield from logins.change_password(request.account, body.password, body.current, request.network)
         return {}
     if not request.account.operator:
@@ -58,14 +58,14 @@ def change_password(request: ApiRequest, body: NewPassword) -> Steps:
     account = request.catalog.accounts.find(username)
     if account is None:
         raise Refused(404, f"user {username} not found")
-    yield from request.platform.logins.reset_password(account, body.password, request.network)
+    yield from request.parts.logins.reset_password(account, body.password, request.network)
     return {}
 
 
 @Route("POST", "/v1/users", operator="may create accounts for others")
 def create_user(request: ApiRequest, body: Credentials) -> Steps:
     """Create an account for another person."""
-    account = yield from request.platform.logins.open_account(body.username, body.password, request.network)
+    account = yield from request.parts.logins.open_account(body.username, body.password, request.network)
     return {"user": account_json(account)}
 
 

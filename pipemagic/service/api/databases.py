@@ -75,12 +75,12 @@ def get_database(request: ApiRequest) -> Any:
 def create_database(request: ApiRequest, body: NewDatabase) -> Any:
     """Create a database in a group: empty, as a copy of another one, or for a file that is uploaded next."""
     group = _group_name(request, body)
-    request.platform.engine.check_new(f"{body.name}-{request['org']}")
+    request.parts.engine.check_new(f"{body.name}-{request['org']}")
     with _seed(request, body.seed) as prepare:
         record = request.catalog.create_database(
             request["org"], body.name, group, size_limit=size_in_bytes(body.size_limit) or None, prepare=prepare
         )  # fmt: skip
-    request.platform.engine.create(record)
+    request.parts.engine.create(record)
     log.info("database %s/%s created as %s", request["org"], record.name, record.id)
     return {"database": {
         "DbId": record.id, "Hostname": request.with_local_names(record).hostname, "Name": record.name,
@@ -109,9 +109,9 @@ def _seed(request: ApiRequest, seed: Seed | None) -> AbstractContextManager[Call
     if seed is None:
         return nullcontext(lambda _: None)
     if seed.type == "database_upload":
-        return request.platform.engine.seed(None)
+        return request.parts.engine.seed(None)
     if seed.type == "database":
-        return request.platform.engine.seed(_original(request, seed))
+        return request.parts.engine.seed(_original(request, seed))
     if seed.type == "dump":
         raise Refused(400, "SQL text is not accepted here: send a SQLite file with the seed database_upload")
     raise Refused(400, f"unknown seed type {str(seed.type)[:40]!r}: use database or database_upload")
@@ -130,7 +130,7 @@ def _original(request: ApiRequest, seed: Seed) -> DatabaseRecord:
 @Route("DELETE", DATABASE)
 def delete_database(request: ApiRequest) -> Any:
     """Delete a database and its files."""
-    request.platform.engine.check_change()
+    request.parts.engine.check_change()
     record = request.catalog.delete_database(request["org"], request["db"])
     finish_deletion(request, record)
     return {"database": record.name}
@@ -139,7 +139,7 @@ def delete_database(request: ApiRequest) -> Any:
 def finish_deletion(request: ApiRequest, database: DatabaseRecord) -> None:
     """Delete the data of a database that is no longer in the catalog."""
     log.info("database %s/%s (%s) deleted", database.organization, database.name, database.id)
-    request.platform.engine.delete(database)
+    request.parts.engine.delete(database)
 
 
 @Route("GET", f"{DATABASE}/instances")
@@ -177,9 +177,9 @@ def update_settings(request: ApiRequest, body: DatabaseSettings) -> Any:
     changes = body.changes()
     if "size_limit" in changes:
         changes["size_limit"] = size_in_bytes(body.size_limit) or None
-    request.platform.engine.check_change()
+    request.parts.engine.check_change()
     record = request.catalog.configure_database(request["org"], request["db"], changes)
-    request.platform.engine.configure(record)
+    request.parts.engine.configure(record)
     settings = ", ".join(f"{name}={value}" for name, value in sorted(changes.items()))
     log.info("settings of %s/%s changed by %s: %s", request["org"], record.name, request.account.username, settings)
     return _settings_json(record)
@@ -197,7 +197,7 @@ def _database(request: ApiRequest) -> DatabaseRecord:
 
 def _address(request: ApiRequest, record: DatabaseRecord) -> dict[str, str]:
     """Return the field ``url`` of a database whose address is more than its host name."""
-    url = request.platform.engine.addresses(record).get(record.locations[0]) or proxied_url(request.http)
+    url = request.parts.engine.addresses(record).get(record.locations[0]) or proxied_url(request.http)
     return {"url": url} if url else {}
 
 
@@ -217,9 +217,9 @@ def database_json(request: ApiRequest, record: DatabaseRecord) -> dict[str, Any]
 
 def _instances_json(request: ApiRequest, record: DatabaseRecord) -> list[dict[str, Any]]:
     """Return one instance per location as JSON, each with its host name, and its address if it has one."""
-    record, addresses = request.with_local_names(record), request.platform.engine.addresses(record)
+    record, addresses = request.with_local_names(record), request.parts.engine.addresses(record)
     instances = []
-    for one in request.platform.engine.status(record).values():
+    for one in request.parts.engine.status(record).values():
         url = addresses.get(one.code)
         own = {"hostname": urlsplit(url).hostname or "", "url": url} if url else _address(request, record)
         instances.append({

@@ -44,7 +44,7 @@ class GroupSettings(Body):
 @Route("GET", "/v1/locations")
 def list_locations(request: ApiRequest) -> Any:
     """List the names of the locations that groups may have, by code."""
-    return {"locations": {code: location.name for code, location in request.platform.engine.locations.items()}}
+    return {"locations": {code: location.name for code, location in request.parts.engine.locations.items()}}
 
 
 @Route("GET", "/v2/locations")
@@ -52,7 +52,7 @@ def list_locations(request: ApiRequest) -> Any:
 def list_locations_by_platform(request: ApiRequest) -> Any:
     """List the names of the locations by platform and code, for newer clients."""
     platforms: dict[str, dict[str, str]] = {"aws": {}, "fly": {}}
-    for code, location in request.platform.engine.locations.items():
+    for code, location in request.parts.engine.locations.items():
         platforms["aws" if code.startswith("aws-") else "fly"][code] = location.name
     return {"locations": platforms}
 
@@ -71,7 +71,7 @@ def get_location(request: ApiRequest) -> Any:
 @Route("GET", "/v1/closest", public=True)
 def get_closest_location(request: ApiRequest) -> Any:
     """Return the best location for a new group; the public service has this at an address of its own."""
-    here = request.platform.engine.here or FALLBACK
+    here = request.parts.engine.here or FALLBACK
     return {"server": here, "client": here}
 
 
@@ -91,7 +91,7 @@ def get_group(request: ApiRequest) -> Any:
 @Route("POST", GROUPS)
 def create_group(request: ApiRequest, body: NewGroup) -> Any:
     """Create a group at a location."""
-    request.platform.engine.check_group(body.location)
+    request.parts.engine.check_group(body.location)
     record = request.catalog.create_group(request["org"], body.name, body.location)
     log.info("group %s/%s created at %s", request["org"], record.name, record.primary)
     return {"group": group_json(request, record)}
@@ -100,7 +100,7 @@ def create_group(request: ApiRequest, body: NewGroup) -> Any:
 @Route("DELETE", GROUP)
 def delete_group(request: ApiRequest) -> Any:
     """Delete a group and all its databases."""
-    request.platform.engine.check_change()
+    request.parts.engine.check_change()
     group, databases = request.catalog.delete_group(request["org"], request["group"])
     log.info("group %s/%s deleted with %d databases", request["org"], group.name, len(databases))
     for database in databases:
@@ -125,7 +125,7 @@ def update_group_settings(request: ApiRequest, body: GroupSettings) -> Any:
 @Route("POST", LOCATION)
 def add_location(request: ApiRequest) -> Any:
     """Add a location to a group, unless the group has it; its databases get replicas there."""
-    request.platform.engine.check_location(request["location"])
+    request.parts.engine.check_location(request["location"])
     record = request.catalog.add_location(request["org"], request["group"], request["location"])
     return _apply_locations(request, record, "added")
 
@@ -133,7 +133,7 @@ def add_location(request: ApiRequest) -> Any:
 @Route("DELETE", LOCATION)
 def remove_location(request: ApiRequest) -> Any:
     """Remove a location from a group, with the replicas there."""
-    request.platform.engine.check_change()
+    request.parts.engine.check_change()
     record = request.catalog.remove_location(request["org"], request["group"], request["location"])
     return _apply_locations(request, record, "removed")
 
@@ -161,7 +161,7 @@ def wait_for_location(request: ApiRequest) -> Steps:
         raise Refused(400, f"Invalid location code: the group {group.name} is not at {code}")
     if code in group.paused:
         raise Refused(503, f"the location {code} is paused, so its replicas do not follow", "LOCATION_PAUSED")
-    waiters = request.platform.engine.wait_for_replicas(group, code, WAIT)
+    waiters = request.parts.engine.wait_for_replicas(group, code, WAIT)
     for waiter in waiters:
         if not (waiter.granted or request.cancel.cancelled):
             request.cancel.add_callback(waiter.finish)
@@ -172,20 +172,20 @@ def wait_for_location(request: ApiRequest) -> Steps:
 
 
 def _set_paused(request: ApiRequest, paused: bool) -> Any:
-    request.platform.engine.check_pause(request["location"])
+    request.parts.engine.check_pause(request["location"])
     record = request.catalog.set_paused(request["org"], request["group"], request["location"], paused)
     return _apply_locations(request, record, "paused" if paused else "resumed")
 
 
 def _apply_locations(request: ApiRequest, group: GroupRecord, change: str) -> Any:
     log.info("location %s of group %s/%s %s", request["location"], group.organization, group.name, change)
-    request.platform.engine.sync_locations(group)
+    request.parts.engine.sync_locations(group)
     return {"group": group_json(request, group)}
 
 
 def group_json(request: ApiRequest, record: GroupRecord) -> dict[str, Any]:
     """Return a group as JSON."""
-    states = request.platform.engine.states(record)
+    states = request.parts.engine.states(record)
     return {
         "name": record.name, "uuid": record.id, "locations": record.locations, "primary": record.primary,
         "archived": False, "version": __version__, "delete_protection": record.delete_protection,

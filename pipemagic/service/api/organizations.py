@@ -102,7 +102,7 @@ def delete_organization(request: ApiRequest) -> Any:
 
 def organization_json(request: ApiRequest, record: OrganizationRecord) -> dict[str, Any]:
     """Return an organization as JSON."""
-    block = request.platform.meter.organization_block(record.slug)
+    block = request.parts.meter.organization_block(record.slug)
     return {
         "id": record.id, "name": record.name, "slug": record.slug, "type": record.type, "overages": record.overages,
         "blocked_reads": bool(block.reason(writes=False)),

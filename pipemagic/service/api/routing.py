@@ -28,7 +28,7 @@ ORG = "/v1/organizations/{org}"
 
 
 @dataclass
-class Platform:
+class ServiceParts:
     """The parts of the service that the functions use."""
 
     catalog: Catalog
@@ -42,7 +42,7 @@ class Platform:
 class ApiRequest:
     """A request; ``request["org"]`` is a parameter of its path."""
 
-    platform: Platform
+    parts: ServiceParts
     http: Request
     cancel: CancelToken
     params: dict[str, str] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class ApiRequest:
     @property
     def catalog(self) -> Catalog:
         """The catalog."""
-        return self.platform.catalog
+        return self.parts.catalog
 
     @property
     def network(self) -> str:
@@ -76,7 +76,7 @@ class ApiRequest:
         host = host_of(self.http.headers.get("host", ""))
         if self.http.scope.get("root_path"):
             return record.at(host)
-        if host == self.catalog.domain or host not in LOOPBACK_HOSTS or self.platform.engine.addresses(record):
+        if host == self.catalog.domain or host not in LOOPBACK_HOSTS or self.parts.engine.addresses(record):
             return record
         return record.below(LOCAL_DOMAIN)
 

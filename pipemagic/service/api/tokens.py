@@ -41,7 +41,7 @@ def create_database_token(request: ApiRequest, body: DatabaseTokenOptions) -> An
     """Create a token for one database."""
     rights = _parse_rights(request)
     database = request.catalog.database(request["org"], request["db"])
-    return {"jwt": request.platform.tokens.issue_database(database, **rights)}
+    return {"jwt": request.parts.tokens.issue_database(database, **rights)}
 
 
 @Route("POST", f"{GROUP}/auth/tokens", role=Role.VIEWER, query=QUERY)
@@ -49,7 +49,7 @@ def create_group_token(request: ApiRequest, body: DatabaseTokenOptions) -> Any: 
     """Create a token for all databases of a group, including later ones."""
     rights = _parse_rights(request)
     group = request.catalog.group(request["org"], request["group"])
-    return {"jwt": request.platform.tokens.issue_group(group, **rights)}
+    return {"jwt": request.parts.tokens.issue_group(group, **rights)}
 
 
 def _parse_rights(request: ApiRequest) -> dict[str, Any]:
@@ -67,19 +67,19 @@ def _parse_rights(request: ApiRequest) -> dict[str, Any]:
 @Route("POST", f"{DATABASE}/auth/rotate")
 def rotate_database_tokens(request: ApiRequest) -> Any:
     """Invalidate all tokens of a database, and end the streams that were opened with them."""
-    request.platform.engine.check_change()
+    request.parts.engine.check_change()
     database = request.catalog.rotate_database(request["org"], request["db"])
     log.info("tokens of database %s/%s rotated", request["org"], database.name)
-    request.platform.engine.revoke_access(database)
+    request.parts.engine.revoke_access(database)
     return {}
 
 
 @Route("POST", f"{GROUP}/auth/rotate")
 def rotate_group_tokens(request: ApiRequest) -> Any:
     """Invalidate all tokens of a group and of its databases, and end the streams that were opened with them."""
-    request.platform.engine.check_change()
+    request.parts.engine.check_change()
     for database in request.catalog.rotate_group(request["org"], request["group"]):
-        request.platform.engine.revoke_access(database)
+        request.parts.engine.revoke_access(database)
     log.info("tokens of group %s/%s rotated", request["org"], request["group"])
     return {}
 
@@ -107,7 +107,7 @@ def list_tokens(request: ApiRequest) -> Any:
 def create_token(request: ApiRequest, body: PlatformTokenOptions) -> Any:  # noqa: ARG001
     """Create a platform token; no later response contains its value."""
     check_name("token", request["name"], "")
-    record, token = request.platform.tokens.issue_platform(request.account, request["name"])
+    record, token = request.parts.tokens.issue_platform(request.account, request["name"])
     return {"name": record.name, "id": record.id, "token": token}
 
 

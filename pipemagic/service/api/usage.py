@@ -32,8 +32,8 @@ class QuotaSettings(Body):
 @Route("GET", f"{ORG}/usage")
 def get_organization_usage(request: ApiRequest) -> Any:
     """Return the usage of an organization in this month, and that of each of its databases."""
-    request.platform.meter.flush()
-    catalog, month = request.catalog, request.platform.meter.month
+    request.parts.meter.flush()
+    catalog, month = request.catalog, request.parts.meter.month
     record, groups = catalog.organizations.get(request["org"]), catalog.groups(request["org"])
     databases = [_usage_json(request, database, month, month) for database in catalog.databases(request["org"])]
     return {"organization": {
@@ -53,7 +53,7 @@ def get_organization_usage(request: ApiRequest) -> Any:
 @Route("GET", f"{DATABASE}/usage", query={"from": {"type": "string"}, "to": {"type": "string"}})
 def get_database_usage(request: ApiRequest) -> Any:
     """Return the usage of a database in the months from ``from`` to ``to``, by default the current one."""
-    request.platform.meter.flush()
+    request.parts.meter.flush()
     first, last = _parse_month(request, "from"), _parse_month(request, "to")
     usage = _usage_json(request, request.catalog.database(request["org"], request["db"]), first, last)
     instances = {one["uuid"]: one["usage"] for one in usage["instances"]}
@@ -102,8 +102,8 @@ def list_invoices(_request: ApiRequest) -> Any:
 @Route("GET", QUOTAS, operator=OPERATOR)
 def list_quotas(request: ApiRequest) -> Any:
     """Return the default quotas, and for each organization its own (or null) and its usage in this month."""
-    request.platform.meter.flush()
-    usage, month = request.catalog.usage, request.platform.meter.month
+    request.parts.meter.flush()
+    usage, month = request.catalog.usage, request.parts.meter.month
     organizations = {}
     for record in request.catalog.organizations.all():
         own, used = usage.own_quotas(record.slug), usage.of_organization(record.slug, month)
@@ -148,7 +148,7 @@ def _update_quotas(request: ApiRequest, slug: str, body: QuotaSettings) -> Any:
 def _usage_json(request: ApiRequest, record: DatabaseRecord, first: str, last: str) -> dict[str, Any]:
     """Return the usage of a database as JSON; all of it is that of the primary."""
     counts = request.catalog.usage.of_database(record.id, first, last)
-    usage = {**counts._asdict(), "storage_bytes": request.platform.meter.size(record.id), "bytes_synced": 0}
+    usage = {**counts._asdict(), "storage_bytes": request.parts.meter.size(record.id), "bytes_synced": 0}
     instance = {"uuid": f"{record.id}-{record.locations[0]}", "usage": usage}
     return {"uuid": record.id, "name": record.name, "instances": [instance], "usage": usage, "total": usage}
 
@@ -157,7 +157,7 @@ def _parse_month(request: ApiRequest, name: str) -> str:
     """Return the month of a time in the query; raise `Refused` (400) if that is not a time."""
     text = request.http.query_params.get(name)
     if not text:
-        return request.platform.meter.month
+        return request.parts.meter.month
     try:
         time = datetime.fromisoformat(text)
     except ValueError:

@@ -15,7 +15,7 @@ from pipemagic.errors import AuthError, ConnectError
 from pipemagic.notebook.panels import base, databases, locations
 from pipemagic.notebook.panels.opening import open_panel
 from pipemagic.notebook.panels.organization_state import state_of
-from pipemagic.session.organization import Platform
+from pipemagic.session.organization import Organization
 from pipemagic.session.profiles import Profile, Profiles
 
 __all__ = ["shared_service"]
@@ -24,7 +24,7 @@ __all__ = ["shared_service"]
 @pytest.fixture
 def club(session):
     """Another organization with a database of the same name as one of the first."""
-    first = session.platform
+    first = session.organization
     first.create_group("edge", "ams")
     first.create_database("flights", "edge")
     slug = f"club-{uuid.uuid4().hex[:8]}"
@@ -47,9 +47,9 @@ def moved(session, club, monkeypatch):
     """Return a function that uses the other organization without the open panels; it returns both organizations."""
 
     def move():
-        first = session.platform
+        first = session.organization
         monkeypatch.setattr(state_of(session), "refresh", lambda: None)
-        return first, session.organization(club)
+        return first, session.choose_organization(club)
 
     return move
 
@@ -61,7 +61,7 @@ def test_details_of_a_database_are_not_those_of_its_namesake(session, page, club
     panel.submit("Create token")
     until(lambda: panel.secrets)
     panel.click("Delete database ...")
-    session.organization(club)
+    session.choose_organization(club)
     wait_until_shown(session, club)
     panel.wait_for("Connect to flights")
     assert not panel.secrets
@@ -71,12 +71,12 @@ def test_details_of_a_database_are_not_those_of_its_namesake(session, page, club
 def test_an_organization_that_cannot_be_listed_shows_nothing_of_the_previous_one(hosted):
     api, session = hosted()
     api.teams.append("other")
-    session.platform.create_group("edge", "ams")
-    session.platform.create_database("flights", "edge")
+    session.organization.create_group("edge", "ams")
+    session.organization.create_database("flights", "edge")
     panel = PanelPage(open_panel(session, "databases"))
     panel.wait("flights")
     api.refuse("GET .*/other/databases", as_json({"error": "out of scope"}, 403))
-    session.organization("other")
+    session.choose_organization("other")
     panel.wait("out of scope")
     assert "flights" not in panel.words
     api.clear_refusals()
@@ -90,7 +90,7 @@ def test_usage_of_another_organization_is_not_shown(hosted):
     panel = PanelPage(open_panel(session, "organization"))
     panel.wait("Used in this calendar month (UTC)")
     api.refuse("GET .*/other$", as_json({"error": "oh no"}, 500))
-    session.organization("other")
+    session.choose_organization("other")
     panel.wait("oh no")
     panel.wait("other – ")
     assert "Plan:" not in panel.words
@@ -101,7 +101,7 @@ def test_usage_of_another_organization_is_not_shown(hosted):
 def test_a_panel_that_is_shown_again_waits_for_a_new_database_again(hosted, monkeypatch):
     monkeypatch.setattr(databases, "PAUSES", (0.02,) * 500)
     api, session = hosted()
-    session.platform.create_group("edge", "ams")
+    session.organization.create_group("edge", "ams")
     panel = PanelPage(open_panel(session, "databases"))
     for message in ({"hidden": "page"}, {"shown": "page"}):
         panel.panel.events.receive(message)
@@ -137,7 +137,7 @@ def test_a_database_is_connected_to_in_the_organization_on_the_page(session, pag
     panel.wait("Connected to flights")
     assert session.connection().profile.organization == "local"
     assert session.run("SELECT name FROM sqlite_schema")["name"].tolist() == ["only_in_local"]
-    assert session.platform.organization == club
+    assert session.organization.slug == club
 
 
 def test_a_profile_of_another_organization_is_not_what_the_page_connects_to(session, page, club, tmp_path):
@@ -147,11 +147,11 @@ def test_a_profile_of_another_organization_is_not_what_the_page_connects_to(sess
     panel.click("Connect to flights")
     panel.wait("the profile flights belongs to another database")
     assert "flights" not in session.connections
-    assert session.platform.organization == "local"
+    assert session.organization.slug == "local"
 
 
 def test_the_progress_of_a_new_location_is_shown_in_its_organization_only(session, page, club):
-    first = session.platform
+    first = session.organization
     asking, going = first.instances, threading.Event()
     first.instances = lambda name: going.wait(30) and asking(name)
     panel = page("groups")
@@ -159,10 +159,10 @@ def test_the_progress_of_a_new_location_is_shown_in_its_organization_only(sessio
     panel.choose("New location", "nrt")
     panel.submit("Add location")
     panel.wait("Copying group edge to nrt ...")
-    session.organization(club)
+    session.choose_organization(club)
     panel.wait_for("Add a location to edge")
     until(lambda: "Copying group edge to nrt ..." not in panel.words)
-    session.organization("local")
+    session.choose_organization("local")
     panel.wait("Copying group edge to nrt ...")
     going.set()
     panel.wait("Group edge is in ams, nrt. Its database is ready.")
@@ -185,20 +185,20 @@ def test_tokens_are_invalidated_in_the_organization_on_the_page(session, page, m
 
 
 def test_a_size_that_arrives_after_another_organization_was_selected_is_not_shown(session, page, club, monkeypatch):
-    going, asked, asking = threading.Event(), threading.Event(), Platform.usage
+    going, asked, asking = threading.Event(), threading.Event(), Organization.usage
 
-    def usage(platform):
-        if platform.organization == club:
+    def usage(organization):
+        if organization.slug == club:
             raise AuthError("only owners see this", status=403)
         asked.set()
         going.wait(30)
-        return asking(platform)
+        return asking(organization)
 
-    monkeypatch.setattr(Platform, "usage", usage)
+    monkeypatch.setattr(Organization, "usage", usage)
     monkeypatch.setattr(base, "PATIENCE", 0.0)  # the first size arrives only below
     panel = page("databases")
     assert asked.wait(30)
-    session.organization(club)
+    session.choose_organization(club)
     wait_until_shown(session, club)
     going.set()
     panel.wait("only owners see this")
@@ -206,7 +206,7 @@ def test_a_size_that_arrives_after_another_organization_was_selected_is_not_show
 
 
 def test_a_database_that_is_created_late_is_not_offered_in_another_organization(session, page, club):
-    first = session.platform
+    first = session.organization
     going, creating = threading.Event(), first.create_database
 
     def create(*given):
@@ -218,7 +218,7 @@ def test_a_database_that_is_created_late_is_not_offered_in_another_organization(
     panel.type("Database name", "trips")
     panel.choose("Group", "edge")
     panel.submit("Create database")
-    session.organization(club)
+    session.choose_organization(club)
     wait_until_shown(session, club)
     going.set()
     panel.wait("Database trips is in group edge.")
@@ -232,7 +232,7 @@ def test_forms_about_a_group_close_when_another_organization_is_chosen(session, 
     places.click("Add nrt to a group")
     places.choose("Show group", "edge")
     assert ">not in this group<" in places.panel.map.value
-    session.organization(club)
+    session.choose_organization(club)
     wait_until_shown(session, club)
     for panel in (groups, places):
         panel.wait("edge")
@@ -248,14 +248,14 @@ def test_two_services_on_one_machine_are_distinguished(hosted):
     second, _ = hosted()
     second.token = first.token
     for api in (first, second):
-        session.organization("acme", at=api.url)
-        session.platform.create_group("edge", "ams")
-        session.platform.create_database("flights", "edge")
-    session.organization("acme", at=first.url)
+        session.choose_organization("acme", at=api.url)
+        session.organization.create_group("edge", "ams")
+        session.organization.create_database("flights", "edge")
+    session.choose_organization("acme", at=first.url)
     session.connect("flights")
     panel = PanelPage(open_panel(session, "databases"))
     panel.wait_for("Close the connection flights")
-    session.organization("acme", at=second.url)
+    session.choose_organization("acme", at=second.url)
     panel.wait_for("Connect to flights")
     panel.click("Details of flights")
     panel.click("Delete database ...")
@@ -268,10 +268,10 @@ def test_two_services_on_one_machine_are_distinguished(hosted):
 
 def test_a_connection_survives_a_restart_of_the_service_also_after_another_organization(session, club, service_folder):
     for slug in (club, "local", club):  # there and back: it is the one that was left
-        session.organization(slug)
+        session.choose_organization(slug)
     session.connect("flights")
     session.run("CREATE TABLE t (a)")
-    session.organization("local")
+    session.choose_organization("local")
     crash(service_folder)
     assert session.run("SELECT count(*) AS n FROM t")["n"].tolist() == [0]
 
@@ -279,12 +279,12 @@ def test_a_connection_survives_a_restart_of_the_service_also_after_another_organ
 def test_an_organization_that_was_left_is_closed_with_the_session_or_when_it_has_another_token(hosted):
     api, session = hosted()
     api.teams.append("team")
-    session.organization("acme", at=api.url)
-    first = session.platform
-    session.organization("team")
-    team = session.platform
-    assert session.organization("acme") is first
-    session.organization("acme", at=api.url)
+    session.choose_organization("acme", at=api.url)
+    first = session.organization
+    session.choose_organization("team")
+    team = session.organization
+    assert session.choose_organization("acme") is first
+    session.choose_organization("acme", at=api.url)
     for left in (first, team):
         if left is team:
             left.locations()
@@ -300,14 +300,14 @@ def test_tables_are_those_of_the_organization_on_the_page(session, page, club, m
     panel = page("databases")
     panel.click("Details of flights")
     panel.wait("only_in_local")
-    session.organization(club)
+    session.choose_organization(club)
     wait_until_shown(session, club)
     panel.wait_for("Details of flights")
     assert "only_in_local" not in panel.words
     panel.click("Details of flights")
     panel.wait("No tables")
     monkeypatch.setattr(state_of(session), "refresh", lambda: None)  # the page is late
-    session.organization("local")
+    session.choose_organization("local")
     panel.click("Close details")
     panel.click("Details of flights")
     panel.wait("No tables")
@@ -317,8 +317,8 @@ def test_tables_are_those_of_the_organization_on_the_page(session, page, club, m
 def test_sizes_are_those_of_the_organization_on_the_page(session, page, moved, monkeypatch):
     panel = page("databases")
     moved()
-    asked, usage = [], Platform.usage
-    monkeypatch.setattr(Platform, "usage", lambda one: asked.append(one.organization) or usage(one))
+    asked, usage = [], Organization.usage
+    monkeypatch.setattr(Organization, "usage", lambda one: asked.append(one.slug) or usage(one))
     panel.click("Refresh")
     until(lambda: asked)
     assert asked == ["local"]
@@ -326,7 +326,7 @@ def test_sizes_are_those_of_the_organization_on_the_page(session, page, moved, m
 
 def test_latency_is_that_of_the_organization_on_the_page(session, page, moved, monkeypatch):
     measured = []
-    monkeypatch.setattr(locations, "addresses", lambda platform: measured.append(platform.organization) or {})
+    monkeypatch.setattr(locations, "addresses", lambda organization: measured.append(organization.slug) or {})
     panel = page("locations")
     moved()
     panel.click("Measure latency")
@@ -335,22 +335,22 @@ def test_latency_is_that_of_the_organization_on_the_page(session, page, moved, m
 
 
 def test_replicas_are_those_of_the_organization_on_the_page(session, page, club, monkeypatch):
-    session.platform.add_location("edge", "nrt")
-    other = session.platform.sibling(club)
+    session.organization.add_location("edge", "nrt")
+    other = session.organization.sibling(club)
     other.add_location("edge", "nrt")
     other.close()
     panel = page("groups")
     panel.wait("caught up")
-    going, asking = threading.Event(), Platform.instances
+    going, asking = threading.Event(), Organization.instances
 
-    def instances(platform, database):
-        if platform.organization == club:
+    def instances(organization, database):
+        if organization.slug == club:
             going.wait(30)
             raise AuthError("only owners see this", status=403)
-        return asking(platform, database)
+        return asking(organization, database)
 
-    monkeypatch.setattr(Platform, "instances", instances)
-    session.organization(club)
+    monkeypatch.setattr(Organization, "instances", instances)
+    session.choose_organization(club)
     wait_until_shown(session, club)
     panel.wait("reading ...")
     assert "caught up" not in panel.words

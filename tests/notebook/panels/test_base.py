@@ -194,9 +194,9 @@ def test_several_panels_read_the_organization_once(session, monkeypatch):
     panels = [open_panel(session, "databases") for _ in range(4)]
     state = state_of(session)
     assert state.task.wait(PATIENCE)
-    read, groups = [], session.platform.groups
-    monkeypatch.setattr(session.platform, "groups", lambda: read.append(1) or groups())
-    session.platform.create_database("flights", "default")
+    read, groups = [], session.organization.groups
+    monkeypatch.setattr(session.organization, "groups", lambda: read.append(1) or groups())
+    session.organization.create_database("flights", "default")
     until(lambda: all("flights" in [row["key"] for row in one.table.rows] for one in panels))
     assert state.task.wait(PATIENCE)
     assert sum(read) <= 2

@@ -28,7 +28,7 @@ def _own_settings(tmp_path, monkeypatch):
 
 def a_class(session, name="sql", *, template="main"):
     """Create a class with a database for each student, and return it."""
-    api = session.platform.api
+    api = session.organization.api
     made = model.Class(name, api.url, api.slug, "default", template, expires=time.time() + 3600)
     creation.add_students(made, [Student(student.casefold(), student) for student in NAMES], api.slug)
     creation.create(api, made)
@@ -113,7 +113,7 @@ def test_a_database_is_reset_after_its_name_was_typed(page, made):
 def test_a_deleted_database_and_an_expired_token(page, session, made):
     first, second, third = made.seats
     work(third, "1, 0, NULL, NULL, NULL, NULL")
-    session.platform.delete_database(first.database)
+    session.organization.delete_database(first.database)
     second.expires = third.expires = time.time() - 1  # the teacher's own token reads them
     second.token = third.token = "expired"
     made.save()
@@ -126,7 +126,7 @@ def test_a_deleted_database_and_an_expired_token(page, session, made):
 
 def test_no_token_goes_to_the_earlier_port_of_a_deleted_database(page, session, made):
     """Another process may listen there now."""
-    session.platform.delete_database(made.seats[0].database)
+    session.organization.delete_database(made.seats[0].database)
     with socket.create_server(("127.0.0.1", 0)) as stranger:
         stranger.settimeout(0.2)
         for seat in made.seats:

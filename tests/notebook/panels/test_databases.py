@@ -22,7 +22,7 @@ def test_from_a_name_to_a_cell(page, session):
     panel.wait("Database flights is in group default.")
     assert panel.field("Database name").value == ""
     assert "%pipedb create-database flights --group default" in panel.words
-    assert session.platform.databases().items[0].url in panel.words
+    assert session.organization.databases().items[0].url in panel.words
     panel.click("Connect to flights")
     panel.wait("Connected to flights (embedded service).\n%pipedb connect flights\n%%sql cells use flights.")
     assert session.current == "flights"
@@ -32,7 +32,7 @@ def test_from_a_name_to_a_cell(page, session):
 
 
 def test_the_group_called_default_is_selected_first(page, session):
-    session.platform.create_group("asia", "nrt")
+    session.organization.create_group("asia", "nrt")
     panel = page("databases")
     assert panel.field("Group").options == ("default", "asia")
     panel.type("Database name", "flights")
@@ -41,7 +41,7 @@ def test_the_group_called_default_is_selected_first(page, session):
 
 
 def test_without_a_group_one_is_created_first(page, session):
-    session.platform.delete_group("default")
+    session.organization.delete_group("default")
     panel = page("databases")
     assert "No group exists yet." in panel.words
     assert "No databases yet." in panel.text
@@ -57,7 +57,7 @@ def test_without_a_group_one_is_created_first(page, session):
 
 
 def test_use_and_close(page, session):
-    session.platform.create_database("other", "default")
+    session.organization.create_database("other", "default")
     session.connect("other", name="my copy")
     panel = page("databases")
     assert "current as my copy" in panel.words
@@ -77,7 +77,7 @@ def test_use_and_close(page, session):
 
 
 def test_deleting_requires_the_name_and_closes_the_connection(page, session):
-    session.platform.create_database("old", "default")
+    session.organization.create_database("old", "default")
     session.connect("old")
     panel = page("databases")
     panel.click("Details of old")
@@ -130,10 +130,10 @@ def test_suspend_and_resume(page, session):
 
 
 def test_a_new_panel_does_not_show_an_old_empty_list(page, session, monkeypatch):
-    session.platform.delete_database("main")
+    session.organization.delete_database("main")
     assert "No databases yet." in page("databases").words
-    list_databases, go_on = session.platform.databases, threading.Event()
-    monkeypatch.setattr(session.platform, "databases", lambda: go_on.wait(PATIENCE) and list_databases())
+    list_databases, go_on = session.organization.databases, threading.Event()
+    monkeypatch.setattr(session.organization, "databases", lambda: go_on.wait(PATIENCE) and list_databases())
     list_databases.__self__.create_database("flights", "default")
     monkeypatch.setattr(base, "PATIENCE", 0.01)
     panel = page("databases")
@@ -144,7 +144,7 @@ def test_a_new_panel_does_not_show_an_old_empty_list(page, session, monkeypatch)
 
 
 def test_a_connection_of_the_same_name_to_another_database_is_not_used(page, session):
-    session.platform.create_database("other", "default")
+    session.organization.create_database("other", "default")
     session.connect("main", name="other")
     panel = page("databases")
     panel.click("Connect to other")

@@ -10,8 +10,8 @@ from pipemagic.notebook.panels.opening import open_panel
 
 def test_only_the_endpoints_of_the_requirement(hosted):
     _, session = hosted(Shapes(seed_only=True))
-    session.organization("acme")
-    session.platform.create_group("edge", "ams")
+    session.choose_organization("acme")
+    session.organization.create_group("edge", "ams")
     panel = PanelPage(open_panel(session, "databases"))
     panel.wait("This service does not list databases: only those created here are shown.")
     panel.type("Database name", "flights")
@@ -34,7 +34,7 @@ def test_only_the_endpoints_of_the_requirement(hosted):
 
 def test_without_known_groups_the_group_is_typed(hosted):
     _, session = hosted(Shapes(seed_only=True))
-    session.organization("acme")
+    session.choose_organization("acme")
     panel = PanelPage(open_panel(session, "databases"))
     panel.wait("This service does not list groups: enter a group name.")
     panel.type("Database name", "flights")

@@ -14,7 +14,7 @@ from pipemagic.session import Session
 def panel(page, session, monkeypatch) -> PanelPage:
     """The panel, with a short delay after writes of cells, and the databases main and old."""
     monkeypatch.setattr(databases, "INTERVAL", 0.01)
-    session.platform.create_database("old", "default")
+    session.organization.create_database("old", "default")
     panel = page("databases")
     panel.wait_for("Details of old")
     return panel
@@ -84,7 +84,7 @@ def test_a_database_that_was_deleted_elsewhere_offers_nothing(panel, session, ot
     panel.click("New token ...")
     panel.submit("Create token")
     until(lambda: panel.secrets)
-    other_session.platform.delete_database("old")
+    other_session.organization.delete_database("old")
     panel.click("Refresh")
     panel.wait("old was deleted elsewhere.")
     until(lambda: panel.secrets == [])
@@ -100,7 +100,7 @@ def test_a_database_that_was_deleted_elsewhere_offers_nothing(panel, session, ot
 def test_a_failure_because_of_a_deletion_elsewhere_refreshes_the_list(panel, other_session):
     panel.click("Details of old")
     panel.click("Delete database ...")
-    other_session.platform.delete_database("old")
+    other_session.organization.delete_database("old")
     panel.type("Type old to delete", "old")
     panel.submit("Delete database")
     panel.wait("old was deleted elsewhere.")
@@ -110,9 +110,9 @@ def test_a_failure_because_of_a_deletion_elsewhere_refreshes_the_list(panel, oth
 
 def test_a_cell_deletes_a_database_and_creates_it_again(panel, session):
     panel.click("Details of old")
-    session.platform.delete_database("old")
+    session.organization.delete_database("old")
     panel.wait("old was deleted elsewhere.")
-    session.platform.create_database("old", "default")
+    session.organization.create_database("old", "default")
     panel.wait_for("Delete database ...")
     assert "deleted elsewhere" not in panel.words
 
@@ -121,7 +121,7 @@ def test_after_a_refused_deletion_the_form_is_still_there(panel, session, monkey
     def refuse(_name: str) -> None:
         raise PermissionError("not now")
 
-    monkeypatch.setattr(session.platform, "delete_database", refuse)
+    monkeypatch.setattr(session.organization, "delete_database", refuse)
     panel.click("Details of old")
     panel.click("Delete database ...")
     panel.type("Type old to delete", "old")

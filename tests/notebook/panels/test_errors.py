@@ -69,9 +69,9 @@ def start(hosted_for_long):
     def start(shapes=None):
         api, session = hosted_for_long(shapes)
         api.teams.append("team")
-        session.platform.create_group("edge", "ams")
-        session.platform.add_location("edge", "nrt")
-        session.platform.create_database("flights", "edge")
+        session.organization.create_group("edge", "ams")
+        session.organization.add_location("edge", "nrt")
+        session.organization.create_database("flights", "edge")
         return api, session
 
     return start
@@ -121,11 +121,12 @@ def _connect(page: PanelPage) -> None:
 ACTIONS = {
     "create a group": PanelAction(
         "groups", "POST .*/groups$", _create_group, "Group asia is in nrt.",
-        undo=lambda session: session.platform.delete_group("asia"),
+        undo=lambda session: session.organization.delete_group("asia"),
     ),
     "switch the organization": PanelAction(
         "organization", "GET .*/organizations/team/groups", _switch_organization, "Organization team (",
-        undo=lambda session: session.organization("acme"), instead={"404": ("SESSION", "no organization 'team'")},
+        undo=lambda session: session.choose_organization("acme"),
+        instead={"404": ("SESSION", "no organization 'team'")},
     ),
     "connect": PanelAction(
         "databases", "POST .*/databases/flights/auth/tokens", _connect, "Connected to flights",

@@ -611,7 +611,7 @@ def test_without_a_connection_and_after_connecting(session):
 
 
 def test_the_current_connection_is_followed_until_a_table_is_open(session):
-    session.platform.create_database("other", "default")
+    session.organization.create_database("other", "default")
     session.run("CREATE TABLE mine(a)")
     panel = PanelPage(open_panel(session, "explore"))
     panel.wait("Tables of main")
@@ -633,7 +633,7 @@ def test_the_current_connection_is_followed_until_a_table_is_open(session):
 
 
 def test_a_connection_that_is_chosen_during_an_update_is_shown(session, monkeypatch):
-    session.platform.create_database("other", "default")
+    session.organization.create_database("other", "default")
     session.connect("other")
     panel = PanelPage(open_panel(session, "explore"))
     offer, updating, chosen = panel.panel.connection.set_options, threading.Event(), threading.Event()
@@ -836,7 +836,7 @@ def test_a_late_response_does_not_replace_a_page_that_was_requested_later(explor
 
 def test_a_name_of_another_connection_shows_that_one(session, page):
     session.run("CREATE TABLE here (a)")
-    session.platform.create_database("other", "default")
+    session.organization.create_database("other", "default")
     panel = page("explore")
     panel.wait_for("Explore here")
     session.close("main")

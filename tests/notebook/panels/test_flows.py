@@ -116,7 +116,7 @@ def test_on_a_hosted_service(hosted, shapes, monkeypatch):
 def test_on_the_smallest_management_api(hosted):
     """It lists nothing and creates no database tokens: the panels show what was created here."""
     api, session = hosted(Shapes(seed_only=True))
-    session.organization("acme", at=api.url)  # it does not report its organization
+    session.choose_organization("acme", at=api.url)  # it does not report its organization
     visit = Visit(session)
     visit.create_group("edge", "ams")
     visit.add_location("edge", "nrt")
@@ -146,14 +146,14 @@ def test_the_token_is_revoked_in_the_middle(hosted):
     visit.databases.type("Database name", "flights")
     visit.databases.submit("Create database")
     until(lambda: any(one.startswith("AUTH") for one in visit.databases.alerts), "the refusal is not on the page", SOON)
-    session.organization(at=api.url)
+    session.choose_organization(at=api.url)
     finish(visit)
 
 
 def test_a_service_that_does_not_respond_for_a_while(hosted, monkeypatch):
     """Until it responds, the panels show the running work and no click waits; then all work is done."""
     api, session = hosted()
-    session.platform.create_group("edge", "ams")
+    session.organization.create_group("edge", "ams")
     monkeypatch.setattr(base, "PATIENCE", 0.01)
     with api.silence():
         visit = Visit(session)

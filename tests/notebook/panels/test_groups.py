@@ -10,16 +10,16 @@ from pipemagic.notebook.panels import replicas
 
 
 @pytest.fixture
-def platform(session):
-    return session.platform
+def organization(session):
+    return session.organization
 
 
 @pytest.fixture
-def edge(platform):
+def edge(organization):
     """A group in ams with two databases."""
-    platform.create_group("edge", "ams")
+    organization.create_group("edge", "ams")
     for name in ("flights", "hotels"):
-        platform.create_database(name, "edge")
+        organization.create_database(name, "edge")
     return "edge"
 
 
@@ -62,7 +62,7 @@ def test_the_lifecycle_of_a_group(page, session):
     panel.wait("Deleted group edge.")
     assert "%pipedb delete-group edge --confirm" in panel.words
     until(lambda: "Delete group edge" not in panel.buttons)
-    assert [one.name for one in session.platform.groups().items] == ["default"]
+    assert [one.name for one in session.organization.groups().items] == ["default"]
 
 
 def test_a_name_is_checked_while_it_is_typed(page):
@@ -90,14 +90,14 @@ def test_a_wrong_name_is_refused_when_it_is_submitted(page, session):
     panel.submit("Create group")
     assert panel.error_of("Group name") == "default already exists"
     assert "default already exists" in panel.words
-    assert len(session.platform.groups().items) == 1
+    assert len(session.organization.groups().items) == 1
 
 
 def test_the_closest_location_is_the_first_choice(page, session):
     panel = page("groups")
-    here = session.platform.closest()
+    here = session.organization.closest()
     assert panel.options("Primary location")[0] == here
-    assert len(panel.options("Primary location")) == len(session.platform.locations())
+    assert len(panel.options("Primary location")) == len(session.organization.locations())
     assert ", closest" in panel.words
 
 
@@ -117,7 +117,7 @@ def test_a_deletion_lists_the_databases_and_requires_the_name_of_the_group(page,
     panel.submit("Delete group")
     panel.wait("Deleted group edge and its databases: flights, hotels.\nClosed flights, whose database was deleted.")
     assert list(session.connections) == ["main"]
-    assert [one.name for one in session.platform.databases().items] == ["main"]
+    assert [one.name for one in session.organization.databases().items] == ["main"]
 
 
 def test_escape_and_cancel_close_a_form(page, edge):
@@ -130,8 +130,8 @@ def test_escape_and_cancel_close_a_form(page, edge):
     assert "New location" not in panel.words
 
 
-def test_the_text_has_places_and_names(page, edge, platform):
-    platform.add_location("edge", "nrt")
+def test_the_text_has_places_and_names(page, edge, organization):
+    organization.add_location("edge", "nrt")
     panel = page("groups")
     assert panel.text == (
         "Groups\n"
@@ -143,10 +143,10 @@ def test_the_text_has_places_and_names(page, edge, platform):
     assert "caught up" not in panel.text
 
 
-def test_many_databases_are_counted_and_the_replicas_of_some_are_read(page, platform):
-    platform.add_location("default", "nrt")
+def test_many_databases_are_counted_and_the_replicas_of_some_are_read(page, organization):
+    organization.add_location("default", "nrt")
     for number in range(24):
-        platform._ask(lambda api, number=number: api.create_database(f"d{number:02}", "default"))
+        organization._ask(lambda api, number=number: api.create_database(f"d{number:02}", "default"))
     panel = page("groups")
     panel.wait("Lag is measured on up to 20 databases per group.")
     until(lambda: panel.panel.replicas.summaries.get("default", {}).get("nrt") is not None)
@@ -160,28 +160,28 @@ def test_a_closed_panel_reads_nothing(page, edge, session, closing):
     panel = page("groups")
     until(lambda: not panel.panel.state.task.busy)
     asked = []
-    session.platform.instances = session.platform.groups = lambda *given: asked.append(given)
+    session.organization.instances = session.organization.groups = lambda *given: asked.append(given)
     panel.panel.close()
-    session.platform.add_location("edge", "nrt")
+    session.organization.add_location("edge", "nrt")
     closing()  # ends when all threads have ended
     assert asked == []
     assert panel.panel.replicas.summaries == {}
 
 
-def test_a_location_that_is_paused_elsewhere_is_shown(page, edge, platform, monkeypatch):
+def test_a_location_that_is_paused_elsewhere_is_shown(page, edge, organization, monkeypatch):
     monkeypatch.setattr(replicas, "POLL_STATES", 0.1)
-    platform.add_location("edge", "nrt")
+    organization.add_location("edge", "nrt")
     panel = page("groups")
     until(lambda: "caught up, lag" in replica_states(panel, "edge"))
-    platform._ask(lambda api: api.pause_location("edge", "nrt"))  # without this session
+    organization._ask(lambda api: api.pause_location("edge", "nrt"))  # without this session
     until(lambda: "paused (0 of 2 caught up)" in replica_states(panel, "edge"))
-    platform._ask(lambda api: api.resume_location("edge", "nrt"))
+    organization._ask(lambda api: api.resume_location("edge", "nrt"))
     until(lambda: "caught up, lag" in replica_states(panel, "edge"))
 
 
-def test_polling_replicas_starts_no_service_that_was_stopped(page, edge, platform, service_folder, monkeypatch):
+def test_polling_replicas_starts_no_service_that_was_stopped(page, edge, organization, service_folder, monkeypatch):
     monkeypatch.setattr(replicas, "POLL_STATES", 0.1)
-    platform.add_location("edge", "nrt")
+    organization.add_location("edge", "nrt")
     panel = page("groups")
     until(lambda: "caught up, lag" in replica_states(panel, "edge"))
     launcher.stop(service_folder)

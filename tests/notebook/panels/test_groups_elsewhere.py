@@ -23,7 +23,7 @@ def start(closing):
 
     def start(panel, api):
         session = Session(environ={"PIPEMAGIC_API_URL": api.url, "PIPEMAGIC_API_TOKEN": getattr(api, "token", "t")})
-        session.organization("acme")
+        session.choose_organization("acme")
         opened.append((api, session))
         return PanelPage(open_panel(session, panel))
 
@@ -50,7 +50,7 @@ def hosted(behind, start):
 def create(api, name):
     """Create a database in the group without the panel."""
     session = Session(environ={"PIPEMAGIC_API_URL": api.url, "PIPEMAGIC_API_TOKEN": api.token})
-    session.platform.create_database(name, "edge")
+    session.organization.create_database(name, "edge")
     session.shut_down()
 
 
@@ -174,7 +174,7 @@ def at_two(api, *names):
     for name in names:
         api.groups[name] = {"name": name, "locations": ["ams", "nrt"], "primary": "ams", "status": told}
         session = Session(environ={"PIPEMAGIC_API_URL": api.url, "PIPEMAGIC_API_TOKEN": api.token})
-        session.platform.create_database(name, name)
+        session.organization.create_database(name, name)
         session.shut_down()
 
 

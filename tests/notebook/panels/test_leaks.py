@@ -66,8 +66,8 @@ FAILING = [
     "%%sql\nSELECT * FROM nope",
     "%pipedb delete-database nope --confirm",
     "%pipedb create-token nope --to-env NOPE",
-    "panel.state.platform.delete_database('nope')",
-    "panel.state.platform.create_token('main', expiration='soon')",
+    "panel.state.organization.delete_database('nope')",
+    "panel.state.organization.create_token('main', expiration='soon')",
 ]
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 MODES = ("Verbose", "Context", "Plain")

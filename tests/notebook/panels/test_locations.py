@@ -17,13 +17,13 @@ from pipemagic.notebook.panels.opening import open_panel
 @pytest.fixture
 def world(session):
     """Two groups at three locations, each with a database, in addition to the group `default` in ams."""
-    platform = session.platform
-    platform.create_group("shop", "fra")
-    platform.add_location("shop", "nrt")
-    platform.create_group("logs", "nrt")
-    platform.create_database("orders", "shop")
-    platform.create_database("lines", "logs")
-    return platform
+    organization = session.organization
+    organization.create_group("shop", "fra")
+    organization.add_location("shop", "nrt")
+    organization.create_group("logs", "nrt")
+    organization.create_database("orders", "shop")
+    organization.create_database("lines", "logs")
+    return organization
 
 
 def rows(panel):
@@ -118,7 +118,7 @@ def test_the_latency_is_measured(page, world):
 
 
 def test_without_a_group(page, session):
-    session.platform.delete_group("default")
+    session.organization.delete_group("default")
     panel = page("locations")
     assert "No group exists yet, so no location is in use." in panel.words
     assert labels(panel) == []
@@ -145,8 +145,8 @@ def test_on_a_hosted_service(hosted):
     shapes = Shapes(locations="regions", more_locations=as_json(STARTER, 402))
     _api, session = hosted(shapes)
     first, second = list(shapes.places)[:2]
-    session.platform.create_group("edge", first)
-    session.platform.create_database("flights", "edge")
+    session.organization.create_group("edge", first)
+    session.organization.create_database("flights", "edge")
     panel = PanelPage(open_panel(session, "locations"))
     assert labels(panel) == [f"{first} (primary)"]
     assert "closest" not in panel.words

@@ -21,9 +21,9 @@ from pipemagic.notebook.panels.replicas import REQUESTS
 class Copying:
     """The states of a database's instances that a test sets; the service reports the others."""
 
-    def __init__(self, platform):
-        self.states, self._instances = {}, platform.instances
-        platform.instances = lambda name: [self._changed(one) for one in self._instances(name)]
+    def __init__(self, organization):
+        self.states, self._instances = {}, organization.instances
+        organization.instances = lambda name: [self._changed(one) for one in self._instances(name)]
 
     def _changed(self, instance):
         state = self.states.get(instance.name)
@@ -31,19 +31,19 @@ class Copying:
 
 
 @pytest.fixture
-def platform(session):
+def organization(session):
     """The organization with a group ``edge`` in ams that has two databases."""
-    platform = session.platform
-    platform.create_group("edge", "ams")
+    organization = session.organization
+    organization.create_group("edge", "ams")
     for name in ("flights", "hotels"):
-        platform.create_database(name, "edge")
-    return platform
+        organization.create_database(name, "edge")
+    return organization
 
 
 @pytest.fixture
-def copying(platform):
+def copying(organization):
     """The states of instances, by code."""
-    return Copying(platform)
+    return Copying(organization)
 
 
 def add(panel, code, group="edge"):
@@ -61,7 +61,7 @@ def bars(panel):
     return {name: counts for (name, counts), line in zip(found.items(), lines, strict=True) if line.bar in shown}
 
 
-def test_two_at_a_time_have_their_own_bar_stop_button_and_end(page, platform, copying):
+def test_two_at_a_time_have_their_own_bar_stop_button_and_end(page, organization, copying):
     copying.states = {"nrt": "copying", "fra": "copying"}
     panel = page("groups")
     add(panel, "nrt")
@@ -78,7 +78,7 @@ def test_two_at_a_time_have_their_own_bar_stop_button_and_end(page, platform, co
     assert bars(panel) == {}
 
 
-def test_locations_of_several_groups_at_a_time(page, platform, copying):
+def test_locations_of_several_groups_at_a_time(page, organization, copying):
     copying.states = {"nrt": "copying"}
     panel = page("groups")
     add(panel, "nrt")
@@ -89,7 +89,7 @@ def test_locations_of_several_groups_at_a_time(page, platform, copying):
     panel.wait("Its database is ready.")
 
 
-def test_both_panels_show_the_same_and_either_stops_it(page, platform, copying):
+def test_both_panels_show_the_same_and_either_stops_it(page, organization, copying):
     copying.states = {"nrt": "copying", "syd": "copying"}
     groups, locations = page("groups"), page("locations")
     add(groups, "nrt")
@@ -104,7 +104,7 @@ def test_both_panels_show_the_same_and_either_stops_it(page, platform, copying):
     locations.wait("The service continues copying to syd; 0 of 2 databases were ready.")
 
 
-def test_a_location_that_is_being_added_is_refused(page, platform, copying):
+def test_a_location_that_is_being_added_is_refused(page, organization, copying):
     copying.states = {"nrt": "copying"}
     groups, locations, late = page("groups"), page("locations"), page("groups")
     for panel in (groups, late):
@@ -119,10 +119,10 @@ def test_a_location_that_is_being_added_is_refused(page, platform, copying):
     for panel, button, other in ((late, "Add location", "another location"), (locations, "Add nrt", "another group")):
         panel.submit(button)
         assert f"nrt is being added to group edge already choose {other}, or watch that one" in panel.alerts
-    assert platform._ask(lambda api: api.group("edge")).locations == ("ams", "nrt")
+    assert organization._ask(lambda api: api.group("edge")).locations == ("ams", "nrt")
 
 
-def test_watching_is_resumed_while_the_last_watch_ends(page, platform, copying):
+def test_watching_is_resumed_while_the_last_watch_ends(page, organization, copying):
     copying.states = {"nrt": "copying"}
     panel = page("groups")
     add(panel, "nrt")
@@ -134,7 +134,7 @@ def test_watching_is_resumed_while_the_last_watch_ends(page, platform, copying):
     panel.wait("Group edge is in nrt. Its 2 databases are ready.")
 
 
-def test_a_location_that_has_not_caught_up_stays_until_it_is_dismissed(page, platform, copying):
+def test_a_location_that_has_not_caught_up_stays_until_it_is_dismissed(page, organization, copying):
     copying.states = {"nrt": "paused"}
     panel = page("groups")
     add(panel, "nrt")
@@ -149,7 +149,7 @@ def test_a_location_that_has_not_caught_up_stays_until_it_is_dismissed(page, pla
     assert "nrt is paused" not in panel.words
 
 
-def test_a_location_that_is_removed_is_not_watched(page, platform, copying):
+def test_a_location_that_is_removed_is_not_watched(page, organization, copying):
     copying.states = {"nrt": "copying"}
     panel = page("groups")
     add(panel, "nrt")
@@ -161,7 +161,7 @@ def test_a_location_that_is_removed_is_not_watched(page, platform, copying):
     assert bars(panel) == {}
 
 
-def test_a_group_that_is_deleted_is_not_watched(page, platform, copying):
+def test_a_group_that_is_deleted_is_not_watched(page, organization, copying):
     copying.states = {"nrt": "copying", "fra": "copying"}
     panel = page("groups")
     add(panel, "nrt")
@@ -174,7 +174,7 @@ def test_a_group_that_is_deleted_is_not_watched(page, platform, copying):
     assert bars(panel) == {}
 
 
-def test_nothing_is_watched_without_a_panel_and_the_next_one_resumes(page, platform, session, copying):
+def test_nothing_is_watched_without_a_panel_and_the_next_one_resumes(page, organization, session, copying):
     copying.states = {"nrt": "copying"}
     groups, locations = page("groups"), page("locations")
     add(groups, "nrt")
@@ -189,7 +189,7 @@ def test_nothing_is_watched_without_a_panel_and_the_next_one_resumes(page, platf
     assert state_of(session).new_locations == [one]
 
 
-def test_tabs_do_not_interrupt_watching(page, platform, session, copying, monkeypatch):
+def test_tabs_do_not_interrupt_watching(page, organization, session, copying, monkeypatch):
     copying.states = {"nrt": "copying"}
     tabs = page()
     tabs.click("Groups")
@@ -206,11 +206,11 @@ def test_tabs_do_not_interrupt_watching(page, platform, session, copying, monkey
 # -- many databases
 
 
-def test_few_requests_about_many_databases_and_locations_run_at_a_time(page, platform):
+def test_few_requests_about_many_databases_and_locations_run_at_a_time(page, organization):
     for number in range(12):
-        platform._ask(lambda api, number=number: api.create_database(f"d{number:02}", "edge"))
-    platform.on_change(())
-    asking, under_way, most = platform.instances, threading.Semaphore(REQUESTS), []
+        organization._ask(lambda api, number=number: api.create_database(f"d{number:02}", "edge"))
+    organization.on_change(())
+    asking, under_way, most = organization.instances, threading.Semaphore(REQUESTS), []
 
     def ask(name):
         alone = under_way.acquire(blocking=False)
@@ -221,7 +221,7 @@ def test_few_requests_about_many_databases_and_locations_run_at_a_time(page, pla
             if alone:
                 under_way.release()
 
-    platform.instances = ask
+    organization.instances = ask
     panel = page("groups")
     panel.wait("14 databases")
     for code in ("nrt", "fra", "syd"):
@@ -231,9 +231,9 @@ def test_few_requests_about_many_databases_and_locations_run_at_a_time(page, pla
     assert all(most), f"more than {REQUESTS} requests at a time"
 
 
-def test_a_stop_does_not_wait_for_requests_that_hang(page, platform):
-    asking, hung = platform.instances, threading.Event()
-    platform.instances = lambda name: hung.wait() and asking(name)
+def test_a_stop_does_not_wait_for_requests_that_hang(page, organization):
+    asking, hung = organization.instances, threading.Event()
+    organization.instances = lambda name: hung.wait() and asking(name)
     panel = page("groups")
     add(panel, "nrt")
     panel.wait_for("Stop watching edge at nrt")
@@ -245,7 +245,7 @@ def test_a_stop_does_not_wait_for_requests_that_hang(page, platform):
 # -- when the service fails in the middle
 
 
-def test_watching_continues_after_the_service_was_killed(page, platform, copying, service_folder):
+def test_watching_continues_after_the_service_was_killed(page, organization, copying, service_folder):
     copying.states = {"nrt": "copying"}
     panel = page("groups")
     add(panel, "nrt")
@@ -261,8 +261,8 @@ def test_watching_continues_after_the_service_was_killed(page, platform, copying
 def edge_elsewhere(hosted):
     """A hosted service with a group ``edge`` and a database in it; and a panel of groups."""
     api, session = hosted()
-    session.platform.create_group("edge", "ams")
-    session.platform.create_database("flights", "edge")
+    session.organization.create_group("edge", "ams")
+    session.organization.create_database("flights", "edge")
     return api, session, PanelPage(open_panel(session, "groups"))
 
 
@@ -293,25 +293,25 @@ def test_a_revoked_token_ends_watching_and_another_one_resumes_it(edge_elsewhere
     api.clear_refusals()  # not before: a request between the two would find the replica there
     until(lambda: any(one.startswith("AUTH") for one in panel.alerts))
     panel.wait_for("Watch again edge at nrt")
-    session.organization(at=api.url)
+    session.choose_organization(at=api.url)
     panel.click("Watch again edge at nrt")
     panel.wait("Group edge is in nrt. Its database is ready.")
 
 
-def test_a_database_that_is_deleted_meanwhile_is_not_counted(page, platform, copying):
+def test_a_database_that_is_deleted_meanwhile_is_not_counted(page, organization, copying):
     copying.states = {"nrt": "copying"}
     panel = page("groups")
     add(panel, "nrt")
     until(lambda: bars(panel) == {"edge at nrt": (0, 2)}, panel.words)
-    platform.delete_database("hotels")
+    organization.delete_database("hotels")
     until(lambda: bars(panel) == {"edge at nrt": (0, 1)}, panel.words)
     copying.states.clear()
     panel.wait("Its database is ready.")
 
 
-def test_of_many_databases_that_are_late_three_are_named(page, platform, copying):
+def test_of_many_databases_that_are_late_three_are_named(page, organization, copying):
     for name in ("boats", "cars", "trains"):
-        platform.create_database(name, "edge")
+        organization.create_database(name, "edge")
     copying.states = {"nrt": "copying"}
     panel = page("groups")
     add(panel, "nrt")
@@ -319,10 +319,10 @@ def test_of_many_databases_that_are_late_three_are_named(page, platform, copying
     assert sum(line.endswith(": copying") for line in panel.words.splitlines()) == 3
 
 
-def test_a_location_is_still_watched_if_the_panel_returns_while_it_is_being_added(session, platform, copying):
+def test_a_location_is_still_watched_if_the_panel_returns_while_it_is_being_added(session, organization, copying):
     copying.states = {"nrt": "copying"}
-    state, listener, adding, go_on = state_of(session), lambda: None, platform.add_location, threading.Event()
-    platform.add_location = lambda *given: go_on.wait(PATIENCE) and adding(*given)
+    state, listener, adding, go_on = state_of(session), lambda: None, organization.add_location, threading.Event()
+    organization.add_location = lambda *given: go_on.wait(PATIENCE) and adding(*given)
     state.refresh()
     until(lambda: state.known)
     state.subscribe(listener)

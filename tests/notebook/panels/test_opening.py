@@ -55,7 +55,7 @@ def test_connecting_reads_the_organization_once_and_keeps_its_message(unconnecte
 
 def test_an_error_of_connecting_is_shown_also_after_an_organization_was_chosen(unconnected, monkeypatch):
     def refuse(*_arguments, **_options):
-        assert unconnected.platform.groups()  # about the organization
+        assert unconnected.organization.groups()  # about the organization
         unconnected.changes.send("organization")
         raise ConnectError("the database does not respond", hint="try again")
 
@@ -111,7 +111,7 @@ def test_only_the_selected_tab_follows_changes_and_sends_requests(page, session)
     sent = []
     for one in others:
         one.update = lambda title=one.title: sent.append(title)
-    session.platform.create_database("flights", "default")
+    session.organization.create_database("flights", "default")
     panel.wait("flights")
     assert sent == []
 
@@ -134,8 +134,8 @@ def test_a_change_at_the_very_end_of_a_refresh_is_not_missed(session, monkeypatc
     state.subscribe(lambda: None)
     state.refresh()
     assert state.task.wait(PATIENCE)
-    platform, read = session.platform, state._read
-    changes = [lambda: platform.create_group("late", "fra")]
+    organization, read = session.organization, state._read
+    changes = [lambda: organization.create_group("late", "fra")]
 
     def read_and_change():
         read()

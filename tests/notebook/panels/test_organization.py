@@ -41,22 +41,22 @@ def test_overages_are_switched_and_both_states_are_explained(panel, session):
     panel.wait("Overages of organization local are on.")
     assert "%pipedb overages on" in panel.words
     panel.wait_for("Switch overages off")
-    assert session.platform.settings().overages is True
+    assert session.organization.settings().overages is True
     assert "Now on: statements run" in panel.words
     assert "switching overages off later does not cancel charges already incurred" in panel.words
     panel.click("Switch overages off")
     panel.wait("Overages of organization local are off.")
-    assert session.platform.settings().overages is False
+    assert session.organization.settings().overages is False
 
 
 def test_overages_that_a_cell_switches_are_shown(panel, session):
-    session.platform.set_overages(on=True)
+    session.organization.set_overages(on=True)
     panel.wait_for("Switch overages off")
 
 
 def test_a_quota_that_is_used_up_is_shown(panel, session):
     session.run("CREATE TABLE a (b); INSERT INTO a VALUES (1), (2), (3)")
-    session.platform._ask(lambda api: api._call("PATCH", "/v1/quotas/local", {"rows_written": 2}))
+    session.organization._ask(lambda api: api._call("PATCH", "/v1/quotas/local", {"rows_written": 2}))
     panel.click("Refresh")
     panel.wait("rows written (")
     until(lambda: "over the quota)" in panel.words)
@@ -68,7 +68,7 @@ def test_a_quota_that_is_used_up_is_shown(panel, session):
 
 
 def test_switching_to_another_organization(panel, session, page):
-    session.platform._ask(lambda api: api.create_organization("Data Club"))
+    session.organization._ask(lambda api: api.create_organization("Data Club"))
     panel.click("Refresh")
     panel.wait("data-club (Data Club)")
     groups = page("groups")
@@ -84,7 +84,7 @@ def test_switching_to_another_organization(panel, session, page):
 
 
 def test_a_transaction_stays_open_when_another_organization_is_chosen(panel, session):
-    session.platform._ask(lambda api: api.create_organization("Book Club"))
+    session.organization._ask(lambda api: api.create_organization("Book Club"))
     session.connect("main", name="idle")
     session.run("CREATE TABLE t (a)")
     panel.click("Refresh")

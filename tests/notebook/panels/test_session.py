@@ -59,7 +59,7 @@ def token_of(session):
 
 
 def test_live_and_static_content(open_page, session):
-    session.connect(session.platform.create_database("flights", "default").name, name="my <b>flights")
+    session.connect(session.organization.create_database("flights", "default").name, name="my <b>flights")
     session.run("BEGIN; CREATE TABLE t (a)")
     page = open_page()
     page.wait("healthy, round trip")

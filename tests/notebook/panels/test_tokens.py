@@ -31,7 +31,7 @@ def create(panel: PanelPage, *, read_only: bool = False) -> str:
 
 
 def url(session) -> str:
-    return session.platform.databases().items[0].url
+    return session.organization.databases().items[0].url
 
 
 def test_a_token_is_shown_once_and_is_in_no_trait(panel, session):
@@ -61,7 +61,7 @@ def test_pages_remove_a_token_with_its_details_and_with_the_panel(panel, session
     create(panel)
     panel.click("Details of main")
     assert panel.secrets == []
-    session.platform.create_database("other", "default")
+    session.organization.create_database("other", "default")
     panel.click("Details of main")
     create(panel)
     panel.click("Details of other")
@@ -73,9 +73,9 @@ def test_pages_remove_a_token_with_its_details_and_with_the_panel(panel, session
 
 
 def test_a_token_that_arrives_after_its_details_were_closed_is_not_shown(panel, session, monkeypatch):
-    create_token, go_on = session.platform.create_token, threading.Event()
+    create_token, go_on = session.organization.create_token, threading.Event()
     monkeypatch.setattr(
-        session.platform,
+        session.organization,
         "create_token",
         lambda *args, **options: go_on.wait(PATIENCE) and create_token(*args, **options),
     )

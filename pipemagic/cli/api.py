@@ -67,7 +67,7 @@ def management(data: Path | None, org: str | None = None, *, anonymous: bool = F
 
     ``anonymous`` sends no token. The organization is ``org``, the one of `org switch`, or the account's own.
     """
-    with platform_login(data) as (endpoint, token, organization):
+    with api_login(data) as (endpoint, token, organization):
         if not token and not anonymous:
             raise SessionError(f"there is no platform token for {endpoint.address}", hint=LOG_IN)
         organization = org or organization
@@ -84,7 +84,7 @@ def _hint_for(refusal: Refusal) -> str:
 
 
 @contextmanager
-def platform_login(data: Path | None) -> Iterator[tuple[Endpoint, str, str]]:
+def api_login(data: Path | None) -> Iterator[tuple[Endpoint, str, str]]:
     """Yield the endpoint of a management API, the platform token, and the organization; '' if one is unknown.
 
     The token is that of the environment (for PIPEMAGIC_API_URL only), of the account that is logged in, or of the data
