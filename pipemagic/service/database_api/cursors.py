@@ -229,7 +229,7 @@ class Cursor(Pipeline):
                 self._lines.add(StepEnd(result.counts["affected_row_count"], result.counts["last_insert_rowid"]))
             yield from self._send_if_full()
         if self._loss_reported:
-            self._clear_loss()
+            self._stream.acknowledge_loss()
 
     def _read_back(self, spool: IO[bytes]) -> Steps[None]:
         with spool:

@@ -190,7 +190,7 @@ class DatabaseApi:
                 last = yield from _send_lines(request, head, lines, delay, sent)
             budget.release()
             if cursor.failed:
-                self._streams.close(stream)
+                self._streams.lose(stream)
             else:
                 self._streams.finish(stream)
         return last
@@ -203,7 +203,7 @@ class DatabaseApi:
             yield
         except BaseException as error:
             budget.release()
-            self._streams.close(stream)
+            self._streams.lose(stream)
             match error:
                 case Rejected():
                     raise Refused(400, error.error.message, error.error.code) from None
@@ -233,7 +233,7 @@ class DatabaseApi:
             if (record := self._tokens.recheck(grant)) is not None and record.configuration.block_reads:
                 self._meter.block(record).check(writes=False)
         except BaseException:
-            self._streams.close(stream)
+            self._streams.lose(stream)
             raise
         return stream
 

@@ -80,7 +80,7 @@ class Pipeline(Statements):
                 raise Cancelled
             pieces += (b",", *(yield from self._entry(request)))
         if self._loss_reported:
-            self._clear_loss()
+            self._stream.acknowledge_loss()
         return pieces[1:]
 
     def run_one(self, request: messages.Request) -> Steps[list[bytes]]:
@@ -88,11 +88,6 @@ class Pipeline(Statements):
         self.closed = True
         _, result = yield from self._respond(request)
         return result
-
-    def _clear_loss(self) -> None:
-        """Continue without the lost transaction: its error was reported."""
-        if self._stream.transaction is Tx.LOST:
-            self._stream.transaction, self._stream.loss = Tx.NONE, faults.TRANSACTION_TIMED_OUT
 
     def _entry(self, request: messages.Request) -> Steps[list[bytes]]:
         try:

@@ -12,7 +12,7 @@ import apsw
 
 from pipemagic.hrana import faults
 from pipemagic.hrana.messages import Error
-from pipemagic.hrana.stream import Phase, Tx
+from pipemagic.hrana.stream import Event, Phase, StreamState, Tx, TxEvent
 from pipemagic.service.auth.tokens import Owner
 from pipemagic.service.database_api import errors
 from pipemagic.service.database_api.results import Budget
@@ -85,8 +85,8 @@ class ServerStream:
         self.entry = place.code
         """The location that it was opened at."""
         self.response_count = 0
-        self.phase = Phase.IN_USE
-        self.transaction = Tx.NONE
+        self._state = StreamState()
+        self._state.move(Event.SEND)
         self.stored = StoredTexts()
         self.write_waiter: Waiter | None = None
         self.snapshot: int | None = None
@@ -126,6 +126,20 @@ class ServerStream:
         """When the sweeper found that the running statement was stopped."""
         self.thread_left: Waiter | None = None
         """Is done when the thread of the abandoned statement has left; None as long as none was given up."""
+
+    @property
+    def phase(self) -> Phase:
+        """The state of the stream."""
+        return self._state.phase
+
+    @property
+    def transaction(self) -> Tx:
+        """The state of its transaction."""
+        return self._state.transaction
+
+    def move(self, event: Event) -> None:
+        """Change the state of the stream. Call it under the guard."""
+        self._state.move(event)
 
     @property
     def abandoned(self) -> bool:
@@ -178,7 +192,7 @@ class ServerStream:
             self.cancelled, self.end_error = True, self.end_error or error
             lost = self.transaction is Tx.OPEN
             if lost:
-                self.transaction = Tx.LOST
+                self._state.change(TxEvent.LOSE)
             self.window_ends, self.snapshot = math.inf, None
             if self.write_waiter is not None:
                 self.database.write_lock.keep_held(self.write_waiter)
@@ -349,11 +363,13 @@ class ServerStream:
             if self.write_waiter is not None:
                 self.release_write_lock()
             return
-        if self.transaction is not Tx.LOST:
-            self.transaction = Tx.NONE if autocommit else Tx.OPEN
         if autocommit:
+            if self.transaction is Tx.OPEN:
+                self._state.change(TxEvent.END)
             self._end_transaction()
             return
+        if self.transaction is Tx.NONE:
+            self._state.change(TxEvent.BEGIN)
         self.window_ends = min(self.window_ends, started + self.database.limits.transaction)
         has_snapshot = connection.has_snapshot
         if self.snapshot is None and has_snapshot:
@@ -378,8 +394,14 @@ class ServerStream:
     def time_out(self) -> None:
         """Roll back the overdue transaction; further requests of the pipeline fail with `TRANSACTION_TIMEOUT`."""
         self._roll_back()
-        self.transaction = Tx.LOST
+        self._state.change(TxEvent.LOSE)
         self._end_transaction()
+
+    def acknowledge_loss(self) -> None:
+        """Continue without the lost transaction, if there is one: its error was reported."""
+        if self.transaction is Tx.LOST:
+            self._state.change(TxEvent.ACKNOWLEDGE)
+            self.loss = faults.TRANSACTION_TIMED_OUT
 
     def _end_transaction(self) -> None:
         self.window_ends, self.snapshot = math.inf, None

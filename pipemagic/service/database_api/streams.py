@@ -19,7 +19,7 @@ from typing import Any
 
 from pipemagic.hrana import faults
 from pipemagic.hrana.messages import Error
-from pipemagic.hrana.stream import Phase, Tx
+from pipemagic.hrana.stream import Event, Phase, Tx
 from pipemagic.service.auth.tokens import Owner
 from pipemagic.service.database_api.stream import ServerStream
 from pipemagic.service.executor import Waiter
@@ -104,7 +104,7 @@ class StreamTable:
                 raise Refused(400, faults.BATON_USED, plain=True)
             late = self._clock() >= stream.idle_since + self._limits.idle
             if stream.phase is Phase.IDLE and not late:
-                stream.phase = Phase.IN_USE
+                stream.move(Event.SEND)
                 return stream
         self._expire(stream)
         raise self._ended(number)
@@ -133,10 +133,10 @@ class StreamTable:
                 if stream.done is None:
                     stream.response_count += 1
                 stream.idle_since = math.inf
-                stream.phase = Phase.IDLE
+                stream.move(Event.ANSWER)
                 done, stream.done = stream.done, None
         if cancelled:
-            self.close(stream)
+            self.lose(stream)
             return None
         if done is not None:
             done.finish()
@@ -149,10 +149,24 @@ class StreamTable:
                 stream.idle_since = self._clock()
 
     def close(self, stream: ServerStream) -> None:
-        """Remove a stream from the table and release what it holds, once no abandoned statement uses that."""
-        with self._lock:
-            if self._streams.pop(stream.number, None) is None:
+        """Close a stream, as its client wants."""
+        self._end(stream, Event.CLOSE)
+
+    def lose(self, stream: ServerStream) -> None:
+        """End a stream whose request failed as a whole; if it has ended already, do nothing."""
+        self._end(stream, Event.LOSE)
+
+    def _end(self, stream: ServerStream, event: Event) -> None:
+        with stream.guard:
+            if stream.phase not in (Phase.IN_USE, Phase.IDLE):  # idle: its response could not be built
                 return
+            stream.move(event)
+        self._remove(stream)
+
+    def _remove(self, stream: ServerStream) -> None:
+        """Remove a stream that has ended; release what it holds once no abandoned statement uses that."""
+        with self._lock:
+            del self._streams[stream.number]
         if stream.done is not None:
             stream.done.finish()
         if stream.thread_left is None:
@@ -173,10 +187,10 @@ class StreamTable:
         with stream.guard:
             if stream.phase is not Phase.IDLE or self._clock() < stream.idle_since + self._limits.idle:
                 return
-            stream.phase = Phase.EXPIRED
+            stream.move(Event.EXPIRE)
             with self._lock:
                 self._expired[stream.number] = self._clock()
-        self.close(stream)
+        self._remove(stream)
 
     # Batons: an id, a counter, and a MAC of both and of the owner.
 
@@ -249,8 +263,8 @@ class StreamTable:
         with stream.guard:
             if stream.phase is not Phase.IDLE:
                 return
-            stream.phase = Phase.IN_USE  # no request can begin now
-        self.close(stream)
+            stream.move(Event.LOSE)  # no request can begin now
+        self._remove(stream)
 
 
 def _try(do: Callable[..., None], stream: ServerStream, *arguments: Any) -> bool:

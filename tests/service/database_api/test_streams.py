@@ -12,6 +12,7 @@ from service_calls import CLOSE, caller_of, execute, new_service
 
 from pipemagic.service import embedded
 from pipemagic.service.auth.tokens import Owner
+from pipemagic.service.database_api import endpoints
 from pipemagic.service.limits import Limits
 from pipemagic.service.service import Service
 
@@ -326,3 +327,25 @@ def test_a_sweep_stops_statements_past_the_time_limit_but_no_commit(db, clock, s
     answer = db.post(execute(sql), baton=baton)
     assert seen == [stopped]
     assert answer.codes == ["TRANSACTION_TIMEOUT" if stopped else "ok"]
+
+
+def test_a_stream_whose_response_cannot_be_built_ends(db, service, monkeypatch):
+    def fail(*_args):
+        raise MemoryError
+
+    db.run("CREATE TABLE t(a)")
+    with monkeypatch.context() as patch:
+        patch.setattr(endpoints, "compress_if_large", fail)
+        rows = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 999) SELECT n FROM c"
+        answer = db.post(execute("BEGIN IMMEDIATE"), execute(rows))
+    assert answer.status >= 500
+    assert len(service.engine.streams) == 0
+    assert db.run("INSERT INTO t VALUES (1)").codes == ["ok", "ok"]
+
+
+@pytest.mark.parametrize("name", ["phase", "transaction"])
+def test_only_the_table_of_its_states_changes_a_stream(db, service, name):
+    db.post(execute("BEGIN"))
+    (stream,) = service.engine.streams._streams.values()
+    with pytest.raises(AttributeError):
+        setattr(stream, name, None)
