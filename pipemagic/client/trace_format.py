@@ -121,11 +121,22 @@ def parse_body(body: bytes | Json) -> Json:
 
 def baton_of(body: bytes | Json) -> str:
     """Return the baton of a request or a response; '' if it has none."""
-    parsed = parse_body(body)
-    if isinstance(parsed, list) and parsed:  # a cursor: it is in the first line
-        parsed = parsed[0]
-    baton = parsed.get("baton") if isinstance(parsed, dict) else None
+    baton = _head(body).get("baton")
     return baton if isinstance(baton, str) else ""
+
+
+def idle_limit_of(body: bytes | Json) -> float | None:
+    """Return the seconds without a request for which a stream lives after a response; None if it does not say it."""
+    limit = _head(body).get("stream_ttl_ms")
+    return limit / 1000 if isinstance(limit, int | float) else None
+
+
+def _head(body: bytes | Json) -> dict[str, Json]:
+    """Return the object with the baton: the body, or the first line of the response to a cursor."""
+    parsed = parse_body(body)
+    if isinstance(parsed, list) and parsed:
+        parsed = parsed[0]
+    return parsed if isinstance(parsed, dict) else {}
 
 
 def format_json(value: Json, indent: int = 0) -> str:

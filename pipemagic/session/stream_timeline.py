@@ -10,25 +10,42 @@ from pipemagic.client.tracing import TracedRequest
 from pipemagic.hrana.stream import IDLE_LIMIT, TRANSACTION_LIMIT
 
 _ENDS = {
-    "open": f"open; expires {IDLE_LIMIT:.0f} s after the last response",
+    "open": "open; expires {limit} after the last response",
     "closed": "closed in the last request",
-    "expired": f"expired: no request for {IDLE_LIMIT:.0f} s",
+    "overdue": "probably expired: no request for {limit}",
+    "expired": "expired: the server no longer knows it",
     "lost": "lost: the response was incomplete, or the server refused the request",
 }
 
+_GONE = frozenset({400, 404, 410})
+"""The statuses with which servers refuse the baton of a stream that has ended; nothing of the request ran."""
+
 
 class TraceEvent(NamedTuple):
-    """A request with the batons that were sent and received, and its number in the displayed cell."""
+    """A request, the batons that were sent and received, its number in the displayed cell.
+
+    ``idle_limit`` is the number of seconds for which the stream lives after the response, None if the server does not
+    say it.
+    """
 
     request: TracedRequest
     sent: str
     received: str
     number: int | None
+    idle_limit: float | None = None
+
+    @property
+    def refused(self) -> bool:
+        """Whether the server refused the baton."""
+        return bool(self.sent) and self.request.status in _GONE
 
 
 @dataclass
 class StreamTimeline:
-    """The requests of one stream, and its state: ``open``, ``closed``, ``expired`` or ``lost``."""
+    """The requests of one stream, and its state: ``open``, ``closed``, ``overdue``, ``expired`` or ``lost``.
+
+    It is ``overdue`` if its idle time has passed, and ``expired`` if the server has refused its baton.
+    """
 
     connection: str
     from_the_start: bool = True
@@ -42,13 +59,29 @@ class StreamTimeline:
 
     @property
     def answered(self) -> float:
-        """The time of its last response."""
-        return self.events[-1].request.ended
+        """The time of its last response, without a refusal."""
+        return next((event.request.ended for event in reversed(self.events) if not event.refused), self.started)
 
     @property
     def ended(self) -> float:
         """The time when it ended, or will end without another request."""
-        return self.answered + IDLE_LIMIT if self.end in ("open", "expired") else self.answered
+        last = self.events[-1].request.ended
+        return self.answered + self.idle_limit if self.end in ("open", "overdue") else last
+
+    @property
+    def named_limit(self) -> float | None:
+        """The seconds without a request after which it ends, as the server names them."""
+        return next((event.idle_limit for event in reversed(self.events) if event.received), None)
+
+    @property
+    def idle_limit(self) -> float:
+        """The seconds without a request after which it ends: an estimate if the server does not name them."""
+        return IDLE_LIMIT if self.named_limit is None else self.named_limit
+
+    @property
+    def limit(self) -> str:
+        """The idle limit as text."""
+        return f"{'about ' if self.named_limit is None else ''}{self.idle_limit:g} s"
 
     @property
     def transactions(self) -> list[tuple[int, int | None]]:
@@ -66,30 +99,32 @@ class StreamTimeline:
 
     def add(self, event: TraceEvent) -> None:
         """Add the next request."""
-        status = event.request.status
-        if status == 400 and event.sent and self.events:
-            self.end = "expired"  # the server no longer knows the baton; nothing of the request ran
-            return
         self.events.append(event)
-        self.end = "lost" if status != 200 else "open" if event.received else "closed"
+        if event.request.status == 200:
+            self.end = "open" if event.received else "closed"
+        else:
+            self.end = "expired" if event.refused else "lost"
 
     def lines(self, *, stable: bool = False) -> list[str]:
         """Return a line for each event, with ``stable`` without times."""
         begun, over = ({one[side] for one in self.transactions} for side in (0, 1))
         lines, indent, answered = [f"The stream of {self.connection}:"], "" if stable else " " * 11, self.started
-        for index, (request, _, _, number) in enumerate(self.events):
+        for index, event in enumerate(self.events):
+            request, number = event.request, event.number
+            most = "at most" if request.exact_limits else "about"
             if not stable and (idle := request.started - answered) > 0.1:
-                lines.append(f"  {indent}idle for {idle:.1f} of {IDLE_LIMIT:.0f} s")
+                lines.append(f"  {indent}idle for {idle:.1f} of {self.limit}")
             answered = request.ended
             time = "" if stable else f"{request.started - self.started:7.3f} s  "
             notes = [
                 f"request {number}" if number else "a request of an earlier cell",
                 " opens the stream" if not index and self.from_the_start else "",
-                f"; a transaction is open, for at most {TRANSACTION_LIMIT:.0f} s" if index in begun else "",
+                f"; a transaction is open, for {most} {TRANSACTION_LIMIT:g} s" if index in begun else "",
                 "; the transaction has ended" if index in over else "",
+                " is refused, nothing of it ran" if event.refused else "",
             ]
             lines.append(f"  {time}{''.join(notes)}")
-        return [*lines, f"  {indent}{_ENDS[self.end]}"]
+        return [*lines, f"  {indent}{_ENDS[self.end].format(limit=self.limit)}"]
 
 
 def timelines(events: Sequence[TraceEvent], now: float) -> list[StreamTimeline]:
@@ -108,6 +143,6 @@ def timelines(events: Sequence[TraceEvent], now: float) -> list[StreamTimeline]:
         if event.received:
             by_baton[connection, event.received] = stream
     for stream in found:
-        if stream.end == "open" and now - stream.answered > IDLE_LIMIT:
-            stream.end = "expired"
+        if stream.end == "open" and now - stream.answered > stream.idle_limit:
+            stream.end = "overdue"
     return found

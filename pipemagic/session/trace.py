@@ -12,7 +12,7 @@ from operator import add
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from pipemagic.client.trace_format import Json, baton_of, format_json, outline, parse_body, redact
+from pipemagic.client.trace_format import Json, baton_of, format_json, idle_limit_of, outline, parse_body, redact
 from pipemagic.client.tracing import RequestOrigin, Tally, Timing, TracedRequest, current_origin
 from pipemagic.session.stream_timeline import StreamTimeline, TraceEvent, timelines
 from pipemagic.text import escape_controls, format_size, plural
@@ -134,7 +134,7 @@ class _ConnectionRecorder:
 
     def exchanged(self, request: TracedRequest) -> None:
         recorder, tally = self._recorder, request.tally or Tally()
-        request.connection = self._name
+        request.connection, request.exact_limits = self._name, self._transport.strict_limits
         if request.origin is not None and request.origin.seconds is not None:
             request.origin = None
         cursor = request.status == 200 and request.path.endswith(
@@ -189,8 +189,12 @@ class Trace:
         """The streams that the cell used, from their start if it is still known."""
         numbers = {id(request): number for number, request in enumerate(self.requests, 1)}
         events = [
-            TraceEvent(one, baton_of(one.sent), baton_of(one.received), numbers.get(id(one))) for one in self._kept
-        ]
+            TraceEvent(
+                request, baton_of(request.sent), baton_of(request.received), numbers.get(id(request)),
+                idle_limit_of(request.received),
+            )
+            for request in self._kept
+        ]  # fmt: skip
         now = max((one.ended for one in self._kept), default=0.0) if self.stable else perf_counter()
         return [stream for stream in timelines(events, now) if any(event.number for event in stream.events)]
 

@@ -97,7 +97,7 @@ class StreamPicture:
 
     def __init__(self, stream: StreamTimeline, *, stable: bool = False) -> None:
         self.stream, self.stable = stream, stable
-        self.first = max(stream.started, stream.answered - SHOWN)
+        self.first = max(stream.started, stream.events[-1].request.ended - SHOWN)
         begun = [stream.events[first].request.started for first, _ in stream.transactions]
         last = max([stream.ended, *(start + TRANSACTION_LIMIT for start in begun)])
         self.span = max(last - self.first, 0.5)
@@ -131,13 +131,13 @@ class StreamPicture:
     def _lane_of_stream(self, end: float) -> list[str]:
         stream, left, right = self.stream, self.bars[0][0], self.bars[-1][1]
         drawn = [svg.text(8, 44, "stream", fill=svg.FAINT), svg.line([(left, 40), (right, 40)], stroke=svg.INK)]
-        goes_on = stream.end in ("open", "expired")
+        goes_on = stream.end in ("open", "overdue")
         if goes_on:
             drawn += [
                 svg.line([(right, 40), (end, 40)], stroke=svg.FAINT, dashes="4 4"),
                 svg.line([(end - 5, 35), (end + 5, 45)], stroke=svg.WARNING),
                 svg.line([(end - 5, 45), (end + 5, 35)], stroke=svg.WARNING),
-                svg.text(end, 26, "expires" if stream.end == "open" else "expired", fill=svg.WARNING, anchor="middle"),
+                svg.text(end, 26, "expires" if stream.end == "open" else "expired?", fill=svg.WARNING, anchor="middle"),
             ]
         else:
             color = svg.INK if stream.end == "closed" else svg.WARNING
@@ -153,7 +153,7 @@ class StreamPicture:
     def _requests(self) -> list[str]:
         drawn, free = [], 0.0
         for event, (left, right) in zip(self.stream.events, self.bars, strict=True):
-            color = svg.ACCENT if event.number else svg.FAINT
+            color = svg.WARNING if event.refused else svg.ACCENT if event.number else svg.FAINT
             drawn.append(svg.box(left, 32, right - left, 16, fill=color, stroke="none"))
             if event.number and left >= free:
                 label = str(event.number)
@@ -171,7 +171,8 @@ class StreamPicture:
             if limit > left:
                 window = [(left, 72), (limit, 72), (limit, 84), (left, 84), (left, 72)]
                 drawn.append(svg.line(window, stroke=svg.FAINT, dashes="3 3"))
-                drawn.append(svg.text(limit + 4, 82, f"{TRANSACTION_LIMIT:.0f} s", fill=svg.FAINT))
+                sign = "" if self.stream.events[first].request.exact_limits else "≈ "
+                drawn.append(svg.text(limit + 4, 82, f"{sign}{TRANSACTION_LIMIT:g} s", fill=svg.FAINT))
             drawn.append(svg.box(left, 72, max(right - left, 4), 12, fill=svg.ACCENT, stroke="none"))
         return [svg.text(8, 82, "transaction", fill=svg.FAINT), *drawn] if drawn else []
 

@@ -8,7 +8,7 @@ import pytest
 
 from pipemagic.client.address import parse_address
 from pipemagic.client.secrets import Token
-from pipemagic.client.trace_format import outline
+from pipemagic.client.trace_format import idle_limit_of, outline
 from pipemagic.client.tracing import RequestOrigin, Tally, TracedRequest
 from pipemagic.session import interrupts
 from pipemagic.session.stream_timeline import TraceEvent, timelines
@@ -16,11 +16,13 @@ from pipemagic.session.trace import KEPT, RequestRecorder, Trace
 from pipemagic.session.trace_html import StreamPicture
 
 
-def request(start, seconds=0.01, sent="", received="", *, status=200, transaction=None, sql="SELECT 1", **more):
+def request(
+    start, seconds=0.01, sent="", received="", *, status=200, transaction=None, sql="SELECT 1", limit=10_000, **more
+):
     import json
 
     asked = {"requests": [{"type": "execute", "stmt": {"sql": sql}}], **({"baton": sent} if sent else {})}
-    answer = {"baton": received or None, "results": []}
+    answer = {"baton": received or None, "results": [], **({"stream_ttl_ms": limit} if limit and received else {})}
     found = TracedRequest("POST", "/v3/pipeline", parse_address("http://h"), start, start + seconds, status, **more)
     found.connection = "db"
     found.sent, found.received = json.dumps(asked).encode(), json.dumps(answer).encode()
@@ -31,9 +33,12 @@ def request(start, seconds=0.01, sent="", received="", *, status=200, transactio
 
 def events_of(*requests, number=1):
     return [
-        TraceEvent(one, _baton(one.sent), _baton(one.received), number if one is requests[-1] else None)
+        TraceEvent(
+            one, _baton(one.sent), _baton(one.received), number if one is requests[-1] else None,
+            idle_limit_of(one.received),
+        )
         for one in requests
-    ]
+    ]  # fmt: skip
 
 
 def _baton(body):
@@ -63,7 +68,7 @@ def test_batons_lead_from_request_to_request():
 
 def test_a_transaction_and_its_window():
     lines = lines_of(
-        request(0.0, received="a", transaction=True),
+        request(0.0, received="a", transaction=True, exact_limits=True),
         request(1.0, sent="a", received="b", transaction=True),
         request(1.05, sent="b", received="c", transaction=False),
     )
@@ -72,19 +77,61 @@ def test_a_transaction_and_its_window():
     assert lines[-1] == "open; expires 10 s after the last response"
 
 
-def test_a_stream_expires_after_ten_seconds():
-    assert lines_of(request(0.0, received="a"), now=10.5)[-1] == "expired: no request for 10 s"
-    assert lines_of(request(0.0, received="a"), now=9.5)[-1] == "open; expires 10 s after the last response"
+def test_the_time_of_a_transaction_is_an_estimate_unless_the_server_says_that_it_is_exact():
+    lines = lines_of(request(0.0, received="a", transaction=True))
+    assert lines[1] == "0.000 s  request 1 opens the stream; a transaction is open, for about 5 s"
 
 
-def test_a_refused_baton_means_that_the_stream_had_expired():
+@pytest.mark.parametrize(
+    ("limit", "now", "line"),
+    [
+        (10_000, 9.5, "open; expires 10 s after the last response"),
+        (10_000, 10.5, "probably expired: no request for 10 s"),
+        (2_500, 2.0, "open; expires 2.5 s after the last response"),
+        (60_000, 59.0, "open; expires 60 s after the last response"),
+        (None, 9.5, "open; expires about 10 s after the last response"),
+        (None, 10.5, "probably expired: no request for about 10 s"),
+    ],
+)
+def test_a_stream_expires_after_the_time_that_the_server_names_or_about_ten_seconds(limit, now, line):
+    assert lines_of(request(0.0, received="a", limit=limit), now=now)[-1] == line
+
+
+def test_idle_times_are_compared_with_an_estimate_until_the_server_names_its_limit():
+    requests = request(0.0, received="a", limit=None), request(3.0, sent="a", received="b", limit=None)
+    assert lines_of(*requests)[2] == "idle for 3.0 of about 10 s"
+    assert lines_of(*requests, request(8.0, sent="b", received="c", limit=60_000))[4] == "idle for 5.0 of 60 s"
+
+
+@pytest.mark.parametrize("status", [400, 404, 410])
+@pytest.mark.parametrize("stable", [False, True])
+def test_a_refused_baton_means_that_the_stream_has_expired(status, stable):
     first, refused, again = (
         request(0.0, received="a"),
-        request(1.0, sent="a", status=400),
-        request(1.1, received="x"),
+        request(50.0, sent="a", status=status),
+        request(50.1, received="x"),
     )
-    found = timelines(events_of(first, refused, again), 1.2)
-    assert [(stream.end, len(stream.events)) for stream in found] == [("expired", 1), ("open", 1)]
+    ended, opened = timelines(events_of(first, refused, again), 50.2)
+    assert [(stream.end, len(stream.events)) for stream in (ended, opened)] == [("expired", 2), ("open", 1)]
+    assert ended.lines(stable=True) == [
+        "The stream of db:",
+        "  a request of an earlier cell opens the stream",
+        "  a request of an earlier cell is refused, nothing of it ran",
+        "  expired: the server no longer knows it",
+    ]
+    drawn = StreamPicture(ended, stable=stable).svg()
+    assert ">expired</text>" in drawn
+    assert ">expires</text>" in StreamPicture(opened, stable=stable).svg()
+    ticks = [text.text for text in ElementTree.fromstring(drawn).iter("{http://www.w3.org/2000/svg}text")]
+    assert len(ticks) < 20
+
+
+def test_a_refusal_without_a_baton_is_no_expiry():
+    assert lines_of(request(0.0, status=404))[-1].startswith("lost: ")
+
+
+def test_a_stream_whose_beginning_is_forgotten_expires_too():
+    assert lines_of(request(0.0, sent="a", status=404))[-1] == "expired: the server no longer knows it"
 
 
 def test_without_an_answer_the_stream_is_lost():
@@ -112,7 +159,11 @@ def trace_of(*requests, **options):
 
 
 def test_a_trace_is_readable_json_with_named_batons():
-    text = str(trace_of(request(0.0, received="aaaaaaaaaa"), request(1.0, sent="aaaaaaaaaa", received="bbbbbbbbbb")))
+    first, second = (
+        request(0.0, received="aaaaaaaaaa", limit=None),
+        request(1.0, sent="aaaaaaaaaa", received="bbbbbbbbbb", limit=None),
+    )
+    text = str(trace_of(first, second))
     assert '← {"baton": "B1 (…aaaaaa)", "results": []}' in text
     assert '→ {"requests": [{"type": "execute", "stmt": {"sql": "SELECT 1"}}], "baton": "B1 (…aaaaaa)"}' in text
     assert '← {"baton": "B2 (…bbbbbb)"' in text
@@ -135,6 +186,7 @@ def test_omitted_items_of_a_large_body_are_counted_once():
 class Transport:
     token = Token(None)
     observer = None
+    strict_limits = True
 
 
 def test_the_last_cell_is_the_last_that_made_requests():
