@@ -4,13 +4,19 @@ import threading
 from itertools import pairwise
 from xml.etree import ElementTree
 
+import httpx
 import pytest
+from scripted_server import ScriptedServer, as_json, good
+from service_calls import caller_of, new_service
+from service_http import ServiceTransport
 
 from pipemagic.client.address import parse_address
+from pipemagic.client.database import Database
 from pipemagic.client.secrets import Token
 from pipemagic.client.trace_format import idle_limit_of, outline
 from pipemagic.client.tracing import RequestOrigin, Tally, TracedRequest
-from pipemagic.session import interrupts
+from pipemagic.service.limits import Limits
+from pipemagic.session import Connection, Session, interrupts
 from pipemagic.session.stream_timeline import TraceEvent, timelines
 from pipemagic.session.trace import KEPT, RequestRecorder, Trace
 from pipemagic.session.trace_html import StreamPicture
@@ -124,6 +130,55 @@ def test_a_refused_baton_means_that_the_stream_has_expired(status, stable):
     assert ">expires</text>" in StreamPicture(opened, stable=stable).svg()
     ticks = [text.text for text in ElementTree.fromstring(drawn).iter("{http://www.w3.org/2000/svg}text")]
     assert len(ticks) < 20
+
+
+EXPIRED_AND_OPENED = [
+    "The stream of main:",
+    "  a request of an earlier cell opens the stream",
+    "  request 1 is refused, nothing of it ran",
+    "  expired: the server no longer knows it",
+    "",
+    "The stream of main:",
+    "  request 2 opens the stream",
+]
+
+
+def recorded_session(database):
+    session = Session(environ={})
+    session.adopt(Connection("main", database, "a test"))
+    session.wire.watch("main", database.transport)
+    return session
+
+
+def lines_of_last_cell(session):
+    text = str(session.wire.trace(stable=True))
+    return text[text.index("The stream of") :].split("\n")
+
+
+def test_a_cell_whose_stream_had_expired_shows_both_streams(clock, tmp_path):
+    with new_service(tmp_path, clock=clock, limits=Limits(idle=3.0)) as service:
+        http = httpx.Client(transport=ServiceTransport(service))
+        with Database("http://127.0.0.1:8080", caller_of(service, "flights").token, http=http, clock=clock) as database:
+            session = recorded_session(database)
+            session.run("CREATE TEMP TABLE kept(a)")
+            clock.advance(4.0)
+            with session.wire.cell():
+                session.run("SELECT 1")
+    assert lines_of_last_cell(session) == [*EXPIRED_AND_OPENED, "  open; expires 3 s after the last response"]
+
+
+def test_a_stream_that_a_server_no_longer_finds_had_expired():
+    gone = as_json({"error": "stream not found: b"}, 404)
+    server = ScriptedServer(good, gone, good)
+    try:
+        with Database(server.url, "a-secret-token") as database:
+            session = recorded_session(database)
+            session.run("SELECT 1")
+            with session.wire.cell():
+                session.run("SELECT 1")
+    finally:
+        server.close()
+    assert lines_of_last_cell(session) == [*EXPIRED_AND_OPENED, "  open; expires about 10 s after the last response"]
 
 
 def test_a_refusal_without_a_baton_is_no_expiry():
