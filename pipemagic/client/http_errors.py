@@ -11,6 +11,7 @@ from datetime import UTC
 import httpx
 
 from pipemagic.client.address import Endpoint
+from pipemagic.client.repeats import Cause
 from pipemagic.client.response_body import MAX_SIZE, TooLarge
 from pipemagic.errors import (
     AddressError,
@@ -24,6 +25,7 @@ from pipemagic.errors import (
     ServerError,
     UnknownOutcome,
 )
+from pipemagic.http.connection import ClosedUnsent
 
 _FORWARDED = "Failed to execute queries via RPC protocol"
 """The message of a libSQL replica whose primary did not accept a forwarded request."""
@@ -119,6 +121,14 @@ def failure(error: BaseException, endpoint: Endpoint) -> PipemagicError:
                 hint="check the data before you run it again",
             )
     return _no_answer(str(error), endpoint)
+
+
+def cause_of_failure(error: BaseException) -> Cause | None:
+    """Return why a request that failed with one of `FAILURES` may be sent again; None if it must not."""
+    if isinstance(error, ClosedUnsent):
+        return Cause.CLOSED_UNSENT
+    is_unsent = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout | httpx.ProxyError)
+    return Cause.UNREACHABLE if is_unsent else None
 
 
 def chunk_failure(error: BaseException, endpoint: Endpoint) -> UnknownOutcome:

@@ -10,7 +10,7 @@ from math import inf
 
 import httpx
 
-from pipemagic.client.tracing import HEAD, TracedRequest
+from pipemagic.client.tracing import HEAD
 from pipemagic.errors import UnknownOutcome
 
 MAX_SIZE = 256 * 1024 * 1024
@@ -43,8 +43,7 @@ class TooLarge(Exception):
 class HttpResponse:
     """A complete response: status, content type (lower case, '' if none), body, and Date header.
 
-    ``retry_after`` is the Retry-After header, a number of seconds or a date. ``traced`` is its
-    record for the observer of the transport, None if there is none.
+    ``retry_after`` is the Retry-After header, a number of seconds or a date; ``location`` the address of a redirect.
     """
 
     status: int
@@ -52,7 +51,7 @@ class HttpResponse:
     body: bytes = field(repr=False)
     date: str = ""
     retry_after: str = ""
-    traced: TracedRequest | None = field(default=None, repr=False, compare=False)
+    location: str = ""
 
     @property
     def ok(self) -> bool:

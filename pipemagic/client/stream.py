@@ -15,6 +15,7 @@ from pipemagic.client.address import Endpoint, check_base_url, instance_of
 from pipemagic.client.cursor_response import CursorResponse
 from pipemagic.client.deadline import Deadline
 from pipemagic.client.readonly import refuse_writes
+from pipemagic.client.repeats import Message
 from pipemagic.client.replication import ReadYourWrites, ReplicationState
 from pipemagic.client.transaction import AGAIN, Transaction, closes, errors_of
 from pipemagic.errors import (
@@ -50,6 +51,7 @@ from pipemagic.hrana.values import Integer
 
 if TYPE_CHECKING:  # these import httpx, which takes long
     from pipemagic.client.response_body import Chunks, HttpResponse
+    from pipemagic.client.tracing import TracedRequest
     from pipemagic.client.transport import Transport
 
 CLOSE_TIMEOUT = 5.0
@@ -294,7 +296,7 @@ class ClientStream:
         """Check once whether a server with only the seed binds arguments, or ignores them, so that all are NULL."""
         if self._transport.binds_arguments is None:
             asked: list[Request] = [Execute(Stmt("SELECT ?", args=[Integer("7")])), Close()]
-            received = self._transport.post(self._path, pipeline(asked))
+            received = self._transport.request("POST", self._path, pipeline(asked))
             if received.status in (401, 403, 404) or received.status >= 500:
                 raise self._transport.refusal(received)
             self._transport.binds_arguments = received.status == 200 and b'"7"' in received.body
@@ -339,18 +341,17 @@ class ClientStream:
                 timeout = min(timeout or limit, self._transport.timeout or limit, limit)
             started = time.perf_counter()
             body = encode(message)
-            encoding, received = time.perf_counter() - started, None
+            encoding, http = time.perf_counter() - started, Message("POST", self._path, body)
             self.phase = Phase.IN_USE
         try:
             if self._deadline is not None:
                 timeout = self._deadline.left(timeout, self._transport.timeout)
-            received = self._post(partial(self._transport.post, reads=True), self._path, body, timeout)
+            received = self._post(self._transport.send, http, timeout)
             if received is None:
                 return None
-            entries = self._read(received, message, encoding)
+            entries = self._read(received, message, encoding, http.traced)
         except BaseException as error:  # noqa: BLE001 - the error to raise may know more
-            if received is not None:
-                self._transport.record(received.traced)
+            self._transport.end(http)
             raise self._failed(error, requests) from None
         self._reads.state.update(entries, self._reads.known)
         reopened, self._replaces = self._replaces, False
@@ -364,9 +365,9 @@ class ClientStream:
                 if self.transaction.opened_at == self.sent_at:
                     self.transaction.opened_by = self._response_at
         finally:
-            if (traced := received.traced) is not None:  # after the outcome of the transaction is known
-                traced.reopened, traced.transaction_open = reopened, self.transaction.open
-                self._transport.record(traced)
+            if http.traced is not None:  # after the outcome of the transaction is known
+                http.traced.reopened, http.traced.transaction_open = reopened, self.transaction.open
+                self._transport.end(http)
         if tracked and self.dialect is not Dialect.V3 and self.transaction.open and any(map(errors_of, entries)):
             self.autocommit()  # some errors end the transaction, which the text of the statements does not show
         return entries[: len(requests)]
@@ -383,7 +384,7 @@ class ClientStream:
             timeout = self._reads.limit
             if self._deadline is not None:
                 timeout = self._deadline.left(timeout, self._transport.timeout)
-            chunks = self._post(self._transport.post_for_chunks, "/v3/cursor", body, timeout)
+            chunks = self._post(self._transport.chunks, Message("POST", "/v3/cursor", body), timeout)
             if chunks is None:
                 return None
             response = CursorResponse(cast("Chunks", chunks), partial(self._cursor_ended, asked), self._deadline)
@@ -412,18 +413,19 @@ class ClientStream:
         if self.baton is not None:
             close = pipeline([Close()], self.baton)
             with suppress(PipemagicError):
-                self._transport.post(self._path, close, self._endpoint, timeout=HANG_UP_TIMEOUT)
+                self._transport.request("POST", self._path, close, endpoint=self._endpoint, timeout=HANG_UP_TIMEOUT)
         return self._lose(error, [])
 
-    def _post(self, post: Callable[..., A], path: str, body: bytes, timeout: float | None) -> A | None:
+    def _post(self, send: Callable[[Message], A], http: Message, timeout: float | None) -> A | None:
         """Send one HTTP request; return None if the stream has ended and the requests may be sent again.
 
         Raise the error of `Transport.refusal` for any response that is not 2xx.
         """
         self.sent_at = self._clock()
         try:
-            limit = None if self._deadline is None else self._deadline.left()
-            received = post(path, body, self._endpoint, timeout=timeout, limit=limit)
+            http.endpoint, http.timeout = self._endpoint, timeout
+            http.limit = None if self._deadline is None else self._deadline.left()
+            received = send(http)
         except (ConnectError, BusyError, InterruptedRequest) as error:
             if isinstance(error, InterruptedRequest) and not error.nothing_ran:
                 raise
@@ -433,6 +435,7 @@ class ClientStream:
             raise
         if received.status == 200:
             return received
+        self._transport.end(http)
         refused = cast("HttpResponse", received)  # a response in chunks is a 2xx
         fault = faults.read_fault(refused.body, refused.content_type)
         if self.baton is not None and (
@@ -446,14 +449,16 @@ class ClientStream:
 
     # -- responses
 
-    def _read(self, received: HttpResponse, sent: PipelineRequest, encoding: float) -> list[Entry]:
+    def _read(
+        self, received: HttpResponse, sent: PipelineRequest, encoding: float, traced: TracedRequest | None
+    ) -> list[Entry]:
         """Read a 200: the entries, the new baton, and the next base URL."""
         try:
             started = time.perf_counter()
             response = read_response(received.body)
-            if received.traced is not None:
-                received.traced.encoding, received.traced.decoding = encoding, time.perf_counter() - started
-                received.traced.add_results(sent, response)
+            if traced is not None:
+                traced.encoding, traced.decoding = encoding, time.perf_counter() - started
+                traced.add_results(sent, response)
             if len(response.results) != len(sent.requests):
                 counts = f"{len(sent.requests)} requests were sent and {len(response.results)} results were received"
                 raise ProtocolError(counts)

@@ -1,25 +1,45 @@
-"""Send HTTP requests: timeouts, retries after 429, conversion of errors."""
+"""Send HTTP requests: timeouts, the one loop that sends a request again, conversion of errors."""
 
 from __future__ import annotations
 
+import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import lru_cache, partial
 from math import inf
 from types import TracebackType
-from typing import Any, TypeAlias
+from typing import Any
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
 import httpx
 
 from pipemagic.client.address import Endpoint
-from pipemagic.client.http_errors import FAILURES, chunk_failure, failure, refusal, retry_seconds, transfer_failure
-from pipemagic.client.response_body import Chunks, HttpResponse, TooLarge, read_chunks, read_whole
+from pipemagic.client.http_errors import (
+    FAILURES,
+    cause_of_failure,
+    chunk_failure,
+    failure,
+    refusal,
+    retry_seconds,
+    transfer_failure,
+)
+from pipemagic.client.repeats import (
+    BUSY_PAUSES,
+    REPEATS,
+    Cause,
+    First,
+    Message,
+    cause_of_refusal,
+    interrupted,
+    nothing_ran,
+)
+from pipemagic.client.response_body import Chunks, HttpResponse, read_chunks, read_whole
 from pipemagic.client.secrets import Token
 from pipemagic.client.trace_format import redact
 from pipemagic.client.tracing import BODY_LIMIT, Observer, TracedRequest
-from pipemagic.errors import AddressError, InterruptedRequest, PipemagicError, ServerError
+from pipemagic.errors import AddressError, PipemagicError, ServerError
 from pipemagic.hrana import columns
 from pipemagic.hrana.faults import read_fault
 from pipemagic.hrana.stream import LIMITS_HEADER, STRICT
@@ -34,18 +54,19 @@ TRANSFER_TIMEOUT = 600.0
 EXAMINED_PER_SECOND = 1_000_000
 """The lowest rate at which a server examines an upload, in bytes a second, for the timeout of its response."""
 
-BUSY_PAUSES = (0.1, 0.25, 0.5, 1.0, 1.5)
-"""Seconds between attempts after 429; in sum below the time limit of 5 s for a transaction."""
-
 _HEADERS = [(b"User-Agent", f"pipemagic/{__version__}".encode()), (b"Accept", b"*/*")]
 
-_COLUMNS = (columns.HEADER.encode(), columns.VALUE.encode())
+_JSON = ((b"Content-Type", b"application/json"), (columns.HEADER.encode(), columns.VALUE.encode()))
+"""The headers of a body of JSON; a server that does not know the second one ignores it."""
 
-Header: TypeAlias = tuple[bytes, bytes]
+_BINARY = (b"Content-Type", b"application/octet-stream")
+
+_IDENTITY, _GZIP = (b"Accept-Encoding", b"identity"), (b"Accept-Encoding", b"gzip")
+"""On loopback gzip costs more than it saves."""
 
 
 class Transport:
-    """An HTTP client for one server. It never sends a request twice, except after 429, when nothing of it ran.
+    """An HTTP client for one server. It sends a request again only as `repeats.REPEATS` allows.
 
     ``http`` takes any ``httpx.Client`` (a proxy, client certificates, an ASGI or mock transport), which is not
     closed. ``timeout`` and ``connect_timeout`` are seconds; None is no limit. ``observer`` receives
@@ -75,6 +96,10 @@ class Transport:
 
         Others, such as sqld, may end it only when another connection waits to write.
         """
+        self.find_again: Callable[[Cause], Transport | None] | None = None
+        """Returns a transport to the same server at its address of now, for the embedded service; None if not now."""
+        self._finding = threading.Lock()
+        self._closed = False
         self._connect_timeout = connect_timeout
         self._http = http
         self._lower = None if http is not None else _transport_to(endpoint)
@@ -93,86 +118,90 @@ class Transport:
     def __repr__(self) -> str:
         return f"Transport({self.endpoint.address!r})"
 
-    def post(
-        self,
-        path: str,
-        body: bytes,
-        endpoint: Endpoint | None = None,
-        *,
-        timeout: float | None = None,
-        limit: float | None = None,
-        reads: bool = False,
-    ) -> HttpResponse:
-        """POST JSON and return the response, whatever its status.
-
-        ``timeout`` is the seconds to wait for the next part of it, ``limit`` for the whole. With ``reads`` the
-        caller reads a 200 and then calls `record`.
-        Raise BusyError for 429 after some attempts, AddressError for a redirect, ConnectError if no connection
-        could be opened (nothing was sent), UnknownOutcome if the request was sent and its response is incomplete, and
-        InterruptedRequest (its subclass) if the user interrupted.
-        """
-        return self.request("POST", path, body, endpoint=endpoint, timeout=timeout, limit=limit, reads=reads)
-
-    def get(self, path: str) -> HttpResponse:
-        """GET a path; raise the errors of `post`."""
-        return self.request("GET", path)
-
     def request(
         self,
         method: str,
         path: str,
         body: bytes | None = None,
         *,
-        endpoint: Endpoint | None = None,
         params: Mapping[str, str] | None = None,
+        endpoint: Endpoint | None = None,
         timeout: float | None = None,
-        limit: float | None = None,
-        reads: bool = False,
     ) -> HttpResponse:
-        """Send any request; raise the errors of `post`."""
+        """Send a request, with a body as JSON; return its response, whatever the status. Raise the errors of `send`."""
         if params:
             path = f"{path}?{urlencode(params, quote_via=quote)}"
-        endpoint, timeout = endpoint or self.endpoint, self.timeout if timeout is None else timeout
-        traced = self._begin(method, endpoint, path, body, len(body or b""))
-        response = None
-        try:
-            response = self._send(method, endpoint, path, body, traced, timeout=timeout, limit=limit)
-            received = self._read(response, endpoint, traced, timeout)
-        except BaseException as error:
-            self._end(traced, response, error)
-            raise
-        self._end(traced, response, records=not (reads and received.status == 200))
+        message = Message(method, path, body, endpoint, timeout, only_reads=lambda: method == "GET")
+        received: HttpResponse = self.send(message)
+        self.end(message)
         return received
 
-    def post_for_chunks(
-        self,
-        path: str,
-        body: bytes,
-        endpoint: Endpoint | None = None,
-        *,
-        timeout: float | None = None,
-        limit: float | None = None,
-    ) -> Chunks | HttpResponse:
-        """POST JSON and return the response in chunks as they arrive, or as a whole if its status is not 2xx.
+    def get(self, path: str) -> HttpResponse:
+        """GET a path; raise the errors of `send`."""
+        return self.request("GET", path)
 
-        Raise the errors of `post`.
+    def send(self, message: Message, *, streams: bool = False) -> Any:
+        """Send a message, and again as `repeats.REPEATS` allows; return its response, whatever the status.
+
+        That is an `HttpResponse`; with ``streams`` a 2xx is a response of httpx, whose body is not read. Raise
+        BusyError for 429 after some attempts, AddressError for a redirect, ConnectError if no connection could be
+        opened (nothing was sent), UnknownOutcome if the request was sent and its response is incomplete, and
+        InterruptedRequest (its subclass) if the user interrupted. Without an error the caller calls `end`.
         """
-        endpoint, timeout = endpoint or self.endpoint, self.timeout if timeout is None else timeout
-        traced = self._begin("POST", endpoint, path, body, len(body))
-        response = None
-        try:
-            response = self._send("POST", endpoint, path, body, traced, timeout=timeout, limit=limit)
-            if response.is_success:
-                end = partial(self._end, traced, response)
-                return Chunks(
-                    response, self._chunks(response, endpoint), lambda error: chunk_failure(error, endpoint), end
-                )
-            received = self._read(response, endpoint, traced, timeout)
-        except BaseException as error:
-            self._end(traced, response, error)
-            raise
-        self._end(traced, response)
-        return received
+        message.deadline = inf if message.limit is None else time.monotonic() + message.limit
+        times: Counter[Cause] = Counter()
+        self._begin(message)
+        while True:
+            lower, endpoint = self._lower, message.endpoint or self.endpoint
+            response: httpx.Response | None = None
+            message.nothing_ran = False
+            try:
+                request = self._build(message, endpoint)
+                response = lower.handle_request(request) if lower is not None else self._send_by_client(request)
+                if streams and response.is_success:
+                    return response
+                received = self._read(message, response)
+                if received.ok:
+                    return received
+                error, cause = self._error(received, endpoint), cause_of_refusal(received)
+            except FAILURES as raised:
+                error, cause = self._failed(raised, response, endpoint)
+            except BaseException as raised:
+                self.end(message, raised)
+                raise
+            message.nothing_ran = nothing_ran(cause, error)
+            try:
+                repeats = cause is not None and self._prepare(message, cause, times[cause], response, lower)
+            except BaseException as raised:
+                self.end(message, error or raised)
+                raise
+            if cause is None or not repeats:
+                if error is None:
+                    return received
+                self.end(message, error)
+                raise error from None
+            times[cause] += 1
+            if REPEATS[cause].first is not First.PAUSE:
+                self.end(message, error)
+                self._begin(message)
+            elif message.traced is not None:
+                message.traced.attempts += 1
+
+    def chunks(self, message: Message) -> Chunks | HttpResponse:
+        """Send a message; return the response in chunks as they arrive, or as a whole if its status is not 2xx.
+
+        Raise the errors of `send`.
+        """
+        response = self.send(message, streams=True)
+        if isinstance(response, HttpResponse):
+            self.end(message)
+            return response
+        return Chunks(
+            response,
+            self._chunks(response, message.deadline),
+            partial(chunk_failure, endpoint=message.endpoint or self.endpoint),
+            partial(self._end_chunks, message, response),
+        )
 
     @contextmanager
     def streamed(
@@ -181,27 +210,27 @@ class Transport:
         """Send a body of ``size`` bytes in chunks, yield the response in chunks; neither is kept in memory.
 
         The server may have to examine the upload, or prepare its response: the timeout of the next part of the response
-        is `TRANSFER_TIMEOUT`, or that of other responses if it is longer. Raise the errors of `post`, that of `refusal`
+        is `TRANSFER_TIMEOUT`, or that of other responses if it is longer. Raise the errors of `send`, that of `refusal`
         for a response that is not 2xx, and ConnectError if the response ends too soon.
         """
         longest = TRANSFER_TIMEOUT + (size or 0) / EXAMINED_PER_SECOND
-        timeout = None if self.timeout is None else max(longest, self.timeout)
-        traced = self._begin(method, self.endpoint, path, None, size or 0)
-        response = None
+        message = Message(method, path, content, size=size, only_reads=lambda: method == "GET")
+        message.timeout = None if self.timeout is None else max(longest, self.timeout)
+        response = self.send(message, streams=True)
+        if isinstance(response, HttpResponse):
+            error = self.refusal(response)
+            self.end(message, error)
+            raise error
         try:
-            response = self._send(method, self.endpoint, path, content, traced, timeout=timeout, size=size)
-            if not response.is_success:
-                raise self.refusal(self._read(response, self.endpoint, None, timeout))
-            yield self._chunks(response, self.endpoint)
+            yield self._chunks(response, inf)
         except BaseException as error:
-            self._end(traced, response, error)
+            self._end_chunks(message, response, error)
             if isinstance(error, httpx.RequestError):
                 raise transfer_failure(error, self.endpoint) from None
             raise
         finally:
-            if response is not None:
-                response.close()
-        self._end(traced, response)
+            response.close()
+        self._end_chunks(message, response)
 
     def refusal(self, received: HttpResponse) -> ServerError:
         """Return the error for a response that is not 2xx, without the token."""
@@ -212,6 +241,8 @@ class Transport:
 
     def close(self) -> None:
         """Close the connections, except those of a client of the caller."""
+        with self._finding:
+            self._closed = True
         if self._lower is not None:
             self._lower.close()
 
@@ -233,188 +264,186 @@ class Transport:
 
     # -- sending
 
-    def _send(
-        self,
-        method: str,
-        endpoint: Endpoint,
-        path: str,
-        content: bytes | Iterable[bytes] | None,
-        traced: TracedRequest | None,
-        *,
-        timeout: float | None,
-        limit: float | None = None,
-        size: int | None = None,
-    ) -> httpx.Response:
-        """Send a request, after a 429 again, since nothing of it ran; return the response before its body is read."""
+    def _build(self, message: Message, endpoint: Endpoint) -> httpx.Request:
+        """Return a request. Its headers are not in a variable, since tracebacks may show those."""
+        content, size, url = message.body, message.size, _url(endpoint.url, message.path)
+        stream: httpx.ByteStream | None = None
+        timeout = self.timeout if message.timeout is None else message.timeout
         extensions: dict[str, Any] = {
             "timeout": {
                 "connect": self._connect_timeout, "pool": self._connect_timeout,
                 "read": timeout, "write": timeout if size is None else self.timeout,
             },
-            "deadline": inf if limit is None else time.monotonic() + limit,
+            "deadline": message.deadline,
         }  # fmt: skip
         if endpoint.host_header is not None and endpoint.scheme == "https":
             extensions["sni_hostname"] = endpoint.named_host
-        try:
-            request = self._build(method, endpoint, path, content, size, extensions)
-            for pause in BUSY_PAUSES if size is None else ():
-                response = self._handle(request)
-                if response.status_code != 429 or time.monotonic() + pause > extensions["deadline"]:
-                    return response
-                if (retry_seconds(response.headers.get("retry-after", "")) or 0) > pause:
-                    return response  # the attempt would come before the time that the server names
-                self._pause(response, pause, timeout)
-                if traced is not None:
-                    traced.attempts += 1
-            return self._handle(request)
-        except FAILURES as error:
-            raise failure(error, endpoint) from None
-
-    def _build(
-        self,
-        method: str,
-        endpoint: Endpoint,
-        path: str,
-        content: bytes | Iterable[bytes] | None,
-        size: int | None,
-        extensions: dict[str, Any],
-    ) -> httpx.Request:
-        """Return a request. Its headers are not in a variable, since tracebacks may show those."""
-        url = _url(endpoint.url, path)
+        kind = () if content is None else _JSON
+        if size is not None:
+            kind = (_BINARY, (b"Content-Length", b"%d" % size))
+        encoding = _IDENTITY if endpoint.loopback else _GZIP
+        named = () if endpoint.host_header is None else ((b"Host", endpoint.host_header.encode()),)
         if self._http is not None:
             return self._http.build_request(
-                method,
-                url,
-                headers=list(self._headers(endpoint, content, size)),
-                content=content,
-                extensions=extensions,
-            )
-        host = (b"Host", (endpoint.host_header or "").encode() or url.netloc)
-        if not isinstance(content, bytes):
-            headers = [host, *_HEADERS, *self._headers(endpoint, content, size)]
-            return httpx.Request(method, url, headers=headers, content=content, extensions=extensions)
-        length = (b"Content-Length", b"%d" % len(content))
-        return httpx.Request(  # with all headers and a stream it takes a quarter of the time
-            method, url, headers=[host, length, *_HEADERS, *self._headers(endpoint, content, size)],
-            stream=httpx.ByteStream(content), extensions=extensions,
+                message.method, url, content=content, extensions=extensions,
+                headers=[*self._authorization(), *named, encoding, *kind],
+            )  # fmt: skip
+        length: tuple[tuple[bytes, bytes], ...] = ()
+        if isinstance(content, bytes):
+            length = ((b"Content-Length", b"%d" % len(content)),)
+            stream, content = httpx.ByteStream(content), None  # with all headers it takes a quarter of the time
+        return httpx.Request(
+            message.method, url, content=content, stream=stream, extensions=extensions,
+            headers=[
+                *(named or ((b"Host", url.netloc),)), *length, *_HEADERS, *self._authorization(), encoding, *kind
+            ],
         )  # fmt: skip
 
-    def _handle(self, request: httpx.Request) -> httpx.Response:
-        if self._http is not None:
-            if self._http.is_closed:
-                raise httpx.ConnectError("the client that was given as http= is closed")
-            return self._http.send(request, follow_redirects=False, stream=True)
-        assert self._lower is not None
-        response = self._lower.handle_request(request)
-        response.request = request
-        return response
+    def _authorization(self) -> list[tuple[bytes, bytes]]:
+        return [(b"Authorization", self.token.authorization)] if self.token.authorization else []
 
-    def _pause(self, response: httpx.Response, seconds: float, timeout: float | None) -> None:
-        """Wait after a 429; an interrupt changes nothing."""
+    def _send_by_client(self, request: httpx.Request) -> httpx.Response:
+        """Send a request with the client of the caller."""
+        assert self._http is not None
+        if self._http.is_closed:
+            raise httpx.ConnectError("the client that was given as http= is closed")
+        return self._http.send(request, follow_redirects=False, stream=True)
+
+    # -- sending again
+
+    def _failed(
+        self, raised: BaseException, response: httpx.Response | None, endpoint: Endpoint
+    ) -> tuple[PipemagicError, Cause | None]:
+        """Return the error for a failed request, and why it may be sent again."""
+        if response is not None and response.status_code == 429:  # whatever its body, nothing ran
+            if isinstance(raised, KeyboardInterrupt):
+                return interrupted(Cause.BUSY), None
+            return failure(raised, endpoint), Cause.BUSY
+        return failure(raised, endpoint), cause_of_failure(raised)
+
+    def _prepare(
+        self,
+        message: Message,
+        cause: Cause,
+        times: int,
+        response: httpx.Response | None,
+        lower: httpx.BaseTransport | None,
+    ) -> bool:
+        """Do what must happen before a message is sent again; return False if it must not be."""
+        repeat = REPEATS[cause]
+        if message.size is not None or not (repeat.certain or message.only_reads()):
+            return False
         try:
-            with suppress(httpx.RequestError, TooLarge):  # whatever its body, nothing ran
-                read_whole(response, _deadline(response), timeout)
-            self._sleep(seconds)
+            if repeat.first is First.PAUSE:
+                if times == len(BUSY_PAUSES):
+                    return False
+                pause = BUSY_PAUSES[times]
+                wanted = 0.0 if response is None else retry_seconds(response.headers.get("retry-after", ""))
+                if (wanted or 0) > pause or time.monotonic() + pause > message.deadline:
+                    return False  # the attempt would come before the time that the server names, or too late
+                self._sleep(pause)
+            elif times or (repeat.first is First.FIND and not self._find(cause, lower)):
+                return False
+            if message.renew is not None:
+                message.renew(cause)
         except KeyboardInterrupt:
-            raise InterruptedRequest(
-                "interrupted while the server was busy", hint="nothing was run", nothing_ran=True
-            ) from None
+            raise interrupted(cause) from None
+        return True
 
-    def _headers(
-        self, endpoint: Endpoint, content: bytes | Iterable[bytes] | None, size: int | None
-    ) -> Iterator[Header]:
-        """Yield the headers that do not depend on the client that sends the request."""
-        if self.token.authorization:
-            yield b"Authorization", self.token.authorization
-        if endpoint.host_header is not None and self._http is not None:
-            yield b"Host", endpoint.host_header.encode()
-        # on loopback gzip costs more than it saves
-        yield b"Accept-Encoding", b"identity" if endpoint.loopback else b"gzip"
-        if size is not None:
-            yield b"Content-Type", b"application/octet-stream"
-            yield b"Content-Length", b"%d" % size
-        elif content is not None:
-            yield b"Content-Type", b"application/json"
-            yield _COLUMNS  # for servers that know it; others ignore it
+    def _find(self, cause: Cause, lower: httpx.BaseTransport | None) -> bool:
+        """Use the address and the token that the server has now; return False if it cannot be found."""
+        with self._finding:
+            if self._lower is not lower:  # another thread has found it
+                return True
+            if self._closed or self.find_again is None:
+                return False
+            found = self.find_again(cause)
+            if found is None:
+                return False
+            self.endpoint, self.token, self._http, self._lower = found.endpoint, found.token, found._http, found._lower
+            if lower is not None:
+                lower.close()
+            return True
 
-    def _chunks(self, response: httpx.Response, endpoint: Endpoint) -> Iterator[bytes]:
+    # -- responses
+
+    def _chunks(self, response: httpx.Response, deadline: float) -> Iterator[bytes]:
         """Yield the body as it arrives; with TLS a chunk is a record, which does not grow."""
-        grows = endpoint.scheme == "http" and isinstance(self._lower, HttpTransport)
-        return read_chunks(response, _deadline(response), self._sleep if grows else None)
+        grows = self.endpoint.scheme == "http" and isinstance(self._lower, HttpTransport)
+        return read_chunks(response, deadline, self._sleep if grows else None)
 
-    def _read(
-        self, response: httpx.Response, endpoint: Endpoint, traced: TracedRequest | None, timeout: float | None
-    ) -> HttpResponse:
-        """Read the body of a response. Raise BusyError for 429, AddressError for a redirect."""
+    def _read(self, message: Message, response: httpx.Response) -> HttpResponse:
+        """Read the body of a response."""
+        traced = message.traced
+        if traced is not None:
+            traced.status = response.status_code
+            traced.server_timing = response.headers.get("server-timing", "")
         try:
-            body = read_whole(response, _deadline(response), timeout)
-        except FAILURES as error:
-            raise failure(error, endpoint) from None
+            body = read_whole(response, message.deadline, self.timeout if message.timeout is None else message.timeout)
         finally:
             response.close()
+            if traced is not None:  # 0 for a response without a network
+                traced.received_size, traced.ended = response.num_bytes_downloaded, time.perf_counter()
         if traced is not None:
             traced.received = body if len(body) <= BODY_LIMIT else None
-            traced.received_size = len(body)
+            traced.received_size = traced.received_size or len(body)
         headers = {name.lower(): value.decode("latin-1") for name, value in response.headers.raw}
         self.strict_limits |= headers.get(LIMITS_HEADER) == STRICT
-        received = HttpResponse(
+        return HttpResponse(
             response.status_code,
             headers.get(b"content-type", "").lower(),
             body,
             headers.get(b"date", ""),
             headers.get(b"retry-after", ""),
-            traced,
+            headers.get(b"location", ""),
         )
+
+    def _error(self, received: HttpResponse, endpoint: Endpoint) -> PipemagicError | None:
+        """Return the error for a response that no caller understands: 429 and redirects."""
         if received.status == 429:
-            raise self.refusal(received)
+            return self.refusal(received)
         if 300 <= received.status < 400:
-            raise AddressError(
-                f"{endpoint.address} redirects to {_host_in(headers.get(b'location', ''))}; "
-                "pipemagic does not send a token there",
+            return AddressError(
+                f"{endpoint.address} redirects to {_host_in(received.location)}; pipemagic does not send a token there",
                 hint="connect to the final address itself (https:// instead of http://?)",
             )
-        return received
+        return None
 
     # -- tracing
 
-    def _begin(self, method: str, endpoint: Endpoint, path: str, body: bytes | None, size: int) -> TracedRequest | None:
-        """Begin the record of a request, if there is an observer."""
+    def _begin(self, message: Message) -> None:
+        """Begin the record of a message, if there is an observer."""
         if self.observer is None:
-            return None
-        path = unquote(urlsplit(endpoint.url).path + path.partition("?")[0])
-        traced = TracedRequest(method, path, endpoint, time.perf_counter(), sent_size=size)
-        if size <= BODY_LIMIT:
-            traced.sent = body
-        return traced
-
-    def _end(
-        self, traced: TracedRequest | None, response: httpx.Response | None,
-        error: BaseException | None = None, received: bytes | None = None, *, records: bool = True,
-    ) -> None:  # fmt: skip
-        """Complete the record of a request; with ``records`` pass it to the observer."""
-        if traced is None:
             return
-        if response is not None:
-            traced.status = response.status_code
-            traced.server_timing = response.headers.get("server-timing", "")
-            # 0 for a response without a network
-            traced.received_size = response.num_bytes_downloaded or traced.received_size
-        if received is not None:
-            traced.received = received
+        endpoint, body = message.endpoint or self.endpoint, message.body
+        size = len(body) if isinstance(body, bytes) else message.size or 0
+        path = unquote(urlsplit(endpoint.url).path + message.path.partition("?")[0])
+        message.traced = TracedRequest(message.method, path, endpoint, time.perf_counter(), sent_size=size)
+        if size <= BODY_LIMIT and isinstance(body, bytes):
+            message.traced.sent = body
+
+    def end(self, message: Message, error: BaseException | None = None) -> None:
+        """Complete the record of a message, and pass it to the observer."""
+        traced, message.traced = message.traced, None
+        if traced is None or self.observer is None:
+            return
         if error is not None:
             text = error.message if isinstance(error, PipemagicError) else str(error)
             traced.error = redact(self.token.redact(f"{type(error).__name__}: {text}"))
-        traced.ended = time.perf_counter()
-        if records:
-            self.record(traced)
-
-    def record(self, traced: TracedRequest | None) -> None:
-        """Pass a request to the observer, if it is traced."""
-        if traced is None or self.observer is None:
-            return
+        traced.ended = traced.ended or time.perf_counter()
         self.observer.exchanged(traced)
         if traced.tally is not None and hasattr(self.observer, "understood"):
             self.observer.understood(traced)
+
+    def _end_chunks(
+        self, message: Message, response: httpx.Response, error: BaseException | None = None, head: bytes | None = None
+    ) -> None:
+        """Complete the record of a message whose response was read in chunks."""
+        if message.traced is not None:
+            message.traced.status = response.status_code
+            message.traced.server_timing = response.headers.get("server-timing", "")
+            message.traced.received, message.traced.received_size = head, response.num_bytes_downloaded
+        self.end(message, error)
 
 
 def _transport_to(endpoint: Endpoint) -> httpx.BaseTransport:
@@ -428,11 +457,6 @@ def _transport_to(endpoint: Endpoint) -> httpx.BaseTransport:
 def _url(base: str, path: str) -> httpx.URL:
     """Return a parsed address, cached since parsing costs more than the rest of a request."""
     return httpx.URL(base + path)
-
-
-def _deadline(response: httpx.Response) -> float:
-    deadline: float = response.request.extensions.get("deadline", inf)
-    return deadline
 
 
 def _host_in(location: str) -> str:

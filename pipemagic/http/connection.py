@@ -46,12 +46,20 @@ class Origin(NamedTuple):
     server_name: str | None
 
 
+class ClosedUnsent(httpx.ConnectError):
+    """A kept connection was closed by the server, and the system accepted no byte of the request."""
+
+
 class Connection:
-    """An open socket. After an error of `send` or `receive` it must be closed."""
+    """An open socket. After an error of `send` or `receive` it must be closed.
+
+    ``has_sent`` is True once the system accepted a byte of the request.
+    """
 
     def __init__(self, sock: socket.socket, origin: Origin) -> None:
         self.origin = origin
         self.idle_since = 0.0
+        self.has_sent = False
         self._socket = sock
         self._process = os.getpid()
         self._buffer = memoryview(bytearray(FIRST_RECEIVE_SIZE))
@@ -66,6 +74,7 @@ class Connection:
             self._socket.settimeout(timeout)
             while unsent:
                 unsent = unsent[self._socket.send(unsent) :]
+                self.has_sent = True
         except TimeoutError:
             raise httpx.WriteTimeout("the server does not accept more data") from None
         except OSError:

@@ -10,7 +10,7 @@ from math import inf
 
 import httpx
 
-from pipemagic.http.connection import Challenge, Connection, Origin, Pool, connect
+from pipemagic.http.connection import Challenge, ClosedUnsent, Connection, Origin, Pool, connect
 from pipemagic.http.parser import ResponseParser
 
 HEAD_TIMEOUT = 30.0
@@ -67,10 +67,20 @@ class HttpTransport(httpx.BaseTransport):
                 raise httpx.ReadError("it was aborted")
             if known is None and self._challenge is not None:
                 _check_server(connection, self._challenge, remaining(timeout.get("connect"), deadline))
-            sent = _send(connection, request, remaining(timeout.get("write"), deadline))
+            connection.has_sent = False
+            write_timeout, head = remaining(timeout.get("write"), deadline), _head(request)
+            if isinstance(request.stream, httpx.ByteStream) and len(request.read()) <= _ONE_PACKET:
+                sent = connection.send(SecretBytes(head + request.read()), write_timeout)
+            else:
+                sent = connection.send(head, write_timeout) and _send_body(connection, request, write_timeout)
             release = partial(self._release, connection, use)
             stream = ResponseStream(connection, timeout.get("read"), deadline, release, was_sent=sent)
-            parser = stream.read_head()
+            try:
+                parser = stream.read_head()  # perhaps of a server that refuses each request
+            except (httpx.ReadError, httpx.RemoteProtocolError) as error:
+                if connection.has_sent:
+                    raise
+                raise ClosedUnsent("the connection was closed before the request was sent") from error
         except BaseException:
             self._in_use.pop(connection, None)
             connection.close()
@@ -182,19 +192,23 @@ def _check_server(connection: Connection, challenge: Challenge, timeout: float |
         raise httpx.ConnectError(_UNPROVEN)
 
 
-def _send(connection: Connection, request: httpx.Request, timeout: float | None) -> bool:
-    """Send a request; return False if the server did not accept all of it, for instance after the head."""
-    lines = [b"%s %s HTTP/1.1" % (request.method.encode("ascii"), request.url.raw_path)]
-    lines += [b"%s: %s" % field for field in request.headers.raw]  # with the token
-    head = SecretBytes(b"\r\n".join(lines) + b"\r\n\r\n")
-    del lines
+def _head(request: httpx.Request) -> SecretBytes:
+    """Return the head of a request, with the token."""
+    return SecretBytes(
+        b"\r\n".join(
+            [
+                b"%s %s HTTP/1.1" % (request.method.encode("ascii"), request.url.raw_path),
+                *[b"%s: %s" % field for field in request.headers.raw],
+                b"\r\n",
+            ]
+        )
+    )
+
+
+def _send_body(connection: Connection, request: httpx.Request, timeout: float | None) -> bool:
+    """Send a body in parts; return False if the server did not accept all of it."""
     if isinstance(request.stream, httpx.ByteStream):
-        body = request.read()
-        if len(body) <= _ONE_PACKET:
-            return connection.send(SecretBytes(head + body), timeout)
-        return connection.send(head, timeout) and connection.send(body, timeout)
-    if not connection.send(head, timeout):
-        return False
+        return connection.send(request.read(), timeout)
     assert isinstance(request.stream, httpx.SyncByteStream)
     unsent = int(request.headers["Content-Length"])
     for chunk in request.stream:

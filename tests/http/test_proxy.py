@@ -14,6 +14,7 @@ from raw_server import RawServer, Talk, answering, plain, served
 
 from pipemagic import errors
 from pipemagic.client.address import parse_address
+from pipemagic.client.repeats import Message
 from pipemagic.client.transport import Transport
 from pipemagic.http.transport import HttpTransport
 
@@ -130,7 +131,7 @@ def test_requests_go_through_the_proxy(monkeypatch):
     with served(serve) as server, Proxy() as proxy:
         monkeypatch.setenv("HTTP_PROXY", proxy.url)
         with Transport(parse_address(f"http://db.test:{server.port}"), "a-token") as http:
-            assert http.post("/v2/pipeline", b"{}").body == b"hello"
+            assert http.request("POST", "/v2/pipeline", b"{}").body == b"hello"
     assert proxy.asked == [f"POST http://db.test:{server.port}/v2/pipeline HTTP/1.1"]
     assert b"Authorization: Bearer a-token" in heads[0]
 
@@ -144,7 +145,7 @@ def test_tls_goes_through_a_tunnel(monkeypatch, tmp_path):
     with served(answering(OK), context) as server, Proxy() as proxy:
         monkeypatch.setenv("HTTPS_PROXY", proxy.url)
         with Transport(parse_address(f"https://db.test:{server.port}"), "a-token") as http:
-            chunks = http.post_for_chunks("/v3/cursor", b"{}")
+            chunks = http.chunks(Message("POST", "/v3/cursor", b"{}"))
             assert b"".join(chunks) == b"hello"
             chunks.close()
             with http.streamed("POST", "/v1/upload", [b"ab", b"c"], size=3) as answer:

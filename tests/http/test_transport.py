@@ -23,6 +23,7 @@ from waiting import PATIENCE, until
 from pipemagic import errors
 from pipemagic.client import response_body, transport
 from pipemagic.client.address import parse_address
+from pipemagic.client.repeats import Message
 from pipemagic.client.stream import ClientStream
 from pipemagic.client.transport import Transport
 from pipemagic.hrana.messages import Close
@@ -67,7 +68,7 @@ def test_a_piece_is_given_when_it_is_there():
         talk.send(whole[whole.index(b"6\r\nsecond") :])
 
     with talking(serve) as (http, _):
-        pieces = http.post_for_chunks("/", b"{}")
+        pieces = http.chunks(Message("POST", "/", b"{}"))
         assert next(pieces) == b"first"
         go_on.set()
         assert list(pieces) == [b"second"]
@@ -79,7 +80,7 @@ def test_a_compressed_answer():
     packed = gzip.compress(body)
     with talking(answering(plain(packed, "200 OK", "Content-Encoding: gzip"))) as (http, server):
         assert http.get("/").body == body
-        pieces = http.post_for_chunks("/", b"")
+        pieces = http.chunks(Message("POST", "/", b""))
         assert b"".join(pieces) == body
         pieces.close()
     assert server.connections == 1
@@ -109,7 +110,7 @@ def test_the_bytes_of_a_request():
             talk.send(OK)
 
     with talking(serve) as (http, server):
-        http.post("/v2/pipeline", b'{"a":"\xc3\xa9"}')
+        http.request("POST", "/v2/pipeline", b'{"a":"\xc3\xa9"}')
         http.request("POST", "/v1/x y/\N{LATIN SMALL LETTER E WITH ACUTE}%2F", params={"a b": "c&d/é"})
         http.get("/v3")
     common = [f"Host: 127.0.0.1:{server.port}", "User-Agent", "Accept: */*", "Accept-Encoding: identity"]
@@ -146,7 +147,7 @@ def test_a_body_of_another_length_than_announced(size, said):
         with pytest.raises(errors.UnknownOutcome), http.streamed("POST", "/", [b"abc", b"de"], size=size):
             pass
         assert len(pool_of(http)) == 0
-        assert http.post("/", b"x").body == b"x"
+        assert http.request("POST", "/", b"x").body == b"x"
 
 
 def test_an_error_of_the_chunk_producer_is_raised_unchanged():
@@ -179,7 +180,7 @@ def test_the_token_is_in_no_variable_of_an_error_that_is_not_ours():
             with pytest.raises(FileNotFoundError) as from_pieces, http.streamed("POST", "/upload", pieces(), size=10):
                 pass
             with pytest.raises(RuntimeError) as from_signal:
-                http.post("/", b"{}")
+                http.request("POST", "/", b"{}")
     finally:
         signal.signal(signal.SIGUSR1, before)
     for caught in (from_pieces, from_signal):
@@ -196,7 +197,7 @@ def test_a_refusal_before_the_body_is_there(body):
 
     with talking(serve) as (http, server):
         for _ in range(2):
-            assert http.post("/", body).status == 401
+            assert http.request("POST", "/", body).status == 401
         with pytest.raises(errors.AuthError), http.streamed("POST", "/", iter([body]), size=len(body)):
             pass
     assert server.connections == 3
@@ -211,7 +212,7 @@ def test_a_redirect_is_not_followed(location, where):
         talking(answering(plain(b"", "302 Found", f"Location: {location}"))) as (http, _),
         pytest.raises(errors.AddressError, match=f"redirects to {where};"),
     ):
-        http.post("/", b"{}")
+        http.request("POST", "/", b"{}")
 
 
 # -- the connection
@@ -227,7 +228,7 @@ def test_connections_are_used_again_and_closed_at_the_end():
     with served(serve) as server:
         with Transport(parse_address(server.url)) as http:
             for _ in range(5):
-                assert http.post("/", b"x").body == b"x"
+                assert http.request("POST", "/", b"x").body == b"x"
             assert len(pool_of(http)) == 1
         until(lambda: ended == [0])
         assert len(pool_of(http)) == 0
@@ -244,7 +245,7 @@ def test_a_connection_that_the_server_closed_meanwhile_is_not_used():
     with talking(serve) as (http, server):
         for _ in range(5):
             closed.clear()
-            assert http.post("/", b"{}").body == b"hello"
+            assert http.request("POST", "/", b"{}").body == b"hello"
             closed.wait(PATIENCE)
             (idle,) = pool_of(http)._idle
             until(idle.is_stale)
@@ -263,11 +264,11 @@ def test_unrequested_data_are_never_used_as_a_response():
             talk.end_of_client()
 
     with talking(serve) as (http, server):
-        assert http.post("/", b"{}").body == b"hello"
+        assert http.request("POST", "/", b"{}").body == b"hello"
         answered.set()
         (idle,) = pool_of(http)._idle
         until(idle.is_stale)
-        assert http.post("/", b"{}").body == b"hello"
+        assert http.request("POST", "/", b"{}").body == b"hello"
         assert server.connections == 2
 
 
@@ -290,7 +291,7 @@ def test_leaving_the_block_early_closes_the_connection():
         hung_up.set()
 
     with talking(serve) as (http, _):
-        pieces = http.post_for_chunks("/", b"{}")
+        pieces = http.chunks(Message("POST", "/", b"{}"))
         assert next(pieces) == b"first"
         pieces.close()
         assert hung_up.wait(PATIENCE)
@@ -302,7 +303,7 @@ def test_garbage_collected_responses_leave_no_closed_connection_in_the_pool(answ
     """The collector ends what is in a circle in any order: the socket before the answer, too."""
 
     def forget(http):
-        pieces = http.post_for_chunks("/", b"{}")
+        pieces = http.chunks(Message("POST", "/", b"{}"))
         if begun:
             next(pieces)
         pieces.myself = pieces
@@ -328,7 +329,7 @@ def test_threads_share_the_connections():
         def work(name):
             for number in range(40):
                 body = f"{name} {number} ".encode() * 500
-                if http.post("/", body).body != body:
+                if http.request("POST", "/", body).body != body:
                     wrong.append((name, number))
 
         threads = [threading.Thread(target=work, args=(name,)) for name in range(8)]
@@ -344,17 +345,17 @@ def test_threads_share_the_connections():
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_forked_process_has_connections_of_its_own():
     with talking(echo) as (http, server):
-        assert http.post("/", b"before").body == b"before"
+        assert http.request("POST", "/", b"before").body == b"before"
         child = os.fork()
         if child == 0:
             status = 1
             try:
-                status = int(http.post("/", b"child").body != b"child")
+                status = int(http.request("POST", "/", b"child").body != b"child")
             finally:
                 os._exit(status)
         assert os.waitpid(child, 0)[1] == 0
         assert server.connections == 2
-        assert http.post("/", b"parent").body == b"parent"
+        assert http.request("POST", "/", b"parent").body == b"parent"
     assert server.connections == 2
 
 
@@ -407,7 +408,7 @@ def test_nothing_is_sent_to_a_server_that_does_not_prove_what_it_is(answer):
 
     with served(serve) as server, challenged(server, connect_timeout=0.3) as http:  # for answers that never end
         with pytest.raises(errors.ConnectError, match="does not prove that it is the service; no token was sent"):
-            http.post("/", b"{}")
+            http.request("POST", "/", b"{}")
         assert len(pool_of(http)) == 0
     assert b"Bearer" not in b"".join(received)
     assert {line for line in received if line} == {
@@ -438,7 +439,7 @@ def test_a_challenge_that_cannot_be_made_connects_to_nothing():
         Transport(replace(parse_address(server.url), challenge=broken), "t") as http,
         pytest.raises(errors.ConnectError, match="no file"),
     ):
-        http.post("/", b"{}")
+        http.request("POST", "/", b"{}")
 
 
 def test_a_closed_transport_connects_no_more():
@@ -475,7 +476,7 @@ def test_pending_requests_complete_after_the_transport_is_closed():
 def test_an_ipv6_address():
     try:
         with talking(echo, host="::1") as (http, server):
-            assert http.post("/", b"x").body == b"x"
+            assert http.request("POST", "/", b"x").body == b"x"
             assert server.url.startswith("http://[::1]:")
     except OSError as error:
         pytest.skip(f"no IPv6 here: {error}")
@@ -514,7 +515,9 @@ def test_a_server_that_stops_in_the_middle():
     with talking(serve, timeout=0.05) as (http, _):
         with pytest.raises(errors.AnswerTimeout, match="in time"):
             http.get("/")
-        pieces = http.post_for_chunks("/", b"{}", timeout=1)  # within which the first one comes on a slow machine, too
+        pieces = http.chunks(
+            Message("POST", "/", b"{}", timeout=1)
+        )  # within which the first one comes on a slow machine, too
         assert next(pieces) == b"first"
         with pytest.raises(errors.AnswerTimeout, match="in the middle"):
             next(pieces)
@@ -539,9 +542,9 @@ def test_a_limit_is_for_the_whole_answer(directly):
         Transport(parse_address(server.url), http=None if directly else client) as http,
     ):
         with pytest.raises(errors.AnswerTimeout):
-            http.post("/", b"{}", limit=0.2)
+            http.send(Message("POST", "/", b"{}", limit=0.2))
         with pytest.raises(errors.AnswerTimeout):
-            list(http.post_for_chunks("/", b"{}", limit=0.2))
+            list(http.chunks(Message("POST", "/", b"{}", limit=0.2)))
         stream = ClientStream(http)
         with stream.deadline(0.2), pytest.raises(errors.AnswerTimeout, match=r"stopped waiting after 0\.2 s"):
             stream.send([Close()])
@@ -552,8 +555,10 @@ def test_a_whole_answer_has_a_lowest_rate(monkeypatch):
     monkeypatch.setattr(response_body, "MIN_RATE", 5_000)
     with talking(endless, timeout=0.5) as (http, _):
         with pytest.raises(errors.AnswerTimeout):
-            http.post("/", b"{}")
-        chunks = http.post_for_chunks("/", b"{}")  # rows may come as slowly as they are found, and longer than 0.5 s
+            http.request("POST", "/", b"{}")
+        chunks = http.chunks(
+            Message("POST", "/", b"{}")
+        )  # rows may come as slowly as they are found, and longer than 0.5 s
         for _ in range(60):
             next(chunks)
         chunks.close()
@@ -597,7 +602,7 @@ def test_an_answer_that_is_read_as_a_whole_has_a_largest_size(serve, monkeypatch
     try:
         with talking(serve) as (http, _):
             with pytest.raises(errors.UnknownOutcome, match="larger than 256 MB") as caught:
-                http.post("/", b"{}")
+                http.request("POST", "/", b"{}")
             assert caught.value.hint.startswith("use fewer rows")
             assert len(pool_of(http)) == 0
         assert tracemalloc.get_traced_memory()[1] < 10_000_000
@@ -608,7 +613,7 @@ def test_an_answer_that_is_read_as_a_whole_has_a_largest_size(serve, monkeypatch
 def test_chunks_have_no_largest_size(monkeypatch):
     monkeypatch.setattr(response_body, "MAX_SIZE", 100)
     with talking(bomb) as (http, _):
-        sizes = [len(chunk) for chunk in http.post_for_chunks("/", b"{}")]
+        sizes = [len(chunk) for chunk in http.chunks(Message("POST", "/", b"{}"))]
     assert sum(sizes) == 50_000_000
     assert max(sizes) <= 1024 * 1024
 
@@ -620,10 +625,10 @@ def test_each_request_has_a_time_out_of_its_own():
                 talk.send(OK)
 
     with talking(serve) as (http, server):
-        assert http.post("/", b"{}", timeout=PATIENCE / 2).body == b"hello"
-        assert http.post("/", b"{}").body == b"hello"
+        assert http.request("POST", "/", b"{}", timeout=PATIENCE / 2).body == b"hello"
+        assert http.request("POST", "/", b"{}").body == b"hello"
         with pytest.raises(errors.AnswerTimeout):
-            http.post("/silent", b"{}", timeout=0.05)
+            http.request("POST", "/silent", b"{}", timeout=0.05)
     assert server.connections == 1
 
 
@@ -657,7 +662,7 @@ def test_a_transfer_ends_when_the_server_stops(monkeypatch):
 
 def test_a_peer_that_is_gone_is_noticed():
     with talking(echo) as (http, _):
-        http.post("/", b"x")
+        http.request("POST", "/", b"x")
         (idle,) = pool_of(http)._idle
         assert idle._socket.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
         for name, value in KEEP_ALIVE.items():
@@ -678,7 +683,7 @@ def test_an_interrupt_drops_the_connection(begun, interrupt_once):
 
     with talking(serve) as (http, _):
         with pytest.raises(errors.InterruptedRequest):
-            http.post("/", b"{}")
+            http.request("POST", "/", b"{}")
         assert hung_up.wait(PATIENCE)
         assert len(pool_of(http)) == 0
 
@@ -708,7 +713,7 @@ def secure(authority, tmp_path, monkeypatch):
 def test_tls(secure):
     body = bytes(range(256)) * 10_000
     with talking(echo, secure("127.0.0.1")) as (http, server):
-        assert [http.post("/", body).body == body for _ in range(3)] == [True] * 3
+        assert [http.request("POST", "/", body).body == body for _ in range(3)] == [True] * 3
     assert server.connections == 1
 
 
@@ -737,7 +742,7 @@ def test_names_of_this_machine_are_asked_for_and_checked(secure):
     context.sni_callback = lambda _socket, name, _context: asked.append(name)
     with served(echo, context) as server:
         with Transport(parse_address(f"https://{name}:{server.port}")) as http:
-            assert http.post("/", b"x").body == b"x"
+            assert http.request("POST", "/", b"x").body == b"x"
         with (
             Transport(parse_address(f"https://other.localhost:{server.port}")) as http,
             pytest.raises(errors.ConnectError, match=r"other\.localhost:\d+ is not trusted"),
@@ -750,7 +755,7 @@ def test_no_tls_where_there_is_some(secure):
     with served(echo, secure("127.0.0.1")) as server:
         address = server.url.replace("https://", "http://")
         with Transport(parse_address(address)) as http, pytest.raises(errors.UnknownOutcome):
-            http.post("/", b"{}")
+            http.request("POST", "/", b"{}")
 
 
 def test_a_handshake_that_does_not_come():
