@@ -72,13 +72,13 @@ def count_requests(monkeypatch):
 
     def watch(database: Database) -> list[int]:
         sent: list[int] = []
-        post = database.transport.post
+        send = database.transport.send
 
-        def counted(*args, **kwargs):
+        def counted(message):
             sent.append(1)
-            return post(*args, **kwargs)
+            return send(message)
 
-        monkeypatch.setattr(database.transport, "post", counted)
+        monkeypatch.setattr(database.transport, "send", counted)
         return sent
 
     return watch

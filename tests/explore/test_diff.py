@@ -366,11 +366,8 @@ def test_only_differences_are_sent(embedded):
             " SELECT i, hex(i * 1.5) FROM c"
         )
     database.execute("UPDATE b SET v = 'x' WHERE k = 777")
-    sizes, post = [], database.transport.post
-    database.transport.post = lambda *args, **options: (
-        sizes.append(len((answer := post(*args, **options)).body)),
-        answer,
-    )[1]
+    sizes, send = [], database.transport.send
+    database.transport.send = lambda message: (sizes.append(len((answer := send(message)).body)), answer)[1]
     assert diff(database, "a", "b").changed_columns == {"v": 1}
     assert diff(database, "SELECT v FROM a", "SELECT v FROM b").only_a_count == 1
     assert sum(sizes) < 20_000

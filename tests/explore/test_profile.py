@@ -170,7 +170,7 @@ def test_the_hint_after_a_timeout(embedded, monkeypatch):
     def too_late(*_args, **_options):
         raise AnswerTimeout("it did not respond in time", hint="check the data before you run it again")
 
-    monkeypatch.setattr(embedded.transport, "post", too_late)
+    monkeypatch.setattr(embedded.transport, "send", too_late)
     with pytest.raises(AnswerTimeout, match="profile fewer columns at once with --columns"):
         profile(embedded, relation)
 
