@@ -434,7 +434,7 @@ def shorten_statement(text: str, width: int) -> str:
 
 _LIMITS_BY_CODE = {
     faults.TRANSACTION_TIMEOUT: "a transaction may last 5 s: put BEGIN to COMMIT into one cell, or use --atomic",
-    faults.STREAM_EXPIRED: "a server-side connection may be idle for 10 s; run the cell again",
+    faults.STREAM_EXPIRED: "the server closes a connection that is idle for too long; run the cell again",
     faults.STATEMENT_TIMEOUT: "read fewer rows, or add an index: EXPLAIN QUERY PLAN shows how tables are read",
     faults.RESPONSE_TOO_LARGE: "ask for fewer rows with LIMIT, or for fewer columns",
 }
