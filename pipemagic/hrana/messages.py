@@ -308,6 +308,8 @@ class PipelineResponse(msgspec.Struct, frozen=True):
     stream_ttl_ms: int | None = None
 
 
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
 _REQUEST = msgspec.json.Decoder(PipelineRequest)
 _EXECUTE = msgspec.json.Decoder(ExecuteBody)
 _BATCH = msgspec.json.Decoder(BatchBody)
@@ -319,8 +321,12 @@ def decode_with(decoder: msgspec.json.Decoder[T], data: bytes, what: str) -> T:
     """Decode JSON; raise ProtocolError about ``what`` with the position of an error."""
     try:
         return decoder.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ProtocolError(f"{what} cannot be read: {error}") from None
+    except _UNREADABLE as error:
+        raise _unreadable(what, error) from None
+
+
+def _unreadable(what: str, error: Exception) -> ProtocolError:
+    return ProtocolError(f"{what} cannot be read: {error}")
 
 
 def decode_request(data: bytes) -> PipelineRequest:
@@ -342,7 +348,10 @@ def decode_batch(data: bytes) -> RunBatch:
 
 def decode_response(data: bytes) -> PipelineResponse:
     """Decode the body of a pipeline response; raise ProtocolError with the position of an error."""
-    return decode_with(_RESPONSE, data, "the server's response")
+    try:
+        return _RESPONSE.decode(data)  # not with `decode_with`: each response comes here
+    except _UNREADABLE as error:
+        raise _unreadable("the server's response", error) from None
 
 
 def encode(message: Any) -> bytes:

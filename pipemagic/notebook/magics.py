@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from IPython.core.formatters import DisplayFormatter
 from IPython.core.interactiveshell import InteractiveShell
@@ -51,6 +51,14 @@ _MAYBE_JUPYSQL = re.compile(r"-|\S+\s*\Z|.*://|\w+\s*=\s*<<")
 
 _MAYBE_VARIABLE = re.compile(r"\s*(?:[{:@$;]|--|/\*)")
 """Matches the beginning of each text that is only a variable, perhaps with comments; few other texts match."""
+
+
+class _Read(NamedTuple):
+    """The SQL of a cell, None if it does not run, the values of its parameters, and the snippet to save."""
+
+    cell: Cell | None
+    values: Mapping[str, Any]
+    snippet: Snippet | None
 
 
 @magics_class
@@ -152,7 +160,13 @@ class PipeMagics(Magics):
                 options, text = sql_options.parse(line, cell, visible)
                 on = options.on
                 self.session.wire.begin()
-                value = self._sql(options, text, visible)
+                read, value = self._read(options, text, visible), None
+                if read.cell is not None:
+                    explains = options.explain or options.dry_run
+                    run = self._explain if explains else self._run
+                    value = run(read.cell, options, read.values)
+                if read.snippet is not None:
+                    self._save(read.snippet, options)
             except UsageError as error:
                 raise sql_options.add_variable_hint(error, line, cell, visible) from None
             except PipemagicError as error:
@@ -252,11 +266,10 @@ class PipeMagics(Magics):
         with short_traceback():
             jupysql.refuse_sqlplot(line, self.session, self.user_ns)
 
-    def _sql(self, options: SqlOptions, text: str, variables: Mapping[str, Any]) -> Any:
-        """Run, explain or save the SQL of a cell; return its value."""
+    def _read(self, options: SqlOptions, text: str, variables: Mapping[str, Any]) -> _Read:
+        """Read the SQL of a cell with the values of its parameters, and the snippet to save."""
         values = sql_options.parameter_values(options, variables)
-        source, bound, value = options.file or "", False, None
-        name = ""
+        source, bound, name = options.file or "", False, ""
         if _MAYBE_VARIABLE.match(text) and options.file is None:
             from pipemagic.notebook.sql_variable import text_of_variable
 
@@ -269,17 +282,15 @@ class PipeMagics(Magics):
             text, values, bound = rendered.text, ChainMap(rendered.bound, dict(values)), bool(rendered.bound)
         snippets = self.session.snippets
         snippet = None if options.save is None else _snippet(options, text, snippets, bound=bound)
-        if not options.no_execute:
-            cell = self.session.read(text, values, source=source, using=options.with_)
-            if name:
-                cell = replace(cell, names=(name, *cell.names[1:]))
-            explains = options.explain or options.dry_run
-            value = self._explain(cell, options) if explains else self._run(cell, options, values)
-        if snippet is not None:
-            snippets.save(snippet)
-            if not (options.quiet or self.settings.quiet):
-                say(f"Saved {snippet.name}.")
-        return value
+        if options.no_execute:
+            return _Read(None, values, snippet)
+        cell = self.session.read(text, values, source=source, using=options.with_)
+        return _Read(replace(cell, names=(name, *cell.names[1:])) if name else cell, values, snippet)
+
+    def _save(self, snippet: Snippet, options: SqlOptions) -> None:
+        self.session.snippets.save(snippet)
+        if not (options.quiet or self.settings.quiet):
+            say(f"Saved {snippet.name}.")
 
     def _run(self, cell: Cell, options: SqlOptions, variables: Mapping[str, object]) -> Any:
         """Run a cell, deliver its results, and return its value; ``variables`` are what it could be bound to."""
@@ -331,7 +342,7 @@ class PipeMagics(Magics):
         else:
             self._notes += [line for line in lines if line not in self._notes]
 
-    def _explain(self, cell: Cell, options: SqlOptions) -> Any:
+    def _explain(self, cell: Cell, options: SqlOptions, _: Mapping[str, object]) -> Any:
         """Return the query plans, or the descriptions of the statements; with ``--out`` store them in a variable."""
         if len(options.out) > 1:
             flag = "--explain" if options.explain else "--dry-run"

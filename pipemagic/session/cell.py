@@ -6,6 +6,7 @@ import keyword
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 import msgspec
 
@@ -16,6 +17,9 @@ from pipemagic.session.parameters import HAS_PARAMETERS, Dates, bind
 from pipemagic.session.snippets import Snippets
 from pipemagic.session.source_map import Edit, Segment, Source, SourceMap, SourcePosition
 from pipemagic.sql import ParsedStatement, Token
+
+_SHORT = 4096
+"""The length in characters of the texts whose statements are kept."""
 
 _NAME = re.compile(r"--[ \t]*name[ \t]*:[ \t]*(\w+)\s*")
 
@@ -110,19 +114,29 @@ def parse_cell(
     statements read from. Raise SessionError if there is no statement, or none for one of these; ParameterError for a
     ``?``, a name without a value, and a value that SQL cannot hold.
     """
-    statements = sql.split(text)
+    statements, names, plain = _read_short(text) if len(text) <= _SHORT else _read(text)
     if not statements:
         raise SessionError("no SQL to run", hint="write a statement below %%sql, or after %sql")
-    names = _names(text, statements) if "--" in text else ("",) * len(statements)
-    if not using and not HAS_PARAMETERS.search(text):
-        stmts = tuple([Stmt(statement.text) for statement in statements])
-        return Cell(text, statements, stmts, source=source, names=names, snippets=snippets)
+    if plain and not using:
+        return Cell(text, statements, plain, source=source, names=names, snippets=snippets)
     unbound = _as_written(statements, Source(text, source))
     if using:
         unbound = (snippets or Snippets()).put_in_front(unbound, using)
     bound = [bind(one, values) for one in unbound]
     source_maps, stmts, dates = zip(*bound, strict=True)
     return Cell(text, statements, stmts, 0, source, source_maps, names, dates if any(dates) else (), snippets)
+
+
+def _read(text: str) -> tuple[tuple[ParsedStatement, ...], tuple[str, ...], tuple[Stmt, ...]]:
+    """Return the statements of a text, their names, and what is sent of one without parameters; () if it has some."""
+    statements = sql.split(text)
+    names = _names(text, statements) if "--" in text else ("",) * len(statements)
+    plain = () if HAS_PARAMETERS.search(text) else tuple(Stmt(statement.text) for statement in statements)
+    return statements, names, plain
+
+
+_read_short = lru_cache(maxsize=128)(_read)
+"""`_read` for texts that are not long, of which many run again."""
 
 
 def _as_written(statements: Sequence[ParsedStatement], source: Source) -> list[SourceMap]:
