@@ -160,7 +160,6 @@ class Management:
         hint_for: Callable[[Refusal], str] = hint_for,
     ) -> None:
         endpoint = parse_api_address(url) if isinstance(url, str) else url
-        self.endpoint = endpoint
         self.transport = Transport(endpoint, token, timeout=timeout, connect_timeout=connect_timeout, http=http)
         self.hint_for = hint_for
         self.known_slug = organization or ""
@@ -168,6 +167,11 @@ class Management:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.endpoint.address!r}, organization={self.known_slug or None!r})"
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """The endpoint of the server; that of the embedded service changes with each start."""
+        return self.transport.endpoint
 
     @property
     def url(self) -> str:

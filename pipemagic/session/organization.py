@@ -19,7 +19,6 @@ from pipemagic.client.names import Kind, problem
 from pipemagic.client.secrets import Secret
 from pipemagic.errors import (
     AlreadyExists,
-    AuthError,
     ConnectError,
     NotFound,
     PipemagicError,
@@ -43,7 +42,8 @@ from pipemagic.session.profiles import word
 from pipemagic.text import did_you_mean
 
 if TYPE_CHECKING:
-    from pipemagic.management_api.client import Management, Refusal  # imports httpx, which takes long
+    from pipemagic.client.transport import Transport  # these import httpx, which takes long
+    from pipemagic.management_api.client import Management, Refusal
 
 T = TypeVar("T")
 N = TypeVar("N", Group, DatabaseInfo)
@@ -66,16 +66,16 @@ class Organization:
     """One organization. ``where`` names its service for people; see Management for the errors of the methods.
 
     The smallest API has five endpoints and cannot list groups or databases: then the organization remembers those that
-    this session created. ``find_again`` returns the API again when no server listens at its address any more, or when it no longer
-    accepts the token; ``moves`` is True if it is given. The token came from ``token_variable``. Threads may
-    share it.
+    this session created. ``find_again`` returns a transport to the API when no server listens at its address any more,
+    or when it no longer accepts the token; ``moves`` is True if it is given. The token came from ``token_variable``.
+    Threads may share it.
     """
 
     def __init__(
         self,
         api: Management,
         where: str,
-        find_again: Callable[[], Management] | None = None,
+        find_again: Callable[[], Transport] | None = None,
         *,
         token_variable: str = tokens.PLATFORM_TOKENS[0],
     ) -> None:
@@ -87,15 +87,15 @@ class Organization:
         self._api.hint_for = self._hint_for
         self._token_variable = token_variable
         self._find_again = find_again
+        if find_again is not None:
+            self._api.transport.find_again = lambda _: find_again()
         self._siblings = [self]  # the organizations of the service in use, shared by all of them
-        self._closed = False
-        self._finding = threading.Lock()
         self._known: dict[str, dict[str, Any]] = {}  # groups, databases and locations by name, as last seen
 
     @property
     def slug(self) -> str:
         """The organization's slug."""
-        return self._ask(lambda api: api.slug)
+        return self._api.slug
 
     @property
     def address(self) -> str | None:
@@ -124,13 +124,9 @@ class Organization:
             if one._api.known_slug == slug:
                 return one
 
-        def of_slug(api: Management) -> Management:
-            return type(api)(api.endpoint, api.transport.token, organization=slug)
-
-        again = self._find_again
         found = Organization(
-            of_slug(self._api), self.where, None if again is None else lambda: of_slug(again()),
-            token_variable=self._token_variable,
+            type(self._api)(self._api.endpoint, self._api.transport.token, organization=slug), self.where,
+            self._find_again, token_variable=self._token_variable,
         )  # fmt: skip
         found._siblings = self._siblings
         self._siblings.append(found)
@@ -146,21 +142,25 @@ class Organization:
 
     def locations(self) -> list[Location]:
         """List the locations for groups, by code."""
-        found = self._ask(lambda api: api.locations())
+        found = self._api.locations()
         self._known["location"] = {location.code: location for location in found}
         return found
 
     def groups(self) -> Listing[Group]:
         """List the groups."""
-        return self._list("group", lambda api: api.groups())
+        return self._list("group", self._api.groups)
 
     def databases(self) -> Listing[DatabaseInfo]:
         """List the databases."""
-        return self._list("database", lambda api: api.databases())
+        return self._list("database", self._api.databases)
 
     def states(self) -> dict[str, Mapping[str, str]]:
         """Return the states of the locations of each group, by name and code, without starting the service."""
-        return {one.name: one.status for one in self._api.groups()}
+        if not self.moves:
+            return {group.name: group.status for group in self._api.groups()}
+        api = self._api
+        with type(api)(api.endpoint, api.transport.token, organization=api.slug) as beside:  # it does not find it again
+            return {group.name: group.status for group in beside.groups()}
 
     def cache_names(self) -> None:
         """List everything in the background, for completion, unless it was done before."""
@@ -178,23 +178,23 @@ class Organization:
 
     def organizations(self) -> list[models.Organization]:
         """List the organizations that the token's owner belongs to."""
-        return self._ask(lambda api: api.organizations())
+        return self._api.organizations()
 
     def settings(self) -> models.Organization:
         """Return the organization itself, with its settings."""
-        return self._ask(lambda api: api.organization())
+        return self._api.organization()
 
     def usage(self) -> Usage:
         """Return the usage of this calendar month, in total and by database."""
-        used = self._ask(lambda api: api.usage())
+        used = self._api.usage()
         named = {one.id: one.name for one in self.databases().items if one.id}
         return Usage(used.figures, {named.get(key, key): figures for key, figures in used.databases.items()})
 
     def quotas(self) -> tuple[str, Mapping[str, int]]:
         """Return the plan's name and its quotas, by the names of `Usage.figures`; a missing quota or 0 is no limit."""
-        plan = self._ask(lambda api: api.subscription()).plan
+        plan = self._api.subscription().plan
         try:
-            plans = {one.name.lower(): one.quotas for one in self._ask(lambda api: api.plans())}
+            plans = {one.name.lower(): one.quotas for one in self._api.plans()}
         except UnsupportedError:
             return plan, {}
         name = plan.lower()
@@ -203,7 +203,7 @@ class Organization:
     def closest(self) -> str | None:
         """Return the code of the closest location, None if the service does not know it."""
         try:
-            return self._ask(lambda api: api.closest()) or None
+            return self._api.closest() or None
         except ConnectError:
             raise
         except PipemagicError:  # it is only a default
@@ -215,15 +215,15 @@ class Organization:
 
     def create_group(self, name: str, location: str, *, if_not_exists: bool = False) -> Group:
         """Create a group; with ``if_not_exists`` return an existing one unchanged."""
-        existing = (lambda api: api.group(name)) if if_not_exists else None
+        existing = (lambda: self._api.group(name)) if if_not_exists else None
         fallback = self._remembered(Group(name, location, (location,)))
-        return self._create(lambda api: api.create_group(name, location), existing, fallback)
+        return self._create(lambda: self._api.create_group(name, location), existing, fallback)
 
     def delete_group(self, name: str) -> list[str]:
         """Delete a group with all its databases, and return their names, as far as known."""
         with self._changing() as deleted:
             inside = [one.name for one in self.databases().items if one.group == name]
-            self._ask(lambda api: api.delete_group(name))
+            self._api.delete_group(name)
             self._known.get("group", {}).pop(name, None)
             deleted += inside
         return inside
@@ -233,16 +233,16 @@ class Organization:
         known = self._remembered(Group(name))
         extended = replace(known, locations=tuple(dict.fromkeys([*known.locations, location])))
 
-        def add(api: Management) -> Group:
-            group = api.add_location(name, location)
+        def add() -> Group:
+            group = self._api.add_location(name, location)
             return group if location in group.locations else extended
 
-        return self._create(add, (lambda api: api.group(name)) if if_not_exists else None, extended)
+        return self._create(add, (lambda: self._api.group(name)) if if_not_exists else None, extended)
 
     def remove_location(self, name: str, location: str) -> Group:
         """Remove a location other than the primary from a group; its replicas there are deleted."""
         with self._changing():
-            group = self._ask(lambda api: api.remove_location(name, location))
+            group = self._api.remove_location(name, location)
             known = self._known.setdefault("group", {})
             if not group.locations:  # the response does not contain them
                 group = known.get(name, group)
@@ -252,7 +252,7 @@ class Organization:
 
     def wait_for_location(self, group: str, location: str) -> None:
         """Wait until the group's replicas at the location have caught up; ServerError (503) if that takes too long."""
-        self._ask(lambda api: api.wait_for_location(group, location))
+        self._api.wait_for_location(group, location)
 
     def create_database(
         self, name: str, group: str | None = None, *, if_not_exists: bool = False, file: Path | None = None,
@@ -266,17 +266,17 @@ class Organization:
         Its initial content is that of the SQLite ``file``, or the result of the SQL text in the file ``dump``, if
         given. Raise TransferError if it is not a SQLite file, or a statement of the text fails.
         """
-        existing = (lambda api: api.database(name)) if if_not_exists else None
+        existing = (lambda: self._api.database(name)) if if_not_exists else None
         fallback = self._remembered(DatabaseInfo(name, group or ""))
 
-        def group_for(api: Management) -> str:
-            return group or self._default_group(api, name, notify)
+        def in_group() -> str:
+            return group or self._default_group(name, notify)
 
         if file is None and dump is None:
-            return self._create(lambda api: api.create_database(name, group_for(api)), existing, fallback)
+            return self._create(lambda: self._api.create_database(name, in_group()), existing, fallback)
         try:
             with content_to_upload(file, dump) as copy:
-                return self._create(lambda api: create_from_file(api, name, group_for(api), copy), existing, fallback)
+                return self._create(lambda: create_from_file(self._api, name, in_group(), copy), existing, fallback)
         except ServerError as error:
             if '"seed"' not in error.message:
                 raise
@@ -294,35 +294,35 @@ class Organization:
     def delete_database(self, name: str) -> None:
         """Delete a database and everything in it."""
         with self._changing() as deleted:
-            self._ask(lambda api: api.delete_database(name))
+            self._api.delete_database(name)
             deleted.append(name)
 
     def suspend_database(self, name: str) -> None:
         """Block the reads and writes of a database, and end what runs on it."""
         with self._changing():
-            self._ask(lambda api: api.suspend_database(name))
+            self._api.suspend_database(name)
 
     def resume_database(self, name: str) -> None:
         """Allow the reads and writes of a database again."""
         with self._changing():
-            self._ask(lambda api: api.resume_database(name))
+            self._api.resume_database(name)
 
     def instances(self, database: str) -> list[Instance]:
         """List a database's instances, one for each location, the primary first."""
-        return self._ask(lambda api: api.instances(database))
+        return self._api.instances(database)
 
     def create_token(self, database: str, *, expiration: str = "never", read_only: bool = False) -> Secret:
         """Create a token for a database; ``expiration`` is like ``7d``, ``1w2d6h`` or ``never``."""
-        return self._ask(lambda api: api.create_token(database, expiration=expiration, read_only=read_only))
+        return self._api.create_token(database, expiration=expiration, read_only=read_only)
 
     def invalidate_tokens(self, database: str) -> None:
         """Invalidate all tokens of a database immediately; with some services those of its whole group."""
-        self._ask(lambda api: api.invalidate_tokens(database))
+        self._api.invalidate_tokens(database)
 
     def set_overages(self, *, on: bool) -> bool:
         """Set whether the organization may exceed its quotas; return the new setting."""
         with self._changing():
-            overages = self._ask(lambda api: api.update_organization(overages=on)).overages
+            overages = self._api.update_organization(overages=on).overages
         return on if overages is None else overages
 
     def open(
@@ -340,7 +340,7 @@ class Organization:
                 hint="%pipedb connect ADDRESS --token-env VARIABLE",
             )
         try:
-            token = self._ask(lambda api: api.create_token(name, read_only=read_only))
+            token = self._api.create_token(name, read_only=read_only)
         except (NotFound, UnsupportedError):
             raise SessionError(
                 f"the service creates no tokens for {name}", hint=f"%pipedb connect {info.url} --token-env VARIABLE"
@@ -349,10 +349,8 @@ class Organization:
 
     def close(self) -> None:
         """Close the connections to the API permanently: later requests raise ConnectError."""
-        with self._finding:
-            self._closed = True
-            self._siblings[:] = [one for one in self._siblings if one is not self]
-            self._api.close()
+        self._siblings[:] = [sibling for sibling in self._siblings if sibling is not self]
+        self._api.close()
 
     @contextmanager
     def _changing(self) -> Iterator[list[str]]:
@@ -372,7 +370,7 @@ class Organization:
 
     def _find(self, name: str, similar: Sequence[str]) -> DatabaseInfo:
         try:
-            return self._ask(lambda api: api.database(name))
+            return self._api.database(name)
         except (NotFound, UnsupportedError) as error:
             if isinstance(error, NotFound) and "organization not found" in error.message:
                 raise
@@ -390,35 +388,35 @@ class Organization:
             hint=hint or "%pipedb databases lists the existing ones",
         )
 
-    def _default_group(self, api: Management, database: str, notify: Callable[[str], None]) -> str:
+    def _default_group(self, database: str, notify: Callable[[str], None]) -> str:
         """Return the group for a new database; AlreadyExists if the database exists, in whatever group."""
         if any(info.name == database for info in self.databases().items):
             raise AlreadyExists(f"database {database} already exists", status=409, hint=NAME_TAKEN)
         known = self._known.setdefault("group", {})
-        group = api.default_group(
+        group = self._api.default_group(
             known=list(known.values()), name_group=lambda name: f"add --group {word(name)}", notify=notify
         )
         known[group.name] = group
         return group.name
 
-    def _list(self, kind: str, ask: Callable[[Management], list[N]]) -> Listing[N]:
+    def _list(self, kind: str, request: Callable[[], list[N]]) -> Listing[N]:
         try:
-            found = self._ask(ask)
+            items = request()
         except UnsupportedError:
             return Listing(list(self._known.get(kind, {}).values()), complete=False)
-        self._known[kind] = {one.name: one for one in found}
-        return Listing(found)
+        self._known[kind] = {item.name: item for item in items}
+        return Listing(items)
 
     def _remembered(self, new: N) -> N:
         """Return the known item with the name of a new one, otherwise the new one."""
         found: N = self._known.get(new.wrapper, {}).get(new.name, new)
         return found
 
-    def _create(self, create: Callable[[Management], N], existing: Callable[[Management], N] | None, fallback: N) -> N:
+    def _create(self, create: Callable[[], N], existing: Callable[[], N] | None, fallback: N) -> N:
         """Create an item, or return the ``existing`` one; ``fallback`` is for an API that cannot return it."""
         with self._changing():
             try:
-                found = self._ask(create)
+                found = create()
             except AlreadyExists as taken:
                 if existing is None:
                     raise
@@ -426,9 +424,9 @@ class Organization:
             self._known.setdefault(fallback.wrapper, {})[fallback.name] = found
         return found
 
-    def _existing(self, existing: Callable[[Management], N], fallback: N, taken: AlreadyExists) -> N:
+    def _existing(self, existing: Callable[[], N], fallback: N, taken: AlreadyExists) -> N:
         try:
-            return self._ask(existing)
+            return existing()
         except UnsupportedError:
             return fallback
         except NotFound:  # either an API without this endpoint, or the name is taken in another organization
@@ -436,23 +434,6 @@ class Organization:
                 return fallback
         hint = "choose another name, or use the existing one"
         raise AlreadyExists(taken.message, status=taken.status, hint=hint) from None
-
-    def _ask(self, ask: Callable[[Management], T]) -> T:
-        """Call the API; if its address or token has changed, reconnect and call it again."""
-        api = self._api
-        try:
-            return ask(api)
-        except (ConnectError, AuthError) as error:
-            if self._find_again is None or (isinstance(error, AuthError) and error.status != 401):
-                raise
-            with self._finding:
-                if self._closed:  # closed meanwhile: the new one would stay open
-                    raise
-                if self._api is api:  # otherwise another thread has reconnected
-                    self._api = self._find_again()
-                    self._api.hint_for = self._hint_for
-                    api.close()
-        return ask(self._api)
 
     def _hint_for(self, refusal: Refusal) -> str:
         """Return the hint for a refusal, usually the line to type."""

@@ -16,6 +16,7 @@ from pipemagic.session.organization import Organization
 
 if TYPE_CHECKING:
     from pipemagic import launcher
+    from pipemagic.client.transport import Transport
     from pipemagic.management_api.client import Management
 
 SHUT_DOWN = "the session was shut down"
@@ -42,7 +43,7 @@ class Embedded:
         self._folder = folder
         self._lease: launcher.Lease | None = None
         self._finding = threading.Lock()
-        self.organization = Organization(self.management(), self.where, self.management)
+        self.organization = Organization(self.management(), self.where, self._find)
 
     def management(self) -> Management:
         """Return the management API at the current address of the service, which is started if necessary."""
@@ -51,6 +52,9 @@ class Embedded:
         from pipemagic.management_api.client import Management
 
         return Management(launcher.endpoint_of(service), service.platform_token(), organization=service.organization)
+
+    def _find(self) -> Transport:
+        return self.management().transport
 
     def _service(self) -> launcher.LocalService:
         from pipemagic import launcher  # not needed by a session with addresses only

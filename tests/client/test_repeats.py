@@ -3,15 +3,16 @@
 import socket
 import struct
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from raw_server import plain, served
-from scripted_server import Answer
+from scripted_server import Answer, ScriptedServer, as_json
 from waiting import PATIENCE, until
 
 from pipemagic import errors
 from pipemagic.client.address import parse_address
-from pipemagic.client.repeats import REPEATS, Cause, First
+from pipemagic.client.repeats import REPEATS, Cause, First, Message
 from pipemagic.client.transport import Transport
 from pipemagic.http.connection import Connection
 
@@ -78,3 +79,83 @@ def test_503_without_a_short_time_is_not_repeated(scripted, headers, pauses):
     with Transport(parse_address(server.url), sleep=pauses.append, timeout=PATIENCE) as http:
         assert http.request("GET", "/data").status == 503
     assert (len(server.calls), pauses) == (1, [])
+
+
+@pytest.fixture
+def moved(scripted):
+    """A transport to a server that was stopped, another server, and how often the latter was looked for."""
+    stopped, server, causes = ScriptedServer(), scripted(Answer(200, b"hello")), []
+    stopped.close()
+    with Transport(parse_address(stopped.url), "old", timeout=PATIENCE) as http:
+
+        def find_again(cause):
+            causes.append(cause)
+            return Transport(parse_address(server.url), "new")
+
+        http.find_again = find_again
+        yield http, server, causes
+
+
+def test_a_service_that_moved_is_found_once_and_gets_the_request_once(moved):
+    http, server, causes = moved
+    assert http.request("POST", "/", INSERT).body == b"hello"
+    assert http.request("POST", "/", b"{}").body == b"hello"
+    assert [(call.body, call.headers["authorization"]) for call in server.calls] == [
+        (INSERT, "Bearer new"), (b"{}", "Bearer new"),
+    ]  # fmt: skip
+    assert causes == [Cause.UNREACHABLE]
+    assert http.endpoint.address == server.url
+
+
+def test_a_service_that_is_not_found_is_an_error(moved):
+    http, server, _ = moved
+    http.find_again = lambda _: None
+    with pytest.raises(errors.ConnectError, match="nothing listens"):
+        http.request("POST", "/", INSERT)
+    http.find_again = lambda _: Transport(http.endpoint)  # nothing listens there, either
+    with pytest.raises(errors.ConnectError, match="nothing listens"):
+        http.request("POST", "/", INSERT)
+    assert server.calls == []
+
+
+@pytest.mark.parametrize(
+    ("raised", "kind"),
+    [(KeyboardInterrupt(), errors.InterruptedRequest), (errors.ServiceError("it has ended"), errors.ServiceError)],
+)
+def test_nothing_ran_if_a_service_is_not_found(moved, raised, kind):
+    http, server, _ = moved
+
+    def find_again(_):
+        raise raised
+
+    http.find_again = find_again
+    message = Message("POST", "/", INSERT)
+    with pytest.raises(kind):
+        http.send(message)
+    assert message.nothing_ran
+    assert server.calls == []
+
+
+def test_a_service_with_another_token_is_found_again(scripted):
+    refusing, server = scripted(as_json({"error": "no"}, 401)), scripted(Answer(200, b"hello"))
+    with Transport(parse_address(refusing.url), "old") as http:
+        http.find_again = lambda _: Transport(parse_address(server.url), "new")
+        assert http.request("GET", "/data").body == b"hello"
+    assert (len(refusing.calls), len(server.calls)) == (1, 1)
+
+
+def test_a_token_that_is_refused_again_is_refused(scripted):
+    refusing, causes = scripted(as_json({"error": "no"}, 401)), []
+    with Transport(parse_address(refusing.url), "old") as http:
+        http.find_again = lambda cause: causes.append(cause) or Transport(http.endpoint, "new")
+        assert http.request("GET", "/data").status == 401
+    assert (len(refusing.calls), causes) == (2, [Cause.REFUSED_TOKEN])
+
+
+def test_threads_find_a_service_once(moved):
+    http, server, causes = moved
+    with ThreadPoolExecutor(4) as pool:
+        received = list(pool.map(lambda _: http.request("POST", "/", INSERT).body, range(4)))
+    assert received == [b"hello"] * 4
+    assert causes == [Cause.UNREACHABLE]
+    assert len(server.calls) == 4

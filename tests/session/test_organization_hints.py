@@ -96,9 +96,10 @@ def test_the_usual_variable_is_named_where_the_token_came_from_it(api, variable)
 def test_an_embedded_service_that_does_not_take_its_own_token(monkeypatch, local_service):
     embedded = Embedded(local_service.folder)
     try:
-        for one in (embedded.organization._api, embedded.management()):
-            one.transport.token = Token("wrong")
-            monkeypatch.setattr(embedded.organization, "_find_again", lambda one=one: one)
+        again = embedded.management().transport
+        for transport in (embedded.organization.api.transport, again):
+            transport.token = Token("wrong")
+        monkeypatch.setattr(embedded.organization.api.transport, "find_again", lambda _: again)
         with pytest.raises(AuthError) as caught:
             embedded.organization.groups()
         assert caught.value.hint == "%pipedb stop, then %pipedb connect, restarts the service"
