@@ -30,7 +30,7 @@ class Limits:
     idle: float = IDLE_LIMIT  # without a request on a stream
     transaction: float = TRANSACTION_LIMIT  # from BEGIN to COMMIT
     mode: LimitMode = LimitMode.EXACT
-    longest: float = 3600.0  # of both with relaxed limits
+    longest: float = 3600.0  # a stream without a request, and a transaction, in any case if the limits are relaxed
     body: int = 100 * MB  # a text of 16 MB whose characters are all escaped (\\u0001) has 96 MB
     statement: int = 16 * MB  # the text of one statement
     value: int = 16 * MB  # an argument, and a value or row that SQL builds; a file may hold larger ones
@@ -58,6 +58,21 @@ class Limits:
     idle_connections_in_all: int = 500  # of all databases; each needs three file handles and 200 kB
     idle_connection_age: float = 60.0
     replica_wait: float = 5.0  # how long a request waits at a replica for the index that it names
+
+    @property
+    def relaxed(self) -> bool:
+        """Whether a stream or transaction may last longer than its limit while nothing waits for it."""
+        return self.mode is LimitMode.RELAXED
+
+    @property
+    def longest_idle(self) -> float:
+        """Seconds without a request after which a stream ends in any case."""
+        return self.longest if self.relaxed else self.idle
+
+    @property
+    def longest_transaction(self) -> float:
+        """Seconds after which a transaction ends in any case."""
+        return self.longest if self.relaxed else self.transaction
 
     @property
     def streams_of_database(self) -> int:

@@ -130,8 +130,13 @@ class DatabaseApi:
             *(Route(path, TokenEndpoint(runtime, self._tokens, handler, body_limit=limit))
               for path, handler in posted.items()),
             Route("/health", GreetingEndpoint(runtime, self._healthy)),
-            *(Route(path, GreetingEndpoint(runtime, _version_line)) for path in LINES),
+            *(Route(path, GreetingEndpoint(runtime, self._version_line)) for path in LINES),
         ]  # fmt: skip
+
+    def _version_line(self, request: Request, _: DatabaseRecord | None) -> ServiceResponse:
+        """Return the line about a version, with a header that says how exact the time limits are."""
+        mode = self._limits.mode.value if self._limits.relaxed else STRICT
+        return responses.text(LINES[request.scope["path"]], headers={LIMITS_HEADER.decode(): mode})
 
     def _healthy(self, request: Request, record: DatabaseRecord | None) -> ServiceResponse:
         """Return 200 if the service, and the instance at this address, is healthy, otherwise 503."""
@@ -299,7 +304,3 @@ def _send_lines(request: Request, head: bytes, lines: Steps, delay: float, on_se
     streamed = StreamedResponse(responses.TEXT)
     streamed.delay, streamed.on_sent = delay, on_sent
     return (yield from compress_stream(streamed, request, head + piece, lines))
-
-
-def _version_line(request: Request, _: DatabaseRecord | None) -> ServiceResponse:
-    return responses.text(LINES[request.scope["path"]], headers={LIMITS_HEADER.decode(): STRICT})

@@ -19,6 +19,15 @@ OUTGROWN_TRANSACTION = Error(
     faults.TRANSACTION_TIMEOUT,
 )
 
+
+def waited_for(limit: float) -> Error:
+    """Return the error of a transaction that ended after ``limit`` seconds because another request waited for it."""
+    return Error(
+        f"Transaction timed out: it was open for more than {limit:g} s, and another request waited for what it held",
+        faults.TRANSACTION_TIMEOUT,
+    )
+
+
 _SYNTAX = re.compile(r"syntax error$|^incomplete input$|^unrecognized token: ")
 
 
@@ -113,7 +122,8 @@ def sqlite_error(
     """
     # Errors of apsw's own (bindings, say) have no result code.
     code = str(apsw.mapping_result_codes.get(getattr(error, "result", 1) & 0xFF, "SQLITE_ERROR"))
-    extended_code = apsw.mapping_extended_result_codes.get(getattr(error, "extendedresult", None))
+    name = apsw.mapping_extended_result_codes.get(getattr(error, "extendedresult", 0))
+    extended_code = name if isinstance(name, str) else None
     message, offset = str(error), getattr(error, "error_offset", -1)
     if isinstance(error, apsw.NoMemError):
         return out_of_memory()

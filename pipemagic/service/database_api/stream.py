@@ -94,8 +94,10 @@ class ServerStream:
         self.idle_since = now
         self.refuses_writes = False
         """Whether the open transaction was begun with BEGIN READONLY."""
+        self._opened_at = now
+        """When the open transaction began."""
         self.window_ends = math.inf
-        """When the open transaction must be over; infinity without one."""
+        """When the open transaction must be over in any case; infinity without one."""
         self._connection: Connection | None = None
         self.guard = threading.Lock()
         """Guards the state of the running statement; also held while the sweeper ends an idle stream."""
@@ -136,6 +138,10 @@ class ServerStream:
     def transaction(self) -> Tx:
         """The state of its transaction."""
         return self._state.transaction
+
+    def was_idle_for(self, seconds: float, now: float) -> bool:
+        """Return True if it is idle, and has been for some seconds."""
+        return self.phase is Phase.IDLE and now >= self.idle_since + seconds
 
     def move(self, event: Event) -> None:
         """Change the state of the stream. Call it under the guard."""
@@ -265,6 +271,7 @@ class ServerStream:
         that transaction and not to the next.
         """
         with self.guard:
+            self.end_window_if_due(now)
             if self._is_stopping:
                 self._stopped_since = min(self._stopped_since, now)
                 if now >= self._stopped_since + ABANDONED_AFTER:
@@ -302,7 +309,7 @@ class ServerStream:
         """Return the time at which the sweeper must check this stream, as far as known; infinity if never."""
         with self.guard:
             if self.phase is Phase.IDLE:
-                deadline = self.idle_since + limits.idle
+                deadline = self.idle_since + limits.longest_idle
             elif isinstance(self._waiting_for, bytes):
                 deadline = self._waits_since + (0.0 if self._exceeded else limits.reader_wait)
             elif self._is_stopping:
@@ -311,7 +318,7 @@ class ServerStream:
                 deadline = self._began + limits.statement_time
             else:
                 deadline = math.inf
-            return min(deadline, self.window_ends)
+            return min(deadline, self._transaction_due())
 
     def end_if_waiting(self) -> None:
         """Roll back and release the write lock if the request waits: no thread is in it that would do so."""
@@ -363,14 +370,16 @@ class ServerStream:
             if self.write_waiter is not None:
                 self.release_write_lock()
             return
-        if autocommit:
-            if self.transaction is Tx.OPEN:
+        with self.guard:  # the sweeper may be about to end the transaction
+            if autocommit and self.transaction is Tx.OPEN:
                 self._state.change(TxEvent.END)
+            elif not autocommit and self.transaction is Tx.NONE:
+                self._state.change(TxEvent.BEGIN)
+                self._opened_at, self.loss = started, faults.TRANSACTION_TIMED_OUT
+                self.window_ends = started + self.database.limits.longest_transaction
+        if autocommit:
             self._end_transaction()
             return
-        if self.transaction is Tx.NONE:
-            self._state.change(TxEvent.BEGIN)
-        self.window_ends = min(self.window_ends, started + self.database.limits.transaction)
         has_snapshot = connection.has_snapshot
         if self.snapshot is None and has_snapshot:
             self.snapshot = self.database.index
@@ -388,8 +397,32 @@ class ServerStream:
             self.write_waiter = None
 
     def overdue(self, now: float) -> bool:
-        """Return True if the open transaction has reached its time limit."""
+        """Return True if the open transaction must be over."""
         return self.transaction is Tx.OPEN and now >= self.window_ends
+
+    def end_window_if_due(self, now: float) -> None:
+        """Let the open transaction be over if it has had its time and another request waits for it.
+
+        Call it under the guard. A COMMIT that arrives before this is called succeeds.
+        """
+        if self.transaction is Tx.OPEN and self.window_ends > now >= self._transaction_due():
+            self.window_ends, self.loss = -math.inf, errors.waited_for(self.database.limits.transaction)
+
+    def _transaction_due(self) -> float:
+        """Return when the sweeper must end the open transaction, as things stand.
+
+        If the limits are relaxed, it has its usual time as soon as a writer waits for its lock, or a checkpoint for the
+        end of its snapshot.
+        """
+        due, limits = self.window_ends, self.database.limits
+        if not limits.relaxed or self.transaction is not Tx.OPEN:
+            return due
+        waiter, lock = self.write_waiter, self.database.write_lock
+        if waiter is not None and waiter.granted and lock.is_wanted:
+            due = min(due, lock.held_since + limits.transaction)
+        if self.reading is not None and self.database.readers.must_give_way:
+            due = min(due, self._opened_at + limits.transaction)
+        return due
 
     def time_out(self) -> None:
         """Roll back the overdue transaction; further requests of the pipeline fail with `TRANSACTION_TIMEOUT`."""

@@ -1,7 +1,9 @@
 """Open streams: batons, both time limits, and the errors of streams that have ended.
 
 Times are of the service's clock (seconds, monotonic). The time limits are checked twice: when a request arrives,
-so that they are exact, and by a sweeper, which releases locks and interrupts statements without one.
+so that they are exact, and by a sweeper, which releases locks and interrupts statements without one. Relaxed limits
+(`LimitMode`) are checked for an hour when a request arrives; for what another request waits for, the sweeper ends
+transactions, and `open` ends idle streams.
 """
 
 from __future__ import annotations
@@ -53,7 +55,7 @@ class StreamTable:
     @property
     def ttl(self) -> int:
         """The milliseconds without a request after which a stream may be closed."""
-        return round(self._limits.idle * 1000)
+        return round(self._limits.longest_idle * 1000)
 
     def count_transactions(self) -> int:
         """Return the number of streams with an open transaction."""
@@ -66,26 +68,45 @@ class StreamTable:
         ``place`` is the primary (default) or one of its replicas.
         """
         stream = ServerStream(self._random(_ID), database, place or database, owner, self._clock())
-        with self._lock:
-            self._check_limits(owner.database)
-            self._streams[stream.number] = stream
-            self._used[owner.database] += 1
-            self._count += 1
+        while (refusal := self._add(stream)) is not None:
+            if not self._limits.relaxed or not self._expire_idlest(None if refusal.of_all else owner.database):
+                raise refusal
         return stream
 
-    def _check_limits(self, database: str) -> None:
-        """Raise `Refused` if the service or a database has reached its limit of streams. Call it under the lock."""
-        if self._count >= self._limits.streams:
-            raise Refused(
-                429, f"Too many open streams: the service has {self._limits.streams:,} open, which is its limit; "
-                f"try again soon, idle streams end after {self._limits.idle:g} s",
-            )  # fmt: skip
-        most = self._limits.streams_of_database
-        if self._used[database] >= most:
-            raise Refused(
-                429, f"Too many open streams: this database has {most:,} open, which is the limit of one database; "
-                f"close those that are not needed, idle ones end after {self._limits.idle:g} s",
-            )  # fmt: skip
+    def _add(self, stream: ServerStream) -> _TooMany | None:
+        """Add a stream; if the service or its database has reached its limit of streams, return the refusal."""
+        database, limits = stream.owner.database, self._limits
+        with self._lock:
+            if self._count >= limits.streams:
+                return _TooMany(
+                    f"the service has {limits.streams:,} open, which is its limit; try again soon, idle streams end "
+                    f"after {limits.idle:g} s", of_all=True,
+                )  # fmt: skip
+            most = limits.streams_of_database
+            if self._used[database] >= most:
+                return _TooMany(
+                    f"this database has {most:,} open, which is the limit of one database; close those that are not "
+                    f"needed, idle ones end after {limits.idle:g} s", of_all=False,
+                )  # fmt: skip
+            self._streams[stream.number] = stream
+            self._used[database] += 1
+            self._count += 1
+        return None
+
+    def _expire_idlest(self, database: str | None) -> bool:
+        """Expire a stream that was idle for its limit, of a database if one is named; return False if there is none.
+
+        Those without a transaction end first, and then those that were idle for longest.
+        """
+        now, limit = self._clock(), self._limits.idle
+        with self._lock:
+            streams = [stream for stream in self._streams.values() if database in (None, stream.owner.database)]
+        idle = [stream for stream in streams if stream.was_idle_for(limit, now)]
+        if not idle:
+            return False
+        idlest = min(idle, key=lambda stream: (stream.transaction is Tx.OPEN, stream.idle_since))
+        _try(self._expire, idlest, limit)
+        return True
 
     def resume(self, baton: str, owner: Owner) -> ServerStream | Waiter:
         """Return the stream of a baton, now in use; raise `Refused` if the baton is not valid.
@@ -102,11 +123,11 @@ class StreamTable:
                 return stream.done
             if stream.response_count != count or stream.phase is Phase.IN_USE:
                 raise Refused(400, faults.BATON_USED, plain=True)
-            late = self._clock() >= stream.idle_since + self._limits.idle
-            if stream.phase is Phase.IDLE and not late:
+            limit = self._limits.longest_idle
+            if stream.phase is Phase.IDLE and not stream.was_idle_for(limit, self._clock()):
                 stream.move(Event.SEND)
                 return stream
-        self._expire(stream)
+        self._expire(stream, limit)
         raise self._ended(number)
 
     def _ended(self, number: bytes) -> Refused:
@@ -183,9 +204,10 @@ class StreamTable:
             self._count -= 1
         stream.release()
 
-    def _expire(self, stream: ServerStream) -> None:
+    def _expire(self, stream: ServerStream, limit: float) -> None:
+        """Expire a stream if it was idle for ``limit`` seconds."""
         with stream.guard:
-            if stream.phase is not Phase.IDLE or self._clock() < stream.idle_since + self._limits.idle:
+            if not stream.was_idle_for(limit, self._clock()):
                 return
             stream.move(Event.EXPIRE)
             with self._lock:
@@ -231,10 +253,11 @@ class StreamTable:
         if stream.phase is Phase.IN_USE:
             stream.enforce(now, self._limits)
             return
-        if now >= stream.idle_since + self._limits.idle:
-            self._expire(stream)
+        if stream.was_idle_for(limit := self._limits.longest_idle, now):
+            self._expire(stream, limit)
             return
         with stream.guard:
+            stream.end_window_if_due(now)
             if stream.phase is Phase.IDLE and stream.overdue(now):
                 stream.time_out()
 
@@ -265,6 +288,14 @@ class StreamTable:
                 return
             stream.move(Event.LOSE)  # no request can begin now
         self._remove(stream)
+
+
+class _TooMany(Refused):
+    """There are too many open streams: of one database, or ``of_all``."""
+
+    def __init__(self, reason: str, *, of_all: bool) -> None:
+        super().__init__(429, f"Too many open streams: {reason}")
+        self.of_all = of_all
 
 
 def _try(do: Callable[..., None], stream: ServerStream, *arguments: Any) -> bool:

@@ -81,6 +81,11 @@ class Readers:
         """The sizes of the WAL at which readers give way, and are stopped."""
 
     @property
+    def must_give_way(self) -> bool:
+        """Whether the WAL is so large that a checkpoint waits for the earlier readers."""
+        return self.phase is not Phase.OPEN
+
+    @property
     def drained(self) -> bool:
         """Whether a checkpoint can succeed now, for which readers gave way."""
         return self.phase is not Phase.OPEN and not self._active

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -16,7 +17,8 @@ class WriteLock:
         self._clock = clock
         self._lock = threading.Lock()
         self._holder: Waiter | None = None
-        self._since = 0.0
+        self.held_since = 0.0
+        """When its holder got it."""
         self._kept: Waiter | None = None
         """The holder whose statement was given up: it releases the lock when that has ended."""
         self._waiting: deque[Waiter] = deque()
@@ -25,6 +27,22 @@ class WriteLock:
         """Return the waits that were not granted yet; one that expired leaves the queue with `release`."""
         with self._lock:
             return list(self._waiting)
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether a writer waits for it."""
+        return bool(self._waiting)
+
+    def try_acquire(self) -> Waiter | None:
+        """Take the lock if it is free; otherwise return None, and do not wait."""
+        waiter = Waiter(math.inf, exclusive=True)
+        with self._lock:
+            if self._holder is not None or self._waiting:
+                return None
+            self._waiting.append(waiter)
+            self._grant_next()
+        waiter.finish()
+        return waiter
 
     def acquire(self, deadline: float) -> Waiter:
         """Take the lock or a place in the queue; ``granted`` of the waiter shows which."""
@@ -52,7 +70,7 @@ class WriteLock:
         """Grant the lock to the next waiter, if it is free and there is one. Call it under ``_lock``."""
         if self._holder is not None or not self._waiting:
             return None
-        self._holder, self._since = self._waiting.popleft(), self._clock()
+        self._holder, self.held_since = self._waiting.popleft(), self._clock()
         self._holder.granted = True
         return self._holder
 
@@ -68,4 +86,4 @@ class WriteLock:
     def holder_age(self) -> float:
         """Return the seconds for which the lock has been held; 0 if it is free."""
         with self._lock:
-            return self._clock() - self._since if self._holder else 0.0
+            return self._clock() - self.held_since if self._holder else 0.0
