@@ -173,7 +173,7 @@ class Shell:
     def _run_statement(self, statement: str) -> None:
         keyword = sqltext.parse(statement).keyword
         if self._stream.transaction.state is Tx.LOST and keyword in ("BEGIN", "ROLLBACK"):
-            self._stream.transaction.clear_loss()  # the loss was reported
+            self._stream.transaction.acknowledge()  # the loss was reported
             if keyword == "ROLLBACK":
                 return
         result = self._execute(statement)

@@ -220,11 +220,15 @@ class Database:
             raise ReadOnlyError(f"{what} writes, and this connection is read-only; nothing was sent", hint=HINT)
 
     def open_stream(
-        self, on_reopen: Callable[[], Sequence[Request]] | None = None, transaction: Transaction | None = None
+        self,
+        on_reopen: Callable[[], Sequence[Request]] | None = None,
+        transaction: Transaction | None = None,
+        is_empty: Callable[[], bool] = lambda: False,
     ) -> ClientStream:
         """Return a stream that stays open between requests; the first one opens it.
 
-        ``transaction`` is that of a stream that this one replaces.
+        ``transaction`` is that of a stream that this one replaces. ``is_empty`` returns True if nothing is lost with
+        the stream: see `ClientStream`.
         """
         return ClientStream(
             self.transport,
@@ -234,6 +238,7 @@ class Database:
             replication=self.replication,
             read_only=self.read_only,
             transaction=transaction,
+            is_empty=is_empty,
         )
 
     def version(self) -> str:

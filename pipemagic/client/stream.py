@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from enum import IntEnum
-from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar, cast
 
@@ -17,9 +16,8 @@ from pipemagic.client.deadline import Deadline
 from pipemagic.client.readonly import refuse_writes
 from pipemagic.client.repeats import Message
 from pipemagic.client.replication import ReadYourWrites, ReplicationState
-from pipemagic.client.transaction import AGAIN, Transaction, closes, errors_of
+from pipemagic.client.transaction import AGAIN, IN_TIME, ROLLED_BACK, Reason, Transaction, closes, errors_of
 from pipemagic.errors import (
-    BusyError,
     ConnectError,
     InterruptedRequest,
     PipemagicError,
@@ -34,11 +32,13 @@ from pipemagic.hrana.messages import (
     Batch,
     Close,
     Entry,
+    Error,
     ErrorEntry,
     Execute,
     GetAutocommit,
     OkEntry,
     PipelineRequest,
+    PipelineResponse,
     Request,
     RunBatch,
     Step,
@@ -46,7 +46,7 @@ from pipemagic.hrana.messages import (
     encode,
     pipeline,
 )
-from pipemagic.hrana.stream import IDLE_LIMIT, TRANSACTION_LIMIT, Phase, Tx
+from pipemagic.hrana.stream import IDLE_LIMIT, TRANSACTION_LIMIT, Event, Phase, StreamState, Tx
 from pipemagic.hrana.values import Integer
 
 if TYPE_CHECKING:  # these import httpx, which takes long
@@ -57,7 +57,6 @@ if TYPE_CHECKING:  # these import httpx, which takes long
 CLOSE_TIMEOUT = 5.0
 """Seconds to wait for the response to a close, which only frees the server before its timeout of 10 s."""
 
-A = TypeVar("A", bound="HttpResponse | Chunks")
 E = TypeVar("E", bound="BaseException | None")
 
 HANG_UP_TIMEOUT = 0.5
@@ -85,8 +84,8 @@ class ClientStream:
     stream replaces an earlier one and returns requests to send first (settings to restore);
     their entries are then in ``replayed``. ``reopened`` counts these streams. ``replication`` is the known
     state of the database, shared by its streams: reads at a replica wait for it. With ``read_only`` statements that may
-    write are refused. ``transaction`` tracks the transaction; the caller may pass one that outlives the
-    stream.
+    write are refused. ``transaction`` tracks the transaction, and the states of both; the caller may pass one that
+    outlives the stream. ``is_empty`` returns True if nothing is lost with the stream, such as a setting.
     """
 
     def __init__(
@@ -99,22 +98,24 @@ class ClientStream:
         replication: ReplicationState | None = None,
         read_only: bool = False,
         transaction: Transaction | None = None,
+        is_empty: Callable[[], bool] = lambda: False,
     ) -> None:
         self.dialect = dialect
         self.read_only = read_only
         self.on_reopen = on_reopen
         self.reopened = 0
         self.replayed: list[Entry] = []
-        self.phase = Phase.IDLE
-        """The state of the newest stream; IDLE before the first request."""
         self.baton: str | None = None
         self.transaction = transaction or Transaction()
+        self.transaction.replace_stream()
         self._deadline: Deadline | None = None
         """The time limit of all responses together."""
         self.sent_at = 0.0
-        self._replaces = False  # the next request opens a stream that replaces an earlier one
-        self._ended_by_server = False  # the last response had no baton although nothing closed the stream
-        self._unreported = False  # the next statement would fail with the timeout, which is known
+        self._named_limit: float | None = None
+        """The seconds of idle time that the server named in its last response."""
+        self._replaces = False
+        """Whether the stream that the next response opens replaces an earlier one."""
+        self._is_empty = is_empty
         self._reads = ReadYourWrites(replication or ReplicationState())
         self._transport = transport
         self._clock = clock
@@ -126,6 +127,15 @@ class ClientStream:
         """Held from the check for a pending request until the next one is pending."""
 
     @property
+    def _machine(self) -> StreamState:
+        return self.transaction.machine
+
+    @property
+    def phase(self) -> Phase:
+        """The state of the newest stream; IDLE before the first request."""
+        return self._machine.phase
+
+    @property
     def is_open(self) -> bool:
         """Whether the server has an open stream, as far as known."""
         return self.baton is not None and self.phase in (Phase.IDLE, Phase.IN_USE)
@@ -134,6 +144,27 @@ class ClientStream:
     def instance(self) -> str | None:
         """The name of the instance that responds, such as ``ams``; None if the server named no other address."""
         return None if self._endpoint is None else instance_of(self._transport.endpoint, self._endpoint)
+
+    @property
+    def idle_limit(self) -> float:
+        """The seconds after which the server ends the stream if it is idle: see `names_limit`."""
+        return IDLE_LIMIT if self._named_limit is None else self._named_limit
+
+    @property
+    def names_limit(self) -> bool:
+        """Whether the server named its idle limit; otherwise `idle_limit` is an estimate."""
+        return self._named_limit is not None
+
+    @property
+    def exact_transactions(self) -> bool:
+        """Whether the server is known to end each transaction at its limit; otherwise that time is an estimate."""
+        return self._transport.strict_limits
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether the stream has probably expired, and nothing is lost with it: the next request opens another one."""
+        is_old = self.is_open and self.idle_for() > self.idle_limit
+        return is_old and self.phase is Phase.IDLE and not self.transaction.open and self._is_empty()
 
     def idle_for(self) -> float:
         """Return the seconds since the last response; 0.0 if no stream is open."""
@@ -147,12 +178,6 @@ class ClientStream:
         """Return the seconds since the request that opened the transaction; None if none is open."""
         return self.transaction.age(self._clock())
 
-    def expire_transaction(self) -> None:
-        """Record the loss of a transaction whose time is certainly over. Nothing is sent."""
-        if self.phase is Phase.IDLE:
-            strict = self._transport.strict_limits
-            self._unreported |= self.transaction.expire(self.idle_for(), self._clock(), strict=strict)
-
     def sent_for(self) -> float:
         """Return the seconds since the last request was sent."""
         return self._clock() - self.sent_at
@@ -160,12 +185,12 @@ class ClientStream:
     def send(self, requests: Sequence[Request], *, timeout: float | None = None) -> list[Entry]:
         """Send requests on the stream; return one entry for each, in order. ``timeout`` is in seconds.
 
-        A stream that has expired, or whose baton the server no longer knows (400; 404 in the serverless protocol), is
-        replaced and the requests are sent again, if no transaction was open. Nothing else is ever sent twice. A
+        A stream whose baton the server no longer knows (`pipemagic.hrana.faults.is_stream_gone`) is replaced and the
+        requests are sent again, if no transaction was open. Nothing else is ever sent twice. A
         response without a baton ends the stream; the next request opens another one. Raise
 
         - ReadOnlyError: nothing was sent, the stream is unchanged;
-        - TransactionLost: the server rolled an open transaction back, now or earlier (`Transaction.clear_loss`);
+        - TransactionLost: the server rolled an open transaction back, now or earlier (`Transaction.acknowledge`);
         - UnknownOutcome: the response is incomplete, what ran is not known; the stream is dropped;
         - AuthError (401), BusyError, ConnectError, InterruptedRequest with ``nothing_ran``: nothing of it ran, the
           stream and its baton are unchanged;
@@ -176,7 +201,6 @@ class ClientStream:
             entries = self._exchange(requests, timeout=timeout)
             if entries is not None:
                 return entries
-            self._expire()  # the server no longer knows the baton, and nothing was run
         raise ProtocolError("the server refuses the baton of a stream that was not opened yet")
 
     def stream(self, stmt: Stmt) -> CursorResponse:
@@ -192,24 +216,20 @@ class ClientStream:
             response = self._open_cursor(stmt)
             if response is not None:
                 return response
-            self._expire()
         raise ProtocolError("the server refuses the baton of a stream that was not opened yet")
 
     def autocommit(self) -> bool:
-        """Return True if the server reports that no transaction is open.
-
-        On servers without such a request a BEGIN shows it: an error means that a transaction is open.
-        """
+        """Return True if the server reports that no transaction is open."""
         if self.dialect is Dialect.V3:
             self.send([])
-        else:
-            entry = self._ask(Execute(Stmt("BEGIN")))
-            if isinstance(entry, ErrorEntry) and "within a transaction" not in entry.error.message:
-                entry = self._ask(Execute(Stmt("BEGIN")))  # it may have been the timeout, which is reported once
-            if isinstance(entry, OkEntry):
-                self._ask(Execute(Stmt("ROLLBACK")))
-                self.transaction.clear()
+        elif self._begins():
+            self.transaction.ended()
         return not self.transaction.open
+
+    def confirm(self) -> None:
+        """Raise TransactionLost if the server has ended the open transaction, and reports it in no other way."""
+        if self.dialect is not Dialect.V3 and self._begins():
+            raise self.transaction.rolled_back(late=False)
 
     def renew(self) -> bool:
         """Renew the idle time of an open stream without a transaction; return False if it has ended.
@@ -217,21 +237,18 @@ class ClientStream:
         Never open one. Raise the errors of `send` for a server that refuses or does not respond within CLOSE_TIMEOUT.
         """
         with self._beginning:
-            if not self.is_open or self.transaction.state is not Tx.NONE or self.idle_for() > IDLE_LIMIT:
+            if not self.is_open or self.transaction.state is not Tx.NONE:
                 return False
             entries = self._exchange([] if self.dialect is Dialect.V3 else _SMALLEST, timeout=CLOSE_TIMEOUT)
-        if entries is None:
-            self._expire()
         return entries is not None
 
     def close(self) -> None:
         """End the stream; the server rolls an open transaction back. Ignore errors of the server."""
-        if self.is_open and self.phase is Phase.IDLE and self.idle_for() <= IDLE_LIMIT:
-            with suppress(PipemagicError):  # the server ends it after 10 s
+        if self.is_open and self.phase is Phase.IDLE and not self.is_outdated:
+            with suppress(PipemagicError):  # the server ends it after its idle limit
                 self._exchange([Close()], timeout=CLOSE_TIMEOUT)
         self.baton = None
-        self.transaction.clear()
-        self.transaction.clear_loss()
+        self.transaction.closed()
 
     def abandoned(self, error: PipemagicError | KeyboardInterrupt) -> PipemagicError:
         """Drop the stream if an interrupt between two lines left a request pending; return the error to raise.
@@ -270,27 +287,21 @@ class ClientStream:
             raise TransactionLost("the transaction was lost and nothing was run outside it", hint=AGAIN)
         if self.read_only:
             refuse_writes(requests)
+        if self.is_outdated:  # otherwise the server decides whether it still has the stream
+            self._gone()
         if self.dialect is Dialect.SEED:
             self._check_seed(requests)
-        idle = self._clock() - self._response_at
-        if self.phase is Phase.IDLE and self.baton is not None and idle > IDLE_LIMIT:
-            self._expire()
-        if self._unreported and self.is_open:  # whatever the response, nothing is open then
-            if self._exchange([Execute(Stmt("ROLLBACK"))], tracked=False) is None:
-                self._expire()
-            self._unreported = False
-        if self.dialect is Dialect.SEED:
-            age = self.transaction_age()
-            if age is not None and age > TRANSACTION_LIMIT and self.autocommit():  # the requests would run outside it
-                self.transaction.lose(timed_out=True)
-                raise self.transaction.timed_out()
 
     def _check_seed(self, requests: Sequence[Request]) -> None:
+        """Check requests to a server with only the seed, which does not report whether a transaction is still open."""
         for request in requests:
             if not isinstance(request, Execute | Close):
                 raise UnsupportedError("this server supports only execute and close")
             if isinstance(request, Execute) and (request.stmt.args or request.stmt.named_args):
                 self._check_arguments()
+        age = self.transaction_age()
+        if age is not None and age > TRANSACTION_LIMIT and self._begins():  # the requests would run outside it
+            raise self.transaction.rolled_back(late=True)
 
     def _check_arguments(self) -> None:
         """Check once whether a server with only the seed binds arguments, or ignores them, so that all are NULL."""
@@ -305,27 +316,24 @@ class ClientStream:
                 "this server does not support parameters", hint="write the values into the statement, properly quoted"
             )
 
-    def _open(self) -> Sequence[Request]:
-        """Start a new stream if the last one has ended; return the requests to send first on it.
+    def _begins(self) -> bool:
+        """Return True if BEGIN, which is undone, shows that no transaction is open: for servers that do not say it."""
+        entry = self._ask("BEGIN")
+        if isinstance(entry, ErrorEntry) and "within a transaction" not in entry.error.message:
+            entry = self._ask("BEGIN")  # it may have been the timeout, which is reported once
+        begins = isinstance(entry, OkEntry)
+        if begins:
+            self._ask("ROLLBACK")
+        return begins
 
-        They are returned until a response has arrived: the first attempt may be refused.
-        """
-        if self.phase is Phase.IN_USE:
-            raise StreamError("a request is pending on this connection, which takes one at a time")
-        if self.phase is not Phase.IDLE:
-            self._replaces = self._replaces or self.phase is not Phase.CLOSED or self._ended_by_server
-            self.phase, self.baton, self._endpoint, self._unreported = Phase.IDLE, None, None, False
-            self._reads.restart()
-        return self.on_reopen() if self._replaces and self.on_reopen is not None else ()
-
-    # -- requests
-
-    def _ask(self, request: Request) -> Entry:
-        """Send one request whose effect on the transaction is not tracked."""
-        entries = self._exchange([request], tracked=False)
+    def _ask(self, text: str) -> Entry:
+        """Run a statement whose effect on the transaction is not tracked."""
+        entries = self._exchange([Execute(Stmt(text))], tracked=False)
         if entries is None:
             raise TransactionLost("the server no longer knows the stream", hint=AGAIN)
         return entries[0]
+
+    # -- requests
 
     def _exchange(
         self, requests: Sequence[Request], *, timeout: float | None = None, tracked: bool = True
@@ -337,37 +345,26 @@ class ClientStream:
             everything = [*ahead, *requests, *([GetAutocommit()] if asks else [])]
             waits = self.dialect is not Dialect.SEED and not self.transaction.open
             message = PipelineRequest(self._reads.prepare(everything, waits=waits), self.baton)
-            if (limit := self._reads.limit) is not None:
-                timeout = min(timeout or limit, self._transport.timeout or limit, limit)
             started = time.perf_counter()
             body = encode(message)
-            encoding, http = time.perf_counter() - started, Message("POST", self._path, body)
-            self.phase = Phase.IN_USE
+            encoding, http = time.perf_counter() - started, self._message(self._path, body, timeout)
+            self._machine.move(Event.SEND)
         try:
-            if self._deadline is not None:
-                timeout = self._deadline.left(timeout, self._transport.timeout)
-            received = self._post(self._transport.send, http, timeout)
-            if received is None:
-                return None
-            entries = self._read(received, message, encoding, http.traced)
+            received = self._transport.send(http)
+            if received.status != 200:
+                return self._refused(received)
+            response = self._read(received, message, encoding, http.traced)
         except BaseException as error:  # noqa: BLE001 - the error to raise may know more
             self._transport.end(http)
+            if self._instance_ended(error, http):
+                return self._gone()
             raise self._failed(error, requests) from None
-        self._reads.state.update(entries, self._reads.known)
-        reopened, self._replaces = self._replaces, False
-        self.reopened += reopened
-        if ahead:
-            self.replayed, entries = entries[: len(ahead)], entries[len(ahead) :]
+        entries = response.results[len(ahead) :]
         try:
-            if tracked:
-                closed = self.phase is Phase.CLOSED
-                self.transaction.update(requests, entries, sent_at=self.sent_at, closed=closed)
-                if self.transaction.opened_at == self.sent_at:
-                    self.transaction.opened_by = self._response_at
+            told = (requests, entries) if tracked else ((), ())
+            self.transaction.responded(*told, sent_at=self.sent_at, baton=response.baton)
         finally:
-            if http.traced is not None:  # after the outcome of the transaction is known
-                http.traced.reopened, http.traced.transaction_open = reopened, self.transaction.open
-                self._transport.end(http)
+            self._responded(http, response, ahead=len(ahead))
         if tracked and self.dialect is not Dialect.V3 and self.transaction.open and any(map(errors_of, entries)):
             self.autocommit()  # some errors end the transaction, which the text of the statements does not show
         return entries[: len(requests)]
@@ -378,37 +375,29 @@ class ClientStream:
             self._open()
             (asked,) = self._reads.prepare([RunBatch(Batch([Step(stmt)]))], waits=not self.transaction.open)
             assert isinstance(asked, RunBatch)
-            body = cursors.cursor(asked.batch, self.baton)
-            self.phase = Phase.IN_USE
+            http = self._message("/v3/cursor", cursors.cursor(asked.batch, self.baton), None)
+            self._machine.move(Event.SEND)
         try:
-            timeout = self._reads.limit
-            if self._deadline is not None:
-                timeout = self._deadline.left(timeout, self._transport.timeout)
-            chunks = self._post(self._transport.chunks, Message("POST", "/v3/cursor", body), timeout)
-            if chunks is None:
-                return None
-            response = CursorResponse(cast("Chunks", chunks), partial(self._cursor_ended, asked), self._deadline)
+            chunks = self._transport.chunks(http)
+            if chunks.status != 200:
+                return self._refused(cast("HttpResponse", chunks))  # a response in chunks is a 2xx
+            response = CursorResponse(cast("Chunks", chunks), self._cursor_ended, self._deadline)
             head = response.read_head()
             if head.base_url:
                 self._endpoint = check_base_url(self._transport.endpoint, head.base_url)
         except BaseException as error:  # noqa: BLE001 - the error to raise may know more
+            if self._instance_ended(error, http):
+                return self._gone()
             raise self._failed(error, [asked]) from None
-        if self.baton is None:
-            self._opened_at = self.sent_at
-        self.baton = head.baton
+        self._continue(head)
         return response
 
-    def _cursor_ended(self, asked: RunBatch, error: E, complete: bool) -> E:
-        """Keep the stream after a complete response to a cursor; otherwise end it. Return the error to raise.
-
-        Returns the error to raise.
-        """
+    def _cursor_ended(self, error: E, complete: bool) -> E:
+        """Keep the stream after a complete response to a cursor; otherwise end it. Return the error to raise."""
         if complete:
             self._response_at = self._clock()
-            self._ended_by_server = self.baton is None
-            self.phase = Phase.CLOSED if self._ended_by_server else Phase.IDLE
-            if self._ended_by_server:
-                self.transaction.drop([asked])  # an open transaction has ended
+            with suppress(TransactionLost):  # the server ended the stream: the next request reports the loss
+                self.transaction.responded((), (), sent_at=self.sent_at, baton=self.baton)
             return error
         if self.baton is not None:
             close = pipeline([Close()], self.baton)
@@ -416,42 +405,35 @@ class ClientStream:
                 self._transport.request("POST", self._path, close, endpoint=self._endpoint, timeout=HANG_UP_TIMEOUT)
         return self._lose(error, [])
 
-    def _post(self, send: Callable[[Message], A], http: Message, timeout: float | None) -> A | None:
-        """Send one HTTP request; return None if the stream has ended and the requests may be sent again.
+    def _open(self) -> Sequence[Request]:
+        """Start a new stream if the last one has ended; return the requests to send first on it.
 
-        Raise the error of `Transport.refusal` for any response that is not 2xx.
+        They are returned until a response has arrived: the first attempt may be refused.
         """
+        if self.phase is Phase.IN_USE:
+            raise StreamError("a request is pending on this connection, which takes one at a time")
+        if self.phase is not Phase.IDLE:
+            self._replaces = self._replaces or self.phase is not Phase.CLOSED
+            self._machine.move(Event.REOPEN)
+            self.baton, self._endpoint, self._named_limit = None, None, None
+            self._reads.restart()
+        return self.on_reopen() if self._replaces and self.on_reopen is not None else ()
+
+    def _message(self, path: str, body: bytes, timeout: float | None) -> Message:
+        """Return the HTTP request to send now, with the shortest of the time limits."""
         self.sent_at = self._clock()
-        try:
-            http.endpoint, http.timeout = self._endpoint, timeout
-            http.limit = None if self._deadline is None else self._deadline.left()
-            received = send(http)
-        except (ConnectError, BusyError, InterruptedRequest) as error:
-            if isinstance(error, InterruptedRequest) and not error.nothing_ran:
-                raise
-            self.phase = Phase.IDLE  # nothing was sent, or nothing ran: the baton is still valid
-            if isinstance(error, ConnectError) and self._endpoint is not None and not self.transaction.open:
-                return None  # that instance has ended; the named address leads to another one
-            raise
-        if received.status == 200:
-            return received
-        self._transport.end(http)
-        refused = cast("HttpResponse", received)  # a response in chunks is a 2xx
-        fault = faults.read_fault(refused.body, refused.content_type)
-        if self.baton is not None and (
-            refused.status == 404 or (refused.status == 400 and faults.is_baton_fault(fault))
-        ):  # a 404 for the database itself is the response to a request without a baton, too
-            self.phase = Phase.IDLE
-            return None
-        if refused.status == 401:
-            self.phase = Phase.IDLE
-        raise self._transport.refusal(refused)
+        limit = self._reads.limit
+        if limit is not None:
+            timeout = min(timeout or limit, self._transport.timeout or limit, limit)
+        if self._deadline is not None:
+            timeout, limit = self._deadline.left(timeout, self._transport.timeout), self._deadline.left()
+        return Message("POST", path, body, self._endpoint, timeout, None if self._deadline is None else limit)
 
     # -- responses
 
     def _read(
         self, received: HttpResponse, sent: PipelineRequest, encoding: float, traced: TracedRequest | None
-    ) -> list[Entry]:
+    ) -> PipelineResponse:
         """Read a 200: the entries, the new baton, and the next base URL."""
         try:
             started = time.perf_counter()
@@ -474,19 +456,60 @@ class ClientStream:
         except KeyboardInterrupt:  # a large response takes a while to read
             message = "interrupted while the response was read; the request has run"
             raise InterruptedRequest(message, answered=True) from None
+        self._continue(response)
+        return response
+
+    def _continue(self, response: PipelineResponse | cursors.Head) -> None:
+        """Take the baton of a response for the next request, and the limit that the server names."""
         self._response_at = self._clock()
         if self.baton is None:
             self._opened_at = self.sent_at
         self.baton = response.baton
-        self._ended_by_server = response.baton is None and not closes(sent.requests)
-        self.phase = Phase.CLOSED if response.baton is None else Phase.IDLE
-        return response.results
+        limit = response.stream_ttl_ms
+        self._named_limit = None if limit is None else limit / 1000
 
-    def _expire(self) -> None:
-        """Drop an expired stream; raise TransactionLost if a transaction was open."""
-        idle = self.idle_for()
-        self.phase, self.baton = Phase.EXPIRED, None
-        self.transaction.expired(idle, self._clock())
+    def _responded(self, http: Message, response: PipelineResponse, *, ahead: int) -> None:
+        """Record a response after the outcome of the transaction is known; ``ahead`` of its entries were sent first."""
+        self._reads.state.update(response.results, self._reads.known)
+        reopened, self._replaces = self._replaces, False
+        self.reopened += reopened
+        if ahead:
+            self.replayed = response.results[:ahead]
+        if http.traced is not None:
+            http.traced.reopened, http.traced.transaction_open = reopened, self.transaction.open
+            self._transport.end(http)
+
+    def _refused(self, refused: HttpResponse) -> None:
+        """Drop a stream that the server no longer has; raise the error of `Transport.refusal` for other refusals."""
+        fault = faults.read_fault(refused.body, refused.content_type)
+        if self.baton is not None and faults.is_stream_gone(refused.status, fault):
+            self._gone(fault)
+            return  # a 404 for the database itself is the response to a request without a baton, too
+        raise self._transport.refusal(refused)
+
+    def _gone(self, fault: Error | None = None) -> None:
+        """Drop a stream that the server no longer has; raise TransactionLost if a transaction was open."""
+        idle, limit, age = self.idle_for(), self.idle_limit, self.transaction_age() or 0.0
+        late = age > TRANSACTION_LIMIT and (self.exact_transactions or not self.names_limit)
+        reason, why = Reason.IDLE_LIMIT, f"the connection was idle for more than {limit:g} s and was closed"
+        if idle <= limit and fault is not None and fault.code == faults.STREAM_EXPIRED:
+            why = "the connection was idle for longer than the server allows and was closed"
+        elif idle <= limit:
+            reason = Reason.SERVER_CLOSED
+            why = "the server closed the connection (was it restarted, or are its limits shorter?)"
+        self.baton = None
+        longer = f"{IN_TIME} and was open for longer; " if late else ""
+        self.transaction.stream_gone(reason, f"{ROLLED_BACK}: {longer}{why}")
+
+    def _instance_ended(self, error: BaseException, http: Message) -> bool:
+        """Note it if nothing of a failed request ran, so that its baton is still valid.
+
+        Return True if the instance that has the stream has ended: the named address leads to another one.
+        """
+        if self.phase is not Phase.IN_USE or not http.nothing_ran:
+            return False
+        self._machine.move(Event.REFUSE)
+        return isinstance(error, ConnectError) and self._endpoint is not None and not self.transaction.open
 
     def _failed(self, error: BaseException, requests: Sequence[Request]) -> BaseException:
         """Return the error to raise for a request without a readable response."""
@@ -498,8 +521,8 @@ class ClientStream:
 
     def _lose(self, error: E, requests: Sequence[Request]) -> E:
         """Drop the stream. Return the error, which reports the loss of a transaction that was or may be open."""
-        self.phase, self.baton = Phase.LOST, None
-        if self.transaction.drop(requests) and isinstance(error, PipemagicError):
+        self.baton = None
+        if self.transaction.no_response(requests) and isinstance(error, PipemagicError):
             return error.replace(hint="; ".join(filter(None, ["the open transaction is rolled back", error.hint])))
         return error
 

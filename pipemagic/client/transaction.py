@@ -7,7 +7,9 @@ a response, the text of the statements decides.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from itertools import zip_longest
 
 from pipemagic import sql
@@ -28,10 +30,7 @@ from pipemagic.hrana.messages import (
     RunBatch,
     Stmt,
 )
-from pipemagic.hrana.stream import IDLE_LIMIT, TRANSACTION_LIMIT, Tx
-
-MARGIN = 0.5
-"""Seconds after a limit until it is certainly over: clocks and the network are not exact."""
+from pipemagic.hrana.stream import TRANSACTION_LIMIT, Event, Phase, StreamState, Tx, TxEvent
 
 AGAIN = "start again from BEGIN, or run the whole transaction in one cell"
 
@@ -40,62 +39,85 @@ ROLLED_BACK = "the server rolled the transaction back"
 IN_TIME = f"it must be committed within {TRANSACTION_LIMIT:.0f} s"
 
 
+class Reason(Enum):
+    """Why a transaction was lost."""
+
+    IDLE_LIMIT = "idle limit"  # its stream was idle for too long
+    TRANSACTION_LIMIT = "transaction limit"  # it was open for too long
+    FAILED_STATEMENT = "failed statement"  # such as INSERT OR ROLLBACK
+    SERVER_CLOSED = "server closed"  # the server ended the stream, or no longer knows it
+    SERVICE_STOPPED = "service stopped"
+    UNKNOWN_OUTCOME = "unknown outcome"  # a request got no response
+
+
 @dataclass(frozen=True)
-class Held:
-    """A statement of a transaction: the user's text, and the sent statement with its values."""
+class TransactionStatement:
+    """A statement of a transaction: the user's text, the sent statement with its values, and whether it surely ran."""
 
     text: str
     stmt: Stmt = field(repr=False)
+    ran: bool = True
 
 
 @dataclass(frozen=True)
-class LostTransaction:
-    """A transaction that ended without its COMMIT.
+class Loss:
+    """A transaction that ended without its COMMIT, or a request whose outcome is not known.
 
-    ``held`` are its statements, oldest first; with ``partly`` some of them may not have run. ``doubt`` is the reason
-    why it may have been committed, '' if it was certainly rolled back. ``left`` are the other statements of the cell in
-    which it was lost: they did not run, and a retry does not run them. ``incomplete`` is True if more than ``held`` may
-    have run in it. ``why`` is the reason for its end. Until the user acknowledges the loss it is ``refusing``
-    statements that may belong to it. ``rolled_back`` is True if a ROLLBACK has no effect, ``timed_out`` if a time limit
-    was exceeded. ``reported`` is False until a cell has raised its error.
+    ``statements`` are its statements, oldest first. It is ``certain`` if it was rolled back. ``incomplete`` is True if
+    more than ``statements`` may have run in it. ``not_run`` are the other statements of the cell in which it was lost:
+    they did not run, and a retry does not run them. ``message`` is that of the error that reported it, its first line.
+
+    Only of UNKNOWN_OUTCOME it may not be ``certain``, when the request without a response may have committed; with
+    every other reason the server said that nothing is open any more. FAILED_STATEMENT and SERVICE_STOPPED are of
+    transactions of earlier cells, so all their statements ran. Whether statements are refused until the loss is
+    acknowledged is not part of it: that is `Tx.LOST`.
     """
 
-    held: tuple[Held, ...] = ()
-    doubt: str = ""
-    partly: bool = False
-    left: tuple[str, ...] = ()
+    reason: Reason
+    statements: tuple[TransactionStatement, ...] = ()
+    certain: bool = True
     incomplete: bool = False
-    why: str = ""
-    refusing: bool = True
-    rolled_back: bool = True
-    timed_out: bool = False
-    reported: bool = True
+    not_run: tuple[str, ...] = ()
+    message: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.certain and self.reason is not Reason.UNKNOWN_OUTCOME:
+            raise ValueError(f"a loss by {self.reason.value} is certain")
 
     @property
-    def statements(self) -> list[str]:
+    def texts(self) -> list[str]:
         """The texts of the statements."""
-        return [one.text for one in self.held]
+        return [statement.text for statement in self.statements]
+
+    @property
+    def timed_out(self) -> bool:
+        """Whether a time limit was exceeded."""
+        return self.reason in (Reason.IDLE_LIMIT, Reason.TRANSACTION_LIMIT)
+
+    @property
+    def all_ran(self) -> bool:
+        """Whether all statements had run; otherwise they are those of a cell that was lost with its transaction."""
+        return all(statement.ran for statement in self.statements)
+
+    @property
+    def can_rerun(self) -> bool:
+        """Whether the statements are all of it, and certainly undone."""
+        return bool(self.statements) and self.certain and not self.incomplete
 
 
 @dataclass
-class Transaction:
-    """Track the transaction of a stream, and of the streams that replace it.
+class TransactionContent:
+    """What is in a transaction, as the text of its statements shows it; empty if none is open.
 
-    ``begun`` is True after BEGIN; ``savepoints`` are the open ones, outermost first, each with the number of held
-    statements when it was set. ``held`` are the statements of the open transaction, oldest first, without those that
-    ROLLBACK TO undid. Only statements in ``sources`` are held, which maps the sent SQL to the user's text.
-    ``incomplete`` is True if others may have run in it, whose results were too large to send. ``opened_at`` is when the
-    request that opened it was sent, ``opened_by`` when its response arrived.
+    ``begun`` is True after BEGIN; ``savepoints`` are the open ones, outermost first, each with the number of statements
+    when it was set. ``statements`` are oldest first, without those that ROLLBACK TO undid. ``incomplete`` is True if
+    others may have run in it, whose results were too large to send.
     """
 
     begun: bool = False
     savepoints: list[tuple[str, int]] = field(default_factory=list)
-    held: list[Held] = field(default_factory=list)
+    statements: list[TransactionStatement] = field(default_factory=list)
     incomplete: bool = False
-    lost: LostTransaction | None = None
-    opened_at: float | None = None
-    opened_by: float | None = None
-    sources: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def open(self) -> bool:
@@ -103,60 +125,58 @@ class Transaction:
         return self.begun or bool(self.savepoints)
 
     @property
-    def state(self) -> Tx:
-        """The state: none, open, or lost and not yet acknowledged."""
-        if self.begun or self.savepoints:
-            return Tx.OPEN
-        return Tx.LOST if self.lost is not None and self.lost.refusing else Tx.NONE
-
-    @property
-    def statements(self) -> list[str]:
+    def texts(self) -> list[str]:
         """The texts of its statements."""
-        return [one.text for one in self.held]
+        return [statement.text for statement in self.statements]
 
     @property
     def count(self) -> int:
         """The number of its statements, without those that begin and end transactions and savepoints."""
-        return sum(not sql.parse(one.text).controls_transaction for one in self.held)
-
-    def age(self, now: float) -> float | None:
-        """Return the seconds since the request that opened the transaction; None if none is open."""
-        return now - self.opened_at if self.open and self.opened_at is not None else None
-
-    def clear(self) -> None:
-        """Reset after the end of the transaction."""
-        self.begun = self.incomplete = False
-        self.savepoints, self.held, self.opened_at, self.opened_by = [], [], None, None
-
-    def clear_loss(self) -> None:
-        """Acknowledge the loss of the transaction; until then nothing else runs on the stream."""
-        if self.lost is not None:
-            self.lost = replace(self.lost, refusing=False)
+        return sum(not sql.parse(statement.text).controls_transaction for statement in self.statements)
 
     def apply(self, statement: sql.ParsedStatement, stmt: Stmt | None = None) -> None:
-        """Update the state after a statement that ran without an error; ``stmt`` is the sent one, if it is held."""
+        """Update it after a statement that ran without an error; ``stmt`` is the sent one, if it is to be kept."""
         if statement.rollback_to is not None:
             if self._unwind(statement.rollback_to, keep=True):
-                del self.held[self.savepoints[-1][1] :]
+                del self.statements[self.savepoints[-1][1] :]
             return
         if statement.commits or statement.rolls_back:
             self.clear()
         elif statement.release is not None:
             self._unwind(statement.release, keep=False)
         elif statement.savepoint is not None:
-            self.savepoints.append((statement.savepoint, len(self.held) + (stmt is not None)))
+            self.savepoints.append((statement.savepoint, len(self.statements) + (stmt is not None)))
         self.begun = self.begun or statement.keyword == "BEGIN"
         if not self.open:
             self.clear()
         elif stmt is not None:
-            self.held.append(Held(statement.text, stmt))
+            self.statements.append(TransactionStatement(statement.text, stmt))
 
-    def ahead(self, statements: Sequence[sql.ParsedStatement], stmts: Sequence[Stmt] = ()) -> Transaction:
-        """Return the transaction after these statements, if all run without an error."""
+    def clear(self) -> None:
+        """Make it empty, after the end of the transaction."""
+        self.begun = self.incomplete = False
+        self.savepoints, self.statements = [], []
+
+    def copy(self) -> TransactionContent:
+        """Return a copy."""
+        return replace(self, savepoints=list(self.savepoints), statements=list(self.statements))
+
+    def ahead(self, statements: Sequence[sql.ParsedStatement], stmts: Sequence[Stmt] = ()) -> TransactionContent:
+        """Return it as it would be after these statements, if all run without an error."""
         ahead = self.copy()
         for statement, stmt in zip_longest(statements, stmts[: len(statements)]):
             ahead.apply(statement, stmt or Stmt(statement.text))
         return ahead
+
+    def after(self, requests: Sequence[Request]) -> TransactionContent:
+        """Return it as it would be after these requests, if all run without an error."""
+        after = self.copy()
+        for request in requests:
+            for stmt in _statements(request):
+                after.apply(sql.parse(stmt.sql or ""))
+        if closes(requests):
+            after.clear()
+        return after
 
     def ends(self, statements: Sequence[sql.ParsedStatement]) -> Iterator[int]:
         """Return the indexes of the statements that would end a transaction."""
@@ -181,117 +201,6 @@ class Transaction:
                 was_open = ahead.open
                 yield number, was_open
 
-    def update(self, requests: Sequence[Request], entries: Sequence[Entry], *, sent_at: float, closed: bool) -> None:
-        """Update the state after a response, ``closed`` if the stream ended with it.
-
-        Raise TransactionLost if the server rolled the transaction back on its own.
-        """
-        errors = [error for entry in entries for error in errors_of(entry)]
-        if any(map(_is_timeout, errors)):
-            raise self._time_out(requests, entries, sent_at)
-        was_open, autocommit = self.open, None
-        if entries and isinstance(last := entries[-1], OkEntry) and isinstance(last.response, GetAutocommitResponse):
-            autocommit = last.response.is_autocommit
-        if autocommit and not closed:
-            if was_open:
-                self.clear()
-            return
-        for request, entry in zip(requests, entries, strict=False):
-            for stmt in _succeeded(request, entry):
-                self.ran(stmt)
-        if closes(requests):
-            self.clear()
-        elif closed and self.open:
-            if not (autocommit and errors):
-                self.lose()
-                why = "the server closed the connection and rolled the transaction back"
-                failed = f"; a statement failed: {errors[0].message}" if errors else ""
-                raise TransactionLost(why + failed, hint=AGAIN)
-            self.clear()  # the failed statement ended the transaction, such as INSERT OR ROLLBACK
-        elif autocommit is False and not self.open:
-            self.begun = True
-        if self.open and self.opened_at is None:
-            self.opened_at = sent_at
-
-    def ran(self, stmt: Stmt) -> None:
-        """Update the state after a statement that the stream ran."""
-        text = self.sources.get(stmt.sql or "")
-        self.apply(sql.parse(text or stmt.sql or ""), None if text is None else stmt)
-
-    def drop(self, requests: Sequence[Request]) -> bool:
-        """Update the state after a stream ended without a response; return True if a transaction ended with it."""
-        ahead = self._after(requests)
-        if ahead.open:
-            self.lose()
-        else:
-            self.clear()  # the requests contained COMMIT, ROLLBACK or close: it has ended, committed or not
-        return ahead.open
-
-    def expired(self, idle: float, now: float) -> None:
-        """Raise TransactionLost if a transaction was open on a stream that expired after ``idle`` seconds."""
-        if self.age(now) is None:
-            return
-        limits = self._limits_over(idle, now)
-        self.lose(timed_out=bool(limits))
-        if idle <= IDLE_LIMIT:
-            limits.append("the server closed the connection (was it restarted, or are its limits shorter?)")
-        raise TransactionLost(f"{ROLLED_BACK}: {'; '.join(limits)}", hint=AGAIN)
-
-    def expire(self, idle: float, now: float, *, strict: bool) -> bool:
-        """Mark the transaction as lost if a time limit is certainly over; return True if it is.
-
-        That is the limit of a stream that has been ``idle`` for that many seconds; on a ``strict`` server, which ends
-        every transaction at its limit, also that of the transaction.
-        """
-        late = strict and self.opened_by is not None and now - self.opened_by > TRANSACTION_LIMIT + MARGIN
-        if over := self.open and (late or idle > IDLE_LIMIT + MARGIN):
-            self.lose(f"{ROLLED_BACK}: {'; '.join(self._limits_over(idle, now))}", timed_out=True, reported=False)
-        return over
-
-    def _limits_over(self, idle: float, now: float) -> list[str]:
-        """Return the limits that are over, as text."""
-        late = [f"{IN_TIME} and was open for longer"] if (self.age(now) or 0.0) > TRANSACTION_LIMIT else []
-        closed = f"the connection was idle for more than {IDLE_LIMIT:.0f} s and was closed"
-        return [*late, closed] if idle > IDLE_LIMIT else late
-
-    def timed_out(self, *, late: bool = True, more: str = "", ran: int = 0) -> TransactionLost:
-        """Return the error for a transaction that was open for too long."""
-        longer = " and was open for longer" if late else ""  # no duration, so that saved notebooks do not change
-        return TransactionLost(f"{ROLLED_BACK}: {IN_TIME}{longer}{more}", hint=AGAIN).replace(ran=ran)
-
-    def _time_out(self, requests: Sequence[Request], entries: Sequence[Entry], now: float) -> TransactionLost:
-        """Mark the transaction as lost, which was rolled back before one of the entries; return the error."""
-        at = next(number for number, entry in enumerate(entries) if any(map(_is_timeout, errors_of(entry))))
-        outside = sum(map(_written, entries[at + 1 : len(requests)]))
-        more = f"; {outside} later statement(s) of the same request ran outside it and stay applied" if outside else ""
-        late = (self.age(now) or 0.0) > TRANSACTION_LIMIT
-        if self._after(requests).open:
-            self.lose(timed_out=True)
-        else:
-            self.clear()
-        return self.timed_out(late=late, more=more, ran=_ran_in_time(entries[at]))
-
-    def lose(self, why: str = "", *, timed_out: bool = False, reported: bool = True) -> None:
-        """Record that the open transaction was rolled back."""
-        self.lost = LostTransaction(
-            tuple(self.held), incomplete=self.incomplete, why=why, timed_out=timed_out, reported=reported
-        )
-        self.clear()
-
-    def _after(self, requests: Sequence[Request]) -> Transaction:
-        """Return the transaction after these requests, if all run without an error."""
-        ahead = self.copy()
-        for request in requests:
-            for stmt in _statements(request):
-                ahead.apply(sql.parse(stmt.sql or ""))
-        if closes(requests):
-            ahead.clear()
-        return ahead
-
-    def copy(self) -> Transaction:
-        """Return a copy of the current state."""
-        return replace(self, savepoints=list(self.savepoints), held=list(self.held))
-
     def _unwind(self, name: str, *, keep: bool) -> bool:
         """End the savepoints set after the one of this name; return False if there is none."""
         for number in range(len(self.savepoints) - 1, -1, -1):
@@ -299,6 +208,243 @@ class Transaction:
                 del self.savepoints[number + keep :]
                 return True
         return False
+
+
+class Transaction:
+    """Track the transaction of a stream, and of the streams that replace it. Only its methods change it.
+
+    They are named after what happened, and also move ``machine``, the state of both.
+    """
+
+    def __init__(self) -> None:
+        self._machine = StreamState()
+        self._content = TransactionContent()
+        self._opened_at: float | None = None
+        self._loss: Loss | None = None
+        self._reported = True
+        self._sources: Mapping[str, str] = {}
+
+    @property
+    def machine(self) -> StreamState:
+        """The state of the stream and of the transaction."""
+        return self._machine
+
+    @property
+    def state(self) -> Tx:
+        """The state: none, open, or lost and not yet acknowledged."""
+        return self._machine.transaction
+
+    @property
+    def open(self) -> bool:
+        """Whether a transaction is open."""
+        return self.state is Tx.OPEN
+
+    @property
+    def statements(self) -> Sequence[TransactionStatement]:
+        """The statements of the open transaction, oldest first; those that `recording` keeps."""
+        return tuple(self._content.statements)
+
+    @property
+    def count(self) -> int:
+        """The number of its statements, without those that begin and end transactions and savepoints."""
+        return self._content.count
+
+    @property
+    def loss(self) -> Loss | None:
+        """The last loss, until it is forgotten."""
+        return self._loss
+
+    @property
+    def reported(self) -> bool:
+        """Whether a cell has raised the error of the loss."""
+        return self._reported
+
+    def content(self) -> TransactionContent:
+        """Return a copy of what is in the open transaction; an empty one if none is open."""
+        return self._content.copy()
+
+    def age(self, now: float) -> float | None:
+        """Return the seconds since the request that opened the transaction; None if none is open."""
+        return now - self._opened_at if self.open and self._opened_at is not None else None
+
+    @contextmanager
+    def recording(self, sources: Mapping[str, str]) -> Iterator[None]:
+        """Keep the statements that run in a block and are in ``sources``, which maps sent SQL to the user's text."""
+        self._sources = sources
+        try:
+            yield
+        finally:
+            self._sources = {}
+
+    # -- what happened on the stream
+
+    def replace_stream(self) -> None:
+        """Begin with another stream; a request that is still pending on the one before it was abandoned."""
+        if self._machine.phase is Phase.IN_USE:
+            self.no_response(())
+        if self._machine.phase is not Phase.IDLE:
+            self._machine.move(Event.REOPEN)
+
+    def ran(self, stmt: Stmt) -> None:
+        """Update the state after a statement that ran on the stream."""
+        text = self._sources.get(stmt.sql or "")
+        self._content.apply(sql.parse(text or stmt.sql or ""), None if text is None else stmt)
+        self._follow()
+
+    def responded(
+        self, requests: Sequence[Request], entries: Sequence[Entry], *, sent_at: float, baton: str | None
+    ) -> None:
+        """Update the state after a response; without a ``baton`` the stream has ended with it.
+
+        Raise TransactionLost if the server rolled the transaction back on its own.
+        """
+        event = Event.ANSWER if baton is not None else Event.CLOSE if closes(requests) else Event.LOSE
+        try:
+            self._read(requests, entries, sent_at, event)
+        finally:
+            self._machine.move(event)
+
+    def no_response(self, requests: Sequence[Request]) -> bool:
+        """Update the state after requests without a response; return True if a transaction certainly ended with them.
+
+        If they contain its COMMIT, or close the stream, it is not known how it ended.
+        """
+        if is_lost := self._content.after(requests).open:
+            self._lose(Reason.UNKNOWN_OUTCOME)
+        elif self.open:
+            self._machine.change(TxEvent.DOUBT)
+        self._content.clear()
+        self._machine.move(Event.LOSE)
+        return is_lost
+
+    def stream_gone(self, reason: Reason, message: str) -> None:
+        """Update the state after the server no longer has the stream; raise TransactionLost if a transaction was open.
+
+        ``message`` is the one of the error.
+        """
+        if was_open := self.open:
+            self._lose(reason, message)
+        self._machine.move(Event.EXPIRE)
+        if was_open:
+            raise TransactionLost(message, hint=AGAIN)
+
+    def closed(self) -> None:
+        """Update the state after the stream was closed on purpose; an open transaction is rolled back."""
+        self._content.clear()
+        if self._machine.phase in (Phase.IDLE, Phase.IN_USE):
+            self._machine.move(Event.CLOSE)
+        self.acknowledge()
+
+    def ended(self) -> None:
+        """Update the state after the server reported that no transaction is open."""
+        self._content.clear()
+        self._follow()
+
+    def rolled_back(self, *, late: bool) -> TransactionLost:
+        """Update the state after the server rolled the transaction back, ``late`` after its limit; return the error."""
+        reason = Reason.TRANSACTION_LIMIT if late else Reason.SERVER_CLOSED
+        message = f"{ROLLED_BACK}: {IN_TIME} and was open for longer" if late else ROLLED_BACK
+        self._lose(reason, message)
+        return TransactionLost(message, hint=AGAIN)
+
+    def service_stopped(self, message: str) -> Loss:
+        """Update the state after the service ended with an open transaction; return its loss, with a ``message``."""
+        loss = self._lose(Reason.SERVICE_STOPPED, message)
+        self._machine.move(Event.LOSE)
+        return loss
+
+    def ran_without_result(self) -> None:
+        """Record that a statement may have run in the open transaction, whose result was too large to send."""
+        self._content.incomplete = self._content.incomplete or self.open
+
+    # -- what became of a loss
+
+    def acknowledge(self) -> None:
+        """Accept a loss: from now on statements run outside of the lost transaction."""
+        if self.state is Tx.LOST:
+            self._machine.change(TxEvent.ACKNOWLEDGE)
+
+    def forget(self) -> None:
+        """Acknowledge a loss that has no consequences any more, also for a retry."""
+        self.acknowledge()
+        self._loss = None
+
+    def restore(self, loss: Loss | None, *, refuses: bool = True) -> None:
+        """Set a loss that was acknowledged before a request which did not run, or that a failed statement caused.
+
+        If it ``refuses``, no statement runs until it is acknowledged.
+        """
+        if loss is not None and refuses and self.state is Tx.NONE:
+            self._machine.change(TxEvent.RESTORE)
+        self._loss = loss
+
+    def explain(self, loss: Loss) -> None:
+        """Replace the loss with one that says more; statements are refused, or not, as before."""
+        self._loss, self._reported = loss, True
+
+    def report_later(self) -> None:
+        """Let the next cell report the loss, which was found between cells."""
+        self._reported = False
+
+    # -- inside
+
+    def _follow(self) -> None:
+        """Move the machine after a statement began or ended a transaction."""
+        if self._content.open is not self.open:
+            self._machine.change(TxEvent.BEGIN if self._content.open else TxEvent.END)
+            self._opened_at = None
+
+    def _lose(self, reason: Reason, message: str = "", *, refuses: bool = True) -> Loss:
+        """Record that the transaction was rolled back; one of the last request began with it."""
+        if self.state is Tx.NONE:
+            self._machine.change(TxEvent.BEGIN)
+        if self.open:
+            self._machine.change(TxEvent.LOSE)
+        if not refuses:
+            self._machine.change(TxEvent.ACKNOWLEDGE)
+        content = self._content
+        self._loss = loss = Loss(reason, tuple(content.statements), incomplete=content.incomplete, message=message)
+        self._reported = True
+        content.clear()
+        return loss
+
+    def _read(self, requests: Sequence[Request], entries: Sequence[Entry], sent_at: float, event: Event) -> None:
+        """Update the state from the entries of a response; raise TransactionLost."""
+        errors = [error for entry in entries for error in errors_of(entry)]
+        if any(map(_is_timeout, errors)):
+            raise self._time_out(requests, entries, sent_at)
+        autocommit = None
+        if entries and isinstance(last := entries[-1], OkEntry) and isinstance(last.response, GetAutocommitResponse):
+            autocommit = last.response.is_autocommit
+        if autocommit and event is Event.ANSWER:
+            self.ended()
+            return
+        for request, entry in zip(requests, entries, strict=False):
+            for stmt in _succeeded(request, entry):
+                self.ran(stmt)
+        if event is Event.CLOSE or (event is Event.LOSE and autocommit and errors):
+            self.ended()  # a failed statement may end the transaction, such as INSERT OR ROLLBACK
+        elif event is Event.LOSE and self.open:
+            failed = f"; a statement failed: {errors[0].message}" if errors else ""
+            message = f"the server closed the connection and rolled the transaction back{failed}"
+            self._lose(Reason.SERVER_CLOSED, message)
+            raise TransactionLost(message, hint=AGAIN)
+        elif autocommit is False and not self.open:
+            self._content.begun = True
+            self._follow()
+        if self.open and self._opened_at is None:
+            self._opened_at = sent_at
+
+    def _time_out(self, requests: Sequence[Request], entries: Sequence[Entry], now: float) -> TransactionLost:
+        """Record the loss of the transaction, which was rolled back before one of the entries; return the error."""
+        at = next(number for number, entry in enumerate(entries) if any(map(_is_timeout, errors_of(entry))))
+        outside = sum(map(_written, entries[at + 1 : len(requests)]))
+        more = f"; {outside} later statement(s) of the same request ran outside it and stay applied" if outside else ""
+        late = (self.age(now) or 0.0) > TRANSACTION_LIMIT
+        longer = " and was open for longer" if late else ""  # no duration, so that saved notebooks do not change
+        message = f"{ROLLED_BACK}: {IN_TIME}{longer}{more}"
+        self._lose(Reason.TRANSACTION_LIMIT, message, refuses=self._content.after(requests).open)
+        return TransactionLost(message, hint=AGAIN).replace(ran=_ran_in_time(entries[at]))
 
 
 def closes(requests: Sequence[Request]) -> bool:

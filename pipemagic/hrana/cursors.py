@@ -30,7 +30,7 @@ class Head(msgspec.Struct, frozen=True):
 
     baton: str | None = None
     base_url: str | None = None
-    stream_ttl_ms: int | None = None
+    stream_ttl_ms: float | None = None
 
 
 class StepBegin(msgspec.Struct, frozen=True, tag_field="type", tag="step_begin"):

@@ -9,6 +9,7 @@ import msgspec
 from pipemagic.hrana.messages import Error
 
 STREAM_EXPIRED = "STREAM_EXPIRED"
+STREAM_LOST = "STREAM_LOST"
 TRANSACTION_TIMEOUT = "TRANSACTION_TIMEOUT"
 STATEMENT_TIMEOUT = "STATEMENT_TIMEOUT"
 RESPONSE_TOO_LARGE = "RESPONSE_TOO_LARGE"
@@ -62,6 +63,17 @@ def _first_line(body: bytes, content_type: str) -> str:
     return lines[0][:300] if lines else "the response has no text"
 
 
-def is_baton_fault(error: Error) -> bool:
-    """Return True if a request was refused because of its baton, so nothing of it ran."""
-    return error.code == STREAM_EXPIRED or error.message in {BATON_USED, BATON_INVALID}
+def is_stream_gone(status: int, error: Error) -> bool:
+    """Return True if a request with a baton was refused because the server no longer has its stream.
+
+    Nothing of the request ran, and nothing of an open transaction is applied: whatever the code, the stream had no
+    COMMIT pending, since one without a response ends the stream on the client.
+    """
+    match status:
+        case 404:  # the serverless protocol; also with STREAM_NOT_FOUND
+            return True
+        case 410:
+            return error.code in (None, STREAM_EXPIRED, STREAM_LOST)
+        case 400:
+            return error.code == STREAM_EXPIRED or error.message in {BATON_USED, BATON_INVALID}
+    return False

@@ -305,7 +305,7 @@ class PipelineResponse(msgspec.Struct, frozen=True):
     results: list[Entry]
     baton: str | None = None
     base_url: str | None = None
-    stream_ttl_ms: int | None = None
+    stream_ttl_ms: float | None = None
 
 
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)

@@ -59,6 +59,7 @@ class TxEvent(Enum):
     LOSE = "lose"  # rolled back by a limit, or with its stream
     DOUBT = "doubt"  # the statement that would have ended it got no response
     ACKNOWLEDGE = "acknowledge"  # of a loss: the server reported it, the user ran BEGIN or ROLLBACK
+    RESTORE = "restore"  # a loss: a failed statement ended it, or the one that acknowledged it was refused
 
 
 PHASES = {
@@ -82,6 +83,7 @@ TRANSACTIONS = {
     (Tx.OPEN, TxEvent.LOSE): Tx.LOST,
     (Tx.OPEN, TxEvent.DOUBT): Tx.NONE,
     (Tx.LOST, TxEvent.ACKNOWLEDGE): Tx.NONE,
+    (Tx.NONE, TxEvent.RESTORE): Tx.LOST,
 }
 
 ENDS = {Event.CLOSE: TxEvent.END, Event.EXPIRE: TxEvent.LOSE, Event.LOSE: TxEvent.LOSE}

@@ -5,14 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from time import monotonic
 from typing import TypeVar
 
 from pipemagic.client.batch_runner import Run, run
 from pipemagic.client.database import Database
-from pipemagic.client.stream import ClientStream, Dialect
-from pipemagic.client.transaction import Held, LostTransaction, Transaction
+from pipemagic.client.stream import ClientStream
+from pipemagic.client.transaction import Loss, Transaction, TransactionContent, TransactionStatement
 from pipemagic.errors import (
     AuthError,
     BusyError,
@@ -28,7 +28,7 @@ from pipemagic.errors import (
 from pipemagic.explore.schema import Relation
 from pipemagic.hrana.faults import RESPONSE_TOO_LARGE
 from pipemagic.hrana.messages import Close, Entry, ErrorEntry, Execute, Request, Stmt
-from pipemagic.hrana.stream import IDLE_LIMIT, Phase, Tx
+from pipemagic.hrana.stream import Phase, Tx
 from pipemagic.session import date_parameters, guards, interrupts, messages, recovery
 from pipemagic.session.cell import Cell, parse_cell
 from pipemagic.session.dump_files import is_without_foreign_keys
@@ -162,14 +162,7 @@ class Connection:
     @property
     def transaction(self) -> Tx:
         """The state of the cells' transaction: none, open or lost."""
-        return self._checked_transaction().state
-
-    def _checked_transaction(self) -> Transaction:
-        """Return the transaction, marked as lost if its time is certainly over. Never wait for a cell or a server."""
-        with self.between_cells() as free:
-            if free and self.stream is not None:
-                self.stream.expire_transaction()
-        return self._transaction
+        return self._transaction.state
 
     def run(self, cell: Cell, options: RunOptions = DEFAULTS) -> CellResult:
         """Run a cell on the stream; stop at the first error.
@@ -242,10 +235,10 @@ class Connection:
             guards.check_reads(cell, self.name)
         if options.atomic:
             guards.check_atomic(cell)
-        lost, first = self._checked_transaction().lost, cell.statements[0]
+        loss, refuses, first = self.loss, self.transaction is Tx.LOST, cell.statements[0]
         done: list[Outcome] = []
-        if lost is not None:
-            done, cell = recovery.resume_after_loss(self._transaction, lost, cell)
+        if loss is not None:
+            done, cell = recovery.resume_after_loss(self._transaction, loss, cell)
             self._last_end = End.LOST
         if not cell.statements:
             return CellResult(tuple(done))
@@ -253,7 +246,7 @@ class Connection:
             if options.atomic and self._check_still_open():
                 raise guards.transaction_open(self.name)
             cell = cell if options.limit is None else cell.limited(options.limit)
-            before = self._transaction.copy()
+            before = self._transaction.content()
             try:
                 cell, ran, notes = self._attempt(cell, before, options)
             except ConnectError as error:
@@ -264,8 +257,8 @@ class Connection:
         except (ConnectError, ServerError, ServiceError, InterruptedRequest) as error:
             if isinstance(error, InterruptedRequest) and not error.nothing_ran:
                 raise
-            if not (error.ran or self._transaction.lost or first.rolls_back):
-                self._transaction.lost = lost  # nothing ran: the cell has no effect
+            if not (error.ran or self._transaction.loss or first.rolls_back):
+                self._transaction.restore(loss, refuses=refuses)  # nothing ran: the cell has no effect
             raise
         done += outcomes(cell, ran.results, options.limit)
         if self._row_counts.reset or any(statement.changes_rows for statement in cell.statements):
@@ -277,7 +270,8 @@ class Connection:
             notes += self._check_again(earlier)
         is_open = self._transaction.open and not options.close
         if ran.error is not None:
-            self._transaction.incomplete |= self._transaction.open and may_have_written(cell, ran)
+            if may_have_written(cell, ran):
+                self._transaction.ran_without_result()
             refused, count = ran.error, self._transaction.count if is_open else None
             if 0 <= refused.index < len(cell.stmts):
                 from pipemagic.session.causes import with_cause  # imported here, since few cells need it
@@ -299,17 +293,17 @@ class Connection:
     @property
     def statements_open(self) -> int:
         """The number of statements in the open transaction."""
-        return self._checked_transaction().count
+        return self._transaction.count
 
     @property
-    def held(self) -> Sequence[Held]:
+    def statements(self) -> Sequence[TransactionStatement]:
         """The statements of the open transaction, oldest first, with BEGIN and SAVEPOINT."""
-        return self._checked_transaction().held
+        return self._transaction.statements
 
     @property
-    def loss(self) -> LostTransaction | None:
+    def loss(self) -> Loss | None:
         """The transaction that was lost, until a cell has run after it; None if none was lost."""
-        return self._checked_transaction().lost
+        return self._transaction.loss
 
     @contextmanager
     def between_cells(self) -> Iterator[bool]:
@@ -324,7 +318,6 @@ class Connection:
     @property
     def remaining_time(self) -> RemainingTime:
         """The remaining time of both limits, without a request."""
-        self._checked_transaction()
         return RemainingTime.of(self.stream)
 
     def effects(self) -> list[str]:
@@ -346,10 +339,9 @@ class Connection:
                         return "the server reports that it is not healthy"
                 self._check_still_open()
             except PipemagicError as error:
-                lost = self._transaction.lost
-                if lost is None or self._transaction.open:
+                if self.loss is None or self._transaction.open:
                     return error.message.partition("\n")[0]
-                self._transaction.lost = replace(lost, reported=False)
+                self._transaction.report_later()
         return ""
 
     def begin(self, mode: str = "DEFERRED") -> CellResult:
@@ -373,7 +365,7 @@ class Connection:
                 self.rollback()
             except PipemagicError:
                 self.close()  # the server rolls back what is not committed when the stream ends
-            self._transaction.clear_loss()
+            self._transaction.acknowledge()
 
     def _end(self, how: str) -> int:
         with self._lock:
@@ -384,14 +376,14 @@ class Connection:
     def to_retry(self) -> Cell:
         """Return the cell that retry() would run; raise SessionError with the reason if it cannot run."""
         with self._lock:
-            if (lost := self.loss) is None:
+            if (loss := self.loss) is None:
                 raise SessionError(f"nothing to rerun on {self.name}", hint="%pipedb retry reruns a lost transaction")
-            return recovery.retry_cell(lost)
+            return recovery.retry_cell(loss)
 
     @property
     def left_over(self) -> tuple[str, ...]:
         """The statements that did not run because the transaction was lost; retry() does not run them."""
-        return () if (lost := self.loss) is None else lost.left
+        return () if (loss := self.loss) is None else loss.not_run
 
     def retry(self) -> CellResult:
         """Rerun the statements of the transaction that was rolled back, as one atomic batch.
@@ -400,14 +392,14 @@ class Connection:
         again. Raise the errors of to_retry() and run().
         """
         with self._lock:
-            cell, lost = self.to_retry(), self._transaction.lost
-            self._transaction.clear_loss()
+            cell, loss, refuses = self.to_retry(), self.loss, self.transaction is Tx.LOST
+            self._transaction.acknowledge()
             try:
                 return self.run(cell, RunOptions(atomic=True))
             except PipemagicError:
-                now = self._transaction.lost
-                if now is None or lost is None or now.held == lost.held:  # it is certain that nothing was changed
-                    self._transaction.lost = lost
+                now = self._transaction.loss
+                if now is None or loss is None or now.statements == loss.statements:  # certainly nothing was changed
+                    self._transaction.restore(loss, refuses=refuses)
                 raise
 
     def once(self, ask: Callable[[Database], T]) -> T:
@@ -450,7 +442,7 @@ class Connection:
         """Return the lines on functions such as changes() that would be 0 in a cell, if it ran now."""
         with self._lock:
             stream = self.stream
-            is_open = stream is not None and stream.is_open and stream.idle_for() <= IDLE_LIMIT
+            is_open = stream is not None and stream.is_open and stream.idle_for() <= stream.idle_limit
             reopens = not is_open or (stream is not None and stream.reopened > self._reopened_before)
             return self._row_counts.expected(cell, self._tables_with_keys, reopens=reopens)
 
@@ -466,7 +458,7 @@ class Connection:
         def ask(requests: Sequence[Request]) -> list[Entry]:
             return self.once(lambda database: _asked_once(database, requests)) if committed else self.ask(requests)
 
-        return date_parameters.with_dates(cell, ask, self._transaction.held)
+        return date_parameters.with_dates(cell, ask, self.statements)
 
     def renew(self, other: Connection) -> None:
         """Use the token of another connection to the same database, which is closed."""
@@ -481,13 +473,14 @@ class Connection:
         Without ``notify`` listeners are not notified, since the database no longer responds.
         """
         with self._lock:
-            was_open, lost = self.transaction is Tx.OPEN, self._transaction.lost
+            loss, state = self.loss, self.transaction
+            was_open = state is Tx.OPEN
             stream, self.stream = self.stream, None
             if stream is None:
                 return False
             stream.close()
             self._last_end = End.CLOSED if was_open else self._last_end
-            self._transaction.lost = lost
+            self._transaction.restore(loss, refuses=state is Tx.LOST)
             self.schema.forget_temporary()
         if was_open and notify:
             self.written.send(self)
@@ -520,22 +513,22 @@ class Connection:
         """Return True if a transaction is open; raise TransactionLost if the server has ended it."""
         if self.stream is None or not self._transaction.open:
             return False
-        self._send(self.stream, [Execute(Stmt("SELECT 1"))], confirm=self.stream.dialect is not Dialect.V3)
+        self._send(self.stream, [Execute(Stmt("SELECT 1"))], confirm=True)
         return True
 
     def _send(self, stream: ClientStream, requests: Sequence[Request], *, confirm: bool = False) -> list[Entry]:
         """Send requests outside of cells; with ``confirm`` check that the transaction is still open after them."""
-        before = self._transaction.copy()
+        before = self._transaction.content()
         try:
             entries = stream.send(requests)
-            if confirm and stream.autocommit():
-                raise TransactionLost("the server rolled the transaction back")
+            if confirm:
+                stream.confirm()
         except (PipemagicError, KeyboardInterrupt) as raised:
             error = stream.abandoned(raised)
             raise recovery.failed(error, stream, Cell("", (), ()), before) from None
         return entries
 
-    def _attempt(self, cell: Cell, before: Transaction, options: RunOptions) -> tuple[Cell, Run, list[str]]:
+    def _attempt(self, cell: Cell, before: TransactionContent, options: RunOptions) -> tuple[Cell, Run, list[str]]:
         """Send the cell; return it as it was sent, its run, and the lines to show if the stream replaces another."""
         stream, notes = (self.stream, []) if self.stream is not None else self._open()
         known = self.database.replication.reliable_index
@@ -546,20 +539,17 @@ class Connection:
         try:
             with nullcontext() if options.timeout is None else stream.deadline(options.timeout):
                 if cell.dates:
-                    cell = date_parameters.with_dates(cell, stream.send, before.held)
-                if not options.atomic:
-                    sent = (stmt.sql or "" for stmt in cell.stmts)
-                    written = (statement.text for statement in cell.statements)
-                    self._transaction.sources = dict(zip(sent, written, strict=True))
+                    cell = date_parameters.with_dates(cell, stream.send, before.statements)
                 ran = Run([])
-                if waits:
-                    ran = run(stream, cell.stmts[:1])
-                    pending = cell
-                if ran.error is None:
-                    rest, undo = cell.stmts[len(ran.results) :], own and not options.atomic
-                    ran = ran.followed_by(run(stream, rest, atomic=options.atomic, undo=undo, mode=mode))
-                if ran.error is not None and ran.error.code == RESPONSE_TOO_LARGE and len(cell.stmts) == 1:
-                    ran = ran if options.atomic else fetch_large(stream, cell, ran.error, options.progress)
+                with self._transaction.recording({} if options.atomic else _sources(cell)):
+                    if waits:
+                        ran = run(stream, cell.stmts[:1])
+                        pending = cell
+                    if ran.error is None:
+                        rest, undo = cell.stmts[len(ran.results) :], own and not options.atomic
+                        ran = ran.followed_by(run(stream, rest, atomic=options.atomic, undo=undo, mode=mode))
+                    if ran.error is not None and ran.error.code == RESPONSE_TOO_LARGE and len(cell.stmts) == 1:
+                        ran = ran if options.atomic else fetch_large(stream, cell, ran.error, options.progress)
         except (PipemagicError, KeyboardInterrupt) as raised:
             error = stream.abandoned(raised)
             if stream.phase is Phase.IDLE and not isinstance(error, TransactionLost):
@@ -578,8 +568,6 @@ class Connection:
             else:
                 self._note_settings(cell, before, error.ran, atomic=options.atomic, undone=True)
             raise failed from None
-        finally:
-            self._transaction.sources = {}
         if ran.error is not None and self._transaction.open:
             began = before.began_at(cell.statements[: len(ran.results)])
             if began is not None:  # after the cell ended the transaction of an earlier cell
@@ -589,7 +577,14 @@ class Connection:
         return cell, ran, notes
 
     def _refused(
-        self, error: PipemagicError, stream: ClientStream, cell: Cell, before: Transaction, *, undo: bool, atomic: bool
+        self,
+        error: PipemagicError,
+        stream: ClientStream,
+        cell: Cell,
+        before: TransactionContent,
+        *,
+        undo: bool,
+        atomic: bool,
     ) -> PipemagicError:
         """Return the error of a cell with a refused request; ``undo`` a transaction that the cell began."""
         hint = error.hint
@@ -617,10 +612,11 @@ class Connection:
             stream.send([Execute(Stmt("ROLLBACK"))])
         except PipemagicError:
             self.close()  # the server rolls back when the stream ends
-            self._transaction.lost = None
+            self._transaction.forget()
 
     def _open(self) -> tuple[ClientStream, list[str]]:
-        stream, replay = self.database.open_stream(self._replay, self._transaction), self._replay()
+        stream = self.database.open_stream(self._replay, self._transaction, is_empty=lambda: not self._settings.any)
+        replay = self._replay()
         replayed = stream.send(replay) if replay else []
         self.stream = stream  # only after the settings are restored
         return stream, self._reopened(replayed)
@@ -673,7 +669,9 @@ class Connection:
         self.database.close()
         self.database = database
 
-    def _note_ran(self, cell: Cell, before: Transaction, count: int, *, atomic: bool, undone: bool = False) -> None:
+    def _note_ran(
+        self, cell: Cell, before: TransactionContent, count: int, *, atomic: bool, undone: bool = False
+    ) -> None:
         """Record the effects of the first ``count`` statements of a cell, which ran without an error.
 
         Of those that were ``undone``, PRAGMAs stay in effect.
@@ -689,12 +687,18 @@ class Connection:
         if in_transaction or any(one.changes_schema for one in ran) or monotonic() >= self.schema.check_at:
             self.schema.update(ran, self._transaction.state)
 
-    def _note_settings(self, cell: Cell, before: Transaction, count: int, *, atomic: bool, undone: bool) -> None:
+    def _note_settings(self, cell: Cell, before: TransactionContent, count: int, *, atomic: bool, undone: bool) -> None:
         """Record the settings and temporary tables of the first ``count`` statements, PRAGMAs alone if ``undone``."""
         for index, statement in enumerate(cell.statements[:count]):
             if statement.keyword in CHANGED_BY and not (undone and statement.keyword != "PRAGMA"):
                 inside = atomic or (statement.keyword == "PRAGMA" and before.ahead(cell.statements[:index]).open)
                 self._settings.update(cell.as_sent(index), inside=inside)
+
+
+def _sources(cell: Cell) -> dict[str, str]:
+    """Return the user's text of each statement by the SQL that is sent for it."""
+    sent = (stmt.sql or "" for stmt in cell.stmts)
+    return dict(zip(sent, (statement.text for statement in cell.statements), strict=True))
 
 
 def _asked_once(database: Database, requests: Sequence[Request]) -> list[Entry]:

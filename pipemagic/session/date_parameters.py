@@ -13,7 +13,7 @@ from dataclasses import replace
 import msgspec
 
 from pipemagic.client.batch_runner import result_of
-from pipemagic.client.transaction import Held
+from pipemagic.client.transaction import TransactionStatement
 from pipemagic.errors import StatementError
 from pipemagic.explore.comparisons import compared_parameters, queries_in
 from pipemagic.explore.conditions import literal
@@ -37,17 +37,20 @@ _COLUMNS = (
 )
 
 
-def with_dates(cell: Cell, ask: Callable[[Sequence[Request]], list[Entry]], held: Sequence[Held] = ()) -> Cell:
-    """Return a cell as it is sent to the database that ``ask`` sends requests to; ``held`` are those of a transaction.
+def with_dates(
+    cell: Cell, ask: Callable[[Sequence[Request]], list[Entry]], earlier: Sequence[TransactionStatement] = ()
+) -> Cell:
+    """Return a cell as it is sent to the database that ``ask`` sends requests to.
 
-    Nothing is asked unless a parameter at midnight is compared with a column.
+    ``earlier`` are the statements of the open transaction. Nothing is asked unless a parameter at midnight is compared
+    with a column.
     """
     if not cell.dates:
         return cell
     names = _tables_compared(cell)
     tables = _tables_of(names, ask(_requests_for(names))) if names else {}
     known, stmts, source_maps = dict(tables), list(cell.stmts), list(cell.source_maps)
-    uncommitted = any(parse(statement.text).changes_schema for statement in held)
+    uncommitted = any(parse(statement.text).changes_schema for statement in earlier)
     for at, statement in enumerate(cell.statements):
         if cell.dates[at]:
             stmts[at], source_maps[at] = _with_dates(stmts[at], source_maps[at], cell.dates[at], known)

@@ -20,7 +20,7 @@ from pipemagic import sql
 from pipemagic.client.database import Database
 from pipemagic.client.deadline import STOPPED_WAITING
 from pipemagic.client.stream import ClientStream, Dialect
-from pipemagic.client.transaction import IN_TIME, Transaction
+from pipemagic.client.transaction import TransactionContent
 from pipemagic.errors import AnswerTimeout, InterruptedRequest, PipemagicError, TransactionLost
 from pipemagic.hrana.messages import Close, Execute, ExecuteResponse, OkEntry, Request, Stmt
 from pipemagic.session.cell import Cell
@@ -65,7 +65,7 @@ def is_about(error: PipemagicError) -> bool:
 
 
 def determine_outcome(
-    cell: Cell, before: Transaction, *, atomic: bool, ask: Callable[[], InterruptOutcome | None]
+    cell: Cell, before: TransactionContent, *, atomic: bool, ask: Callable[[], InterruptOutcome | None]
 ) -> InterruptOutcome:
     """Return the outcome of a cell without a response; ask the server only if the text does not decide it."""
     work = [one for one in cell.statements if not one.controls_transaction]
@@ -79,13 +79,13 @@ def determine_outcome(
     if outcome is not None:
         return outcome
     if before.open:  # whether the cell takes the write lock at its start, and only once
-        at_once = any(map(_writes_at_once, before.statements)) and before.ahead(cell.statements[:-1]).open
+        at_once = any(map(_writes_at_once, before.texts)) and before.ahead(cell.statements[:-1]).open
     else:
         at_once = len(cell.statements) == len(work) == 1
     return InterruptOutcome.NOTHING if atomic or at_once else InterruptOutcome.NOT_YET
 
 
-def _ends_inside(cell: Cell, before: Transaction) -> bool:
+def _ends_inside(cell: Cell, before: TransactionContent) -> bool:
     """Return True if all of a cell belongs to one transaction, which it does not end: it ends with the stream."""
     if before.open:
         return next(before.ends(cell.statements), None) is None
@@ -93,12 +93,12 @@ def _ends_inside(cell: Cell, before: Transaction) -> bool:
     return first[0].keyword == "BEGIN" and next(before.ahead(first).ends(rest), None) is None
 
 
-def only_begins(cell: Cell, before: Transaction) -> bool:
+def only_begins(cell: Cell, before: TransactionContent) -> bool:
     """Return True if a cell only begins a transaction: without it there is nothing that could be undone."""
     return not before.open and len(cell.statements) == 1 and cell.statements[0].keyword == "BEGIN"
 
 
-def waits_first(cell: Cell, before: Transaction) -> bool:
+def waits_first(cell: Cell, before: TransactionContent) -> bool:
     """Return True if a cell begins with a BEGIN that waits for the write lock, outside of a transaction."""
     return not before.open and any(first.begin_mode not in ("", "DEFERRED") for first in cell.statements[:1])
 
@@ -208,11 +208,9 @@ def waited(error: PipemagicError) -> PipemagicError:
     return error.replace(message="; ".join(parts), hint="run the cell again when its transaction has ended", code=code)
 
 
-def has_waited_too_long(error: PipemagicError, cell: Cell, before: Transaction, *, atomic: bool) -> bool:
-    """Return True if the time of a transaction was over when its BEGIN got the write lock."""
-    timed_out = isinstance(error, TransactionLost) and IN_TIME in error.message
-    waits = cell.begin_mode == "IMMEDIATE" if atomic else waits_first(cell, before)
-    return timed_out and waits and not error.ran
+def has_waited_too_long(error: TransactionLost, cell: Cell, before: TransactionContent, *, atomic: bool) -> bool:
+    """Return True if the transaction limit was over when the BEGIN of a transaction got the write lock."""
+    return not error.ran and (cell.begin_mode == "IMMEDIATE" if atomic else waits_first(cell, before))
 
 
 def verification_query(statements: Sequence[sql.ParsedStatement]) -> str:

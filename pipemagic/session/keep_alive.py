@@ -18,8 +18,8 @@ from pipemagic.client.tracing import RequestOrigin, current_origin
 from pipemagic.errors import PipemagicError, SessionError
 from pipemagic.hrana.stream import IDLE_LIMIT, TRANSACTION_LIMIT, Phase, Tx
 
-RENEW_AFTER = 0.6 * IDLE_LIMIT
-"""Seconds of idle time after which a request renews it."""
+RENEW_AFTER = 0.6
+"""The part of the idle limit after which a request renews it."""
 
 CHECK_EVERY = 1.0
 """Seconds between two checks of the time."""
@@ -40,20 +40,30 @@ THREAD_NAME = "pipemagic: keeping a connection"
 
 @dataclass(frozen=True)
 class RemainingTime:
-    """Seconds left. ``idle`` is None without a server-side connection, ``transaction`` without a transaction."""
+    """Seconds left. ``idle`` is None without a server-side connection, ``transaction`` without a transaction.
+
+    ``idle_limit`` is the limit of the former. ``idle_about`` and ``transaction_about`` are True if the time is an
+    estimate: the server has not named its idle limit, or it may end a transaction later than at its limit.
+    """
 
     idle: float | None = None
     transaction: float | None = None
+    idle_limit: float = IDLE_LIMIT
+    idle_about: bool = True
+    transaction_about: bool = True
 
     @classmethod
     def of(cls, stream: ClientStream | None) -> RemainingTime:
         """Return the remaining times of a stream, without a request."""
-        if stream is None or not stream.is_open:
+        if stream is None or not stream.is_open or stream.is_outdated:
             return cls()
-        idle, age = stream.idle_for(), stream.transaction_age()
+        age = stream.transaction_age()
         return cls(
-            max(0.0, IDLE_LIMIT - idle) if idle <= IDLE_LIMIT or age is not None else None,
+            max(0.0, stream.idle_limit - stream.idle_for()),
             None if age is None else max(0.0, TRANSACTION_LIMIT - age),
+            stream.idle_limit,
+            not stream.names_limit,
+            not stream.exact_transactions,
         )
 
     @property
@@ -64,13 +74,13 @@ class RemainingTime:
     @property
     def idle_left(self) -> str:
         """The remaining idle time as text; '' without a server-side connection."""
-        return _left(self.idle, IDLE_LIMIT)
+        return _left(self.idle, self.idle_limit)
 
 
 def _left(seconds: float | None, limit: float) -> str:
     if seconds is None:
         return ""
-    return f"{seconds:.1f} of {limit:.0f} s left" if seconds else f"its {limit:.0f} s have expired"
+    return f"{seconds:.1f} of {limit:g} s left" if seconds else f"its {limit:g} s have expired"
 
 
 class KeepAlive:
@@ -132,10 +142,10 @@ class KeepAlive:
             return "there is no server-side connection"
         if not self.left:
             return "the time has expired"
-        if stream.phase is Phase.IN_USE or stream.idle_for() < RENEW_AFTER:
+        if stream.phase is Phase.IN_USE or stream.idle_for() < RENEW_AFTER * stream.idle_limit:
             return ""
         if stream.transaction.state is not Tx.NONE:
-            return "" if stream.idle_for() <= IDLE_LIMIT else "a transaction was open, which is not kept alive"
+            return "" if stream.idle_for() <= stream.idle_limit else "a transaction was open, which is not kept alive"
         try:
             return "" if stream.renew() else "the server has closed the connection"
         except PipemagicError as error:

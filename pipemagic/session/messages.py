@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from pipemagic.client.arguments import values_of
 from pipemagic.client.readonly import find_write
-from pipemagic.client.transaction import LostTransaction, Transaction
-from pipemagic.errors import PipemagicError, StatementError, TransactionLost
+from pipemagic.client.transaction import Loss, TransactionContent
+from pipemagic.errors import PipemagicError, SessionError, StatementError, TransactionLost
 from pipemagic.explore.hints.syntax_errors import (
     LocatedMessage,
     cause,
@@ -44,6 +44,8 @@ ROLLED_BACK = "The open transaction was rolled back."
 
 _ACTING = ("optimize", "incremental_vacuum", "wal_checkpoint", "shrink_memory")
 """Pragmas that do more than to return a value, even if none is given."""
+
+SERVICE_STOPPED = "the service was stopped while the transaction was open, and rolled it back"
 
 AGAIN = "Rerun the cells from BEGIN, or put the whole transaction into one cell."
 
@@ -84,19 +86,19 @@ class Failure:
 
     ``error`` comes from the client: its ``index`` counts from 0 within the cell. ``ran`` statements ran before
     it; none if the server parsed the whole cell first. ``before`` is the transaction as it was when the cell began;
-    ``open_after`` is how many statements the transaction holds that is open now, None if none is. ``lost`` is the
-    transaction of earlier cells that the database ended. ``schema`` and ``others``, the schemas of the session's other
-    connections by name, are for hints.
+    ``open_after`` is how many statements the transaction holds that is open now, None if none is. ``loss`` is that of
+    a transaction of earlier cells that the database ended. ``schema`` and ``others``, the schemas of the session's
+    other connections by name, are for hints.
     """
 
     cell: Cell
     error: StatementError
     ran: int
-    before: Transaction
+    before: TransactionContent
     schema: SchemaCache
     others: Mapping[str, SchemaCache]
     open_after: int | None = None
-    lost: LostTransaction | None = None
+    loss: Loss | None = None
     atomic: bool = False
 
 
@@ -109,9 +111,7 @@ def open_line(count: int, clock: str = "") -> str:
     return f"{line} {clock}" if clock else line
 
 
-def describe_transaction(
-    state: Tx, count: int = 0, loss: LostTransaction | None = None, *, responds: bool = True
-) -> str:
+def describe_transaction(state: Tx, count: int = 0, loss: Loss | None = None, *, responds: bool = True) -> str:
     """Return the state of a transaction as text without times.
 
     ``count`` is how many statements it holds if it is open, ``loss`` what was lost if it is lost. Of a server that no
@@ -153,7 +153,7 @@ def statement_error(failure: Failure, done: Sequence[Outcome], notes: Sequence[s
         place = SourcePosition(Source(cell.text, cell.source), comment)
     still = failure.open_after
     hints = ["" if still is None else f"The transaction is still open, {so_far(still)}: {END_IT}.", error.hint, *notes]
-    hints += [after_loss(failure.lost)] if failure.lost is not None else []
+    hints += [after_loss(failure.loss, refuses=True)] if failure.loss is not None else []
     if fault.of_line and place is not None:
         fault = LocatedMessage(f"{place.where}: {fault.message}", fault.offset, of_line=True)
     lines = [*_where(failure, place, named=fault.of_line), *_fate(failure)]
@@ -299,10 +299,10 @@ def _fate(failure: Failure) -> list[str]:
         return ["No statement of the cell ran."]
     parts = _fates(cell, failure.before, failure.ran, still_open=failure.open_after is not None)
     lines = _sentence([*parts, _were(cell, index + 1, len(cell.statements), "did not run")])
-    return [*lines, *undone(failure.lost)] if failure.lost is not None else lines
+    return [*lines, *undone(failure.loss)] if failure.loss is not None else lines
 
 
-def half_way(error: PipemagicError, cell: Cell, before: Transaction, *, still_open: bool, atomic: bool) -> str:
+def half_way(error: PipemagicError, cell: Cell, before: TransactionContent, *, still_open: bool, atomic: bool) -> str:
     """Return the outcome of a cell of which only some statements ran before a request was refused."""
     if atomic:
         return "nothing was changed"
@@ -310,7 +310,7 @@ def half_way(error: PipemagicError, cell: Cell, before: Transaction, *, still_op
     return "\n".join(_sentence([*parts, _were(cell, error.ran, len(cell.statements), "did not run")]))
 
 
-def _fates(cell: Cell, before: Transaction, ran: int, *, still_open: bool) -> list[str]:
+def _fates(cell: Cell, before: TransactionContent, ran: int, *, still_open: bool) -> list[str]:
     """Return the outcome of the first ``ran`` statements of a cell."""
     began = before.began_at(cell.statements[:ran])
     inside = "{} part of the open transaction" if still_open else "{} rolled back"
@@ -328,7 +328,7 @@ def _were(cell: Cell, first: int, end: int, fate: str) -> str:
     return f"{named} {fate.format('was' if end - first == 1 else 'were')}" if named else ""
 
 
-def _applied(cell: Cell, before: Transaction, end: int) -> str:
+def _applied(cell: Cell, before: TransactionContent, end: int) -> str:
     """Return that the statements before index ``end`` were applied; '' if none of them changed anything.
 
     Statements that only read, and those that a ROLLBACK undid, are left out.
@@ -342,7 +342,7 @@ def _applied(cell: Cell, before: Transaction, end: int) -> str:
     return f"{_numbered(numbers)} {'was' if len(numbers) == 1 else 'were'} applied"
 
 
-def _not_undone(cell: Cell, before: Transaction, end: int) -> list[int]:
+def _not_undone(cell: Cell, before: TransactionContent, end: int) -> list[int]:
     """Return the indexes of the statements before index ``end`` without those that a ROLLBACK undid."""
     lasting: list[int] = []
     ahead, start = before.copy(), 0
@@ -393,19 +393,40 @@ def span(cell: Cell, first: int, end: int) -> str:
 # -- transactions that were lost
 
 
-def undone(lost: LostTransaction) -> list[str]:
+def undone(loss: Loss) -> list[str]:
     """Return the lines with the statements that a rollback undid; no lines if that is not certain."""
-    if not lost.held or lost.doubt:
+    if not loss.statements or not loss.certain:
         return []
-    return ["Undone, or not run:" if lost.partly else "Undone:", listing(lost.statements)]
+    return ["Undone:" if loss.all_ran else "Undone, or not run:", listing(loss.texts)]
 
 
-def after_loss(lost: LostTransaction) -> str:
-    """Return how to continue after a loss."""
-    lines = AFTER_LOSS.split("\n") if lost.refusing else [IN_ONE_CELL if lost.partly else AGAIN]
-    if lost.held and not lost.doubt and not lost.incomplete:
+def after_loss(loss: Loss, *, refuses: bool) -> str:
+    """Return how to continue after a loss; it ``refuses`` statements until it is acknowledged."""
+    lines = AFTER_LOSS.split("\n") if refuses else [AGAIN if loss.all_ran else IN_ONE_CELL]
+    if loss.can_rerun:
         lines.insert(1, RETRY)
     return "\n".join(lines)
+
+
+def loss_error(loss: Loss, *, refuses: bool) -> TransactionLost:
+    """Return the error that reports a loss, with its statements and how to continue."""
+    return TransactionLost("\n".join([loss.message, *undone(loss)]), hint=after_loss(loss, refuses=refuses))
+
+
+def ended_by(error: StatementError) -> str:
+    """Return the message of a loss that a failed statement caused."""
+    return f"the database rolled it back for a statement that failed ({error.message})"
+
+
+def not_rerun(loss: Loss) -> SessionError:
+    """Return the error for a loss that is not certain, or whose statements are not all known."""
+    if loss.incomplete and loss.certain:
+        why = "a statement whose result was too large for one response may have been part of it"
+        return SessionError(f"not rerun, because {why}", hint="rerun the cells from BEGIN")
+    why = "it is not known whether it was applied: no response arrived"
+    if loss.statements:
+        why = "it is not known whether it was committed: the statement that would have ended it got no response"
+    return SessionError(f"not rerun, because {why}", hint="check the data before you run it again")
 
 
 def refused(cell: Cell) -> TransactionLost:

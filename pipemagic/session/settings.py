@@ -65,6 +65,11 @@ class Settings:
         left = (text for name, text in self.effects().items() if name not in before)
         return [f"{text[:1].upper()}{text[1:]}." for text in left]
 
+    @property
+    def any(self) -> bool:
+        """Whether there is a setting or a temporary table, which is lost with the server-side connection."""
+        return bool(self.pragmas or self.temporary or self.deferred)
+
     def note(self) -> str:
         """Return stable lines about restored settings and lost temporary tables; '' if there were none."""
         parts = []

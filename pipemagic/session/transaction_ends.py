@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from pipemagic.client.transaction import Transaction
+from pipemagic.client.transaction import TransactionContent
 from pipemagic.errors import StatementError
 from pipemagic.hrana.stream import Tx
 from pipemagic.sql import ParsedStatement
@@ -29,7 +29,7 @@ class End(Enum):
     CLOSED = "the last transaction was rolled back when the connection was closed"
 
 
-def end_after(last: End, before: Transaction, ran: Sequence[ParsedStatement], *, still_open: bool) -> End:
+def end_after(last: End, before: TransactionContent, ran: Sequence[ParsedStatement], *, still_open: bool) -> End:
     """Return how the last transaction ended after these statements ran; ``last`` is the end of the one before."""
     if before.ahead(ran).open:
         return last if still_open else End.FAILED

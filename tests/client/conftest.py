@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -75,9 +76,11 @@ def stream_to(clock: Clock, pauses: list[float]) -> Iterator[Callable[..., Clien
     """Return a stream to a server, on the test's clock."""
     transports: list[Transport] = []
 
-    def make(server: ScriptedServer, dialect: Dialect = Dialect.V3, token: str = "a-secret-token") -> ClientStream:
+    def make(
+        server: ScriptedServer, dialect: Dialect = Dialect.V3, token: str = "a-secret-token", **options: Any
+    ) -> ClientStream:
         transports.append(Transport(parse_address(server.url), token, sleep=pauses.append, timeout=5))
-        return ClientStream(transports[-1], dialect=dialect, clock=clock)
+        return ClientStream(transports[-1], dialect=dialect, clock=clock, **options)
 
     yield make
     for transport in transports:

@@ -98,7 +98,7 @@ def test_a_write_goes_to_the_primary_and_names_nothing(database) -> None:
 def test_a_stream_names_each_state_once_and_again_when_it_is_reopened(database, clock) -> None:
     db, server = database(at(7, wrote=True), at(7), at(7), at(8, wrote=True), at(8))
     db._clock = clock
-    with db.open_stream() as stream:
+    with db.open_stream(is_empty=lambda: True) as stream:
         for text in ("INSERT INTO t VALUES (1)", "SELECT 1", "SELECT 2", "INSERT INTO t VALUES (2)", "SELECT 3"):
             stream.send([execute(text)])
         clock.advance(11)

@@ -12,6 +12,7 @@ from scripted_server import Answer, Call, ScriptedServer, as_json, as_text, entr
 from pipemagic import errors
 from pipemagic.client.address import parse_address
 from pipemagic.client.stream import Dialect
+from pipemagic.client.transaction import Reason
 from pipemagic.client.transport import Transport
 from pipemagic.hrana.batches import transactional
 from pipemagic.hrana.messages import Close, ErrorEntry, Execute, RunBatch, Stmt
@@ -22,6 +23,10 @@ EXPIRED = as_json({"message": "The stream has expired due to inactivity", "code"
 USED = as_text("Received a baton that has already been used")
 INVALID = as_text("Received an invalid baton")
 NOT_FOUND = as_json({"error": "stream not found"}, 404)
+STREAM_NOT_FOUND = as_json({"message": "no such stream", "code": "STREAM_NOT_FOUND"}, 404)
+GONE_EXPIRED = as_json({"message": "the stream has expired", "code": "STREAM_EXPIRED"}, 410)
+GONE_LOST = as_json({"message": "the stream was lost", "code": "STREAM_LOST"}, 410)
+GONE = as_text("gone", 410)
 
 
 def sql(text: str) -> Execute:
@@ -31,6 +36,11 @@ def sql(text: str) -> Execute:
 def opened(call: Call) -> Answer:
     """Answer as a server on which a transaction is open afterwards."""
     return good(call, "in-transaction", autocommit=False)
+
+
+def with_limit(call: Call, milliseconds: object) -> Answer:
+    """Answer as a server that names its idle limit."""
+    return as_json({**json.loads(good(call).body), "stream_ttl_ms": milliseconds})
 
 
 def results(*entries: object, baton: str | None = "next", base_url: str | None = None) -> Answer:
@@ -76,7 +86,7 @@ def test_a_stream_that_the_server_ended_counts_as_reopened(scripted, stream_to) 
     server = scripted(results(entry({"type": "execute"}), AUTOCOMMIT, baton=None), good)
     stream = stream_to(server)
     stream.send([sql("SELECT 1")])
-    assert stream.phase is Phase.CLOSED
+    assert stream.phase is Phase.LOST
     stream.send([sql("SELECT 2")])
     assert stream.reopened == 1
 
@@ -160,7 +170,7 @@ def test_a_transaction_that_timed_out_is_lost_and_the_stream_kept(scripted, stre
     with pytest.raises(errors.TransactionLost, match="nothing was run outside it"):
         stream.send([sql("COMMIT")])
     assert len(server.posts) == 2  # the COMMIT was not sent
-    stream.transaction.clear_loss()
+    stream.transaction.acknowledge()
     stream.send([sql("SELECT 1")])
     assert server.posts[2].baton == "next"
 
@@ -217,7 +227,10 @@ def test_a_200_that_is_no_answer_drops_the_stream(scripted, stream_to, answer) -
 # -- row 4: STREAM_EXPIRED; row 5: the baton is refused
 
 
-@pytest.mark.parametrize("refusal", [EXPIRED, USED, INVALID, NOT_FOUND])
+REFUSALS = [EXPIRED, USED, INVALID, NOT_FOUND, STREAM_NOT_FOUND, GONE_EXPIRED, GONE_LOST, GONE]
+
+
+@pytest.mark.parametrize("refusal", REFUSALS)
 def test_an_expired_stream_with_nothing_at_stake_is_opened_again(scripted, stream_to, refusal) -> None:
     server = scripted(good, refusal, good)
     stream = stream_to(server)
@@ -231,16 +244,42 @@ def test_an_expired_stream_with_nothing_at_stake_is_opened_again(scripted, strea
     assert len(stream.replayed) == 1
 
 
-@pytest.mark.parametrize("refusal", [EXPIRED, USED, INVALID, NOT_FOUND])
+@pytest.mark.parametrize("refusal", REFUSALS)
 def test_an_expired_stream_with_a_transaction_is_an_error(scripted, stream_to, refusal) -> None:
     server = scripted(opened, refusal, good)
     stream = stream_to(server)
     open_transaction(stream)
-    with pytest.raises(errors.TransactionLost, match="the server closed the connection"):
+    expired = refusal in (EXPIRED, GONE_EXPIRED)
+    why = "the connection was idle for longer than the server allows" if expired else "the server closed the connection"
+    with pytest.raises(errors.TransactionLost, match=why):
         stream.send([sql("INSERT INTO t VALUES (1)")])
     assert len(server.posts) == 2
     assert stream.transaction.state is Tx.LOST
     assert stream.phase is Phase.EXPIRED
+    loss = stream.transaction.loss
+    assert (loss.reason, loss.certain) == (Reason.IDLE_LIMIT if expired else Reason.SERVER_CLOSED, True)
+
+
+@pytest.mark.parametrize("refusal", REFUSALS)
+def test_the_outcome_of_a_commit_without_a_response_stays_unknown(scripted, stream_to, refusal) -> None:
+    server = scripted(opened, Answer(vanish=True), refusal)
+    stream = stream_to(server)
+    open_transaction(stream)
+    with pytest.raises(errors.UnknownOutcome):
+        stream.send([sql("COMMIT")])
+    assert (stream.phase, stream.transaction.state, stream.transaction.loss) == (Phase.LOST, Tx.NONE, None)
+    with pytest.raises(errors.ServerError):  # another stream: the baton of the COMMIT is not used again
+        stream.send([sql("SELECT 1")])
+    assert [call.baton for call in server.posts] == [None, "in-transaction", None]
+
+
+def test_a_410_of_something_else_is_no_refused_baton(scripted, stream_to) -> None:
+    server = scripted(good, as_json({"message": "the database was deleted", "code": "DATABASE_DELETED"}, 410))
+    stream = stream_to(server)
+    stream.send([sql("SELECT 1")])
+    with pytest.raises(errors.ServerError, match="HTTP 410"):
+        stream.send([sql("SELECT 2")])
+    assert len(server.posts) == 2
 
 
 def test_a_stream_that_the_server_ended_by_itself_is_set_up_again(scripted, stream_to) -> None:
@@ -262,9 +301,9 @@ def test_a_stream_that_ends_in_a_transaction_loses_it_also_where_a_statement_fai
     assert stream.transaction.state is Tx.LOST
 
 
-def test_known_to_be_expired_the_old_baton_is_not_tried(scripted, stream_to, clock) -> None:
+def test_an_old_baton_is_not_tried_if_nothing_is_lost_with_the_stream(scripted, stream_to, clock) -> None:
     server = scripted(good)
-    stream = stream_to(server)
+    stream = stream_to(server, is_empty=lambda: True)
     stream.send([sql("SELECT 1")])
     clock.advance(10)
     stream.send([sql("SELECT 2")])
@@ -274,17 +313,61 @@ def test_known_to_be_expired_the_old_baton_is_not_tried(scripted, stream_to, clo
     assert stream.reopened == 1
 
 
+def test_an_old_baton_is_tried_if_something_is_lost_with_the_stream(scripted, stream_to, clock) -> None:
+    server = scripted(good)
+    stream = stream_to(server, is_empty=lambda: False)
+    stream.send([sql("PRAGMA foreign_keys = OFF")])
+    clock.advance(3600)
+    stream.send([sql("SELECT 2")])
+    assert [call.baton for call in server.posts] == [None, "b"]
+    assert stream.reopened == 0
+
+
 def test_idle_with_a_transaction_reports_the_limit_of_5_s(scripted, stream_to, clock) -> None:
-    server = scripted(opened, good)
-    stream = stream_to(server)
+    server = scripted(opened, EXPIRED, good)
+    stream = stream_to(server, is_empty=lambda: True)
     open_transaction(stream)
     clock.advance(12)
-    with pytest.raises(errors.TransactionLost, match="it must be committed within 5 s and was open for longer"):
+    why = "it must be committed within 5 s and was open for longer; the connection was idle for more than 10 s"
+    with pytest.raises(errors.TransactionLost, match=why):
         stream.send([sql("INSERT INTO t VALUES (1)")])
-    assert len(server.posts) == 1
-    stream.transaction.clear_loss()
+    assert server.posts[1].baton == "in-transaction"
+    assert stream.transaction.loss.reason is Reason.IDLE_LIMIT
+    stream.transaction.acknowledge()
     stream.send([sql("BEGIN")])
-    assert server.posts[1].baton is None
+    assert server.posts[2].baton is None
+
+
+def test_a_transaction_of_an_hour_is_committed_if_the_server_keeps_it(scripted, stream_to, clock) -> None:
+    server = scripted(opened)
+    stream = stream_to(server, is_empty=lambda: True)
+    open_transaction(stream)
+    clock.advance(3600)
+    stream.send([sql("INSERT INTO t VALUES (1)")])
+    assert stream.transaction.state is Tx.OPEN
+    stream.close()
+    assert [call.baton for call in server.posts] == [None, "in-transaction", "in-transaction"]
+
+
+@pytest.mark.parametrize(("named", "seconds"), [(3000, 3.0), (60_000, 60.0), (2500.5, 2.5005)])
+def test_the_idle_limit_that_the_server_names_is_used(scripted, stream_to, clock, named, seconds) -> None:
+    server = scripted(lambda call: with_limit(call, named))
+    stream = stream_to(server, is_empty=lambda: True)
+    assert (stream.idle_limit, stream.names_limit) == (10.0, False)
+    stream.send([sql("SELECT 1")])
+    assert (stream.idle_limit, stream.names_limit) == (seconds, True)
+    clock.advance(seconds)
+    assert not stream.is_outdated
+    clock.advance(0.1)
+    assert stream.is_outdated
+    stream.send([sql("SELECT 1")])
+    assert [call.baton for call in server.posts] == [None, None]
+
+
+def test_a_limit_of_null_is_none(scripted, stream_to) -> None:
+    stream = stream_to(scripted(lambda call: with_limit(call, None)))
+    stream.send([sql("SELECT 1")])
+    assert (stream.idle_limit, stream.names_limit) == (10.0, False)
 
 
 def test_a_transaction_of_6_s_is_the_servers_to_judge(scripted, stream_to, clock) -> None:

@@ -2,13 +2,14 @@
 
 import pytest
 
-from pipemagic.client.transaction import Transaction
+from pipemagic.client.transaction import Transaction, TransactionContent
 from pipemagic.hrana.messages import Execute, ExecuteResponse, OkEntry, Stmt, StmtResult
+from pipemagic.hrana.stream import Event
 from pipemagic.sql import parse, split
 
 
 def after(*scripts):
-    transaction = Transaction()
+    transaction = TransactionContent()
     for script in scripts:
         transaction = transaction.ahead(split(script))
     return transaction
@@ -37,21 +38,23 @@ def after(*scripts):
 )
 def test_the_statements_of_the_open_transaction(script, held):
     transaction = after(script)
-    assert transaction.statements == held
+    assert transaction.texts == held
     assert transaction.open == bool(held)
 
 
 def test_the_age_of_a_transaction_that_follows_another_one_in_a_request():
     transaction, done = Transaction(), OkEntry(ExecuteResponse(StmtResult()))
     begin, commit = Execute(Stmt("BEGIN")), Execute(Stmt("COMMIT"))
-    transaction.update([begin], [done], sent_at=10.0, closed=False)
+    transaction.machine.move(Event.SEND)
+    transaction.responded([begin], [done], sent_at=10.0, baton="b")
     assert transaction.age(12.0) == 2.0
-    transaction.update([commit, begin], [done, done], sent_at=14.0, closed=False)
+    transaction.machine.move(Event.SEND)
+    transaction.responded([commit, begin], [done, done], sent_at=14.0, baton="b")
     assert transaction.age(15.0) == 1.0
 
 
 def test_rolling_back_to_a_savepoint_that_is_not_known_keeps_what_is_held():
-    transaction = Transaction()
+    transaction = TransactionContent()
     for text in ("BEGIN", "SAVEPOINT a", "INSERT INTO t VALUES (1)", "ROLLBACK TO other"):
         transaction.apply(parse(text), Stmt(text))
-    assert transaction.statements == ["BEGIN", "SAVEPOINT a", "INSERT INTO t VALUES (1)"]
+    assert transaction.texts == ["BEGIN", "SAVEPOINT a", "INSERT INTO t VALUES (1)"]

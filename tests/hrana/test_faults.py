@@ -52,14 +52,21 @@ def test_endless_nesting_gives_some_text(text):
 
 
 @pytest.mark.parametrize(
-    ("error", "expected"),
+    ("status", "error", "expected"),
     [
-        (Error("The stream has expired due to inactivity", "STREAM_EXPIRED"), True),
-        (Error("Received a baton that has already been used"), True),
-        (Error("Received an invalid baton"), True),
-        (Error("SQL text 9 not found"), False),
-        (Error("database is locked", "SQLITE_BUSY"), False),
+        (400, Error("The stream has expired due to inactivity", "STREAM_EXPIRED"), True),
+        (400, Error("Received a baton that has already been used"), True),
+        (400, Error("Received an invalid baton"), True),
+        (400, Error("SQL text 9 not found"), False),
+        (400, Error("database is locked", "SQLITE_BUSY"), False),
+        (404, Error("not found"), True),
+        (404, Error("no such stream", "STREAM_NOT_FOUND"), True),
+        (410, Error("expired", "STREAM_EXPIRED"), True),
+        (410, Error("lost", "STREAM_LOST"), True),
+        (410, Error("gone"), True),
+        (410, Error("the database was deleted", "DATABASE_DELETED"), False),
+        (500, Error("The stream has expired due to inactivity", "STREAM_EXPIRED"), False),
     ],
 )
-def test_a_refused_baton_is_distinguished_from_other_faults(error, expected):
-    assert faults.is_baton_fault(error) is expected
+def test_a_refused_baton_is_distinguished_from_other_faults(status, error, expected):
+    assert faults.is_stream_gone(status, error) is expected

@@ -69,9 +69,11 @@ def test_a_rollback_by_a_trigger_can_be_retried(db):
     assert db("%pipedb rollback").lines == ["Lost transaction discarded."]
 
 
-def minutes_later(connection):
-    """Let five minutes pass by the clock of the stream."""
+def minutes_later(connection, *, ended=True):
+    """Let five minutes pass by the clock of the stream, which the server has ended meanwhile, or not."""
     connection.stream._clock = lambda: time.monotonic() + 300
+    if ended:
+        connection.stream.baton = "of-an-ended-stream"
 
 
 def connection_of(db):
@@ -91,6 +93,15 @@ def test_status_minutes_after_the_last_cell_of_a_transaction(db):
     assert db("%pipedb rollback").lines == ["Lost transaction discarded."]
     assert db("%pipedb status").lines[0].endswith("; no transaction")
     assert db("%sql SELECT count(*) AS n FROM t").value["n"].tolist() == [0]
+
+
+def test_a_transaction_that_the_server_keeps_for_minutes_is_committed(db):
+    db("%sql CREATE TABLE t (a INTEGER PRIMARY KEY)")
+    db("%sql BEGIN; INSERT INTO t VALUES (1)")
+    minutes_later(connection_of(db), ended=False)
+    assert "; transaction open, 1 statement so far, its 5 s have expired" in db("%pipedb status").lines[0]
+    assert db("%pipedb commit").lines == ["Committed 1 statement."]
+    assert db("%sql SELECT count(*) AS n FROM t").value["n"].tolist() == [1]
 
 
 def test_status_does_not_offer_to_retry_a_transaction_without_writes(db):

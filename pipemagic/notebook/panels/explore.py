@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import ipywidgets
 
-from pipemagic.client.transaction import MARGIN
 from pipemagic.hrana.stream import Tx
 from pipemagic.notebook.panels.base import Field, Line, Panel, button, column, show
 from pipemagic.notebook.panels.components import Status
@@ -37,7 +36,6 @@ class ExplorePanel(Panel):
         self._current = ""
         self._connection: Connection | None = None
         self._updating: int | None = None
-        self._limit: threading.Timer | None = None
         state.session.written.connect(self._on_write)
 
     def build(self) -> Sequence[ipywidgets.Widget]:
@@ -66,9 +64,6 @@ class ExplorePanel(Panel):
         super().unmount()
         if self.children:
             self.browser.follow(False)
-        if self._limit is not None:
-            self._limit.cancel()
-            self._limit = None
 
     def close(self) -> None:
         """End what runs, and close the panel."""
@@ -142,18 +137,9 @@ class ExplorePanel(Panel):
             self.browser.outdate()
 
     def _update_transaction(self) -> None:
-        """Show whether cells have an open or lost transaction; update again when its time limit has passed."""
+        """Show whether cells have an open or lost transaction, as the last response of the server says."""
         connection = self.state.session.connections.get(self._name)
         transaction = Tx.NONE if connection is None else connection.transaction
         self.browser.uncommitted = transaction is Tx.OPEN
         loss = connection.loss if connection is not None and transaction is Tx.LOST else None
         self.lost.set_text(f"{describe_transaction(transaction, loss=loss)}." if loss is not None else "")
-        left = None if connection is None else connection.remaining_time.transaction
-        if transaction is Tx.OPEN and left is not None and self._limit is None:
-            self._limit = threading.Timer(left + MARGIN + 0.1, self._limit_over)  # it counts from the response
-            self._limit.daemon, self._limit.name = True, "pipemagic: time limit"
-            self._limit.start()
-
-    def _limit_over(self) -> None:
-        self._limit = None
-        self.changed()

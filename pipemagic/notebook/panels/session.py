@@ -25,7 +25,7 @@ from pipemagic.text import format_duration, format_size, plural
 
 if TYPE_CHECKING:
     from pipemagic.client.tracing import TracedRequest
-    from pipemagic.client.transaction import LostTransaction
+    from pipemagic.client.transaction import Loss
     from pipemagic.session import Connection
 
 PRECISION = 0.2
@@ -53,6 +53,10 @@ NO_CONNECTION = (
 LATE = (
     f"The time limit of {TRANSACTION_LIMIT:.0f} s has passed. This server may roll the transaction back only when "
     "another connection needs to write: Commit either succeeds or reports the rollback."
+)
+LATE_EXACT = (
+    f"The time limit of {TRANSACTION_LIMIT:.0f} s has passed: Commit, or the next cell, reports that the server rolled "
+    "the transaction back."
 )
 REFUSING = "No cell runs on this connection until the transaction is"
 UNTIL_NEXT = "Its statements can be run again until the next cell."
@@ -98,7 +102,7 @@ class ConnectionCard(ipywidgets.VBox):
             "Run again", lambda: panel.run_again(name), kind="primary", tooltip=f"Run again on {name}"
         )
         self.roll_back = button("Roll back", lambda: panel.roll_back(name), tooltip=f"Roll back {name}")
-        self.held = Statements("Its statements")
+        self.statements = Statements("Its statements")
         self.keep = Field("Keep alive between cells", ipywidgets.Dropdown())
         self.keep.widget.observe(self._chosen, "value")
         self.keeping, self.keeping_status = LatestTask("keep-alive", panel.changed), Status()
@@ -106,12 +110,12 @@ class ConnectionCard(ipywidgets.VBox):
         self._updating: int | None = None
         self._since: float | None = None
         self._kept_until: float | None = None
-        self._loss: LostTransaction | None = None
+        self._loss: Loss | None = None
         super().__init__([
             Line(name, tag="h3"), self.trouble,
             column(self.transaction, self.transaction_left, self.late, self.stream, self.idle_left, self.settings),
             self.lost,
-            row(self.commit, self.run_again, self.roll_back), self.held, row(self.keep), self.keeping_status,
+            row(self.commit, self.run_again, self.roll_back), self.statements, row(self.keep), self.keeping_status,
         ])  # fmt: skip
         self.add_class("pm-box")
 
@@ -132,24 +136,25 @@ class ConnectionCard(ipywidgets.VBox):
         self._update_keep(connection)
 
     def _update_transaction(self, connection: Connection, now: float, *, responds: bool) -> None:
-        state, loss, left = connection.transaction, connection.loss, connection.remaining_time.transaction
+        state, loss, remaining = connection.transaction, connection.loss, connection.remaining_time
+        left, late = remaining.transaction, LATE if remaining.transaction_about else LATE_EXACT
         text = describe_transaction(state, connection.statements_open, loss, responds=responds)
         self.transaction.set_text(f"{text}.")
         _count_down(self.transaction_left, left if responds else None, now)
-        self.late.set_text(LATE if responds and left == 0.0 and now - self.transaction_left.until > MARGIN else "")
-        self.held.show([one.text for one in connection.held] if state is Tx.OPEN else ())
+        self.late.set_text(late if responds and left == 0.0 and now - self.transaction_left.until > MARGIN else "")
+        self.statements.show([statement.text for statement in connection.statements])
         show(self.lost, loss is not None)
         if loss is None:
             self.refused.set_text("")
         elif loss is not self._loss:
-            self.undone.show(loss.statements)
-            self.left.show(loss.left)
+            self.undone.show(loss.texts)
+            self.left.show(loss.not_run)
             self.refused.set_text(_why_not(connection))
         if loss is not None:
             again = not self.refused.value
             refusing = f"{REFUSING} {'run again or discarded' if again else 'discarded'}."
             after = refusing if state is Tx.LOST else UNTIL_NEXT if again else ""
-            self.why.set_text(f"{_sentence(redact(loss.why))} {after}".strip())
+            self.why.set_text(f"{_sentence(redact(loss.message))} {after}".strip())
         self._loss = loss
 
     def _update_stream(self, connection: Connection, now: float, *, responds: bool) -> None:

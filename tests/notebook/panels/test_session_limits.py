@@ -111,9 +111,13 @@ def a_late_transaction_that_another_one_ended(servers):
 
 
 def a_transaction_whose_time_is_over(servers):
-    """A lost transaction is run again at once, before any request detects the loss."""
+    """It is open until the server has said that it is not; then it can be run again."""
     page, session = servers.embedded_panel("over")
     session.run("BEGIN; INSERT INTO t VALUES (1)")
+    page.wait("The time limit of 5 s has passed: Commit, or the next cell, reports")
+    assert TIMED_OUT not in page.words
+    assert session.connection().check_server() == ""
+    page.panel.changed()
     page.wait(TIMED_OUT)
     page.wait(f"{WHY}. {REFUSING}")
     card = page.panel.card("main")
@@ -134,7 +138,7 @@ def a_transaction_whose_time_is_over(servers):
 def a_transaction_that_a_cell_met_after_its_time(servers):
     page, session = servers.embedded_panel("lost")
     session.run("BEGIN; INSERT INTO t VALUES (1)")
-    page.wait(TIMED_OUT)
+    page.wait("The time limit of 5 s has passed: Commit, or the next cell, reports")
     with pytest.raises(TransactionLost):
         session.run("INSERT INTO t VALUES (2)")
     card = page.panel.card("main")
