@@ -352,6 +352,7 @@ class ClientStream:
         try:
             received = self._transport.send(http)
             if received.status != 200:
+                self._transport.end(http)
                 return self._refused(received)
             response = self._read(received, message, encoding, http.traced)
         except BaseException as error:  # noqa: BLE001 - the error to raise may know more
@@ -506,10 +507,11 @@ class ClientStream:
 
         Return True if the instance that has the stream has ended: the named address leads to another one.
         """
-        if self.phase is not Phase.IN_USE or not http.nothing_ran:
+        unsent = isinstance(error, ConnectError)
+        if self.phase is not Phase.IN_USE or not (unsent or http.nothing_ran):
             return False
         self._machine.move(Event.REFUSE)
-        return isinstance(error, ConnectError) and self._endpoint is not None and not self.transaction.open
+        return unsent and self._endpoint is not None and not self.transaction.open
 
     def _failed(self, error: BaseException, requests: Sequence[Request]) -> BaseException:
         """Return the error to raise for a request without a readable response."""
