@@ -353,12 +353,14 @@ class ClientStream:
             received = self._transport.send(http)
             if received.status != 200:
                 self._transport.end(http)
-                return self._refused(received)
+                self._refused(received)
+                return None
             response = self._read(received, message, encoding, http.traced)
         except BaseException as error:  # noqa: BLE001 - the error to raise may know more
             self._transport.end(http)
             if self._instance_ended(error, http):
-                return self._gone()
+                self._gone()
+                return None
             raise self._failed(error, requests) from None
         entries = response.results[len(ahead) :]
         try:
@@ -381,14 +383,16 @@ class ClientStream:
         try:
             chunks = self._transport.chunks(http)
             if chunks.status != 200:
-                return self._refused(cast("HttpResponse", chunks))  # a response in chunks is a 2xx
+                self._refused(cast("HttpResponse", chunks))  # a response in chunks is a 2xx
+                return None
             response = CursorResponse(cast("Chunks", chunks), self._cursor_ended, self._deadline)
             head = response.read_head()
             if head.base_url:
                 self._endpoint = check_base_url(self._transport.endpoint, head.base_url)
         except BaseException as error:  # noqa: BLE001 - the error to raise may know more
             if self._instance_ended(error, http):
-                return self._gone()
+                self._gone()
+                return None
             raise self._failed(error, [asked]) from None
         self._continue(head)
         return response

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pipemagic import sql
 from pipemagic.client.batch_runner import Run, run
 from pipemagic.client.result import Result
-from pipemagic.client.transaction import Transaction
+from pipemagic.client.transaction import TransactionContent
 from pipemagic.errors import StatementError
 from pipemagic.exercises.exercise import Probe, frame_of
 from pipemagic.hrana.messages import Stmt
@@ -73,7 +73,7 @@ def _run_all(stream: ClientStream, statements: Sequence[str]) -> None:
 def _located(error: StatementError, cell: Cell, ran: int, connection: Connection) -> StatementError:
     """Return the error of a statement with its position and hints, as for a cell of %%sql."""
     several = len(cell.statements) > 1
-    failure = messages.Failure(cell, error, ran, Transaction(), connection.schema, {}, atomic=several)
+    failure = messages.Failure(cell, error, ran, TransactionContent(), connection.schema, {}, atomic=several)
     return messages.statement_error(failure, [])
 
 
