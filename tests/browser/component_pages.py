@@ -6,6 +6,7 @@ Argument: the path of chromium. Prints one line for each check.
 from __future__ import annotations
 
 import base64
+import re
 import sys
 from typing import Any
 
@@ -204,6 +205,10 @@ def check_countdown(page: Page) -> None:
     page.wait_for_function(f"([bar, before]) => ({width})(bar) < before", arg=[shown.element_handle(), before])
     bar.set(until=now - 1)
     expect(bar.root).to_contain_text("time limit of 100 s has passed")
+    bar.set(about=True)
+    expect(bar.root).to_contain_text("100 s have passed: the next cell shows whether it is still open")
+    bar.set(until=now + 60)
+    expect(bar.root).to_contain_text(re.compile(r"about [3-6]\d of 100 s left"))
     bar.set(until=0)
     expect(bar.root).to_be_hidden()
     print("a countdown", flush=True)

@@ -212,7 +212,9 @@ function drawCountdown(model, el) {
     el.hidden = !until;
     bar.firstChild.style.width = `${(100 * left) / length}%`;
     bar.setAttribute("aria-label", model.get("label"));
-    words.textContent = left > 0 ? `${left.toFixed(1)} of ${length} s left` : `time limit of ${length} s has passed`;
+    const about = model.get("about");
+    if (left > 0) words.textContent = about ? `about ${left.toFixed(0)} of ${length} s left` : `${left.toFixed(1)} of ${length} s left`;
+    else words.textContent = about ? `${length} s have passed: the next cell shows whether it is still open` : `time limit of ${length} s has passed`;
   }
   const timer = setInterval(update, 250);
   return Object.assign(update, { stop: () => clearInterval(timer) });

@@ -203,10 +203,14 @@ class SecretText(Component):
 
 
 class Countdown(Component):
-    """A bar that counts down ``length`` seconds to ``until`` (Unix seconds); hidden if ``until`` is 0."""
+    """A bar that counts down ``length`` seconds to ``until`` (Unix seconds); hidden if ``until`` is 0.
+
+    With ``about`` the time is an estimate, and its end is not certain.
+    """
 
     until = Float().tag(sync=True)
     length = Float(1.0).tag(sync=True)
+    about = Bool(False).tag(sync=True)
     label = Unicode().tag(sync=True)
 
     def __init__(self, **traits: Any) -> None:
