@@ -69,17 +69,21 @@ class RemainingTime:
     @property
     def transaction_left(self) -> str:
         """The remaining time of the transaction as text; '' without a transaction."""
-        return _left(self.transaction, TRANSACTION_LIMIT)
+        return _left(self.transaction, TRANSACTION_LIMIT, about=self.transaction_about)
 
     @property
     def idle_left(self) -> str:
         """The remaining idle time as text; '' without a server-side connection."""
-        return _left(self.idle, self.idle_limit)
+        return _left(self.idle, self.idle_limit, about=self.idle_about)
 
 
-def _left(seconds: float | None, limit: float) -> str:
+def _left(seconds: float | None, limit: float, *, about: bool) -> str:
+    """Return the time left of a limit as text; ``about`` if it is an estimate, whose end proves nothing."""
     if seconds is None:
         return ""
+    if about:
+        over = f"its {limit:g} s have passed: the next cell shows whether it is still open"
+        return f"about {seconds:.0f} of {limit:g} s left" if seconds else over
     return f"{seconds:.1f} of {limit:g} s left" if seconds else f"its {limit:g} s have expired"
 
 

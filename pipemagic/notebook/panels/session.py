@@ -51,7 +51,7 @@ NO_CONNECTION = (
     "another."
 )
 LATE = (
-    f"The time limit of {TRANSACTION_LIMIT:.0f} s has passed. This server may roll the transaction back only when "
+    f"{TRANSACTION_LIMIT:.0f} s have passed since BEGIN. This server may roll the transaction back later, or only when "
     "another connection needs to write: Commit either succeeds or reports the rollback."
 )
 LATE_EXACT = (
@@ -140,6 +140,7 @@ class ConnectionCard(ipywidgets.VBox):
         left, late = remaining.transaction, LATE if remaining.transaction_about else LATE_EXACT
         text = describe_transaction(state, connection.statements_open, loss, responds=responds)
         self.transaction.set_text(f"{text}.")
+        self.transaction_left.about = remaining.transaction_about
         _count_down(self.transaction_left, left if responds else None, now)
         self.late.set_text(late if responds and left == 0.0 and now - self.transaction_left.until > MARGIN else "")
         self.statements.show([statement.text for statement in connection.statements])
@@ -158,8 +159,8 @@ class ConnectionCard(ipywidgets.VBox):
         self._loss = loss
 
     def _update_stream(self, connection: Connection, now: float, *, responds: bool) -> None:
-        stream, idle = connection.stream, connection.remaining_time.idle
-        opened = None if stream is None or idle is None else stream.open_for()
+        stream, remaining = connection.stream, connection.remaining_time
+        opened = None if stream is None or remaining.idle is None else stream.open_for()
         if not responds:
             opened = None
             self.stream.set_text("")
@@ -169,7 +170,8 @@ class ConnectionCard(ipywidgets.VBox):
             self._since = _steady(now - opened, self._since)
             at = f" at {stream.instance}" if stream.instance else ""
             self.stream.set_text(f"Server-side connection{at}, open since {_clock_time(self._since)}.")
-        _count_down(self.idle_left, None if opened is None else idle, now)
+        self.idle_left.length, self.idle_left.about = remaining.idle_limit, remaining.idle_about
+        _count_down(self.idle_left, None if opened is None else remaining.idle, now)
 
     def _update_buttons(self, state: Tx, *, busy: bool) -> None:
         show(self.commit, state is not Tx.LOST)

@@ -84,6 +84,8 @@ def test_limits_run_down_to_a_fixed_time(page, session):
     transaction, idle = card(page).transaction_left, card(page).idle_left
     end = transaction.until
     assert (transaction.length, idle.length) == (5.0, 10.0)
+    assert not transaction.about
+    assert not idle.about
     assert began + 4.8 < end < time.time() + 5.2
     assert began + 9.8 < idle.until < time.time() + 10.2
     page.panel.changed()
@@ -96,7 +98,7 @@ def test_commit(page, session):
     assert not page.can("Commit main")
     session.run("BEGIN; INSERT INTO t VALUES (1)")
     page.wait("Transaction open, 1 statement so far.")
-    until(lambda: card(page).held.texts == ["BEGIN", "INSERT INTO t VALUES (1)"])
+    until(lambda: card(page).statements.texts == ["BEGIN", "INSERT INTO t VALUES (1)"])
     card(page).commit.click()
     page.wait("Committed 1 statement.")
     assert page.panel.status.line == "%pipedb commit --on main"
@@ -110,7 +112,7 @@ def test_text_that_looks_like_a_token_in_a_statement_is_not_shown(page, session)
     session.run("CREATE TABLE t (a)")
     session.run("BEGIN; INSERT INTO t VALUES ('libsql://a.example?authToken=a-secret')")
     page.wait("Transaction open, 1 statement so far.")
-    until(lambda: card(page).held.texts == ["BEGIN", "INSERT INTO t VALUES ('libsql://a.example?authToken=***')"])
+    until(lambda: card(page).statements.texts == ["BEGIN", "INSERT INTO t VALUES ('libsql://a.example?authToken=***')"])
     assert "a-secret" not in page.words + page.html
 
 
