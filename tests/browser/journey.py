@@ -232,10 +232,13 @@ class Visitor:
         assert remaining(bar) < before <= 100, "the bar does not count down"
 
     def time_out_and_rerun(self) -> None:
-        """Check that a transaction that timed out is shown as such, and run it again by a button."""
+        """Check that a late transaction is lost only when the server says so, and run it again by a button."""
         self.hands.run(TIME_OUT)
         self.hands.enter(PANEL)
-        expect(self.panel.get_by_text("Transaction timed out and was rolled back").first).to_be_visible()
+        expect(self.panel.get_by_text("Commit, or the next cell, reports that the server").first).to_be_visible()
+        self.album.take("late")
+        self.hands.press(self.titled("Commit flights"))
+        expect(self.panel.get_by_text("Its statements can be run again until the next cell").first).to_be_visible()
         self.album.take("timed-out")
         self.hands.press(self.titled("Run again on flights"))
         self.expect_status(re.compile("Committed; 1 row affected"))

@@ -51,13 +51,10 @@ NO_CONNECTION = (
     "another."
 )
 LATE = (
-    f"{TRANSACTION_LIMIT:.0f} s have passed since BEGIN. This server may roll the transaction back later, or only when "
-    "another connection needs to write: Commit either succeeds or reports the rollback."
+    "This server may roll the transaction back later, or only when another connection needs to write: Commit either "
+    "succeeds or reports the rollback."
 )
-LATE_EXACT = (
-    f"The time limit of {TRANSACTION_LIMIT:.0f} s has passed: Commit, or the next cell, reports that the server rolled "
-    "the transaction back."
-)
+LATE_EXACT = "Commit, or the next cell, reports that the server has rolled the transaction back."
 REFUSING = "No cell runs on this connection until the transaction is"
 UNTIL_NEXT = "Its statements can be run again until the next cell."
 

@@ -23,6 +23,7 @@ from pipemagic.notebook.panels.session import SessionPanel
 from pipemagic.session import Session
 
 LATE = "This server may roll the transaction back later, or only when another connection needs to write"
+LATE_EXACT = "Commit, or the next cell, reports that the server has rolled the transaction back."
 TIMED_OUT = "Transaction timed out and was rolled back."
 WHY = "The server rolled the transaction back: it must be committed within 5 s and was open for longer"
 REFUSING = "No cell runs on this connection until the transaction is run again or discarded."
@@ -116,7 +117,7 @@ def a_transaction_whose_time_is_over(servers):
     """It is open until the server has said that it is not; then it can be run again."""
     page, session = servers.embedded_panel("over")
     session.run("BEGIN; INSERT INTO t VALUES (1)")
-    page.wait("The time limit of 5 s has passed: Commit, or the next cell, reports")
+    page.wait(LATE_EXACT)
     assert TIMED_OUT not in page.words
     assert session.connection().check_server() == ""
     page.panel.changed()
@@ -140,7 +141,7 @@ def a_transaction_whose_time_is_over(servers):
 def a_transaction_that_a_cell_met_after_its_time(servers):
     page, session = servers.embedded_panel("lost")
     session.run("BEGIN; INSERT INTO t VALUES (1)")
-    page.wait("The time limit of 5 s has passed: Commit, or the next cell, reports")
+    page.wait(LATE_EXACT)
     with pytest.raises(TransactionLost):
         session.run("INSERT INTO t VALUES (2)")
     card = page.panel.card("main")
