@@ -181,15 +181,16 @@ def ensure(
         return _open_lease(service, started=True)
 
 
-def temporary(*, while_starting: Callable[[], None] = lambda: None) -> Lease:
+def temporary(*, while_starting: Callable[[], None] = lambda: None, limits: str = "exact") -> Lease:
     """Start a service with a new folder; both are removed when the lease or this process ends.
 
-    ``while_starting`` is called while it starts.
+    ``while_starting`` is called while it starts; ``limits`` is as for ``pipemagic serve``, exact or relaxed.
     """
     _poll_children()
     folder = Path(tempfile.mkdtemp(prefix="pipemagic-"))
     try:
-        child, started = _spawn(folder, "--temporary", stdin=subprocess.PIPE, callback=while_starting)
+        options = ("--temporary", "--limits", limits)
+        child, started = _spawn(folder, *options, stdin=subprocess.PIPE, callback=while_starting)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise

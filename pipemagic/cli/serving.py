@@ -21,7 +21,7 @@ from pipemagic.cli import console
 from pipemagic.cli.api import data_option
 from pipemagic.errors import ServiceError
 from pipemagic.service.hosting import LOCAL_DOMAIN, LOOPBACK, Hosting
-from pipemagic.service.limits import MB, Limits, parse_size
+from pipemagic.service.limits import MB, LimitMode, Limits, parse_size
 from pipemagic.service.locations import LOCATIONS, similar
 from pipemagic.service.settings import UNICODE, Settings
 
@@ -32,7 +32,7 @@ STATE = Path("/var/lib/pipemagic")
 LOGS = Path("/var/log/pipemagic")
 
 EMBEDDED_ONLY = [
-    "cors", "here", "simulate_latency", "unicode", "statement_time", "streams", "database_streams", "response",
+    "cors", "here", "simulate_latency", "unicode", "mode", "statement_time", "streams", "database_streams", "response",
     "value", "database",
 ]  # fmt: skip
 """The options that have no effect on libSQL servers."""
@@ -129,6 +129,10 @@ def origin(text: str) -> str:
 @click.option(
     "--unicode", is_flag=True, envvar=UNICODE, help="Let lower, upper and LIKE know the letters of all alphabets."
 )
+@click.option(
+    "--limits", "mode", type=click.Choice([mode.value for mode in LimitMode]), default=LimitMode.EXACT.value,
+    help="End transactions at 5 s and idle streams at 10 s; or, if relaxed, when others wait, and after an hour.",
+)  # fmt: skip
 @click.option("--statement-timeout", "statement_time", type=seconds, default="60", help="Stop slower statements.")
 @click.option("--max-streams", "streams", type=COUNT, default=4096, metavar="N", help="Maximum number of open streams.")
 @click.option(
@@ -201,8 +205,9 @@ def settings_of(given: Sequence[click.Parameter], options: Mapping[str, Any]) ->
     host = LOOPBACK if options["host"] == "localhost" else (options["host"] or LOOPBACK).strip("[]")
     domain = (options["domain"] or LOCAL_DOMAIN).lower().rstrip(".")
     hosting = Hosting(host, domain, options["ssl_certfile"], options["ssl_keyfile"], options["insecure_http"])
-    limits = {one.name: options[one.name] for one in fields(Limits) if one.name in options}
-    others = {one.name: options[one.name] for one in fields(Settings) if one.name in options}
+    limits = {field.name: options[field.name] for field in fields(Limits) if field.name in options}
+    limits["mode"] = LimitMode(options.get("mode", LimitMode.EXACT))
+    others = {field.name: options[field.name] for field in fields(Settings) if field.name in options}
     folder = options["data"] or launcher.default_folder()
     return Settings(folder, hosting=hosting, limits=Limits(**limits), open=engine_of(given, options), **others)
 

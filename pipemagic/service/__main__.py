@@ -18,6 +18,7 @@ if _ROOT not in sys.path:  # run by path: the same code as in the parent process
     sys.path.insert(0, _ROOT)
 
 from pipemagic.errors import PipemagicError  # noqa: E402
+from pipemagic.service.limits import LimitMode, Limits  # noqa: E402
 from pipemagic.service.process import run  # noqa: E402
 from pipemagic.service.settings import IDLE_TIMEOUT, UNICODE, Settings, read_switch  # noqa: E402
 
@@ -34,11 +35,16 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--idle-timeout", type=float, default=IDLE_TIMEOUT)
     parser.add_argument("--temporary", action="store_true")
+    parser.add_argument("--limits", type=LimitMode, default=LimitMode.EXACT)
     options = parser.parse_args(arguments)
     idle_timeout = None if options.temporary else options.idle_timeout
     try:
         unicode = read_switch(UNICODE, os.environ)
-        run(Settings(options.data, idle_timeout=idle_timeout, temporary=options.temporary, unicode=unicode), _announce)
+        settings = Settings(
+            options.data, idle_timeout=idle_timeout, temporary=options.temporary, unicode=unicode,
+            limits=Limits(mode=options.limits),
+        )  # fmt: skip
+        run(settings, _announce)
     except PipemagicError as error:
         _announce({"error": error.message, "hint": error.hint, "code": error.code})
         return 1

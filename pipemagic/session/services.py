@@ -26,19 +26,37 @@ FIRST_DATABASE = "main"
 """The database that `connect` without a target creates, in the group `DEFAULT_GROUP`, if there is none."""
 TEMPORARY = "temporary"
 """The name of the connection to the first database of the temporary service."""
+EXACT, RELAXED = "exact", "relaxed"
+"""When the time limits of a temporary service end a transaction or an idle stream: always, or when another waits."""
+
+
+def check_limits(limits: str, *, temporary: bool) -> None:
+    """Raise SessionError unless these ``limits`` exist and can be those of the service that is wanted."""
+    if limits not in (EXACT, RELAXED):
+        raise SessionError(f"the limits {limits!r} do not exist", hint=f"{EXACT} or {RELAXED}")
+    if not temporary:
+        raise SessionError(
+            "--limits is for a temporary service, which this notebook starts",
+            hint=f"%pipedb connect --temporary --limits {limits}; for a service that stays: pipemagic serve --limits "
+            f"{limits}",
+        )
 
 
 class Embedded:
     """A lease on the shared service of a data folder, or on a temporary one of this process alone.
 
-    ``while_starting`` is called while it starts. After a restart it is found at its new address.
+    ``while_starting`` is called while it starts. After a restart it is found at its new address. A temporary one has
+    ``limits`` that are exact or relaxed.
     """
 
     def __init__(
-        self, folder: Path | None = None, *, temporary: bool = False, while_starting: Callable[[], None] = lambda: None
-    ) -> None:
-        self.temporary = temporary
+        self, folder: Path | None = None, *, temporary: bool = False, limits: str = EXACT,
+        while_starting: Callable[[], None] = lambda: None,
+    ) -> None:  # fmt: skip
+        self.temporary, self.limits = temporary, limits
         self.where = "temporary service" if temporary else "embedded service"
+        if limits != EXACT:
+            self.where += f" with {limits} limits"
         self._while_starting = while_starting
         self._folder = folder
         self._lease: launcher.Lease | None = None
@@ -69,7 +87,10 @@ class Embedded:
                 )
             if self._lease is not None:
                 self._lease.close()
-            start = launcher.temporary if self.temporary else partial(launcher.ensure, self._folder)
+            if self.temporary:
+                start = partial(launcher.temporary, limits=self.limits)
+            else:
+                start = partial(launcher.ensure, self._folder)
             self._lease = start(while_starting=self._import_while_starting)
             return self._lease.service
 
@@ -78,6 +99,11 @@ class Embedded:
         import pipemagic.management_api.client  # noqa: F401 - with httpx, which takes long
 
         self._while_starting()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it was started and runs; nothing is sent."""
+        return self._lease is not None and self._lease.alive
 
     @property
     def has_ended(self) -> bool:
@@ -100,7 +126,7 @@ class Embedded:
 
         if not self.temporary:
             return launcher.stop(self._folder)
-        running = self._lease is not None and self._lease.alive
+        running = self.is_running
         self.close()
         return running
 
@@ -167,10 +193,15 @@ class Services:
                 chosen.close()
             raise
 
-    def prepare(self, *, temporary: bool) -> bool:
-        """Make the embedded service's organization the current one; return True if its first database existed."""
+    def prepare(self, *, temporary: bool, limits: str | None = None) -> bool:
+        """Make the embedded service's organization the current one; return True if its first database existed.
+
+        Raise SessionError if a temporary service runs with other ``limits`` than these.
+        """
         with self._lock:
-            embedded = self._service(temporary=temporary)
+            if limits is not None:
+                self._check_limits(limits)
+            embedded = self._service(temporary=temporary, limits=limits or EXACT)
             if self.chosen is not embedded.organization:
                 self._take(embedded.organization)
         return embedded.prepare()
@@ -211,12 +242,27 @@ class Services:
         for one in closing:
             one.close()
 
-    def _service(self, *, temporary: bool) -> Embedded:
+    def _check_limits(self, limits: str) -> None:
+        """Raise SessionError if a temporary service runs with other limits; forget one that could not start."""
+        known = self._embedded.get(True)
+        if known is None or known.limits == limits:
+            return
+        if known.is_running:
+            raise SessionError(
+                f"the temporary service of this notebook runs with {known.limits} limits",
+                hint="leave out --limits to use it as it is; or %pipedb stop --confirm, which deletes its databases, "
+                "and connect again",
+            )
+        self._embedded.pop(True).close()
+
+    def _service(self, *, temporary: bool, limits: str = EXACT) -> Embedded:
         """Return the embedded service, starting it if necessary."""
         with self._lock:
             self._check_not_closed()
             if temporary not in self._embedded:
-                self._embedded[temporary] = Embedded(temporary=temporary, while_starting=self._while_starting)
+                self._embedded[temporary] = Embedded(
+                    temporary=temporary, limits=limits, while_starting=self._while_starting
+                )
             return self._embedded[temporary]
 
     def _check_not_closed(self) -> None:

@@ -26,7 +26,7 @@ from pipemagic.session.messages import ROLLED_BACK
 from pipemagic.session.organization import Organization
 from pipemagic.session.profiles import FILE, Profile, Profiles, word
 from pipemagic.session.results import CellResult, check_tables
-from pipemagic.session.services import FIRST_DATABASE, RESTART_HINT, SHUT_DOWN, TEMPORARY, Services
+from pipemagic.session.services import FIRST_DATABASE, RESTART_HINT, SHUT_DOWN, TEMPORARY, Services, check_limits
 from pipemagic.session.signals import Signal, Subject
 from pipemagic.session.snippets import Snippets
 from pipemagic.session.trace import RequestRecorder
@@ -230,6 +230,7 @@ class Session:
         keyring: str | bool = False,
         remember: bool = False,
         temporary: bool = False,
+        limits: str | None = None,
         timeout: float | None = None,
         read_only: bool = False,
         organization: Organization | None = None,
@@ -242,10 +243,13 @@ class Session:
         variable ``token_env``, a ``token_file`` that only its owner may read, the ``keyring`` (True, or a service in
         it), from PIPEMAGIC_TOKEN or TURSO_AUTH_TOKEN, or from a prompt; with ``remember`` it is then stored in the
         keyring. ``temporary`` uses a service of this process alone, whose data is deleted at its end; without
-        ``target`` and ``name`` the connection is called ``temporary``. ``timeout`` is how many seconds to wait for a
-        response, 60 by default. With ``read_only`` statements that may write are refused, and the token that is
-        created for a database of an organization cannot write either.
+        ``target`` and ``name`` the connection is called ``temporary``. Its ``limits`` of transactions and idle streams
+        are exact by default; relaxed ones end these only if another request waits, and after an hour. ``timeout`` is
+        how many seconds to wait for a response, 60 by default. With ``read_only`` statements that may write are
+        refused, and the token that is created for a database of an organization cannot write either.
         """
+        if limits is not None:
+            check_limits(limits, temporary=temporary)
         source = tokens.TokenSource.of(token_env, token_file, keyring, remember=remember)
         variable, of_project = "", False
         if target is None and not temporary:
@@ -272,7 +276,7 @@ class Session:
                 hint="%pipedb connect ADDRESS --token-env VARIABLE",
             )
         else:
-            connection = self._connect_in_organization(profile, organization, temporary=temporary)
+            connection = self._connect_in_organization(profile, organization, temporary=temporary, limits=limits)
         connection = self.adopt(connection)
         if profile.kept_for is not None:
             connection.keep_alive(profile.kept_for)
@@ -328,14 +332,14 @@ class Session:
         return not known.refused and (known.read_only or not read_only)
 
     def _connect_in_organization(
-        self, profile: Profile, organization: Organization | None, *, temporary: bool
+        self, profile: Profile, organization: Organization | None, *, temporary: bool, limits: str | None
     ) -> Connection:
         """Open the database of a profile, by default in the profile's organization, otherwise in the current one."""
         existed = False
         if temporary:
             self._forget_ended()
         if temporary or profile.database is None:
-            existed = self._services.prepare(temporary=temporary)
+            existed = self._services.prepare(temporary=temporary, limits=limits)
             profile = replace(profile, database=profile.database or FIRST_DATABASE)
         elif organization is None and (
             profile.at is not None or profile.organization not in (None, self.organization.slug)

@@ -12,7 +12,7 @@ import pytest
 
 from pipemagic import cli
 from pipemagic.service import process
-from pipemagic.service.limits import MB, Limits
+from pipemagic.service.limits import MB, LimitMode, Limits
 from pipemagic.service.settings import Settings
 
 
@@ -85,8 +85,8 @@ def test_an_unknown_location_is_refused_with_similar_ones(capsys):
 
 @pytest.mark.parametrize(("options", "message"), [
     (["--simulate-latency"], "--simulate-latency needs the location of the service"),
-    (["--engine", "sqld", "--local", "1", "--here", "ams", "--max-streams", "5"],
-     "--here, --max-streams has no effect on libSQL servers"),
+    (["--engine", "sqld", "--local", "1", "--here", "ams", "--max-streams", "5", "--limits", "relaxed"],
+     "--here, --limits, --max-streams has no effect on libSQL servers"),
     (["--local", "1"], "--nodes and --local are options of libSQL servers"),
 ])  # fmt: skip
 def test_options_without_effect_are_refused(capsys, options, message):
@@ -104,11 +104,16 @@ def test_no_unit_is_printed_for_invalid_settings(capsys):
 @pytest.mark.parametrize(("option", "value"), [
     ("--max-body", "3x"), ("--max-body", "0"), ("--max-body", "-1MB"), ("--max-streams", "0"), ("--port", "65536"),
     ("--max-value", "1000000001"), ("--max-value", "4MB"),
-    ("--statement-timeout", "0"), ("--statement-timeout", "nan"), ("--statement-timeout", "inf"),
+    ("--statement-timeout", "0"), ("--statement-timeout", "nan"), ("--statement-timeout", "inf"), ("--limits", "none"),
 ])  # fmt: skip
 def test_invalid_values_of_options_are_refused(capsys, option, value):
     assert cli.main(["serve", f"{option}={value}"]) == 2
     assert f"Invalid value for '{option}': " in capsys.readouterr().err
+
+
+def test_relaxed_limits_are_kept_in_the_unit(printed):
+    service, _ = printed("--limits", "relaxed")
+    assert service["ExecStart"].endswith("--limits relaxed")
 
 
 def test_origins_and_the_statement_timeout_are_checked_and_kept(printed, capsys):
@@ -130,9 +135,10 @@ def test_options_are_settings_and_have_their_defaults(monkeypatch, tmp_path):
         "--trusted-proxy", "10.0.0.0/8", "--here", "ams", "--simulate-latency", "--unicode", "--statement-timeout", "4",
         "--max-streams", "7", "--max-database-streams", "2", "--max-connections", "6", "--max-body", "1KB",
         "--max-response", "2KB", "--max-value", "6MB", "--max-database-size", "3KB", "--max-memory", "5KB",
-        "--allow-signup", "--access-log", "-",
+        "--allow-signup", "--access-log", "-", "--limits", "relaxed",
     ]) == 0  # fmt: skip
     limits = Limits(
+        mode=LimitMode.RELAXED,
         body=1024,
         response=2048,
         value=6 * MB,

@@ -194,3 +194,46 @@ def test_a_refused_token_of_a_temporary_database_is_renewed_by_the_line_of_the_h
     temporary(line)
     assert session_of(temporary).connection() is connection
     assert temporary("%sql SELECT a FROM kept").value["a"].tolist() == [3]
+
+
+# -- limits
+
+
+def test_the_limits_of_a_temporary_service_can_be_relaxed(shell, data):
+    lines = shell("%pipedb connect --temporary --limits relaxed").lines
+    assert lines == ["Connected to temporary (temporary service with relaxed limits)."]
+    shell("%sql SELECT 1")
+    assert '"stream_ttl_ms": 3600000' in str(shell("%pipedb wire last").value)
+    assert "temporary (temporary service with relaxed limits, current)" in shell("%pipedb status").out
+    shell("%pipedb connect --temporary")  # the same one: no limits are named
+    assert listed(shell) == {"temporary": ("temporary service with relaxed limits", True)}
+
+
+def test_other_limits_need_another_service(temporary):
+    assert temporary("%pipedb connect --temporary --limits exact").lines[0] == (
+        "Connected to temporary (temporary service)."
+    )
+    failed = temporary.fails("%pipedb connect --temporary --limits relaxed")
+    assert isinstance(failed.error, SessionError)
+    assert failed.error.message == "the temporary service of this notebook runs with exact limits"
+    assert "%pipedb stop --confirm" in failed.error.hint
+    assert temporary("%sql SELECT a FROM flights").value["a"].tolist() == [1]
+    temporary("%pipedb stop --confirm")
+    assert temporary("%pipedb connect --temporary --limits relaxed").lines == [
+        "Connected to temporary (temporary service with relaxed limits)."
+    ]
+
+
+def test_a_temporary_service_that_has_ended_is_replaced_by_one_with_other_limits(temporary):
+    crash(folder_of(temporary))
+    assert temporary("%pipedb connect --temporary --limits relaxed").lines[-1] == (
+        "Connected to temporary (temporary service with relaxed limits)."
+    )
+
+
+def test_limits_are_for_a_temporary_service(shell, data):
+    failed = shell.fails("%pipedb connect --limits relaxed")
+    assert failed.error.message == "--limits is for a temporary service, which this notebook starts"
+    assert failed.error.hint.startswith("%pipedb connect --temporary --limits relaxed")
+    with pytest.raises(SessionError, match="the limits 'loose' do not exist"):
+        session_of(shell).connect(temporary=True, limits="loose")

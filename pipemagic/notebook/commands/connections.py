@@ -40,12 +40,19 @@ GROUP = Group("Connections")
     ),
     Option("--read-only", "refuse statements that may write"),
     Option("--temporary", "use a private service whose data is deleted when the kernel stops"),
+    Option(
+        "--limits",
+        "with --temporary: relaxed lets transactions and idle connections last until another one waits",
+        "WHICH",
+        choices=("exact", "relaxed"),
+    ),
 )
 def connect(context: Context) -> None:
     """Connect to a database and make it the current one.
 
     %pipedb connect
     %pipedb connect --temporary
+    %pipedb connect --temporary --limits relaxed
     %pipedb connect libsql://flights-acme.example.com --token-env FLIGHTS_TOKEN --as flights
     %pipedb connect flights --read-only
     %pipedb connect --keep-alive 10m
@@ -59,6 +66,7 @@ def connect(context: Context) -> None:
         keyring=args.on("--keyring"),
         remember=args.on("--remember"),
         temporary=args.on("--temporary"),
+        limits=args.get("--limits"),
         timeout=args.get("--timeout"),
         read_only=args.on("--read-only"),
     )
