@@ -39,7 +39,7 @@ def add_login_command(action: str, description: str, *, repeat: str | None = Non
     def command(data: Path | None, username: str | None, password_stdin: bool) -> None:
         if not username and not sys.stdin.isatty():
             raise SessionError("the username is missing", hint="pass it as an argument")
-        username = username or console.ask(click.prompt, "username")
+        username = username or console.prompt(click.prompt, "username")
         password = read_secret("password", stdin=password_stdin, repeat=repeat)
         with management(data, anonymous=True) as api:
             login = getattr(api, action)(username, password)
@@ -59,7 +59,7 @@ def read_secret(what: str, *, stdin: bool, repeat: str | None = None) -> str:
     if not sys.stdin.isatty():
         hint = f"pass it on standard input, with --{what}-stdin"
         raise SessionError(f"there is no terminal to prompt for the {what}", hint=hint)
-    secret: str = console.ask(click.prompt, what, hide_input=True, confirmation_prompt=repeat or False)
+    secret: str = console.prompt(click.prompt, what, hide_input=True, confirmation_prompt=repeat or False)
     return secret
 
 

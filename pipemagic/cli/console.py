@@ -62,10 +62,10 @@ def print_error(error: PipemagicError) -> None:
 # -- questions
 
 
-def ask(prompt: Callable[..., Any], text: str, **options: Any) -> Any:
-    """Call a prompt of click so that all of it goes to standard error."""
+def prompt(kind: Callable[..., Any], text: str, **options: Any) -> Any:
+    """Call a prompt of click (``kind``) so that all of it goes to standard error."""
     with redirect_stdout(sys.stderr):  # `err` is not enough: a part still goes to standard output before click 8.4
-        return prompt(text, **options)
+        return kind(text, **options)
 
 
 def confirm(question: str, *, yes: bool) -> None:
@@ -74,7 +74,7 @@ def confirm(question: str, *, yes: bool) -> None:
         return
     if not sys.stdin.isatty():
         raise SessionError(f"this needs a confirmation: {question}", hint="confirm with --yes (-y)")
-    if not ask(click.confirm, question):
+    if not prompt(click.confirm, question):
         raise SessionError("nothing was changed")
 
 
@@ -82,7 +82,7 @@ def confirm_name(question: str, name: str, typed: str) -> None:
     """Raise `SessionError` unless the user types a name; ``typed`` is the name if an option has it, '' to ask."""
     if not typed and not sys.stdin.isatty():
         raise SessionError(f"this needs a confirmation: {question}", hint=f"confirm with --confirm {name}")
-    if (typed or ask(click.prompt, f"{question} Type {name} to confirm", default="", show_default=False)) != name:
+    if (typed or prompt(click.prompt, f"{question} Type {name} to confirm", default="", show_default=False)) != name:
         raise SessionError(f"nothing was changed: the typed name is not {name}")
 
 

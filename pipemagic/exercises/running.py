@@ -39,13 +39,13 @@ def results_of(
     fails; a query of a probe that fails has its message in the place of the result.
     """
 
-    def ask(database: Database) -> tuple[Run, list[DataFrame | str | None]]:
+    def run_and_probe(database: Database) -> tuple[Run, list[DataFrame | str | None]]:
         with _rolled_back(database) as stream:
             _run_all(stream, [one.text for one in sql.split(data)])
             done = run(stream, with_dates(cell, stream.send).stmts)
             return done, [] if done.error else [_probe(stream, probe.sql) if probe.sql else None for probe in probes]
 
-    done, found = connection.once(ask)
+    done, found = connection.once(run_and_probe)
     if done.error is not None:
         raise _located(done.error, cell, len(done.results), connection)
     with_columns = [result for result in map(Result, done.results) if result.columns]

@@ -38,17 +38,17 @@ _COLUMNS = (
 
 
 def with_dates(
-    cell: Cell, ask: Callable[[Sequence[Request]], list[Entry]], earlier: Sequence[TransactionStatement] = ()
+    cell: Cell, send: Callable[[Sequence[Request]], list[Entry]], earlier: Sequence[TransactionStatement] = ()
 ) -> Cell:
-    """Return a cell as it is sent to the database that ``ask`` sends requests to.
+    """Return a cell as it is sent to the database that ``send`` sends requests to.
 
-    ``earlier`` are the statements of the open transaction. Nothing is asked unless a parameter at midnight is compared
+    ``earlier`` are the statements of the open transaction. Nothing is sent unless a parameter at midnight is compared
     with a column.
     """
     if not cell.dates:
         return cell
     names = _tables_compared(cell)
-    tables = _tables_of(names, ask(_requests_for(names))) if names else {}
+    tables = _tables_of(names, send(_requests_for(names))) if names else {}
     known, stmts, source_maps = dict(tables), list(cell.stmts), list(cell.source_maps)
     uncommitted = any(parse(statement.text).changes_schema for statement in earlier)
     for at, statement in enumerate(cell.statements):

@@ -36,7 +36,7 @@ _TYPES = {Null: "NULL", Integer: "INTEGER", Float: "REAL", Text: "TEXT", Blob: "
 def explain(connection: Connection, cell: Cell) -> Plan:
     """Return the plan of each statement, with its arguments."""
     cell = connection.with_dates(cell)
-    plans = iter(_ask(connection, [_explained(cell, at, _PLAN) for at in _indexes(cell)]))
+    plans = iter(_entries(connection, [_explained(cell, at, _PLAN) for at in _indexes(cell)]))
     names = Names(connection.schema, saved=cell.saved)
     return Plan(tuple(_plan(cell, at, plans, names) for at in range(len(cell.statements))))
 
@@ -51,7 +51,7 @@ def describe(connection: Connection, cell: Cell) -> DryRun:
     requests: list[Request] = [
         Describe(cell.sent(at)) if has_describe else _explained(cell, at, "EXPLAIN ") for at in _indexes(cell)
     ]
-    entries = iter(_ask(connection, requests))
+    entries = iter(_entries(connection, requests))
     names = Names(connection.schema, saved=cell.saved)
     return DryRun(tuple(_described(cell, at, entries, names) for at in range(len(cell.statements))))
 
@@ -65,7 +65,7 @@ def _explained(cell: Cell, at: int, how: str) -> Execute:
     return Execute(Stmt(how + cell.sent(at), named_args=cell.stmts[at].named_args))
 
 
-def _ask(connection: Connection, requests: Sequence[Request]) -> list[Entry]:
+def _entries(connection: Connection, requests: Sequence[Request]) -> list[Entry]:
     return connection.ask([_FRESH, *requests])[1:] if requests else []
 
 

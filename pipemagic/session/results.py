@@ -82,7 +82,7 @@ class Outcome:
         """
         if kind not in self._tables:
             convert = to_frame if kind == "pandas" else arrow_polars.converter(kind)
-            self._tables[kind] = convert(self.result, note=self._once(note))
+            self._tables[kind] = convert(self.result, note=self._without_repeats(note))
         return self._tables[kind]
 
     def write(self, path: str | Path, form: str, note: Note | None = None, *, encoding: str = "utf-8") -> int:
@@ -92,10 +92,12 @@ class Outcome:
         """
         path = Path(os.path.expanduser(path))
         if form == "parquet":
-            return files.write_parquet(path, self.result, note=self._once(note))
-        return files.write_csv(path, self.result.cols, [self.result.rows], note=self._once(note), encoding=encoding)
+            return files.write_parquet(path, self.result, note=self._without_repeats(note))
+        return files.write_csv(
+            path, self.result.cols, [self.result.rows], note=self._without_repeats(note), encoding=encoding
+        )
 
-    def _once(self, note: Note | None) -> Note | None:
+    def _without_repeats(self, note: Note | None) -> Note | None:
         """Return a note that is called only with what no table or file of this outcome has said."""
 
         def say(line: str) -> None:

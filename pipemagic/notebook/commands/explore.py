@@ -43,7 +43,7 @@ _NAMES = rf"(?:{_NAME}|\s*)(?:,(?:{_NAME}|\s*))*"  # `names` refuses the empty o
 _NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?", re.IGNORECASE | re.ASCII)
 
 
-def _once(context: Context, function: Callable[[Database], T]) -> T:
+def _request(context: Context, function: Callable[[Database], T]) -> T:
     with _explain_uncommitted(context.connection, context.args.get("TABLE")):
         return context.connection.once(function)
 
@@ -95,7 +95,7 @@ def tables(context: Context) -> DataFrame:
     from pipemagic.explore import listing
 
     pattern, rows = context.args.get("PATTERN") or "", context.args.on("--rows")
-    return _once(context, lambda database: listing.tables(database, pattern, rows=rows))
+    return _request(context, lambda database: listing.tables(database, pattern, rows=rows))
 
 
 @GROUP.command(TABLE, ON)
@@ -107,7 +107,7 @@ def columns(context: Context) -> DataFrame:
     """
     from pipemagic.explore import listing
 
-    return _once(context, lambda database: listing.columns(database, context.args["TABLE"]))
+    return _request(context, lambda database: listing.columns(database, context.args["TABLE"]))
 
 
 @GROUP.command(replace(TABLE, optional=True), ON)
@@ -119,7 +119,7 @@ def schema(context: Context) -> Script:
     """
     from pipemagic.explore import listing
 
-    return _once(context, lambda database: listing.ddl(database, context.args.get("TABLE")))
+    return _request(context, lambda database: listing.ddl(database, context.args.get("TABLE")))
 
 
 @GROUP.command(
@@ -151,7 +151,7 @@ def profile(context: Context) -> Profile:
             return profile(database, table, columns, known=known)
         return profile(database, table, columns, known=known, where=bound.sql, params=bound.args)
 
-    return replace(_once(context, run), where=where)  # as it was written
+    return replace(_request(context, run), where=where)  # as it was written
 
 
 def _range(text: str, name: str) -> tuple[str, Bound, Bound]:
@@ -207,7 +207,7 @@ def check(context: Context) -> None:
     if not rules:
         raise UsageError("no rule to check; add --not-null, --unique, --range, --references, --foreign-keys or --rows")
     try:
-        say(str(_once(context, lambda database: check_rules(database, table, rules))))
+        say(str(_request(context, lambda database: check_rules(database, table, rules))))
     except CheckError as error:
         _show_failures(error)
         raise

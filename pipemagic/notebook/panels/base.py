@@ -200,8 +200,8 @@ class ConfirmForm(Form):
         self.field.widget.value = ""
         super().focus_first()
 
-    def ask(self, name: str, words: str) -> None:
-        """Ask for this name; ``words`` describe what the action does."""
+    def update(self, name: str, words: str) -> None:
+        """Let the user type this name; ``words`` describe what the action does."""
         if name != self.name:
             self.name, self.field.widget.value = name, ""
         self.title.set_text(words)

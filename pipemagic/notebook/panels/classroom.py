@@ -56,7 +56,7 @@ class ClassPanel(Panel):
         self.class_: Class | None = None
         self.rows: Sequence[Progress] = ()
         self.chosen = ""
-        self.asking = False
+        self.reset_form_open = False
         self.action.clear()
 
     def build(self) -> Sequence[ipywidgets.Widget]:
@@ -158,14 +158,14 @@ class ClassPanel(Panel):
     def choose(self, database: str) -> None:
         """Show the details of a student, or close them."""
         self.chosen = "" if database == self.chosen else database
-        self.ask_to_reset(asking=False)
+        self.show_reset_form(is_open=False)
 
-    def ask_to_reset(self, *, asking: bool) -> None:
+    def show_reset_form(self, *, is_open: bool) -> None:
         """Open or close the form that resets a database."""
-        self.asking = asking
+        self.reset_form_open = is_open
         self.action.clear()
         self.changed()
-        if asking:
+        if is_open:
             self.details.confirm.focus_first()
 
     def reset_database(self, name: str, typed: str) -> None:
@@ -186,7 +186,7 @@ class ClassPanel(Panel):
             self.read()
             return message
 
-        self.ask_to_reset(asking=False)
+        self.show_reset_form(is_open=False)
         self.action.start(f"Resetting {name} ...", work, apply)
 
 
@@ -203,12 +203,12 @@ class Details(ipywidgets.VBox):
         self.database, self.error = Line(class_="pm-faint"), Line()
         columns = [{"title": "Exercise"}, *({"title": title, "kind": "number"} for title in ("Points", "Of"))]
         self.exercises = Table(columns=columns, label="Exercises", empty="No exercise has been checked.")
-        self.ask = button("Reset database ...", lambda: panel.ask_to_reset(asking=True), kind="danger")
+        self.reset_button = button("Reset database ...", lambda: panel.show_reset_form(is_open=True), kind="danger")
         self.confirm = ConfirmForm(
-            "reset", "Reset database", panel.reset_database, lambda: panel.ask_to_reset(asking=False)
+            "reset", "Reset database", panel.reset_database, lambda: panel.show_reset_form(is_open=False)
         )
         head = row(self.heading, close, class_="pm-head")
-        super().__init__([head, self.database, self.error, self.exercises, column(self.ask, self.confirm)])
+        super().__init__([head, self.database, self.error, self.exercises, column(self.reset_button, self.confirm)])
         self.add_class("pm-box").add_class("pm-closable")  # by Escape
 
     def update(self) -> None:
@@ -224,13 +224,13 @@ class Details(ipywidgets.VBox):
         self.exercises.show([
             {"key": name, "cells": [name, f"{points:g}", f"{of:g}"]} for name, (points, of) in chosen.exercises.items()
         ])  # fmt: skip
-        show(self.ask, not panel.asking)
-        show(self.confirm, panel.asking)
-        self.ask.disabled = self.confirm.submit.disabled = bool(panel.action.busy)
+        show(self.reset_button, not panel.reset_form_open)
+        show(self.confirm, panel.reset_form_open)
+        self.reset_button.disabled = self.confirm.submit.disabled = bool(panel.action.busy)
         template = panel.class_.template if panel.class_ else ""
         instead = f"the content of {template} as it is now" if template else "an empty database"
         words = f"This permanently replaces everything in the database of {chosen.student} by {instead}."
-        self.confirm.ask(chosen.database, words)
+        self.confirm.update(chosen.database, words)
 
 
 def _about(class_: Class) -> str:

@@ -86,7 +86,7 @@ class DatabasesPanel(Panel):
         self.action.clear()
         self.created: DatabaseInfo | None = None
         self._created_was_listed = False
-        self.chosen, self.asking = "", ""
+        self.chosen, self.open_form = "", ""
         """The database whose details are shown, and the form that is open there: delete, suspend or none."""
         self.sizes: dict[str, int] = {}
         self.has_sizes = True
@@ -355,15 +355,15 @@ class DatabasesPanel(Panel):
 
     def choose(self, name: str) -> None:
         """Open or close the details of a database."""
-        self.chosen, self.asking = "" if name == self.chosen else name, ""
+        self.chosen, self.open_form = "" if name == self.chosen else name, ""
         self.changed()
         if self.chosen:
             self.details.close_details.focus()
 
-    def ask(self, form: str) -> None:
+    def show_form(self, form: str) -> None:
         """Open the form that deletes or suspends the chosen database, or close the open one."""
         self.action.clear()
-        self.asking = form
+        self.open_form = form
         self.changed()
         if form:
             (self.details.delete if form == "delete" else self.details.suspend).focus_first()
@@ -378,7 +378,7 @@ class DatabasesPanel(Panel):
         def work() -> str:
             suspended = outcomes.suspend_database(organization, name)
             if self.chosen == name and self.state.shows(organization):
-                self.asking = ""
+                self.open_form = ""
             return suspended
 
         self.action.start(f"Suspending {name} ...", work, line=f"%pipedb suspend-database {word(name)} --confirm")
@@ -398,7 +398,7 @@ class DatabasesPanel(Panel):
         def work() -> str:
             deleted = outcomes.delete_database(self.state.session, organization, name)
             if self.chosen == name and self.state.shows(organization):
-                self.chosen, self.asking = "", ""
+                self.chosen, self.open_form = "", ""
             if self.created is not None and self.created.name == name and self.state.shows(organization):
                 self.created = None
             return deleted
@@ -451,15 +451,15 @@ class Details(ipywidgets.VBox):
         self.browser = TableBrowser(panel.changed)
         self.explore = button("Open in Explore", self._explore)
         self.tokens = Tokens(panel.state, panel.changed)
-        close = lambda: panel.ask("")  # noqa: E731
-        self.suspend_button = button("Suspend database ...", lambda: panel.ask("suspend"), kind="danger")
+        close = lambda: panel.show_form("")  # noqa: E731
+        self.suspend_button = button("Suspend database ...", lambda: panel.show_form("suspend"), kind="danger")
         self.suspend = ConfirmForm("suspend", "Suspend database", panel.suspend_database, close)
         self.resume = button("Resume database", lambda: panel.resume_database(panel.chosen))
-        self.ask = button("Delete database ...", lambda: panel.ask("delete"), kind="danger")
+        self.delete_button = button("Delete database ...", lambda: panel.show_form("delete"), kind="danger")
         self.delete = ConfirmForm("delete", "Delete database", panel.delete_database, close)
         self.there = column(
             self.browser, self.explore, self.tokens, Line("Suspend", tag="h4"), self.suspend_button, self.suspend,
-            self.resume, Line("Delete", tag="h4"), self.ask, self.delete,
+            self.resume, Line("Delete", tag="h4"), self.delete_button, self.delete,
         )  # fmt: skip
         head = row(self.heading, self.close_details, class_="pm-head")
         super().__init__([head, self.gone, self.url, self.facts, self.there])
@@ -491,11 +491,11 @@ class Details(ipywidgets.VBox):
         self.facts.busy = bool(panel.action.busy)
         self.facts.show([{"key": name, "cells": [*facts, cell, status]}])
         self._update_suspension(status)
-        show(self.ask, panel.asking != "delete")
-        show(self.delete, panel.asking == "delete")
+        show(self.delete_button, panel.open_form != "delete")
+        show(self.delete, panel.open_form == "delete")
         connected = ", ".join(one.name for one in connections)
         closes = f" It also closes the connection {connected}." if connected else ""
-        self.delete.ask(name, f"This permanently deletes {name} and all its data, for all users.{closes}")
+        self.delete.update(name, f"This permanently deletes {name} and all its data, for all users.{closes}")
         self.delete.submit.disabled = bool(panel.action.busy)
         self.tokens.update()
         show(self.explore, panel.explore is not None and self.browser.page is not None and bool(connections))
@@ -504,10 +504,10 @@ class Details(ipywidgets.VBox):
 
     def _update_suspension(self, status: str) -> None:
         suspended, panel = status == "suspended", self.panel
-        show(self.suspend_button, not suspended and panel.asking != "suspend")
-        show(self.suspend, not suspended and panel.asking == "suspend")
+        show(self.suspend_button, not suspended and panel.open_form != "suspend")
+        show(self.suspend, not suspended and panel.open_form == "suspend")
         show(self.resume, status != "ok")
-        self.suspend.ask(panel.chosen, SUSPENDS.format(panel.chosen))
+        self.suspend.update(panel.chosen, SUSPENDS.format(panel.chosen))
         self.suspend.submit.disabled = self.resume.disabled = bool(panel.action.busy)
 
     def follow(self, *, on: bool) -> None:
@@ -523,18 +523,18 @@ class Details(ipywidgets.VBox):
         """Read the tables again."""
         self.browser.outdate()
 
-    def _read(self, question: Callable[[Database], Any], timeout: float | None = None) -> Any:
+    def _read(self, query: Callable[[Database], Any], timeout: float | None = None) -> Any:
         """Run a query beside the connection of the database, or with a read-only token."""
         name, state = self.panel.chosen, self.panel.state
         connected = state.connections(name)
         if connected and not connected[0].refused:
-            return connected[0].once(lambda database: _ask(database.sibling(timeout=timeout or TIMEOUT), question))
-        return _ask(state.organization.open(name, timeout or TIMEOUT, read_only=True), question)
+            return connected[0].once(lambda database: _query(database.sibling(timeout=timeout or TIMEOUT), query))
+        return _query(state.organization.open(name, timeout or TIMEOUT, read_only=True), query)
 
 
-def _ask(database: Database, question: Callable[[Database], Any]) -> Any:
+def _query(database: Database, query: Callable[[Database], Any]) -> Any:
     with database as own:
-        return question(own)
+        return query(own)
 
 
 def _state(connection: str, status: str) -> str:

@@ -113,8 +113,8 @@ class GroupsPanel(Panel):
     def build(self) -> Sequence[ipywidgets.Widget]:
         """Create the widgets."""
         self.table = Table(
-            {"add": lambda name: self.ask("add", name), "delete": lambda name: self.ask("delete", name),
-             "remove": lambda key: self.ask("remove", *key.split(" "))},
+            {"add": lambda name: self.show_form("add", name), "delete": lambda name: self.show_form("delete", name),
+             "remove": lambda key: self.show_form("remove", *key.split(" "))},
             columns=COLUMNS, label="Groups", stacks=True,
         )  # fmt: skip
         self.notes, self.outdated = Line(class_="pm-faint"), Line(class_="pm-error")
@@ -182,7 +182,7 @@ class GroupsPanel(Panel):
             self.remove.title.set_text(f"{replicas} will be deleted; its databases stay at {stay}.")
             self.remove.submit.description = f"Remove {code}"
         elif what == "delete":
-            self.delete.ask(name, self._deleted_with(name, databases))
+            self.delete.update(name, self._deleted_with(name, databases))
 
     def _deleted_with(self, group: str, databases: Sequence[str]) -> str:
         if not databases:
@@ -250,7 +250,7 @@ class GroupsPanel(Panel):
 
     # -- actions
 
-    def ask(self, *what: str) -> None:
+    def show_form(self, *what: str) -> None:
         """Open a form, or close the open one."""
         self.action.clear()
         self.open_form = what
@@ -261,7 +261,7 @@ class GroupsPanel(Panel):
 
     def cancel(self) -> None:
         """Close the open form."""
-        self.ask()
+        self.show_form()
 
     def _check(self, name: str) -> None:
         self.name.explain(error=self._problem(name) if name else "")

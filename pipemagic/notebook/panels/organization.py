@@ -67,10 +67,10 @@ class Details:
     error: PipemagicError | None = None
     """The first error of a request on which no other depends."""
 
-    def ask(self, question: Callable[[], T], what: str) -> T | None:
+    def request(self, send: Callable[[], T], what: str) -> T | None:
         """Return the response, or None after recording that it is unsupported or failed."""
         try:
-            return question()
+            return send()
         except UnsupportedError:
             self.unsupported.append(what)
         except ConnectError:
@@ -83,12 +83,12 @@ class Details:
 def read_details(organization: Organization) -> Details:
     """Read all details. Raise an error only if the settings cannot be read."""
     found = Details(organization)
-    found.settings = found.ask(organization.settings, "its settings")
+    found.settings = found.request(organization.settings, "its settings")
     if found.error:
         raise found.error
-    found.organizations = found.ask(organization.organizations, "the list of organizations") or ()
-    found.plan, found.quotas = found.ask(organization.quotas, "plan and quotas") or ("", {})
-    usage = found.ask(organization.usage, "usage")
+    found.organizations = found.request(organization.organizations, "the list of organizations") or ()
+    found.plan, found.quotas = found.request(organization.quotas, "plan and quotas") or ("", {})
+    usage = found.request(organization.usage, "usage")
     found.used = usage.figures if usage else {}
     return found
 

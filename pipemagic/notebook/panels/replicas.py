@@ -176,7 +176,7 @@ class ReplicaStates:
         self, organization: Organization, group: Group, stop: threading.Event
     ) -> Mapping[str, ReplicaSummary]:
         names = self.state.databases_in(group.name)[:MEASURED]
-        read = ask_each(self.state.requests, names, organization.instances, stop)
+        read = request_each(self.state.requests, names, organization.instances, stop)
         answers = [one for one in read.values() if not isinstance(one, NotFound)]  # deleted meanwhile
         listed = [None if isinstance(one, PipemagicError) else one for one in answers]
         for one in answers:
@@ -193,8 +193,8 @@ def _summary(code: str, listed: Sequence[Sequence[Instance] | None]) -> ReplicaS
     return ReplicaSummary(len(states), states.count(CAUGHT_UP), max(lags, default=None), tuple(sorted(others)))
 
 
-def ask_each(
-    limit: threading.Semaphore, names: Iterable[str], ask: Callable[[str], T], stop: threading.Event
+def request_each(
+    limit: threading.Semaphore, names: Iterable[str], request: Callable[[str], T], stop: threading.Event
 ) -> dict[str, T | PipemagicError]:
     """Return the responses or errors by name; after ``stop``, only those that have arrived.
 
@@ -214,7 +214,7 @@ def ask_each(
                 if stop.is_set():
                     return
                 try:
-                    found[name] = ask(name)
+                    found[name] = request(name)
                 except Exception as error:  # noqa: BLE001 - raised below, or returned
                     found[name] = error
 
@@ -325,13 +325,13 @@ class NewLocation:
         return _all_ready(self.total)
 
     def _read(self, names: Sequence[str], stop: threading.Event) -> dict[str, str | PipemagicError]:
-        def ask(name: str) -> str:
+        def state_of(name: str) -> str:
             try:
                 return describe(next((one for one in self.organization.instances(name) if one.name == self.code), None))
             except NotFound:
                 return DELETED
 
-        found = ask_each(self.state.requests, names, ask, stop)
+        found = request_each(self.state.requests, names, state_of, stop)
         for one in found.values():
             if isinstance(one, UnsupportedError | AuthError):
                 raise one

@@ -59,7 +59,7 @@ class SessionHealth:
         self._session = ref(session)
         self._known: WeakKeyDictionary[Connection, ServerHealth] = WeakKeyDictionary()
         self._running: WeakKeyDictionary[Connection, float] = WeakKeyDictionary()
-        self._asked: set[Transport] = set()
+        self._transports: set[Transport] = set()
         self._listeners: list[Callable[[], None]] = []
         self._lock = threading.RLock()
         self._wake = threading.Event()
@@ -81,9 +81,9 @@ class SessionHealth:
                 self._listeners.remove(listener)
             if self._listeners:
                 return
-            self._thread, asked = None, list(self._asked)
+            self._thread, transports = None, list(self._transports)
         self._wake.set()
-        for transport in asked:
+        for transport in transports:
             transport.abort()
 
     def of(self, connection: Connection) -> ServerHealth:
@@ -134,7 +134,7 @@ class SessionHealth:
         def work() -> None:
             health = ServerHealth(error="BUG: see the kernel's log")
             try:
-                health = self._ask(connection, find=find)
+                health = self._health_of(connection, find=find)
             finally:
                 with self._lock:
                     if self._listeners:
@@ -145,24 +145,24 @@ class SessionHealth:
 
         threading.Thread(target=work, name="pipemagic: health of a server", daemon=True).start()
 
-    def _ask(self, connection: Connection, *, find: bool) -> ServerHealth:
+    def _health_of(self, connection: Connection, *, find: bool) -> ServerHealth:
         try:
-            return connection.once(self._ask_beside) if find else self._ask_beside(connection.database)
+            return connection.once(self._read_health) if find else self._read_health(connection.database)
         except AnswerTimeout:
             return ServerHealth(error=f"no response within {TIMEOUT:.0f} s")
         except PipemagicError as error:
             return ServerHealth(error=error.message.partition("\n")[0])
 
-    def _ask_beside(self, database: Database) -> ServerHealth:
+    def _read_health(self, database: Database) -> ServerHealth:
         with database.sibling(timeout=TIMEOUT) as beside:
-            self._asked.add(beside.transport)
+            self._transports.add(beside.transport)
             try:
                 version = _version(beside)
                 started = time.perf_counter()
                 health = "healthy" if beside.health() else "reports that it is not healthy"
                 return ServerHealth(version, health, time.perf_counter() - started)
             finally:
-                self._asked.discard(beside.transport)
+                self._transports.discard(beside.transport)
 
 
 def _version(database: Database) -> str:

@@ -70,12 +70,12 @@ class Source:
     def of_connection(cls, session: Session, name: str) -> Source:
         """Return the database of a connection, queried outside the stream of the cells."""
 
-        def read(question: Callable[[Database], Any], timeout: float | None = None) -> Any:
-            def ask(database: Database) -> Any:
+        def read(query: Callable[[Database], Any], timeout: float | None = None) -> Any:
+            def query_beside(database: Database) -> Any:
                 with database.sibling(timeout=timeout) as own:
-                    return question(own)
+                    return query(own)
 
-            return session.connection(name).once(ask)
+            return session.connection(name).once(query_beside)
 
         return cls(name, read, is_connection=True)
 
@@ -83,14 +83,14 @@ class Source:
 class Request:
     """A query of a source that can be aborted, also before it is sent."""
 
-    def __init__(self, source: Source, question: Callable[[Database], Any], timeout: float | None = None) -> None:
-        self.source, self.question, self.timeout = source, question, timeout
+    def __init__(self, source: Source, query: Callable[[Database], Any], timeout: float | None = None) -> None:
+        self.source, self.query, self.timeout = source, query, timeout
         self._database: Database | None = None
         self._aborted = False
 
     def run(self) -> Any:
         """Run the query and return its result."""
-        return self.source.read(self._ask, timeout=self.timeout)
+        return self.source.read(self._run_on, timeout=self.timeout)
 
     def start(self, task: LatestTask, title: str, apply: Callable[[Any], str], line: str = "") -> None:
         """Run it as the work of a task."""
@@ -102,12 +102,12 @@ class Request:
         if (database := self._database) is not None:
             database.transport.abort()
 
-    def _ask(self, database: Database) -> Any:
+    def _run_on(self, database: Database) -> Any:
         self._database = database
         try:
             if self._aborted:
                 raise SessionError(STOPPED)
-            return self.question(database)
+            return self.query(database)
         finally:
             self._database = None
 
@@ -145,7 +145,7 @@ class TableBrowser(ipywidgets.VBox):
         self._uncounted: Page | None = None
         self._drawn: Page | None = None
         self.heading = Line(tag="h3")
-        self.export_rows = button("Export ...", self.export.ask)
+        self.export_rows = button("Export ...", self.export.show_form)
         self.profile_all = button("Profile all columns", self.profiles.start)
         self.all_tables = button("All tables", self.list_tables)
         self.note = Line(UNCOMMITTED, class_="pm-faint")
@@ -220,12 +220,12 @@ class TableBrowser(ipywidgets.VBox):
             self.schema = schema
             return ""
 
-        self._ask("Reading the tables ...", read_schema, apply)
+        self._request("Reading the tables ...", read_schema, apply)
 
     def open_table(self, table: str) -> None:
         """Show the first page of a table."""
         self.profiles.clear()
-        self.export.ask(asking=False)
+        self.export.show_form(is_open=False)
         self._read(PageQuery(table))
 
     def reload(self) -> None:
@@ -339,8 +339,8 @@ class TableBrowser(ipywidgets.VBox):
             apply(known)
         else:
             self._query = page.query
-            question = partial(page_query.read_value, page=page, row=number, place=place)
-            self._ask("Reading the value ...", question, apply)
+            read_value = partial(page_query.read_value, page=page, row=number, place=place)
+            self._request("Reading the value ...", read_value, apply)
 
     def _close_full(self) -> None:
         self.full = None
@@ -353,13 +353,13 @@ class TableBrowser(ipywidgets.VBox):
         self._query = PageQuery()
         self.counter.stop("")
 
-    def _ask(self, title: str, question: Callable[[Database], Any], apply: Callable[[Any], str]) -> None:
+    def _request(self, title: str, query: Callable[[Database], Any], apply: Callable[[Any], str]) -> None:
         source = self.source
         if source is None:
             return
         with self._lock:
             self._number += 1
-        request = Request(source, question)
+        request = Request(source, query)
         request.start(self.task, title, lambda found: apply(found) if source is self.source else "")
 
     def _read(self, query: PageQuery, *, refresh: bool = False) -> None:
@@ -369,7 +369,7 @@ class TableBrowser(ipywidgets.VBox):
         schema = known if known is not None and query.table in known else None
         self._query = query
 
-        def question(database: Database) -> tuple[Schema, Page]:
+        def read_page(database: Database) -> tuple[Schema, Page]:
             if schema is None:
                 return page_query.refresh_page(database, query)
             return schema, page_query.read_page(database, query, schema.relation(query.table))
@@ -385,7 +385,7 @@ class TableBrowser(ipywidgets.VBox):
                 self.total, self._uncounted = None, page
             return _missing(query, page)
 
-        self._ask(f"Reading {escape_controls(query.table)} ...", question, apply)
+        self._request(f"Reading {escape_controls(query.table)} ...", read_page, apply)
 
     def _count(self) -> None:
         """Count the rows of a page that was just read."""
@@ -403,8 +403,8 @@ class TableBrowser(ipywidgets.VBox):
             self.total = total
             return ""
 
-        question = partial(page_query.count_rows, query=page.query, relation=page.relation)
-        Request(source, question, COUNT_TIMEOUT).start(self.counter, "counting ...", apply)
+        count_rows = partial(page_query.count_rows, query=page.query, relation=page.relation)
+        Request(source, count_rows, COUNT_TIMEOUT).start(self.counter, "counting ...", apply)
 
     def _read_again(self) -> None:
         """Read outdated data again in the background, when no other request is running."""
@@ -683,22 +683,22 @@ class ExportForm(ipywidgets.VBox):
     def __init__(self, browser: TableBrowser) -> None:
         self.browser = browser
         self.task = Action("export", browser.changed)
-        self.asking = False
+        self.is_open = False
         self.to = Field("To", ipywidgets.Dropdown(options=list(TARGETS.items())))
         self.target = Field("Variable or file", ipywidgets.Text())
         self.replace = ipywidgets.Checkbox(description="Replace", indent=False)
-        fields, cancel = [self.to, self.target, self.replace], lambda: self.ask(asking=False)
+        fields, cancel = [self.to, self.target, self.replace], lambda: self.show_form(is_open=False)
         self.form = Form("", fields, "Export", self.start, cancel=cancel)
         self.status, self.stop_button = Status(), button("Stop", self.task.stop, tooltip="Stop the export")
         super().__init__([self.form, row(self.status, self.stop_button)])
         self.add_class("pm-box")
 
-    def ask(self, *, asking: bool = True) -> None:
+    def show_form(self, *, is_open: bool = True) -> None:
         """Open or close the form."""
-        self.asking = asking
+        self.is_open = is_open
         self.task.clear()
         self.browser.changed()
-        if asking:
+        if is_open:
             self.target.widget.value, self.replace.value = "", False
             self.form.focus_first()
 
@@ -716,7 +716,7 @@ class ExportForm(ipywidgets.VBox):
         def apply(found: tuple[Any, str]) -> str:
             if kind == "variable" and self.browser.variables is not None:
                 self.browser.variables[target] = found[0]
-            self.asking = False
+            self.is_open = False
             return found[1]
 
         # It names the connection, since another one may be current when it is copied.
@@ -728,8 +728,8 @@ class ExportForm(ipywidgets.VBox):
     def update(self) -> None:
         """Update the widgets, hidden if there is nothing to show."""
         page, task = self.browser.page, self.task
-        show(self, page is not None and bool(self.asking or task.busy or task.message or task.error))
-        show(self.form, self.asking)
+        show(self, page is not None and bool(self.is_open or task.busy or task.message or task.error))
+        show(self.form, self.is_open)
         if page is not None:
             self.form.title.set_text(
                 f"Export all rows of {escape_controls(page.relation.name)}, as filtered and sorted"

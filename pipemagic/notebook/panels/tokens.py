@@ -36,10 +36,10 @@ class Tokens(ipywidgets.VBox):
     def __init__(self, state: OrganizationState, changed: Callable[[], None]) -> None:
         self.state, self.changed = state, changed
         self.action = Action("tokens", changed)
-        self.database, self.asking, self.about = "", "", ""
+        self.database, self.open_form, self.about = "", "", ""
         self.status = Status()
-        self.new = button("New token ...", lambda: self.ask("create"))
-        self.revoke = button("Invalidate all tokens ...", lambda: self.ask("invalidate"), kind="danger")
+        self.new = button("New token ...", lambda: self.show_form("create"))
+        self.revoke = button("Invalidate all tokens ...", lambda: self.show_form("invalidate"), kind="danger")
         self.buttons = row(self.new, self.revoke)
         self.expires = Field("Expires", ipywidgets.Dropdown(options=EXPIRATIONS))
         self.expires.widget.observe(lambda _: changed(), "value")
@@ -70,32 +70,32 @@ class Tokens(ipywidgets.VBox):
         if database != self.database:
             self.forget()
             self.action.clear()
-            self.database, self.asking = database, ""
+            self.database, self.open_form = database, ""
 
     def update(self) -> None:
         """Update the widgets."""
         show(self.value, bool(self.about))
         self.about_line.set_text(self.about)
-        show(self.buttons, not self.asking)
-        show(self.create, self.asking == "create")
-        show(self.invalidate, self.asking == "invalidate")
+        show(self.buttons, not self.open_form)
+        show(self.create, self.open_form == "create")
+        show(self.invalidate, self.open_form == "invalidate")
         show(self.duration, self.expires.widget.value == CUSTOM)
         self.create.submit.disabled = self.invalidate.submit.disabled = bool(self.action.busy)
         if self.database:
-            self.invalidate.ask(self.database, INVALIDATED.format(self.database))
+            self.invalidate.update(self.database, INVALIDATED.format(self.database))
         self.status.update(self.action)
 
-    def ask(self, form: str) -> None:
-        """Open a form."""
+    def show_form(self, form: str) -> None:
+        """Open a form, or close the open one."""
         self.action.clear()
-        self.asking = form
+        self.open_form = form
         self.changed()
         if form:
             (self.create if form == "create" else self.invalidate).focus_first()
 
     def cancel(self) -> None:
         """Close the form that is open."""
-        self.ask("")
+        self.show_form("")
 
     def create_token(self) -> None:
         """Create the token of the form."""
@@ -110,7 +110,7 @@ class Tokens(ipywidgets.VBox):
             if self.database != database:  # its details were closed in the meantime
                 return f"A token for {database} was created, but it is not shown: its details were closed."
             lasts = "never expires" if expiration == "never" else f"expires after {expiration}"
-            self.asking, self.about = "", f"A {'read-only ' if read_only else ''}token for {database} that {lasts}:"
+            self.open_form, self.about = "", f"A {'read-only ' if read_only else ''}token for {database} that {lasts}:"
             self.secret.send_secret(made)
             return "The token was created. It is shown only once."
 
@@ -141,7 +141,7 @@ class Tokens(ipywidgets.VBox):
 
         def work() -> str:
             notes = self.state.session.invalidate_tokens(database, organization)
-            self.asking = ""
+            self.open_form = ""
             return "\n".join(notes)
 
         self.forget()

@@ -264,12 +264,12 @@ def test_values_are_sent_with_the_click_that_submits_a_form(session):
 def test_a_form_that_asks_for_a_name_never_has_that_of_another():
     done = []
     form = ConfirmForm("delete", "Delete", lambda *names: done.append(names), lambda: None)
-    form.ask("one", "one is deleted")
+    form.update("one", "one is deleted")
     form.field.widget.value = " one "
-    form.ask("one", "one is deleted, and more")
+    form.update("one", "one is deleted, and more")
     form.submit.click()
     assert done == [("one", "one")]
-    form.ask("two", "two is deleted")
+    form.update("two", "two is deleted")
     assert form.field.widget.description == "Type two to delete"
     assert form.field.text == ""
 
