@@ -196,5 +196,5 @@ class Credentials:
         with private_lock(self.path.with_suffix(".lock")).acquire(LOCK_TIMEOUT):
             accounts = self._read()
             yield accounts
-            document = {"version": 1, "services": {key: asdict(one) for key, one in sorted(accounts.items())}}
+            document = {"version": 1, "services": {key: asdict(account) for key, account in sorted(accounts.items())}}
             write_private(self.path, json.dumps(document, indent=2).encode() + b"\n")

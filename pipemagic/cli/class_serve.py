@@ -76,7 +76,7 @@ def run(context: click.Context, /, **options: Any) -> None:
 serve = click.Command(
     "serve", callback=run, help=run.__doc__, context_settings={"show_default": True},
     params=[
-        *(option_of_class(one) for one in serving.serve.params if one.name not in LEFT_OUT),
+        *(option_of_class(option) for option in serving.serve.params if option.name not in LEFT_OUT),
         click.Option(
             ["--base-path"], type=base_path, metavar="PATH",
             help="The path below which a proxy offers the service.  [default: that of a JupyterHub's service]",

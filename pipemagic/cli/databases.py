@@ -171,7 +171,7 @@ def show(
 
 def print_instance_urls(api: Management, name: str, code: str | None) -> None:
     """Print the address of the instance at a location, or of all instances."""
-    instances = [one for one in api.instances(name) if code in (None, one.name)]
+    instances = [instance for instance in api.instances(name) if code in (None, instance.name)]
     if not instances:
         hint = f"list the instances with `pipemagic db show {name}`"
         raise NotFound(f"there is no instance at {code}", status=404, hint=hint)
@@ -187,8 +187,9 @@ def print_database(api: Management, database: DatabaseInfo, *, as_json: bool) ->
         instances = []
     if as_json:
         console.print_json(database_as_json(database) | {"instances": [
-            {"name": one.name, "type": one.type, "url": libsql_url(one.url), "status": one.state or None}
-            for one in instances
+            {"name": instance.name, "type": instance.type, "url": libsql_url(instance.url),
+             "status": instance.state or None}
+            for instance in instances
         ]})  # fmt: skip
         return
     locations = ", ".join(database.locations)
@@ -199,7 +200,7 @@ def print_database(api: Management, database: DatabaseInfo, *, as_json: bool) ->
     if instances:
         console.print_line()
         console.print_table(["location", "type", "url", "status"], [
-            (one.name, one.type, one.url, one.state) for one in instances
+            (instance.name, instance.type, instance.url, instance.state) for instance in instances
         ])  # fmt: skip
 
 
@@ -254,4 +255,6 @@ def destroy(api: Management, names: Sequence[str], yes: bool) -> None:
 @api_command(db, "locations", console.json_option, in_organization=False)
 def locations(api: Management, as_json: bool) -> None:
     """List the locations for groups."""
-    console.print_records(["id", "location"], [(one.code, one.name) for one in api.locations()], as_json=as_json)
+    console.print_records(
+        ["id", "location"], [(location.code, location.name) for location in api.locations()], as_json=as_json
+    )

@@ -68,12 +68,16 @@ def check_notebooks(paths: Sequence[Path], allow: Sequence[str], as_json: bool) 
     for path in (file for named in paths for file in secret_scan.files_in(named)):
         try:
             found += [
-                one for one in secret_scan.scan_file(path) if not any(regex.fullmatch(one.text) for regex in allowed)
+                secret
+                for secret in secret_scan.scan_file(path)
+                if not any(regex.fullmatch(secret.text) for regex in allowed)
             ]
         except secret_scan.UnreadableFile as error:
             console.print_note(f"Error: {error.message}")
             unreadable = True
-    rows = [(str(one.path), one.cell, one.where, one.kind, secret_scan.mask(one.text)) for one in found]
+    rows = [
+        (str(secret.path), secret.cell, secret.where, secret.kind, secret_scan.mask(secret.text)) for secret in found
+    ]
     if as_json:
         console.print_json([dict(zip(("path", "cell", "where", "kind", "found"), row, strict=True)) for row in rows])
     else:
@@ -103,13 +107,13 @@ def check_machine(data: Path | None, as_json: bool) -> int:
     """Print the result of each check, and return 1 if one failed."""
     findings = {name: run_check(check, data) for name, check in CHECKS.items()}
     if as_json:
-        console.print_json([{"name": name, **asdict(one)} for name, one in findings.items()])
+        console.print_json([{"name": name, **asdict(finding)} for name, finding in findings.items()])
     else:
-        for name, one in findings.items():
-            console.print_line(f"{one.state:<5} {name:<12} {one.message}")
-            if one.hint:
-                console.print_line(f"{'':<19}-> {one.hint}")
-    return int(any(one.state == FAIL for one in findings.values()))
+        for name, finding in findings.items():
+            console.print_line(f"{finding.state:<5} {name:<12} {finding.message}")
+            if finding.hint:
+                console.print_line(f"{'':<19}-> {finding.hint}")
+    return int(any(finding.state == FAIL for finding in findings.values()))
 
 
 def run_check(check: Callable[[Path | None], Finding], data: Path | None) -> Finding:

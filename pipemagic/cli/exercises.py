@@ -44,9 +44,9 @@ def grade_command(submissions: Sequence[Path], source: Path, table: Path | None,
     frame = summary(grades).reset_index()
     rows = [[name, *(f"{value:g}" for value in values)] for name, *values in frame.itertuples(index=False)]
     console.print_table(list(frame.columns), rows)
-    for one in grades:
-        if one.points < one.of:
-            console.print_note(f"{one.submission}: {one.exercise}: {one.points:g} of {one.of:g}: {one.message}")
+    for mark in grades:
+        if mark.points < mark.of:
+            console.print_note(f"{mark.submission}: {mark.exercise}: {mark.points:g} of {mark.of:g}: {mark.message}")
     if table is not None:
         frame.to_csv(table, index=False)
 

@@ -42,20 +42,20 @@ def list_groups(api: Management, as_json: bool) -> None:
         console.print_json(list(map(group_as_json, groups)))
         return
     console.print_table(["name", "locations", "status"], [
-        (one.name, ", ".join(code + " (primary)" * (code == one.primary) for code in one.locations), state(one))
-        for one in groups
+        (info.name, ", ".join(code + " (primary)" * (code == info.primary) for code in info.locations), state(info))
+        for info in groups
     ])  # fmt: skip
 
 
 @api_command(group, "show", name_argument, console.json_option)
 def show(api: Management, name: str, as_json: bool) -> None:
     """Show the details of a group."""
-    one = api.group(name)
+    info = api.group(name)
     if as_json:
-        console.print_json(group_as_json(one))
+        console.print_json(group_as_json(info))
     else:
-        locations = ", ".join(one.locations)
-        console.print_fields(Name=one.name, ID=one.id, Primary=one.primary, Locations=locations, Status=state(one))
+        locations = ", ".join(info.locations)
+        console.print_fields(Name=info.name, ID=info.id, Primary=info.primary, Locations=locations, Status=state(info))
 
 
 @api_command(group, "destroy", name_argument, console.yes_option)
@@ -70,20 +70,20 @@ def destroy(api: Management, name: str, yes: bool) -> None:
     console.print_line(name)
 
 
-def group_as_json(one: Group) -> dict[str, Any]:
+def group_as_json(info: Group) -> dict[str, Any]:
     """Return the JSON object of a group."""
     return {
-        "name": one.name, "uuid": one.id, "primary": one.primary, "locations": list(one.locations),
-        "status": dict(one.status),
+        "name": info.name, "uuid": info.id, "primary": info.primary, "locations": list(info.locations),
+        "status": dict(info.status),
     }  # fmt: skip
 
 
-def state(one: Group) -> str:
+def state(info: Group) -> str:
     """Return the health of a group: without its primary it cannot be written to, without a replica reads are slower."""
-    failed = sorted(code for code, status in one.status.items() if status not in ("ok", ""))
+    failed = sorted(code for code, status in info.status.items() if status not in ("ok", ""))
     if not failed:
         return "healthy"
-    return ("unhealthy" if one.primary in failed else "degraded") + f" ({', '.join(failed)})"
+    return ("unhealthy" if info.primary in failed else "degraded") + f" ({', '.join(failed)})"
 
 
 # -- locations
@@ -97,11 +97,11 @@ def locations() -> None:
 @api_command(locations, "list", group_argument, console.json_option)
 def list_locations(api: Management, name: str, as_json: bool) -> None:
     """List a group's locations."""
-    one = api.group(name)
+    info = api.group(name)
     names = {location.code: location.name for location in api.locations()}
     console.print_records(["id", "location", "type", "status"], [
-        (code, names.get(code, ""), "primary" if code == one.primary else "replica", one.status.get(code))
-        for code in one.locations
+        (code, names.get(code, ""), "primary" if code == info.primary else "replica", info.status.get(code))
+        for code in info.locations
     ], as_json=as_json)  # fmt: skip
 
 

@@ -28,11 +28,15 @@ def list_organizations(api: Management, as_json: bool) -> None:
     current = api.slug if organizations else ""
     if as_json:
         console.print_json([
-            {"name": one.name, "slug": one.slug, "type": one.type, "current": one.slug == current}
-            for one in organizations
+            {"name": organization.name, "slug": organization.slug, "type": organization.type,
+             "current": organization.slug == current}
+            for organization in organizations
         ])  # fmt: skip
         return
-    rows = [(one.name, one.slug + " (current)" * (one.slug == current), one.type) for one in organizations]
+    rows = [
+        (organization.name, organization.slug + " (current)" * (organization.slug == current), organization.type)
+        for organization in organizations
+    ]
     console.print_table(["name", "slug", "type"], rows)
 
 
@@ -42,7 +46,7 @@ def list_organizations(api: Management, as_json: bool) -> None:
 def switch(data: Path | None, slug: str) -> None:
     """Make an organization the current one."""
     with management(data) as api:
-        if slug not in [one.slug for one in api.organizations()]:
+        if slug not in [organization.slug for organization in api.organizations()]:
             hint = "list the organizations with `pipemagic org list`"
             raise NotFound(f"there is no organization {slug!r}", status=404, hint=hint)
     Credentials().put(SelectedService(data).account_key, organization=slug)
@@ -63,7 +67,9 @@ def members() -> None:
 @api_command(members, "list", console.json_option)
 def list_members(api: Management, as_json: bool) -> None:
     """List the members and their roles."""
-    console.print_records(["username", "role"], [(one.username, one.role) for one in api.members()], as_json=as_json)
+    console.print_records(
+        ["username", "role"], [(member.username, member.role) for member in api.members()], as_json=as_json
+    )
 
 
 @api_command(members, "add", username_argument)
@@ -95,7 +101,7 @@ def show(api: Management, as_json: bool) -> None:
     organization = api.organization()
     try:
         subscription, used = api.subscription(), api.usage().figures
-        limits = next((one.quotas for one in api.plans() if one.name == subscription.plan), {})
+        limits = next((item.quotas for item in api.plans() if item.name == subscription.plan), {})
         name, overages = subscription.plan, subscription.overages
     except UnsupportedError:  # a small API has nothing but the setting
         name, overages, used, limits = "", None, {}, {}

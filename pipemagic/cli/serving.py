@@ -192,8 +192,8 @@ def stop(data: Path | None) -> None:
 def given_parameters(context: click.Context) -> list[click.Parameter]:
     """Return the parameters that are on the command line."""
     return [
-        one for one in context.command.params
-        if context.get_parameter_source(str(one.name)) is ParameterSource.COMMANDLINE
+        option for option in context.command.params
+        if context.get_parameter_source(str(option.name)) is ParameterSource.COMMANDLINE
     ]  # fmt: skip
 
 
@@ -227,7 +227,7 @@ def engine_of(given: Sequence[click.Parameter], options: Mapping[str, Any]) -> C
             "(in a notebook: %pipedb help how-to/cluster)"
         )
         raise ServiceError("--engine sqld needs either --nodes FILE or --local N", hint=hint)
-    if unusable := [one.opts[0] for one in given if one.name in EMBEDDED_ONLY]:
+    if unusable := [option.opts[0] for option in given if option.name in EMBEDDED_ONLY]:
         hint = "leave it out: with --engine sqld clients connect to the libSQL servers"
         raise ServiceError(f"{', '.join(unusable)} has no effect on libSQL servers", hint=hint)
     from pipemagic.service.sqld.engine import open_local, open_remote
@@ -266,10 +266,10 @@ def command_options(given: Sequence[click.Parameter], options: Mapping[str, Any]
         if name in ("data", "print_systemd"):
             continue
         value = options[name]
-        for one in value if isinstance(value, tuple) else [value]:
+        for item in value if isinstance(value, tuple) else [value]:
             yield flag
-            if one is not True:
-                yield f"%d/{name}" if name in CREDENTIALS else quote(str(one))
+            if item is not True:
+                yield f"%d/{name}" if name in CREDENTIALS else quote(str(item))
 
 
 def directives(options: Mapping[str, Any]) -> Iterator[str]:

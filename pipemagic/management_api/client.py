@@ -189,7 +189,7 @@ class Management:
                     "which organization? This management API does not list them",
                     hint="%pipedb organization SLUG --at ADDRESS, or organization='slug' in Python",
                 ) from None
-            mine = [one for one in mine if one.type == "personal"] if len(mine) > 1 else mine
+            mine = [organization for organization in mine if organization.type == "personal"] if len(mine) > 1 else mine
             if len(mine) != 1:
                 raise SessionError("which organization?", hint="name it with organization='slug'")
             self.known_slug = mine[0].slug
@@ -234,7 +234,7 @@ class Management:
 
     def api_tokens(self) -> list[ApiToken]:
         """List the account's platform tokens, without their values."""
-        return [ApiToken.read(one) for one in self._list("/v1/auth/api-tokens", "tokens")]
+        return [ApiToken.read(item) for item in self._list("/v1/auth/api-tokens", "tokens")]
 
     def create_api_token(self, name: str) -> Secret:
         """Create a platform token; only this response contains its value."""
@@ -249,7 +249,7 @@ class Management:
 
     def organizations(self) -> list[Organization]:
         """List the organizations of the token's owner."""
-        return [Organization.read(one) for one in self._list("/v1/organizations", "organizations")]
+        return [Organization.read(item) for item in self._list("/v1/organizations", "organizations")]
 
     def locations(self) -> list[Location]:
         """List the locations for groups and databases, by code."""
@@ -276,7 +276,7 @@ class Management:
 
     def members(self) -> list[Member]:
         """List the members of the organization."""
-        return [Member.read(one) for one in self._list(self._path("members"), "members")]
+        return [Member.read(item) for item in self._list(self._path("members"), "members")]
 
     def add_member(self, username: str, role: str = "member") -> Member:
         """Add an account to the organization."""
@@ -295,7 +295,7 @@ class Management:
 
     def plans(self) -> list[Plan]:
         """List the plans with their quotas."""
-        return [Plan.read(one) for one in self._list(self._path("plans"), "plans")]
+        return [Plan.read(item) for item in self._list(self._path("plans"), "plans")]
 
     def usage(self) -> Usage:
         """Return the organization's usage in this calendar month."""
@@ -305,7 +305,7 @@ class Management:
 
     def groups(self) -> list[Group]:
         """List the groups."""
-        return [Group.read(one) for one in self._list(self._path("groups"), "groups")]
+        return [Group.read(item) for item in self._list(self._path("groups"), "groups")]
 
     def group(self, name: str) -> Group:
         """Return one group."""
@@ -400,9 +400,9 @@ class Management:
     def databases(self, group: str | None = None) -> list[DatabaseInfo]:
         """List the databases, of one group or of all."""
         responses = self._list(self._path("databases"), "databases", **({"group": group} if group else {}))
-        found = [DatabaseInfo.read_from(self.endpoint, one) for one in responses]
+        found = [DatabaseInfo.read_from(self.endpoint, item) for item in responses]
         # A server that ignores the filter lists all of them.
-        return [one for one in found if group is None or one.group in (group, "")]
+        return [database for database in found if group is None or database.group in (group, "")]
 
     def database(self, name: str) -> DatabaseInfo:
         """Return one database."""
@@ -447,8 +447,8 @@ class Management:
     def instances(self, database: str) -> list[Instance]:
         """List a database's instances, one for each location, the primary first."""
         responses = self._list(self._path("databases", database, "instances"), "instances")
-        found = [Instance.read_from(self.endpoint, one) for one in responses]
-        return sorted(found, key=lambda one: (one.type != "primary", one.name))
+        found = [Instance.read_from(self.endpoint, item) for item in responses]
+        return sorted(found, key=lambda instance: (instance.type != "primary", instance.name))
 
     def create_token(self, database: str, *, expiration: str = "never", read_only: bool = False) -> Secret:
         """Create a token for a database; ``expiration`` is like ``7d``, ``1w2d6h`` or ``never``."""

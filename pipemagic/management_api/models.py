@@ -51,7 +51,7 @@ class Model(msgspec.Struct, frozen=True):
         response = unwrapped(response, cls.wrapper)
         for field in msgspec.structs.fields(cls):
             found = (_convert(member(response, name), field.type) for name in _SPELLINGS.get(field.name, (field.name,)))
-            if (value := next((one for one in found if one not in (None, "", ())), None)) is not None:
+            if (value := next((candidate for candidate in found if candidate not in (None, "", ())), None)) is not None:
                 given[field.name] = value
             if field.required and not given.get(field.name):
                 article = "an" if cls.wrapper.startswith("o") else "a"
@@ -134,9 +134,10 @@ class Usage(msgspec.Struct, frozen=True):
         """Convert the figures of an organization; values other than numbers are omitted."""
         response = unwrapped(response, "organization")
         named = (
-            (text_of(one, "name") or text_of(one, "uuid", "id"), one) for one in _list(member(response, "databases"))
+            (text_of(entry, "name") or text_of(entry, "uuid", "id"), entry)
+            for entry in _list(member(response, "databases"))
         )
-        return cls(_used(response), {name: _used(one) for name, one in named if name})
+        return cls(_used(response), {name: _used(figures) for name, figures in named if name})
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -183,7 +184,7 @@ class Group(Model, frozen=True):
             found,
             primary=primary,
             locations=tuple(dict.fromkeys([primary, *found.locations] if primary else ())),
-            status={text_of(one, "name"): text_of(one, "status") for one in states},
+            status={text_of(state, "name"): text_of(state, "status") for state in states},
         )
 
 
@@ -287,7 +288,7 @@ def _convert(value: Any, kind: Any) -> Any:
     """Convert a member; None if it has another type. Lists contain only text."""
     try:
         return msgspec.convert(
-            [one for one in value if isinstance(one, str)] if isinstance(value, list) else value, kind
+            [item for item in value if isinstance(item, str)] if isinstance(value, list) else value, kind
         )
     except msgspec.ValidationError:
         return None
@@ -295,9 +296,9 @@ def _convert(value: Any, kind: Any) -> Any:
 
 def _locations(response: Any) -> Iterator[tuple[str, str]]:
     if isinstance(response, list):
-        for one in response:
-            if code := one if isinstance(one, str) else text_of(one, "code", "location", "name", "id"):
-                yield code, text_of(one, "description", "name") or code
+        for item in response:
+            if code := item if isinstance(item, str) else text_of(item, "code", "location", "name", "id"):
+                yield code, text_of(item, "description", "name") or code
     elif isinstance(response, dict):
         for code, value in response.items():
             if isinstance(value, str):

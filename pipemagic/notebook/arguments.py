@@ -358,7 +358,11 @@ def argument_at(
 
 def given_values(assigned: Iterable[Assigned]) -> Arguments:
     """Return the values of the options on a line that may be incomplete or wrong; nothing is checked or converted."""
-    pairs = ((one.argument.name, one.value) for one in assigned if isinstance(one.argument, Option))
+    pairs = (
+        (assignment.argument.name, assignment.value)
+        for assignment in assigned
+        if isinstance(assignment.argument, Option)
+    )
     return Arguments({name: value for name, value in pairs if value})
 
 
@@ -376,10 +380,10 @@ def leading_options(line: str, options: Sequence[Option]) -> tuple[list[Assigned
     A ``--`` that stands alone begins a comment of SQL.
     """
     found: list[Assigned] = []
-    for one in assign(split(line), (), options):
-        if one.word.raw == "--" or (one.argument is None and not one.flag):
-            return found, line[one.word.start :]
-        found.append(one)
+    for assignment in assign(split(line), (), options):
+        if assignment.word.raw == "--" or (assignment.argument is None and not assignment.flag):
+            return found, line[assignment.word.start :]
+        found.append(assignment)
     return found, ""
 
 
@@ -391,8 +395,8 @@ def leading(
     if not text.startswith("-"):
         return Arguments(), text
     found, rest = leading_options(line, options)
-    for one in found:
-        _check_closed(one.word, line)
+    for assignment in found:
+        _check_closed(assignment.word, line)
     return _collect(found, options, usage, value_of), rest
 
 
@@ -469,7 +473,7 @@ def _convert(argument: Option | Positional, text: str) -> Any:
     if not argument.code:
         refuse_password(text)
     if argument.choices:
-        choice = next((one for one in argument.choices if one.lower() == text.lower()), None)
+        choice = next((candidate for candidate in argument.choices if candidate.lower() == text.lower()), None)
         if choice is None:
             raise UsageError(f"{argument.name} must be one of {', '.join(argument.choices)}, not {text!r}")
         return choice

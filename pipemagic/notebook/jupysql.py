@@ -65,7 +65,7 @@ def refuse_sql(line: str, cell: str | None, session: Session, variables: Mapping
         _refuse_address(address.split()[0], rest, magic, session)
     if "://" in line or line.lstrip().startswith("-") or len(line.split()) == 1:  # else it is SQL
         parsed = _Line(line)
-        if all(one.argument is not None and not one.word.unclosed for one in parsed.options):
+        if all(option.argument is not None and not option.word.unclosed for option in parsed.options):
             _refuse_line(parsed, magic, session, variables)
 
 
@@ -81,15 +81,15 @@ class _Line:
         if _ADDRESS.match(self.text):
             first = next(arguments.split(self.text))
             more, _ = arguments.leading_options(self.text[first.end :], _SQL)
-            known = list(takewhile(lambda one: one.argument is not None, more))
+            known = list(takewhile(lambda option: option.argument is not None, more))
             self.options += known
             self.address = first.text
             self.text = self.text[first.end + (known[-1].word.end if known else 0) :].strip()
-        self.words = [one.text for one in arguments.split(self.text)]
+        self.words = [token.text for token in arguments.split(self.text)]
         self.given: Values = {}
-        for one in self.options:
-            if isinstance(one.argument, Option) and one.argument in _SQL:
-                self.given.setdefault(one.argument.flag, []).extend([] if one.value is None else [one.value])
+        for option in self.options:
+            if isinstance(option.argument, Option) and option.argument in _SQL:
+                self.given.setdefault(option.argument.flag, []).extend([] if option.value is None else [option.value])
         alone = [self.address, *self.words] if self.address else self.words
         switched = bool(self.options) and self.options[-1].flag == "--close"  # a switch in this extension
         if switched and len(alone) == 1 and _NAME_OR_ADDRESS.fullmatch(alone[0]) and not starts_statement(alone[0]):
@@ -98,14 +98,18 @@ class _Line:
     @property
     def snippets(self) -> list[str]:
         """The names of saved SELECTs in the order given; JupySQL repeats the option."""
-        return [one.value for one in self.options if one.argument and one.argument.name == "--with" and one.value]
+        return [
+            option.value
+            for option in self.options
+            if option.argument and option.argument.name == "--with" and option.value
+        ]
 
     def rewritten(self) -> str:
         """Return the line with the options of this extension."""
         parts = [
-            one.word.raw.replace(one.flag, one.argument.name, 1) if one.flag else one.word.raw
-            for one in self.options
-            if one.argument is not None and one.argument.name != "--with"
+            option.word.raw.replace(option.flag, option.argument.name, 1) if option.flag else option.word.raw
+            for option in self.options
+            if option.argument is not None and option.argument.name != "--with"
         ]
         if self.snippets or "--with" in self.given:
             parts.append(f"--with {','.join(self.snippets)}".rstrip())
@@ -139,7 +143,7 @@ def _refuse_line(line: _Line, magic: str, session: Session, variables: Mapping[s
 
 
 def _refuse_persist(flag: str, names: Sequence[str], variables: Mapping[str, Any], session: Session) -> NoReturn:
-    name = next((match[1] for one in names if (match := _FRAME.fullmatch(one))), "FRAME")
+    name = next((match[1] for text in names if (match := _FRAME.fullmatch(text))), "FRAME")
     first, _, last = name.partition(".")
     frame = name if not last or first in variables else last  # else the name is schema.frame
     table = "TABLE" if frame == "FRAME" else frame.rpartition(".")[2]
@@ -172,8 +176,8 @@ def _refuse_connection(line: _Line, magic: str, session: Session, variables: Map
 def _refuse_address(address: str, text: str, magic: str, session: Session, alias: str = "") -> NoReturn:
     """Raise UsageError with the lines that connect to an address; ``text`` is the SQL after it."""
     found = replacement(address, alias, connected=bool(session.connections), organization=session.organization_in_use)
-    before = takewhile(lambda one: not starts_statement(one), text.split())
-    is_sql = not any("@" in one for one in before)  # else the password contains a blank
+    before = takewhile(lambda line: not starts_statement(line), text.split())
+    is_sql = not any("@" in line for line in before)  # else the password contains a blank
     lines = [f"%sql {text.strip()}"] if text.strip() and magic == "%sql" and is_sql else []
     raise UsageError("\n".join([f"{magic} accepts no address. {found.message}", *found.lines, *lines]))
 
@@ -196,7 +200,7 @@ _COMMANDS: dict[str, tuple[Option, ...]] = {
         _option("--less-than-or-equal -loe", "N"), _option("--no-nulls -nn"),
     ),
     "explore": (_TABLE, _SCHEMA),
-    "snippets": tuple(_option(one, "NAME") for one in ("--delete -d", "--delete-force -D", "--delete-force-all -A")),
+    "snippets": tuple(_option(flag, "NAME") for flag in ("--delete -d", "--delete-force -D", "--delete-force-all -A")),
     "connect": (),
 }  # fmt: skip
 """The commands of %sqlcmd and their options."""
@@ -270,7 +274,7 @@ def refuse_sqlplot(line: str, session: Session, variables: Mapping[str, Any]) ->
     table, columns = sql.unquote(_first(given, "--table")), list(map(sql.unquote, given.get("--column", [])))
     if name not in _PLOTS or not table or not columns:
         _refuse("%sqlplot is a magic of JupySQL; see", "%pipedb plot --help")
-    kind, saved = _PLOTS[name], {one.name.lower() for one in session.snippets}
+    kind, saved = _PLOTS[name], {snippet.name.lower() for snippet in session.snippets}
     source = f"--with {_word(table)}" if "--with" in given or table.lower() in saved else _word(table)
     bins = f" --bins {_first(given, '--bins')}" if kind == "histogram" and "--bins" in given else ""
     if kind == "bar":
@@ -292,8 +296,8 @@ def _parse(
     takes several words.
     """
     words = list(arguments.words(_VARIABLE.sub(r"{{\1}}", line)))
-    for one in words:
-        arguments.refuse_password(one.text)
+    for token in words:
+        arguments.refuse_password(token.text)
     name = words[0].text if words else ""
     given, rest, last = Values(), list[str](), None
     for item in arguments.assign(words[1:], (), commands.get(name, ())):

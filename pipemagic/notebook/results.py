@@ -84,7 +84,7 @@ class Results:
             tables = tables[-1:]
         if len(out) != len(tables):
             return result.named
-        return result.named | {name: one for name, one in zip(out, tables, strict=True) if name != "_"}
+        return result.named | {name: table for name, table in zip(out, tables, strict=True) if name != "_"}
 
     def _store(self, outcomes: dict[str, Outcome]) -> None:
         by_comment = [name for name, outcome in outcomes.items() if outcome.name == name and outcome.has_columns]

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 def _variable_names(text: str, name: str) -> tuple[str, ...]:
     names = arguments.items(text, name)
-    for one in names:
-        if not one.isidentifier() or keyword.iskeyword(one):
-            raise UsageError(f"{one!r} is not a valid variable name")
-    twice = next((one for one in names if one != "_" and names.count(one) > 1), None)
+    for variable in names:
+        if not variable.isidentifier() or keyword.iskeyword(variable):
+            raise UsageError(f"{variable!r} is not a valid variable name")
+    twice = next((variable for variable in names if variable != "_" and names.count(variable) > 1), None)
     if twice is not None:
         raise UsageError(f"{name} names {twice} twice")
     return tuple(names)

@@ -112,8 +112,8 @@ class Group:
 
     def command(self, *accepted: Positional | Option, check: Check | None = None) -> Callable[[Run], Run]:
         """Decorate the function of a subcommand that accepts these arguments."""
-        positionals = tuple(one for one in accepted if isinstance(one, Positional))
-        options = tuple(one for one in accepted if isinstance(one, Option))
+        positionals = tuple(argument for argument in accepted if isinstance(argument, Positional))
+        options = tuple(argument for argument in accepted if isinstance(argument, Option))
 
         def declare(run: Run) -> Run:
             self.commands.append(Command(run, positionals, options, check))

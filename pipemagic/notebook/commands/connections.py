@@ -91,7 +91,10 @@ def connections(context: Context) -> DataFrame:
     %pipedb connections
     """
     session = context.session
-    rows = ((one.name, one.description, one.name == session.current) for one in session.connections.values())
+    rows = (
+        (connection.name, connection.description, connection.name == session.current)
+        for connection in session.connections.values()
+    )
     return frame_of(rows, "connection", "where", "current")
 
 

@@ -238,6 +238,6 @@ def snippets(context: Context) -> DataFrame | None:
             uses = f" --with {','.join(snippet.uses)}" if snippet.uses else ""
             say(f"%%sql --save {snippet.name}{uses}\n{snippet.text}")
         case _:
-            rows = ((one.name, ", ".join(one.uses), " ".join(one.text.split())) for one in saved)
+            rows = ((select.name, ", ".join(select.uses), " ".join(select.text.split())) for select in saved)
             return frame_of(rows, "snippet", "with", "sql")
     return None

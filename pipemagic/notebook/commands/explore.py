@@ -266,22 +266,22 @@ def diff(context: Context) -> Diff:
     """
     from pipemagic.explore.diff import diff
 
-    args, one = context.args, context.connection
-    two = context.session.connection(args["--to"]) if args.get("--to") else one
-    if args.get("B") is None and one is two:
+    args, first = context.args, context.connection
+    second = context.session.connection(args["--to"]) if args.get("--to") else first
+    if args.get("B") is None and first is second:
         raise UsageError("nothing to compare with; add B, or --to another connection")
     limit, key = 10 if args.get("--limit") is None else args["--limit"], args.get("--key")
-    places, given = (one.name, two.name), (args["A"], args.get("B"))
-    a, params = _query(context, one, given[0])
-    b, more = (None, {}) if given[1] is None else _renamed(*_query(context, two, given[1]), params)
+    places, given = (first.name, second.name), (args["A"], args.get("B"))
+    a, params = _query(context, first, given[0])
+    b, more = (None, {}) if given[1] is None else _renamed(*_query(context, second, given[1]), params)
 
     def compare(database: Database, other: Database | None) -> Diff:
         return diff(database, a, b, other=other, key=key, limit=limit, places=places, params={**params, **more})
 
-    with _explain_uncommitted(one, *given), _explain_uncommitted(two, *given):
-        if one is two:
-            return one.once(lambda database: compare(database, None))
-        return one.once(lambda database: two.once(lambda other: compare(database, other)))
+    with _explain_uncommitted(first, *given), _explain_uncommitted(second, *given):
+        if first is second:
+            return first.once(lambda database: compare(database, None))
+        return first.once(lambda database: second.once(lambda other: compare(database, other)))
 
 
 def _query(context: Context, connection: Connection, text: str) -> tuple[str, Mapping[str, SqlValue]]:

@@ -83,7 +83,7 @@ def _overview(groups: Sequence[Group], daily: Sequence[str]) -> str:
     lines = ["%pipedb SUBCOMMAND, %%sql and %sql; %pipedb help SUBCOMMAND, TOPIC or PAGE shows the details"]
     for title, listed in sections.items():
         lines += ["", title, *_table(((command.name, command.help) for command in listed), width)]
-    lines += ["", "Topics", *_table(((one.name, one.about) for one in topics().values()), width)]
+    lines += ["", "Topics", *_table(((topic.name, topic.about) for topic in topics().values()), width)]
     if pages():
         titles = ((page.name, page.title) for page in pages().values())
         lines += ["", "Pages of the documentation", *_table(titles, max(map(len, pages())))]
@@ -111,8 +111,8 @@ def _sql() -> str:
 
 
 def _rows(accepted: Sequence[Positional | Option]) -> list[str]:
-    labels = [one.name if isinstance(one, Positional) else one.label for one in accepted]
-    return _table(zip(labels, (one.help for one in accepted), strict=True), max(map(len, labels), default=0))
+    labels = [argument.name if isinstance(argument, Positional) else argument.label for argument in accepted]
+    return _table(zip(labels, (argument.help for argument in accepted), strict=True), max(map(len, labels), default=0))
 
 
 def _table(pairs: Iterable[tuple[str, str]], width: int) -> list[str]:

@@ -56,7 +56,10 @@ def locations(context: Context) -> DataFrame:
     from pipemagic.session.latency import addresses, latencies
 
     places = dict(rows)
-    measured = [(one.code, places.get(one.code, ""), str(one)) for one in latencies(addresses(context.organization))]
+    measured = [
+        (latency.code, places.get(latency.code, ""), str(latency))
+        for latency in latencies(addresses(context.organization))
+    ]
     if not measured:
         say("No databases, so no latency to measure.")
     return frame_of(measured, "location", "place", "latency")
@@ -224,7 +227,7 @@ def organizations(context: Context) -> DataFrame:
     %pipedb organizations
     """
     organization = context.organization
-    rows = ((one.slug, one.name, one.type, one.slug == organization.slug) for one in organization.organizations())
+    rows = ((item.slug, item.name, item.type, item.slug == organization.slug) for item in organization.organizations())
     return frame_of(rows, "organization", "name", "type", "current")
 
 
@@ -239,7 +242,7 @@ def usage(context: Context) -> DataFrame:
     used = organization.usage()
     if context.args.on("--databases"):
         counted = RESOURCES[:3]
-        rows = ((name, *(used.databases[name].get(one, 0) for one in counted)) for name in sorted(used.databases))
+        rows = ((name, *(used.databases[name].get(figure, 0) for figure in counted)) for name in sorted(used.databases))
         return frame_of(rows, "database", *counted)
     from pandas import NA
 

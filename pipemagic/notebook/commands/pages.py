@@ -100,7 +100,7 @@ def _fence(fence: re.Match[str]) -> str:
 
 def _folder() -> Path:
     package = Path(pipemagic.__file__).parent
-    return next((one for one in (package / "pages", package.parent / "docs") if one.is_dir()), package)
+    return next((folder for folder in (package / "pages", package.parent / "docs") if folder.is_dir()), package)
 
 
 @cache

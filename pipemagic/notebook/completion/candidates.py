@@ -100,7 +100,7 @@ class KnownNames:
     def columns(self, line: str, on: str | None) -> dict[str, str]:
         """Return the columns of the tables that the line names, with their types."""
         named = {self._text(word.text).lower() for word in split(line)}
-        tables = [one for one in self.tables(on) if one.name.lower() in named]
+        tables = [table for table in self.tables(on) if table.name.lower() in named]
         return {name: type_ for table in tables for name, type_ in table.typed}
 
     def parameters(self, args: Arguments) -> list[str]:
@@ -119,7 +119,7 @@ class KnownNames:
             "dict": lambda: sorted(name for name, value in self._variables() if issubclass(type(value), Mapping)),
             "text": lambda: sorted(name for name, value in self._variables() if _has_text(value)),
             "name": lambda: sorted(name for name, _ in self._variables()),
-            "exercise": lambda: sorted(one.stem for one in Path(self._magics.settings.exercises).glob("*.json")),
+            "exercise": lambda: sorted(file.stem for file in Path(self._magics.settings.exercises).glob("*.json")),
             "environment variable": lambda: sorted(
                 name for name in os.environ if re.search("TOKEN|JWT|SECRET|KEY", name)
             ),
@@ -129,7 +129,7 @@ class KnownNames:
             names |= {
                 "connection": lambda: list(session.connections),
                 "profile": session.profiles.names,
-                "snippet": lambda: [one.name for one in session.snippets],
+                "snippet": lambda: [snippet.name for snippet in session.snippets],
                 "target": lambda: dict.fromkeys(
                     [*session.connections, *session.profiles.names(), *session.names("database")]
                 ),

@@ -90,7 +90,7 @@ class Inspection:
         from pipemagic.notebook.commands.help import command_help, topic_named
 
         here, before = arguments.argument_at(line, at, (), ())
-        given = [one.word.text for one in before]
+        given = [assignment.word.text for assignment in before]
         if not given or given == ["help"]:
             if here.word.text in COMMANDS:
                 return command_help(COMMANDS[here.word.text])
@@ -125,10 +125,10 @@ class Inspection:
             found = next((table for table in tables if table.name.lower() == text.lower()), None)
             return "" if found is None else table_help(found, full=self._full)
         if kind == "column":
-            on_line = {one.text.lower() for one in arguments.split(line)}
-            requested = {one.strip().strip('"').lower() for one in text.split(",")}
-            named = [one for one in tables if one.name.lower() in on_line]
+            on_line = {word.text.lower() for word in arguments.split(line)}
+            requested = {word.strip().strip('"').lower() for word in text.split(",")}
+            named = [table for table in tables if table.name.lower() in on_line]
             return "\n".join(
-                column_help(one, name) for one in named for name, _ in one.typed if name.lower() in requested
+                column_help(table, name) for table in named for name, _ in table.typed if name.lower() in requested
             )
         return ""

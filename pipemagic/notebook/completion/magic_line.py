@@ -52,13 +52,13 @@ class MagicText:
 def magic_at(text: str, row: int, column: int) -> MagicText | None:
     """Return the magic whose text contains the cursor, None outside our magics."""
     rows = text.split("\n")
-    start = next((number for number, one in enumerate(rows) if one.strip()), 0)
+    start = next((number for number, content in enumerate(rows) if content.strip()), 0)
     if (head := _CELL.match(rows[start])) and row >= start:
         line, below = rows[start][head.end() :], rows[start + 1 :]
         if row == start:
             at = column - head.end()
         else:
-            at = len(line) + 1 + sum(len(one) + 1 for one in rows[start + 1 : row]) + column
+            at = len(line) + 1 + sum(len(above) + 1 for above in rows[start + 1 : row]) + column
         return MagicText(f"%%{head[1]}", line, "\n".join(below), at)
     if match := _LINE.match(rows[row]):
         return MagicText(f"%{match[1]}", rows[row][match.end() :], "", column - match.end())
@@ -177,8 +177,14 @@ def _completions(
             yield replace(completion, text=f"{cursor.prefix}{completion.text}", name=name)
     if cursor.prefix or cursor.quote or (isinstance(argument, Option) and not here.flag):
         return  # a value must follow here
-    used = {one.argument.flag for one in before if one.flag and isinstance(one.argument, Option)}
-    yield from (Completion(one.flag, "option", detail=one.help) for one in options if one.flag not in used or one.many)
+    used = {
+        assignment.argument.flag for assignment in before if assignment.flag and isinstance(assignment.argument, Option)
+    }
+    yield from (
+        Completion(option.flag, "option", detail=option.help)
+        for option in options
+        if option.flag not in used or option.many
+    )
 
 
 def _values(argument: Option | Positional, cursor: _Cursor, names: Names) -> Iterator[Completion]:

@@ -42,7 +42,10 @@ def matcher_of(magics: PipeMagics) -> Matcher:
             found = None
         if found is None:
             return SimpleMatcherResult(completions=[])
-        shown = [SimpleCompletion(one.text, type=one.description.translate(_UNBROKEN)) for one in found.items]
+        shown = [
+            SimpleCompletion(completion.text, type=completion.description.translate(_UNBROKEN))
+            for completion in found.items
+        ]
         return SimpleMatcherResult(
             completions=shown or _Nothing(), matched_fragment=found.fragment, suppress=True, ordered=True
         )

@@ -32,7 +32,9 @@ def complete(text: str, at: int, tables: Iterable[Relation], parameters: Sequenc
     if fragment[:1] == "?":
         return Completions([], fragment)
     found = matching(_Candidates(context).all(), context.typed)
-    return Completions([_written(one, context) for one in found if _can_be_quoted(one.name, context)], fragment)
+    return Completions(
+        [_written(candidate, context) for candidate in found if _can_be_quoted(candidate.name, context)], fragment
+    )
 
 
 def _can_be_quoted(name: str, context: CursorContext) -> bool:
@@ -141,7 +143,7 @@ class _Candidates:
     def _after_dot(self) -> Iterator[Completion]:
         source, database = self.context.owner, self.group.word(self.at - 2) in ("MAIN", "TEMP")
         if database and (source is None or source.table is None):
-            yield from map(_table, sorted(self.tables.values(), key=lambda one: one.name.lower()))
+            yield from map(_table, sorted(self.tables.values(), key=lambda candidate: candidate.name.lower()))
         elif source is not None:
             for condition in self._conditions():
                 if source.label in condition:
@@ -161,7 +163,7 @@ class _Candidates:
         if in_from:
             yield from map(_table, self.query.common.values())
         only_views = self.verb in ("DROP", "CREATE") and self.previous == "VIEW"
-        tables = [one for one in self.tables.values() if not only_views or one.kind == "view"]
+        tables = [table for table in self.tables.values() if not only_views or table.kind == "view"]
         yield from map(_table, sorted(tables, key=self._rank))
         if in_from and not self.context.quote:
             yield from _functions(table_valued=True)
@@ -170,8 +172,10 @@ class _Candidates:
 
     def _rank(self, table: Relation) -> tuple[bool, str]:
         """Sort tables that a foreign key connects with those in FROM first after JOIN."""
-        in_from = [one.table for one in self.sources if one.table is not None] if self.previous == "JOIN" else []
-        return not any(_refers(one, table) or _refers(table, one) for one in in_from), table.name.lower()
+        in_from = (
+            [source.table for source in self.sources if source.table is not None] if self.previous == "JOIN" else []
+        )
+        return not any(_refers(other, table) or _refers(table, other) for other in in_from), table.name.lower()
 
     def _labels(self) -> Iterator[Completion]:
         for source in self.query.visible:
@@ -264,7 +268,7 @@ def _by_keys(holder: Source, target: Source) -> Iterator[tuple[_Side, _Side]]:
         for key in holder.table.foreign_keys:
             references = key.references or target.table.primary_key
             if key.table.lower() == target.table.name.lower() and len(references) == len(key.columns):
-                yield [(holder, one) for one in key.columns], [(target, one) for one in references]
+                yield [(holder, column) for column in key.columns], [(target, column) for column in references]
 
 
 def _equation(left: _Side, right: _Side) -> str:

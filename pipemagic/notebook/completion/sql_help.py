@@ -86,9 +86,9 @@ class _SqlHelp:
         """Return the help on a column of the tables of the statement, or else of any table."""
         tables: list[Relation | None] = [source.table for source in self._query.visible]
         if not tables:
-            named = {one.lower() for one in _names(self._context.cursor.top)}
+            named = {word.lower() for word in _names(self._context.cursor.top)}
             known = [*self._query.common.values(), *self._tables.values()]
-            tables = [*([one for one in known if one.name.lower() in named] or known)]
+            tables = [*([table for table in known if table.name.lower() in named] or known)]
         found = list(dict.fromkeys(help_ for table in tables if (help_ := column_help(table, name))))
         more = [f"... and {len(found) - _MOST} more tables"] if len(found) > _MOST else []
         return "\n".join([*found[:_MOST], *more])
@@ -141,8 +141,8 @@ def column_help(table: Relation | None, name: str) -> str:
     """Return a line on a column: its table, type and constraints; '' if the table has no such column."""
     if table is None:
         return ""
-    hidden = [(one.name, one.type) for one in table.columns if one.hidden]
-    found = next((one for one in [*table.typed, *hidden] if one[0].lower() == name.lower()), None)
+    hidden = [(column.name, column.type) for column in table.columns if column.hidden]
+    found = next((column for column in [*table.typed, *hidden] if column[0].lower() == name.lower()), None)
     if found is None:
         return ""
     constraints = _constraints_of(table, found[0])
@@ -152,7 +152,7 @@ def column_help(table: Relation | None, name: str) -> str:
 
 def _constraints_of(table: Relation, name: str) -> str:
     """Return the constraints of a column in the form of its definition."""
-    column = next((one for one in table.columns if one.name == name), None)
+    column = next((candidate for candidate in table.columns if candidate.name == name), None)
     return "" if column is None else escape_controls(" ".join(_constraints(table, column)))
 
 

@@ -141,7 +141,10 @@ class Field(ipywidgets.VBox):
         """Set the options of a dropdown; keep the selected one if it is among them."""
         options = tuple(options)
         if self.widget.options != options:
-            chosen, values = self.widget.value, [one[1] if isinstance(one, tuple) else one for one in options]
+            chosen, values = (
+                self.widget.value,
+                [option[1] if isinstance(option, tuple) else option for option in options],
+            )
             self.widget.options = options
             self.widget.value = chosen if chosen in values else next(iter(values), None)
 
@@ -170,7 +173,7 @@ class Form(ipywidgets.VBox):
 
     def set_values(self, values: Sequence[Any]) -> None:
         """Set the fields to the values that a page sends with a click; it sends the indexes of dropdowns."""
-        widgets = [one.widget if isinstance(one, Field) else one for one in self.fields]
+        widgets = [field.widget if isinstance(field, Field) else field for field in self.fields]
         for widget, value in zip(widgets, values, strict=False):
             match widget, value:
                 case ipywidgets.Dropdown(), int() if 0 <= value < len(widget.options):
@@ -441,22 +444,22 @@ OUTDATED = "The data below may be out of date: the organization did not respond.
 
 
 def _inside(widget: ipywidgets.Widget) -> list[ipywidgets.Widget]:
-    return [one for child in getattr(widget, "children", ()) for one in (*_inside(child), child)]
+    return [inner for child in getattr(widget, "children", ()) for inner in (*_inside(child), child)]
 
 
 def _looks(widget: ipywidgets.Widget) -> list[ipywidgets.Widget]:
     """Return the widgets that hold how a widget looks, which ipywidgets leaves open."""
-    return [one for name in ("layout", "style") if isinstance(one := getattr(widget, name, None), ipywidgets.Widget)]
+    return [look for name in ("layout", "style") if isinstance(look := getattr(widget, name, None), ipywidgets.Widget)]
 
 
 def _close(widget: ipywidgets.Widget) -> None:
     looks = _looks(widget)
     widget.close()
-    for one in looks:
-        one.close()
+    for look in looks:
+        look.close()
 
 
 def close_widget(widget: ipywidgets.Widget) -> None:
     """Close a widget and those inside it."""
-    for one in (*_inside(widget), widget):
-        _close(one)
+    for inner in (*_inside(widget), widget):
+        _close(inner)

@@ -92,7 +92,7 @@ class ClassPanel(Panel):
         self.reading_status.update(self.reading)
         self.status.update(self.action)
         self.table.empty = "Loading ..." if self.reading.busy else "No students."
-        self.table.show([self._row(*one) for one in zip(rows, table_of(rows, time.time()), strict=True)])
+        self.table.show([self._row(*pair) for pair in zip(rows, table_of(rows, time.time()), strict=True)])
         show(self.table, bool(names) and self.reading.error is None)
         self.details.update()
         if self.reading.busy:
@@ -104,16 +104,16 @@ class ClassPanel(Panel):
             self._timer.daemon, self._timer.name = True, "pipemagic: class"
             self._timer.start()
 
-    def _row(self, one: Progress, texts: tuple[str, ...]) -> dict[str, Any]:
+    def _row(self, progress: Progress, texts: tuple[str, ...]) -> dict[str, Any]:
         student, connected, last, *numbers, error = texts
         details = {
-            "name": "details", "label": "Details", "title": f"Details of {one.student}",
-            "expanded": one.database == self.chosen,
+            "name": "details", "label": "Details", "title": f"Details of {progress.student}",
+            "expanded": progress.database == self.chosen,
         }  # fmt: skip
         return {
-            "key": one.database, "current": one.database == self.chosen, "cells": [
-                student, {"text": connected, "sort": one.connected or 0},
-                {"text": last.replace(" ", "\N{NO-BREAK SPACE}"), "sort": one.last or 0}, *numbers,
+            "key": progress.database, "current": progress.database == self.chosen, "cells": [
+                student, {"text": connected, "sort": progress.connected or 0},
+                {"text": last.replace(" ", "\N{NO-BREAK SPACE}"), "sort": progress.last or 0}, *numbers,
                 {"text": shorten(error, LONGEST_ERROR), "title": error}, {"actions": [details]},
             ],
         }  # fmt: skip
@@ -214,7 +214,7 @@ class Details(ipywidgets.VBox):
     def update(self) -> None:
         """Show the chosen student."""
         panel = self.panel
-        chosen = next((one for one in panel.rows if one.database == panel.chosen), None)
+        chosen = next((progress for progress in panel.rows if progress.database == panel.chosen), None)
         show(self, chosen is not None)
         if chosen is None:
             return

@@ -127,7 +127,7 @@ class Table(Component):
             key = column.get("key", column["title"])
             if column.get("remote"):
                 yield "sort", key
-            yield from ((one["name"], one.get("key", key)) for one in column.get("actions", ()))
+            yield from ((action["name"], action.get("key", key)) for action in column.get("actions", ()))
         for row in self.rows:
             for cell in row["cells"]:
                 yield from _actions(cell, row["key"])
@@ -136,7 +136,7 @@ class Table(Component):
 def _actions(cell: Any, key: str) -> Any:
     """Yield the names and keys of a cell's actions."""
     if isinstance(cell, dict):
-        yield from ((one["name"], one.get("key", key)) for one in cell.get("actions", ()) if "name" in one)
+        yield from ((action["name"], action.get("key", key)) for action in cell.get("actions", ()) if "name" in action)
         for item in cell.get("items", ()):
             yield from _actions(item, key)
 

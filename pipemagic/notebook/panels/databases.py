@@ -166,7 +166,7 @@ class DatabasesPanel(Panel):
         self.current.set_text(words if self.action.message else "")
         self.table.busy = busy
         self.table.empty = "Loading ..." if state.task.busy else "No databases yet."
-        self.table.show([self._row(one) for one in self._by_group()])
+        self.table.show([self._row(database) for database in self._by_group()])
         notes = [] if state.complete else ["This service does not list databases: only those created here are shown."]
         self.notes.set_text(" ".join(notes + ([] if self.has_sizes else ["This service does not report sizes."])))
         self.sizes_status.update(self.sizes_task)
@@ -177,7 +177,7 @@ class DatabasesPanel(Panel):
         made = self.created
         show(self.created_box, made is not None)
         if made is not None:
-            listed = made.name in [one.name for one in self.state.databases]
+            listed = made.name in [database.name for database in self.state.databases]
             self._created_was_listed |= listed  # the listing may lag behind
             deleted = self._created_was_listed and not listed and not self.action.busy
             self.created_name.set_text(made.name)
@@ -187,51 +187,55 @@ class DatabasesPanel(Panel):
             show(self.created_connect, not (deleted or self.state.connections(made.name)))
 
     def _by_group(self) -> list[DatabaseInfo]:
-        order = {one.name: number for number, one in enumerate(self.state.groups)}
-        return sorted(self.state.databases, key=lambda one: order.get(one.group, len(order)))
+        order = {group.name: number for number, group in enumerate(self.state.groups)}
+        return sorted(self.state.databases, key=lambda database: order.get(database.group, len(order)))
 
-    def _row(self, one: DatabaseInfo) -> dict[str, Any]:
+    def _row(self, database: DatabaseInfo) -> dict[str, Any]:
         details = {
             "name": "details",
             "label": "Details",
-            "title": f"Details of {one.name}",
-            "expanded": one.name == self.chosen,
+            "title": f"Details of {database.name}",
+            "expanded": database.name == self.chosen,
         }
-        copy = {"copy": one.url, "label": "Copy", "title": f"Copy the URL of {one.name}"}
-        url = {"text": one.url, "title": one.url, "class": "url", "actions": [copy]}
-        status = [{"text": one.status, "class": "error"}] if one.status != "ok" else []
-        name = {"text": one.name, "kind": "name", "items": [*([url] if one.url else []), *status]}
-        size = self.sizes.get(one.name)
-        group = f"Group {one.group}" if one.group else "In a group not reported by the service"
+        copy = {"copy": database.url, "label": "Copy", "title": f"Copy the URL of {database.name}"}
+        url = {"text": database.url, "title": database.url, "class": "url", "actions": [copy]}
+        status = [{"text": database.status, "class": "error"}] if database.status != "ok" else []
+        name = {"text": database.name, "kind": "name", "items": [*([url] if database.url else []), *status]}
+        size = self.sizes.get(database.name)
+        group = f"Group {database.group}" if database.group else "In a group not reported by the service"
         return {
-            "key": one.name, "group": group, "current": self.connection_state(one.name).startswith("current"),
+            "key": database.name, "group": group, "current": self.connection_state(database.name).startswith("current"),
             "cells": [
                 name, {"text": "" if size is None else format_size(size), "sort": size or 0},
-                format_date(one.created), self.connection_cell(one.name), {"actions": [details]},
+                format_date(database.created), self.connection_cell(database.name), {"actions": [details]},
             ],
         }  # fmt: skip
 
     def connection_state(self, name: str) -> str:
         """Return the connection state of a database: ``current``, ``connected``, or ''."""
-        names = [one.name for one in self.state.connections(name)]
+        names = [connection.name for connection in self.state.connections(name)]
         if not names:
             return ""
         state = "current" if self.state.session.current in names else "connected"
-        others = ", ".join(one for one in names if one != name)
+        others = ", ".join(other for other in names if other != name)
         return f"{state} as {others}" if others else state
 
     def connection_cell(self, name: str) -> dict[str, Any]:
         """Return the table cell with the connections of a database and their actions."""
-        connections = [one.name for one in self.state.connections(name)]
+        connections = [connection.name for connection in self.state.connections(name)]
         if not connections:
             return {"actions": [{"name": "connect", "key": name, "label": "Connect", "title": f"Connect to {name}"}]}
         items = []
-        for one in connections:
-            current = one == self.state.session.current
-            actions = [{"name": "close", "key": one, "label": "Close", "title": f"Close the connection {one}"}]
+        for connection in connections:
+            current = connection == self.state.session.current
+            actions = [
+                {"name": "close", "key": connection, "label": "Close", "title": f"Close the connection {connection}"}
+            ]
             if not current:
-                actions.insert(0, {"name": "use", "key": one, "label": "Use", "title": f"Use {one} for %%sql cells"})
-            label = f"{'current' if current else 'connected'}{f' as {one}' if one != name else ''}"
+                actions.insert(
+                    0, {"name": "use", "key": connection, "label": "Use", "title": f"Use {connection} for %%sql cells"}
+                )
+            label = f"{'current' if current else 'connected'}{f' as {connection}' if connection != name else ''}"
             items.append({"text": label, "actions": actions})
         return {"items": items}
 
@@ -239,11 +243,16 @@ class DatabasesPanel(Panel):
         """Return the table of names, groups and connections, with URLs if they are stable."""
         if not self.state.databases:
             return [NO_RESPONSE if self.state.task.busy else "No databases yet."]
-        urls = not self.state.organization.moves and any(one.url for one in self.state.databases)
+        urls = not self.state.organization.moves and any(database.url for database in self.state.databases)
         headings = ["Name", "Group", *(["URL"] if urls else []), ""]
         rows = [
-            [one.name, one.group, *([one.url] if urls else []), _state(self.connection_state(one.name), one.status)]
-            for one in self.state.databases
+            [
+                database.name,
+                database.group,
+                *([database.url] if urls else []),
+                _state(self.connection_state(database.name), database.status),
+            ]
+            for database in self.state.databases
         ]
         return [TableBlock(headings, rows)]
 
@@ -287,7 +296,7 @@ class DatabasesPanel(Panel):
     # -- actions
 
     def _problem(self, name: str) -> str:
-        if name in {one.name for one in self.state.databases}:
+        if name in {database.name for database in self.state.databases}:
             return f"{name} already exists"
         return self.state.organization.name_problem("database", name)
 
@@ -469,7 +478,7 @@ class Details(ipywidgets.VBox):
     def update(self) -> None:
         """Show the chosen database, or that it was deleted."""
         panel, name = self.panel, self.panel.chosen
-        info = next((one for one in panel.state.databases if one.name == name), None)
+        info = next((database for database in panel.state.databases if database.name == name), None)
         show(self, bool(name))
         there = name if info is not None else ""
         if there != self._shown:
@@ -493,13 +502,13 @@ class Details(ipywidgets.VBox):
         self._update_suspension(status)
         show(self.delete_button, panel.open_form != "delete")
         show(self.delete, panel.open_form == "delete")
-        connected = ", ".join(one.name for one in connections)
+        connected = ", ".join(connection.name for connection in connections)
         closes = f" It also closes the connection {connected}." if connected else ""
         self.delete.update(name, f"This permanently deletes {name} and all its data, for all users.{closes}")
         self.delete.submit.disabled = bool(panel.action.busy)
         self.tokens.update()
         show(self.explore, panel.explore is not None and self.browser.page is not None and bool(connections))
-        self.browser.uncommitted = any(one.transaction is Tx.OPEN for one in connections)
+        self.browser.uncommitted = any(connection.transaction is Tx.OPEN for connection in connections)
         self.browser.update()
 
     def _update_suspension(self, status: str) -> None:

@@ -47,10 +47,12 @@ class Progress(ipywidgets.VBox):
 
     def update(self) -> None:
         """Update the widgets."""
-        wanted = {(one.group, one.code): one for one in self.state.new_locations}
+        wanted = {(location.group, location.code): location for location in self.state.new_locations}
         if list(wanted) != list(self._shown):
             before = self._shown
-            self._shown = {key: before.get(key) or _ProgressLine(one, self.state.drop) for key, one in wanted.items()}
+            self._shown = {
+                key: before.get(key) or _ProgressLine(location, self.state.drop) for key, location in wanted.items()
+            }
             self.children = tuple(self._shown.values())
             for key in before.keys() - wanted.keys():
                 close_widget(before[key])
@@ -148,7 +150,7 @@ class GroupsPanel(Panel):
         state = self.state
         self.replicas.update()
         self.table.empty = self._empty
-        self.table.show([self._row(one) for one in state.groups])
+        self.table.show([self._row(group) for group in state.groups])
         self.table.busy = bool(self.action.busy)
         self.notes.set_text(" ".join(self._notes()))
         outdated = self.replicas.outdated
@@ -161,7 +163,7 @@ class GroupsPanel(Panel):
 
     def _update_forms(self) -> None:
         what, name, code = [*self.open_form, "", "", ""][:3]
-        group = next((one for one in self.state.groups if one.name == name), None)
+        group = next((candidate for candidate in self.state.groups if candidate.name == name), None)
         if group is None or (what == "remove" and code not in group.locations[1:]):
             what = ""
         for key, form in (("add", self.add), ("remove", self.remove), ("delete", self.delete)):
@@ -174,10 +176,10 @@ class GroupsPanel(Panel):
             self.add.title.set_text(
                 f"Every database of {name} ({count} now) gets a replica at the new location, which serves reads."
             )
-            free = [one for one in self.state.locations if one.code not in group.locations]
+            free = [location for location in self.state.locations if location.code not in group.locations]
             self.place.set_options(self.state.location_options(free))
         elif what == "remove":
-            stay = ", ".join(one for one in group.locations if one != code)
+            stay = ", ".join(location for location in group.locations if location != code)
             replicas = f"The replicas of {name} at {self.state.place(code)}"
             self.remove.title.set_text(f"{replicas} will be deleted; its databases stay at {stay}.")
             self.remove.submit.description = f"Remove {code}"
@@ -189,7 +191,7 @@ class GroupsPanel(Panel):
             return f"Group {group} has no databases."
         data = "its data" if len(databases) == 1 else "their data"
         words = f"{plural(len(databases), 'database')} and all {data} will be deleted: {list_names(databases)}."
-        connected = [one.name for database in databases for one in self.state.connections(database)]
+        connected = [connection.name for database in databases for connection in self.state.connections(database)]
         return words + (f" Connections that will be closed: {list_names(connected)}." if connected else "")
 
     def _row(self, group: Group) -> dict[str, Any]:
@@ -224,11 +226,11 @@ class GroupsPanel(Panel):
         notes, groups = [], self.state.groups
         if not self.state.complete and groups:
             notes.append("This service does not list groups and databases: only those created here are shown.")
-        if any(len(one.locations) > 1 for one in groups):
+        if any(len(group.locations) > 1 for group in groups):
             notes.append("The primary cannot be changed.")
             if not self.replicas.supported:
                 notes.append("This service does not report replica lag.")
-            if any(len(self.state.databases_in(one.name)) > MEASURED for one in groups):
+            if any(len(self.state.databases_in(group.name)) > MEASURED for group in groups):
                 notes.append(f"Lag is measured on up to {MEASURED} databases per group.")
         return notes
 
@@ -236,9 +238,9 @@ class GroupsPanel(Panel):
         """Return the locations and databases of the groups."""
         place = self.state.place
         rows = [
-            (one.name, place(one.primary), ", ".join(map(place, one.locations[1:])) or "none",
-             f"{len(names)}: {list_names(names)}" if (names := self.state.databases_in(one.name)) else "none")
-            for one in self.state.groups
+            (group.name, place(group.primary), ", ".join(map(place, group.locations[1:])) or "none",
+             f"{len(names)}: {list_names(names)}" if (names := self.state.databases_in(group.name)) else "none")
+            for group in self.state.groups
         ]  # fmt: skip
         return [TableBlock(["Group", "Primary", "Replicas", "Databases"], rows)] if rows else [self._empty]
 
@@ -267,7 +269,7 @@ class GroupsPanel(Panel):
         self.name.explain(error=self._problem(name) if name else "")
 
     def _problem(self, name: str) -> str:
-        if any(one.name == name for one in self.state.groups):
+        if any(group.name == name for group in self.state.groups):
             return f"{name} already exists"
         return self.state.organization.name_problem("group", name)
 

@@ -73,18 +73,18 @@ class LocationsPanel(Panel):
 
     def update(self) -> None:
         """Update the widgets."""
-        self.group_shown.set_options([("all", ""), *((one.name, one.name) for one in self.state.groups)])
+        self.group_shown.set_options([("all", ""), *((group.name, group.name) for group in self.state.groups)])
         self.map.value = self._map(self.group_shown.widget.value or "")
         self.measure_button.disabled = bool(self.action.busy)
-        self.table.show([self._row(one) for one in self._sorted()])
+        self.table.show([self._row(location) for location in self._sorted()])
         self.notes.set_text("\n".join(self._notes()))
         self.progress.update()
         self.status.update(self.action)
         self._update_form()
 
     def _update_form(self) -> None:
-        others = [one for one in self.state.groups if self.chosen not in one.locations]
-        self.group.set_options((f"{one.name} (primary at {one.primary})", one.name) for one in others)
+        others = [group for group in self.state.groups if self.chosen not in group.locations]
+        self.group.set_options((f"{group.name} (primary at {group.primary})", group.name) for group in others)
         show(self.group, self.state.complete and bool(others))
         show(self.group_name, not self.state.complete)
         possible = bool(others) or not self.state.complete
@@ -94,28 +94,28 @@ class LocationsPanel(Panel):
         show(self.add, bool(self.chosen))  # last, so that no field that is hidden appears for a moment
 
     def _sorted(self) -> list[Location]:
-        return sorted(self.state.locations, key=lambda one: not self._users(one.code))
+        return sorted(self.state.locations, key=lambda location: not self._users(location.code))
 
     def _users(self, code: str) -> list[Group]:
-        return [one for one in self.state.groups if code in one.locations]
+        return [group for group in self.state.groups if code in group.locations]
 
     def _uses(self, code: str) -> list[str]:
-        return [f"{one.name} ({'primary' if code == one.primary else 'replica'})" for one in self._users(code)]
+        return [f"{group.name} ({'primary' if code == group.primary else 'replica'})" for group in self._users(code)]
 
-    def _row(self, one: Location) -> dict[str, Any]:
-        users, closest = self._uses(one.code), " (closest)" if one.code == self.state.closest else ""
-        can = not self.state.complete or len(self._users(one.code)) < len(self.state.groups)
-        add = [{"name": "choose", "label": "Add to a group", "title": f"Add {one.code} to a group"}] if can else []
-        latency = "" if self.measured is None else self.measured.get(one.code, NONE)
+    def _row(self, location: Location) -> dict[str, Any]:
+        users, closest = self._uses(location.code), " (closest)" if location.code == self.state.closest else ""
+        can = not self.state.complete or len(self._users(location.code)) < len(self.state.groups)
+        add = [{"name": "choose", "label": "Add to a group", "title": f"Add {location.code} to a group"}] if can else []
+        latency = "" if self.measured is None else self.measured.get(location.code, NONE)
         return {
-            "key": one.code, "current": bool(users),
-            "cells": [f"{one.code}{closest}", one.name, ", ".join(users) or NONE, latency, {"actions": add}],
+            "key": location.code, "current": bool(users),
+            "cells": [f"{location.code}{closest}", location.name, ", ".join(users) or NONE, latency, {"actions": add}],
         }  # fmt: skip
 
     def _map(self, shown: str = "") -> str:
         """Return the map of one group, or of all of them."""
-        marks = self._marks([one for one in self.state.groups if shown in ("", one.name)])
-        codes = {kind: [one.code for one in marks if one.kind == kind] for kind in ("primary", "replica")}
+        marks = self._marks([group for group in self.state.groups if shown in ("", group.name)])
+        codes = {kind: [mark.code for mark in marks if mark.kind == kind] for kind in ("primary", "replica")}
         roles = {"primary": "primary at", "replica": "replicas at"}
         parts = [f"{words} {', '.join(codes[kind])}" for kind, words in roles.items() if codes[kind]]
         closest = f"; closest to the service is {self.state.closest}" if self.state.closest else ""
@@ -126,14 +126,14 @@ class LocationsPanel(Panel):
 
     def _marks(self, groups: Sequence[Group]) -> list[worldmap.Mark]:
         marks = []
-        for one in self.state.locations:
-            at = whereabouts(one.code)
+        for location in self.state.locations:
+            at = whereabouts(location.code)
             if at is not None:
-                kind: worldmap.Kind = "replica" if any(one.code in group.locations for group in groups) else "free"
-                if any(one.code == group.primary for group in groups):
+                kind: worldmap.Kind = "replica" if any(location.code in group.locations for group in groups) else "free"
+                if any(location.code == group.primary for group in groups):
                     kind = "primary"
-                words = f"{self.state.place(one.code)}: {', '.join(self._uses(one.code)) or 'not in use'}"
-                marks.append(worldmap.Mark(one.code, at, kind, one.code == self.state.closest, words))
+                words = f"{self.state.place(location.code)}: {', '.join(self._uses(location.code)) or 'not in use'}"
+                marks.append(worldmap.Mark(location.code, at, kind, location.code == self.state.closest, words))
         return marks
 
     def _notes(self) -> list[str]:
@@ -142,14 +142,14 @@ class LocationsPanel(Panel):
             notes.append("This service does not list groups: only those created here are shown.")
         elif self.state.known and not self.state.groups:
             notes.append("No group exists yet, so no location is in use. Create one in the Groups panel.")
-        unknown = [one.code for one in self.state.locations if whereabouts(one.code) is None]
+        unknown = [location.code for location in self.state.locations if whereabouts(location.code) is None]
         if unknown:
             notes.append(f"Not on the map because their coordinates are unknown: {', '.join(unknown)}.")
         return notes
 
     def static(self) -> Sequence[Block]:
         """Return the map and the table of all locations."""
-        rows = [self._row(one)["cells"][:3] for one in self._sorted()]
+        rows = [self._row(location)["cells"][:3] for location in self._sorted()]
         return [Picture(self._map()), TableBlock(["Code", "Place", "In use by"], rows), *self._notes()]
 
     # -- actions
@@ -186,8 +186,8 @@ class LocationsPanel(Panel):
         def work() -> str:
             places = addresses(organization)
             found: dict[str, str] = {}
-            for one in latencies(places):
-                found[one.code] = str(one)
+            for latency in latencies(places):
+                found[latency.code] = str(latency)
                 self.action.report(f"Measuring: {len(found)} of {plural(len(places), 'location')} ...")
                 if self._stop.is_set():  # a location that does not respond delays this by seconds
                     break

@@ -115,7 +115,7 @@ def open_panel(session: Session, name: str = "all", variables: Variables | None 
     state, variables = state_of(session), {} if variables is None else variables
     state.refresh()
     if name == "all":
-        shown = [make for one, make in PANELS.items() if one != "class" or model.names()]
+        shown = [make for title, make in PANELS.items() if title != "class" or model.names()]
         opened: Panel | Tabs = Tabs([make(state, variables) for make in shown])
     else:
         opened = PANELS[name](state, variables)

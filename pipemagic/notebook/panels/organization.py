@@ -195,9 +195,9 @@ class OrganizationPanel(Panel):
         self.overages_else.set_text(f"When off: {OFF}" if on else f"When on: {ON}")
 
     def _update_others(self, organizations: Sequence[models.Organization]) -> None:
-        others = [one for one in organizations if one.slug != self.state.identity[0]]
+        others = [organization for organization in organizations if organization.slug != self.state.identity[0]]
         only = bool(organizations) and not others
-        self.others.set_options((_name(one), one.slug) for one in others)
+        self.others.set_options((_name(organization), organization.slug) for organization in others)
         show(self.others, bool(others))
         show(self.slug, not organizations)
         show(self.switch_part, not only and (self.details is not None or self.reading.error is not None))
@@ -230,7 +230,7 @@ class OrganizationPanel(Panel):
 
         def work() -> str:
             chosen = session.choose_organization(slug, beside=organization)
-            kept = [_connection(one) for one in session.connections.values()]
+            kept = [_connection(connection) for connection in session.connections.values()]
             stay = f" The connections stay as they are: {', '.join(kept)}." if kept else ""
             return outcomes.describe_organization(chosen) + stay
 
@@ -246,11 +246,11 @@ class OrganizationPanel(Panel):
 
 def describe_usage(name: str, used: int, quota: int, *, quotas_known: bool = True) -> str:
     """Return a usage figure as text: ``12,345 of 1,000,000,000 rows read (0.0 %)``."""
-    one, several = FIGURES[name]
+    singular, several = FIGURES[name]
     if not quota:
-        return f"{_amount(name, used)} {one if used == 1 else several}{', no limit' if quotas_known else ''}"
+        return f"{_amount(name, used)} {singular if used == 1 else several}{', no limit' if quotas_known else ''}"
     state = ", over the quota" if used > quota else ", used up" if used == quota else ""
-    what = one if quota == 1 else several
+    what = singular if quota == 1 else several
     return f"{_amount(name, used)} of {_amount(name, quota)} {what} ({_percent(used, quota)} %{state})"
 
 

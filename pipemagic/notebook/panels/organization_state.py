@@ -81,8 +81,8 @@ class OrganizationState:
         if listener not in self._listeners:
             self._listeners.append(listener)
         paused, self._paused = self._paused, []
-        for one in paused:
-            one.resume()
+        for location in paused:
+            location.resume()
         if self._stale:
             self.refresh()
 
@@ -91,9 +91,11 @@ class OrganizationState:
         if listener in self._listeners:
             self._listeners.remove(listener)
             if not self._listeners:
-                self._paused = [one for all_ in self._new_locations.values() for one in all_ if one.task.busy]
-                for one in self._paused:
-                    one.stop()
+                self._paused = [
+                    location for all_ in self._new_locations.values() for location in all_ if location.task.busy
+                ]
+                for location in self._paused:
+                    location.stop()
 
     def notify(self) -> None:
         """Call all listeners."""
@@ -102,17 +104,20 @@ class OrganizationState:
 
     def databases_in(self, group: str) -> list[str]:
         """Return the names of a group's databases."""
-        return [one.name for one in self.databases if one.group == group]
+        return [database.name for database in self.databases if database.group == group]
 
     def place(self, code: str) -> str:
         """Return the display name of a location."""
-        name = next((one.name for one in self.locations if one.code == code), "")
+        name = next((location.name for location in self.locations if location.code == code), "")
         return f"{name} ({code})" if name and name != code else code
 
     def location_options(self, locations: Sequence[Location]) -> list[tuple[str, str]]:
         """Return the options of a dropdown, with the closest location first."""
-        ordered = sorted(locations, key=lambda one: one.code != self.closest)
-        return [(self.place(one.code) + (", closest" if one.code == self.closest else ""), one.code) for one in ordered]
+        ordered = sorted(locations, key=lambda location: location.code != self.closest)
+        return [
+            (self.place(location.code) + (", closest" if location.code == self.closest else ""), location.code)
+            for location in ordered
+        ]
 
     @property
     def new_locations(self) -> list[NewLocation]:
@@ -121,21 +126,22 @@ class OrganizationState:
 
     def add_location(self, group: str, code: str) -> bool:
         """Add a location to a group and watch its replicas; return False if this is already running."""
-        if any((one.group, one.code) == (group, code) and one.task.busy for one in self.new_locations):
+        known = [location for location in self.new_locations if (location.group, location.code) == (group, code)]
+        if any(location.task.busy for location in known):
             return False
         new = NewLocation(self, group, code)
         new.add()
-        self._drop(lambda one: (one.group, one.code) == (group, code), new)
+        self._drop(lambda location: (location.group, location.code) == (group, code), new)
         return True
 
     def drop(self, group: str, code: str = "", *, of: Organization | None = None) -> None:
         """Stop watching and showing one or all new locations of a group, by default of the current organization."""
         identity = self.identity if of is None else (of.slug, of.where)
-        self._drop(lambda one: one.group == group and code in ("", one.code), identity=identity)
+        self._drop(lambda location: location.group == group and code in ("", location.code), identity=identity)
 
     def drop_finished(self) -> None:
         """Stop showing new locations that are finished or could not be added."""
-        self._drop(lambda one: not one.task.busy and not one.unfinished)
+        self._drop(lambda location: not location.task.busy and not location.unfinished)
 
     def _drop(
         self, matches: Callable[[NewLocation], bool], *new: NewLocation, identity: tuple[str, str] | None = None
@@ -143,11 +149,11 @@ class OrganizationState:
         with self._lock:  # actions finish in their own threads
             identity = identity or self.identity
             before = self._new_locations[identity]
-            self._new_locations[identity] = [*(one for one in before if not matches(one)), *new]
-        for one in before:
-            if matches(one):
-                one.stop()
-                self._paused = [other for other in self._paused if other is not one]
+            self._new_locations[identity] = [*(location for location in before if not matches(location)), *new]
+        for location in before:
+            if matches(location):
+                location.stop()
+                self._paused = [other for other in self._paused if other is not location]
         self.notify()
 
     def refresh(self) -> None:
@@ -188,7 +194,7 @@ class OrganizationState:
                 self._show(organization)
             groups, databases, locations = organization.groups(), organization.databases(), organization.locations()
             closest = self.closest if self.known else organization.closest() or ""
-            self.locations = sorted(locations, key=lambda one: one.is_legacy)
+            self.locations = sorted(locations, key=lambda location: location.is_legacy)
             self.groups, self.databases, self.closest = list(groups.items), list(databases.items), closest
             self.complete = groups.complete and databases.complete
             self._shown, self.known = organization, True

@@ -124,7 +124,7 @@ class ReplicaStates:
 
     def _groups(self) -> list[Group]:
         """Return the groups that have replicas."""
-        return [one for one in self.state.groups if len(one.locations) > 1]
+        return [group for group in self.state.groups if len(group.locations) > 1]
 
     def _poll(self, stop: threading.Event) -> None:
         waited = 0.0
@@ -138,7 +138,9 @@ class ReplicaStates:
                 self.outdated = error.message
                 self.state.notify()
                 continue
-            behind = any(one.ready < one.total for places in self.summaries.values() for one in places.values())
+            behind = any(
+                summary.ready < summary.total for places in self.summaries.values() for summary in places.values()
+            )
             if changed:
                 self.state.refresh()  # this also reads the replicas
             elif waited >= POLL and (behind or self.outdated):
@@ -147,7 +149,7 @@ class ReplicaStates:
 
     def _have_states_changed(self) -> bool:
         """Return True if the service reports other location states; send one request and start no service."""
-        known = {one.name: one.status for one in self._groups() if one.status}
+        known = {group.name: group.status for group in self._groups() if group.status}
         if not known:
             return False
         states = self.state.organization.states()
@@ -177,19 +179,23 @@ class ReplicaStates:
     ) -> Mapping[str, ReplicaSummary]:
         names = self.state.databases_in(group.name)[:MEASURED]
         read = request_each(self.state.requests, names, organization.instances, stop)
-        answers = [one for one in read.values() if not isinstance(one, NotFound)]  # deleted meanwhile
-        listed = [None if isinstance(one, PipemagicError) else one for one in answers]
-        for one in answers:
-            if isinstance(one, PipemagicError) and not any(listed):
-                raise one
+        answers = [answer for answer in read.values() if not isinstance(answer, NotFound)]  # deleted meanwhile
+        listed = [None if isinstance(answer, PipemagicError) else answer for answer in answers]
+        for answer in answers:
+            if isinstance(answer, PipemagicError) and not any(listed):
+                raise answer
         return {code: _summary(code, listed) for code in group.locations[1:]} if listed else {}
 
 
 def _summary(code: str, listed: Sequence[Sequence[Instance] | None]) -> ReplicaSummary:
-    here = [next((one for one in instances if one.name == code), None) for instances in listed if instances is not None]
-    states = [describe(one) for one in here] + ["no response"] * listed.count(None)
-    lags = [one.lag for one in here if one is not None and one.lag is not None]
-    others = {"behind" if one.endswith("behind") else one for one in states if one != CAUGHT_UP}
+    here = [
+        next((instance for instance in instances if instance.name == code), None)
+        for instances in listed
+        if instances is not None
+    ]
+    states = [describe(instance) for instance in here] + ["no response"] * listed.count(None)
+    lags = [instance.lag for instance in here if instance is not None and instance.lag is not None]
+    others = {"behind" if state.endswith("behind") else state for state in states if state != CAUGHT_UP}
     return ReplicaSummary(len(states), states.count(CAUGHT_UP), max(lags, default=None), tuple(sorted(others)))
 
 
@@ -296,7 +302,7 @@ class NewLocation:
 
     def _follow(self, stop: threading.Event) -> str:
         listing = self.organization.databases()
-        waiting = [one.name for one in listing.items if one.group == self.group]
+        waiting = [database.name for database in listing.items if database.group == self.group]
         if not waiting and not listing.complete:
             return self._wait_for_service()
         self.total, self.ready, self.behind = len(waiting), 0, []
@@ -307,8 +313,9 @@ class NewLocation:
                 found = self._read(waiting, stop)
             except UnsupportedError:
                 return self._wait_for_service()
-            errors = [one for one in found.values() if isinstance(one, PipemagicError)]
-            failed = 0 if any(isinstance(one, str) and one != "paused" for one in found.values()) else failed + 1
+            errors = [answer for answer in found.values() if isinstance(answer, PipemagicError)]
+            responds = any(isinstance(answer, str) and answer != "paused" for answer in found.values())
+            failed = 0 if responds else failed + 1
             if errors and failed == ATTEMPTS:
                 raise errors[0]
             left = [name for name in waiting if found.get(name) not in (CAUGHT_UP, DELETED)]
@@ -327,18 +334,19 @@ class NewLocation:
     def _read(self, names: Sequence[str], stop: threading.Event) -> dict[str, str | PipemagicError]:
         def state_of(name: str) -> str:
             try:
-                return describe(next((one for one in self.organization.instances(name) if one.name == self.code), None))
+                instances = self.organization.instances(name)
+                return describe(next((instance for instance in instances if instance.name == self.code), None))
             except NotFound:
                 return DELETED
 
         found = request_each(self.state.requests, names, state_of, stop)
-        for one in found.values():
-            if isinstance(one, UnsupportedError | AuthError):
-                raise one
+        for answer in found.values():
+            if isinstance(answer, UnsupportedError | AuthError):
+                raise answer
         return found
 
     def _show(self, left: Sequence[str], found: Mapping[str, str | PipemagicError]) -> None:
-        self.total -= sum(one == DELETED for one in found.values())
+        self.total -= sum(answer == DELETED for answer in found.values())
         self.behind = [(name, getattr(found[name], "message", str(found[name]))) for name in left if name in found]
         self.ready = self.total - len(left)
         self.state.notify()

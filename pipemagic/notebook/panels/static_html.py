@@ -54,7 +54,7 @@ def page(sections: str) -> str:
 def _html(block: Block) -> str:
     match block:
         case TableBlock(headings, rows):
-            head = "".join(f"<th>{escape(one)}</th>" for one in headings)
+            head = "".join(f"<th>{escape(heading)}</th>" for heading in headings)
             body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
             return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
         case Picture(svg):

@@ -297,7 +297,8 @@ class TableBrowser(ipywidgets.VBox):
         if key == "where":
             self.filter_by("")
         else:
-            self._read(replace(query, filters=tuple(one for one in query.filters if repr(one) != key), offset=0))
+            filters = tuple(condition for condition in query.filters if repr(condition) != key)
+            self._read(replace(query, filters=filters, offset=0))
 
     def _turn(self, offset: int) -> None:
         self._read(replace(self._base, offset=offset))
@@ -479,7 +480,7 @@ class TableBrowser(ipywidgets.VBox):
         if listed:
             self.tables.label = self._heading()
             self.tables.empty = "" if self.schema is None else "No tables yet."
-            self.tables.show([_table_row(one) for one in self._relations()])
+            self.tables.show([_table_row(relation) for relation in self._relations()])
         show(self.above, page is not None)
         show(self.below, page is not None)
         self.export.update()
@@ -505,13 +506,17 @@ class TableBrowser(ipywidgets.VBox):
         return f"{escape_controls(self.page.relation.name)} in {name}" if self.page else f"Tables of {name}"
 
     def _relations(self) -> list[Relation]:
-        return [] if self.schema is None else [one for one in self.schema.relations if one.kind != "shadow"]
+        return (
+            [] if self.schema is None else [relation for relation in self.schema.relations if relation.kind != "shadow"]
+        )
 
     def _draw(self, page: Page, *, offered: bool) -> None:
         """Show the rows and filters of a page."""
         query, every = page.query, page.relation.visible
-        self.column.set_options((escape_controls(one.name), one.name) for one in every)
-        filters = [(str(one), repr(one)) for one in query.filters] + ([(query.where, "where")] if query.where else [])
+        self.column.set_options((escape_controls(relation.name), relation.name) for relation in every)
+        filters = [(str(condition), repr(condition)) for condition in query.filters] + (
+            [(query.where, "where")] if query.where else []
+        )
         remove = {"name": "remove", "label": "Remove"}
         self.filter_list.show([
             {"key": key, "cells": [{"text": words, "actions": [{**remove, "title": f"Remove {words}"}]}]}
@@ -519,7 +524,7 @@ class TableBrowser(ipywidgets.VBox):
         ])  # fmt: skip
         show(self.filter_list, bool(filters))
         self.rows.label = f"Rows of {escape_controls(page.relation.name)}"
-        columns = [_column(page, one, offered=offered) for one in page.columns]
+        columns = [_column(page, page_column, offered=offered) for page_column in page.columns]
         self.rows.columns = [{"title": "#", "kind": "number"}, *columns]
         self.rows.empty = page.empty_text
         self.rows.show([_page_row(page, number, cells) for number, cells in enumerate(page.rows)])
@@ -562,8 +567,12 @@ class TableBrowser(ipywidgets.VBox):
             lines = [[name["text"], kind, str(count)] for name, kind, count in rows]
             return [self._heading(), TableBlock(["Name", "Kind", "Columns"], lines) if rows else "No tables yet."]
         query = page.query
-        headings = [escape_controls(one.name) + MARKS[query.order_of(one.name)] for one in page.columns]
-        cells = [[f"{query.offset + number:,}", *(one.text for one in row)] for number, row in enumerate(page.rows, 1)]
+        headings = [
+            escape_controls(page_column.name) + MARKS[query.order_of(page_column.name)] for page_column in page.columns
+        ]
+        cells = [
+            [f"{query.offset + number:,}", *(value.text for value in row)] for number, row in enumerate(page.rows, 1)
+        ]
         filters = [*map(str, query.filters), *([query.where] if query.where else [])]
         return [self._heading(), *filters, TableBlock(["#", *headings], cells), self._position(page)]
 
@@ -576,19 +585,23 @@ def _missing(query: PageQuery, page: Page) -> str:
     return "" if (query.filters, query.sort) == (page.query.filters, page.query.sort) else GONE
 
 
-def _table_row(one: Relation) -> dict[str, Any]:
-    name, count = escape_controls(one.name), "unknown" if one.broken else len(one.visible)
-    kind = ("virtual table" if one.kind == "virtual" else one.kind) + (f": {one.broken}" if one.broken else "")
+def _table_row(relation: Relation) -> dict[str, Any]:
+    name, count = escape_controls(relation.name), "unknown" if relation.broken else len(relation.visible)
+    kind = ("virtual table" if relation.kind == "virtual" else relation.kind) + (
+        f": {relation.broken}" if relation.broken else ""
+    )
     action = {"name": "open", "label": "Explore", "title": f"Explore {name}"}
-    return {"key": one.name, "cells": [{"text": name, "kind": "name", "actions": [action]}, kind, count]}
+    return {"key": relation.name, "cells": [{"text": name, "kind": "name", "actions": [action]}, kind, count]}
 
 
-def _column(page: Page, one: Column, *, offered: bool) -> dict[str, Any]:
-    name = escape_controls(one.name) or "(no name)"
-    note = " ".join(filter(None, [escape_controls(one.type), one.generated and f"{one.generated} generated"]))
+def _column(page: Page, page_column: Column, *, offered: bool) -> dict[str, Any]:
+    name = escape_controls(page_column.name) or "(no name)"
+    generated = page_column.generated and f"{page_column.generated} generated"
+    note = " ".join(filter(None, [escape_controls(page_column.type), generated]))
     actions = [{"name": "profile", "label": "Profile", "title": f"Profile {name}"}] if offered else []
     return {
-        "title": name, "key": one.name, "sortable": True, "remote": True, "sorted": page.query.order_of(one.name),
+        "title": name, "key": page_column.name, "sortable": True, "remote": True,
+        "sorted": page.query.order_of(page_column.name),
         "note": note, "actions": actions,
     }  # fmt: skip
 
@@ -631,12 +644,16 @@ class Profiles(ipywidgets.VBox):
         if where != self.where:
             self.clear()
             self.where = where
-        names = names or [one.name for one in page.columns]
+        names = names or [page_column.name for page_column in page.columns]
 
         def apply(result: Profile) -> str:
             self.outdated = self.outdated and len(result.columns) < len(self.found)
-            known = self.found | {one.name: one for one in result.columns}
-            self.found = {one.name: known[one.name] for one in relation.columns if one.name in known}
+            known = self.found | {result_column.name: result_column for result_column in result.columns}
+            self.found = {
+                relation_column.name: known[relation_column.name]
+                for relation_column in relation.columns
+                if relation_column.name in known
+            }
             return INCONSISTENT if result.inconsistent else ""
 
         only = f" --where {word(where)}" if where else ""
@@ -663,18 +680,23 @@ class Profiles(ipywidgets.VBox):
         self.heading.set_text(f"Profiles of {'the filtered' if self.where else 'all'} rows")
         self.condition.set_text(escape_controls(self.where))
         show(self.table, bool(self.found))
-        self.table.show([{"key": one.name, "cells": _profile_cells(one)} for one in self.found.values()])
+        self.table.show(
+            [
+                {"key": column_profile.name, "cells": _profile_cells(column_profile)}
+                for column_profile in self.found.values()
+            ]
+        )
         show(self.note, self.outdated)
         show(self.stop_button, bool(self.task.busy))
         self.status.update(self.task)
 
 
-def _profile_cells(one: ColumnProfile) -> list[Any]:
-    counts = [f"{number:,}" for number in (one.count, one.nulls, one.distinct)]
-    figures = (one.minimum, one.quartiles[1], one.maximum)
-    shape = {"bars": list(one.bins)} if has_histogram(one) else most_frequent(one)
-    shown = ["" if each is None else format_value(one, each, 24) for each in figures]
-    return [escape_controls(one.name), *counts, shape, *shown]
+def _profile_cells(column_profile: ColumnProfile) -> list[Any]:
+    counts = [f"{number:,}" for number in (column_profile.count, column_profile.nulls, column_profile.distinct)]
+    figures = (column_profile.minimum, column_profile.quartiles[1], column_profile.maximum)
+    shape = {"bars": list(column_profile.bins)} if has_histogram(column_profile) else most_frequent(column_profile)
+    shown = ["" if each is None else format_value(column_profile, each, 24) for each in figures]
+    return [escape_controls(column_profile.name), *counts, shape, *shown]
 
 
 class ExportForm(ipywidgets.VBox):
