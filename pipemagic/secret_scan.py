@@ -79,12 +79,12 @@ def scan_file(path: Path) -> Iterator[Finding]:
 
 def _scan_text_file(path: Path, text: str) -> Iterator[Finding]:
     lines, number, end = text.split("\n"), 0, 0
-    for one in sorted(find_secrets(text), key=lambda one: one.start):
-        while one.start >= end + len(lines[number]) + 1:
+    for secret in sorted(find_secrets(text), key=lambda secret: secret.start):
+        while secret.start >= end + len(lines[number]) + 1:
             end += len(lines[number]) + 1
             number += 1
         if ALLOWED not in lines[number]:
-            yield Finding(path, str(number + 1), "text", one.kind, one.text)
+            yield Finding(path, str(number + 1), "text", secret.kind, secret.text)
 
 
 def _scan_notebook(path: Path, text: str) -> Iterator[Finding]:
@@ -96,10 +96,10 @@ def _scan_notebook(path: Path, text: str) -> Iterator[Finding]:
         raise UnreadableFile(f"{path} is not a notebook")
     for cell, where, value in _parts(document):
         seen: set[tuple[str, str]] = set()
-        for one in _find_in_json(value, source=where == "source"):
-            if (one.kind, one.text) not in seen and len(seen) < _MOST_FINDINGS:
-                seen.add((one.kind, one.text))
-                yield Finding(path, cell, where, one.kind, one.text)
+        for secret in _find_in_json(value, source=where == "source"):
+            if (secret.kind, secret.text) not in seen and len(seen) < _MOST_FINDINGS:
+                seen.add((secret.kind, secret.text))
+                yield Finding(path, cell, where, secret.kind, secret.text)
 
 
 def _parts(document: dict[str, Any]) -> Iterator[tuple[str, str, Any]]:
@@ -147,22 +147,22 @@ def _find_in_json(value: Any, *, source: bool = False) -> Iterator[Match]:
     """Yield the matches in the strings and keys of JSON, and values whose key is the name of a secret."""
     waiting = [value]
     while waiting:
-        one = waiting.pop()
-        if isinstance(one, str):
-            yield from _find_in_string(one, source=source)
-        elif isinstance(one, dict):
-            for key, inside in one.items():
+        item = waiting.pop()
+        if isinstance(item, str):
+            yield from _find_in_string(item, source=source)
+        elif isinstance(item, dict):
+            for key, inside in item.items():
                 yield from find_secrets(key)
                 if isinstance(inside, str) and is_secret_entry(key, inside):
                     yield Match("password or token", inside, 0)
                 waiting.append(inside)
-        elif isinstance(one, list):
-            if one and all(isinstance(line, str) for line in one):  # the lines of one text, or words
-                yield from _find_in_string("".join(one), source=source)
-                if not all(line.endswith("\n") for line in one[:-1]):
-                    waiting.extend(one)
+        elif isinstance(item, list):
+            if item and all(isinstance(line, str) for line in item):  # the lines of one text, or words
+                yield from _find_in_string("".join(item), source=source)
+                if not all(line.endswith("\n") for line in item[:-1]):
+                    waiting.extend(item)
             else:
-                waiting.extend(one)
+                waiting.extend(item)
 
 
 def _find_in_string(text: str, *, source: bool) -> Iterator[Match]:
@@ -251,7 +251,7 @@ class _Spans:
 
 def holds_secret(text: str) -> bool:
     """Return True if a text has a token or a password; private host names do not count."""
-    return any(one.kind != PRIVATE_HOST for one in find_secrets(text))
+    return any(secret.kind != PRIVATE_HOST for secret in find_secrets(text))
 
 
 def is_secret_entry(key: str, value: str) -> bool:

@@ -183,7 +183,7 @@ def close(
 def existing(api: Management) -> dict[str, DatabaseInfo] | None:
     """Return the databases of the organization by name; None if the service cannot list them."""
     try:
-        return {one.name: one for one in api.databases()}
+        return {database.name: database for database in api.databases()}
     except UnsupportedError:
         return None
 

@@ -176,14 +176,14 @@ class Recorders:
     def update(self, connections: Iterable[Connection]) -> None:
         """Start recorders for new connections to databases of a class; close those of connections that have ended."""
         with self._lock:
-            known = {one for one in connections if one.records_progress}
+            known = {connection for connection in connections if connection.records_progress}
             for connection in known - self._open.keys():
                 self._open[connection] = Recorder(connection)
                 self._open[connection].start()
             for connection in self._open.keys() - known:
                 recorder = self._open.pop(connection)
                 recorder.close()
-                self._closed = [one for one in (*self._closed, recorder) if one.is_alive()]
+                self._closed = [candidate for candidate in (*self._closed, recorder) if candidate.is_alive()]
 
     def close(self) -> None:
         """End all recorders; wait for their last requests, for `AT_EXIT`."""

@@ -92,10 +92,10 @@ def _described(value: Any) -> str:
     return f"{_kind(value)} {shown(repr(value))}" if isinstance(value, str | int | float) else _kind(value)
 
 
-def _is_close(one: float, other: float) -> bool:
-    if isinstance(one, int) and isinstance(other, int):
-        return one == other
-    return math.isfinite(one) and math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-12)
+def _is_close(first: float, second: float) -> bool:
+    if isinstance(first, int) and isinstance(second, int):
+        return first == second
+    return math.isfinite(first) and math.isclose(first, second, rel_tol=1e-9, abs_tol=1e-12)
 
 
 def _is_truncated(expected: float, actual: float) -> bool:

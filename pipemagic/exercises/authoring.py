@@ -77,7 +77,7 @@ def author(
             hint = "change rows that the result contains"
             raise SessionError("the hidden statements do not change the result of the reference", hint=hint)
     salts = _salts(definition.name, folder)
-    made = definition.exercise([_with_result(*one, definition) for one in zip(probes, found, salts, strict=False)])
+    made = definition.exercise([_with_result(*parts, definition) for parts in zip(probes, found, salts, strict=False)])
     if before:
         made = definition.exercise(made.probes, score_of(compare_all(made.probes, before)))
     if made.baseline == 1 and not solved_first:
@@ -154,7 +154,9 @@ def _changed(connection: Connection, cell: Cell) -> list[tuple[str, str]]:
     """
     before, after = _objects(connection, EMPTY), _objects(connection, cell)
     changed = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
-    written = {sql.normalize(one.changed_table.split(".")[-1]) for one in cell.statements if one.changes_rows}
+    written = {
+        sql.normalize(statement.changed_table.split(".")[-1]) for statement in cell.statements if statement.changes_rows
+    }
     indexed = {sql.normalize((after.get(name) or before[name])[1]) for name in changed}
     queries: list[tuple[str, str]] = []
     for name, (kind, _, _) in sorted(after.items()):

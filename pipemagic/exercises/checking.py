@@ -99,7 +99,7 @@ def check_cell(exercise: Exercise, cell: Cell, connection: Connection) -> Check:
 def _broken(exercise: Exercise, cell: Cell) -> list[str]:
     """Return messages on missing and on forbidden constructs."""
     answer = cell.text if exercise.probes[0].sql else cell.statements[-1].text
-    forbidden = [line for one in cell.statements for line in violations(one.text, (), exercise.forbids)]
+    forbidden = [line for statement in cell.statements for line in violations(statement.text, (), exercise.forbids)]
     return [*forbidden, *violations(answer, exercise.requires, ())]
 
 
@@ -147,7 +147,7 @@ def hidden_score(name: str, *, reference: str, data: str) -> float | None:
     except (StatementError, TransactionLost):
         return 0
     rules = [probe.rules for probe in exercise.probes]
-    scores = [_score(*one) for one in zip(expected, actual, rules, strict=True)]
+    scores = [_score(*parts) for parts in zip(expected, actual, rules, strict=True)]
     score = _above(exercise.baseline, sum(scores) / len(scores))
     return score * WITHOUT_CONSTRUCT if _broken(exercise, check.cell) else score
 
@@ -155,12 +155,13 @@ def hidden_score(name: str, *, reference: str, data: str) -> float | None:
 def _problem(exercise: Exercise, cell: Cell, connection: Connection) -> str:
     """Return why an answer is not run; '' if it is."""
     if any(
-        (one.opens_transaction and one.keyword == "BEGIN") or one.commits or one.rolls_back for one in cell.statements
+        (statement.opens_transaction and statement.keyword == "BEGIN") or statement.commits or statement.rolls_back
+        for statement in cell.statements
     ):
         return "BEGIN, COMMIT and ROLLBACK are not possible here: the answer runs in a transaction that is rolled back"
     if exercise.variable:
         return f"the answer is a DataFrame: run %check {exercise.name} {exercise.variable}"
-    if connection.transaction is Tx.OPEN and not all(one.only_reads for one in cell.statements):
+    if connection.transaction is Tx.OPEN and not all(statement.only_reads for statement in cell.statements):
         return "your transaction is open, and the answer would wait for it: run COMMIT or ROLLBACK first"
     return ""
 
@@ -170,22 +171,22 @@ def _compared(exercise: Exercise, actual: Sequence[DataFrame | str], text: str) 
     compared = compare_all(exercise.probes, actual, text)
     lines = [
         f"{probe.label}: {line}" if probe.label else line
-        for probe, one in zip(exercise.probes, compared, strict=True)
-        for line in one.messages
+        for probe, comparison in zip(exercise.probes, compared, strict=True)
+        for line in comparison.messages
     ]
     score = _above(exercise.baseline, score_of(compared))
-    difference = next((one.difference for one in compared if one.difference is not None), None)
+    difference = next((comparison.difference for comparison in compared if comparison.difference is not None), None)
     return Check(exercise, score, tuple(lines), difference)
 
 
 def score_of(compared: Sequence[Comparison]) -> float:
     """Return the mean of the scores."""
-    return sum(one.score for one in compared) / len(compared)
+    return sum(comparison.score for comparison in compared) / len(compared)
 
 
 def compare_all(probes: Sequence[Probe], actual: Sequence[DataFrame | str], text: str = "") -> list[Comparison]:
     """Compare the result of each probe; ``text`` is the answer."""
-    return [_compare(probe, one, text) for probe, one in zip(probes, actual, strict=True)]
+    return [_compare(probe, result, text) for probe, result in zip(probes, actual, strict=True)]
 
 
 def same(expected: DataFrame | str, actual: DataFrame | str) -> bool:

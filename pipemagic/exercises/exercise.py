@@ -87,7 +87,7 @@ def load(name: str, folder: Path) -> Exercise:
     """Read an exercise from its file; raise SessionError if there is none."""
     path = folder / f"{name}.json"
     if not NAME.fullmatch(name) or not path.exists():
-        known = sorted(one.stem for one in folder.glob("*.json"))
+        known = sorted(file.stem for file in folder.glob("*.json"))
         hint = did_you_mean(name, known) or f"{path} is missing: an %%exercise cell writes it; students need the folder"
         raise SessionError(f"no such exercise: {name}", hint=hint)
     try:

@@ -96,12 +96,18 @@ def grade(submission: Path, source: Path, *, name: str = "", timeout: float = CE
     if not exercises.definitions:
         raise SessionError(f"no %%exercise cells in {source.name}")
     files, definitions = exercises.fingerprints(), exercises.definitions
-    calls = {one.name: (one.points, files[one.name], one.sql, one.hidden) for one in definitions}
+    calls = {
+        definition.name: (definition.points, files[definition.name], definition.sql, definition.hidden)
+        for definition in definitions
+    }
     with TemporaryDirectory(prefix="pipemagic-grade-", ignore_cleanup_errors=True) as folder:
         found, problem = _run(submission, exercises.folder, Path(folder), calls, timeout)
         launcher.stop(Path(folder, "data"))
-    grades = [found.get(one.name) or Grade("", one.name, 0, one.points, message=problem) for one in definitions]
-    return [msgspec.structs.replace(one, submission=name) for one in grades]
+    grades = [
+        found.get(definition.name) or Grade("", definition.name, 0, definition.points, message=problem)
+        for definition in definitions
+    ]
+    return [msgspec.structs.replace(result, submission=name) for result in grades]
 
 
 def _run(

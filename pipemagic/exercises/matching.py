@@ -119,9 +119,9 @@ def _snapped(values: Any, size: int, tolerance: float) -> Any:
     return snapped
 
 
-def _are_close(one: Any, other: Any, tolerance: float) -> Any:
-    difference = np.abs(one - other)
-    return np.isfinite(difference) & (difference <= tolerance * np.maximum(np.abs(one), SMALLEST))
+def _are_close(first: Any, second: Any, tolerance: float) -> Any:
+    difference = np.abs(first - second)
+    return np.isfinite(difference) & (difference <= tolerance * np.maximum(np.abs(first), SMALLEST))
 
 
 class Rows:
@@ -188,8 +188,8 @@ def _pairs(ids: Any, left: Any, right: Any) -> tuple[Any, Any]:
     first, second = (
         ids[rows] * len(ids) + pd.Series(ids[rows]).groupby(ids[rows]).cumcount() for rows in (left, right)
     )
-    _, one, other = np.intersect1d(first, second, assume_unique=True, return_indices=True)
-    return left[one], right[other]
+    _, at_left, at_right = np.intersect1d(first, second, assume_unique=True, return_indices=True)
+    return left[at_left], right[at_right]
 
 
 def _without(rows: Any, others: Any) -> Any:

@@ -44,7 +44,7 @@ class Source:
     def find(cls, notebook: Mapping[str, Any], beside: Path) -> Source:
         """Find the exercises in a notebook of the folder ``beside``."""
         found = [exercise[0] for cell in notebook["cells"] if (exercise := _exercise(cell))]
-        names = [one.name for one in found]
+        names = [definition.name for definition in found]
         if repeated := [name for name in names if names.count(name) > 1]:
             raise SessionError(f"{repeated[0]} is defined twice", hint="the name is that of the exercise's file")
         folders = _FOLDER.findall("\n".join(map(_text, notebook["cells"])))
@@ -52,12 +52,12 @@ class Source:
 
     def fingerprints(self) -> dict[str, str]:
         """Return the fingerprint of each exercise; raise SessionError if its file is missing or older than its cell."""
-        exercises = [load(one.name, self.folder) for one in self.definitions]
+        exercises = [load(definition.name, self.folder) for definition in self.definitions]
         for definition, exercise in zip(self.definitions, exercises, strict=True):
             if definition.exercise(exercise.probes, exercise.baseline) != exercise:
                 hint = "run the teacher's notebook, which writes the files of its exercises"
                 raise SessionError(f"the file of {exercise.name} is older than its cell", hint=hint)
-        return {one.name: fingerprint(one) for one in exercises}
+        return {exercise.name: fingerprint(exercise) for exercise in exercises}
 
 
 def fingerprint(exercise: Exercise) -> str:
@@ -97,39 +97,39 @@ def release(
     return {"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
 
 
-def _answer(one: Definition, options: str, fingerprints: Mapping[str, str], form: str) -> Iterator[Cell]:
+def _answer(definition: Definition, options: str, fingerprints: Mapping[str, str], form: str) -> Iterator[Cell]:
     """Yield the cells of an exercise in a form, which is a file of templates.
 
     A template begins with ``@``, the type and the name of the cell, and flags: ``sql`` and ``cells`` restrict it to
     exercises whose answer is the SQL below `%%check`, or in other cells; the others are roles of a cell of nbgrader.
     """
-    fields = _fields(one, options, fingerprints[one.name])
+    fields = _fields(definition, options, fingerprints[definition.name])
     other = "sql" if "check" in fields else "cells"
     for template in Path(__file__).with_name("templates").joinpath(f"{form}.txt").read_text("utf-8").split("@ ")[1:]:
         head, _, text = template.partition("\n")
         kind, name, *flags = head.split()
         if other not in flags:
             roles = {role: role in flags for role in ("grade", "solution", "locked", "task")}
-            points = {"points": one.points} if "grade" in flags else {}
-            own = {**roles, **points, "grade_id": f"{one.name}-{name}", "schema_version": 3}
+            points = {"points": definition.points} if "grade" in flags else {}
+            own = {**roles, **points, "grade_id": f"{definition.name}-{name}", "schema_version": 3}
             source = Template(text.removesuffix("\n")).substitute(fields)
-            yield _cell(kind, f"{one.name}-{name}", source, **({"nbgrader": own} if form == "nbgrader" else {}))
+            yield _cell(kind, f"{definition.name}-{name}", source, **({"nbgrader": own} if form == "nbgrader" else {}))
 
 
-def _fields(one: Definition, options: str, file: str) -> dict[str, str]:
+def _fields(definition: Definition, options: str, file: str) -> dict[str, str]:
     """Return what templates contain. ``options`` are those of the exercise's first line, such as --on."""
-    first = f"%%check {one.name} {options}".rstrip()
-    solved = one.solution or f"%%sql {options}".rstrip() + f"\n{one.variable} << {one.sql}"
-    hidden = f", reference={one.sql!r}, data={one.hidden!r}" if one.hidden else ""
-    title = f"### Exercise: {one.name} ({one.points:g} {'point' if one.points == 1 else 'points'})"
+    first = f"%%check {definition.name} {options}".rstrip()
+    solved = definition.solution or f"%%sql {options}".rstrip() + f"\n{definition.variable} << {definition.sql}"
+    hidden = f", reference={definition.sql!r}, data={definition.hidden!r}" if definition.hidden else ""
+    title = f"### Exercise: {definition.name} ({definition.points:g} {'point' if definition.points == 1 else 'points'})"
     fields = {
-        "name": one.name, "points": f"{one.points:g}", "task": f"{title}\n\n{one.task}".rstrip(),
-        "verified": f'verified_points("{one.name}", "{file}"{hidden})',
+        "name": definition.name, "points": f"{definition.points:g}", "task": f"{title}\n\n{definition.task}".rstrip(),
+        "verified": f'verified_points("{definition.name}", "{file}"{hidden})',
     }  # fmt: skip
-    if not (one.solution or one.variable):
+    if not (definition.solution or definition.variable):
         unsolved = f"{first}\n-- Write your SQL here."
-        return fields | {"unsolved": unsolved, "solved": f"{first}\n{one.sql}", "inserted": one.sql}
-    check = " ".join(filter(None, ["%check", one.name, one.variable, options]))
+        return fields | {"unsolved": unsolved, "solved": f"{first}\n{definition.sql}", "inserted": definition.sql}
+    check = " ".join(filter(None, ["%check", definition.name, definition.variable, options]))
     inserted = f"get_ipython().run_cell({solved!r})"  # %% must be in the first line of a cell
     return fields | {"unsolved": "# Write your cell here.", "solved": solved, "inserted": inserted, "check": check}
 

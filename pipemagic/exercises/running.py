@@ -41,7 +41,7 @@ def results_of(
 
     def run_and_probe(database: Database) -> tuple[Run, list[DataFrame | str | None]]:
         with _rolled_back(database) as stream:
-            _run_all(stream, [one.text for one in sql.split(data)])
+            _run_all(stream, [statement.text for statement in sql.split(data)])
             done = run(stream, with_dates(cell, stream.send).stmts)
             return done, [] if done.error else [_probe(stream, probe.sql) if probe.sql else None for probe in probes]
 

@@ -21,7 +21,11 @@ _AFTER_TYPE = frozenset(
 
 def create_statements(relation: Relation) -> Iterator[str]:
     """Yield each CREATE statement with its semicolon, except those of indexes that belong to a key."""
-    for sql in (relation.sql, *(index.sql for index in relation.indexes), *(one.sql for one in relation.triggers)):
+    for sql in (
+        relation.sql,
+        *(index.sql for index in relation.indexes),
+        *(trigger.sql for trigger in relation.triggers),
+    ):
         if sql:
             yield terminated(sql)
 

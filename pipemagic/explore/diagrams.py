@@ -187,13 +187,19 @@ def diagram(
 def _neighbours(existing: Sequence[Relation], named: Sequence[Relation]) -> list[Relation]:
     names = {folded(relation.name) for relation in named}
     near = {folded(key.table) for relation in named for key in relation.foreign_keys}
-    near |= {folded(one.name) for one in existing if any(folded(key.table) in names for key in one.foreign_keys)}
+    near |= {
+        folded(relation.name)
+        for relation in existing
+        if any(folded(key.table) in names for key in relation.foreign_keys)
+    }
     return [relation for relation in existing if folded(relation.name) in names | near]
 
 
 def _most_linked(relations: Sequence[Relation], limit: int) -> list[Relation]:
-    links = Counter(folded(name) for one in relations for key in one.foreign_keys for name in (one.name, key.table))
-    ranked = sorted(relations, key=lambda one: -links[folded(one.name)])[:limit]
+    links = Counter(
+        folded(name) for relation in relations for key in relation.foreign_keys for name in (relation.name, key.table)
+    )
+    ranked = sorted(relations, key=lambda relation: -links[folded(relation.name)])[:limit]
     return [relation for relation in relations if relation in ranked]
 
 

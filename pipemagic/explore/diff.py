@@ -60,8 +60,10 @@ def diff(
     else:
         found, inconsistent = diff_sql.compare(*sides, database, by, rest, limit)
     if sides[0].name == sides[1].name:
-        one, two = (replace(side, name=f"{side.name} on {place}") for side, place in zip(sides, places, strict=True))
-        sides = one, two
+        first, second = (
+            replace(side, name=f"{side.name} on {place}") for side, place in zip(sides, places, strict=True)
+        )
+        sides = first, second
     return _result(*sides, by, rest, found, inconsistent)
 
 

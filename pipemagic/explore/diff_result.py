@@ -79,7 +79,7 @@ class Diff:
         """The differing values of the first changed rows: key, column, value in A, value in B."""
         from pandas import DataFrame
 
-        rows = [(*one.key, one.column, one.a, one.b) for one in self.changes]
+        rows = [(*change.key, change.column, change.a, change.b) for change in self.changes]
         return DataFrame(rows, columns=[*self.key, "column", "a", "b"], dtype=object)
 
     def _frame(self, rows: Sequence[tuple[int, Row]]) -> DataFrame:
@@ -141,10 +141,11 @@ def _tables(diff: Diff) -> Iterator[tuple[str, list[str], list[list[str]]]]:
             cells = [[*map(_format, row), *([str(times)] * repeated)] for times, row in rows]
             yield title, heads + ["times"] * repeated, cells
     if diff.changes:
-        title = f"changed{_limit(len({one.key for one in diff.changes}), diff.changed_count)}"
+        title = f"changed{_limit(len({change.key for change in diff.changes}), diff.changed_count)}"
         heads = [*map(escape_controls, diff.key), "column", escape_controls(diff.a), escape_controls(diff.b)]
         cells = [
-            [*map(_format, one.key), escape_controls(one.column), *_format_pair(one.a, one.b)] for one in diff.changes
+            [*map(_format, change.key), escape_controls(change.column), *_format_pair(change.a, change.b)]
+            for change in diff.changes
         ]
         yield title, heads, cells
 
@@ -163,7 +164,7 @@ def _format_pair(a: SqlValue, b: SqlValue) -> tuple[str, str]:
     texts = _format(a), _format(b)
     if texts[0] == texts[1] and isinstance(a, str | bytes) and isinstance(b, str | bytes):
         pairs = enumerate(zip(a, b, strict=False))
-        first = next((at for at, (one, other) in pairs if one != other), min(len(a), len(b)))
+        first = next((at for at, (char_a, char_b) in pairs if char_a != char_b), min(len(a), len(b)))
         start = max(0, first - _CONTEXT)
         return f"…{_format(a[start:])}", f"…{_format(b[start:])}"
     return texts

@@ -177,8 +177,8 @@ class _ByKey:
         others = [f"+t.{quote(name)} AS c{at}" for at, name in enumerate(rest)]
         return f"(SELECT 1 AS here, {', '.join([*keys, *others])} FROM {source.rows} AS t{apart})"
 
-    def _match(self, one: str, other: str) -> str:
-        return " AND ".join(f"{one}.k{at} IS {other}.k{at} COLLATE BINARY" for at in range(len(self._key)))
+    def _match(self, a: str, b: str) -> str:
+        return " AND ".join(f"{a}.k{at} IS {b}.k{at} COLLATE BINARY" for at in range(len(self._key)))
 
     def only(self, side: str, limit: int | None = None) -> str:
         """Return the statement for the rows of one side ('a' or 'b') whose key the other does not have."""
@@ -200,7 +200,7 @@ class _ByKey:
         differs = [_differs(f"a.c{at}", f"b.c{at}") for at in range(len(self._rest))]
         keys = [_differs(f"a.k{at}", f"b.k{at}") for at in range(len(self._key))]
         if limit is None:
-            shown = ["count(*)", *(f"sum({one})" for one in differs)]
+            shown = ["count(*)", *(f"sum({condition})" for condition in differs)]
         else:
             cells = [f"{side}.k{at}" for side in ("a", "b") for at in range(len(self._key))]
             cells += [f"{side}.c{at}" for at in range(len(self._rest)) for side in ("a", "b")]
@@ -234,8 +234,8 @@ def _rows_sql(a: Source, b: Source, columns: Sequence[ColumnPair], limit: int) -
     """
 
 
-def _differs(one: str, other: str) -> str:
-    return f"(typeof({one}) <> typeof({other}) OR +{one} IS NOT +{other} COLLATE BINARY)"
+def _differs(a: str, b: str) -> str:
+    return f"(typeof({a}) <> typeof({b}) OR +{a} IS NOT +{b} COLLATE BINARY)"
 
 
 def _join(parts: Sequence[str], operator: str) -> str:

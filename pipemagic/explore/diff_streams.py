@@ -108,7 +108,7 @@ class _Comparison:
         while (count := min(self._block, a.buffered, b.buffered)) >= _BLOCK:
             rows_a, rows_b = a.peek(count), b.peek(count)
             pairs = zip(rows_a.columns, rows_b.columns, strict=True)
-            if not all(are_same(concat(one), concat(other)) for one, other in pairs):
+            if not all(are_same(concat(chunk_a), concat(chunk_b)) for chunk_a, chunk_b in pairs):
                 self._block = max(_BLOCK, self._block // 4)
                 if count == _BLOCK:
                     break
@@ -146,8 +146,8 @@ class _Comparison:
     def _add_change(self, row_a: Row, row_b: Row) -> None:
         found = self._found
         found.changed += 1
-        for at, (one, other) in enumerate(zip(_typed(row_a), _typed(row_b), strict=True)):
-            if one != other:
+        for at, (a, b) in enumerate(zip(_typed(row_a), _typed(row_b), strict=True)):
+            if a != b:
                 found.by_column[at] = found.by_column.get(at, 0) + 1
         if len(found.changes) < self._limit:
             found.changes.append((row_a, row_b))

@@ -91,7 +91,7 @@ def _groups(summary: Summary) -> Iterator[tuple[dict[str, Any], DataFrame]]:
         yield {"label": "", "color": "C0"}, summary.frame
     for at, value in enumerate(summary.groups):
         is_rest = value == "other" and at == len(summary.groups) - 1
-        rows = summary.frame["group"].map(lambda one, value=value: one is value or one == value)
+        rows = summary.frame["group"].map(lambda member, value=value: member is value or member == value)
         yield {"label": label(value), "color": "#a0a0a0" if is_rest else f"C{at}"}, summary.frame[rows]
 
 

@@ -77,7 +77,7 @@ def _layers(sizes: Sizes, rank: Mapping[Node, int]) -> list[list[Node]]:
     limit = max(600.0, sum((width + CHANNEL) * (height + GAP) for width, height in sizes.values()) ** 0.5)
     layers: list[list[Node]] = []
     height = 0.0
-    for node in sorted(sizes, key=lambda one: rank[one]):
+    for node in sorted(sizes, key=lambda member: rank[member]):
         if not layers or rank[node] != rank[layers[-1][0]] or height + sizes[node][1] > limit:
             layers.append([])
             height = 0.0
@@ -103,9 +103,9 @@ def _chains(layers: list[list[Node]], edges: Sequence[Edge]) -> dict[Edge, list[
 def _order(layers: list[list[Node]], sizes: Sizes, pairs: Sequence[Edge]) -> dict[Node, float]:
     """Sort each layer by the mean height of neighbours, several times there and back; return the upper edges."""
     neighbours: dict[Node, list[Node]] = defaultdict(list)
-    for one, other in pairs:
-        neighbours[one].append(other)
-        neighbours[other].append(one)
+    for first, second in pairs:
+        neighbours[first].append(second)
+        neighbours[second].append(first)
     middles: dict[Node, float] = {}
 
     def mean(node: Node) -> float:

@@ -120,5 +120,5 @@ def ddl(database: Database, table: str | None = None) -> Script:
         return Script("\n".join(create_statements(read_relation(database, table))))
     # A virtual table creates its shadow tables itself.
     relations = [relation for relation in read_schema(database).relations if relation.kind != "shadow"]
-    ordered = sorted(relations, key=lambda one: one.kind == "view")
+    ordered = sorted(relations, key=lambda relation: relation.kind == "view")
     return Script("\n\n".join("\n".join(create_statements(relation)) for relation in ordered))

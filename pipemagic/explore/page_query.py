@@ -176,7 +176,7 @@ def drop_missing_columns(query: PageQuery, relation: Relation) -> PageQuery:
     there = {folded(column.name) for column in relation.columns}
     return replace(
         query,
-        filters=tuple(one for one in query.filters if folded(one.column) in there),
+        filters=tuple(condition for condition in query.filters if folded(condition.column) in there),
         sort=query.sort if query.sort is not None and folded(query.sort) in there else None,
         first=query.first if query.first < len(relation.visible) else 0,
     )
@@ -191,11 +191,11 @@ def count_sql(query: PageQuery, relation: Relation, write: WriteValue = literal)
 def filter_sql(query: PageQuery, relation: Relation) -> str:
     """Return the filter condition on one line; '' if there is none."""
     typed = [f"({condition_on_one_line(query.where)})"] if query.where else []
-    return " AND ".join([*(_comparison(one, relation, literal) for one in query.filters), *typed])
+    return " AND ".join([*(_comparison(condition, relation, literal) for condition in query.filters), *typed])
 
 
 def _from(query: PageQuery, relation: Relation, write: WriteValue) -> list[str]:
-    conditions = [_comparison(one, relation, write) for one in query.filters]
+    conditions = [_comparison(condition, relation, write) for condition in query.filters]
     if query.where:
         end = "\n" if any(token.kind == "comment" for token in tokens(query.where)) else ""
         conditions.append(f"({query.where}{end})")
@@ -207,7 +207,7 @@ def _order(query: PageQuery, relation: Relation) -> list[str]:
     by = []
     if query.sort is not None:
         by.append(identifier(relation.column(query.sort).name) + (" DESC" if query.descending else ""))
-    by += [one for one in map(identifier, row_order(relation)) if one not in by]
+    by += [column for column in map(identifier, row_order(relation)) if column not in by]
     return [f"ORDER BY {', '.join(by)}"] if by else []
 
 
@@ -216,7 +216,7 @@ def row_order(relation: Relation) -> tuple[str, ...]:
     if relation.kind == "view":
         return ()
     taken = {folded(column.name) for column in relation.columns}
-    rowid = next((one for one in ("rowid", "_rowid_", "oid") if one not in taken), None)
+    rowid = next((name for name in ("rowid", "_rowid_", "oid") if name not in taken), None)
     return relation.primary_key if relation.without_rowid or rowid is None else (rowid,)
 
 
@@ -355,9 +355,9 @@ def _execute(database: Database, write_sql: Callable[[WriteValue], str]) -> Resu
 
 def _of_rows(values: str, rows: str, relation: Relation) -> str:
     """Return a statement that selects ``values`` from the rows of another; `_inside` names its columns."""
-    if all(_inner(one.name) == one.name for one in relation.visible):
+    if all(_inner(column.name) == column.name for column in relation.visible):
         return f"SELECT {values}\nFROM (\n{rows}\n) AS t"
-    columns = ", ".join(identifier(_inner(one.name)) for one in relation.visible)
+    columns = ", ".join(identifier(_inner(column.name)) for column in relation.visible)
     return f"WITH pipemagic_page({columns}) AS (\n{rows}\n)\nSELECT {values}\nFROM pipemagic_page AS t"
 
 

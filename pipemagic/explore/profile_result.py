@@ -171,7 +171,7 @@ def _type(column: ColumnProfile) -> str:
 
 def most_frequent(column: ColumnProfile) -> str:
     """Return the three most frequent values and their counts, or some values if all are different."""
-    shown = ", ".join(_format_count(column, one) for one in column.common[:3])
+    shown = ", ".join(_format_count(column, count) for count in column.common[:3])
     return f"{shown}, …" if column.common and column.common[0].count == 1 and column.distinct > 3 else shown
 
 
@@ -187,12 +187,12 @@ def format_value(column: ColumnProfile, given: SqlValue, width: int) -> str:
     return preview_text(given, width, quotes=len(column.stored) > 1)
 
 
-def _format_count(column: ColumnProfile, one: ValueCount, width: int = 20) -> str:
+def _format_count(column: ColumnProfile, count: ValueCount, width: int = 20) -> str:
     """Return a frequent value and its count, or just the value if all are different."""
-    text = format_value(column, one.value, width)
-    if not one.complete:
+    text = format_value(column, count.value, width)
+    if not count.complete:
         text = text.removesuffix("…") + "…"
-    return f"{text} ×{one.count:,}" if column.common[0].count > 1 else text
+    return f"{text} ×{count.count:,}" if column.common[0].count > 1 else text
 
 
 def _html_row(column: ColumnProfile) -> str:
@@ -232,7 +232,7 @@ def _frequency_bars(column: ColumnProfile) -> str:
     """Return a bar for each of the most frequent values, which shows its share of all values."""
     return "".join(
         f'<div class="value"><span class="all"><span style="width: {share:.1f}%"></span></span>'
-        f"<span>{escape(_format_count(column, one, 24))}</span></div>"
-        for one in column.common
-        if (share := 100 * one.count / column.count)
+        f"<span>{escape(_format_count(column, count, 24))}</span></div>"
+        for count in column.common
+        if (share := 100 * count.count / column.count)
     )

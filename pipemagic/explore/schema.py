@@ -113,7 +113,7 @@ class Relation:
     @cached_property
     def primary_key(self) -> tuple[str, ...]:
         """The columns of the primary key, in its order."""
-        return tuple(column.name for column in sorted(self.columns, key=lambda one: one.key) if column.key)
+        return tuple(column.name for column in sorted(self.columns, key=lambda member: member.key) if column.key)
 
     @cached_property
     def unique_keys(self) -> tuple[tuple[str, ...], ...]:
@@ -145,7 +145,7 @@ class Relation:
             raise UnknownName(f"cannot read the columns of {self.name}: {self.broken}")
         raise UnknownName(
             f"{self.kind} {self.name} has no column {name!r}",
-            hint=did_you_mean(name, [one.name for one in self.columns]),
+            hint=did_you_mean(name, [column.name for column in self.columns]),
         )
 
 
@@ -181,9 +181,9 @@ class Schema:
         return {folded(relation.name): relation for relation in self.relations}
 
 
-def same(one: str, other: str) -> bool:
+def same(first: str, second: str) -> bool:
     """Return True if two names are the same to SQLite."""
-    return folded(one) == folded(other)
+    return folded(first) == folded(second)
 
 
 def no_relation(name: str, names: Iterable[str]) -> UnknownName:

@@ -118,7 +118,9 @@ def _read(database: Database, listed: str, condition: str) -> Schema:
         columns = {name: _columns(parts) for name, parts in _rows(second, views)}
     except StatementError:
         return Schema(version, tuple(_read_views_separately(database, found)))
-    return Schema(version, tuple(replace(one, columns=columns.get(one.name, one.columns)) for one in found))
+    return Schema(
+        version, tuple(replace(relation, columns=columns.get(relation.name, relation.columns)) for relation in found)
+    )
 
 
 def _rows(entry: Entry, sql: str) -> list[tuple[Any, ...]]:
@@ -129,21 +131,25 @@ def _without_view_columns(entry: Entry, sql: str) -> tuple[int, list[Relation]]:
     """Return the version and the relations; views and virtual tables still lack their columns."""
     rows = _rows(entry, sql)
     found = [_relation(*row[1:]) for row in rows if row[1] is not None]
-    return int(rows[0][0]), sorted(found, key=lambda one: folded(one.name))
+    return int(rows[0][0]), sorted(found, key=lambda relation: folded(relation.name))
 
 
 def _read_views_separately(database: Database, found: list[Relation]) -> Iterator[Relation]:
     """Read each view and virtual table by a statement of its own, since at least one of them is broken."""
     queries = {
-        one.name: _VIEWS.format(listed=f"temp.pragma_table_list({literal(one.name)})", condition=_MAIN)
-        for one in found
-        if one.kind in ("view", "virtual")
+        relation.name: _VIEWS.format(listed=f"temp.pragma_table_list({literal(relation.name)})", condition=_MAIN)
+        for relation in found
+        if relation.kind in ("view", "virtual")
     }
     with database.open_stream() as stream:
         entries = stream.send([*(Execute(Stmt(sql)) for sql in queries.values()), Close()])
     results = dict(zip(queries, entries, strict=False))
-    for one in found:
-        yield one if one.name not in results else _with_columns(one, results[one.name], queries[one.name])
+    for relation in found:
+        yield (
+            relation
+            if relation.name not in results
+            else _with_columns(relation, results[relation.name], queries[relation.name])
+        )
 
 
 def _with_columns(relation: Relation, entry: Entry, sql: str) -> Relation:
@@ -162,7 +168,7 @@ def _relation(
     own_key = any(index.origin == "primary key" for index in found)
     return Relation(
         name, kind, _columns(columns, rowid=not (own_key or wr)), found, _foreign_keys(keys),
-        tuple(Trigger(one, text or "") for (kind_, one), text in created.items() if kind_ == "trigger"),
+        tuple(Trigger(trigger, text or "") for (kind_, trigger), text in created.items() if kind_ == "trigger"),
         sql, bool(wr), bool(strict),
     )  # fmt: skip
 

@@ -166,7 +166,7 @@ def chunk_of(values: Sequence[Value]) -> ColumnChunk:
     if kinds == {Integer}:
         return of_kind(Integer, _integers(values, nulls=nulls), missing)
     if kinds == {Float}:
-        numbers = np.array([decode_float(one) if type(one) is Float else np.nan for one in values], np.float64)
+        numbers = np.array([decode_float(value) if type(value) is Float else np.nan for value in values], np.float64)
         return of_kind(Float, numbers, missing)
     texts = [getattr(value, "value", "") for value in values] if nulls else list(map(_value, values))
     return of_kind(Text, texts_of(texts), missing)
@@ -277,19 +277,24 @@ def concat(chunks: Sequence[ColumnChunk]) -> ColumnChunk:
     return builder.build()
 
 
-def are_same(one: ColumnChunk, other: ColumnChunk) -> bool:
+def are_same(first: ColumnChunk, second: ColumnChunk) -> bool:
     """Return True if two chunks certainly have the same values of the same types."""
     import numpy as np
 
-    if (one.size, one.kinds) != (other.size, other.kinds) or len(one.kinds) > 1 or one.lacks_sign or other.lacks_sign:
+    if (
+        (first.size, first.kinds) != (second.size, second.kinds)
+        or len(first.kinds) > 1
+        or first.lacks_sign
+        or second.lacks_sign
+    ):
         return False
-    if (one.missing is None) != (other.missing is None) or not np.array_equal(one.missing, other.missing):
+    if (first.missing is None) != (second.missing is None) or not np.array_equal(first.missing, second.missing):
         return False
-    if not isinstance(one.values, Texts):
-        if one.values is None or isinstance(one.values, list):
-            return bool(one.values == other.values)
-        return np.array_equal(one.values, other.values, equal_nan=True)
-    (data, offsets), (data2, offsets2) = one.values, other.values
+    if not isinstance(first.values, Texts):
+        if first.values is None or isinstance(first.values, list):
+            return bool(first.values == second.values)
+        return np.array_equal(first.values, second.values, equal_nan=True)
+    (data, offsets), (data2, offsets2) = first.values, second.values
     return np.array_equal(np.diff(offsets), np.diff(offsets2)) and np.array_equal(
         data[offsets[0] : offsets[-1]], data2[offsets2[0] : offsets2[-1]]
     )
@@ -314,7 +319,7 @@ def _strings(data: Any, offsets: Any) -> Iterable[str]:
         characters = np.zeros(stop - start + 1, np.int64)
         np.cumsum((data[start:stop] & 0xC0) != 0x80, out=characters[1:])
         places = characters[places]
-    return [text[one:other] for one, other in pairwise(places.tolist())]
+    return [text[begin:end] for begin, end in pairwise(places.tolist())]
 
 
 def is_utf8(texts: Texts) -> bool:

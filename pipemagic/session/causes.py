@@ -58,15 +58,15 @@ def _places(name: str, text: str, owner: str | None) -> list[int]:
 def _choice(name: str, owner: str | None, text: str, at: int, tables: Sequence[Relation]) -> str:
     """Return the message that lists the visible tables with the column, and the names to write; '' if not certain."""
     sources = query_at(cursor_at(text, at), {table.name.lower(): table for table in tables}).nearest
-    found = [one for one in sources if name.lower() in map(str.lower, one.names)]
-    if len(sources) == 2 and all(one in found or not one.columns for one in sources):
+    found = [source for source in sources if name.lower() in map(str.lower, source.names)]
+    if len(sources) == 2 and all(source in found or not source.columns for source in sources):
         found = list(sources)  # one may be a table that the same cell made: the column is in both all the same
-    for one in found:
-        if owner is None or one.label.lower() == owner.lower():
-            count = sum(_is_same_table(one, other) for other in found)
+    for source in found:
+        if owner is None or source.label.lower() == owner.lower():
+            count = sum(_is_same_table(source, other) for other in found)
             if count > 1:
-                return _joined_to_itself(quote_if_needed(one.label), count)
-    labels = list(dict.fromkeys(quote_if_needed(one.label) for one in found))
+                return _joined_to_itself(quote_if_needed(source.label), count)
+    labels = list(dict.fromkeys(quote_if_needed(source.label) for source in found))
     if owner is not None or len(labels) < 2 or len(labels) < len(found):
         return ""
     column = quote_if_needed(name)
@@ -76,10 +76,10 @@ def _choice(name: str, owner: str | None, text: str, at: int, tables: Sequence[R
     )
 
 
-def _is_same_table(one: Source, other: Source) -> bool:
+def _is_same_table(first: Source, second: Source) -> bool:
     """Return True if both are one table without an alias."""
-    is_named = one.table is None or one.table.name.lower() == one.label.lower()
-    return is_named and one.table is other.table and one.label.lower() == other.label.lower()
+    is_named = first.table is None or first.table.name.lower() == first.label.lower()
+    return is_named and first.table is second.table and first.label.lower() == second.label.lower()
 
 
 def _joined_to_itself(table: str, count: int) -> str:

@@ -122,7 +122,7 @@ def parse_cell(
     unbound = _as_written(statements, Source(text, source))
     if using:
         unbound = (snippets or Snippets()).put_in_front(unbound, using)
-    bound = [bind(one, values) for one in unbound]
+    bound = [bind(source_map, values) for source_map in unbound]
     source_maps, stmts, dates = zip(*bound, strict=True)
     return Cell(text, statements, stmts, 0, source, source_maps, names, dates if any(dates) else (), snippets)
 
@@ -140,7 +140,7 @@ _read_short = lru_cache(maxsize=128)(_read)
 
 
 def _as_written(statements: Sequence[ParsedStatement], source: Source) -> list[SourceMap]:
-    return [SourceMap((Segment(one.text, source, one.start),)) for one in statements]
+    return [SourceMap((Segment(statement.text, source, statement.start),)) for statement in statements]
 
 
 # -- names: which variable holds the rows of a statement

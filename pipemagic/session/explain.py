@@ -91,7 +91,7 @@ def _without_prefix(error: StatementError) -> StatementError:
 
 def _described(cell: Cell, at: int, entries: Iterator[Entry], names: Names) -> Described:
     statement = cell.statements[at]
-    arguments = tuple((one.name, _TYPES[type(one.value)]) for one in cell.stmts[at].named_args or ())
+    arguments = tuple((argument.name, _TYPES[type(argument.value)]) for argument in cell.stmts[at].named_args or ())
     if statement.keyword in _NOT_EXPLAINED:
         return Described(statement.text, arguments, problem=_NOT_EXPLAINED[statement.keyword])
     entry = next(entries)

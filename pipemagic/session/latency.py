@@ -48,7 +48,10 @@ def addresses(organization: Organization) -> dict[str, str]:
         if set(codes) <= set(found):
             continue
         try:
-            found = {**{one.name: one.url for one in organization.instances(database.name) if one.url}, **found}
+            found = {
+                **{instance.name: instance.url for instance in organization.instances(database.name) if instance.url},
+                **found,
+            }
         except (UnsupportedError, NotFound):  # a service without this list, or a database that has just been deleted
             if len(codes) == 1 and database.url:
                 found[codes[0]] = database.url

@@ -120,9 +120,9 @@ class Organization:
 
     def sibling(self, slug: str) -> Organization:
         """Return another organization of the same service, with the same token."""
-        for one in self._siblings:
-            if one._api.known_slug == slug:
-                return one
+        for sibling in self._siblings:
+            if sibling._api.known_slug == slug:
+                return sibling
 
         found = Organization(
             type(self._api)(self._api.endpoint, self._api.transport.token, organization=slug), self.where,
@@ -187,7 +187,7 @@ class Organization:
     def usage(self) -> Usage:
         """Return the usage of this calendar month, in total and by database."""
         used = self._api.usage()
-        named = {one.id: one.name for one in self.databases().items if one.id}
+        named = {database.id: database.name for database in self.databases().items if database.id}
         return Usage(used.figures, {named.get(key, key): figures for key, figures in used.databases.items()})
 
     def quotas(self) -> tuple[str, Mapping[str, int]]:
@@ -222,7 +222,7 @@ class Organization:
     def delete_group(self, name: str) -> list[str]:
         """Delete a group with all its databases, and return their names, as far as known."""
         with self._changing() as deleted:
-            inside = [one.name for one in self.databases().items if one.group == name]
+            inside = [database.name for database in self.databases().items if database.group == name]
             self._api.delete_group(name)
             self._known.get("group", {}).pop(name, None)
             deleted += inside
@@ -374,7 +374,7 @@ class Organization:
         except (NotFound, UnsupportedError) as error:
             if isinstance(error, NotFound) and "organization not found" in error.message:
                 raise
-        listed = {one.name: one for one in self.databases().items}
+        listed = {database.name: database for database in self.databases().items}
         if name in listed:  # an API without that endpoint
             return listed[name]
         hint = did_you_mean(name, listed) or did_you_mean(name, similar)

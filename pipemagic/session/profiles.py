@@ -158,7 +158,9 @@ class Profile:
     def settings(self) -> dict[str, Any]:
         """Return the keys and values as in a file."""
         found = {
-            one.name.replace("_", "-"): getattr(self, one.name) for one in fields(self) if one.name not in _NOT_WRITTEN
+            attribute.name.replace("_", "-"): getattr(self, attribute.name)
+            for attribute in fields(self)
+            if attribute.name not in _NOT_WRITTEN
         }
         return {
             key: value
@@ -222,11 +224,11 @@ def _refuse_token(at: str, key: str, value: object) -> None:
 
 
 def _checked(at: str, key: str, value: object) -> object:
-    names = [one.name for one in fields(Profile) if one.name not in _NOT_WRITTEN]
+    names = [attribute.name for attribute in fields(Profile) if attribute.name not in _NOT_WRITTEN]
     name = key.replace("-", "_")
     if name not in names:
         near = difflib.get_close_matches(name, names, n=1)
-        known = ", ".join(one.replace("_", "-") for one in names)
+        known = ", ".join(item.replace("_", "-") for item in names)
         hint = f"did you mean {near[0].replace('_', '-')}?" if near else f"it can have {known}"
         raise SessionError(f"{at} has {key[:40]!r}, which is not a key of profiles", hint=hint)
     types, expected = _TYPES.get(name, ((str,), "a text"))
@@ -308,15 +310,17 @@ class Profiles:
         if route is None:
             raise SessionError(f"{name} needs no trust: it is yours, or names no other address")
         with self._edited(self.trust_file) as document:
-            document["trusted"] = [asdict(one) for one in dict.fromkeys([*self._trusted(), route])]
+            document["trusted"] = [asdict(entry) for entry in dict.fromkeys([*self._trusted(), route])]
         return route
 
     def _trusted(self) -> list[Route]:
         entries = read_toml(self.trust_file).get("trusted", [])
         return [
-            Route(one["address"], one.get("token", ""))
-            for one in (entries if isinstance(entries, list) else [])
-            if isinstance(one, dict) and isinstance(one.get("address"), str) and isinstance(one.get("token", ""), str)
+            Route(entry["address"], entry.get("token", ""))
+            for entry in (entries if isinstance(entries, list) else [])
+            if isinstance(entry, dict)
+            and isinstance(entry.get("address"), str)
+            and isinstance(entry.get("token", ""), str)
         ]
 
     def _own_routes(self) -> Iterator[Route | None]:
@@ -383,7 +387,11 @@ def word(name: str) -> str:
 
 def column_list(names: Iterable[str]) -> str:
     """Return column names as one argument of a magic line, separated by commas."""
-    return word(",".join(one if _PLAIN_COLUMN.fullmatch(one) else '"' + one.replace('"', '""') + '"' for one in names))
+    return word(
+        ",".join(
+            column if _PLAIN_COLUMN.fullmatch(column) else '"' + column.replace('"', '""') + '"' for column in names
+        )
+    )
 
 
 def _in_ascii(text: str) -> str:

@@ -154,7 +154,7 @@ class CellResult:
 def outcomes(cell: Cell, results: Sequence[StmtResult], limit: int | None = None) -> list[Outcome]:
     """Return the outcomes of the statements of a cell that ran, queries with at most ``limit`` rows."""
     names = cell.names or ("",) * len(cell.statements)
-    done = [Outcome(*one) for one in zip(cell.statements, results, names, strict=False)]
+    done = [Outcome(*parts) for parts in zip(cell.statements, results, names, strict=False)]
     if cell.source_maps or "--" in cell.text or "/*" in cell.text:
         for index, outcome in enumerate(done):
             outcome.result = _without_comments(outcome.result, cell.sent(index))
@@ -224,7 +224,7 @@ def fetch_large(stream: ClientStream, cell: Cell, error: StatementError, progres
 def may_have_written(cell: Cell, ran: Run) -> bool:
     """Return True if the results were too large and a statement that is not known to have run may have written."""
     too_large = ran.error is not None and ran.error.code == RESPONSE_TOO_LARGE
-    return too_large and not all(one.only_reads for one in cell.statements[len(ran.results) :])
+    return too_large and not all(statement.only_reads for statement in cell.statements[len(ran.results) :])
 
 
 def _fetched(stream: ClientStream, stmt: Stmt, progress: Callable[[int], None] | None) -> StmtResult:

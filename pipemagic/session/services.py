@@ -239,8 +239,8 @@ class Services:
             self._closed, self.chosen = True, None
             closing: list[Organization | Embedded] = [*self._used, *self._embedded.values()]
             self._used, self._embedded = [], {}
-        for one in closing:
-            one.close()
+        for closable in closing:
+            closable.close()
 
     def _check_limits(self, limits: str) -> None:
         """Raise SessionError if a temporary service runs with other limits; forget one that could not start."""
@@ -270,10 +270,10 @@ class Services:
             raise SessionError(SHUT_DOWN, hint=RESTART_HINT)
 
     def _take(self, organization: Organization) -> Organization:
-        for one in self._used:
-            if one is not organization and one.is_same(organization):  # with another token
-                one.close()
-        self._used = [*(one for one in self._used if not one.is_same(organization)), organization]
+        for earlier in self._used:
+            if earlier is not organization and earlier.is_same(organization):  # with another token
+                earlier.close()
+        self._used = [*(earlier for earlier in self._used if not earlier.is_same(organization)), organization]
         self.chosen = organization
         organization.on_change = partial(self._changed, organization)
         organization.on_change(())

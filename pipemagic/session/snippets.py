@@ -46,7 +46,7 @@ class Snippets:
         """Return a snippet; raise SessionError if there is none of that name."""
         if found := self._saved.get(name.lower()):
             return found
-        near = difflib.get_close_matches(name, [one.name for one in self], n=1)
+        near = difflib.get_close_matches(name, [snippet.name for snippet in self], n=1)
         hint = f"did you mean {near[0]}?" if near else "%%sql --save NAME saves the SELECT of a cell"
         raise SessionError(f"there is no saved SELECT {name!r}", hint=hint)
 
@@ -74,7 +74,7 @@ class Snippets:
     def delete(self, name: str) -> Snippet:
         """Delete a snippet; raise SessionError if there is none, or others need it."""
         found = self.get(name)
-        if users := [one.name for one in self if found.name.lower() in map(str.lower, one.uses)]:
+        if users := [snippet.name for snippet in self if found.name.lower() in map(str.lower, snippet.uses)]:
             raise SessionError(f"{found.name} is used by {', '.join(users)}", hint=f"delete {users[0]} first")
         return self._saved.pop(name.lower())
 
@@ -103,46 +103,46 @@ class Snippets:
         self._refuse_hidden(used, sql.parse(text[start:]).common_tables)
         before, after = ("", ", ") if start < offset else ("WITH ", " ")
         tables = tuple(self._tables(used, before, after))
-        return statement.edited([Edit(offset, offset, tables)]), {one.name for one in used}
+        return statement.edited([Edit(offset, offset, tables)]), {snippet.name for snippet in used}
 
     def _used(self, text: str, names: Sequence[str]) -> list[Snippet]:
         words = {sql.normalize(token.text) for token in sql.parse(text).tokens if token.kind in ("word", "quoted")}
-        return [one for one in dict.fromkeys(map(self.get, names)) if one.name.lower() in words]
+        return [snippet for snippet in dict.fromkeys(map(self.get, names)) if snippet.name.lower() in words]
 
     def _tables(self, used: Sequence[Snippet], before: str, after: str) -> Iterator[Segment]:
-        for one in used:
-            start = before if one is used[0] else ", "
-            yield Segment(f"{start}{sql.quote(one.name)} AS (", one.source, 0, copied=False)
-            yield from self._in_front(SourceMap((Segment(one.text, one.source, 0),)), one.uses)[0].segments
-            yield Segment(f"){after}" if one is used[-1] else ")", one.source, len(one.text), copied=False)
+        for snippet in used:
+            start = before if snippet is used[0] else ", "
+            yield Segment(f"{start}{sql.quote(snippet.name)} AS (", snippet.source, 0, copied=False)
+            yield from self._in_front(SourceMap((Segment(snippet.text, snippet.source, 0),)), snippet.uses)[0].segments
+            yield Segment(f"){after}" if snippet is used[-1] else ")", snippet.source, len(snippet.text), copied=False)
 
     def _refuse_hidden(self, used: Sequence[Snippet], own: frozenset[str]) -> None:
         """Raise SessionError if a name in the WITH would hide a table that a snippet reads."""
-        names = {one.name.lower() for one in used}
+        names = {snippet.name.lower() for snippet in used}
         if taken := names & own:
             name = min(taken)
             raise SessionError(f"the WITH of the statement defines {name}, which is also the name of a saved SELECT")
-        for one in used:
-            if hidden := self._reads(one) & (names | own) - {one.name.lower()}:
+        for snippet in used:
+            if hidden := self._reads(snippet) & (names | own) - {snippet.name.lower()}:
                 name = min(hidden)
                 raise SessionError(
-                    f"the saved SELECT {one.name} reads a table {name}, which the WITH would replace",
-                    hint=f"rename one of the two, or save {one.name} --with {name} to use the other one",
+                    f"the saved SELECT {snippet.name} reads a table {name}, which the WITH would replace",
+                    hint=f"rename one of the two, or save {snippet.name} --with {name} to use the other one",
                 )
 
     def _reads(self, snippet: Snippet) -> frozenset[str]:
         """Return the tables that a snippet reads, including those of the snippets inside it."""
         inside = [self.get(name) for name in snippet.uses]
-        own = sql.parse(snippet.text).tables - {one.name.lower() for one in inside}
+        own = sql.parse(snippet.text).tables - {inner.name.lower() for inner in inside}
         return own.union(*map(self._reads, inside))
 
     def _path(self, name: str, uses: Iterable[str]) -> list[str]:
         """Return the path from these snippets to one of that name; empty if there is none."""
-        for one in map(self.get, uses):
-            if one.name.lower() == name:
-                return [one.name]
-            if path := self._path(name, one.uses):
-                return [one.name, *path]
+        for snippet in map(self.get, uses):
+            if snippet.name.lower() == name:
+                return [snippet.name]
+            if path := self._path(name, snippet.uses):
+                return [snippet.name, *path]
         return []
 
 
