@@ -194,7 +194,7 @@ class Organization:
         """Return the plan's name and its quotas, by the names of `Usage.figures`; a missing quota or 0 is no limit."""
         plan = self._api.subscription().plan
         try:
-            plans = {one.name.lower(): one.quotas for one in self._api.plans()}
+            plans = {item.name.lower(): item.quotas for item in self._api.plans()}
         except UnsupportedError:
             return plan, {}
         name = plan.lower()
