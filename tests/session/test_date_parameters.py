@@ -236,7 +236,7 @@ def test_the_transaction_is_that_of_the_cells(dates):
     dates.run("BEGIN; UPDATE d SET n = 9 WHERE day = :t", {"t": MIDNIGHT})
     connection = dates.connection()
     assert connection.statements_open == 1
-    assert [held.text for held in connection.held] == ["BEGIN", "UPDATE d SET n = 9 WHERE day = :t"]
+    assert [statement.text for statement in connection.statements] == ["BEGIN", "UPDATE d SET n = 9 WHERE day = :t"]
     dates.run("SELECT n FROM d WHERE day = :t", {"t": MIDNIGHT})
     assert connection.statements_open == 2
     dates.run("COMMIT")
