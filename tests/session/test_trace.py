@@ -167,8 +167,17 @@ def test_a_cell_whose_stream_had_expired_shows_both_streams(clock, tmp_path):
     assert lines_of_last_cell(session) == [*EXPIRED_AND_OPENED, "  open; expires 3 s after the last response"]
 
 
-def test_a_stream_that_a_server_no_longer_finds_had_expired():
-    gone = as_json({"error": "stream not found: b"}, 404)
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (404, {"error": "stream not found: b"}),
+        (404, {"error": "stream not found: b", "code": "STREAM_NOT_FOUND"}),
+        (410, {"error": "the stream was idle for too long", "code": "STREAM_EXPIRED"}),
+        (410, {"error": "the server of the stream has ended", "code": "STREAM_LOST"}),
+    ],
+)
+def test_a_stream_that_a_server_no_longer_has_had_expired(status, body):
+    gone = as_json(body, status)
     server = ScriptedServer(good, gone, good)
     try:
         with Database(server.url, "a-secret-token") as database:
