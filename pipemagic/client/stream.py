@@ -46,7 +46,7 @@ from pipemagic.hrana.messages import (
     encode,
     pipeline,
 )
-from pipemagic.hrana.stream import IDLE_LIMIT, TRANSACTION_LIMIT, Event, Phase, StreamState, Tx
+from pipemagic.hrana.stream import IDLE_LIMIT, TRANSACTION_LIMIT, Event, Phase, Tx
 from pipemagic.hrana.values import Integer
 
 if TYPE_CHECKING:  # these import httpx, which takes long
@@ -108,11 +108,14 @@ class ClientStream:
         self.baton: str | None = None
         self.transaction = transaction or Transaction()
         self.transaction.replace_stream()
+        self._machine = self.transaction.machine
         self._deadline: Deadline | None = None
         """The time limit of all responses together."""
         self.sent_at = 0.0
-        self._named_limit: float | None = None
-        """The seconds of idle time that the server named in its last response."""
+        self.idle_limit = IDLE_LIMIT
+        """The seconds after which the server ends the stream if it is idle."""
+        self.names_limit = False
+        """Whether the server named its idle limit, in the last response; otherwise it is an estimate."""
         self._replaces = False
         """Whether the stream that the next response opens replaces an earlier one."""
         self._is_empty = is_empty
@@ -125,10 +128,6 @@ class ClientStream:
         self._response_at = 0.0
         self._beginning = threading.RLock()
         """Held from the check for a pending request until the next one is pending."""
-
-    @property
-    def _machine(self) -> StreamState:
-        return self.transaction.machine
 
     @property
     def phase(self) -> Phase:
@@ -146,16 +145,6 @@ class ClientStream:
         return None if self._endpoint is None else instance_of(self._transport.endpoint, self._endpoint)
 
     @property
-    def idle_limit(self) -> float:
-        """The seconds after which the server ends the stream if it is idle: see `names_limit`."""
-        return IDLE_LIMIT if self._named_limit is None else self._named_limit
-
-    @property
-    def names_limit(self) -> bool:
-        """Whether the server named its idle limit; otherwise `idle_limit` is an estimate."""
-        return self._named_limit is not None
-
-    @property
     def exact_transactions(self) -> bool:
         """Whether the server is known to end each transaction at its limit; otherwise that time is an estimate."""
         return self._transport.strict_limits
@@ -163,7 +152,7 @@ class ClientStream:
     @property
     def is_outdated(self) -> bool:
         """Whether the stream has probably expired, and nothing is lost with it: the next request opens another one."""
-        is_old = self.is_open and self.idle_for() > self.idle_limit
+        is_old = self.baton is not None and self._clock() - self._response_at > self.idle_limit
         return is_old and self.phase is Phase.IDLE and not self.transaction.open and self._is_empty()
 
     def idle_for(self) -> float:
@@ -283,7 +272,7 @@ class ClientStream:
 
     def check(self, requests: Sequence[Request]) -> None:
         """Raise the errors that `send` would raise before sending these requests."""
-        if self.transaction.state is Tx.LOST:
+        if self._machine.transaction is Tx.LOST:
             raise TransactionLost("the transaction was lost and nothing was run outside it", hint=AGAIN)
         if self.read_only:
             refuse_writes(requests)
@@ -367,7 +356,14 @@ class ClientStream:
             told = (requests, entries) if tracked else ((), ())
             self.transaction.responded(*told, sent_at=self.sent_at, baton=response.baton)
         finally:
-            self._responded(http, response, ahead=len(ahead))
+            self._reads.state.update(response.results, self._reads.known)
+            reopened, self._replaces = self._replaces, False
+            self.reopened += reopened
+            if ahead:
+                self.replayed = response.results[: len(ahead)]
+            if http.traced is not None:  # after the outcome of the transaction is known
+                http.traced.reopened, http.traced.transaction_open = reopened, self.transaction.open
+                self._transport.end(http)
         if tracked and self.dialect is not Dialect.V3 and self.transaction.open and any(map(errors_of, entries)):
             self.autocommit()  # some errors end the transaction, which the text of the statements does not show
         return entries[: len(requests)]
@@ -420,7 +416,8 @@ class ClientStream:
         if self.phase is not Phase.IDLE:
             self._replaces = self._replaces or self.phase is not Phase.CLOSED
             self._machine.move(Event.REOPEN)
-            self.baton, self._endpoint, self._named_limit = None, None, None
+            self.baton, self._endpoint = None, None
+            self.idle_limit, self.names_limit = IDLE_LIMIT, False
             self._reads.restart()
         return self.on_reopen() if self._replaces and self.on_reopen is not None else ()
 
@@ -470,19 +467,8 @@ class ClientStream:
         if self.baton is None:
             self._opened_at = self.sent_at
         self.baton = response.baton
-        limit = response.stream_ttl_ms
-        self._named_limit = None if limit is None else limit / 1000
-
-    def _responded(self, http: Message, response: PipelineResponse, *, ahead: int) -> None:
-        """Record a response after the outcome of the transaction is known; ``ahead`` of its entries were sent first."""
-        self._reads.state.update(response.results, self._reads.known)
-        reopened, self._replaces = self._replaces, False
-        self.reopened += reopened
-        if ahead:
-            self.replayed = response.results[:ahead]
-        if http.traced is not None:
-            http.traced.reopened, http.traced.transaction_open = reopened, self.transaction.open
-            self._transport.end(http)
+        limit, self.names_limit = response.stream_ttl_ms, response.stream_ttl_ms is not None
+        self.idle_limit = IDLE_LIMIT if limit is None else limit / 1000
 
     def _refused(self, refused: HttpResponse) -> None:
         """Drop a stream that the server no longer has; raise the error of `Transport.refusal` for other refusals."""

@@ -237,7 +237,7 @@ class Transaction:
     @property
     def open(self) -> bool:
         """Whether a transaction is open."""
-        return self.state is Tx.OPEN
+        return self._machine.transaction is Tx.OPEN
 
     @property
     def statements(self) -> Sequence[TransactionStatement]:
@@ -417,7 +417,8 @@ class Transaction:
         if entries and isinstance(last := entries[-1], OkEntry) and isinstance(last.response, GetAutocommitResponse):
             autocommit = last.response.is_autocommit
         if autocommit and event is Event.ANSWER:
-            self.ended()
+            if self.open:
+                self.ended()
             return
         for request, entry in zip(requests, entries, strict=False):
             for stmt in _succeeded(request, entry):

@@ -235,7 +235,7 @@ class Connection:
             guards.check_reads(cell, self.name)
         if options.atomic:
             guards.check_atomic(cell)
-        loss, refuses, first = self.loss, self.transaction is Tx.LOST, cell.statements[0]
+        loss, state, first = self._transaction.loss, self._transaction.state, cell.statements[0]
         done: list[Outcome] = []
         if loss is not None:
             done, cell = recovery.resume_after_loss(self._transaction, loss, cell)
@@ -258,7 +258,7 @@ class Connection:
             if isinstance(error, InterruptedRequest) and not error.nothing_ran:
                 raise
             if not (error.ran or self._transaction.loss or first.rolls_back):
-                self._transaction.restore(loss, refuses=refuses)  # nothing ran: the cell has no effect
+                self._transaction.restore(loss, refuses=state is Tx.LOST)  # nothing ran: the cell has no effect
             raise
         done += outcomes(cell, ran.results, options.limit)
         if self._row_counts.reset or any(statement.changes_rows for statement in cell.statements):
