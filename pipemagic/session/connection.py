@@ -557,12 +557,12 @@ class Connection:
                     error, stream, cell, before, undo=own or options.atomic, atomic=options.atomic
                 ) from None
 
-            def ask() -> InterruptOutcome | None:
+            def query() -> InterruptOutcome | None:
                 long = stream.sent_for() > interrupts.UNDER_WAY and stream.instance is None
-                asks = long and (known is not None or interrupts.only_begins(pending, before))
-                return interrupts.ask(self.database, known) if asks else InterruptOutcome.OPEN
+                answers = long and (known is not None or interrupts.only_begins(pending, before))
+                return interrupts.query_outcome(self.database, known) if answers else InterruptOutcome.OPEN
 
-            failed = recovery.failed(error, stream, pending, before, atomic=options.atomic, ask=ask)
+            failed = recovery.failed(error, stream, pending, before, atomic=options.atomic, query=query)
             if isinstance(error, TransactionLost) and is_without_foreign_keys(cell):
                 self.close()  # otherwise foreign keys would stay off
             else:

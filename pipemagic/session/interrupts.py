@@ -1,11 +1,4 @@
-"""Determine the outcome of a cell whose response did not arrive.
-
-The proof that nothing was applied rests on two facts. Every commit increases the replication index, which
-each response contains. And there is one writer at a time: a successful BEGIN IMMEDIATE
-means that every earlier write has ended, committed or not. So if the index is the same then, and the lost
-cell would have held the write lock from its start, nothing of it was or will be applied.
-Otherwise the outcome is unknown.
-"""
+"""Determine the outcome of a cell whose response did not arrive: from its text, or from the server."""
 
 from __future__ import annotations
 
@@ -65,17 +58,17 @@ def is_about(error: PipemagicError) -> bool:
 
 
 def determine_outcome(
-    cell: Cell, before: TransactionContent, *, atomic: bool, ask: Callable[[], InterruptOutcome | None]
+    cell: Cell, before: TransactionContent, *, atomic: bool, query: Callable[[], InterruptOutcome | None]
 ) -> InterruptOutcome:
-    """Return the outcome of a cell without a response; ask the server only if the text does not decide it."""
-    work = [one for one in cell.statements if not one.controls_transaction]
+    """Return the outcome of a cell without a response; ``query`` the server only if the text does not decide it."""
+    work = [statement for statement in cell.statements if not statement.controls_transaction]
     if only_begins(cell, before):
-        return InterruptOutcome.WAITED if ask() is InterruptOutcome.LOCKED else InterruptOutcome.ONLY_READS
+        return InterruptOutcome.WAITED if query() is InterruptOutcome.LOCKED else InterruptOutcome.ONLY_READS
     if _ends_inside(cell, before):
         return InterruptOutcome.ROLLED_BACK
-    if not before.open and all(one.only_reads for one in work):
+    if not before.open and all(statement.only_reads for statement in work):
         return InterruptOutcome.ONLY_READS
-    outcome = ask()
+    outcome = query()
     if outcome is not None:
         return outcome
     if before.open:  # whether the cell takes the write lock at its start, and only once
@@ -110,12 +103,12 @@ def _writes_at_once(text: str) -> bool:
     return at_once or not (statement.controls_transaction or statement.only_reads)
 
 
-def ask(database: Database, known: int | None) -> InterruptOutcome | None:
-    """Ask the server in separate requests, for little longer than PATIENCE.
+def query_outcome(database: Database, known: int | None) -> InterruptOutcome | None:
+    """Return the outcome as the server tells it in separate requests, for little longer than PATIENCE.
 
     Return None if the state of the database is unchanged: its number is the ``known`` one, None if there is none.
     """
-    answers = _in_time(database, PATIENCE, lambda beside: _ask(beside, known))
+    answers = _in_time(database, PATIENCE, lambda beside: _compare_state(beside, known))
     if answers and answers[0] is not InterruptOutcome.BUSY:
         return answers[0]
     responds = _in_time(database, RESPONDS_WITHIN, _responds)
@@ -152,7 +145,14 @@ def _responds(database: Database) -> bool:
     return True
 
 
-def _ask(database: Database, known: int | None) -> InterruptOutcome | None:
+def _compare_state(database: Database, known: int | None) -> InterruptOutcome | None:
+    """Return None if nothing was written since the replication index was the ``known`` one, else what is known.
+
+    It is a proof by two facts. Every commit increases the replication index, which each response contains. And there is
+    one writer at a time: a successful BEGIN IMMEDIATE means that every earlier write has ended, committed or not. So if
+    the index is the same then, and the lost cell would have held the write lock from its start, nothing of it was or
+    will be applied. The lock is released in the same request.
+    """
     stream = ClientStream(database.transport, dialect=Dialect.V2)
     requests: list[Request] = [Execute(Stmt("BEGIN IMMEDIATE")), Execute(Stmt("ROLLBACK")), Close()]
     try:

@@ -95,12 +95,12 @@ def ended_by(failure: messages.Failure, transaction: Transaction) -> messages.Fa
 
 def failed(
     error: PipemagicError, stream: ClientStream, cell: Cell, before: TransactionContent, *, atomic: bool = False,
-    ask: Callable[[], InterruptOutcome | None] | None = None,
+    query: Callable[[], InterruptOutcome | None] | None = None,
 ) -> PipemagicError:  # fmt: skip
     """Record what a failed request lost, and return the error of the cell.
 
-    ``before`` is the transaction when the cell began. ``ask`` asks the server outside the stream, if the outcome
-    of the cell is not known; it returns None if the state of the database is unchanged.
+    ``before`` is the transaction when the cell began. ``query`` asks the server outside the stream, if the
+    outcome of the cell is not known; it returns None if the state of the database is unchanged.
     """
     transaction = stream.transaction
     if transaction.open:
@@ -136,9 +136,9 @@ def failed(
             hint = messages.after_loss(loss, refuses=refuses)
             detail, hint = messages.undone(loss), (not loss.all_ran and restoring_hint(cell)) or hint
     outcome = None
-    if ask is not None and interrupts.is_about(error):
+    if query is not None and interrupts.is_about(error):
         with suppress(KeyboardInterrupt):  # interrupted again: do not ask any longer
-            outcome = interrupts.determine_outcome(cell, before, atomic=atomic, ask=ask)
+            outcome = interrupts.determine_outcome(cell, before, atomic=atomic, query=query)
     if outcome is None:
         return error.replace(message="\n".join([error.message, *detail]), hint=hint)
     doubtful = transaction.loss

@@ -308,12 +308,12 @@ def test_a_second_interrupt_ends_the_question_too(monkeypatch) -> None:
     def interrupted(_thread, _timeout) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(interrupts, "_ask", lambda _database, _known: asked.wait(5))
+    monkeypatch.setattr(interrupts, "_compare_state", lambda _database, _known: asked.wait(5))
     monkeypatch.setattr("pipemagic.client.transport.Transport.abort", lambda transport: aborted.append(transport))
     with Database("http://127.0.0.1:9") as database, monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "join", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            interrupts.ask(database, 1)
+            interrupts.query_outcome(database, 1)
     asked.set()
     assert len(aborted) == 1
 

@@ -6,7 +6,16 @@ import threading
 
 import pytest
 
-from pipemagic.errors import InterruptedRequest, ServiceError, StatementError, TransactionLost
+from pipemagic.client.transaction import Reason
+from pipemagic.errors import (
+    InterruptedRequest,
+    PipemagicError,
+    ServiceError,
+    SessionError,
+    StatementError,
+    TransactionLost,
+)
+from pipemagic.hrana.stream import Tx
 from pipemagic.session import Connection, Session
 from pipemagic.session.connection import RunOptions
 
@@ -96,6 +105,98 @@ def test_statements_after_a_rollback_that_had_nothing_to_do_keep_their_numbers(n
         numbers.run("ROLLBACK;\nINSERT INTO n VALUES (2);\nSELECT nope FROM n;\nSELECT 1")
     assert "statement 3 of 4, line 3:" in caught.value.message
     assert "Statement 2 was applied; statement 4 did not run." in caught.value.message
+
+
+def begin(session):
+    session.run("BEGIN")
+    session.run("INSERT INTO n VALUES (2)")
+
+
+def lose(session, cell="INSERT INTO n VALUES (3)"):
+    with pytest.raises(PipemagicError):
+        session.run(cell)
+
+
+def idle_for_12_s(session, clock, lose_answer):
+    begin(session)
+    clock.advance(12)
+    lose(session)
+
+
+def open_for_6_s(session, clock, lose_answer):
+    begin(session)
+    clock.advance(6)
+    lose(session)
+
+
+def whole_in_one_cell(session, clock, lose_answer):
+    begin(session)
+    clock.advance(6)
+    lose(session, "INSERT INTO n VALUES (3); COMMIT")
+
+
+def failed_statement(session, clock, lose_answer):
+    begin(session)
+    lose(session, "INSERT OR ROLLBACK INTO n VALUES (1)")
+
+
+def unknown_baton(session, clock, lose_answer):
+    begin(session)
+    session.connection().stream.baton = "of-the-process-before"
+    lose(session)
+
+
+def no_response_inside(session, clock, lose_answer):
+    begin(session)
+    lose_answer(session, "INSERT INTO n VALUES (3)")
+
+
+def no_response_to_commit(session, clock, lose_answer):
+    begin(session)
+    lose_answer(session, "COMMIT")
+
+
+def no_response_outside(session, clock, lose_answer):
+    lose_answer(session, "INSERT INTO n VALUES (3)")
+
+
+def no_response_to_a_whole_transaction(session, clock, lose_answer):
+    lose_answer(session, "BEGIN; INSERT INTO n VALUES (2); COMMIT")
+
+
+LOST, PASSED = Tx.LOST, Tx.NONE
+BEFORE, WHOLE = ["BEGIN", "INSERT INTO n VALUES (2)"], ["BEGIN", "INSERT INTO n VALUES (2)", "COMMIT"]
+
+
+@pytest.mark.parametrize(
+    ("happen", "reason", "certain", "state", "statements", "all_ran", "not_run"),
+    [
+        (idle_for_12_s, Reason.IDLE_LIMIT, True, LOST, BEFORE, True, 1),
+        (open_for_6_s, Reason.TRANSACTION_LIMIT, True, LOST, BEFORE, True, 1),
+        (whole_in_one_cell, Reason.TRANSACTION_LIMIT, True, PASSED, BEFORE, True, 1),
+        (failed_statement, Reason.FAILED_STATEMENT, True, LOST, BEFORE, True, 1),
+        (unknown_baton, Reason.SERVER_CLOSED, True, LOST, BEFORE, True, 1),
+        (no_response_inside, Reason.UNKNOWN_OUTCOME, True, LOST, BEFORE, True, 1),
+        (no_response_to_commit, Reason.UNKNOWN_OUTCOME, False, PASSED, BEFORE, True, 0),
+        (no_response_outside, Reason.UNKNOWN_OUTCOME, False, PASSED, [], True, 0),
+        (no_response_to_a_whole_transaction, Reason.UNKNOWN_OUTCOME, False, PASSED, WHOLE, False, 0),
+    ],
+)
+def test_every_combination_of_a_loss(
+    numbers, clock, lose_answer, happen, reason, certain, state, statements, all_ran, not_run
+):
+    happen(numbers, clock, lose_answer)
+    connection, loss = numbers.connection(), numbers.connection().loss
+    assert (loss.reason, loss.certain, connection.transaction) == (reason, certain, state)
+    assert (loss.texts, loss.all_ran, len(loss.not_run)) == (statements, all_ran, not_run)
+    assert loss.can_rerun is (certain and bool(statements))
+    assert loss.message
+    if certain:
+        numbers.run("ROLLBACK")  # has no effect
+        assert (connection.transaction, connection.loss) == (Tx.NONE, None)
+    else:
+        with pytest.raises(SessionError, match=r"it is not known whether it was (applied|committed)"):
+            connection.retry()
 
 
 ENDLESS = "SELECT count(*) FROM (WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c) SELECT i FROM c)"
@@ -205,6 +306,8 @@ def test_a_service_that_moved_in_the_middle_of_a_transaction_is_an_error(moving,
     with pytest.raises(TransactionLost, match="the service was stopped while the transaction was open") as caught:
         moving.run("INSERT INTO n VALUES (3)")
     assert "Undone:\n  BEGIN\n  INSERT INTO n VALUES (2)" in caught.value.message
+    loss = moving.connection().loss
+    assert (loss.reason, loss.certain, moving.connection().transaction) == (Reason.SERVICE_STOPPED, True, Tx.LOST)
     with pytest.raises(TransactionLost, match="not run"):
         moving.run("COMMIT")
     moving.run("ROLLBACK")

@@ -285,7 +285,7 @@ def test_the_question_after_an_interrupt_belongs_to_its_cell(timed):
     database = timed.connection().database
     timed.wire.watch("main", database.transport)
     with timed.wire.cell():
-        interrupts.ask(database, 1)
+        interrupts.query_outcome(database, 1)
     assert "BEGIN IMMEDIATE" in str(timed.wire.last)
 
 
