@@ -353,8 +353,8 @@ class ClientStream:
             raise self._failed(error, requests) from None
         entries = response.results[len(ahead) :]
         try:
-            told = (requests, entries) if tracked else ((), ())
-            self.transaction.responded(*told, sent_at=self.sent_at, baton=response.baton)
+            ran, results = (requests, entries) if tracked else ((), ())
+            self.transaction.responded(ran, results, sent_at=self.sent_at, baton=response.baton)
         finally:
             self._reads.state.update(response.results, self._reads.known)
             reopened, self._replaces = self._replaces, False

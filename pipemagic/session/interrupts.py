@@ -104,7 +104,7 @@ def _writes_at_once(text: str) -> bool:
 
 
 def query_outcome(database: Database, known: int | None) -> InterruptOutcome | None:
-    """Return the outcome as the server tells it in separate requests, for little longer than PATIENCE.
+    """Return the outcome as responses of the server to separate requests show it, for little longer than PATIENCE.
 
     Return None if the state of the database is unchanged: its number is the ``known`` one, None if there is none.
     """
