@@ -158,7 +158,7 @@ class Database:
         """Open a transaction: committed when the block ends, rolled back when it raises.
 
         The default ``mode`` is IMMEDIATE, on a read-only database DEFERRED. A transaction must end
-        within 5 s, the server's limit, or TransactionLost is raised.
+        within the server's limit, 5 s on the embedded service, or TransactionLost is raised.
         """
         begin = f"BEGIN {mode or ('DEFERRED' if self.read_only else 'IMMEDIATE')}"
         with self.open_stream() as stream:

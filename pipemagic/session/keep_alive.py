@@ -1,6 +1,6 @@
 """The time limits of a server-side connection, and requests that renew its idle time between cells.
 
-Only the idle time is renewed. While a transaction is open nothing is sent: it has its own 5 s, and a server that
+Only the idle time is renewed. While a transaction is open nothing is sent: it has its own limit, and a server that
 applies the limit loosely must not hold locks for longer because of these requests. A closed stream is never reopened
 here.
 """

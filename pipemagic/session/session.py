@@ -159,8 +159,8 @@ class Session:
         """Open a transaction on the stream of the cells: committed when the block ends, rolled back when it raises.
 
         The default ``mode`` is IMMEDIATE, on a read-only connection DEFERRED. Everything that `run`
-        does inside is part of it. It must end within 5 s, the server's limit:
-        otherwise TransactionLost is raised, with the undone statements.
+        does inside is part of it. It must end within the server's limit, 5 s on the embedded
+        service: otherwise TransactionLost is raised, with the undone statements.
         """
         connection = self.connection(on)
         connection.begin(mode or ("DEFERRED" if connection.read_only else "IMMEDIATE"))
