@@ -118,7 +118,7 @@ def test_a_table_of_another_connection(shell, service, monkeypatch):
     ("code", "message", "hint"),
     [
         ("TRANSACTION_TIMEOUT", "Transaction timed out", "a transaction may last 5 s"),
-        ("STREAM_EXPIRED", "The stream has expired due to inactivity", "idle for 10 s"),
+        ("STREAM_EXPIRED", "The stream has expired due to inactivity", "idle for too long"),
         ("STATEMENT_TIMEOUT", "the statement took too long", "EXPLAIN QUERY PLAN"),
         ("RESPONSE_TOO_LARGE", "Response is too large", "LIMIT"),
         ("SQLITE_ERROR", "too many SQL variables", "32766 parameters"),
