@@ -1,8 +1,9 @@
 """A server that supports only the seed document: the strictest one that clients must support.
 
 ``POST /v2/pipeline`` with ``execute`` (``sql``, ``args``, ``named_args``) and ``close``, ``/version`` and ``/health``;
-400 for everything else, one connection of sqlite3 for each stream, rolled back and closed after 10 s. A transaction is
-rolled back after 5 s: silently (``"silent"``), or with an error without a code (``"error"``); the seed defines neither.
+400 for everything else, one connection of sqlite3 for each stream, rolled back and closed after ``idle`` seconds. A
+transaction is rolled back after 5 s: silently (``"silent"``), or with an error without a code (``"error"``); the seed
+defines neither.
 """
 
 from __future__ import annotations
@@ -26,12 +27,19 @@ class SeedServer(ScriptedServer):
     """Serves one SQLite file. ``clock`` measures idle time; ``args`` can be turned off."""
 
     def __init__(
-        self, folder: Path, clock: Callable[[], float] = lambda: 0.0, *, with_args: bool = True, limit: str = ""
+        self,
+        folder: Path,
+        clock: Callable[[], float] = lambda: 0.0,
+        *,
+        with_args: bool = True,
+        limit: str = "",
+        idle: float = 10,
     ) -> None:
         self._file = folder / "seed.sqlite"
         self._clock = clock
         self._with_args = with_args
         self._limit = limit
+        self._idle = idle
         self._begun: dict[sqlite3.Connection, float] = {}
         self._streams: dict[str, tuple[sqlite3.Connection, float]] = {}
         self._numbers = itertools.count(1)
@@ -74,7 +82,7 @@ class SeedServer(ScriptedServer):
         if baton not in self._streams:
             raise ValueError("Received an invalid baton")
         connection, used = self._streams.pop(baton)
-        if self._clock() - used > 10:
+        if self._clock() - used > self._idle:
             connection.close()
             raise ValueError("Received an invalid baton")
         return connection

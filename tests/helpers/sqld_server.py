@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import time
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
@@ -79,20 +81,20 @@ class Sqld:
         """Its address; the Host header names the database."""
         return f"http://127.0.0.1:{self.port}"
 
-    def database(self, name: str | None = None) -> SqldDatabase:
-        """Create a database with a new name."""
+    def database(self, name: str | None = None, **config: Any) -> SqldDatabase:
+        """Create a database with a new name; ``config`` is that of its namespace, such as ``txn_timeout_s=1``."""
         name = name or "t" + uuid.uuid4().hex
-        self._ask("POST", f"/v1/namespaces/{name}/create")
+        self._ask("POST", f"/v1/namespaces/{name}/create", config)
         return SqldDatabase(f"http://{name}.localhost:{self.port}", name, self.key)
 
     def delete(self, name: str) -> None:
         """Delete a database."""
         self._ask("DELETE", f"/v1/namespaces/{name}")
 
-    def _ask(self, method: str, path: str) -> None:
+    def _ask(self, method: str, path: str, config: Mapping[str, Any] | None = None) -> None:
         # urllib would read the certificates of all public authorities for each request.
         connection = HTTPConnection("127.0.0.1", self.admin_port, timeout=START_TIMEOUT)
-        connection.request(method, path, b"{}", {"content-type": "application/json"})
+        connection.request(method, path, json.dumps(config or {}), {"content-type": "application/json"})
         response = connection.getresponse()
         text = response.read().decode()
         connection.close()
