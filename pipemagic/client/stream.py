@@ -150,6 +150,11 @@ class ClientStream:
         return self._transport.strict_limits
 
     @property
+    def relaxed_limits(self) -> bool:
+        """Whether the server is known to end the stream, or a transaction, at its limit only if another one waits."""
+        return self._transport.relaxed_limits
+
+    @property
     def is_outdated(self) -> bool:
         """Whether the stream has probably expired, and nothing is lost with it: the next request opens another one."""
         is_old = self.baton is not None and self._clock() - self._response_at > self.idle_limit

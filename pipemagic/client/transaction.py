@@ -438,12 +438,14 @@ class Transaction:
 
     def _time_out(self, requests: Sequence[Request], entries: Sequence[Entry], now: float) -> TransactionLost:
         """Record the loss of the transaction, which was rolled back before one of the entries; return the error."""
-        at = next(number for number, entry in enumerate(entries) if any(map(_is_timeout, errors_of(entry))))
+        at, error = next(
+            (number, error) for number, entry in enumerate(entries) for error in errors_of(entry) if _is_timeout(error)
+        )
         outside = sum(map(_written, entries[at + 1 : len(requests)]))
         more = f"; {outside} later statement(s) of the same request ran outside it and stay applied" if outside else ""
         late = (self.age(now) or 0.0) > TRANSACTION_LIMIT
         longer = " and was open for longer" if late else ""  # no duration, so that saved notebooks do not change
-        message = f"{ROLLED_BACK}: {IN_TIME}{longer}{more}"
+        message = f"{ROLLED_BACK}: {faults.timeout_reason(error) or f'{IN_TIME}{longer}'}{more}"
         self._lose(Reason.TRANSACTION_LIMIT, message, refuses=self._content.after(requests).open)
         return TransactionLost(message, hint=AGAIN).replace(ran=_ran_in_time(entries[at]))
 

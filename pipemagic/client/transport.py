@@ -42,7 +42,7 @@ from pipemagic.client.tracing import BODY_LIMIT, Observer, TracedRequest
 from pipemagic.errors import AddressError, PipemagicError, ServerError
 from pipemagic.hrana import columns
 from pipemagic.hrana.faults import read_fault
-from pipemagic.hrana.stream import LIMITS_HEADER, STRICT
+from pipemagic.hrana.stream import LIMITS_HEADER, RELAXED, STRICT
 from pipemagic.http import CONNECT_TIMEOUT, READ_TIMEOUT
 from pipemagic.http.proxy import find_proxy, proxy_transport
 from pipemagic.http.transport import HttpTransport
@@ -91,11 +91,8 @@ class Transport:
         """Seconds to wait for the next part of a response; None is no limit."""
         self.binds_arguments: bool | None = None
         """Whether a server with only the seed supports arguments; None if unknown."""
-        self.strict_limits = False
-        """Whether the server is known to end each transaction at its limit, as the embedded service does.
-
-        Others, such as sqld, may end it only when another connection waits to write.
-        """
+        self.limits = ""
+        """What the server says about the time limits of transactions, see `LIMITS_HEADER`; '' if it says nothing."""
         self.find_again: Callable[[Cause], Transport | None] | None = None
         """Returns a transport to the same server at its address of now, for the embedded service; None if not now."""
         self._finding = threading.Lock()
@@ -112,8 +109,21 @@ class Transport:
             timeout=self.timeout if timeout is None else timeout,
             connect_timeout=self._connect_timeout if timeout is None else timeout,
         )  # fmt: skip
-        other.binds_arguments, other.strict_limits = self.binds_arguments, self.strict_limits
+        other.binds_arguments, other.limits = self.binds_arguments, self.limits
         return other
+
+    @property
+    def strict_limits(self) -> bool:
+        """Whether the server is known to end each transaction at its limit, as the embedded service does.
+
+        Others, such as sqld, may end it only when another connection waits to write.
+        """
+        return self.limits == STRICT
+
+    @property
+    def relaxed_limits(self) -> bool:
+        """Whether the server is known to end transactions and idle streams at their limit only if another one waits."""
+        return self.limits == RELAXED
 
     def __repr__(self) -> str:
         return f"Transport({self.endpoint.address!r})"
@@ -388,7 +398,7 @@ class Transport:
             traced.received = body if len(body) <= BODY_LIMIT else None
             traced.received_size = traced.received_size or len(body)
         headers = {name.lower(): value.decode("latin-1") for name, value in response.headers.raw}
-        self.strict_limits |= headers.get(LIMITS_HEADER) == STRICT
+        self.limits = headers.get(LIMITS_HEADER, self.limits)
         return HttpResponse(
             response.status_code,
             headers.get(b"content-type", "").lower(),

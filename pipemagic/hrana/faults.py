@@ -25,6 +25,18 @@ STREAM_ENDED = "STREAM_ENDED"
 
 TRANSACTION_TIMED_OUT = Error("Transaction timed out", TRANSACTION_TIMEOUT)
 
+
+def timed_out(reason: str) -> Error:
+    """Return the error of a transaction that was rolled back for another reason than its usual limit."""
+    return Error(f"{TRANSACTION_TIMED_OUT.message}: {reason}", TRANSACTION_TIMEOUT)
+
+
+def timeout_reason(error: Error) -> str:
+    """Return the reason in an error of `timed_out`; '' if it has none."""
+    start = f"{TRANSACTION_TIMED_OUT.message}: "
+    return error.message.removeprefix(start) if error.message.startswith(start) else ""
+
+
 BATON_USED = "Received a baton that has already been used"
 BATON_INVALID = "Received an invalid baton"
 

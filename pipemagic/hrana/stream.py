@@ -17,8 +17,9 @@ TRANSACTION_LIMIT = 5.0
 """Seconds from BEGIN within which a transaction must be committed."""
 
 
-LIMITS_HEADER, STRICT = b"pipemagic-limits", "strict"
-"""The header, in responses on protocol versions, of a service that ends each transaction at its limit."""
+LIMITS_HEADER, STRICT, RELAXED = b"pipemagic-limits", "strict", "relaxed"
+"""The header, in responses on protocol versions, of a service that ends each transaction at its limit, or of one that
+ends it then only if another request waits for what it holds."""
 
 
 class Phase(Enum):

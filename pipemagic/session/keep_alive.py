@@ -35,6 +35,11 @@ _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 TEMPORARY_TABLES_FOR = 3600.0
 """Seconds for which a connection with temporary tables is kept alive after a cell, unless the user chose a time."""
 
+RELAXED_TRANSACTION = (
+    f"ends after {TRANSACTION_LIMIT:g} s only if another connection waits for it, and after 1 h in any case"
+)
+"""What status and panel show instead of the time left of a transaction with relaxed limits."""
+
 THREAD_NAME = "pipemagic: keeping a connection"
 
 
@@ -43,7 +48,8 @@ class RemainingTime:
     """Seconds left. ``idle`` is None without a server-side connection, ``transaction`` without a transaction.
 
     ``idle_limit`` is the limit of the former. ``idle_about`` and ``transaction_about`` are True if the time is an
-    estimate: the server has not named its idle limit, or it may end a transaction later than at its limit.
+    estimate: the server has not named its idle limit, or it may end a transaction later than at its limit. With
+    ``relaxed`` limits an open transaction has no time that ends, so ``transaction`` is None.
     """
 
     idle: float | None = None
@@ -51,24 +57,28 @@ class RemainingTime:
     idle_limit: float = IDLE_LIMIT
     idle_about: bool = True
     transaction_about: bool = True
+    relaxed: bool = False
 
     @classmethod
     def of(cls, stream: ClientStream | None) -> RemainingTime:
         """Return the remaining times of a stream, without a request."""
         if stream is None or not stream.is_open or stream.is_outdated:
             return cls()
-        age = stream.transaction_age()
+        relaxed, age = stream.relaxed_limits, stream.transaction_age()
         return cls(
             max(0.0, stream.idle_limit - stream.idle_for()),
-            None if age is None else max(0.0, TRANSACTION_LIMIT - age),
+            None if age is None or relaxed else max(0.0, TRANSACTION_LIMIT - age),
             stream.idle_limit,
             not stream.names_limit,
             not stream.exact_transactions,
+            relaxed and age is not None,
         )
 
     @property
     def transaction_left(self) -> str:
         """The remaining time of the transaction as text; '' without a transaction."""
+        if self.relaxed:
+            return RELAXED_TRANSACTION
         return _left(self.transaction, TRANSACTION_LIMIT, about=self.transaction_about)
 
     @property
@@ -146,7 +156,9 @@ class KeepAlive:
             return "there is no server-side connection"
         if not self.left:
             return "the time has expired"
-        if stream.phase is Phase.IN_USE or stream.idle_for() < RENEW_AFTER * stream.idle_limit:
+        # With relaxed limits, a stream that was idle for the usual time makes room for another one.
+        limit = IDLE_LIMIT if stream.relaxed_limits else stream.idle_limit
+        if stream.phase is Phase.IN_USE or stream.idle_for() < RENEW_AFTER * limit:
             return ""
         if stream.transaction.state is not Tx.NONE:
             return "" if stream.idle_for() <= stream.idle_limit else "a transaction was open, which is not kept alive"

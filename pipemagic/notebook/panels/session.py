@@ -19,6 +19,7 @@ from pipemagic.notebook.panels.organization_state import OrganizationState
 from pipemagic.notebook.panels.server_health import health_of
 from pipemagic.notebook.panels.static_html import Block, TableBlock
 from pipemagic.notebook.panels.tasks import Action, LatestTask
+from pipemagic.session.keep_alive import RELAXED_TRANSACTION
 from pipemagic.session.messages import describe_transaction, shorten_statement
 from pipemagic.session.profiles import word
 from pipemagic.text import format_duration, format_size, plural
@@ -55,6 +56,7 @@ LATE = (
     "succeeds or reports the rollback."
 )
 LATE_EXACT = "Commit, or the next cell, reports that the server has rolled the transaction back."
+RELAXED = f"It {RELAXED_TRANSACTION}."
 REFUSING = "No cell runs on this connection until the transaction is"
 UNTIL_NEXT = "Its statements can be run again until the next cell."
 
@@ -139,7 +141,9 @@ class ConnectionCard(ipywidgets.VBox):
         self.transaction.set_text(f"{text}.")
         self.transaction_left.about = remaining.transaction_about
         _count_down(self.transaction_left, left if responds else None, now)
-        self.late.set_text(late if responds and left == 0.0 and now - self.transaction_left.until > MARGIN else "")
+        over = left == 0.0 and now - self.transaction_left.until > MARGIN
+        late = RELAXED if remaining.relaxed else late if over else ""
+        self.late.set_text(late if responds else "")
         self.statements.show([statement.text for statement in connection.statements])
         show(self.lost, loss is not None)
         if loss is None:

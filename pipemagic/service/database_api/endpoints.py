@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.routing import Route
 
 from pipemagic.hrana import columns, cursors, messages
-from pipemagic.hrana.stream import LIMITS_HEADER, STRICT
+from pipemagic.hrana.stream import LIMITS_HEADER, RELAXED, STRICT
 from pipemagic.service import responses
 from pipemagic.service.auth.tokens import AccessGrant, Tokens
 from pipemagic.service.catalog.records import DatabaseRecord
@@ -135,7 +135,7 @@ class DatabaseApi:
 
     def _version_line(self, request: Request, _: DatabaseRecord | None) -> ServiceResponse:
         """Return the line about a version, with a header that says how exact the time limits are."""
-        mode = self._limits.mode.value if self._limits.relaxed else STRICT
+        mode = RELAXED if self._limits.relaxed else STRICT
         return responses.text(LINES[request.scope["path"]], headers={LIMITS_HEADER.decode(): mode})
 
     def _healthy(self, request: Request, record: DatabaseRecord | None) -> ServiceResponse:

@@ -13,19 +13,22 @@ from pipemagic.service.limits import Limits
 LONGEST_MESSAGE = 4000
 """Characters of an error message."""
 
-OUTGROWN_TRANSACTION = Error(
-    "the transaction was rolled back because others wrote too much to the database since it first read: the service "
-    "keeps only a limited amount of what changes during a transaction; run it again in less time",
-    faults.TRANSACTION_TIMEOUT,
+OUTGROWN_TRANSACTION = faults.timed_out(
+    "others wrote too much to the database since it first read, and the service keeps only a limited amount of what "
+    "changes during a transaction"
 )
+
+
+def timed_out(limits: Limits) -> Error:
+    """Return the error of a transaction that was open for as long as it may be in any case."""
+    if not limits.relaxed:
+        return faults.TRANSACTION_TIMED_OUT
+    return faults.timed_out(f"it was open for {limits.longest:g} s")
 
 
 def waited_for(limit: float) -> Error:
     """Return the error of a transaction that ended after ``limit`` seconds because another request waited for it."""
-    return Error(
-        f"Transaction timed out: it was open for more than {limit:g} s, and another request waited for what it held",
-        faults.TRANSACTION_TIMEOUT,
-    )
+    return faults.timed_out(f"it was open for more than {limit:g} s, and another request waited for what it held")
 
 
 _SYNTAX = re.compile(r"syntax error$|^incomplete input$|^unrecognized token: ")

@@ -375,8 +375,9 @@ class ServerStream:
                 self._state.change(TxEvent.END)
             elif not autocommit and self.transaction is Tx.NONE:
                 self._state.change(TxEvent.BEGIN)
-                self._opened_at, self.loss = started, faults.TRANSACTION_TIMED_OUT
-                self.window_ends = started + self.database.limits.longest_transaction
+                limits = self.database.limits
+                self._opened_at, self.window_ends = started, started + limits.longest_transaction
+                self.loss = errors.timed_out(limits)
         if autocommit:
             self._end_transaction()
             return
@@ -434,7 +435,6 @@ class ServerStream:
         """Continue without the lost transaction, if there is one: its error was reported."""
         if self.transaction is Tx.LOST:
             self._state.change(TxEvent.ACKNOWLEDGE)
-            self.loss = faults.TRANSACTION_TIMED_OUT
 
     def _end_transaction(self) -> None:
         self.window_ends, self.snapshot = math.inf, None

@@ -160,7 +160,10 @@ def test_after_an_hour_a_transaction_ends_in_any_case(service, table, clock):
     clock.advance(1)
     service.engine.sweep()
     late = table.post(execute("COMMIT"), baton=baton)
-    assert (late.codes, late.error()["message"]) == (["TRANSACTION_TIMEOUT"], "Transaction timed out")
+    assert (late.codes, late.error()["message"]) == (
+        ["TRANSACTION_TIMEOUT"],
+        "Transaction timed out: it was open for 3600 s",
+    )
 
 
 def test_a_stream_that_is_idle_continues(table, pass_time):
