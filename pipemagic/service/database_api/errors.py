@@ -27,8 +27,8 @@ def timed_out(limits: Limits) -> Error:
 
 
 def waited_for(limit: float) -> Error:
-    """Return the error of a transaction that ended after ``limit`` seconds because another request waited for it."""
-    return faults.timed_out(f"it was open for more than {limit:g} s, and another request waited for what it held")
+    """Return the error of a transaction that ended after ``limit`` seconds because another connection waited for it."""
+    return faults.timed_out(f"it was open for more than {limit:g} s, and another connection waited for it")
 
 
 _SYNTAX = re.compile(r"syntax error$|^incomplete input$|^unrecognized token: ")

@@ -77,7 +77,7 @@ def test_a_waiting_writer_ends_a_transaction_that_had_its_time(service, table, p
     late = table.post(execute("COMMIT"), baton=baton)
     assert late.codes == ["TRANSACTION_TIMEOUT"]
     assert late.error()["message"] == (
-        "Transaction timed out: it was open for more than 5 s, and another request waited for what it held"
+        "Transaction timed out: it was open for more than 5 s, and another connection waited for it"
     )
     assert table.run("SELECT count(*) FROM t").rows() == [["2"]]
 
