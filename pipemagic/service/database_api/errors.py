@@ -31,6 +31,13 @@ def waited_for(limit: float) -> Error:
     return faults.timed_out(f"it was open for more than {limit:g} s, and another connection waited for it")
 
 
+CHANGED_SINCE = Error(
+    "SQLite error: database is locked: it changed since this transaction first read from it; ROLLBACK and begin again, "
+    "with BEGIN IMMEDIATE",
+    "SQLITE_BUSY",
+    str(apsw.mapping_extended_result_codes[apsw.SQLITE_BUSY_SNAPSHOT]),
+)
+
 _SYNTAX = re.compile(r"syntax error$|^incomplete input$|^unrecognized token: ")
 
 

@@ -328,12 +328,7 @@ class Statements:
     def _acquire_write_lock(self, started: float) -> Steps[None]:
         stream = self._stream
         if stream.snapshot is not None and stream.snapshot != stream.database.index:
-            raise Rejected(
-                "SQLite error: database is locked: it changed since this transaction first read from it; "
-                "ROLLBACK and begin again, with BEGIN IMMEDIATE",
-                "SQLITE_BUSY",
-                "SQLITE_BUSY_SNAPSHOT",
-            )
+            raise Rejected.of(errors.CHANGED_SINCE)
         deadline = min(started + self._limits.writer_wait, stream.window_ends)
         stream.write_waiter = waiter = stream.database.write_lock.acquire(deadline)
         if not waiter.granted and not stream.cancelled:

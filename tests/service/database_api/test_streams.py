@@ -349,3 +349,12 @@ def test_only_the_table_of_its_states_changes_a_stream(db, service, name):
     (stream,) = service.engine.streams._streams.values()
     with pytest.raises(AttributeError):
         setattr(stream, name, None)
+
+
+def test_a_transaction_that_reads_an_old_state_cannot_write(db):
+    db.run("CREATE TABLE t(a)")
+    old = db.post(execute("BEGIN"), execute("SELECT * FROM t"))
+    db.run("INSERT INTO t VALUES (1)")
+    error = db.post(execute("INSERT INTO t VALUES (2)"), baton=old.baton).error()
+    assert "it changed since this transaction first read from it" in error["message"]
+    assert (error["code"], error["extended_code"]) == ("SQLITE_BUSY", "SQLITE_BUSY_SNAPSHOT")
