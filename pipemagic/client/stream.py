@@ -36,6 +36,7 @@ from pipemagic.hrana.messages import (
     ErrorEntry,
     Execute,
     GetAutocommit,
+    GetAutocommitResponse,
     OkEntry,
     PipelineRequest,
     PipelineResponse,
@@ -216,13 +217,13 @@ class ClientStream:
         """Return True if the server reports that no transaction is open."""
         if self.dialect is Dialect.V3:
             self.send([])
-        elif self._begins():
+        elif self._has_ended():
             self.transaction.ended()
         return not self.transaction.open
 
     def confirm(self) -> None:
         """Raise TransactionLost if the server has ended the open transaction, and reports it in no other way."""
-        if self.dialect is not Dialect.V3 and self._begins():
+        if self.dialect is not Dialect.V3 and self._has_ended():
             raise self.transaction.rolled_back(late=False)
 
     def renew(self) -> bool:
@@ -285,17 +286,25 @@ class ClientStream:
             self._gone()
         if self.dialect is Dialect.SEED:
             self._check_seed(requests)
+        if self.transaction.open and self._may_end_silently() and self._has_ended():
+            raise self.transaction.rolled_back(late=True)  # the requests would run outside it
+
+    def _may_end_silently(self) -> bool:
+        """Return True if the server may have ended the old transaction, and may run more before it says so.
+
+        Servers that name their limits report it. Others are asked only after a long time.
+        """
+        if self.dialect is Dialect.SEED:
+            return (self.transaction_age() or 0.0) > TRANSACTION_LIMIT
+        return not (self.names_limit or self.exact_transactions) and self.idle_for() > IDLE_LIMIT
 
     def _check_seed(self, requests: Sequence[Request]) -> None:
-        """Check requests to a server with only the seed, which does not report whether a transaction is still open."""
+        """Raise UnsupportedError for requests that a server with only the seed does not know."""
         for request in requests:
             if not isinstance(request, Execute | Close):
                 raise UnsupportedError("this server supports only execute and close")
             if isinstance(request, Execute) and (request.stmt.args or request.stmt.named_args):
                 self._check_arguments()
-        age = self.transaction_age()
-        if age is not None and age > TRANSACTION_LIMIT and self._begins():  # the requests would run outside it
-            raise self.transaction.rolled_back(late=True)
 
     def _check_arguments(self) -> None:
         """Check once whether a server with only the seed binds arguments, or ignores them, so that all are NULL."""
@@ -310,19 +319,22 @@ class ClientStream:
                 "this server does not support parameters", hint="write the values into the statement, properly quoted"
             )
 
-    def _begins(self) -> bool:
-        """Return True if BEGIN, which is undone, shows that no transaction is open: for servers that do not say it."""
-        entry = self._ask("BEGIN")
+    def _has_ended(self) -> bool:
+        """Return True if the server has no open transaction; before version 3 a BEGIN shows that, which is undone."""
+        question: Request = GetAutocommit() if self.dialect is Dialect.V3 else Execute(Stmt("BEGIN"))
+        entry = self._untracked(question)
         if isinstance(entry, ErrorEntry) and "within a transaction" not in entry.error.message:
-            entry = self._ask("BEGIN")  # it may have been the timeout, which is reported once
-        begins = isinstance(entry, OkEntry)
-        if begins:
-            self._ask("ROLLBACK")
-        return begins
+            entry = self._untracked(question)  # it may have been the timeout, which is reported once
+        if isinstance(entry, ErrorEntry):
+            return False
+        if isinstance(entry.response, GetAutocommitResponse):
+            return entry.response.is_autocommit
+        self._untracked(Execute(Stmt("ROLLBACK")))
+        return True
 
-    def _ask(self, text: str) -> Entry:
-        """Run a statement whose effect on the transaction is not tracked."""
-        entries = self._exchange([Execute(Stmt(text))], tracked=False)
+    def _untracked(self, request: Request) -> Entry:
+        """Send a request whose effect on the transaction is not tracked; return its entry."""
+        entries = self._exchange([request], tracked=False)
         if entries is None:
             raise TransactionLost("the server no longer knows the stream", hint=AGAIN)
         return entries[0]

@@ -346,7 +346,32 @@ def test_a_transaction_of_an_hour_is_committed_if_the_server_keeps_it(scripted, 
     stream.send([sql("INSERT INTO t VALUES (1)")])
     assert stream.transaction.state is Tx.OPEN
     stream.close()
-    assert [call.baton for call in server.posts] == [None, "in-transaction", "in-transaction"]
+    assert [call.sql for call in server.posts] == [["BEGIN"], [], ["INSERT INTO t VALUES (1)"], []]
+    assert {call.baton for call in server.posts} == {None, "in-transaction"}
+
+
+def test_a_server_that_ended_a_transaction_without_a_word_is_asked_before_more_runs(scripted, stream_to, clock) -> None:
+    server = scripted(opened, good)
+    stream = stream_to(server)
+    open_transaction(stream)
+    clock.advance(12)
+    with pytest.raises(errors.TransactionLost, match="it must be committed within 5 s and was open for longer"):
+        stream.send([sql("INSERT INTO t VALUES (1)")])
+    assert [call.sql for call in server.posts] == [["BEGIN"], []]
+    assert (stream.transaction.state, stream.transaction.loss.reason) == (Tx.LOST, Reason.TRANSACTION_LIMIT)
+
+
+def test_a_server_that_names_its_limits_reports_the_end_itself(scripted, stream_to, clock) -> None:
+    named = as_json({**json.loads(results(entry({"type": "execute"}), AUTOCOMMIT).body), "stream_ttl_ms": 60_000})
+    inside = json.loads(named.body)
+    inside["results"][-1]["response"]["is_autocommit"] = False
+    server = scripted(as_json(inside), results(error_entry("Transaction timed out", "TRANSACTION_TIMEOUT"), AUTOCOMMIT))
+    stream = stream_to(server)
+    open_transaction(stream)
+    clock.advance(12)
+    with pytest.raises(errors.TransactionLost, match="it must be committed within 5 s"):
+        stream.send([sql("INSERT INTO t VALUES (1)")])
+    assert [call.sql for call in server.posts] == [["BEGIN"], ["INSERT INTO t VALUES (1)"]]
 
 
 @pytest.mark.parametrize(("named", "seconds"), [(3000, 3.0), (60_000, 60.0), (2500.5, 2.5005)])
