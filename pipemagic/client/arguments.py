@@ -31,7 +31,7 @@ def statement(sql: str, args: Arguments = None) -> Stmt:
 
 def values_of(stmt: Stmt) -> dict[str, SqlValue]:
     """Return the values of the named arguments of a statement, by their names."""
-    return {one.name: decode_argument(one.value) for one in stmt.named_args or ()}
+    return {argument.name: decode_argument(argument.value) for argument in stmt.named_args or ()}
 
 
 def wire(value: Any, name: str = "") -> Value:

@@ -74,11 +74,11 @@ class ReplicationState:
                 case ExecuteResponse(result):
                     results, indexes = [result], [result.replication_index]
                 case BatchResponse(batch):
-                    results = [one for one in batch.step_results if one is not None]
-                    indexes = [batch.replication_index, *(one.replication_index for one in results)]
+                    results = [result for result in batch.step_results if result is not None]
+                    indexes = [batch.replication_index, *(result.replication_index for result in results)]
                 case _:
                     continue
-            index = max((int(one) for one in indexes if one is not None and str(one).isdecimal()), default=None)
+            index = max((int(text) for text in indexes if text is not None and str(text).isdecimal()), default=None)
             if index is None:
                 continue
             wrote = any(result.affected_row_count for result in results)

@@ -89,10 +89,10 @@ def _fields(message: msgspec.Struct) -> dict[str, Any]:
     """Return the fields of a message as in its JSON."""
     config = message.__struct_config__
     found = {} if config.tag is None else {str(config.tag_field): config.tag}
-    for one in msgspec.structs.fields(message):
-        value = getattr(message, one.name)
-        if not config.omit_defaults or value != one.default:
-            found[one.encode_name] = value
+    for field in msgspec.structs.fields(message):
+        value = getattr(message, field.name)
+        if not config.omit_defaults or value != field.default:
+            found[field.encode_name] = value
     return found
 
 

@@ -94,7 +94,7 @@ class EmbeddedEngine(Placement):
     def _until_due(self) -> float:
         """Return the seconds until the next sweep."""
         deadlines = (self.streams.next_deadline(), self.databases.next_deadline())
-        times = [max(SWEEP_PAUSE, one - self._clock()) for one in deadlines if one is not None]
+        times = [max(SWEEP_PAUSE, deadline - self._clock()) for deadline in deadlines if deadline is not None]
         return min([SWEEP_EVERY, *times])
 
     # Routes, metrics and content.

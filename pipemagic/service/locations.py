@@ -35,11 +35,11 @@ LOCATIONS: dict[str, Location] = {
 
 
 @cache
-def round_trip(one: str, other: str) -> float:
+def round_trip(first: str, second: str) -> float:
     """Return the seconds that a message takes from one location to another and back, as the distance implies."""
-    if one == other:
+    if first == second:
         return 0.0
-    return LAST_MILE + 2 * DETOUR * _distance(LOCATIONS[one], LOCATIONS[other]) / KM_PER_SECOND
+    return LAST_MILE + 2 * DETOUR * _distance(LOCATIONS[first], LOCATIONS[second]) / KM_PER_SECOND
 
 
 def nearest(here: str, codes: Iterable[str]) -> list[str]:
@@ -52,9 +52,9 @@ def similar(code: str) -> list[str]:
     return get_close_matches(code.lower(), LOCATIONS, n=3, cutoff=0.5)
 
 
-def _distance(one: Location, other: Location) -> float:
+def _distance(first: Location, second: Location) -> float:
     """Return the great-circle distance in km (haversine formula)."""
-    north, south = radians(one.latitude), radians(other.latitude)
-    east = radians(other.longitude - one.longitude)
+    north, south = radians(first.latitude), radians(second.latitude)
+    east = radians(second.longitude - first.longitude)
     half = sin((south - north) / 2) ** 2 + cos(north) * cos(south) * sin(east / 2) ** 2
     return 2 * EARTH_RADIUS * asin(sqrt(half))

@@ -142,7 +142,9 @@ def collect_embedded(streams: StreamTable, databases: Sequence[OpenDatabase], li
     yield gauge("pipemagic_transactions_open", "Streams with an open transaction.", streams.count_transactions())
     yield gauge("pipemagic_writers_waiting", "Requests that wait for a write lock.", waiting)
     yield gauge("pipemagic_databases_in_use", "Databases with open files.", len(databases))
-    yield from _collect_replicas([one for database in databases for one in list(replicas_of(database).values())])
+    yield from _collect_replicas(
+        [replica for database in databases for replica in list(replicas_of(database).values())]
+    )
 
 
 def _collect_replicas(replicas: Sequence[Replica]) -> Iterator[Metric]:

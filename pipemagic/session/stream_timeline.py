@@ -107,7 +107,7 @@ class StreamTimeline:
 
     def lines(self, *, stable: bool = False) -> list[str]:
         """Return a line for each event, with ``stable`` without times."""
-        begun, over = ({one[side] for one in self.transactions} for side in (0, 1))
+        begun, over = ({transaction[side] for transaction in self.transactions} for side in (0, 1))
         lines, indent, answered = [f"The stream of {self.connection}:"], "" if stable else " " * 11, self.started
         for index, event in enumerate(self.events):
             request, number = event.request, event.number

@@ -65,8 +65,17 @@ class RequestRecorder:
         """Return the trace of the last cell, on all connections or one; ``stable`` omits what differs between runs."""
         with self._lock:
             kept = [request for request, _ in self._kept]
-        cell = next((one.origin for one in reversed(kept) if one.origin is not None and one.origin.owner is self), None)
-        return Trace([one for one in kept if only in (None, one.connection)], cell, self.redactor(), stable=stable)
+        cell = next(
+            (
+                request.origin
+                for request in reversed(kept)
+                if request.origin is not None and request.origin.owner is self
+            ),
+            None,
+        )
+        return Trace(
+            [request for request in kept if only in (None, request.connection)], cell, self.redactor(), stable=stable
+        )
 
     def newest(self, count: int) -> list[TracedRequest]:
         """Return the newest requests, the newest first."""
@@ -195,16 +204,16 @@ class Trace:
             )
             for request in self._kept
         ]  # fmt: skip
-        now = max((one.ended for one in self._kept), default=0.0) if self.stable else perf_counter()
+        now = max((request.ended for request in self._kept), default=0.0) if self.stable else perf_counter()
         return [stream for stream in timelines(events, now) if any(event.number for event in stream.events)]
 
     @cached_property
     def timing(self) -> Timing:
         """The time of the whole cell by network, server and client; the rest is the client's."""
         timings = [request.timing for request in self.requests]
-        network, server = sum(one.network for one in timings), sum(one.server for one in timings)
+        network, server = sum(timing.network for timing in timings), sum(timing.server for timing in timings)
         cell = (self._cell and self._cell.seconds) or 0.0
-        return Timing(max(cell - network - server, sum(one.client for one in timings)), network, server)
+        return Timing(max(cell - network - server, sum(timing.client for timing in timings)), network, server)
 
     def body(self, body: bytes | Json) -> Json:
         """Return the outline of the body of a request or a response; None if there is none to show."""
@@ -273,5 +282,5 @@ class Trace:
 
 
 def _sizes(requests: Sequence[TracedRequest]) -> str:
-    sent, received = sum(one.sent_size for one in requests), sum(one.received_size for one in requests)
+    sent, received = sum(request.sent_size for request in requests), sum(request.received_size for request in requests)
     return f"{format_size(sent)} out, {format_size(received)} in"

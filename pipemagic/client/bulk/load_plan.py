@@ -371,9 +371,9 @@ def differences(found: Table, names: Sequence[str], source: str = "the frame", *
     given = {folded(name) for name in names}
     unknown = [name for name in names if folded(name) not in found.columns]
     missing = [
-        one.name
-        for name, one in found.columns.items()
-        if name not in given and not one.has_default and not (nullable and not one.required)
+        column.name
+        for name, column in found.columns.items()
+        if name not in given and not column.has_default and not (nullable and not column.required)
     ]
     what = [f"the table has no {', '.join(unknown)}"] if unknown else []
     what += [f"{source} has no {', '.join(missing)}"] if missing else []
@@ -435,7 +435,7 @@ def changed_row(values: ColumnChunk, kind: str) -> int | None:
         Text: kind in ("INTEGER", "REAL", "NUMERIC"), Integer: kind in ("TEXT", "REAL"),
         Float: kind == "TEXT" or (kind not in ("", "BLOB") and zero),
     }  # fmt: skip
-    if not any(changes.get(one) for one in values.kinds):
+    if not any(changes.get(type_) for type_ in values.kinds):
         return None
     return next((row for row, value in enumerate(values.each()) if _would_change(value, kind)), None)
 

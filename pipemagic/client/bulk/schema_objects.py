@@ -207,7 +207,7 @@ class Dependents:
         target = sql.quote(table.name)
         sets = ", ".join(f"{sql.quote(name)} = {sql.quote(name)}" for name in names)
         firing = (f"INSERT INTO {target} DEFAULT VALUES", f"UPDATE {target} SET {sets}", f"DELETE FROM {target}")
-        return (*views, *(f"EXPLAIN {one}" for one in firing))  # parses its triggers
+        return (*views, *(f"EXPLAIN {statement}" for statement in firing))  # parses its triggers
 
 
 def dependents(database: Executor, table: Table) -> Dependents:
@@ -227,8 +227,8 @@ def dependents(database: Executor, table: Table) -> Dependents:
             return folded(on) in names or _mentions(text, names)
         return folded(name) in names if kind == "view" else folded(on) == folded(table.name)
 
-    counts = any(one.word == "AUTOINCREMENT" for one in sql.tokens(table.sql))
-    return Dependents([one for one in objects if concerns(*one)], snapshot, counts)
+    counts = any(token.word == "AUTOINCREMENT" for token in sql.tokens(table.sql))
+    return Dependents([entry for entry in objects if concerns(*entry)], snapshot, counts)
 
 
 def rows(database: Executor, query: str, *args: Any, types: Sequence[Any]) -> list[tuple[Any, ...]]:
@@ -283,7 +283,7 @@ def _shown(text: str) -> str:
 
 def has_constraints(text: str) -> bool:
     """Return True if the definition of a table may have constraints."""
-    return any(one.word in _CONSTRAINTS for one in sql.tokens(text))
+    return any(token.word in _CONSTRAINTS for token in sql.tokens(text))
 
 
 def _mentions(text: str, names: Iterable[str]) -> bool:
@@ -292,7 +292,7 @@ def _mentions(text: str, names: Iterable[str]) -> bool:
 
 
 def _words(text: str) -> list[sql.Token]:
-    return [one for one in sql.tokens(text) if one.kind in ("word", "quoted", "string")]
+    return [token for token in sql.tokens(text) if token.kind in ("word", "quoted", "string")]
 
 
 def _literal(value: str) -> str:

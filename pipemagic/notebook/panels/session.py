@@ -195,7 +195,9 @@ class ConnectionCard(ipywidgets.VBox):
             note = "from the next cell on"
         self._updating = threading.get_ident()  # a page may change the choice in another thread
         try:
-            self.keep.set_options((format_duration(one) if one else "off", one) for one in sorted({*TIMES, seconds}))
+            self.keep.set_options(
+                (format_duration(pause) if pause else "off", pause) for pause in sorted({*TIMES, seconds})
+            )
             self.keep.widget.value = seconds
         finally:
             self._updating = None
@@ -263,14 +265,18 @@ class SessionPanel(Panel):
         self.connect_default.disabled = busy
         for widget in (self.table, self.refresh):
             show(widget, bool(connections))
-        self.table.show([self._row(one, current=one.name == session.current) for one in connections])
+        self.table.show(
+            [self._row(connection, current=connection.name == session.current) for connection in connections]
+        )
         self.table.busy = busy
         self.status.update(self.action)
-        self._update_cards({one.name: one for one in connections if self._has_card(one)}, busy=busy)
+        self._update_cards(
+            {connection.name: connection for connection in connections if self._has_card(connection)}, busy=busy
+        )
         show(self.requests, bool(requests))
         self.requests.titles = (f"The last {plural(len(requests), 'request')}",)
         redactor = session.wire.redactor()
-        self.request_table.show([_request(one, redactor, self._epoch) for one in requests])
+        self.request_table.show([_request(request, redactor, self._epoch) for request in requests])
 
     def _has_card(self, connection: Connection) -> bool:
         """Return True if a connection is current, or has an open stream or transaction, or lost one."""
@@ -296,7 +302,7 @@ class SessionPanel(Panel):
             "text": _state(connection, responds=not self.health.of(connection).error),
             "lines": ["the server rejects its token"] if connection.refused else [],
         }  # fmt: skip
-        use, close = ({"name": one.lower(), "label": one, "title": f"{one} {name}"} for one in ("Use", "Close"))
+        use, close = ({"name": label.lower(), "label": label, "title": f"{label} {name}"} for label in ("Use", "Close"))
         actions = {"text": "current", "actions": [close]} if current else {"actions": [use, close]}
         cells = [name, connection.description, state, str(self.health.of(connection)), actions]
         return {"key": name, "current": current, "cells": cells}
@@ -306,12 +312,12 @@ class SessionPanel(Panel):
         session = self.state.session
         rows = [
             (
-                one.name,
-                one.description,
-                _state(one, responds=not self.health.of(one).error),
-                "current" if one.name == session.current else "",
+                connection.name,
+                connection.description,
+                _state(connection, responds=not self.health.of(connection).error),
+                "current" if connection.name == session.current else "",
             )
-            for one in list(session.connections.values())
+            for connection in list(session.connections.values())
         ]
         return [TableBlock(["Connection", "Where", "State", ""], rows)] if rows else [NO_CONNECTION]
 

@@ -219,12 +219,12 @@ def _instances_json(request: ApiRequest, record: DatabaseRecord) -> list[dict[st
     """Return one instance per location as JSON, each with its host name, and its address if it has one."""
     record, addresses = request.with_local_names(record), request.parts.engine.addresses(record)
     instances = []
-    for one in request.parts.engine.status(record).values():
-        url = addresses.get(one.code)
+    for status in request.parts.engine.status(record).values():
+        url = addresses.get(status.code)
         own = {"hostname": urlsplit(url).hostname or "", "url": url} if url else _address(request, record)
         instances.append({
-            "uuid": f"{record.id}-{one.code}", "name": one.code, "type": one.role, "region": one.code,
-            "hostname": record.instances.get(one.code, record.hostname), "status": one.state,
-            "replication_index": str(one.index), "lag_seconds": one.lag, **own,
+            "uuid": f"{record.id}-{status.code}", "name": status.code, "type": status.role, "region": status.code,
+            "hostname": record.instances.get(status.code, record.hostname), "status": status.state,
+            "replication_index": str(status.index), "lag_seconds": status.lag, **own,
         })  # fmt: skip
     return instances

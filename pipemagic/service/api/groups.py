@@ -64,7 +64,7 @@ def get_location(request: ApiRequest) -> Any:
     if code not in LOCATIONS:
         raise Refused(404, f"location not found: {code}")
     code_and_others = [code, *nearest(code, [other for other in LOCATIONS if other != code])]
-    location, *others = [{"code": one, "description": LOCATIONS[one].name} for one in code_and_others]
+    location, *others = [{"code": place, "description": LOCATIONS[place].name} for place in code_and_others]
     return {"location": {**location, "closest": others}}
 
 

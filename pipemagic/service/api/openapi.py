@@ -119,7 +119,8 @@ def _operation(route: Route) -> dict[str, Any]:
         "parameters": [
             *({"name": name, "in": "path", "required": True, "schema": TEXT}
               for name in re.findall(r"\{(\w+)\}", route.path)),
-            *({"name": name, "in": "query", "required": False, "schema": one} for name, one in route.query.items()),
+            *({"name": name, "in": "query", "required": False, "schema": schema}
+              for name, schema in route.query.items()),
         ],
         "security": [] if route.public else [{"platform": []}],
         "responses": _responses(statuses, {JSON: {"schema": {"type": ["object", "array"]}}}),

@@ -40,7 +40,7 @@ def get_organization_usage(request: ApiRequest) -> Any:
         "uuid": record.id,
         "usage": {
             **catalog.usage.of_organization(record.slug, month)._asdict(),
-            "storage_bytes": sum(one["usage"]["storage_bytes"] for one in databases),
+            "storage_bytes": sum(database["usage"]["storage_bytes"] for database in databases),
             "bytes_synced": 0,
             "databases": len(databases),
             "groups": len(groups),
@@ -56,7 +56,7 @@ def get_database_usage(request: ApiRequest) -> Any:
     request.parts.meter.flush()
     first, last = _parse_month(request, "from"), _parse_month(request, "to")
     usage = _usage_json(request, request.catalog.database(request["org"], request["db"]), first, last)
-    instances = {one["uuid"]: one["usage"] for one in usage["instances"]}
+    instances = {instance["uuid"]: instance["usage"] for instance in usage["instances"]}
     return {"database": usage, "instances": instances, "total": usage["total"]}
 
 

@@ -176,5 +176,5 @@ class Organizations:
             return
         if self.get(slug).type == "personal" and slug == username:
             raise Refused(400, f"{slug} is the personal organization of {username}, who stays its owner")
-        if not any(one.role is Role.OWNER and one.username != username for one in self.members(slug)):
+        if not any(member.role is Role.OWNER and member.username != username for member in self.members(slug)):
             raise Refused(400, f"{username} is the only owner of {slug}: make another member owner first")

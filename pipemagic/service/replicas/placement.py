@@ -243,14 +243,14 @@ class Placement(Engine):
         """Return the state of each location of a group: the worst state of its databases there."""
         states = {code: "paused" if code in group.paused else "ok" for code in group.locations}
         for record in self._catalog.databases(group.organization, group.name):
-            for code, one in self.status(record).items():
+            for code, replica in self.status(record).items():
                 if states.get(code) == "ok":
-                    states[code] = one.state
+                    states[code] = replica.state
         return states
 
     def healthy(self, record: DatabaseRecord, code: str | None) -> bool:
         """Return True if an instance is ready and not far behind; with None, if any instance is."""
-        states = {one.code: one.state for one in self.status(record).values()}
+        states = {replica.code: replica.state for replica in self.status(record).values()}
         return states.get(code) == "ok" if code is not None else "ok" in states.values()
 
     def wait_for_replicas(self, group: GroupRecord, code: str, timeout: float) -> list[Waiter]:

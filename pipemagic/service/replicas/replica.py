@@ -144,7 +144,7 @@ class Replica:
     def waiters(self) -> list[Waiter]:
         """Return the waits for a later index, without those that have ended."""
         with self._lock:
-            self._waiting = [one for one in self._waiting if not one[1].done]
+            self._waiting = [entry for entry in self._waiting if not entry[1].done]
             return [waiter for _, waiter in self._waiting]
 
     def end_waits(self) -> None:

@@ -279,7 +279,11 @@ class SqldEngine(Engine):
 
     def _apply_pauses(self) -> None:
         """Stop the nodes that any group has paused: a node serves all groups."""
-        groups = [group for one in self._catalog.organizations.all() for group in self._catalog.groups(one.slug)]
+        groups = [
+            group
+            for organization in self._catalog.organizations.all()
+            for group in self._catalog.groups(organization.slug)
+        ]
         for code, process in self._processes.items():
             process.set_stopped(any(code in group.paused for group in groups))
             if process.stopped:

@@ -71,13 +71,13 @@ class Pool:
 
     def idle(self) -> list[float]:
         """Return the times since which the connections are idle."""
-        return [one.idle_since for one in list(self._idle)]
+        return [connection.idle_since for connection in list(self._idle)]
 
     def trim(self, oldest: float) -> None:
         """Close connections that have been idle since before ``oldest``."""
         with self._lock:
-            late = [one for one in self._idle if one.idle_since < oldest]
-            self._idle = [one for one in self._idle if one.idle_since >= oldest]
+            late = [connection for connection in self._idle if connection.idle_since < oldest]
+            self._idle = [connection for connection in self._idle if connection.idle_since >= oldest]
         for connection in late:
             connection.close()
 
