@@ -52,7 +52,7 @@ class Target:
     def memory(self) -> int:
         """The memory of the server's processes in bytes."""
         process = psutil.Process(self.pid)
-        return sum(one.memory_info().rss for one in [process, *process.children(recursive=True)])
+        return sum(member.memory_info().rss for member in [process, *process.children(recursive=True)])
 
     def connect(self) -> pipemagic.Database:
         """Return a client of the database."""

@@ -153,8 +153,8 @@ def test_a_service_for_all_notebooks_is_detached(on, tmp_path, monkeypatch):
         on(platform, launcher)
         with pytest.raises(OSError, match="enough"):
             launcher._spawn(tmp_path, stdin=subprocess.DEVNULL, callback=lambda: None)
-    assert [one.get("start_new_session") for one in started] == [True, None]
-    assert [one.get("creationflags") for one in started] == [None, 8 | 512]
+    assert [options.get("start_new_session") for options in started] == [True, None]
+    assert [options.get("creationflags") for options in started] == [None, 8 | 512]
 
 
 def test_ports_are_not_shared_on_windows(on, monkeypatch):

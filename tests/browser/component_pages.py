@@ -15,7 +15,7 @@ from playwright.sync_api import Page, expect
 
 from pipemagic.notebook.panels.components import LOADER, Events
 
-SOURCES = [base64.b64encode(one.encode()).decode("ascii") for one in (Events._esm, LOADER)]
+SOURCES = [base64.b64encode(script.encode()).decode("ascii") for script in (Events._esm, LOADER)]
 STYLE = Events._css
 
 # Models as anywidget provides them: one for each component, with the traits that Python would set.
@@ -64,7 +64,7 @@ class Component:
     def sent(self) -> list[Any]:
         """Messages sent since the last read, without those that report readiness."""
         found = self.page.evaluate("(name) => components[name].sent.splice(0)", self.name)
-        return [one for one in found if "ready" not in one]
+        return [item for item in found if "ready" not in item]
 
 
 def table(page: Page, name: str, rows: list[dict[str, Any]], **traits: Any) -> Component:
@@ -98,7 +98,7 @@ def check_table(page: Page) -> None:
     for order in ("ascending", "descending"):
         shown.root.get_by_role("button", name="Sort by Size").click()
         expect(shown.root.locator(f"th[aria-sort={order}]")).to_contain_text("Size")
-    assert names(shown)[0] == max(rows, key=lambda one: one["cells"][1]["sort"])["key"]
+    assert names(shown)[0] == max(rows, key=lambda item: item["cells"][1]["sort"])["key"]
     shown.root.get_by_label("Filter").fill("N1")
     expect(shown.root.get_by_role("status")).to_have_text("3 of 12")
     shown.root.get_by_label("Filter").fill("nothing")
@@ -152,9 +152,9 @@ def check_texts(page: Page) -> None:
         page, "evil status", kind="status", busy="", message=evil, code=evil, error=evil, hint=evil, line=evil
     )
     copied = Component(page, "evil copy", kind="copy", text=evil, label=evil)
-    for one in (shown, status, copied):
-        expect(one.root).to_contain_text("<img src=x")
-        assert one.root.locator("img").count() == 0
+    for widget in (shown, status, copied):
+        expect(widget.root).to_contain_text("<img src=x")
+        assert widget.root.locator("img").count() == 0
     assert page.evaluate("window.broken") is None
     expect(shown.root.get_by_role("img", name="counts from min to max: 0, 2, 4")).to_be_visible()
     shown.root.locator("tbody button").first.click()

@@ -33,7 +33,7 @@ def ada():
 
 
 def slugs(run):
-    return [one["slug"] for one in json.loads(run("org", "list", "--json")[1])]
+    return [item["slug"] for item in json.loads(run("org", "list", "--json")[1])]
 
 
 def test_commands_use_the_account_between_signup_and_logout(run, log, folder, settings_folder, ada):
@@ -50,7 +50,7 @@ def test_commands_use_the_account_between_signup_and_logout(run, log, folder, se
     assert run("db", "create", "theirs", "--group", "mine") == (0, "theirs\n", "")  # names are those of an organization
     assert run("auth", "logout") == (0, "", "")
     assert run("auth", "whoami") == (0, "local\n", "")
-    assert [one["name"] for one in json.loads(run("db", "list", "--json")[1])] == ["theirs"]
+    assert [item["name"] for item in json.loads(run("db", "list", "--json")[1])] == ["theirs"]
     assert run("auth", "logout") == (0, "", "no account was logged in\n")
 
 

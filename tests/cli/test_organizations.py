@@ -62,7 +62,9 @@ def test_addresses_of_a_database(run, edge):
     code, out, err = run("db", "show", "flights", "--url", "--http-url")
     assert (code, out, "--url and --http-url cannot be used together" in err) == (2, "", True)
     listed = json.loads(run("db", "list", "--json")[1])
-    assert [(one["name"], one["group"], one["http_url"]) for one in listed] == [("flights", "edge", http)]
+    assert [(database["name"], database["group"], database["http_url"]) for database in listed] == [
+        ("flights", "edge", http)
+    ]
     assert run("db", "list", "--group", "edge")[1].splitlines()[1].split()[:2] == ["flights", "edge"]
     assert "ams  Amsterdam" in run("db", "locations")[1].replace("                 ", "  ")
 
@@ -106,7 +108,7 @@ def test_suspending_and_resuming_a_database(run, edge):
 def test_api_tokens(folder, run):
     code, token, _ = run("auth", "api-tokens", "mint", "ci")
     assert (code, token.count("\n")) == (0, 1)
-    names = [one["name"] for one in json.loads(run("auth", "api-tokens", "list", "--json")[1])]
+    names = [item["name"] for item in json.loads(run("auth", "api-tokens", "list", "--json")[1])]
     assert names == ["default", "ci"]
     url = f"{launcher.find(folder).url}/v1/organizations"
     headers = {"Authorization": f"Bearer {token.strip()}"}
@@ -148,7 +150,7 @@ def test_org_switch_with_a_token_in_the_environment_does_not_change_the_login(fo
     monkeypatch.delenv("PIPEMAGIC_API_TOKEN")
     capsys.readouterr()
     assert cli.main(["org", "list", "--json"]) == 0
-    assert [(one["slug"], one["current"]) for one in json.loads(capsys.readouterr().out)] == [("ada", True)]
+    assert [(item["slug"], item["current"]) for item in json.loads(capsys.readouterr().out)] == [("ada", True)]
 
 
 def test_org_switch_is_stored_for_each_service(run, settings_folder, folder):

@@ -75,8 +75,8 @@ def database(scripted) -> Iterator[Callable[..., tuple[Database, ScriptedServer]
         return opened[-1], server
 
     yield make
-    for one in opened:
-        one.close()
+    for item in opened:
+        item.close()
 
 
 def test_a_one_shot_read_names_the_state_that_a_write_made(database) -> None:

@@ -21,7 +21,7 @@ def test_each_step_has_a_result_or_an_error_or_nothing(table, version):
     assert result.keys() >= {"step_results", "step_errors", "replication_index"}
     assert rows_of(result["step_results"][0]) == [[1]]
     assert result["step_results"][1:] == [None, None]
-    assert [bool(one) for one in result["step_errors"]] == [False, True, False]
+    assert [bool(step_error) for step_error in result["step_errors"]] == [False, True, False]
 
 
 def test_an_empty_batch_is_accepted(empty):
@@ -30,7 +30,7 @@ def test_an_empty_batch_is_accepted(empty):
 
 
 def test_without_conditions_every_step_runs(table):
-    assert [one == "ok" for one in table.post(batch(BAD, INSERT, INSERT), CLOSE).steps()] == [False, True, True]
+    assert [status == "ok" for status in table.post(batch(BAD, INSERT, INSERT), CLOSE).steps()] == [False, True, True]
     assert table.rows("SELECT count(*) FROM t") == [[2]]
 
 
@@ -137,8 +137,8 @@ def test_the_replication_index_is_that_of_the_batch(table):
 
 def test_results_of_steps_have_columns_counts_and_rowids(table):
     result = table.post(batch(INSERT, "INSERT INTO t VALUES (5) RETURNING a"), CLOSE).result()["step_results"]
-    assert [one["affected_row_count"] for one in result] == [1, 1]
-    assert [one["last_insert_rowid"] for one in result] == ["1", "2"]
+    assert [outcome["affected_row_count"] for outcome in result] == [1, 1]
+    assert [outcome["last_insert_rowid"] for outcome in result] == ["1", "2"]
     assert result[1]["cols"] == [{"name": "a", "decltype": None}]
 
 

@@ -22,18 +22,18 @@ class Cursor:
         assert head["base_url"] is None
         self.baton, self.entries = head["baton"], entries
         # sqld adds an entry that the specification does not have; another test covers it.
-        self.known = [one for one in entries if one["type"] != "replication_index"]
+        self.known = [entry for entry in entries if entry["type"] != "replication_index"]
 
     @property
     def kinds(self):
-        return [one["type"] for one in self.known]
+        return [entry["type"] for entry in self.known]
 
     @property
     def rows(self):
-        return [[python(cell) for cell in one["row"]] for one in self.known if one["type"] == "row"]
+        return [[python(cell) for cell in entry["row"]] for entry in self.known if entry["type"] == "row"]
 
     def only(self, kind):
-        return [one for one in self.known if one["type"] == kind]
+        return [entry for entry in self.known if entry["type"] == kind]
 
 
 def steps_of(*steps):
@@ -68,13 +68,13 @@ def test_a_cursor_has_only_the_entries_of_the_specification(empty):
 
 def test_the_end_of_a_step_has_the_number_of_changed_rows(db):
     cursor = read(db, "CREATE TABLE t(a)", "INSERT INTO t VALUES (1), (2)", "UPDATE t SET a = 3", "SELECT * FROM t")
-    assert [one["affected_row_count"] for one in cursor.only("step_end")] == [0, 2, 2, 0]
-    assert all(set(one) == {"type", "affected_row_count", "last_insert_rowid"} for one in cursor.only("step_end"))
+    assert [entry["affected_row_count"] for entry in cursor.only("step_end")] == [0, 2, 2, 0]
+    assert all(set(entry) == {"type", "affected_row_count", "last_insert_rowid"} for entry in cursor.only("step_end"))
 
 
 def test_the_last_rowid_of_a_step_is_a_string(db):
     cursor = read(db, "CREATE TABLE t(a)", "INSERT INTO t VALUES (1), (2)", "SELECT * FROM t")
-    assert [one["last_insert_rowid"] for one in cursor.only("step_end")] == [None, "2", None]
+    assert [entry["last_insert_rowid"] for entry in cursor.only("step_end")] == [None, "2", None]
 
 
 def test_the_first_line_has_the_time_that_the_stream_lives(db):
@@ -87,7 +87,7 @@ def test_conditions_control_steps_and_skipped_steps_have_no_entry(db):
         ("SELECT 3", {"type": "is_autocommit"}), ("SELECT 4", not_({"type": "is_autocommit"})),
     )  # fmt: skip
     assert cursor.rows == [[2], [3]]
-    assert sorted({one["step"] for one in cursor.known if "step" in one}) == [0, 2, 3]
+    assert sorted({entry["step"] for entry in cursor.known if "step" in entry}) == [0, 2, 3]
     (failed,) = cursor.only("step_error")
     assert (failed["step"], set(failed["error"])) == (0, {"message", "code"})
 
@@ -243,8 +243,12 @@ def test_a_stateless_statement_that_fails_is_400_with_message_and_code(empty, te
 def test_a_stateless_batch_has_results_and_errors_of_its_steps(db):
     answer = stateless(db, "/v1/batch", {"batch": {"steps": steps_of("SELECT 1", "SELECT nope", ("SELECT 2", ok(1)))}})
     result = answer.body["result"]
-    assert [bool(one) for one in result["step_results"]] == [True, False, False]
-    assert [one and one["code"] for one in result["step_errors"]] == [None, "SQL_INPUT_ERROR", None]
+    assert [bool(step_result) for step_result in result["step_results"]] == [True, False, False]
+    assert [step_error and step_error["code"] for step_error in result["step_errors"]] == [
+        None,
+        "SQL_INPUT_ERROR",
+        None,
+    ]
 
 
 def test_stateless_requests_do_not_wait_for_a_transaction_of_each_other(db):

@@ -204,11 +204,11 @@ def test_long_values_are_shown_around_their_first_difference(embedded):
     fill(embedded, "a", [("1", f"'{long}red'", "x'" + "00" * 40 + "0102'"), ("2", f"'{long}'", "1")])
     fill(embedded, "b", [("1", f"'{long}blue'", "x'" + "00" * 40 + "03'"), ("2", f"'{long} '", "1.0")])
     told = str(diff(embedded, "a", "b", key=["k"]))
-    for one, other in (
+    for a, b in (
         ("…' of it, red'", "…' of it, blue'"), ("…x'00000000000000000102'", "…x'000000000000000003'"),
         ("…' of it, '", "…' of it,  '"), ("1 ", "1.0"),
     ):  # fmt: skip
-        assert re.search(rf"{re.escape(one)} +{re.escape(other)}", told), told
+        assert re.search(rf"{re.escape(a)} +{re.escape(b)}", told), told
 
 
 def test_declared_collations_are_ignored(pair):

@@ -56,7 +56,7 @@ def public_objects(root: Path) -> dict[str, object]:
     packages = {module for name in used if hasattr(resolve(module := name.rpartition(".")[0]), "__all__")}
     names = used | {f"{package}.{name}" for package in packages | {"pipemagic"} for name in resolve(package).__all__}
     found: dict[str, object] = {}
-    waiting = [one for name in sorted(names) for one in _expanded(resolve(name))]
+    waiting = [part for name in sorted(names) for part in _expanded(resolve(name))]
     while waiting:
         value = waiting.pop()
         if (name := full_name(value)) not in found and name not in INTERNAL:
@@ -70,7 +70,9 @@ def _expanded(value: object) -> list[object]:
     if inspect.ismodule(value):
         names = getattr(value, "__all__", None) or [name for name in vars(value) if not name.startswith("_")]
         own = [getattr(value, name) for name in names]
-        return [one for one in own if hasattr(value, "__all__") or getattr(one, "__module__", "") == value.__name__]
+        return [
+            member for member in own if hasattr(value, "__all__") or getattr(member, "__module__", "") == value.__name__
+        ]
     return [value] if _is_own(value) else []
 
 
@@ -139,10 +141,10 @@ def names_in_code(cells: Iterable[str]) -> Iterator[str]:
     for node in ast.walk(tree):
         match node:
             case ast.ImportFrom(module=str(module), names=aliases):
-                known |= {one.asname or one.name: f"{module}.{one.name}" for one in aliases}
+                known |= {alias.asname or alias.name: f"{module}.{alias.name}" for alias in aliases}
             case ast.Import(names=aliases):
-                known |= {one.asname or (root := one.name.partition(".")[0]): one.name if one.asname else root
-                          for one in aliases}  # fmt: skip
+                known |= {alias.asname or (root := alias.name.partition(".")[0]): alias.name if alias.asname else root
+                          for alias in aliases}  # fmt: skip
     yield from (
         name for name in known.values() if name.startswith("pipemagic.") and not inspect.ismodule(resolve(name))
     )
@@ -172,8 +174,8 @@ def returned(value: object) -> list[object]:
     """Return the classes of the package that a function, or a method or property of a class, returns."""
     functions = members(value).values() if inspect.isclass(value) else [value]
     found = []
-    for one in functions:
-        function = next(filter(None, (getattr(one, name, None) for name in ("fget", "func", "__func__"))), one)
+    for member in functions:
+        function = next(filter(None, (getattr(member, name, None) for name in ("fget", "func", "__func__"))), member)
         annotation = getattr(function, "__annotations__", {}).get("return", "")
         for name in re.findall(r"\b[A-Z]\w+", str(annotation)):
             result = _meaning(function.__module__, name)

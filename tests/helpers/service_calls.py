@@ -73,7 +73,7 @@ class Answer:
     @property
     def codes(self) -> list[str]:
         """'ok' or the error's code, for each request."""
-        return ["ok" if one["type"] == "ok" else one["error"]["code"] for one in self.body["results"]]
+        return ["ok" if result["type"] == "ok" else result["error"]["code"] for result in self.body["results"]]
 
     def rows(self, index: int = 0) -> list[list[Any]]:
         """The rows of one result: the values of the protocol, None for null."""
@@ -99,11 +99,13 @@ class Entries:
     @property
     def kinds(self) -> list[str]:
         """The type of each entry, errors with their code."""
-        return [f"{one['type']} {one['error']['code']}" if "error" in one else one["type"] for one in self.entries]
+        return [
+            f"{entry['type']} {entry['error']['code']}" if "error" in entry else entry["type"] for entry in self.entries
+        ]
 
     def rows(self) -> list[list[Any]]:
         """The rows of all steps: the values of the protocol, None for null."""
-        rows = [one["row"] for one in self.entries if one["type"] == "row"]
+        rows = [entry["row"] for entry in self.entries if entry["type"] == "row"]
         return [[cell.get("value", cell.get("base64")) for cell in row] for row in rows]
 
 
@@ -160,7 +162,7 @@ class Caller:
 
 def caller_of(service: Service, name: str, *, read_only: bool = False, subject: str = "ada") -> Caller:
     """Create a token for a database, and the database if necessary; return its caller."""
-    names = [one.name for one in service.catalog.databases("local")]
+    names = [database.name for database in service.catalog.databases("local")]
     if name not in names:
         service.catalog.create_database("local", name, "default")
     record = service.catalog.database("local", name)

@@ -19,7 +19,7 @@ ENTRIES = {
 }
 
 
-@pytest.mark.parametrize(("line", "entry"), ENTRIES.items(), ids=[type(one).__name__ for one in ENTRIES.values()])
+@pytest.mark.parametrize(("line", "entry"), ENTRIES.items(), ids=[type(item).__name__ for item in ENTRIES.values()])
 def test_entries_are_read_and_written(line, entry):
     assert list(c.decode_entries([line])) == [entry]
     assert m.encode(entry) == line

@@ -127,7 +127,9 @@ def test_the_bytes_of_a_request():
     for (head, body), (first, *more) in zip(heads, expected, strict=True):
         line, *lines = head.decode("ascii").split("\r\n")
         assert line == first
-        lines = [one.partition("/")[0].partition(":")[0] if one.startswith("User") else one for one in lines]
+        lines = [
+            header.partition("/")[0].partition(":")[0] if header.startswith("User") else header for header in lines
+        ]
         assert sorted(lines) == sorted([*common, "Authorization: Bearer t", *more])
         assert body == (b'{"a":"\xc3\xa9"}' if "pipeline" in first else b"")
 
@@ -318,7 +320,7 @@ def test_garbage_collected_responses_leave_no_closed_connection_in_the_pool(answ
             finally:
                 gc.enable()
             gc.collect()
-            assert not [one for one in pool_of(http)._idle if one.is_stale()]
+            assert not [connection for connection in pool_of(http)._idle if connection.is_stale()]
             assert not http._lower._in_use
 
 

@@ -28,7 +28,7 @@ def api(service, tmp_path):
 def test_the_whole_way_to_a_database(api, service) -> None:
     assert Location("ams", "Amsterdam, Netherlands") in api.locations()
     assert api.slug == "local"
-    assert [one.slug for one in api.organizations()] == ["local"]
+    assert [organization.slug for organization in api.organizations()] == ["local"]
     group = api.create_group("edge", "ams")
     assert group == api.group("edge")
     assert group.locations == ("ams",)
@@ -36,7 +36,7 @@ def test_the_whole_way_to_a_database(api, service) -> None:
     made = api.create_database("flights", "edge")
     assert (made.name, made.group, made.url) == ("flights", "edge", "http://flights-local.localhost:8080")
     assert api.database("flights").locations == ("ams", "nrt")
-    assert [one.name for one in api.databases("edge")] == ["flights"]
+    assert [item.name for item in api.databases("edge")] == ["flights"]
     token = api.create_token("flights", expiration="7d", read_only=True)
     assert "***" in repr(token)
     assert token not in repr(token)
@@ -47,7 +47,7 @@ def test_the_whole_way_to_a_database(api, service) -> None:
     api.delete_database("flights")
     api.delete_group("edge")
     assert api.databases("edge") == []
-    assert "edge" not in [one.name for one in api.groups()]
+    assert "edge" not in [item.name for item in api.groups()]
 
 
 def test_the_organization(api) -> None:
@@ -287,7 +287,7 @@ def test_answers_in_other_shapes(api_of) -> None:
         {"name": "nrt", "type": "replica", "hostname": "nrt-x-acme.example.io"},
         {"name": "ams", "type": "primary", "hostname": "ams-x-acme.example.io", "status": {"state": "ok"}},
     ]})).instances("x")  # fmt: skip
-    assert [(one.name, one.url, one.state) for one in found] == [
+    assert [(instance.name, instance.url, instance.state) for instance in found] == [
         ("ams", "https://ams-x-acme.example.io", "ok"), ("nrt", "https://nrt-x-acme.example.io", ""),
     ]  # fmt: skip
 
@@ -404,13 +404,13 @@ def test_lists_that_come_in_pages(api_of) -> None:
             return as_json({"databases": [{"Name": "two"}], "pagination": {"next": None}})
         return as_json({"databases": [{"Name": "one"}], "pagination": {"next": "b&c"}})
 
-    assert [one.name for one in api_of(reply).databases("edge")] == ["one", "two"]
+    assert [database.name for database in api_of(reply).databases("edge")] == ["one", "two"]
     assert asked == ["group=edge", "group=edge&cursor=b%26c"]
 
 
 def test_a_page_that_leads_to_itself_is_not_read_for_ever(api_of) -> None:
     body = {"databases": [{"Name": "one"}], "pagination": {"next": "x"}}
-    assert [one.name for one in api_of(as_json(body)).databases()] == ["one", "one"]
+    assert [database.name for database in api_of(as_json(body)).databases()] == ["one", "one"]
 
 
 def test_members_of_another_type_count_as_missing(api_of) -> None:
@@ -438,4 +438,4 @@ def test_a_list_with_an_object_that_has_no_name(api_of, ask, body, what) -> None
 def test_every_list_may_come_in_pages(api_of) -> None:
     pages = {"": ({"groups": [{"name": "a"}], "pagination": {"next": "2"}}), "cursor=2": {"groups": [{"name": "b"}]}}
     api = api_of(lambda call: as_json(pages[call.path.partition("?")[2]]))
-    assert [one.name for one in api.groups()] == ["a", "b"]
+    assert [group.name for group in api.groups()] == ["a", "b"]

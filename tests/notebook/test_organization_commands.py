@@ -99,7 +99,7 @@ def test_invalidate_tokens_renews_those_of_open_connections(embedded):
     ]  # fmt: skip
     assert embedded("%sql SELECT 1 AS a").value["a"].tolist() == [1]
     session = embedded.ip.magics_manager.registry["PipeMagics"].session
-    [url] = [one.url for one in session.organization.databases().items if one.name == "flights"]
+    [url] = [database.url for database in session.organization.databases().items if database.name == "flights"]
     again = embedded.fails(f"%pipedb connect {url} --as other --token-env FLIGHTS_TOKEN")
     assert isinstance(again.error, AuthError)
 
@@ -156,7 +156,7 @@ def test_create_token_to_file(embedded, tmp_path):
     assert path.read_text() == first
     embedded(f"{line} --replace --expiration 1d")
     assert path.read_text() != first
-    assert sorted(one.name for one in tmp_path.iterdir() if "token" in one.name) == ["flights token"]
+    assert sorted(file.name for file in tmp_path.iterdir() if "token" in file.name) == ["flights token"]
     url = embedded.ip.magics_manager.registry["PipeMagics"].session.organization.databases().items[0].url
     embedded(f'%pipedb connect {url} --as by_file --token-file "{path}"')
     assert embedded("%sql SELECT 1 AS a").value["a"].tolist() == [1]

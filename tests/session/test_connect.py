@@ -115,7 +115,7 @@ def test_without_a_target_everything_is_made_that_is_missing(make_session, data)
     organization = session.organization
     assert organization.slug == "local"
     assert [group.name for group in organization.groups().items] == ["default"]
-    assert [(one.name, one.group) for one in organization.databases().items] == [("main", "default")]
+    assert [(database.name, database.group) for database in organization.databases().items] == [("main", "default")]
     session.run("CREATE TABLE t (a); INSERT INTO t VALUES (1)")
     session.connect()
     assert session.run("SELECT a FROM t")["a"].tolist() == [1]

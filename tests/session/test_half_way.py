@@ -163,7 +163,7 @@ def test_a_second_interrupt_does_not_let_the_rest_of_the_transaction_run(numbers
             numbers.run("INSERT INTO n VALUES (3)")
     with pytest.raises(TransactionLost, match="not run"):
         numbers.run("INSERT INTO n VALUES (4); COMMIT")
-    assert [one.text for one in numbers.connection().to_retry().statements] == ["INSERT INTO n VALUES (2)"]
+    assert [statement.text for statement in numbers.connection().to_retry().statements] == ["INSERT INTO n VALUES (2)"]
 
 
 def test_an_interrupt_before_it_is_noted_lets_nothing_run_alone(numbers, service, clock, transport, monkeypatch):
@@ -228,7 +228,7 @@ def lose(session, clock, cell="COMMIT"):
 
 
 def again(session):
-    return [one.text for one in session.connection().to_retry().statements]
+    return [statement.text for statement in session.connection().to_retry().statements]
 
 
 def test_queries_and_settings_without_effect_are_not_run_again(numbers, clock):

@@ -33,15 +33,15 @@ def script():
         return opened[-1]
 
     yield start
-    for one in opened:
-        one.close()
+    for server in opened:
+        server.close()
 
 
 def ticking(*seconds):
     """A clock by which the round trips take so long."""
     times = [0.0]
-    for one in seconds:
-        times += [times[-1] + one, times[-1] + one + 1]
+    for duration in seconds:
+        times += [times[-1] + duration, times[-1] + duration + 1]
     return iter(times).__next__
 
 
@@ -96,7 +96,7 @@ def test_one_instance_at_each_location(local_service):
         assert set(found) - before == {"fra", "nrt"}
         assert re.match(r"http://fra-(one|two)-", found["fra"])
         organization.wait_for_location("edge", "nrt")
-        measured = {one.code: one.seconds for one in latencies(found)}
+        measured = {latency.code: latency.seconds for latency in latencies(found)}
         assert set(measured) == set(found)
         assert None not in measured.values()
     finally:

@@ -29,7 +29,9 @@ class Requests:
         exchange = stream._exchange
 
         def counted(requests, **options):
-            self.sent.append([one.stmt.sql if hasattr(one, "stmt") else type(one).__name__ for one in requests])
+            self.sent.append(
+                [request.stmt.sql if hasattr(request, "stmt") else type(request).__name__ for request in requests]
+            )
             return exchange(requests, **options)
 
         monkeypatch.setattr(stream, "_exchange", counted)

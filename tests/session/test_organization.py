@@ -58,7 +58,7 @@ def test_without_lists_the_created_items_are_known(organization):
     organization.create_database("d", "g")
     (group,) = organization.groups().items
     assert (group.name, group.primary, group.locations) == ("g", "ams", ("ams", "nrt"))
-    assert [(one.name, one.group) for one in organization.databases().items] == [("d", "g")]
+    assert [(database.name, database.group) for database in organization.databases().items] == [("d", "g")]
 
 
 def test_if_not_exists_gives_the_same_either_way(organization):

@@ -48,7 +48,7 @@ def organization(embedded):
 
 
 def names(listing):
-    return [one.name for one in listing.items]
+    return [item.name for item in listing.items]
 
 
 def test_a_deletion_by_another_client_is_a_change_too(organization):

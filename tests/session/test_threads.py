@@ -40,7 +40,7 @@ def together(*works):
         return work()
 
     with ThreadPoolExecutor(len(works)) as threads:
-        return [one.result(AT_MOST) for one in [threads.submit(run, work) for work in works]]
+        return [future.result(AT_MOST) for future in [threads.submit(run, work) for work in works]]
 
 
 def during_a_cell(session, sql, work):
@@ -128,14 +128,14 @@ def test_one_service_is_started_however_many_ask_at_once(tmp_path, monkeypatch):
         assert len(set(map(id, organizations))) == 1
         assert told == ["starting"]
         connections = together(*[lambda: session.connect()] * 4)
-        assert {one.name for one in connections} == {"main"}
+        assert {connection.name for connection in connections} == {"main"}
         assert session.run("SELECT 1 AS a")["a"].tolist() == [1]
     launcher.stop()
 
 
 def test_a_service_that_was_stopped_is_found_by_all_threads(session):
     session.stop()
-    names = together(*[lambda: [one.name for one in session.organization.databases().items]] * 6)
+    names = together(*[lambda: [database.name for database in session.organization.databases().items]] * 6)
     assert names == [["main", "other"]] * 6
     assert session.run("SELECT 1 AS a")["a"].tolist() == [1]
 
@@ -146,7 +146,7 @@ def test_organizations_are_chosen_while_others_ask(session):
             assert session.choose_organization("local").slug == "local"
 
     def ask():
-        return [[one.name for one in session.organization.databases().items] for _ in range(10)]
+        return [[database.name for database in session.organization.databases().items] for _ in range(10)]
 
     _, _, found = together(choose, choose, ask)
     assert found == [["main", "other"]] * 10

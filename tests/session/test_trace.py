@@ -40,10 +40,10 @@ def request(
 def events_of(*requests, number=1):
     return [
         TraceEvent(
-            one, _baton(one.sent), _baton(one.received), number if one is requests[-1] else None,
-            idle_limit_of(one.received),
+            entry, _baton(entry.sent), _baton(entry.received), number if entry is requests[-1] else None,
+            idle_limit_of(entry.received),
         )
-        for one in requests
+        for entry in requests
     ]  # fmt: skip
 
 
@@ -217,8 +217,8 @@ def test_a_stream_is_drawn_without_overlaps(stable, count):
 
 def trace_of(*requests, **options):
     cell = RequestOrigin(seconds=0.5)
-    for one in requests:
-        one.origin = cell
+    for entry in requests:
+        entry.origin = cell
     return Trace(requests, cell, Token("abcdefgh12").redact, **options)
 
 
@@ -278,7 +278,7 @@ def test_a_background_thread_has_no_cell():
     transport.observer.exchanged(request(0.1))
     assert recorder.end()
     transport.observer.exchanged(request(0.2))  # in the same thread, after the cell
-    assert [one.origin is not None for one in recorder.newest(3)] == [False, True, False]
+    assert [event.origin is not None for event in recorder.newest(3)] == [False, True, False]
 
 
 def test_the_question_after_an_interrupt_belongs_to_its_cell(timed):

@@ -123,8 +123,8 @@ def test_an_action_is_for_the_organization_on_the_page(session, page, moved):
     first, second = moved()
     panel.submit("Delete database")
     panel.wait("Deleted database flights.")
-    assert "flights" not in [one.name for one in first.databases().items]
-    assert [one.name for one in second.databases().items] == ["flights"]
+    assert "flights" not in [database.name for database in first.databases().items]
+    assert [database.name for database in second.databases().items] == ["flights"]
 
 
 def test_a_database_is_connected_to_in_the_organization_on_the_page(session, page, club, moved):
@@ -318,7 +318,9 @@ def test_sizes_are_those_of_the_organization_on_the_page(session, page, moved, m
     panel = page("databases")
     moved()
     asked, usage = [], Organization.usage
-    monkeypatch.setattr(Organization, "usage", lambda one: asked.append(one.slug) or usage(one))
+    monkeypatch.setattr(
+        Organization, "usage", lambda organization: asked.append(organization.slug) or usage(organization)
+    )
     panel.click("Refresh")
     until(lambda: asked)
     assert asked == ["local"]

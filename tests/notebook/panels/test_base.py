@@ -149,7 +149,7 @@ def test_many_threads_update_one_panel(page, counter):
             counter.number = step * 1000 + number
             counter.changed()
 
-    threads = [threading.Thread(target=count, args=(one,)) for one in range(1, 5)]
+    threads = [threading.Thread(target=count, args=(number,)) for number in range(1, 5)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -197,7 +197,7 @@ def test_several_panels_read_the_organization_once(session, monkeypatch):
     read, groups = [], session.organization.groups
     monkeypatch.setattr(session.organization, "groups", lambda: read.append(1) or groups())
     session.organization.create_database("flights", "default")
-    until(lambda: all("flights" in [row["key"] for row in one.table.rows] for one in panels))
+    until(lambda: all("flights" in [row["key"] for row in panel.table.rows] for panel in panels))
     assert state.task.wait(PATIENCE)
     assert sum(read) <= 2
 
@@ -306,7 +306,7 @@ def test_an_interrupt_ends_the_cell_and_the_panel_stays(unconnected, monkeypatch
     with pytest.raises(KeyboardInterrupt) as caught:
         panel._ipython_display_()
     assert caught.value._render_traceback_() == [base.INTERRUPTED]
-    kinds = [kind for one in shown for kind in one]
+    kinds = [kind for inner in shown for kind in inner]
     assert kinds.count(base.WIDGET) == kinds.count("text/html") == 1
     assert "number 0" in shown[-1]["text/plain"]
     may_end.set()

@@ -70,7 +70,7 @@ def test_the_panel_shows_what_each_student_did(page, made):
     cells = panel.cells("Students", "Ada")
     clock = time.strftime("%H:%M", time.localtime(panel.panel.rows[0].connected))
     assert cells["Connected"] == clock
-    assert [cells[one] for one in ("Cells", "Errors", "Passed", "Last error")] == [
+    assert [cells[title] for title in ("Cells", "Errors", "Passed", "Last error")] == [
         "3", "1", "1 of 2", "no such table: <b>",
     ]  # fmt: skip
     assert panel.cells("Students", "王小明")["Connected"] == ""

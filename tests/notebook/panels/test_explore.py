@@ -91,7 +91,7 @@ def profiled(panel):
 
 
 def order_of(panel, column):
-    return next(one["sorted"] for one in panel.table("Rows of flights").columns if one.get("key") == column)
+    return next(header["sorted"] for header in panel.table("Rows of flights").columns if header.get("key") == column)
 
 
 def add_filter(panel, column, value, operator="="):

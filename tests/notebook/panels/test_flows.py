@@ -145,7 +145,11 @@ def test_the_token_is_revoked_in_the_middle(hosted):
     api.environment["PIPEMAGIC_API_TOKEN"] = api.renew_token()
     visit.databases.type("Database name", "flights")
     visit.databases.submit("Create database")
-    until(lambda: any(one.startswith("AUTH") for one in visit.databases.alerts), "the refusal is not on the page", SOON)
+    until(
+        lambda: any(alert.startswith("AUTH") for alert in visit.databases.alerts),
+        "the refusal is not on the page",
+        SOON,
+    )
     session.choose_organization(at=api.url)
     finish(visit)
 

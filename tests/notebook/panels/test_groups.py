@@ -62,7 +62,7 @@ def test_the_lifecycle_of_a_group(page, session):
     panel.wait("Deleted group edge.")
     assert "%pipedb delete-group edge --confirm" in panel.words
     until(lambda: "Delete group edge" not in panel.buttons)
-    assert [one.name for one in session.organization.groups().items] == ["default"]
+    assert [group.name for group in session.organization.groups().items] == ["default"]
 
 
 def test_a_name_is_checked_while_it_is_typed(page):
@@ -117,7 +117,7 @@ def test_a_deletion_lists_the_databases_and_requires_the_name_of_the_group(page,
     panel.submit("Delete group")
     panel.wait("Deleted group edge and its databases: flights, hotels.\nClosed flights, whose database was deleted.")
     assert list(session.connections) == ["main"]
-    assert [one.name for one in session.organization.databases().items] == ["main"]
+    assert [database.name for database in session.organization.databases().items] == ["main"]
 
 
 def test_escape_and_cancel_close_a_form(page, edge):

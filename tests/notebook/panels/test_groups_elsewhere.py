@@ -84,7 +84,7 @@ def test_progress_counts_databases_and_names_those_that_are_late(hosted):
     assert "HTTP 500" in panel.words
     panel.wait("copying, no response (1 of 3 caught up)")
     assert "Copying group edge to nrt ..." in panel.words
-    (bar,) = [one for one in panel.widgets if isinstance(one, IntProgress)]
+    (bar,) = [widget for widget in panel.widgets if isinstance(widget, IntProgress)]
     assert (bar.value, bar.max) == (1, 3)
     api.clear_refusals()
     panel.wait("Its 3 databases are ready.")
@@ -101,7 +101,7 @@ def test_watching_ends_after_repeated_errors(hosted, monkeypatch):
     add(panel, "nrt")
     panel.wait_for("Watch again edge at nrt")
     assert panel.alerts
-    assert all("HTTP 500" in one for one in panel.alerts)
+    assert all("HTTP 500" in alert for alert in panel.alerts)
 
 
 # -- the requirement's five endpoints
@@ -162,7 +162,7 @@ def test_a_hosted_organization(hosted):
     assert "120 of 1,000,000,000 rows read (<0.1 %)" in lines
     assert "0 B of 9.0 GB stored (0.0 %)" in lines
     assert "1 of 1 group (100.0 %, used up)" in lines
-    assert [one.bar_style for one in panel.widgets if isinstance(one, FloatProgress)].count("danger") >= 1
+    assert [widget.bar_style for widget in panel.widgets if isinstance(widget, FloatProgress)].count("danger") >= 1
     assert "The account has no other organization." in panel.words
     panel.click("Switch overages on")
     panel.wait("Overages of organization acme are on.")

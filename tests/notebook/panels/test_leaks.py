@@ -140,7 +140,9 @@ def test_no_secret_is_left_anywhere(saved):
     token_files = {name: text for name, text in saved.items() if name.endswith("platform-token")}
     assert token_files
     states = json.loads(saved["states"])
-    kinds = [one["state"].get("kind") for one in states["application/vnd.jupyter.widget-state+json"]["state"].values()]
+    kinds = [
+        model["state"].get("kind") for model in states["application/vnd.jupyter.widget-state+json"]["state"].values()
+    ]
     assert "secret" in kinds  # a token is shown by one of them
     assert "table" in kinds
     its_own = {*token_files, "secrets"}  # the files that may contain them
@@ -157,19 +159,21 @@ def test_no_secret_is_left_anywhere(saved):
 def test_the_failing_cells_failed_with_long_tracebacks(saved):
     """Check that each cell that must fail did, with a traceback, and that the logs are complete."""
     cells = json.loads(saved["notebook"])["cells"]
-    failed = [one for cell in cells for one in cell.get("outputs", []) if one["output_type"] == "error"]
+    failed = [output for cell in cells for output in cell.get("outputs", []) if output["output_type"] == "error"]
     sources = {"".join(cell["source"]): cell.get("outputs", []) for cell in cells}
-    fine = {text for text, outputs in sources.items() if not any(one["output_type"] == "error" for one in outputs)}
+    fine = {
+        text for text, outputs in sources.items() if not any(output["output_type"] == "error" for output in outputs)
+    }
     assert sorted(fine & set(FAILING)) == []
     assert len(failed) == len(FAILING) * len(MODES)
-    shown = COLOURS.sub("", "".join(line for one in failed for line in one["traceback"]))
+    shown = COLOURS.sub("", "".join(line for output in failed for line in output["traceback"]))
     assert re.search(r"self = <pipemagic\.", shown)  # the values of variables
     assert b"DEBUG:" in saved["notebook"]
 
 
 def test_nothing_that_looks_like_a_token_is_saved(saved):
     state = json.loads(saved["states"])["application/vnd.jupyter.widget-state+json"]["state"]
-    assert not any("rows" in one["state"] for one in state.values())  # nor rows of tables
+    assert not any("rows" in model["state"] for model in state.values())  # nor rows of tables
     for place in ("notebook", "exported", "states", "kernel.log"):
         assert b"eyJ" not in saved[place]
         assert b"pmp_" not in saved[place]

@@ -37,7 +37,7 @@ def picture(panel):
 
 def labels(panel):
     """Return the labels of the map, without its legend."""
-    return sorted(one.text for one in picture(panel).iter("text") if one.get("text-anchor") == "middle")
+    return sorted(text.text for text in picture(panel).iter("text") if text.get("text-anchor") == "middle")
 
 
 def test_which_groups_use_a_location(page, world):
@@ -55,7 +55,7 @@ def test_which_groups_use_a_location(page, world):
         "same data."
     )
     assert picture(panel).get("aria-label") == words
-    titles = [one.text for one in picture(panel).iter("title")]
+    titles = [title.text for title in picture(panel).iter("title")]
     assert "Tokyo, Japan (nrt): logs (primary), shop (replica)" in titles
     assert "Stockholm, Sweden (arn): not in use" in titles
 
@@ -167,6 +167,6 @@ def test_a_location_without_coordinates(hosted):
     panel = PanelPage(open_panel(session, "locations"))
     assert list(rows(panel)) == ["ams", "local", "us-east-1"]
     assert "Not on the map because their coordinates are unknown: local." in panel.words
-    titles = [one.text for one in picture(panel).iter("title")]
+    titles = [title.text for title in picture(panel).iter("title")]
     assert titles[:2] == ["Amsterdam (ams): not in use", "Virginia (us-east-1): not in use"]
     assert "Not on the map" in panel.text

@@ -23,7 +23,7 @@ class Copying:
 
     def __init__(self, organization):
         self.states, self._instances = {}, organization.instances
-        organization.instances = lambda name: [self._changed(one) for one in self._instances(name)]
+        organization.instances = lambda name: [self._changed(instance) for instance in self._instances(name)]
 
     def _changed(self, instance):
         state = self.states.get(instance.name)
@@ -54,10 +54,10 @@ def add(panel, code, group="edge"):
 
 def bars(panel):
     """Return the numbers of ready databases and of all databases, by group and location."""
-    lines = [line for one in panel.widgets if isinstance(one, Progress) for line in one.children]
-    found = {f"{one.location.group} at {one.location.code}": (one.bar.value, one.bar.max) for one in lines}
+    lines = [line for widget in panel.widgets if isinstance(widget, Progress) for line in widget.children]
+    found = {f"{line.location.group} at {line.location.code}": (line.bar.value, line.bar.max) for line in lines}
     assert len(found) == len(lines)
-    shown = [one for one in panel.widgets if isinstance(one, IntProgress)]
+    shown = [widget for widget in panel.widgets if isinstance(widget, IntProgress)]
     return {name: counts for (name, counts), line in zip(found.items(), lines, strict=True) if line.bar in shown}
 
 
@@ -278,7 +278,7 @@ def test_watching_is_resumed_when_the_service_responds_again(edge_elsewhere, mon
     api.clear_refusals()
     api.refuse("", as_json({"error": "out of order"}, 500))
     panel.wait_for("Watch again edge at nrt")
-    assert any("out of order" in one for one in panel.alerts)
+    assert any("out of order" in alert for alert in panel.alerts)
     api.clear_refusals()
     panel.click("Watch again edge at nrt")
     panel.wait("Group edge is in nrt. Its database is ready.")
@@ -291,7 +291,7 @@ def test_a_revoked_token_ends_watching_and_another_one_resumes_it(edge_elsewhere
     until(lambda: bars(panel) == {"edge at nrt": (0, 1)})
     api.environment["PIPEMAGIC_API_TOKEN"] = api.renew_token()
     api.clear_refusals()  # not before: a request between the two would find the replica there
-    until(lambda: any(one.startswith("AUTH") for one in panel.alerts))
+    until(lambda: any(alert.startswith("AUTH") for alert in panel.alerts))
     panel.wait_for("Watch again edge at nrt")
     session.choose_organization(at=api.url)
     panel.click("Watch again edge at nrt")

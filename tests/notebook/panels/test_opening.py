@@ -101,16 +101,16 @@ def test_the_error_of_a_panel_from_python_without_the_extension_has_a_hint():
 def test_only_the_selected_tab_follows_changes_and_sends_requests(page, session):
     panel = page()
     panel.click("Databases")
-    front, others = panel.panel.front, [one for one in panel.panel.panels if one is not panel.panel.front]
+    front, others = panel.panel.front, [other for other in panel.panel.panels if other is not panel.panel.front]
     assert front.mounted
-    assert not any(one.mounted for one in others)
-    for one in others:  # a page that shows the tabs
-        if one.children:
-            one.events.receive({"shown": "page"})
-    assert not any(one.mounted for one in others)
+    assert not any(other.mounted for other in others)
+    for other in others:  # a page that shows the tabs
+        if other.children:
+            other.events.receive({"shown": "page"})
+    assert not any(other.mounted for other in others)
     sent = []
-    for one in others:
-        one.update = lambda title=one.title: sent.append(title)
+    for other in others:
+        other.update = lambda title=other.title: sent.append(title)
     session.organization.create_database("flights", "default")
     panel.wait("flights")
     assert sent == []
@@ -145,7 +145,7 @@ def test_a_change_at_the_very_end_of_a_refresh_is_not_missed(session, monkeypatc
 
     monkeypatch.setattr(state, "_read", read_and_change)
     state.refresh()
-    until(lambda: "late" in [one.name for one in state.groups])
+    until(lambda: "late" in [group.name for group in state.groups])
 
 
 def test_a_request_at_the_end_of_the_session_starts_no_service(unconnected, tmp_path, monkeypatch):

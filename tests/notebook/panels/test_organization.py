@@ -26,7 +26,7 @@ def test_the_name_and_the_usage_of_the_organization(panel):
     assert "Plan: self-hosted." in lines
     assert "1 database, no limit" in lines
     assert "1 group, no limit" in lines
-    assert any(one.endswith("rows written, no limit") for one in lines)
+    assert any(line.endswith("rows written, no limit") for line in lines)
     assert "%pipedb usage" in lines
 
 
@@ -61,7 +61,7 @@ def test_a_quota_that_is_used_up_is_shown(panel, session):
     panel.wait("rows written (")
     until(lambda: "over the quota)" in panel.words)
     panel.wait("Writing is blocked: a quota of this month is used up")
-    (bar,) = [one for one in panel.widgets if isinstance(one, FloatProgress)]
+    (bar,) = [widget for widget in panel.widgets if isinstance(widget, FloatProgress)]
     assert (bar.value, bar.bar_style) == (1.0, "danger")
     panel.click("Switch overages on")
     until(lambda: "Writing is blocked" not in panel.words)

@@ -51,7 +51,7 @@ def health(page):
 
 def threads():
     ours = ("pipemagic: session panels", "pipemagic: health of a server")
-    return [one.name for one in threading.enumerate() if one.name in ours]
+    return [thread.name for thread in threading.enumerate() if thread.name in ours]
 
 
 def token_of(session):
@@ -324,8 +324,8 @@ def test_all_panels_of_a_session_share_one_thread_which_ends_with_them(open_page
     read = health(pages[0]).at
     assert threads() == ["pipemagic: session panels"]
     assert health(open_page()).at == read  # the health is shared, and read once
-    for one in list(pages[0].panel.health._listeners):
-        one.__self__.unmount()
+    for listener in list(pages[0].panel.health._listeners):
+        listener.__self__.unmount()
     until(lambda: not threads())
     session.run("BEGIN")
     session.connect(session.connection().name, name="another")
@@ -334,7 +334,7 @@ def test_all_panels_of_a_session_share_one_thread_which_ends_with_them(open_page
     assert threads() == []  # nothing is read while no panel is shown
     again = open_page()
     again.wait("Transaction open")
-    until(lambda: all(again.panel.health.of(one).seconds for one in session.connections.values()))
+    until(lambda: all(again.panel.health.of(connection).seconds for connection in session.connections.values()))
 
 
 def test_a_bug_is_not_swallowed(page, session, monkeypatch, caplog):

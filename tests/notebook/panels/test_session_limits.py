@@ -75,7 +75,7 @@ def stop(pid):
     """Stop a process and wait until no thread of it runs: one may still respond after the signal was sent."""
     os.kill(pid, signal.SIGSTOP)
     states = Path(f"/proc/{pid}/task")
-    until(lambda: all(one.read_text().rpartition(")")[2].split()[0] in "Tt" for one in states.glob("*/stat")))
+    until(lambda: all(stat.read_text().rpartition(")")[2].split()[0] in "Tt" for stat in states.glob("*/stat")))
 
 
 def late(page, session):
@@ -107,7 +107,7 @@ def a_late_transaction_that_another_one_ended(servers):
     session.run("INSERT INTO t VALUES (2)", on="theirs")
     page.click("Commit ours")
     page.wait(f"{WHY}. Its statements can be run again until the next cell.")
-    until(lambda: any(one.startswith("TRANSACTION_LOST: ") for one in page.alerts))
+    until(lambda: any(alert.startswith("TRANSACTION_LOST: ") for alert in page.alerts))
     page.click("Run again on ours")
     page.wait("Committed; 1 row affected.")
     assert session.run("SELECT a FROM t")["a"].tolist() == [2, 1]
