@@ -115,7 +115,7 @@ def type_query(notebook: Notebook, page: Page, before: str, after: str = "") -> 
 
 def around(page: Page, cell: Locator, *others: Locator) -> bytes:
     """Return the picture of a cell and of what is open above or below it."""
-    boxes = [box for one in (cell, *others) if (box := one.bounding_box()) is not None]
+    boxes = [box for locator in (cell, *others) if (box := locator.bounding_box()) is not None]
     left, top = min(box["x"] for box in boxes), min(box["y"] for box in boxes)
     bottom = max(box["y"] + box["height"] for box in boxes) + 8
     right = max(box["x"] + box["width"] for box in boxes)

@@ -197,7 +197,7 @@ async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, token:
     answer = await reader.readexactly(length)
     assert lines[0].startswith(b"http/1.1 200"), answer
     parsed = json.loads(answer)
-    assert all(one["type"] == "ok" for one in parsed["results"]), answer
+    assert all(result["type"] == "ok" for result in parsed["results"]), answer
     baton: str | None = parsed["baton"]
     return baton
 

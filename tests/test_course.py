@@ -20,7 +20,9 @@ def read(path):
 
 
 def cells(notebook):
-    return [(one["cell_type"], "".join(one["source"]), one["metadata"].get("tags", [])) for one in notebook["cells"]]
+    return [
+        (cell["cell_type"], "".join(cell["source"]), cell["metadata"].get("tags", [])) for cell in notebook["cells"]
+    ]
 
 
 @pytest.fixture(params=TEACHER, ids=STEMS)
@@ -43,20 +45,20 @@ def test_the_students_notebook_is_released_from_the_teachers(teacher):
 
 
 def test_no_exercise_has_the_name_of_another():
-    names = [one.name for path in TEACHER for one in Source.find(read(path), path.parent).definitions]
+    names = [definition.name for path in TEACHER for definition in Source.find(read(path), path.parent).definitions]
     assert len(names) == len(set(names))
-    assert {one.stem for one in (COURSE / "exercises").iterdir()} == set(names)
+    assert {file.stem for file in (COURSE / "exercises").iterdir()} == set(names)
 
 
 def test_no_solution_is_in_the_students_notebook(teacher):
     text = json.dumps(read(COURSE / teacher.name)) + "".join(
-        (COURSE / "exercises" / f"{one.name}.json").read_text("utf-8")
-        for one in Source.find(read(teacher), teacher.parent).definitions
+        (COURSE / "exercises" / f"{definition.name}.json").read_text("utf-8")
+        for definition in Source.find(read(teacher), teacher.parent).definitions
     )
-    for one in Source.find(read(teacher), teacher.parent).definitions:
-        assert json.dumps(one.sql)[1:-1] not in text
-        assert not one.solution or json.dumps(one.solution)[1:-1] not in text
-        assert not one.hidden or json.dumps(one.hidden)[1:-1] not in text
+    for definition in Source.find(read(teacher), teacher.parent).definitions:
+        assert json.dumps(definition.sql)[1:-1] not in text
+        assert not definition.solution or json.dumps(definition.solution)[1:-1] not in text
+        assert not definition.hidden or json.dumps(definition.hidden)[1:-1] not in text
 
 
 def test_no_exercise_is_passed_without_an_answer(teacher):

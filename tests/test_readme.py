@@ -57,8 +57,8 @@ def test_the_figures_of_the_table_are_those_of_the_benchmarks():
 def test_links_outside_of_the_site_lead_to_files(name):
     page = ROOT / name
     links = re.findall(r"\]\(([^)\s]+)\)|^\[\w+\]: (\S+)", page.read_text("utf-8"), re.MULTILINE)
-    targets = [(one or other).partition("#")[0] for one, other in links]
-    assert not [one for one in targets if one and "://" not in one and not (page.parent / one).exists()]
+    targets = [(link or other).partition("#")[0] for link, other in links]
+    assert not [target for target in targets if target and "://" not in target and not (page.parent / target).exists()]
 
 
 def test_files_that_a_text_names_exist():
@@ -75,7 +75,7 @@ def test_files_that_a_text_names_exist():
         for name in re.findall(r"\bdocs/[\w/-]+\.md\b", path.read_text("utf-8", errors="ignore"))
     }
     assert named
-    assert not [one for one in sorted(named) if not (ROOT / one).is_file()]
+    assert not [path for path in sorted(named) if not (ROOT / path).is_file()]
 
 
 def test_five_links_lead_to_files():

@@ -81,14 +81,14 @@ FINE = [
     "around", ["{}", "'{}'", "x = {},", "<b>{}</b>", "({})", "a {} b", "https://x.io/?a={}&b", "\n{}\n"]
 )
 def test_a_secret_is_found_in_any_context(secret, kind, around):
-    found = [one for one in find_secrets(around.format(secret)) if one.text in secret or secret in one.text]
+    found = [item for item in find_secrets(around.format(secret)) if item.text in secret or secret in item.text]
     assert found
     assert found[0].kind in (kind, "token in an address")
 
 
 @pytest.mark.parametrize(("text", "expected"), HERE.items(), ids=list(HERE))
 def test_the_kinds_of_findings(text, expected):
-    (first, *_) = sorted(find_secrets(text), key=lambda one: one.start)
+    (first, *_) = sorted(find_secrets(text), key=lambda secret: secret.start)
     assert (first.kind, first.text) == expected
     assert text[first.start :].startswith(first.text)
 
@@ -124,5 +124,5 @@ def test_the_name_of_this_machine(monkeypatch):
     for name, found in [("Annas-Laptop", ["annas-laptop"]), ("laptop", [])]:
         monkeypatch.setattr(secret_scan.socket, "gethostname", lambda name=name: name)
         secret_scan._own_host_name.cache_clear()
-        assert [one.text for one in find_secrets("on annas-laptop, a laptop (annas-laptop2)")] == found
+        assert [item.text for item in find_secrets("on annas-laptop, a laptop (annas-laptop2)")] == found
     secret_scan._own_host_name.cache_clear()

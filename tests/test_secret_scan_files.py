@@ -24,7 +24,7 @@ def leaks(tmp_path):
         path = tmp_path / name
         whole = {"cells": list(cells), "metadata": {}, "nbformat": 4, "nbformat_minor": 5, **document}
         path.write_text(json.dumps(whole), encoding="utf-8")
-        return [(one.cell, one.where, one.kind, one.text) for one in scan_file(path)]
+        return [(finding.cell, finding.where, finding.kind, finding.text) for finding in scan_file(path)]
 
     return leaks
 
@@ -124,7 +124,7 @@ def test_a_token_is_found_anywhere(tmp_path_factory, data, token):
     path, how = data.draw(st.sampled_from(list(places(document))))
     file = tmp_path_factory.mktemp("n") / "n.ipynb"
     file.write_text(json.dumps(put(document, path, how, token)), encoding="utf-8")
-    assert token in {one.text for one in scan_file(file)}
+    assert token in {finding.text for finding in scan_file(file)}
 
 
 @given(document=notebooks)
@@ -233,7 +233,7 @@ def test_other_files_are_scanned_by_line(tmp_path):
     path.write_text(
         f"-- fine\r\nSELECT '{TOKEN}';\nSELECT 1 -- http://warehouse/ pipemagic: allow\n-- 10.0.0.7", encoding="utf-8"
     )
-    assert [(one.cell, one.where, one.text) for one in scan_file(path)] == [
+    assert [(finding.cell, finding.where, finding.text) for finding in scan_file(path)] == [
         ("2", "text", TOKEN),
         ("4", "text", "10.0.0.7"),
     ]

@@ -170,7 +170,7 @@ async def _run(service: Service) -> list[tuple[str, str, Example]]:
 def _template(method: str, path: str) -> str:
     """Return the path of the description that a request has; exact ones first."""
     plain = path.partition("?")[0]
-    for template in sorted(description()["paths"], key=lambda one: one.count("{")):
+    for template in sorted(description()["paths"], key=lambda text: text.count("{")):
         pattern = re.sub(r"\\{\w+\\}", "[^/]+", re.escape(template))
         if method.lower() in description()["paths"][template] and re.fullmatch(pattern, plain):
             return str(template)
@@ -181,9 +181,9 @@ def _shortened(value: Any, key: str = "") -> Any:
     """Replace tokens, and leave out all but the first locations."""
     if isinstance(value, dict):
         items = list(value.items())[: LIST if key in ("locations", "aws", "fly") and len(value) > LIST else None]
-        return {name: _shortened(one, name) for name, one in items}
+        return {name: _shortened(item, name) for name, item in items}
     if isinstance(value, list):
-        return [_shortened(one) for one in value[: LIST if key == "closest" else None]]
+        return [_shortened(item) for item in value[: LIST if key == "closest" else None]]
     if isinstance(value, str) and (key == "baton" or value.startswith(("eyJ", "pml_"))):
         return "…"
     return value

@@ -70,13 +70,13 @@ def block(lines: Sequence[str], language: str = "ipython") -> Lines:
 
 def argument_rows(accepted: Sequence[Positional | Option]) -> Iterator[tuple[str, str]]:
     """Yield label and help of arguments."""
-    for one in accepted:
-        label = one.name if isinstance(one, Positional) else one.label
-        notes = [f"one of {', '.join(map(code, one.choices))}"] if one.choices else []
-        notes += ["required"] if isinstance(one, Option) and one.required else []
-        notes += ["optional"] if isinstance(one, Positional) and one.optional else []
-        notes += ["may be repeated"] if one.many else []
-        yield code(label), prose(one.help) + (f" ({'; '.join(notes)})" if notes else "")
+    for argument in accepted:
+        label = argument.name if isinstance(argument, Positional) else argument.label
+        notes = [f"one of {', '.join(map(code, argument.choices))}"] if argument.choices else []
+        notes += ["required"] if isinstance(argument, Option) and argument.required else []
+        notes += ["optional"] if isinstance(argument, Positional) and argument.optional else []
+        notes += ["may be repeated"] if argument.many else []
+        yield code(label), prose(argument.help) + (f" ({'; '.join(notes)})" if notes else "")
 
 
 def examples(magic: Callable[..., object]) -> Iterator[list[str]]:

@@ -48,7 +48,7 @@ def _examples() -> dict[tuple[str, str], Example]:
 
 def _section(method: str, path: str, operation: Operation, others: list[str]) -> str:
     text = _markdown(operation.get("description", ""))
-    also = f"The same: {', '.join(f'`{method} {one}`' for one in others)}." if others else ""
+    also = f"The same: {', '.join(f'`{method} {other}`' for other in others)}." if others else ""
     parts = [f"### `{method} {path}`", _sentence(operation["summary"]), text, also, _parameters(operation)]
     if "requestBody" in operation:
         parts.append(_fields(operation["requestBody"]))
@@ -69,9 +69,10 @@ def _markdown(text: str) -> str:
 def _parameters(operation: Operation) -> str:
     """Return the parameters that are not in the path, whose names describe those."""
     rows = [
-        f"| `{one['name']}` | {one['in']} | {_type(one['schema'])} | {one.get('description', '')} |"
-        for one in operation.get("parameters", [])
-        if one["in"] != "path"
+        f"| `{parameter['name']}` | {parameter['in']} | {_type(parameter['schema'])} | "
+        f"{parameter.get('description', '')} |"
+        for parameter in operation.get("parameters", [])
+        if parameter["in"] != "path"
     ]
     return "\n".join(["| Parameter | In | Type | Meaning |", "|---|---|---|---|", *rows]) if rows else ""
 
@@ -80,8 +81,8 @@ def _fields(body: dict[str, Any]) -> str:
     schema = _resolved(body["content"]["application/json"]["schema"])
     required = schema.get("required", [])
     rows = [
-        f"| `{name}` | {_type(one)} | {'yes' if name in required else _default(one)} |"
-        for name, one in schema["properties"].items()
+        f"| `{name}` | {_type(schema_)} | {'yes' if name in required else _default(schema_)} |"
+        for name, schema_ in schema["properties"].items()
     ]
     text = _markdown(schema.get("description", ""))
     if not rows:
@@ -103,19 +104,19 @@ def _resolved(schema: dict[str, Any]) -> dict[str, Any]:
 def _type(schema: dict[str, Any]) -> str:
     """Return a type in words; null is left out, since it is the same as a missing field."""
     if "discriminator" in schema:
-        kinds = ", ".join(f"`{one}`" for one in schema["discriminator"]["mapping"])
+        kinds = ", ".join(f"`{kind}`" for kind in schema["discriminator"]["mapping"])
         return f"objects, whose `type` is {kinds}"
     if "anyOf" in schema:
-        return " or ".join(dict.fromkeys(_type(one) for one in schema["anyOf"] if one.get("type") != "null"))
+        return " or ".join(dict.fromkeys(_type(part) for part in schema["anyOf"] if part.get("type") != "null"))
     if "$ref" in schema:
         found = _resolved(schema)
         return (
             _type(found)
             if "properties" not in found
-            else "object: " + ", ".join(f"`{one}`" for one in found["properties"])
+            else "object: " + ", ".join(f"`{name}`" for name in found["properties"])
         )
     if "enum" in schema:
-        return " or ".join(f"`{one}`" for one in schema["enum"])
+        return " or ".join(f"`{value}`" for value in schema["enum"])
     if schema.get("type") == "array":
         return f"list of {_type(schema['items'])}"
     return str(schema.get("type", "any value"))
@@ -139,5 +140,5 @@ def _json(value: Any, indent: str = "") -> str:
     inner, start, end = f"{indent}  ", *("{}" if isinstance(value, dict) else "[]")
     names = [f"{json.dumps(name)}: " for name in value] if isinstance(value, dict) else [""] * len(value)
     values = value.values() if isinstance(value, dict) else value
-    lines = [f"{inner}{name}{_json(one, inner)}" for name, one in zip(names, values, strict=True)]
+    lines = [f"{inner}{name}{_json(item, inner)}" for name, item in zip(names, values, strict=True)]
     return "\n".join([start, ",\n".join(lines), indent + end])

@@ -177,7 +177,7 @@ def show_help(notebook: Notebook, page: Page, folder: Path) -> None:
         press("Tab")
         found = entries.locator(".jp-Completer-typeExtended")
         expect(found.filter(has_text=shown[0])).to_have_count(1)
-        texts = [one.translate({0xA0: " ", 0x2011: "-"}) for one in found.all_inner_texts()]
+        texts = [inner.translate({0xA0: " ", 0x2011: "-"}) for inner in found.all_inner_texts()]
         assert set(shown) <= set(texts), texts
         lines = found.evaluate_all("all => all.map(one => one.scrollHeight <= one.clientHeight)")
         assert all(lines), texts

@@ -26,7 +26,7 @@ def main(chromium: str, folder: Path) -> None:
         panel.get_by_role("button", name="Connect", exact=True).click()
         expect(panel.get_by_text("%%sql cells use flights")).to_be_visible()
         Album(page, "voila", folder).take("databases")
-        foreign_requests = [url for url in watch.foreign_requests if not any(one in url for one in VOILAS)]
+        foreign_requests = [url for url in watch.foreign_requests if not any(name in url for name in VOILAS)]
         assert not foreign_requests, foreign_requests
 
 

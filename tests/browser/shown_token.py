@@ -46,7 +46,7 @@ def check_saved(notebook: Notebook, value: str) -> None:
     assert "Databases" in saved
     expect(notebook.panel.locator(".pm-token")).to_have_text(value)
     written = [saved, HTMLExporter().from_filename(str(notebook.path))[0]]
-    written += [one.read_text("utf-8") for one in notebook.path.parent.rglob("*.ipynb")]
+    written += [path.read_text("utf-8") for path in notebook.path.parent.rglob("*.ipynb")]
     assert len(written) > 2
     for text in written:
         assert not any(part in text for part in value.split(".")), "the token is saved"

@@ -48,13 +48,13 @@ class Place(NamedTuple):
 
     def names(self) -> set[str]:
         """Return the names of the databases."""
-        return {one.name for one in self.api.databases()}
+        return {database.name for database in self.api.databases()}
 
 
 def split(script: str) -> list[str]:
     from pipemagic import sql
 
-    return [one.text for one in sql.split(script)]
+    return [statement.text for statement in sql.split(script)]
 
 
 @pytest.fixture(scope="session")

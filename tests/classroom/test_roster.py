@@ -243,7 +243,7 @@ def test_a_missing_roster_is_an_error(tmp_path):
 
 
 _PARTS = [
-    one.encode() for one in ("name,email", "sep=;", "Ada", "ada@x.org", "Mü", '"', ",", ";", "\t", "\n", "\r", "\0")
+    piece.encode() for piece in ("name,email", "sep=;", "Ada", "ada@x.org", "Mü", '"', ",", ";", "\t", "\n", "\r", "\0")
 ]
 
 

@@ -60,9 +60,9 @@ def test_a_class_has_other_defaults_which_options_change(settings_of, tmp_path):
 
 
 def test_a_class_has_the_options_of_serve_without_sign_up_and_other_engines(capsys):
-    names = {one.name for one in class_serve.params}
-    assert names == {one.name for one in serve.params} - LEFT_OUT | {"base_path"}
-    assert {"--max-database-size", "--ssl-certfile"} <= {one.opts[0] for one in class_serve.params}
+    names = {parameter.name for parameter in class_serve.params}
+    assert names == {parameter.name for parameter in serve.params} - LEFT_OUT | {"base_path"}
+    assert {"--max-database-size", "--ssl-certfile"} <= {parameter.opts[0] for parameter in class_serve.params}
     for option in ("--allow-signup", "--engine=sqld"):
         assert cli.main(["class", "serve", option]) == 2
     assert "No such option" in capsys.readouterr().err

@@ -25,7 +25,7 @@ def examine(run):
     def examine():
         code, out, err = run("doctor", "--json")
         assert err == ""
-        return code, {one["name"]: one for one in json.loads(out)}
+        return code, {item["name"]: item for item in json.loads(out)}
 
     return examine
 
@@ -43,7 +43,7 @@ def test_a_machine_without_problems(examine, run, folder):
         "name": "data folder", "state": "ok", "message": f"{folder} is writable and private", "hint": ""
     }  # fmt: skip
     assert launcher.find(folder).url in found["service"]["message"]
-    assert all(one["state"] == "ok" or one["hint"] for one in found.values())
+    assert all(finding["state"] == "ok" or finding["hint"] for finding in found.values())
 
 
 @own
@@ -180,7 +180,7 @@ def test_a_hosted_service(folder, run, monkeypatch, capsys):
 
     def hosted():
         code = cli.main(["doctor", "--json"])
-        return code, {one["name"]: one for one in json.loads(capsys.readouterr().out)}["hosted"]
+        return code, {item["name"]: item for item in json.loads(capsys.readouterr().out)}["hosted"]
 
     assert hosted()[0] == 1
     monkeypatch.setenv("PIPEMAGIC_API_TOKEN", token)

@@ -49,7 +49,7 @@ def contents(path):
 
 
 def left_behind(folder):
-    return [one.name for one in folder.iterdir() if one.name.startswith(".")]
+    return [path.name for path in folder.iterdir() if path.name.startswith(".")]
 
 
 def test_import_and_export_of_a_file(run, edge, original, tmp_path):

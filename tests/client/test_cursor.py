@@ -164,7 +164,7 @@ END = {"type": "step_end", "affected_row_count": 0, "last_insert_rowid": None}
 
 
 def lines(*entries: dict, cut: int | None = None) -> Answer:
-    return Answer(body=b"".join(json.dumps(one).encode() + b"\n" for one in entries), cut=cut)
+    return Answer(body=b"".join(json.dumps(entry).encode() + b"\n" for entry in entries), cut=cut)
 
 
 def answering(answer: Answer):

@@ -45,7 +45,7 @@ def test_replacing_keeps_all_that_belongs_to_the_table(full) -> None:
     full.batch(DEFINED)
     before = schema(full)
     full.load(SMALL, "T", if_exists="replace")
-    assert [one for one in schema(full) if one[1] != "t"] == [one for one in before if one[1] != "t"]
+    assert [entry for entry in schema(full) if entry[1] != "t"] == [entry for entry in before if entry[1] != "t"]
     assert rows(full) == [(1, "x", 2), (2, None, 4), (3, "z", 6)]
     assert rows(full, "SELECT * FROM log") == [("t 90",)]  # no trigger runs
     assert rows(full, "SELECT * FROM w") == [(3,)]
@@ -148,7 +148,7 @@ def test_hostile_names_with_all_that_belongs_to_them(full, name) -> None:
     before = schema(full)
     full.load(SMALL, name, if_exists="replace")
     full.load(SMALL.assign(b=["new", "new", "new"]), name, if_exists="upsert", keys=["a"])
-    assert schema(full) == [(kind, one, text) for kind, one, text in before]
+    assert schema(full) == [(kind, entry, text) for kind, entry, text in before]
     assert rows(full, f"SELECT b FROM {quoted}") == [("new",)] * 3
 
 

@@ -68,7 +68,9 @@ class Database:
     def mint(self, **claims: Any) -> str:
         """Return a token for this database; ``a="ro"`` is read-only, None omits a claim."""
         merged = {**self._claims, "iat": int(time.time()), **claims}
-        return jwt.encode({name: one for name, one in merged.items() if one is not None}, self._key, "EdDSA")
+        return jwt.encode(
+            {name: content for name, content in merged.items() if content is not None}, self._key, "EdDSA"
+        )
 
     def headers(self, token: str | None = None, **more: str) -> dict[str, str]:
         return {"host": self.host, "authorization": f"Bearer {token or self.token}", **more}
@@ -224,7 +226,7 @@ class InProcess(Embedded):
 
     def until_one_runs(self) -> None:
         """Wait until a statement runs."""
-        until(lambda: any(one._running for one in list(self.service.engine.streams._streams.values())))
+        until(lambda: any(stream._running for stream in list(self.service.engine.streams._streams.values())))
 
     def until_one_waits(self, database: Database, count: int = 1) -> None:
         """Wait until a stream, or several, wait for the write lock."""

@@ -61,7 +61,7 @@ def execute(sql: str, *args: Any, **fields: Any) -> dict[str, Any]:
 
 
 def named(sql: str, **values: Any) -> dict[str, Any]:
-    return execute(sql, named_args=[{"name": name, "value": value(one)} for name, one in values.items()])
+    return execute(sql, named_args=[{"name": name, "value": value(argument)} for name, argument in values.items()])
 
 
 def batch(*steps: str | tuple[str, dict[str, Any] | None] | dict[str, Any]) -> dict[str, Any]:
@@ -126,7 +126,7 @@ class Answer:
     @property
     def codes(self) -> list[str]:
         """'ok', or the error's code, for each request."""
-        return ["ok" if one["type"] == "ok" else one["error"]["code"] for one in self.results]
+        return ["ok" if result["type"] == "ok" else result["error"]["code"] for result in self.results]
 
     def error(self, index: int = 0) -> dict[str, Any]:
         assert self.results[index]["type"] == "error", self.results[index]

@@ -170,7 +170,7 @@ def test_a_stored_text_can_be_used_by_every_request(db, version):
     )  # fmt: skip
     assert set(answer.codes) == {"ok"}
     assert answer.rows(3) == [[5]]
-    assert [one["name"] for one in answer.result(4)["cols"]] == ["x"]
+    assert [column["name"] for column in answer.result(4)["cols"]] == ["x"]
     assert [answer.response(number)["type"] for number in (0, 1)] == ["store_sql", "store_sql"]
 
 
@@ -214,7 +214,11 @@ def test_get_autocommit_follows_the_transaction(db):
         GET_AUTOCOMMIT, execute("BEGIN"), GET_AUTOCOMMIT, execute("COMMIT"), GET_AUTOCOMMIT,
         execute("SAVEPOINT s"), GET_AUTOCOMMIT, execute("RELEASE s"), GET_AUTOCOMMIT, CLOSE, version=3,
     )  # fmt: skip
-    states = [one["response"]["is_autocommit"] for one in answer.results if one["response"]["type"] == "get_autocommit"]
+    states = [
+        result["response"]["is_autocommit"]
+        for result in answer.results
+        if result["response"]["type"] == "get_autocommit"
+    ]
     assert states == [True, False, True, False, True]
 
 

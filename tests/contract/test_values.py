@@ -27,13 +27,13 @@ def test_a_value_is_stored_exactly(db, python):
 
 def test_minus_zero_keeps_its_sign(empty):
     (row,) = empty.post(execute("SELECT ?, -0.0", -0.0), CLOSE).rows()
-    assert [math.copysign(1, one) for one in row] == [-1, -1]
+    assert [math.copysign(1, number) for number in row] == [-1, -1]
 
 
 def test_random_doubles_are_returned_bit_by_bit(empty):
     choose = random.Random(1)
     doubles = [struct.unpack("<d", choose.randbytes(8))[0] for _ in range(2000)]
-    doubles = [one for one in doubles if math.isfinite(one)]
+    doubles = [number for number in doubles if math.isfinite(number)]
     (row,) = empty.post(execute("SELECT " + ",".join("?" * len(doubles)), *doubles), CLOSE).rows()
     assert row == doubles
 
@@ -43,8 +43,8 @@ def test_random_doubles_are_read_bit_by_bit(empty):
     choose = random.Random(2)
     doubles = [choose.uniform(-1, 1) * 2.0 ** choose.randint(-60, 60) for _ in range(500)]
     terms = []
-    for one in doubles:
-        mantissa, exponent = math.frexp(one)
+    for number in doubles:
+        mantissa, exponent = math.frexp(number)
         terms.append(f"{int(mantissa * 2**53)} * pow(2.0, {exponent - 53})")
     (row,) = empty.rows("SELECT " + ",".join(terms))
     assert row == doubles

@@ -88,7 +88,7 @@ def test_no_style_sheet_loads_anything_from_a_network(site):
     sheets = sorted(site.rglob("*.css"))
     assert sheets
     for sheet in sheets:
-        assert [one for one in IN_CSS.findall(sheet.read_text("utf-8")) if is_remote(one)] == [], sheet
+        assert [match for match in IN_CSS.findall(sheet.read_text("utf-8")) if is_remote(match)] == [], sheet
 
 
 def test_all_that_the_pages_load_exists(loaded):
@@ -115,7 +115,7 @@ def test_pages_fit_narrow_windows_and_are_readable_in_light_and_dark_mode(site, 
     ],
 )
 def test_a_load_from_a_network_is_found(html):
-    assert [is_remote(one) for one in loads(html)] == [True]
+    assert [is_remote(item) for item in loads(html)] == [True]
 
 
 @pytest.mark.parametrize(

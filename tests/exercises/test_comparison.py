@@ -158,7 +158,7 @@ def test_a_changed_value_is_found(rows, data):
     row, column = data.draw(st.integers(0, len(rows) - 1)), data.draw(st.integers(0, len(rows[0]) - 1))
     value = data.draw(SCALARS)
     assume(is_other(rows[row][column], value))
-    changed = [list(one) for one in rows]
+    changed = [list(values) for values in rows]
     changed[row][column] = value
     result = compare(table(rows), table(changed))
     assert result.score < 1

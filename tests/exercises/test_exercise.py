@@ -106,7 +106,7 @@ def test_the_same_exercise_is_not_written_again(tmp_path):
     assert (path.stat().st_mtime_ns, path.stat().st_ino) == before
     Exercise(name="one", points=3).save(tmp_path)
     assert load("one", tmp_path).points == 3
-    assert [one.name for one in tmp_path.iterdir()] == ["one.json"]
+    assert [file.name for file in tmp_path.iterdir()] == ["one.json"]
 
 
 def test_a_missing_or_damaged_file(tmp_path):

@@ -66,11 +66,11 @@ def solve(released, tmp_path):
 @pytest.fixture
 def graded(source):
     """Grade a submission; return its grades by exercise."""
-    return lambda notebook, **options: {one.exercise: one for one in grade(notebook, source, **options)}
+    return lambda notebook, **options: {result.exercise: result for result in grade(notebook, source, **options)}
 
 
 def points(grades):
-    return {name: one.points for name, one in grades.items()}
+    return {name: result.points for name, result in grades.items()}
 
 
 def test_a_right_submission_has_all_points(solve, graded):

@@ -39,11 +39,11 @@ def course(nbgrader, tmp_path_factory):
     """A course folder of nbgrader: the homework is generated, released, fetched, submitted, collected, graded."""
     folder = tmp_path_factory.mktemp("nbgrader")
     exchange, course, student = folder / "exchange", folder / "course", folder / "student"
-    for one in (exchange, course, student):
-        one.mkdir()
+    for directory in (exchange, course, student):
+        directory.mkdir()
     exchange.chmod(0o777)
-    for one in (course, student):
-        (one / "nbgrader_config.py").write_text(CONFIG.format(exchange=str(exchange)))
+    for directory in (course, student):
+        (directory / "nbgrader_config.py").write_text(CONFIG.format(exchange=str(exchange)))
     source = write_source(folder / "teacher", *EXERCISES)
     (course / "source" / "homework").mkdir(parents=True)
     release_file(source, course / "source" / "homework" / "birds.ipynb", "nbgrader")

@@ -42,7 +42,7 @@ def scores(otter, assigned, tmp_path):
         (autograder,) = (assigned / "autograder").glob("*.zip")
         otter.run(tmp_path, "otter", "run", "--no-logo", "-a", autograder, "-o", tmp_path, submission)
         tests = json.loads((tmp_path / "results.json").read_text())["tests"]
-        return {one["name"]: (one["score"], one["max_score"]) for one in tests if "score" in one}
+        return {test["name"]: (test["score"], test["max_score"]) for test in tests if "score" in test}
 
     return grade
 

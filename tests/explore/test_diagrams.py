@@ -15,12 +15,12 @@ HOSTILE = ['we "ird"', "<script>alert(1)</script>", "select", "日本語", "\U00
 
 def table(name, columns="id", keys=(), kind="table"):
     """Return a table whose first column is the primary key; ``keys`` are (columns, table[, references])."""
-    made = [Column(one, "INTEGER", key=int(not place)) for place, one in enumerate(columns.split())]
+    made = [Column(word, "INTEGER", key=int(not place)) for place, word in enumerate(columns.split())]
     return Relation(name, kind, tuple(made), foreign_keys=tuple(ForeignKey(tuple(k[0].split()), *k[1:]) for k in keys))
 
 
 def schema(*relations):
-    return Schema(1, tuple(sorted(relations, key=lambda one: one.name)))
+    return Schema(1, tuple(sorted(relations, key=lambda relation: relation.name)))
 
 
 SHOP = schema(
@@ -78,7 +78,7 @@ def test_tables_stand_to_the_right_of_those_that_they_refer_to():
 
 def test_every_key_is_an_arrow_at_its_column():
     drawn = diagram(SHOP)
-    assert len(drawn.arrows) == sum(len(one.foreign_keys) for one in SHOP.relations) == 8
+    assert len(drawn.arrows) == sum(len(relation.foreign_keys) for relation in SHOP.relations) == 8
     root = ElementTree.fromstring(drawn.svg())
     hints = {
         element.find(f"{SVG}title").text for element in root.iter(f"{SVG}g") if element.find(f"{SVG}title") is not None

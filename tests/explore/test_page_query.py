@@ -39,7 +39,7 @@ def holds(value, operator, wanted):
     if value is None:
         return False
     if operator in ("contains", "starts with"):
-        text, part = (_folded(str(one)) for one in (value, wanted))
+        text, part = (_folded(str(side)) for side in (value, wanted))
         return part in text if operator == "contains" else text.startswith(part)
     one, other = rank(value), rank(wanted)
     order = (one > other) - (one < other)
@@ -56,11 +56,11 @@ def _folded(text):
 def expected(rows, query, kinds):
     """Return the ids of all rows of a query, in order."""
     kept = rows
-    for one in query.filters:
-        place = {"id": 0, "n": 1, "r": 2, "t": 3}[one.column]
-        wanted = one.value if kinds[place] is str else float(one.value or 0)
-        wanted = one.value if one.operator in ("contains", "starts with") else wanted
-        kept = [row for row in kept if holds(row[place], one.operator, wanted)]
+    for condition in query.filters:
+        place = {"id": 0, "n": 1, "r": 2, "t": 3}[condition.column]
+        wanted = condition.value if kinds[place] is str else float(condition.value or 0)
+        wanted = condition.value if condition.operator in ("contains", "starts with") else wanted
+        kept = [row for row in kept if holds(row[place], condition.operator, wanted)]
     if query.sort is not None:
         place = {"id": 0, "n": 1, "r": 2, "t": 3}[query.sort]
 
@@ -155,7 +155,7 @@ def test_columns_named_true_and_false(database):
     query = PageQuery("t", (Filter("true", "<", "3"),), "t.`false` <> 'none'", "FALSE")
     page = read_page(database, query, relation)
     assert [[cell.text for cell in row] for row in page.rows] == [["b", "1", "x" * 80 + "…"]]
-    assert [one.name for one in page.columns] == ["label", "true", "FALSE"]
+    assert [column.name for column in page.columns] == ["label", "true", "FALSE"]
     assert read_value(database, page, 0, 2).text == long
     found = profile(database, relation, ["true", "FALSE"], where=filter_sql(query, relation))
     assert (found.rows, found["true"].maximum, found["FALSE"].distinct) == (1, 1, 1)

@@ -184,7 +184,7 @@ def test_a_line_with_many_points_is_binned(database):
 def test_a_line_over_dates(database):
     fill(database, "l", ["d", "y"], [("2024-03-01", 1), ("2024-01-01", 3), ("2024-02-01T06:00:00", 2)])
     summary = plots.line(database, "l", "d", "y")
-    assert [str(one) for one in summary.frame["x"]] == [
+    assert [str(value) for value in summary.frame["x"]] == [
         "2024-01-01 00:00:00",
         "2024-02-01 06:00:00",
         "2024-03-01 00:00:00",

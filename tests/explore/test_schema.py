@@ -46,7 +46,7 @@ def test_the_tables_and_views(filled):
         "a_pipemagic_load_0a1b", "city", "keyed", "loose", HOSTILE, "typed", "visit",
     ]  # fmt: skip
     assert [relation.name for relation in schema.views] == ["big"]
-    assert names(filled) == sorted([one.name for one in schema.relations], key=str.lower)
+    assert names(filled) == sorted([relation.name for relation in schema.relations], key=str.lower)
     assert "CITY" in schema
     assert "towns" not in schema
 
@@ -108,7 +108,7 @@ def test_a_broken_view_does_not_affect_other_views(filled):
 def test_virtual_tables_and_their_shadow_tables(database):
     database.execute("CREATE VIRTUAL TABLE words USING fts5(body)")
     schema = read_schema(database)
-    assert [(one.name, one.kind) for one in schema.tables] == [("words", "virtual")]
+    assert [(table.name, table.kind) for table in schema.tables] == [("words", "virtual")]
     assert [column.name for column in schema.relation("words").visible] == ["body"]
     assert schema.relation("words_data").kind == "shadow"
     assert names(database) == ["words"]
@@ -117,7 +117,7 @@ def test_virtual_tables_and_their_shadow_tables(database):
 def test_the_internal_table_of_a_vector_index_is_left_out(on_sqld):
     on_sqld.execute("CREATE TABLE vec (id INTEGER PRIMARY KEY, e F32_BLOB(3))")
     on_sqld.execute("CREATE INDEX near ON vec (libsql_vector_idx(e))")
-    assert [one.name for one in read_schema(on_sqld).tables] == ["vec"]
+    assert [table.name for table in read_schema(on_sqld).tables] == ["vec"]
 
 
 def test_the_version_changes_only_with_the_schema(database):
@@ -158,5 +158,5 @@ def test_a_thousand_tables_in_one_round_trip(embedded, count_requests):
     assert len(sent) == 1
     assert len(schema.tables) == 1000
     assert len(schema.views) == 100
-    assert {len(one.columns) for one in schema.relations} == {7}
-    assert {len(one.indexes) for one in schema.tables} == {2}
+    assert {len(relation.columns) for relation in schema.relations} == {7}
+    assert {len(table.indexes) for table in schema.tables} == {2}

@@ -76,9 +76,9 @@ def test_items_with_a_creation_time_in_the_future_are_listed_and_deleted(service
     caller_of(service, "late")
     wall.advance(-800 * DAY)
     caller_of(service, "early").run("CREATE TABLE t(a)")
-    assert {one.name for one in service.catalog.databases("local")} == {"late", "early"}
+    assert {database.name for database in service.catalog.databases("local")} == {"late", "early"}
     service.catalog.delete_database("local", "late")
-    assert {one.name for one in service.catalog.databases("local")} == {"early"}
+    assert {database.name for database in service.catalog.databases("local")} == {"early"}
 
 
 def test_commit_numbers_grow_after_jumps_of_the_wall_clock(tmp_path, clocks):

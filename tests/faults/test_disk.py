@@ -71,8 +71,8 @@ def manage(service, method, path, body=None):
 
 def test_a_full_disk_fails_only_the_write(service, disk):
     db, other = caller_of(service, "one"), caller_of(service, "two")
-    for one in (db, other):
-        one.run("CREATE TABLE t(a INTEGER PRIMARY KEY, b)", ROW)
+    for caller in (db, other):
+        caller.run("CREATE TABLE t(a INTEGER PRIMARY KEY, b)", ROW)
     stream = other.post(execute("BEGIN"), execute("SELECT count(*) FROM t"))
     ballast = disk / "ballast"  # deleted later to free space for the repair
     ballast.write_bytes(bytes(MEGABYTES // 3 * 1024 * 1024))
@@ -307,8 +307,8 @@ def test_a_read_only_disk_refuses_writes_and_still_reads(tmp_path):
     service = Service(tmp_path / "data")
     service.catalog.create_group("local", "default", "ams")
     db, other = caller_of(service, "one"), caller_of(service, "two")
-    for one in (db, other):
-        one.run("CREATE TABLE t(a)", "INSERT INTO t VALUES (1)")
+    for caller in (db, other):
+        caller.run("CREATE TABLE t(a)", "INSERT INTO t VALUES (1)")
     folder = service.folder / "databases" / service.catalog.database("local", "one").id
     open_database = service.engine.databases.pop(folder.name)
     service.engine.streams.end_all(open_database)

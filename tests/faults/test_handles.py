@@ -46,8 +46,8 @@ def test_connections_beyond_the_handles_are_refused_and_later_ones_are_served(tm
         try:
             db.run("INSERT INTO t VALUES (1)")
         finally:
-            for one in connections:
-                one.close()
+            for connection in connections:
+                connection.close()
         with service.database("db") as again:
             until(lambda: again.post("SELECT 1").status_code != 503)  # until it has closed the other connections
             assert again.rows("SELECT a FROM t") == [("1",)]

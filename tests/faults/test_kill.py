@@ -81,7 +81,7 @@ class Writer(threading.Thread):
 
     def acknowledge(self, body: Any, unit: int, rows: int) -> None:
         self.sure[unit] = rows
-        results = [one["response"]["result"] for one in body["results"] if "result" in one["response"]]
+        results = [result["response"]["result"] for result in body["results"] if "result" in result["response"]]
         self.index = max(self.index, int(results[-1]["replication_index"]))
 
 
@@ -164,7 +164,7 @@ class Play:
                 if thoroughly:
                     assert db.rows("PRAGMA integrity_check") == [("ok",)]
                     self.check_replicas(service, tokens[name], name, db)
-        listed = {one["Name"] for one in service.manage("GET", "/databases").json()["databases"]}
+        listed = {database["Name"] for database in service.manage("GET", "/databases").json()["databases"]}
         assert listed >= self.there | set(NAMES)
         assert not listed & self.gone
 
@@ -179,7 +179,7 @@ class Play:
         assert [host.partition("-")[0] for host in hosts] == [SECOND_LOCATION]
         for host in hosts:
             with Database(service.url, token, host) as replica:
-                until(lambda one=replica: one.rows(everything) == wanted, f"{host} did not converge", CONVERGE)
+                until(lambda copy=replica: copy.rows(everything) == wanted, f"{host} did not converge", CONVERGE)
                 assert replica.rows("PRAGMA integrity_check") == [("ok",)]
 
     def check_files(self) -> None:
@@ -194,7 +194,7 @@ class Play:
 
 def replica_hosts(service: Served, name: str) -> list[str]:
     instances = service.manage("GET", f"/databases/{name}/instances").json()["instances"]
-    return [f"{one['hostname']}:{service.port}" for one in instances if one["type"] == "replica"]
+    return [f"{instance['hostname']}:{service.port}" for instance in instances if instance["type"] == "replica"]
 
 
 def prepare(folder: Path) -> None:

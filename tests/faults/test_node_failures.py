@@ -41,8 +41,8 @@ class Kills(threading.Thread):
             self.failure = error
 
     def wait_for_cells(self):
-        seen, end = [one() for one in self.progress], time.monotonic() + MOST / 3
-        while any(one() < before + 10 for one, before in zip(self.progress, seen, strict=True)):
+        seen, end = [count() for count in self.progress], time.monotonic() + MOST / 3
+        while any(count() < before + 10 for count, before in zip(self.progress, seen, strict=True)):
             if time.monotonic() > end:
                 raise TimeoutError("no cells succeed")
             time.sleep(0.02)
@@ -82,7 +82,7 @@ def test_cells_lose_no_acknowledged_write_when_nodes_die(shell, engine, monkeypa
     there = set(shell("%%sql --on main\nSELECT id FROM t").value["id"])
     assert set(acknowledged) <= there
     assert failures, "nothing was felt of four dead nodes"
-    codes = [(one.out + one.err).partition(":")[0] for one in failures]
+    codes = [(failure.out + failure.err).partition(":")[0] for failure in failures]
     assert set(codes) <= {"CONNECT", "UNKNOWN_OUTCOME", "SERVER", "REPLICA"}
     # A row too many is one whose answer was lost, and the cell said so.
     assert len(there - set(acknowledged)) <= len(codes) - codes.count("CONNECT")

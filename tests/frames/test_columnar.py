@@ -57,7 +57,9 @@ def test_batches_and_a_whole_give_the_same_frame(values, types, size, at_once):
             assert list(map(repr, column)) == list(map(repr, expected))
             assert list(map(type, column)) == list(map(type, expected))
     assert len(kept) == len(rows)
-    assert [[_canonical(one) for one in row] for row in kept] == [[_canonical(one) for one in row] for row in rows]
+    assert [[_canonical(value) for value in row] for row in kept] == [
+        [_canonical(value) for value in row] for row in rows
+    ]
 
 
 def _canonical(value):

@@ -131,7 +131,7 @@ def test_categories(values, unused) -> None:
 def test_categories_of_every_kind(categories) -> None:
     codes = [0, -1, 1, 1, 0]
     (column,) = from_frame(pd.DataFrame({"x": pd.Categorical.from_codes(codes, categories=categories)}))
-    known = [str(one) if isinstance(one, pd.Timestamp) else one for one in [*categories, None]]
+    known = [str(category) if isinstance(category, pd.Timestamp) else category for category in [*categories, None]]
     assert through_records([column.values], 0, 5) == [(known[code],) for code in codes]
 
 

@@ -140,13 +140,13 @@ def canonical(value: Value) -> Value:
 
 def assert_same(got: list[object], expected: list[object]) -> None:
     assert len(got) == len(expected)
-    for one, other in zip(got, expected, strict=True):
+    for result, other in zip(got, expected, strict=True):
         if not hasattr(other, "iloc"):
-            assert one == other
+            assert result == other
             continue
-        assert_frame_equal(one, other, check_exact=True, check_column_type=True)  # type: ignore[arg-type]
+        assert_frame_equal(result, other, check_exact=True, check_column_type=True)  # type: ignore[arg-type]
         for at in range(other.shape[1]):
-            left, right = one.iloc[:, at].array, other.iloc[:, at].array  # type: ignore[attr-defined]
+            left, right = result.iloc[:, at].array, other.iloc[:, at].array  # type: ignore[attr-defined]
             assert type(left) is type(right)
             assert left.dtype == right.dtype
             assert repr(left.dtype) == repr(right.dtype)

@@ -112,7 +112,7 @@ def test_a_mutated_body_causes_no_internal_error(service, soak):
         assert response.status in (200, 400, 401, 403, 404, 409, 422, 429), (response.status, data)
         if response.status == 200 and path == "/v3/pipeline":
             answer = json.loads(data)
-            codes = {one["error"]["code"] for one in answer["results"] if one["type"] == "error"}
+            codes = {result["error"]["code"] for result in answer["results"] if result["type"] == "error"}
             assert "INTERNAL" not in codes
         service.engine.streams.end_all()
         assert len(service.engine.streams) == 0

@@ -215,8 +215,8 @@ class Story:
         head, *entries = [json.loads(line) for line in data.splitlines()]
         lost = self.lost(life)
         life.unreported = lost and not texts
-        kinds = [one["type"] for one in entries]
-        failures = [one["step"] for one in entries if one["type"] == "step_error"]
+        kinds = [entry["type"] for entry in entries]
+        failures = [entry["step"] for entry in entries if entry["type"] == "step_error"]
         wanted = [place for place, text in enumerate(texts) if lost or "nope" in text]
         assert failures == wanted, data
         assert "error" not in kinds

@@ -84,8 +84,8 @@ class Body(Iterator[bytes]):
         if more:
             waits = [asyncio.ensure_future(self._wanted.acquire()), asyncio.ensure_future(self._connection.wait())]
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-            for one in waits:
-                one.cancel()
+            for task in waits:
+                task.cancel()
 
 
 class Reply:

@@ -22,7 +22,7 @@ def rows_of(result: dict[str, Any], cell: Cell) -> list[list[Any]]:
     """Return the rows of a result in either form; ``cell`` decodes a value of a row."""
     rows = result["rows"]
     if isinstance(rows, list):
-        return [[cell(one) for one in row] for row in rows]
+        return [[cell(value) for value in row] for row in rows]
     assert set(rows) == {"parts"}
     return [row for part in rows["parts"] for row in rows_of_part(part, cell)]
 
@@ -38,7 +38,7 @@ def _values(column: dict[str, Any], size: int, cell: Cell) -> list[Any]:
     if column["type"] == "null":
         return [None] * size
     if column["type"] == "mixed":
-        values = [cell(one) for one in column["values"]]
+        values = [cell(value) for value in column["values"]]
     else:
         missing = b64decode(column["missing"]) if "missing" in column else bytes(size)
         assert len(missing) == size
@@ -55,7 +55,7 @@ def _present(column: dict[str, Any]) -> list[Any]:
         case "float":
             return list(struct.unpack(f"<{len(data) // 8}d", data))
         case "text":
-            return [one.decode() for one in _cut(data, b64decode(column["ends"]))]
+            return [part.decode() for part in _cut(data, b64decode(column["ends"]))]
         case "blob":
             return list(_cut(data, b64decode(column["ends"])))
     raise AssertionError(f"no column of an answer: {column!r}")

@@ -29,13 +29,13 @@ class CountingRelay:
         """Stop, and close every connection."""
         self._listener.shutdown(socket.SHUT_RDWR)
         self._threads[0].join()
-        for one in self._sockets:
+        for connection in self._sockets:
             with suppress(OSError):  # the other side may have closed it
-                one.shutdown(socket.SHUT_RDWR)
+                connection.shutdown(socket.SHUT_RDWR)
         for thread in self._threads:
             thread.join()
-        for one in [self._listener, *self._sockets]:
-            one.close()
+        for connection in [self._listener, *self._sockets]:
+            connection.close()
 
     def taken(self) -> list[str]:
         """Return the requests since the last call."""

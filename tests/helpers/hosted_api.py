@@ -190,7 +190,9 @@ class HostedApi(ScriptedServer):
 
     def _usage(self, _call: Call, _slug: str) -> Answer:
         sums = {"rows_read": 120, "rows_written": 12, self.shapes.storage: 4096 * len(self.databases)}
-        databases = [{"uuid": one.id, "instances": [], self.shapes.sums: dict(sums)} for one in self.databases.values()]
+        databases = [
+            {"uuid": database.id, "instances": [], self.shapes.sums: dict(sums)} for database in self.databases.values()
+        ]
         whole = {**sums, "databases": len(databases), "locations": 1, "groups": len(self.groups), "bytes_synced": 0}
         return self._lacking("usage") or as_json(
             {"organization": {"uuid": "5f0c1d3e-8f10-11ee-9a51-6a2f4c0b9d70", "usage": whole, "databases": databases}}
@@ -235,8 +237,8 @@ class HostedApi(ScriptedServer):
     def _delete_group(self, _call: Call, _slug: str, name: str) -> Answer:
         if name not in self.groups:
             return self._missing("group")
-        for one in [one.name for one in self.databases.values() if one.group == name]:
-            self._drop(one)
+        for dropped in [database.name for database in self.databases.values() if database.group == name]:
+            self._drop(dropped)
         return as_json({"group": self.groups.pop(name)})
 
     def _add_location(self, _call: Call, _slug: str, name: str, code: str) -> Answer:
@@ -285,8 +287,8 @@ class HostedApi(ScriptedServer):
     def _list_databases(self, call: Call, slug: str) -> Answer:
         wanted = re.search(r"group=([\w-]+)", urlsplit(call.path).query)
         mine = [] if slug in self.teams else self.databases.values()
-        found = [one for one in mine if wanted is None or one.group == wanted[1]]
-        return as_json({"databases": [self._shown(one) for one in found]})
+        found = [database for database in mine if wanted is None or database.group == wanted[1]]
+        return as_json({"databases": [self._shown(item) for item in found]})
 
     def _create_database(self, call: Call, _slug: str) -> Answer:
         name, group = call.json["name"], call.json["group"]

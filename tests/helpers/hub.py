@@ -136,7 +136,7 @@ class Kernel:
 def free_ports(count: int) -> list[int]:
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
-        return [one.getsockname()[1] for one in sockets]
+        return [listener.getsockname()[1] for listener in sockets]
 
 
 def configure(folder: Path, programs: Programs) -> str:

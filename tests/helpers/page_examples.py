@@ -130,7 +130,7 @@ def blocks(page: Path) -> list[Block]:
 
 def _is_code(before: list[str], line: str) -> bool:
     """Return True if an indented line behind a blank one is code, not part of a list."""
-    start = next((one for one in reversed(before) if one.strip() and not one.startswith(" ")), "")
+    start = next((earlier for earlier in reversed(before) if earlier.strip() and not earlier.startswith(" ")), "")
     return line.startswith("    ") and not re.match(r"[-*+:] |\d+[.)] |\[", start)
 
 

@@ -68,7 +68,7 @@ class PanelPage:
     @property
     def held(self) -> str:
         """The state of all widgets, visible or not, and their saved and printed forms."""
-        states = [f"{one!r} {one.get_state()}" for one in everything(self.panel)]
+        states = [f"{widget!r} {widget.get_state()}" for widget in everything(self.panel)]
         return "\n".join([self.text, self.html, self.words, *states])
 
     @property
@@ -79,7 +79,7 @@ class PanelPage:
 
     def table(self, label: str) -> components.Table:
         """Return the table with a label."""
-        found = [one for one in self.widgets if isinstance(one, components.Table) and one.label == label]
+        found = [widget for widget in self.widgets if isinstance(widget, components.Table) and widget.label == label]
         assert len(found) == 1, f"{len(found)} tables {label!r} on the page\n{self.words}"
         return found[0]
 
@@ -89,7 +89,7 @@ class PanelPage:
 
     def cells(self, label: str, first: str) -> dict[str, str]:
         """Return the texts of the row that begins with ``first``, by column title."""
-        titles = [one["title"] for one in self.table(label).columns]
+        titles = [column["title"] for column in self.table(label).columns]
         found = [row for row in self.rows(label) if row[0] == first]
         assert len(found) == 1, f"{len(found)} rows {first!r} in {self.rows(label)}"
         return dict(zip(titles, found[0], strict=True))
@@ -98,23 +98,25 @@ class PanelPage:
         """Return the input with a label."""
 
         def found() -> list[Any]:
-            return [one for one in self.widgets if isinstance(one, INPUTS) and one.description == label]
+            return [widget for widget in self.widgets if isinstance(widget, INPUTS) and widget.description == label]
 
         self._until(lambda: len(found()) == 1, f"there is not one field {label!r}")
         return found()[0]
 
     def error_of(self, label: str) -> str:
         """Return the error of a field; '' if there is none."""
-        return next(one.error for one in self.widgets if isinstance(one, Field) and one.widget.description == label)
+        return next(
+            widget.error for widget in self.widgets if isinstance(widget, Field) and widget.widget.description == label
+        )
 
     def options(self, label: str) -> list[Any]:
         """Return the options of a dropdown."""
         self._until(lambda: hasattr(self.field(label), "options"), f"{label!r} is not a dropdown")
-        return [one[1] if isinstance(one, tuple) else one for one in self.field(label).options]
+        return [option[1] if isinstance(option, tuple) else option for option in self.field(label).options]
 
     def has_field(self, label: str) -> bool:
         """Return True if a field with a label is visible."""
-        return any(isinstance(one, INPUTS) and one.description == label for one in self.widgets)
+        return any(isinstance(widget, INPUTS) and widget.description == label for widget in self.widgets)
 
     def can(self, name: str) -> bool:
         """Return True if a button with a name is visible and enabled."""
@@ -124,26 +126,26 @@ class PanelPage:
     @property
     def buttons(self) -> list[str]:
         """The names of all buttons."""
-        return [_name(one) for one in self._buttons()]
+        return [_name(button) for button in self._buttons()]
 
     def buttons_in(self, widget: ipywidgets.Widget) -> list[str]:
         """Return the names of the buttons in a part of the page."""
-        return [_name(one) for one in self._buttons(widget)]
+        return [_name(button) for button in self._buttons(widget)]
 
     @property
     def alerts(self) -> list[str]:
         """The errors, each with its code and hint."""
         with updates:
             return [
-                f"{one.code}: {one.error} {one.hint}".removeprefix(": ").strip()
-                for one in self.widgets
-                if isinstance(one, components.Status) and one.error and not one.busy
+                f"{widget.code}: {widget.error} {widget.hint}".removeprefix(": ").strip()
+                for widget in self.widgets
+                if isinstance(widget, components.Status) and widget.error and not widget.busy
             ]
 
     @property
     def is_busy(self) -> bool:
         """Whether any status shows running work."""
-        return any(isinstance(one, components.Status) and one.busy for one in self.widgets)
+        return any(isinstance(widget, components.Status) and widget.busy for widget in self.widgets)
 
     def wait(self, words: str, seconds: float = PATIENCE) -> None:
         """Wait until a text is visible."""
@@ -198,7 +200,7 @@ class PanelPage:
     def escape(self, within: ipywidgets.Widget | None = None) -> None:
         """Press Escape in a closable widget, by default in the only open form."""
         if within is None:
-            (within,) = [one for one in self.widgets if isinstance(one, Form) and _cancels(one)]
+            (within,) = [widget for widget in self.widgets if isinstance(widget, Form) and _cancels(widget)]
         assert {"pm-form", "pm-closable"} & set(within._dom_classes)
         _cancels(within)[0].click()
 
@@ -212,7 +214,7 @@ class PanelPage:
                 yield from table_actions(widget)
 
     def _named(self, name: str) -> list[ipywidgets.Button | TableAction]:
-        return [one for one in self._buttons() if name == _name(one)]
+        return [button for button in self._buttons() if name == _name(button)]
 
     def _pressable(self, name: str) -> ipywidgets.Button | TableAction | None:
         """Return the only button with a name if it is enabled. A page shows an update as a whole."""
@@ -272,7 +274,7 @@ def texts(widget: ipywidgets.Widget) -> Iterator[str]:
             yield widget.description
         case ipywidgets.Dropdown() | ipywidgets.ToggleButtons():
             yield widget.description
-            yield from (str(one[0] if isinstance(one, tuple) else one) for one in widget.options)
+            yield from (str(option[0] if isinstance(option, tuple) else option) for option in widget.options)
         case ipywidgets.Accordion():
             yield from widget.titles
         case components.Status():
@@ -281,7 +283,7 @@ def texts(widget: ipywidgets.Widget) -> Iterator[str]:
         case components.Table():
             for column in widget.columns:
                 yield from (column["title"], column.get("note", ""))
-                yield from (one["label"] for one in column.get("actions", ()))
+                yield from (action["label"] for action in column.get("actions", ()))
             groups = []
             for row in widget.rows:
                 if row.get("group") not in (None, *groups[-1:]):
@@ -302,7 +304,7 @@ def cell_texts(cell: Any) -> Iterator[str]:
     if not isinstance(cell, dict):
         yield str(cell)
         return
-    yield from (one for one in (cell.get("text", ""), *cell.get("lines", ())) if one)
+    yield from (text for text in (cell.get("text", ""), *cell.get("lines", ())) if text)
     for item in cell.get("items", ()):
         yield from cell_texts(item)
 
@@ -316,18 +318,20 @@ def table_actions(table: components.Table) -> Iterator[TableAction]:
         yield from _actions(table, column.get("actions", ()), key)
     for row in table.rows:
         for cell in row["cells"]:
-            for one in [cell, *cell.get("items", ())] if isinstance(cell, dict) else ():
-                yield from _actions(table, one.get("actions", ()), row["key"])
+            for item in [cell, *cell.get("items", ())] if isinstance(cell, dict) else ():
+                yield from _actions(table, item.get("actions", ()), row["key"])
 
 
 def _actions(table: components.Table, actions: Any, key: str) -> Iterator[TableAction]:
-    for one in actions:
-        if "name" in one:
-            yield TableAction(table, one["name"], one.get("key", key), one.get("title", one["label"]), one)
+    for action in actions:
+        if "name" in action:
+            yield TableAction(
+                table, action["name"], action.get("key", key), action.get("title", action["label"]), action
+            )
 
 
 def _cancels(widget: ipywidgets.Widget) -> list[ipywidgets.Button]:
-    return [one for one in visible(widget) if "pm-cancel" in getattr(one, "_dom_classes", ())]
+    return [inner for inner in visible(widget) if "pm-cancel" in getattr(inner, "_dom_classes", ())]
 
 
 def _name(found: ipywidgets.Button | TableAction) -> str:

@@ -21,7 +21,7 @@ ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELEC
 
 def pipeline(*statements: str | dict[str, Any], baton: str | None = None, close: bool = True) -> bytes:
     """Return the body of a pipeline request; statements are texts or whole ``stmt`` objects."""
-    steps = [{"sql": one} if isinstance(one, str) else one for one in statements]
+    steps = [{"sql": statement} if isinstance(statement, str) else statement for statement in statements]
     requests: list[Any] = [{"type": "execute", "stmt": stmt} for stmt in steps]
     return json.dumps({"baton": baton, "requests": requests + [{"type": "close"}] * close}).encode()
 

@@ -106,9 +106,9 @@ class Driver:
         return result_of(self.call(do, sql=sql, args=tag(args)))
 
     def batch(self, *statements: str | tuple[str, Any], **members: Any) -> list[Result]:
-        pairs = [(one, None) if isinstance(one, str) else one for one in statements]
+        pairs = [(statement, None) if isinstance(statement, str) else statement for statement in statements]
         done = self.call("batch", statements=[[sql, tag(args)] for sql, args in pairs], **members)
-        return [result_of(one) for one in done]
+        return [result_of(result) for result in done]
 
     def close(self) -> None:
         """End the script and wait for it."""
@@ -136,8 +136,8 @@ def tag(value: Any) -> Any:
         case bytes():
             return {"blob": value.hex()}
         case Mapping():
-            return {name: tag(one) for name, one in value.items()}
-    return [tag(one) for one in value]
+            return {name: tag(item) for name, item in value.items()}
+    return [tag(item) for item in value]
 
 
 def untag(value: Any) -> Any:

@@ -108,7 +108,9 @@ class Replicated:
         """Bring replicas up to date; each must have the same pages as the primary."""
         self.database  # noqa: B018  opened
         self.follow()
-        states = {code: (one.index, one.state) for code, one in self.service.engine.status(self.record).items()}
+        states = {
+            code: (replica.index, replica.state) for code, replica in self.service.engine.status(self.record).items()
+        }
         assert set(states.values()) == {(self.database.index, "ok")}, states
         images = {code: image(self.files / "replicas" / f"{code}.sqlite") for code in codes}
         self.service.close()

@@ -126,7 +126,7 @@ class Database:
         answer = self.post(*texts, baton=baton, close=close)
         assert answer.status_code == 200, answer.text
         body = answer.json()
-        assert all(one["type"] == "ok" for one in body["results"]), answer.text
+        assert all(result["type"] == "ok" for result in body["results"]), answer.text
         return body
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
@@ -138,7 +138,7 @@ class Database:
         answer = self.post(*texts)
         assert answer.status_code == 200, answer.text
         *before, last, _ = answer.json()["results"]
-        assert all(one["type"] == "ok" for one in before), answer.text
+        assert all(result["type"] == "ok" for result in before), answer.text
         assert last["type"] == "error", answer.text
         error: dict[str, str] = last["error"]
         return error

@@ -76,7 +76,7 @@ class SqldEngineProcess:
     def address(self, name: str, code: str = "ams") -> str:
         """The address of a database at a location."""
         instances = self.manage("GET", f"/databases/{name}/instances")["instances"]
-        return next(one["url"] for one in instances if one["name"] == code)
+        return next(instance["url"] for instance in instances if instance["name"] == code)
 
     def open(self, name: str, code: str = "ams", token: str = "") -> Database:
         """Connect to a database at a location."""
@@ -85,7 +85,7 @@ class SqldEngineProcess:
     def states(self, group: str = "default") -> dict[str, str]:
         """The states of the locations of a group."""
         status = self.manage("GET", f"/groups/{group}")["group"]["status"]["locations"]
-        return {one["name"]: one["status"] for one in status}
+        return {replica["name"]: replica["status"] for replica in status}
 
     def pids(self) -> dict[str, int]:
         """The process ids of the running nodes, by location."""

@@ -63,12 +63,12 @@ class TlsTerminator:
         writers = (writer, behind_writer)
         try:
             await asyncio.gather(_pump(reader, behind_writer), _pump(behind_reader, writer))
-            for one in writers:
+            for side in writers:
                 with contextlib.suppress(OSError):
-                    await one.wait_closed()
+                    await side.wait_closed()
         finally:
-            for one in writers:
-                one.transport.abort()
+            for side in writers:
+                side.transport.abort()
 
     def close(self) -> None:
         self._loop.call_soon_threadsafe(self._stopping.set)

@@ -42,8 +42,8 @@ def connection():
         return Connection(ours, origin), theirs
 
     yield make
-    for one in sockets:
-        one.close()
+    for end in sockets:
+        end.close()
 
 
 def is_closed(other_end):

@@ -142,7 +142,7 @@ def test_locations_in_any_shape(api_of, body, found) -> None:
     assert api_of(as_json(body)).locations() == found
 
 
-@pytest.mark.parametrize("wrap", [lambda one: one, lambda one: {"group": one}])
+@pytest.mark.parametrize("wrap", [lambda group: group, lambda group: {"group": group}])
 @pytest.mark.parametrize("one", [
     {"name": "edge", "primary": "ams", "locations": ["ams", "nrt"]},
     {"Name": "edge", "Primary": "ams", "Locations": ["nrt", "ams"]},

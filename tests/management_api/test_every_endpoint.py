@@ -192,11 +192,11 @@ def test_after_a_204_with_a_body_the_next_answer_is_read_right(api, server, name
     except errors.PipemagicError as error:
         raise AssertionError(f"a success became {error.code}") from error
     server.answer = lambda _: as_json({"locations": {"ams": "Amsterdam"}})
-    assert [one.code for one in api.locations()] == ["ams"]
+    assert [location.code for location in api.locations()] == ["ams"]
 
 
 def test_a_wait_after_429_ends_with_the_answer(api, server):
     answers = iter([Answer(429), Answer(429), as_json({"locations": {"ams": "Amsterdam"}})])
     server.answer = lambda _: next(answers)
-    assert [one.code for one in api.locations()] == ["ams"]
+    assert [location.code for location in api.locations()] == ["ams"]
     assert requests(server) == ["GET /v1/locations"] * 3

@@ -190,7 +190,7 @@ ODD = ["flights", "a b", "it's", 'q"q', "a'\"b", "-x", "é", "{x}", "a,b", "", "
 
 @pytest.mark.parametrize("name", ODD)
 def test_a_quoted_word_parses_to_itself(name):
-    assert [one.text for one in words(word(name))] == [name]
+    assert [token.text for token in words(word(name))] == [name]
     assert parsed(word(name))["NAME"] == name
 
 

@@ -238,7 +238,7 @@ def test_the_teacher_reads_what_the_students_did(seat, often, monkeypatch):
         AStudent("Jürgen", "a", seat.url, seat.token), AStudent("Zoë", "b", seat.url, "expired"),
         AStudent("Ana", "c", "http://127.0.0.1:9", seat.token),
     ]  # fmt: skip
-    rows = read_progress(seats, lambda one: Database(one.url, one.token))
+    rows = read_progress(seats, lambda student: Database(student.url, student.token))
     assert [row.student for row in rows] == ["Jürgen", "Zoë", "Ana"]
     read = rows[0]
     assert time.time() - 60 < read.connected <= read.last < time.time() + 60
@@ -252,16 +252,18 @@ def test_the_teacher_reads_what_the_students_did(seat, often, monkeypatch):
 
 def test_a_student_without_rows_and_one_without_the_table(seat):
     seats = [AStudent("Ana", "a", seat.url, seat.token)]
-    one = lambda: read_progress(seats, lambda one: Database(one.url, one.token))[0]  # noqa: E731
-    assert one() == Progress("Ana", "a")
-    assert table_of([one()], 0)[0] == ("Ana", "", "", "0", "0", "", "")
+    row = lambda: read_progress(seats, lambda student: Database(student.url, student.token))[0]  # noqa: E731
+    assert row() == Progress("Ana", "a")
+    assert table_of([row()], 0)[0] == ("Ana", "", "", "0", "0", "", "")
     seat.teacher.execute("DROP TABLE pipemagic_progress")
-    assert one().problem == "the table pipemagic_progress was deleted"
+    assert row().problem == "the table pipemagic_progress was deleted"
 
 
 def read_one(seat):
     """Return the progress that the teacher reads."""
-    [read] = read_progress([AStudent("Ana", "a", seat.url, seat.token)], lambda one: Database(one.url, one.token))
+    [read] = read_progress(
+        [AStudent("Ana", "a", seat.url, seat.token)], lambda student: Database(student.url, student.token)
+    )
     json.dumps(asdict(read), allow_nan=False)
     return read
 

@@ -41,11 +41,14 @@ def tab(shell, cell):
     text = cell[:at] + cell[at + 1 :]
     with provisionalcompleter():
         found = list(shell.ip.Completer.completions(text, at))
-    return [(text[: one.start] + one.text + text[one.end :]).removeprefix("%%sql\n") for one in found], found
+    return [
+        (text[: completion.start] + completion.text + text[completion.end :]).removeprefix("%%sql\n")
+        for completion in found
+    ], found
 
 
 def offers(shell, cell):
-    return [one.text for one in tab(shell, cell)[1]]
+    return [completion.text for completion in tab(shell, cell)[1]]
 
 
 def body(shell, sql):
@@ -158,12 +161,12 @@ def test_completions_have_a_kind(known):
     assert (kinds["c"], kinds["count("], kinds["coalesce("], kinds["CASE"]) == (
         "table", "aggregate", "function", "keyword",
     )  # fmt: skip
-    assert [one.type for one in tab(known, "%%sql\nSELECT * FROM we|")[1]] == ["view"]
+    assert [completion.type for completion in tab(known, "%%sql\nSELECT * FROM we|")[1]] == ["view"]
 
 
 def described(shell, cell):
     """Return the descriptions of completions; JupyterLab breaks lines at plain spaces and hyphens."""
-    found = {one.text: one.type for one in tab(shell, cell)[1]}
+    found = {completion.text: completion.type for completion in tab(shell, cell)[1]}
     assert not any(char in description for description in found.values() for char in " -")
     return {text: description.translate({0xA0: " ", 0x2011: "-"}) for text, description in found.items()}
 
@@ -187,7 +190,7 @@ def described(shell, cell):
 )  # fmt: skip
 def test_columns_are_listed_with_their_types(known, cell, types):
     found = described(known, f"%%sql\n{cell}")
-    assert {name: found[name] for name in types} == {name: f"column {one}".strip() for name, one in types.items()}
+    assert {name: found[name] for name in types} == {name: f"column {type_}".strip() for name, type_ in types.items()}
 
 
 def test_subcommands_options_and_topics_are_listed_with_their_descriptions(known):
@@ -359,7 +362,11 @@ def test_a_failure_is_logged_and_not_shown(shell, monkeypatch, caplog, capsys):
 
 def test_one_matcher_after_reloading_and_none_after_unloading(plain_shell):
     def ours():
-        return [one for one in plain_shell.ip.Completer.custom_matchers if one.__module__.startswith("pipemagic")]
+        return [
+            matcher
+            for matcher in plain_shell.ip.Completer.custom_matchers
+            if matcher.__module__.startswith("pipemagic")
+        ]
 
     plain_shell("%load_ext pipemagic\n%reload_ext pipemagic\n%load_ext pipemagic")
     assert len(ours()) == 1

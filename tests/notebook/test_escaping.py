@@ -190,9 +190,9 @@ def check(bundle, name):
         assert is_harmless(page), (name, page)
     if picture := bundle.get("image/svg+xml"):
         root = ElementTree.fromstring(picture)
-        names = {one.tag.split("}")[-1] for one in root.iter()}
+        names = {element.tag.split("}")[-1] for element in root.iter()}
         assert not names & {"evil-tag", "script", "foreignObject", "image"}
-        assert not [name for one in root.iter() for name in one.attrib if name.startswith(("on", "evil"))]
+        assert not [name for element in root.iter() for name in element.attrib if name.startswith(("on", "evil"))]
     return set(bundle)
 
 

@@ -37,7 +37,7 @@ def birds(shell, service, request, tmp_path, monkeypatch):
 
 def shown(cell):
     """Return the feedback that a cell displays, as text and as HTML."""
-    (found,) = [one for one in cell.shown if "pipemagic-check" in one.get("text/html", "")]
+    (found,) = [bundle for bundle in cell.shown if "pipemagic-check" in bundle.get("text/html", "")]
     return found["text/plain"], found["text/html"]
 
 
@@ -49,7 +49,7 @@ def test_an_exercise_from_definition_to_the_right_answer(birds, tmp_path):
     defined = birds(KINDS)
     assert feedback(defined) == ["kinds: passed, 2 of 2 points"]
     assert list(defined.value.columns) == ["kind", "n"]
-    assert [one.name for one in (tmp_path / "exercises").iterdir()] == ["kinds.json"]
+    assert [path.name for path in (tmp_path / "exercises").iterdir()] == ["kinds.json"]
 
     empty = birds("%%check kinds\n-- Write your SQL here.")
     assert (feedback(empty), empty.value) == (["kinds: no answer yet, 0 of 2 points"], None)
@@ -182,7 +182,7 @@ def test_the_magics_of_exercises_complete_and_explain_sql(birds):
     def offers(text):
         at = text.index("|")
         with provisionalcompleter():
-            return [one.text for one in birds.ip.Completer.completions(text.replace("|", ""), at)]
+            return [completion.text for completion in birds.ip.Completer.completions(text.replace("|", ""), at)]
 
     assert "mass" in offers("%%check kinds\nSELECT | FROM birds")
     assert "mass" in offers("%%exercise new\n-- task: x\nSELECT m| FROM birds")

@@ -126,7 +126,7 @@ EFFECTS = {
 def test_the_effect_of_each_kind_of_statement(db):
     db(TABLES)
     described = db("%%sql --dry-run\n" + ";\n".join(EFFECTS)).value.statements
-    assert {one.text: one.effect or one.problem for one in described} == EFFECTS
+    assert {statement.text: statement.effect or statement.problem for statement in described} == EFFECTS
     assert db("%sql SELECT count(*) AS n FROM street").value["n"].tolist() == [0]
 
 

@@ -120,7 +120,7 @@ def complete(kernel, cell):
     code = cell[:at] + cell[at + 1 :]
     content = kernel.client.complete(code, at, reply=True, timeout=PATIENCE)["content"]
     assert content["status"] == "ok"
-    kinds = [one["type"] for one in content["metadata"]["_jupyter_types_experimental"]]
+    kinds = [completion["type"] for completion in content["metadata"]["_jupyter_types_experimental"]]
     replaced = code[content["cursor_start"] : content["cursor_end"]]
     return list(zip(content["matches"], kinds, strict=True)), replaced
 

@@ -31,8 +31,16 @@ def test_each_subcommand_uses_the_connection(shell):
     unasked = []
     for name in sorted(set(COMMANDS) - BESIDE):
         command = COMMANDS[name]
-        words = [one.choices[0] if one.choices else "frame" for one in command.positionals if not one.optional]
-        words += [f"{one.flag} {one.choices[0] if one.choices else 'frame'}" for one in command.options if one.required]
+        words = [
+            positional.choices[0] if positional.choices else "frame"
+            for positional in command.positionals
+            if not positional.optional
+        ]
+        words += [
+            f"{option.flag} {option.choices[0] if option.choices else 'frame'}"
+            for option in command.options
+            if option.required
+        ]
         line = f"%pipedb {name} {' '.join([*words, NEEDS.get(name, '')])} --on nope"
         done = shell.run(line)
         wants_more = isinstance(done.error, UsageError) and "unknown option" not in str(done.error)

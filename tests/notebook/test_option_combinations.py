@@ -78,11 +78,19 @@ def test_every_other_pair_of_options_runs(shell, service, monkeypatch, tmp_path)
         "--to-parquet": f"{tmp_path}/x.parquet", "--encoding": "utf-8-sig",
     }  # fmt: skip
     given = [f"{option.flag} {values[option.flag]}" if option.value else option.flag for option in OPTIONS]
-    for one, other in combinations(given, 2):
-        text = "" if "--file" in one + other else "SELECT a FROM late" if "--with" in one + other else "SELECT 1 AS a"
-        done = shell.run(f"%sql {one} {other} {text}")
+    for combination, other in combinations(given, 2):
+        text = (
+            ""
+            if "--file" in combination + other
+            else "SELECT a FROM late"
+            if "--with" in combination + other
+            else "SELECT 1 AS a"
+        )
+        done = shell.run(f"%sql {combination} {other} {text}")
         if isinstance(done.error, UsageError):
             assert "no effect" in done.out or "cannot be combined" in done.out or "requires" in done.out, done.out
         else:
-            expected = "--with" in one + other and "--file" in one + other  # the file does not read from the snippet
-            assert (done.error is None) is not expected, (one, other, done.out)
+            expected = (
+                "--with" in combination + other and "--file" in combination + other
+            )  # the file does not read from the snippet
+            assert (done.error is None) is not expected, (combination, other, done.out)

@@ -23,7 +23,7 @@ DOCS = ROOT / "docs"
 def offers(shell, line):
     """Return the completions at the end of a line."""
     with provisionalcompleter():
-        return [one.text for one in shell.ip.Completer.completions(line, len(line))]
+        return [completion.text for completion in shell.ip.Completer.completions(line, len(line))]
 
 
 def test_the_pages_are_those_of_the_documentation():

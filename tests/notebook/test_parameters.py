@@ -130,7 +130,7 @@ def test_an_error_after_an_expanded_list_has_its_original_position(db):
     for statement in ("SELECT a FROM {table} WHERE a IN :ids AND nope = 1", "SELECT 1 IN :ids,\n nope FROM {table}"):
         error = db.fails(f"%%sql\nSELECT 1;\n{statement}").error
         shown = error.message.splitlines()
-        line = next(one for one in statement.splitlines() if "nope" in one)
+        line = next(part for part in statement.splitlines() if "nope" in part)
         at = shown.index(f"  {line}")
         assert shown[at + 1].index("^") - 2 == line.index("nope")
         assert f"line {3 + statement[: statement.index('nope')].count(chr(10))}:" in error.message

@@ -33,7 +33,7 @@ def test_out_takes_one_name_for_each_result(db):
     cell = db("%%sql -o a,_,c\nSELECT 1 AS x;\nSELECT 2 AS x;\nCREATE TABLE t (a);\nSELECT 3 AS x")
     assert [db.names[name]["x"].tolist() for name in ("a", "c")] == [[1], [3]]
     assert cell.value is None
-    assert [one["text/plain"].split()[-1] for one in cell.shown[1:]] == ["2"]  # _ shows the second
+    assert [bundle["text/plain"].split()[-1] for bundle in cell.shown[1:]] == ["2"]  # _ shows the second
 
 
 def test_a_wrong_number_of_names_is_an_error_before_anything_runs(db):

@@ -96,7 +96,7 @@ def test_the_panel_holds_no_token(shell, data):
     token = (data / "platform-token").read_text().strip()
     panel = shell("%pipedb panel").value
     until(lambda: "local" in str(panel))
-    states = [one.get_state() for one in gc.get_objects() if isinstance(one, Widget) and one.comm is not None]
-    text = f"{states!r}{[one.__dict__ for one in panel.panels]!r}{panel!r}{panel}{panel.to_html()}"
+    states = [item.get_state() for item in gc.get_objects() if isinstance(item, Widget) and item.comm is not None]
+    text = f"{states!r}{[inner.__dict__ for inner in panel.panels]!r}{panel!r}{panel}{panel.to_html()}"
     assert token not in text
     assert "eyJ" not in text

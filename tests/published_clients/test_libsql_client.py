@@ -66,4 +66,4 @@ def test_a_migration_runs_without_foreign_keys(client):
 
 def test_many_calls_at_once(client):
     found = client.call("together", sql="SELECT 6 * 7 AS answer", times=100)
-    assert [result_of(one).rows for one in found] == [[(42,)]] * 100
+    assert [result_of(result).rows for result in found] == [[(42,)]] * 100

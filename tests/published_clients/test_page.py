@@ -69,7 +69,7 @@ def command(request, tmp_path):
     "example", examples(), ids=lambda example: f"{example.language}-{example.title.rpartition('/')[2]}"
 )
 def test_an_example_prints_what_the_page_shows(example, command, target, served, authority):
-    needs_tls = any(one.tls and one.package == example.title for one in PUBLISHED)
+    needs_tls = any(client.tls and client.package == example.title for client in PUBLISHED)
     trust = dict.fromkeys(("REQUESTS_CA_BUNDLE", "SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS"), str(authority.file))
     own = {
         "DATABASE_URL": target.tls.url if needs_tls else target.url,
@@ -89,7 +89,9 @@ def test_an_example_prints_what_the_page_shows(example, command, target, served,
 
 def test_every_tested_package_has_an_example():
     shown = "\n".join(example.code for example in examples())
-    for package in {one.package for one in PUBLISHED} - {"libsql-experimental"}:  # which takes the lines of libsql
+    for package in {client.package for client in PUBLISHED} - {
+        "libsql-experimental"
+    }:  # which takes the lines of libsql
         assert package in shown or package.replace("-", "_") in shown, package
     fences = re.findall(r"^```(?:js|python)$", PAGE.read_text("utf-8"), re.MULTILINE)
     assert len(examples()) == len(fences)

@@ -45,7 +45,7 @@ def test_the_lifecycle_of_a_group(ask):
     assert ask("groups.create", group, "fra")["primary"] == "fra"
     assert ask("groups.addLocation", group, "nrt")["locations"] == ["fra", "nrt"]
     assert ask("groups.get", group)["locations"] == ["fra", "nrt"]
-    assert group in [one["name"] for one in ask("groups.list")]
+    assert group in [item["name"] for item in ask("groups.list")]
     assert ask("groups.delete", group)["name"] == group
     with pytest.raises(ClientError, match="group not found") as caught:
         ask("groups.get", group)
@@ -60,7 +60,7 @@ def test_the_lifecycle_of_a_database(ask):
     assert found["id"] == made["id"]
     assert (found["group"], found["primaryRegion"], found["regions"]) == ("default", "ams", ["ams"])
     assert (found["block_reads"], found["block_writes"], found["is_schema"]) == (False, False, False)
-    assert name in [one["name"] for one in ask("databases.list", {"group": "default"})]
+    assert name in [database["name"] for database in ask("databases.list", {"group": "default"})]
     with pytest.raises(ClientError, match="already exists"):
         ask("databases.create", name, {"group": "default"})
     ask("databases.delete", name)
@@ -111,7 +111,7 @@ def test_an_invalid_expiration_is_reported(ask, name):
 def test_platform_tokens(ask, driver, served):
     made = ask("apiTokens.create", "spare")
     assert made["name"] == "spare"
-    assert "spare" in [one["name"] for one in ask("apiTokens.list")]
+    assert "spare" in [token["name"] for token in ask("apiTokens.list")]
     # The package reports -1, "never expires", as not valid; the requests below show that the token is valid.
     assert ask("apiTokens.validate", made["token"])["expiry"] == -1
     driver.call("open", url=served.address, token=made["token"], organization="local")

@@ -30,7 +30,7 @@ def name(ask):
 def test_the_lifecycle_of_a_database(ask, name):
     found = ask("db.retrieve", "local", name)
     assert (found["Name"], found["group"], found["regions"]) == (name, "default", ["ams"])
-    assert name in [one["Name"] for one in ask("db.list_databases", "local")]
+    assert name in [database["Name"] for database in ask("db.list_databases", "local")]
     assert ask("db.delete_database", "local", name) == name
     with pytest.raises(ClientError, match=name):
         ask("db.retrieve", "local", name)
@@ -53,7 +53,7 @@ def test_platform_tokens(ask):
     assert (made["name"], bool(made["token"])) == ("spare-py", True)
     with pytest.raises(ClientError, match="already exists"):
         ask("create_platform_api_token", "spare-py")
-    assert "spare-py" in [one["name"] for one in ask("list_platform_tokens")]
+    assert "spare-py" in [token["name"] for token in ask("list_platform_tokens")]
     assert ask("revoke_token", "spare-py") == "spare-py"
     with pytest.raises(ClientError, match="not found"):
         ask("revoke_token", "spare-py")

@@ -57,7 +57,7 @@ def test_host_names_of_the_api_depend_on_the_address_of_the_request(service, pla
     path = "/v1/organizations/local/databases/db"
     assert ask(service, "GET", host, path, token=platform)["database"]["Hostname"] == f"db-local.{domain}"
     instances = ask(service, "GET", host, f"{path}/instances", token=platform)["instances"]
-    assert [one["hostname"] for one in instances] == [f"ams-db-local.{domain}", f"fra-db-local.{domain}"]
+    assert [instance["hostname"] for instance in instances] == [f"ams-db-local.{domain}", f"fra-db-local.{domain}"]
 
 
 @pytest.mark.parametrize(("host", "scheme", "base_url"), [
@@ -98,7 +98,7 @@ def test_below_the_path_of_a_proxy_all_addresses_are_those_of_the_service(
     path = "/v1/organizations/local/databases/db"
     found = [through_proxy("GET", path)["database"], *through_proxy("GET", f"{path}/instances")["instances"]]
     name = host.partition(":")[0]
-    assert {(one["hostname"], one["url"]) for one in found} == {(name, url)}
+    assert {(instance["hostname"], instance["url"]) for instance in found} == {(name, url)}
     created = through_proxy("POST", path.removesuffix("/db"), {"name": "new", "group": "default"})["database"]
     assert (created["Hostname"], created["url"]) == (name, url)
     answer = through_proxy("POST", "/v3/pipeline", {"requests": [execute("SELECT 1")]}, replicated)

@@ -347,7 +347,7 @@ def resumed(*, exclusive, count=4):
             waiter.finish()
         yield service, app
         service.gate.set()
-        assert {one.result().status_code for one in waiting} == {200}
+        assert {future.result().status_code for future in waiting} == {200}
 
 
 def test_requests_that_waited_continue_within_the_limit_of_their_database():
@@ -382,9 +382,9 @@ def test_a_delayed_response_holds_no_thread_and_ends_with_the_service():
             assert service.seen.acquire(timeout=WAIT)
         assert httpx.get(app.url).json() == {}
         assert app.runtime.executor.workers == 1
-        assert not any(one.done() for one in delayed)
+        assert not any(future.done() for future in delayed)
         app.stop()
-        assert [one.result().status_code for one in delayed] == [200] * 4
+        assert [future.result().status_code for future in delayed] == [200] * 4
 
 
 # -- uploads

@@ -317,10 +317,12 @@ def test_a_statement_that_is_stopped_while_it_is_paused_ends_at_once(executor):
     first, second = Statement(), Statement()
 
     async def work():
-        jobs = [asyncio.ensure_future(executor.call(tenant, one.run)) for tenant, one in ((ADA, first), (BOB, second))]
+        jobs = [
+            asyncio.ensure_future(executor.call(tenant, part.run)) for tenant, part in ((ADA, first), (BOB, second))
+        ]
         await until(lambda: first.started.is_set() and second.started.is_set())
-        for one, job in zip((first, second), jobs, strict=True):
-            one.stop()
+        for part, job in zip((first, second), jobs, strict=True):
+            part.stop()
             assert await job
 
     run(work())

@@ -159,7 +159,7 @@ def exchange(service, *parts):
 
 
 def statuses(data):
-    return [int(one) for one in re.findall(rb"HTTP/1\.1 (\d+)", data)]
+    return [int(match) for match in re.findall(rb"HTTP/1\.1 (\d+)", data)]
 
 
 CLOSE = "Connection: close"
@@ -471,7 +471,7 @@ def test_warnings_about_requests_are_logged_at_a_bounded_rate(caplog):
         log.removeFilter(limit)
     messages = [record.getMessage() for record in caplog.records]
     assert messages.count("a bug") == 1000
-    assert [one for one in messages if one != "a bug"] == [
+    assert [message for message in messages if message != "a bug"] == [
         "Invalid HTTP request received.",
         "Invalid HTTP request received. (999 more of these were not logged)",
     ]

@@ -176,7 +176,7 @@ def test_any_content_type_is_accepted(api, content_type):
 def test_names_of_fields_in_any_case(api):
     assert api.ok("POST", f"{ORG}/groups", {"Name": "edge", "Location": "ams", "Version": "latest"})
     api.ok("POST", f"{ORG}/databases", {"Name": "x", "name": "flights", "GROUP": "edge"})
-    assert [one["Name"] for one in api.ok("GET", f"{ORG}/databases")["databases"]] == ["flights"]
+    assert [database["Name"] for database in api.ok("GET", f"{ORG}/databases")["databases"]] == ["flights"]
 
 
 def test_optional_fields(api):

@@ -114,11 +114,11 @@ class Story:
         runs = [execute(text.format(number)) for text, number in slot.sent]
         if batch:
             requests = [
-                {"type": "batch", "batch": {"steps": [{"stmt": one["stmt"]} for one in runs]}},
+                {"type": "batch", "batch": {"steps": [{"stmt": run["stmt"]} for run in runs]}},
                 GET_AUTOCOMMIT,
             ]
         else:
-            requests = [part for one in runs for part in (one, GET_AUTOCOMMIT)]
+            requests = [part for run in runs for part in (run, GET_AUTOCOMMIT)]
         body = json.dumps({"baton": slot.baton, "requests": requests + [CLOSE] * close}).encode()
         headers = [(name.encode(), value.encode()) for name, value in self.caller.headers.items()]
         scope = {"type": "http", "method": "POST", "path": "/v3/pipeline", "headers": headers, "scheme": "http"}
@@ -243,10 +243,10 @@ class Story:
     def check_write_lock(self) -> None:
         """The stream that writes holds the write lock, and the one that holds it writes."""
         holder = self.database.write_lock._holder
-        mine = [one for one in self.service.engine.streams._streams.values() if one.database is self.database]
-        writing = [one for one in mine if one._connection is not None and one.connection.writing]
+        mine = [stream for stream in self.service.engine.streams._streams.values() if stream.database is self.database]
+        writing = [stream for stream in mine if stream._connection is not None and stream.connection.writing]
         assert len(writing) == (holder is not None)
-        assert all(one.write_waiter is holder for one in writing)
+        assert all(stream.write_waiter is holder for stream in writing)
 
     def end(self) -> None:
         self.clock.advance(5)
@@ -257,7 +257,9 @@ class Story:
                 assert self.caller.post(CLOSE, baton=slot.baton).status in (200, 400)
         assert self.database.write_lock._holder is None
         assert not self.database.write_lock._waiting
-        assert not [one for one in self.service.engine.streams._streams.values() if one.database is self.database]
+        assert not [
+            stream for stream in self.service.engine.streams._streams.values() if stream.database is self.database
+        ]
         rows = self.caller.run("INSERT INTO t VALUES (0)", "SELECT a FROM t").rows(1)
         assert {int(a) for [a] in rows} == self.committed | {0}
 

@@ -143,7 +143,7 @@ def test_a_client_of_http_1_0_gets_a_cursor_without_chunks(tmp_path):
             assert b"content-length: %d" % len(lines) in head
             entries = [json.loads(line) for line in lines.splitlines()]
             assert entries[1]["type"] == "step_begin"
-            assert sum(one.get("type") == "row" for one in entries) == count
+            assert sum(entry.get("type") == "row" for entry in entries) == count
             assert entries[-1]["type"] == "step_end"
 
 
@@ -157,4 +157,4 @@ def test_one_of_the_requests_that_continue_a_cursor_continues_at_its_end(tmp_pat
             both = [pool.submit(db.http.post, "/v3/pipeline", json=body) for _ in range(2)]
             until(lambda: stream.done is None or len(stream.done._ended._done_callbacks) == 2)
             assert json.loads(deque(lines, maxlen=1).pop())["type"] == "step_end"
-        assert sorted(one.result(WAIT).status_code for one in both) == [200, 400]
+        assert sorted(future.result(WAIT).status_code for future in both) == [200, 400]

@@ -45,12 +45,12 @@ class Background:
 
 def streams_of(service, name="flights"):
     identifier = service.catalog.database("local", name).id
-    return [one for one in list(service.engine.streams._streams.values()) if one.owner.database == identifier]
+    return [stream for stream in list(service.engine.streams._streams.values()) if stream.owner.database == identifier]
 
 
 def until_running(service, count=1):
     """Wait until statements run on flights."""
-    until(lambda: sum(one._running for one in streams_of(service)) == count)
+    until(lambda: sum(stream._running for stream in streams_of(service)) == count)
 
 
 @pytest.fixture
@@ -182,7 +182,7 @@ def test_a_cursor_with_a_slow_reader_ends_its_step(db, service):
 def test_a_request_that_waits_for_a_cursor_is_refused(db, service):
     baton, _, chunks = read_head(db.cursor(LONG))
     waiting = Background(db.post, execute("COMMIT"), baton=baton)
-    until(lambda: any(one.done is not None and one.done._ended._done_callbacks for one in streams_of(service)))
+    until(lambda: any(stream.done is not None and stream.done._ended._done_callbacks for stream in streams_of(service)))
     suspend(service)
     b"".join(chunks)
     answer = waiting.result()
@@ -273,7 +273,7 @@ def test_the_operator_may_suspend_databases_of_every_organization(service):
     ada.ok("POST", "/v1/organizations/acme/databases", {"name": "flights", "group": "edge"})
     path = "/v1/organizations/acme/databases"
     assert operator.ok("PATCH", f"{path}/flights/configuration", {"block_reads": True, "block_writes": True})
-    assert [one["block_reads"] for one in operator.ok("GET", path)["databases"]] == [True]
+    assert [database["block_reads"] for database in operator.ok("GET", path)["databases"]] == [True]
     assert operator.ok("GET", f"{path}/flights")["database"]["block_writes"] is True
     assert operator.status("DELETE", f"{path}/flights") == 404  # nothing else
     assert operator.status("POST", f"{path}/flights/auth/tokens") == 404

@@ -89,6 +89,6 @@ def test_a_soup_of_words_is_read_or_refused_by_name(text):
         cell = parse_cell(f"SELECT {text}", {"n": "name"})
     except ParameterError:
         return
-    for index, one in enumerate(cell.statements):
+    for index, parsed in enumerate(cell.statements):
         for offset in range(len(cell.sent(index)) + 1):  # every place is within what was written
-            assert one.start <= cell.position(index, offset).offset <= one.start + len(one.text)
+            assert parsed.start <= cell.position(index, offset).offset <= parsed.start + len(parsed.text)

@@ -91,7 +91,7 @@ def test_the_first_rollback_after_a_loss_has_nothing_to_do(numbers, clock):
         "Rerun the cells from BEGIN, or put the whole transaction into one cell.\n"
         "%pipedb retry reruns the undone statements, all or nothing."
     )
-    assert [one.statement.text for one in numbers.run_cell("ROLLBACK").outcomes] == ["ROLLBACK"]
+    assert [outcome.statement.text for outcome in numbers.run_cell("ROLLBACK").outcomes] == ["ROLLBACK"]
     with pytest.raises(StatementError, match="cannot rollback"):
         numbers.run("ROLLBACK")
 

@@ -112,7 +112,7 @@ def test_both_ways_of_a_list_find_the_same_rows(db, form, column, monkeypatch):
     for ids in ([1], ["1"], [2], ["2.0"], ["A"], [None], [1, None], [], [10**16, "a"], ["1", 1]):
         for word in ("IN", "NOT IN"):
             text, args = sent(f"SELECT rowid FROM t WHERE x {word} :ids", {"ids": ids})
-            written = ", ".join("NULL" if one is None else repr(one) for one in ids)
+            written = ", ".join("NULL" if id_ is None else repr(id_) for id_ in ids)
             expected = db.execute(f"SELECT rowid FROM t WHERE x {word} ({written})").fetchall()
             named = {name[1:]: value for name, value in args.items()}
             assert db.execute(text, named).fetchall() == expected, (word, ids)

@@ -34,7 +34,7 @@ def test_the_undone_statements_are_rerun_with_their_earlier_values(numbers, cloc
     error = lose(numbers, clock)
     assert "%pipedb retry reruns the undone statements" in error.hint
     connection = numbers.connection()
-    assert [one.text for one in connection.to_retry().statements] == [
+    assert [statement.text for statement in connection.to_retry().statements] == [
         "INSERT INTO n VALUES (:i, :v)",
         "UPDATE n SET v = v || :v WHERE i = 1",
     ]

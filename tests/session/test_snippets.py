@@ -134,7 +134,7 @@ def test_a_snippet_that_others_need_is_not_deleted(saved):
         saved.delete("TOP")
     saved.delete("both")
     assert saved.delete("TOP").name == "top"
-    assert [one.name for one in saved] == ["late", "flights", "of_flights"]
+    assert [snippet.name for snippet in saved] == ["late", "flights", "of_flights"]
 
 
 def test_saving_again_goes_through_to_what_uses_it(saved):

@@ -402,6 +402,6 @@ def test_only_an_unfinished_token_continues_in_the_text_behind_it(text):
 def test_a_script_in_chunks_has_the_statements_of_the_whole(pieces, size):
     text = "".join(pieces)
     chunks = [text[start : start + size] for start in range(0, len(text), size)]
-    found = [[one.text for one in sql.split(part)] for part in sql.statements_of(chunks)]
-    assert [one for part in found for one in part] == [one.text for one in sql.split(text)]
+    found = [[statement.text for statement in sql.split(part)] for part in sql.statements_of(chunks)]
+    assert [statement for part in found for statement in part] == [statement.text for statement in sql.split(text)]
     assert all(len(part) == 1 for part in found)

@@ -29,7 +29,7 @@ def close_panels():
         if isinstance(widget, Panel):
             widget.close()
     ipywidgets.Widget.close_all()
-    own = lambda one: one.name.startswith("pipemagic: ") and one.name != THREAD_NAME  # noqa: E731
+    own = lambda thread: thread.name.startswith("pipemagic: ") and thread.name != THREAD_NAME  # noqa: E731
     while threads := list(filter(own, threading.enumerate())):  # the thread of that name ends with its session
         for thread in threads:  # one that ends may start another
             thread.join(PATIENCE)

@@ -88,7 +88,7 @@ def test_a_page_cannot_add_actions(table, done):
 
 def test_rows_are_in_no_state_and_sent_only_where_they_changed(table, sent):
     assert not any("cells" in str(value) for name, value in table.get_state().items() if name != "_esm")
-    table.show([dict(one) for one in ROWS])
+    table.show([dict(row) for row in ROWS])
     assert sent == []
     table.show(ROWS[:1])
     message(table, {"ready": True})  # a page that was opened later

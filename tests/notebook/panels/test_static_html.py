@@ -101,7 +101,7 @@ def test_every_panel_is_saved_live_and_as_html_and_text(runs):
 def saved_by(cell):
     """Return what a cell saved, except the names of widgets, which differ in every run."""
     shown = [{**output.get("data", {}), "": output.get("text")} for output in cell.outputs]
-    return [{kind: value for kind, value in one.items() if kind != WIDGET} for one in shown]
+    return [{kind: value for kind, value in bundle.items() if kind != WIDGET} for bundle in shown]
 
 
 def test_another_run_saves_the_same(runs):

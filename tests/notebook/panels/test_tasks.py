@@ -36,7 +36,7 @@ def test_the_newest_request_runs_and_the_others_never_do(task):
     task.start("2", lambda: ran.append(2) or "2", applied.append)
     task.start("3", lambda: ran.append(3) or "3", lambda result: applied.append(result) or "applied")
     assert task.busy == "3"
-    assert sum(one.name == "pipemagic: test" for one in threading.enumerate()) == 1
+    assert sum(thread.name == "pipemagic: test" for thread in threading.enumerate()) == 1
     first.may_end.set()
     assert task.wait(PATIENCE)
     assert ran == [3]

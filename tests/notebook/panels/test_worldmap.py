@@ -33,8 +33,8 @@ class Drawn:
     def __init__(self, marks, words="words", **options):
         self.svg = draw(marks, words, **options)
         self.root = ElementTree.fromstring(self.svg)
-        shapes = [self._shape(one) for one in self.root.iter("g")]
-        texts = [(one.text, self._box(one)) for one in self.root.iter("text")]
+        shapes = [self._shape(group) for group in self.root.iter("g")]
+        texts = [(text.text, self._box(text)) for text in self.root.iter("text")]
         self.marks = {words: box for words, _, box in shapes if words not in LEGEND_WORDS}
         self.kinds = {words: tags for words, tags, _ in shapes}
         self.labels = {words: box for words, box in texts if box.bottom <= BOTTOM + 0.1}
@@ -49,9 +49,9 @@ class Drawn:
                 x, y, r = (float(shape.get(name)) for name in ("cx", "cy", "r"))
                 edges += [(x - r, y - r), (x + r, y + r)]
             else:
-                edges += [tuple(map(float, one.split(","))) for one in shape.get("points").split(" ")]
+                edges += [tuple(map(float, point.split(","))) for point in shape.get("points").split(" ")]
         across, down = zip(*edges, strict=True)
-        tags = [f"ring {one.tag}" if one.get("fill") == "none" else one.tag for one in shapes]
+        tags = [f"ring {shape.tag}" if shape.get("fill") == "none" else shape.tag for shape in shapes]
         return title.text, tags, Box(min(across), min(down), max(across), max(down))
 
     @staticmethod

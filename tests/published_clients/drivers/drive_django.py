@@ -46,7 +46,9 @@ class Django:
         return [int(self._model.objects.create(**row).pk) for row in rows]
 
     def find(self, **conditions: Any) -> list[list[Any]]:
-        return [[one.pk, one.name, one.age] for one in self._model.objects.filter(**conditions).order_by("pk")]
+        return [
+            [person.pk, person.name, person.age] for person in self._model.objects.filter(**conditions).order_by("pk")
+        ]
 
     def update(self, name: str, age: int) -> int:
         return self._model.objects.filter(name=name).update(age=age)

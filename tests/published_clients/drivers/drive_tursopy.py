@@ -13,7 +13,7 @@ from driver import drive
 
 def plain(value: Any) -> Any:
     if isinstance(value, list):
-        return [plain(one) for one in value]
+        return [plain(item) for item in value]
     return value.to_dict() if hasattr(value, "to_dict") else value
 
 

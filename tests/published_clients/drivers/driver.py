@@ -20,9 +20,9 @@ def read(value: Any) -> Any:
         case {"blob": digits}:
             return bytes.fromhex(digits)
         case dict():
-            return {name: read(one) for name, one in value.items()}
+            return {name: read(item) for name, item in value.items()}
         case list():
-            return [read(one) for one in value]
+            return [read(item) for item in value]
     return value
 
 

@@ -253,7 +253,7 @@ def test_passwords_of_others_wait_in_turn_and_hold_no_thread(service, monkeypatc
         assert runtime().executor.workers < 5
         for _ in range(13):
             busy.release()
-        assert {one.result()[0] for one in [*flood, other]} == {401}
+        assert {future.result()[0] for future in [*flood, other]} == {401}
     assert order.index("ada's password") <= 3
 
 
@@ -261,7 +261,7 @@ def test_passwords_of_others_wait_in_turn_and_hold_no_thread(service, monkeypatc
 def test_the_queue_of_an_address_is_bounded(service):
     queue = service.logins._slots
     waiting = [queue.acquire("192.0.2.6") for _ in range(302)]
-    assert [one.granted for one in waiting] == [True] * 2 + [False] * 300
+    assert [waiter.granted for waiter in waiting] == [True] * 2 + [False] * 300
     response = send(service, "login", {"username": "ada", "password": PASSWORD}, client="192.0.2.6")
     assert (response.status, response.headers["retry-after"]) == (429, "5")
     for _ in waiting:

@@ -19,8 +19,11 @@ def test_create_and_list_organizations(service, eve):
     assert {"name": "Data Club", "slug": "data-club", "type": "team", "overages": False}.items() <= made["org"].items()
     for version in ("v1", "v2"):
         listed = eve.ok("GET", f"/{version}/organizations")["organizations"]
-        assert [(one["slug"], one["type"]) for one in listed] == [("eve", "personal"), ("data-club", "team")]
-        assert all(one["id"] for one in listed)
+        assert [(organization["slug"], organization["type"]) for organization in listed] == [
+            ("eve", "personal"),
+            ("data-club", "team"),
+        ]
+        assert all(organization["id"] for organization in listed)
     assert eve.refused("POST", "/v1/organizations", {"name": "data  club"}) == (
         409, "organization data-club already exists",
     )  # fmt: skip
@@ -90,9 +93,8 @@ def test_the_owner_of_a_personal_organization_cannot_be_removed(service, eve):
     assert person(service, "bob").refused("DELETE", "/v1/organizations/eve/members/eve") == (
         400, "eve is the personal organization of eve, who stays its owner",
     )  # fmt: skip
-    assert [one["slug"] for one in person(service, "bob").ok("GET", "/v1/organizations")["organizations"]] == [
-        "bob", "eve",
-    ]  # fmt: skip
+    organizations = person(service, "bob").ok("GET", "/v1/organizations")["organizations"]
+    assert [organization["slug"] for organization in organizations] == ["bob", "eve"]
 
 
 NAMES = ("ada", "bob", "cleo")
@@ -154,7 +156,9 @@ def test_membership_agrees_with_the_model(tmp_path_factory, steps):
             }[kind]
             assert people[actor].status(*call) == model.move(kind, slug, actor, target, role)
         for slug, name in itertools.product(model.ranks, NAMES):
-            listed = [one["slug"] for one in people[name].ok("GET", "/v1/organizations")["organizations"]]
+            listed = [
+                organization["slug"] for organization in people[name].ok("GET", "/v1/organizations")["organizations"]
+            ]
             assert (slug in listed) is (name in model.ranks[slug])
             assert people[name].status("GET", f"/v1/organizations/{slug}") == (200 if slug in listed else 404)
 

@@ -103,7 +103,7 @@ def test_two_rotations_in_one_second_are_distinguished(ada, service):
     second = token(ada, FLIGHTS)
     ada.ok("POST", f"{FLIGHTS}/auth/rotate")
     third = token(ada, FLIGHTS)
-    assert [reader(service, one).run("SELECT 1").status for one in (first, second, third)] == [401, 401, 200]
+    assert [reader(service, secret).run("SELECT 1").status for secret in (first, second, third)] == [401, 401, 200]
 
 
 def test_rotations_of_deleted_databases_are_still_counted(ada, service, planes):
@@ -176,9 +176,9 @@ def test_tokens_with_other_claims_are_refused(ada, service, claims):
     def fill(value):
         match value:
             case dict():
-                return {key: fill(one) for key, one in value.items()}
+                return {key: fill(item) for key, item in value.items()}
             case list():
-                return [fill(one) for one in value]
+                return [fill(item) for item in value]
             case str():
                 return text.get(value, value)
         return value

@@ -120,8 +120,8 @@ def test_the_form_of_each_result_of_a_batch_depends_on_its_size(reader):
     steps = [{"stmt": {"sql": sql}} for sql in (MANY.format(1000), "SELECT 1", MANY.format(300))]
     answer = reader.post({"type": "batch", "batch": {"steps": steps}}, CLOSE, version=2)
     results = result_of(answer)["step_results"]
-    assert [len(rows_of(one, python)) for one in results] == [1000, 1, 300]
-    assert [type(one["rows"]) for one in results] == [dict, list, dict]
+    assert [len(rows_of(result, python)) for result in results] == [1000, 1, 300]
+    assert [type(result["rows"]) for result in results] == [dict, list, dict]
 
 
 def test_no_rows_are_sent_without_want_rows(reader):

@@ -160,7 +160,7 @@ def test_disconnecting_interrupts(db, service):
     endless = f"SELECT sum(n) FROM ({MANY.format(10**10)})"
     call = threading.Thread(target=lambda: answers.append(db.cursor(endless, connection=connection)))
     call.start()
-    while not any(one._running for one in list(service.engine.streams._streams.values())):
+    while not any(stream._running for stream in list(service.engine.streams._streams.values())):
         call.join(0.01)
     connection.set()
     call.join(10)

@@ -78,10 +78,10 @@ def test_the_named_origins_are_allowed(db, cors, allowed):
     body = {"stmt": {"sql": "SELECT 1"}}
     answer = send(db, "POST", "/v1/execute", body, cors=cors, origin="https://app.example.org")
     refused = send(db, "POST", "/v2/pipeline", cors=cors, origin="https://app.example.org", authorization="")
-    for one in (asked, answer, refused):
-        assert one.headers.get("access-control-allow-origin") == allowed
-    for one in (answer, refused):  # a cache must not return a response for one origin to another
-        assert cors == ["*"] or "origin" in one.headers["vary"].lower()
+    for reply in (asked, answer, refused):
+        assert reply.headers.get("access-control-allow-origin") == allowed
+    for reply in (answer, refused):  # a cache must not return a response for one origin to another
+        assert cors == ["*"] or "origin" in reply.headers["vary"].lower()
     assert (asked.status, read(asked), refused.status) == (
         (400, b"Disallowed CORS origin", 401) if allowed is None else (200, b"OK", 401)
     )
@@ -130,9 +130,9 @@ def test_a_catalog_that_was_removed_or_damaged_under_the_service_is_unhealthy(db
     aside.rename(path)
     clock.advance(1)
     assert health(db) == 200
-    for one in (path, service.folder / "catalog.sqlite-wal"):
-        with one.open("r+b") as file:
-            file.write(bytes(one.stat().st_size))
+    for damaged in (path, service.folder / "catalog.sqlite-wal"):
+        with damaged.open("r+b") as file:
+            file.write(bytes(damaged.stat().st_size))
     clock.advance(1)
     assert health(db) == 503
 

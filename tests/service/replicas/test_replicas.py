@@ -244,7 +244,7 @@ def test_health_and_status_report_paused_locations(pair):
     pair.location("nrt", "/pause")
     assert [health(host) for host in hosts] == [200, 200, 503]
     _, answer = pair.manage("GET", "/databases/x/instances")
-    assert [(one["name"], one["type"], one["status"]) for one in answer["instances"]] == [
+    assert [(instance["name"], instance["type"], instance["status"]) for instance in answer["instances"]] == [
         ("ams", "primary", "ok"), ("nrt", "replica", "paused")]  # fmt: skip
     pair.location("nrt", "/resume")
     pair.location("ams", "/pause")

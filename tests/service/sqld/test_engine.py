@@ -222,7 +222,7 @@ def test_a_replica_behind_its_primary_is_lagging(engine: SqldEngine, monkeypatch
     for code, index in (("ams", 7), ("nrt", 5), ("ord", 7)):
         monkeypatch.setattr(engine._nodes[code].admin, "stats", lambda _, index=index: Stats(replication_index=index))
     status = engine.status(engine._catalog.create_database("local", "d", "g"))
-    assert [(one.code, one.state, one.lag) for one in status.values()] == [
+    assert [(replica.code, replica.state, replica.lag) for replica in status.values()] == [
         ("ams", "ok", 0.0), ("nrt", "lagging", None), ("ord", "ok", None),
     ]  # fmt: skip
 

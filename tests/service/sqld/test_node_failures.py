@@ -58,7 +58,7 @@ def hang_the_primary(binary: Path, folder: Path) -> None:
             assert engine.ask("GET", path).status_code == 200, path
         until(lambda: engine.pids().get("ams", pid) != pid, "the node that hangs was not restarted", 90)
         until(lambda: engine.states()["ams"] == "ok")
-        assert [one["Name"] for one in engine.manage("GET", "/databases")["databases"]].count("other") == 0
+        assert [database["Name"] for database in engine.manage("GET", "/databases")["databases"]].count("other") == 0
         # A check of the node takes one second at most: on a busy machine it may fail once more.
         until(lambda: engine.ask("DELETE", f"/databases/{name}").status_code == 200, "the database cannot be deleted")
     finally:
@@ -89,7 +89,7 @@ def ids(engine: SqldEngineProcess, name: str, code: str) -> set[int]:
 def statuses(engine: SqldEngineProcess, name: str) -> dict[str, str]:
     """Return the states of the instances of a database by location."""
     instances = engine.manage("GET", f"/databases/{name}/instances")["instances"]
-    return {one["name"]: one["status"] for one in instances}
+    return {instance["name"]: instance["status"] for instance in instances}
 
 
 def test_the_nodes_end_when_the_service_is_killed_and_keep_their_data(engine: SqldEngineProcess):

@@ -93,10 +93,10 @@ def test_missing_and_forged_tokens_are_refused(sqld_engine: SqldEngineProcess, d
         None, "x", jwt.encode(claims, None, "none"), jwt.encode(claims, "k" * 32, "HS256"),
         jwt.encode(claims, own, "EdDSA"), jwt.encode({}, own, "EdDSA"),
     ]  # fmt: skip
-    for one in forged:
-        assert doors.sql(one) == 401, one
-        assert doors.log(one) != "0", one
-        assert doors.log(one, **{"x-proxy-authorization": '"FullAccess"', "libsql-proxied": "true"}) != "0", one
+    for secret in forged:
+        assert doors.sql(secret) == 401, secret
+        assert doors.log(secret) != "0", secret
+        assert doors.log(secret, **{"x-proxy-authorization": '"FullAccess"', "libsql-proxied": "true"}) != "0", secret
 
 
 def test_the_default_namespace_is_closed(sqld_engine: SqldEngineProcess, doors: Doors):
@@ -223,7 +223,9 @@ def test_secrets_are_not_in_logs_and_command_lines(sqld_engine: SqldEngineProces
     token = sqld_engine.mint(sqld_engine.create())
     service = psutil.Process(sqld_engine.process.pid)
     key = psutil.Process(sqld_engine.pids()["ams"]).environ()["LIBSQL_ADMIN_AUTH_KEY"]
-    said = sqld_engine.log + " ".join(word for one in service.children(recursive=True) for word in one.cmdline())
+    said = sqld_engine.log + " ".join(
+        word for process in service.children(recursive=True) for word in process.cmdline()
+    )
     for secret in (token, key, sqld_engine.token):
         assert secret not in said
     private = [*sqld_engine.folder.rglob("*.key"), *sqld_engine.folder.glob("*.pem")]

@@ -73,7 +73,7 @@ def test_a_database_is_opened_once(slow, pool):
     openings = [pool.submit(slow.open, "slow") for _ in range(3)]
     assert slow.opening.wait(WAIT)
     slow.go_on.set()
-    assert len({id(one.result(WAIT)) for one in openings}) == 1
+    assert len({id(opening.result(WAIT)) for opening in openings}) == 1
 
 
 def test_a_deletion_waits_for_the_opening_and_takes_the_database_out_of_use(slow, pool):

@@ -59,7 +59,7 @@ def spilled(service):
     """The bytes that the kept connections wrote to temporary files."""
     counted = apsw.SQLITE_DBSTATUS_TEMPBUF_SPILL
     return sum(
-        one.raw.status(counted)[0] for database in service.engine.databases.in_use() for one in database.pool._idle
+        idle.raw.status(counted)[0] for database in service.engine.databases.in_use() for idle in database.pool._idle
     )
 
 
@@ -374,9 +374,9 @@ def test_others_work_while_statements_use_up_the_memory(small_heap, db):
             answers = [other.run("INSERT INTO t VALUES (1)", "SELECT count(*) FROM t") for _ in range(20)]
         finally:
             enough.set()
-    assert {one.status for one in answers} == {200}
-    assert {code for one in answers for code in one.codes} == {"ok"}
-    assert [one.result() for one in running] == [{"SQLITE_NOMEM"}] * len(HUNGRY)
+    assert {answer.status for answer in answers} == {200}
+    assert {code for answer in answers for code in answer.codes} == {"ok"}
+    assert [future.result() for future in running] == [{"SQLITE_NOMEM"}] * len(HUNGRY)
 
 
 def test_a_cursor_does_not_block_the_memory_of_others(small_heap, db):

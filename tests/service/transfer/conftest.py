@@ -72,5 +72,5 @@ def reopened(service, tmp_path, clock):
         return Courier(made[-1], copy)
 
     yield reopen
-    for one in made:
-        one.close()
+    for connection in made:
+        connection.close()

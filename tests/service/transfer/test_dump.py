@@ -136,7 +136,7 @@ AFFINITIES = ["", "TEXT", "REAL", "INTEGER", "NUMERIC", "BLOB"]
 def test_any_value_is_restored(rows, tmp_path_factory):
     folder = tmp_path_factory.mktemp("values")
     columns = ", ".join(f"c{number} {affinity}" for number, affinity in enumerate(AFFINITIES))
-    encodable = [row for row in rows if all(not isinstance(one, str) or _is_unicode(one) for one in row)]
+    encodable = [row for row in rows if all(not isinstance(value, str) or _is_unicode(value) for value in row)]
     with closing(sqlite3.connect(folder / "a")) as db:
         db.execute(f"CREATE TABLE t ({columns})")
         db.executemany("INSERT INTO t VALUES (?,?,?,?,?,?)", encodable)
