@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -39,3 +40,26 @@ def test_private_words_are_found_in_identifiers_and_text():
         "told", "woven", "go_on", "nobody", '    """Tell',
     }  # fmt: skip
     assert words_in("tellurium, foretold") == set()
+
+
+LOOPS = ast.For | ast.AsyncFor | ast.comprehension
+CODE = (PACKAGE, *(ROOT / name for name in ("tests", "benchmarks", "docs", "examples", ".ci")))
+
+
+def pronouns_in(code: str) -> list[int]:
+    """Return the lines with a loop variable, or a parameter of a lambda, that is called ``one`` and not by its noun."""
+    nodes = list(ast.walk(ast.parse(code)))
+    bound: list[ast.AST] = [node.target for node in nodes if isinstance(node, LOOPS)]
+    bound += [node.args for node in nodes if isinstance(node, ast.Lambda)]
+    names = [name for part in bound for name in ast.walk(part) if isinstance(name, ast.Name | ast.arg)]
+    return sorted({name.lineno for name in names if "one" in (getattr(name, "id", ""), getattr(name, "arg", ""))})
+
+
+def test_loop_variables_are_nouns():
+    found = {str(path): pronouns_in(path.read_text("utf-8")) for folder in CODE for path in folder.rglob("*.py")}
+    assert {path: lines for path, lines in found.items() if lines} == {}
+
+
+def test_pronouns_are_found_in_loops_comprehensions_and_lambdas():
+    code = "for at, one in x:\n    pass\n[one for [one] in x]\nsorted(x, key=lambda one: one)\none = some.one"
+    assert pronouns_in(code) == [1, 3, 4]

@@ -311,7 +311,7 @@ class DatabaseTransaction:
 
 
 def _batch(stream: ClientStream, statements: Sequence[Statement], *, atomic: bool, close: bool) -> list[Result]:
-    texts = [(one, None) if isinstance(one, str) else one for one in statements]
+    texts = [(item, None) if isinstance(item, str) else item for item in statements]
     done: Run = run(stream, [statement(sql, args) for sql, args in texts], atomic=atomic, close=close)
     if done.error is not None:
         applied = 0 if atomic else len(done.results)

@@ -19,7 +19,7 @@ class Deadline:
     def left(self, *timeouts: float | None) -> float:
         """Return the seconds to wait for a response: the remaining time, or a shorter timeout."""
         left = max(self._end - self._clock(), 0.001)
-        return min(one for one in (left, *timeouts) if one is not None)
+        return min(limit for limit in (left, *timeouts) if limit is not None)
 
     def check(self) -> None:
         """Raise AnswerTimeout after the deadline."""

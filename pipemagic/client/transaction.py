@@ -483,10 +483,10 @@ def _written(entry: Entry) -> int:
         case OkEntry(ExecuteResponse(result)):
             results = [result]
         case OkEntry(BatchResponse(batch)):
-            results = [one for one in batch.step_results if one is not None]
+            results = [result for result in batch.step_results if result is not None]
         case _:
             return 0
-    return sum(bool(one.affected_row_count) for one in results)
+    return sum(bool(result.affected_row_count) for result in results)
 
 
 def _statements(request: Request) -> Iterator[Stmt]:

@@ -140,13 +140,15 @@ class Pool:
         with self._lock:
             while self._idle and self._idle[0].idle_since < limit:
                 unusable.append(self._idle.pop(0))
-            while (found := next((one for one in reversed(self._idle) if one.origin == origin), None)) is not None:
+            while (
+                found := next((connection for connection in reversed(self._idle) if connection.origin == origin), None)
+            ) is not None:
                 self._idle.remove(found)
                 if not found.is_stale():
                     break
                 unusable.append(found)
-        for one in unusable:
-            one.close()
+        for connection in unusable:
+            connection.close()
         return found
 
     def put(self, connection: Connection) -> None:
@@ -157,15 +159,15 @@ class Pool:
             self._idle.append(connection)
             while self._idle and (self.is_closed or len(self._idle) > MAX_IDLE):
                 surplus.append(self._idle.pop(0))
-        for one in surplus:
-            one.close()
+        for other in surplus:
+            other.close()
 
     def close(self) -> None:
         """Close the idle connections; those in use are closed when they are put back."""
         with self._lock:
             idle, self._idle, self.is_closed = self._idle, [], True
-        for one in idle:
-            one.close()
+        for connection in idle:
+            connection.close()
 
 
 def connect(origin: Origin, timeout: float | None) -> Connection:

@@ -107,7 +107,9 @@ class PipeMagics(Magics):
     def _connections_changed(self, subject: Subject) -> None:
         """Record progress on connections to databases of a class."""
         connections = self.session.connections.values()
-        if subject == "connections" and (self.recorders or any(one.records_progress for one in connections)):
+        if subject == "connections" and (
+            self.recorders or any(connection.records_progress for connection in connections)
+        ):
             from pipemagic.classroom.progress import Recorders
 
             self.recorders = self.recorders or Recorders()
@@ -300,7 +302,7 @@ class PipeMagics(Magics):
             from pipemagic.notebook.named_results import without_reserved_names
 
             cell, reserved = without_reserved_names(cell, self.shell.user_ns, options.out)
-        if not (options.confirm or settings.confirm or all(one.only_reads for one in cell.statements)):
+        if not (options.confirm or settings.confirm or all(statement.only_reads for statement in cell.statements)):
             from pipemagic.session.guards import check_where
 
             check_where(cell)

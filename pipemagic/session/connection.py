@@ -189,7 +189,7 @@ class Connection:
                 return result
         finally:  # also after a cell that failed
             ended = before is not Tx.NONE and not self._transaction.open
-            if self.written.receivers and (ended or not all(one.only_reads for one in cell.statements)):
+            if self.written.receivers and (ended or not all(statement.only_reads for statement in cell.statements)):
                 self.written.send(self)
 
     def keep_alive(self, seconds: float | None) -> None:
@@ -532,7 +532,7 @@ class Connection:
         """Send the cell; return it as it was sent, its run, and the lines to show if the stream replaces another."""
         stream, notes = (self.stream, []) if self.stream is not None else self._open()
         known = self.database.replication.reliable_index
-        own = not before.open and any(one.opens_transaction for one in cell.statements)
+        own = not before.open and any(statement.opens_transaction for statement in cell.statements)
         mode = cell.begin_mode if options.atomic else "DEFERRED"
         waits = options.timeout is not None and not options.atomic and interrupts.waits_first(cell, before)
         pending = cell.only_first() if waits else cell  # so that a timeout while it waits is about BEGIN alone
@@ -684,7 +684,7 @@ class Connection:
             self._settings.deferred = False
         if in_transaction or any(statement.opens_transaction for statement in ran):
             self._last_end = end_after(self._last_end, before, ran, still_open=self._transaction.open)
-        if in_transaction or any(one.changes_schema for one in ran) or monotonic() >= self.schema.check_at:
+        if in_transaction or any(statement.changes_schema for statement in ran) or monotonic() >= self.schema.check_at:
             self.schema.update(ran, self._transaction.state)
 
     def _note_settings(self, cell: Cell, before: TransactionContent, count: int, *, atomic: bool, undone: bool) -> None:

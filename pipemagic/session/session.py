@@ -463,8 +463,10 @@ class Session:
 
     def connections_to(self, database: str, slug: str, where: str) -> list[Connection]:
         """Return the connections to a database of an organization, the current one first; ``where`` is its service."""
-        found = [one for one in self.connections.values() if one.database_in(slug, where) == database]
-        return sorted(found, key=lambda one: one.name != self.current)
+        found = [
+            connection for connection in self.connections.values() if connection.database_in(slug, where) == database
+        ]
+        return sorted(found, key=lambda connection: connection.name != self.current)
 
     def invalidate_tokens(self, database: str, organization: Organization | None = None) -> list[str]:
         """Invalidate all tokens of a database, by default in the current organization; return lines that report it.
@@ -473,7 +475,7 @@ class Session:
         new tokens. Raise the errors of `Organization.invalidate_tokens`.
         """
         organization = organization or self.organization
-        group = {one.name: one.group for one in organization.databases().items}
+        group = {item.name: item.group for item in organization.databases().items}
         organization.invalidate_tokens(database)
         lines = [f"All tokens of {database} are invalid."]
         for connection in self.connections.values():
@@ -532,7 +534,7 @@ class Session:
         with self._lock:
             if self.connections.get(connection.name) is not connection:
                 return  # another thread removed it
-            self.connections = {name: one for name, one in self.connections.items() if one is not connection}
+            self.connections = {name: other for name, other in self.connections.items() if other is not connection}
             if self.current == connection.name:
                 self.current = None
         self._end(connection)
@@ -541,8 +543,8 @@ class Session:
     def _organization_changed(self, organization: Organization, deleted: Sequence[str]) -> None:
         """Close the connections to deleted databases of an organization."""
         for name in deleted:
-            for one in self.connections_to(name, organization.slug, organization.where):
-                self._forget(one)
+            for connection in self.connections_to(name, organization.slug, organization.where):
+                self._forget(connection)
         self.changes.send("organization")
 
     def _replace(self, earlier: Connection, connection: Connection) -> None:
@@ -564,5 +566,5 @@ def _place(connection: Connection) -> tuple[str, str, str | None]:
     return connection.where, connection.listed_as or connection.database.url, organization
 
 
-def _same_database(one: Connection, other: Connection) -> bool:
-    return (one.database.url, one.read_only) == (other.database.url, other.read_only)
+def _same_database(first: Connection, second: Connection) -> bool:
+    return (first.database.url, first.read_only) == (second.database.url, second.read_only)

@@ -270,10 +270,10 @@ class HostedApi(ScriptedServer):
 
     # -- databases: sections 2.3, 3.3
 
-    def _shown(self, one: _Database) -> dict[str, Any]:
-        group = self.groups[one.group]
+    def _shown(self, database: _Database) -> dict[str, Any]:
+        group = self.groups[database.group]
         return {
-            "Name": one.name, "DbId": one.id, "Hostname": self._hostname, "group": one.group,
+            "Name": database.name, "DbId": database.id, "Hostname": self._hostname, "group": database.group,
             "primaryRegion": group["primary"], "regions": group["locations"], "type": "logical", "version": "0.24.18",
             "is_schema": False, "schema": "", "block_reads": False, "block_writes": False, "allow_attach": False,
             "archived": False, "sleeping": False, "hostname": self._hostname, "delete_protection": False,

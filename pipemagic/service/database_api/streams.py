@@ -276,7 +276,11 @@ class StreamTable:
         of their requests. Open transactions are rolled back.
         """
         with self._lock:
-            streams = [one for one in self._streams.values() if of in (None, one.database) and at in (None, one.place)]
+            streams = [
+                stream
+                for stream in self._streams.values()
+                if of in (None, stream.database) and at in (None, stream.place)
+            ]
         for stream in streams:
             stream.cancel(error)
             _try(ServerStream.end_if_waiting, stream)

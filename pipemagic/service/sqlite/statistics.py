@@ -100,9 +100,9 @@ class _Correlation:
         if any(map(math.isinf, numbers)):
             self._infinite += sign
             return
-        one, finer = self._first.add(numbers[0], sign)
+        term, finer = self._first.add(numbers[0], sign)
         other, also = self._second.add(numbers[1], sign)
-        self._products = (self._products << finer + also) + sign * one * other
+        self._products = (self._products << finer + also) + sign * term * other
 
     def inverse(self, first: SqlValue, second: SqlValue) -> None:
         self.step(first, second, -1)
