@@ -148,12 +148,14 @@ def test_both_sides_agree_whatever_is_lost_and_late(soak):
     requests, depth = (stream_pair.REQUESTS, float("inf")) if soak else (FEW, 10)
     states = explore(pair, requests=requests, depth=depth)
     assert pair.moves_of_client | pair.moves_of_server == {*PHASES, *TRANSACTIONS}
-    at_client = {(one.client.state.phase, one.client.state.transaction) for one in states}
+    at_client = {(member.client.state.phase, member.client.state.transaction) for member in states}
     outlives = {(phase, Tx.OPEN) for phase in (Phase.CLOSED, Phase.EXPIRED, Phase.LOST)}
     assert at_client == {*product(Phase, Tx)} - outlives - {(Phase.IN_USE, Tx.LOST)}
-    at_server = {(one.state.phase, one.state.transaction) for pair in states for one in pair.server.streams.values()}
+    at_server = {
+        (stream.state.phase, stream.state.transaction) for pair in states for stream in pair.server.streams.values()
+    }
     assert at_server == {*product((Phase.IDLE, Phase.IN_USE), Tx)}
-    outcomes = {outcome for one in states for outcome in one.client.writes.values()}
+    outcomes = {outcome for member in states for outcome in member.client.writes.values()}
     assert outcomes == set(Write)
 
 
