@@ -84,7 +84,7 @@ class TracedRequest:
     streamed. ``status`` is None without a response; ``error`` is then the reason. ``attempts`` counts how often the
     request was sent (again after 429). ``tally`` is None for requests other than pipelines. ``transaction_open`` is the
     state after the request, None if unknown. ``reopened`` is True if the request opened a stream that replaced an ended
-    one. A session sets ``connection``, and ``exact_limits`` if the server ends each transaction at its limit.
+    one. A session sets ``connection``, and as ``limits`` what the server says about them (`LIMITS_HEADER`).
     """
 
     method: str
@@ -106,7 +106,7 @@ class TracedRequest:
     transaction_open: bool | None = None
     reopened: bool = False
     connection: str = ""
-    exact_limits: bool = False
+    limits: str = ""
     origin: RequestOrigin | None = field(default_factory=current_origin.get, repr=False)
 
     @property

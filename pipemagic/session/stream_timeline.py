@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from pipemagic.client.tracing import TracedRequest
-from pipemagic.hrana.stream import IDLE_LIMIT, TRANSACTION_LIMIT
+from pipemagic.hrana.stream import IDLE_LIMIT, RELAXED, STRICT, TRANSACTION_LIMIT
 
 _ENDS = {
     "open": "open; expires {limit} after the last response",
@@ -16,6 +16,9 @@ _ENDS = {
     "expired": "expired: the server no longer knows it",
     "lost": "lost: the response was incomplete, or the server refused the request",
 }
+
+_HOW_LONG = {STRICT: "at most", RELAXED: "at least"}
+"""How long a transaction may last, compared with its limit, by what the server says about its limits."""
 
 _GONE = frozenset({400, 404, 410})
 """The statuses with which servers refuse the baton of a stream that has ended; nothing of the request ran."""
@@ -111,7 +114,6 @@ class StreamTimeline:
         lines, indent, answered = [f"The stream of {self.connection}:"], "" if stable else " " * 11, self.started
         for index, event in enumerate(self.events):
             request, number = event.request, event.number
-            most = "at most" if request.exact_limits else "about"
             if not stable and (idle := request.started - answered) > 0.1:
                 lines.append(f"  {indent}idle for {idle:.1f} of {self.limit}")
             answered = request.ended
@@ -119,7 +121,9 @@ class StreamTimeline:
             notes = [
                 f"request {number}" if number else "a request of an earlier cell",
                 " opens the stream" if not index and self.from_the_start else "",
-                f"; a transaction is open, for {most} {TRANSACTION_LIMIT:g} s" if index in begun else "",
+                f"; a transaction is open, for {_HOW_LONG.get(request.limits, 'about')} {TRANSACTION_LIMIT:g} s"
+                if index in begun
+                else "",
                 "; the transaction has ended" if index in over else "",
                 " is refused, nothing of it ran" if event.refused else "",
             ]

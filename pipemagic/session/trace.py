@@ -143,7 +143,7 @@ class _ConnectionRecorder:
 
     def exchanged(self, request: TracedRequest) -> None:
         recorder, tally = self._recorder, request.tally or Tally()
-        request.connection, request.exact_limits = self._name, self._transport.strict_limits
+        request.connection, request.limits = self._name, self._transport.limits
         if request.origin is not None and request.origin.seconds is not None:
             request.origin = None
         cursor = request.status == 200 and request.path.endswith(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pipemagic import svg
 from pipemagic.client.trace_format import Json, format_json, format_seconds
-from pipemagic.hrana.stream import TRANSACTION_LIMIT
+from pipemagic.hrana.stream import RELAXED, STRICT, TRANSACTION_LIMIT
 from pipemagic.text import format_size, literal_html
 
 if TYPE_CHECKING:
@@ -29,6 +29,9 @@ _PRE = (
 )
 _FAINT = "color: var(--jp-ui-font-color2, inherit)"
 _BAR = 320.0
+_SIGNS = {STRICT: "", RELAXED: "≥ "}
+"""Signs before the time of a transaction, by what the server says about its limits."""
+
 _COLOURS = {"client": "#7e57c2", "network": "#90a4ae", "server": "#26a69a"}
 
 
@@ -171,7 +174,7 @@ class StreamPicture:
             if limit > left:
                 window = [(left, 72), (limit, 72), (limit, 84), (left, 84), (left, 72)]
                 drawn.append(svg.line(window, stroke=svg.FAINT, dashes="3 3"))
-                sign = "" if self.stream.events[first].request.exact_limits else "≈ "
+                sign = _SIGNS.get(self.stream.events[first].request.limits, "≈ ")
                 drawn.append(svg.text(limit + 4, 82, f"{sign}{TRANSACTION_LIMIT:g} s", fill=svg.FAINT))
             drawn.append(svg.box(left, 72, max(right - left, 4), 12, fill=svg.ACCENT, stroke="none"))
         return [svg.text(8, 82, "transaction", fill=svg.FAINT), *drawn] if drawn else []

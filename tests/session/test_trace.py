@@ -74,7 +74,7 @@ def test_batons_lead_from_request_to_request():
 
 def test_a_transaction_and_its_window():
     lines = lines_of(
-        request(0.0, received="a", transaction=True, exact_limits=True),
+        request(0.0, received="a", transaction=True, limits="strict"),
         request(1.0, sent="a", received="b", transaction=True),
         request(1.05, sent="b", received="c", transaction=False),
     )
@@ -83,9 +83,12 @@ def test_a_transaction_and_its_window():
     assert lines[-1] == "open; expires 10 s after the last response"
 
 
-def test_the_time_of_a_transaction_is_an_estimate_unless_the_server_says_that_it_is_exact():
-    lines = lines_of(request(0.0, received="a", transaction=True))
-    assert lines[1] == "0.000 s  request 1 opens the stream; a transaction is open, for about 5 s"
+@pytest.mark.parametrize(("limits", "time", "sign"), [("", "about", "≈ "), ("relaxed", "at least", "≥ ")])
+def test_the_time_of_a_transaction_is_an_estimate_unless_the_server_says_more(limits, time, sign):
+    begin = request(0.0, received="a", transaction=True, limits=limits)
+    assert lines_of(begin)[1] == f"0.000 s  request 1 opens the stream; a transaction is open, for {time} 5 s"
+    (stream,) = timelines(events_of(begin), 0.1)
+    assert f">{sign}5 s</text>" in StreamPicture(stream).svg()
 
 
 @pytest.mark.parametrize(
@@ -250,7 +253,7 @@ def test_omitted_items_of_a_large_body_are_counted_once():
 class Transport:
     token = Token(None)
     observer = None
-    strict_limits = True
+    limits = "strict"
 
 
 def test_the_last_cell_is_the_last_that_made_requests():
