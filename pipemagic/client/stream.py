@@ -292,11 +292,11 @@ class ClientStream:
     def _may_end_silently(self) -> bool:
         """Return True if the server may have ended the old transaction, and may run more before it says so.
 
-        Servers that name their limits report it. Others are asked only after a long time.
+        Servers that name their limits report it, others are asked only after a long time.
         """
         if self.dialect is Dialect.SEED:
             return (self.transaction_age() or 0.0) > TRANSACTION_LIMIT
-        return not (self.names_limit or self.exact_transactions) and self.idle_for() > IDLE_LIMIT
+        return not (self.names_limit or self._transport.limits) and self.idle_for() > IDLE_LIMIT
 
     def _check_seed(self, requests: Sequence[Request]) -> None:
         """Raise UnsupportedError for requests that a server with only the seed does not know."""
