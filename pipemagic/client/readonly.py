@@ -53,6 +53,11 @@ def refuse_writes(requests: Sequence[Request]) -> None:
             raise ReadOnlyError(f"{write.what}, and this connection is read-only; nothing was sent", hint=write.hint)
 
 
+def may_write(requests: Sequence[Request]) -> bool:
+    """Return True if one of the requests has a statement that is not known to read."""
+    return any(find_write(text) is not None for text in _texts(requests))
+
+
 def _texts(requests: Sequence[Request]) -> Iterator[str]:
     for request in requests:
         if isinstance(request, Execute):

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pipemagic.errors import InterruptedRequest
+from pipemagic.hrana import faults
 
 if TYPE_CHECKING:  # these import httpx, which takes long
     from pipemagic.client.address import Endpoint
@@ -28,7 +29,8 @@ class First(Enum):
 
     RECONNECT = "another connection is opened"
     PAUSE = "a pause, the next one of `BUSY_PAUSES`, unless the server or the deadline requires more than that"
-    FIND = "the service is found, which starts it if necessary"
+    FIND = "the service is found, which starts it if necessary, and the message is renewed: batons of before are gone"
+    REOPEN = "the message is renewed: it opens another stream, with the settings of the one before"
 
 
 class Cause(Enum):
@@ -39,6 +41,8 @@ class Cause(Enum):
     BUSY = "429"
     OVERLOADED = "503 with the seconds of Retry-After"
     REFUSED_TOKEN = "401"
+    REFUSED_BATON = "the server no longer has the stream"
+    INSTANCE_ENDED = "nothing listens at the address of an instance that the server named before"
 
 
 @dataclass(frozen=True)
@@ -76,7 +80,18 @@ REPEATS = {
         "a token is checked before anything runs. Only the embedded service may have another one: it is in its folder",
         First.FIND, interrupted="interrupted while the embedded service was started",
     ),
+    Cause.REFUSED_BATON: Repeat(
+        "a baton is checked before anything runs, and nothing was open on the stream that could be lost", First.REOPEN
+    ),
+    Cause.INSTANCE_ENDED: Repeat(
+        "no connection was opened, and nothing was open on the stream; the named address leads to another instance",
+        First.REOPEN,
+    ),
 }  # fmt: skip
+
+
+def _is_get(message: Message) -> bool:
+    return message.method == "GET"
 
 
 @dataclass(slots=True, eq=False)
@@ -85,8 +100,10 @@ class Message:
 
     ``endpoint`` is that of the transport unless it is given. ``timeout`` is the seconds to wait for the next part of
     the response, None for that of the transport; ``limit`` for the whole, from now on until ``deadline``. ``size`` is
-    the number of bytes of a body in chunks, which can be sent only once. ``only_reads`` returns True if it only reads,
-    outside of a transaction. ``renew`` is called before it is sent again: it may change it, or raise an error instead.
+    the number of bytes of a body in chunks, which can be sent only once. ``only_reads`` returns True for one that only
+    reads, outside of a transaction. ``reopens`` is True if it continues a stream that another one may replace, False if
+    only the caller could do that, None if it continues none. ``renew`` is called before it is sent again: it may change
+    it, or raise an error instead.
 
     After an error ``nothing_ran`` is True if it is certain that nothing of it ran.
     """
@@ -98,15 +115,20 @@ class Message:
     timeout: float | None = None
     limit: float | None = None
     size: int | None = None
-    only_reads: Callable[[], bool] = bool
-    renew: Callable[[Cause], None] | None = None
+    only_reads: Callable[[Any], bool] = _is_get
+    reopens: bool | None = None
+    renew: Callable[[Any, Cause], None] | None = None
     deadline: float = inf
     nothing_ran: bool = False
     traced: TracedRequest | None = field(default=None, repr=False)
 
 
-def cause_of_refusal(response: HttpResponse) -> Cause | None:
-    """Return why the request of a response that is not 2xx may be sent again; None if it must not."""
+def cause_of_refusal(response: HttpResponse, message: Message) -> Cause | None:
+    """Return why a message whose response is not 2xx may be sent again; None if it must not."""
+    if message.reopens:
+        fault = faults.read_fault(response.body, response.content_type)
+        if faults.is_stream_gone(response.status, fault):
+            return Cause.REFUSED_BATON
     match response.status:
         case 401:
             return Cause.REFUSED_TOKEN

@@ -6,15 +6,17 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from enum import IntEnum
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from pipemagic.client.address import Endpoint, check_base_url, instance_of
 from pipemagic.client.cursor_response import CursorResponse
 from pipemagic.client.deadline import Deadline
-from pipemagic.client.readonly import refuse_writes
-from pipemagic.client.repeats import Message
+from pipemagic.client.readonly import may_write, refuse_writes
+from pipemagic.client.repeats import REPEATS, Cause, First, Message
 from pipemagic.client.replication import ReadYourWrites, ReplicationState
 from pipemagic.client.transaction import AGAIN, IN_TIME, ROLLED_BACK, Reason, Transaction, closes, errors_of
 from pipemagic.errors import (
@@ -52,7 +54,6 @@ from pipemagic.hrana.values import Integer
 
 if TYPE_CHECKING:  # these import httpx, which takes long
     from pipemagic.client.response_body import Chunks, HttpResponse
-    from pipemagic.client.tracing import TracedRequest
     from pipemagic.client.transport import Transport
 
 CLOSE_TIMEOUT = 5.0
@@ -62,6 +63,8 @@ E = TypeVar("E", bound="BaseException | None")
 
 HANG_UP_TIMEOUT = 0.5
 """Seconds to wait while the user waits, after an interrupt."""
+
+_NOTHING = PipelineRequest([])
 
 _SMALLEST: list[Request] = [Execute(Stmt("SELECT 1"))]
 """Renews the idle time on servers where an empty request may not."""
@@ -76,6 +79,21 @@ class Dialect(IntEnum):
     """All request types of version 2."""
     V3 = 3
     """Also ``get_autocommit`` and ``is_autocommit``, on ``/v3/pipeline``."""
+
+
+@dataclass(slots=True, eq=False)
+class StreamMessage(Message):
+    """A message on a stream, with its ``requests``. It may be written again for a stream that ``replaces`` this one.
+
+    ``sent`` is what a pipeline contains, with ``ahead`` requests before those of the caller. ``encoding`` is how many
+    seconds its JSON took.
+    """
+
+    requests: Sequence[Request] = ()
+    replaces: bool = True
+    sent: PipelineRequest = _NOTHING
+    ahead: int = 0
+    encoding: float = 0.0
 
 
 class ClientStream:
@@ -192,11 +210,9 @@ class ClientStream:
         - AuthError (403), NotFound, ServerError, ProtocolError, AddressError: refused, the stream is dropped.
         """
         self.check(requests)
-        for _ in range(2):
-            entries = self._exchange(requests, timeout=timeout)
-            if entries is not None:
-                return entries
-        raise ProtocolError("the server refuses the baton of a stream that was not opened yet")
+        entries = self._exchange(requests, timeout=timeout, reopens=True)
+        assert entries is not None
+        return entries
 
     def stream(self, stmt: Stmt) -> CursorResponse:
         """Run one statement as a cursor; return its response in chunks (see `pipemagic.client.cursor`).
@@ -205,13 +221,26 @@ class ClientStream:
         `send`.
         """
         self.check([Execute(stmt)])
-        for _ in range(2):
-            if not self.is_open and (self._replaces or self.phase is not Phase.IDLE):
-                self.send([])  # reopens it, with the requests to send first
-            response = self._open_cursor(stmt)
-            if response is not None:
-                return response
-        raise ProtocolError("the server refuses the baton of a stream that was not opened yet")
+        requests = [RunBatch(Batch([Step(stmt)]))]
+        message = StreamMessage(
+            "POST", "/v3/cursor", requests=requests,
+            only_reads=self._only_reads, renew=partial(self._renew, self._write_cursor),
+        )  # fmt: skip
+        self._write_cursor(message)
+        try:
+            chunks = self._transport.chunks(message)
+            if chunks.status != 200:
+                refused = cast("HttpResponse", chunks)  # a response in chunks is a 2xx
+                self._is_gone(refused)
+                raise self._transport.refusal(refused)
+            response = CursorResponse(cast("Chunks", chunks), self._cursor_ended, self._deadline)
+            head = response.read_head()
+            if head.base_url:
+                self._endpoint = check_base_url(self._transport.endpoint, head.base_url)
+        except BaseException as error:  # noqa: BLE001 - the error to raise may know more
+            raise self._failed(error, message) from None
+        self._continue(head)
+        return response
 
     def autocommit(self) -> bool:
         """Return True if the server reports that no transaction is open."""
@@ -234,8 +263,7 @@ class ClientStream:
         with self._beginning:
             if not self.is_open or self.transaction.state is not Tx.NONE:
                 return False
-            entries = self._exchange([] if self.dialect is Dialect.V3 else _SMALLEST, timeout=CLOSE_TIMEOUT)
-        return entries is not None
+            return self._exchange([] if self.dialect is Dialect.V3 else _SMALLEST, timeout=CLOSE_TIMEOUT) is not None
 
     def close(self) -> None:
         """End the stream; the server rolls an open transaction back. Ignore errors of the server."""
@@ -342,33 +370,34 @@ class ClientStream:
     # -- requests
 
     def _exchange(
-        self, requests: Sequence[Request], *, timeout: float | None = None, tracked: bool = True
+        self,
+        requests: Sequence[Request],
+        *,
+        timeout: float | None = None,
+        tracked: bool = True,
+        reopens: bool = False,
     ) -> list[Entry] | None:
-        """Send requests; return None if the stream has ended, nothing ran, and no transaction was open."""
-        asks = self.dialect is Dialect.V3 and not closes(requests)
-        with self._beginning:
-            ahead = self._open()
-            everything = [*ahead, *requests, *([GetAutocommit()] if asks else [])]
-            waits = self.dialect is not Dialect.SEED and not self.transaction.open
-            message = PipelineRequest(self._reads.prepare(everything, waits=waits), self.baton)
-            started = time.perf_counter()
-            body = encode(message)
-            encoding, http = time.perf_counter() - started, self._message(self._path, body, timeout)
-            self._machine.move(Event.SEND)
+        """Send requests, with ``reopens`` on another stream if this one has ended and nothing was open on it.
+
+        Return None if it has ended, and nothing ran.
+        """
+        message = StreamMessage(
+            "POST", self._path, timeout=timeout, requests=requests, replaces=reopens,
+            only_reads=self._only_reads, renew=partial(self._renew, self._write),
+        )  # fmt: skip
+        self._write(message)
         try:
-            received = self._transport.send(http)
+            received = self._transport.send(message)
             if received.status != 200:
-                self._transport.end(http)
-                self._refused(received)
-                return None
-            response = self._read(received, message, encoding, http.traced)
+                self._transport.end(message)
+                if self._is_gone(received):
+                    return None
+                raise self._transport.refusal(received)
+            response = self._read(received, message)
         except BaseException as error:  # noqa: BLE001 - the error to raise may know more
-            self._transport.end(http)
-            if self._instance_ended(error, http):
-                self._gone()
-                return None
-            raise self._failed(error, requests) from None
-        entries = response.results[len(ahead) :]
+            self._transport.end(message)
+            raise self._failed(error, message) from None
+        entries = response.results[message.ahead :]
         try:
             ran, results = (requests, entries) if tracked else ((), ())
             self.transaction.responded(ran, results, sent_at=self.sent_at, baton=response.baton)
@@ -376,39 +405,14 @@ class ClientStream:
             self._reads.state.update(response.results, self._reads.known)
             reopened, self._replaces = self._replaces, False
             self.reopened += reopened
-            if ahead:
-                self.replayed = response.results[: len(ahead)]
-            if http.traced is not None:  # after the outcome of the transaction is known
-                http.traced.reopened, http.traced.transaction_open = reopened, self.transaction.open
-                self._transport.end(http)
+            if message.ahead:
+                self.replayed = response.results[: message.ahead]
+            if (traced := message.traced) is not None:  # after the outcome of the transaction is known
+                traced.reopened, traced.transaction_open = reopened, self.transaction.open
+                self._transport.end(message)
         if tracked and self.dialect is not Dialect.V3 and self.transaction.open and any(map(errors_of, entries)):
             self.autocommit()  # some errors end the transaction, which the text of the statements does not show
         return entries[: len(requests)]
-
-    def _open_cursor(self, stmt: Stmt) -> CursorResponse | None:
-        """Send a cursor; return None if the stream has ended, nothing ran, and no transaction was open."""
-        with self._beginning:
-            self._open()
-            (asked,) = self._reads.prepare([RunBatch(Batch([Step(stmt)]))], waits=not self.transaction.open)
-            assert isinstance(asked, RunBatch)
-            http = self._message("/v3/cursor", cursors.cursor(asked.batch, self.baton), None)
-            self._machine.move(Event.SEND)
-        try:
-            chunks = self._transport.chunks(http)
-            if chunks.status != 200:
-                self._refused(cast("HttpResponse", chunks))  # a response in chunks is a 2xx
-                return None
-            response = CursorResponse(cast("Chunks", chunks), self._cursor_ended, self._deadline)
-            head = response.read_head()
-            if head.base_url:
-                self._endpoint = check_base_url(self._transport.endpoint, head.base_url)
-        except BaseException as error:  # noqa: BLE001 - the error to raise may know more
-            if self._instance_ended(error, http):
-                self._gone()
-                return None
-            raise self._failed(error, [asked]) from None
-        self._continue(head)
-        return response
 
     def _cursor_ended(self, error: E, complete: bool) -> E:
         """Keep the stream after a complete response to a cursor; otherwise end it. Return the error to raise."""
@@ -423,42 +427,87 @@ class ClientStream:
                 self._transport.request("POST", self._path, close, endpoint=self._endpoint, timeout=HANG_UP_TIMEOUT)
         return self._lose(error, [])
 
+    def _write(self, message: StreamMessage) -> None:
+        """Write the body of a pipeline for the stream as it is, and begin to send it."""
+        requests = message.requests
+        asks = self.dialect is Dialect.V3 and not closes(requests)
+        with self._beginning:
+            ahead = self._open()
+            everything = [*ahead, *requests, *([GetAutocommit()] if asks else [])]
+            waits = self.dialect is not Dialect.SEED and not self.transaction.open
+            message.sent = PipelineRequest(self._reads.prepare(everything, waits=waits), self.baton)
+            message.ahead, started = len(ahead), time.perf_counter()
+            message.body = encode(message.sent)
+            message.encoding = time.perf_counter() - started
+            self._begin(message)
+
+    def _write_cursor(self, message: StreamMessage) -> None:
+        """Write the body of a cursor for the stream as it is, and begin to send it."""
+        if not self.is_open and (self._replaces or self.phase is not Phase.IDLE):
+            self.send([])  # reopens it, with the requests to send first
+        with self._beginning:
+            self._open()
+            (stamped,) = self._reads.prepare([*message.requests], waits=not self.transaction.open)
+            assert isinstance(stamped, RunBatch)
+            message.body = cursors.cursor(stamped.batch, self.baton)
+            self._begin(message)
+
     def _open(self) -> Sequence[Request]:
         """Start a new stream if the last one has ended; return the requests to send first on it.
 
         They are returned until a response has arrived: the first attempt may be refused.
         """
-        if self.phase is Phase.IN_USE:
+        phase = self._machine.phase
+        if phase is Phase.IN_USE:
             raise StreamError("a request is pending on this connection, which takes one at a time")
-        if self.phase is not Phase.IDLE:
-            self._replaces = self._replaces or self.phase is not Phase.CLOSED
+        if phase is not Phase.IDLE:
+            self._replaces = self._replaces or phase is not Phase.CLOSED
             self._machine.move(Event.REOPEN)
             self.baton, self._endpoint = None, None
             self.idle_limit, self.names_limit = IDLE_LIMIT, False
             self._reads.restart()
         return self.on_reopen() if self._replaces and self.on_reopen is not None else ()
 
-    def _message(self, path: str, body: bytes, timeout: float | None) -> Message:
-        """Return the HTTP request to send now, with the shortest of the time limits."""
+    def _begin(self, message: StreamMessage) -> None:
+        """Begin to send a message, with the shortest of the time limits."""
         self.sent_at = self._clock()
-        limit = self._reads.limit
-        if limit is not None:
-            timeout = min(timeout or limit, self._transport.timeout or limit, limit)
+        message.endpoint, message.reopens = self._endpoint, None
+        if self.baton is not None:
+            message.reopens = message.replaces and not self.transaction.open
+        if (limit := self._reads.limit) is not None:
+            message.timeout = min(message.timeout or limit, self._transport.timeout or limit, limit)
         if self._deadline is not None:
-            timeout, limit = self._deadline.left(timeout, self._transport.timeout), self._deadline.left()
-        return Message("POST", path, body, self._endpoint, timeout, None if self._deadline is None else limit)
+            message.timeout = self._deadline.left(message.timeout, self._transport.timeout)
+            message.limit = self._deadline.left()
+        self._machine.move(Event.SEND)
+
+    def _renew(self, write: Callable[[StreamMessage], None], message: StreamMessage, cause: Cause) -> None:
+        """Write a message again before the transport sends it again, if it goes to another stream."""
+        if REPEATS[cause].first not in (First.REOPEN, First.FIND):
+            return
+        with self._beginning:
+            if self.baton is None:
+                self._machine.move(Event.REFUSE)
+            else:
+                self._gone()
+            if cause is Cause.UNREACHABLE:
+                self._reads.state.forget()  # it may count from a lower number
+            write(message)
+
+    def _only_reads(self, message: StreamMessage) -> bool:
+        """Return True if a message changes nothing, and no transaction is open."""
+        return not self.transaction.open and not may_write(message.requests)
 
     # -- responses
 
-    def _read(
-        self, received: HttpResponse, sent: PipelineRequest, encoding: float, traced: TracedRequest | None
-    ) -> PipelineResponse:
+    def _read(self, received: HttpResponse, message: StreamMessage) -> PipelineResponse:
         """Read a 200: the entries, the new baton, and the next base URL."""
+        sent, traced = message.sent, message.traced
         try:
             started = time.perf_counter()
             response = read_response(received.body)
             if traced is not None:
-                traced.encoding, traced.decoding = encoding, time.perf_counter() - started
+                traced.encoding, traced.decoding = message.encoding, time.perf_counter() - started
                 traced.add_results(sent, response)
             if len(response.results) != len(sent.requests):
                 counts = f"{len(sent.requests)} requests were sent and {len(response.results)} results were received"
@@ -473,8 +522,9 @@ class ClientStream:
         except ProtocolError as error:
             raise _not_a_response(error, received) from None
         except KeyboardInterrupt:  # a large response takes a while to read
-            message = "interrupted while the response was read; the request has run"
-            raise InterruptedRequest(message, answered=True) from None
+            raise InterruptedRequest(
+                "interrupted while the response was read; the request has run", answered=True
+            ) from None
         self._continue(response)
         return response
 
@@ -487,13 +537,13 @@ class ClientStream:
         limit, self.names_limit = response.stream_ttl_ms, response.stream_ttl_ms is not None
         self.idle_limit = IDLE_LIMIT if limit is None else limit / 1000
 
-    def _refused(self, refused: HttpResponse) -> None:
-        """Drop a stream that the server no longer has; raise the error of `Transport.refusal` for other refusals."""
+    def _is_gone(self, refused: HttpResponse) -> bool:
+        """Return True if a refusal says that the server no longer has the stream, which is dropped."""
         fault = faults.read_fault(refused.body, refused.content_type)
-        if self.baton is not None and faults.is_stream_gone(refused.status, fault):
-            self._gone(fault)
-            return  # a 404 for the database itself is the response to a request without a baton, too
-        raise self._transport.refusal(refused)
+        if self.baton is None or not faults.is_stream_gone(refused.status, fault):
+            return False  # a 404 for the database itself is the response to a request without a baton, too
+        self._gone(fault)
+        return True
 
     def _gone(self, fault: Error | None = None) -> None:
         """Drop a stream that the server no longer has; raise TransactionLost if a transaction was open."""
@@ -509,24 +559,15 @@ class ClientStream:
         longer = f"{IN_TIME} and was open for longer; " if late else ""
         self.transaction.stream_gone(reason, f"{ROLLED_BACK}: {longer}{why}")
 
-    def _instance_ended(self, error: BaseException, http: Message) -> bool:
-        """Note it if nothing of a failed request ran, so that its baton is still valid.
-
-        Return True if the instance that has the stream has ended: the named address leads to another one.
-        """
-        unsent = isinstance(error, ConnectError)
-        if self.phase is not Phase.IN_USE or not (unsent or http.nothing_ran):
-            return False
-        self._machine.move(Event.REFUSE)
-        return unsent and self._endpoint is not None and not self.transaction.open
-
-    def _failed(self, error: BaseException, requests: Sequence[Request]) -> BaseException:
+    def _failed(self, error: BaseException, message: StreamMessage) -> BaseException:
         """Return the error to raise for a request without a readable response."""
         if isinstance(error, KeyboardInterrupt):  # between the parts of the request
             error = InterruptedRequest("interrupted while a request was pending")
+        if self._machine.phase is Phase.IN_USE and (message.nothing_ran or isinstance(error, ConnectError)):
+            self._machine.move(Event.REFUSE)  # the baton is still valid
         error = self._reads.failed(error)
         error = error if self._deadline is None else self._deadline.explain(error)
-        return self._lose(error, requests) if self.phase is Phase.IN_USE else error  # the baton is still valid
+        return self._lose(error, message.requests) if self._machine.phase is Phase.IN_USE else error
 
     def _lose(self, error: E, requests: Sequence[Request]) -> E:
         """Drop the stream. Return the error, which reports the loss of a transaction that was or may be open."""

@@ -141,7 +141,7 @@ class Transport:
         """Send a request, with a body as JSON; return its response, whatever the status. Raise the errors of `send`."""
         if params:
             path = f"{path}?{urlencode(params, quote_via=quote)}"
-        message = Message(method, path, body, endpoint, timeout, only_reads=lambda: method == "GET")
+        message = Message(method, path, body, endpoint, timeout)
         received: HttpResponse = self.send(message)
         self.end(message)
         return received
@@ -173,9 +173,9 @@ class Transport:
                 received = self._read(message, response)
                 if received.ok:
                     return received
-                error, cause = self._error(received, endpoint), cause_of_refusal(received)
+                error, cause = self._error(received, endpoint), cause_of_refusal(received, message)
             except FAILURES as raised:
-                error, cause = self._failed(raised, response, endpoint)
+                error, cause = self._failed(raised, response, message)
             except BaseException as raised:
                 self.end(message, raised)
                 raise
@@ -224,7 +224,7 @@ class Transport:
         for a response that is not 2xx, and ConnectError if the response ends too soon.
         """
         longest = TRANSFER_TIMEOUT + (size or 0) / EXAMINED_PER_SECOND
-        message = Message(method, path, content, size=size, only_reads=lambda: method == "GET")
+        message = Message(method, path, content, size=size)
         message.timeout = None if self.timeout is None else max(longest, self.timeout)
         response = self.send(message, streams=True)
         if isinstance(response, HttpResponse):
@@ -322,14 +322,15 @@ class Transport:
     # -- sending again
 
     def _failed(
-        self, raised: BaseException, response: httpx.Response | None, endpoint: Endpoint
+        self, raised: BaseException, response: httpx.Response | None, message: Message
     ) -> tuple[PipemagicError, Cause | None]:
         """Return the error for a failed request, and why it may be sent again."""
+        error, cause = failure(raised, message.endpoint or self.endpoint), cause_of_failure(raised)
         if response is not None and response.status_code == 429:  # whatever its body, nothing ran
-            if isinstance(raised, KeyboardInterrupt):
-                return interrupted(Cause.BUSY), None
-            return failure(raised, endpoint), Cause.BUSY
-        return failure(raised, endpoint), cause_of_failure(raised)
+            return (interrupted(Cause.BUSY), None) if isinstance(raised, KeyboardInterrupt) else (error, Cause.BUSY)
+        if cause is Cause.UNREACHABLE and message.endpoint is not None:
+            cause = Cause.INSTANCE_ENDED
+        return error, cause
 
     def _prepare(
         self,
@@ -341,23 +342,32 @@ class Transport:
     ) -> bool:
         """Do what must happen before a message is sent again; return False if it must not be."""
         repeat = REPEATS[cause]
-        if message.size is not None or not (repeat.certain or message.only_reads()):
+        if message.size is not None or not (repeat.certain or message.only_reads(message)):
             return False
         try:
-            if repeat.first is First.PAUSE:
-                if times == len(BUSY_PAUSES):
-                    return False
-                pause = BUSY_PAUSES[times]
-                wanted = 0.0 if response is None else retry_seconds(response.headers.get("retry-after", ""))
-                if (wanted or 0) > pause or time.monotonic() + pause > message.deadline:
-                    return False  # the attempt would come before the time that the server names, or too late
-                self._sleep(pause)
-            elif times or (repeat.first is First.FIND and not self._find(cause, lower)):
-                return False
-            if message.renew is not None:
-                message.renew(cause)
+            match repeat.first:
+                case First.RECONNECT:
+                    ready = not times
+                case First.PAUSE:
+                    ready = self._pause(message, times, response)
+                case First.FIND:
+                    ready = not times and message.reopens is not False and self._find(cause, lower)
+                case First.REOPEN:
+                    ready = not times and bool(message.reopens)
+            if ready and message.renew is not None:
+                message.renew(message, cause)
         except KeyboardInterrupt:
             raise interrupted(cause) from None
+        return ready
+
+    def _pause(self, message: Message, times: int, response: httpx.Response | None) -> bool:
+        """Wait for a busy server; return False if it would be too often, too late, or before the time that it names."""
+        if times == len(BUSY_PAUSES):
+            return False
+        pause, named = BUSY_PAUSES[times], "" if response is None else response.headers.get("retry-after", "")
+        if (retry_seconds(named) or 0) > pause or time.monotonic() + pause > message.deadline:
+            return False
+        self._sleep(pause)
         return True
 
     def _find(self, cause: Cause, lower: httpx.BaseTransport | None) -> bool:
@@ -370,10 +380,19 @@ class Transport:
             found = self.find_again(cause)
             if found is None:
                 return False
-            self.endpoint, self.token, self._http, self._lower = found.endpoint, found.token, found._http, found._lower
-            if lower is not None:
-                lower.close()
+            self._adopt(found)
             return True
+
+    def move_to(self, other: Transport) -> None:
+        """Use the address, the token and the connections of another transport, which is not used any more."""
+        with self._finding:
+            self._adopt(other)
+
+    def _adopt(self, other: Transport) -> None:
+        lower = self._lower
+        self.endpoint, self.token, self._http, self._lower = other.endpoint, other.token, other._http, other._lower
+        if lower is not None:
+            lower.close()
 
     # -- responses
 

@@ -7,14 +7,16 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from raw_server import plain, served
-from scripted_server import Answer, ScriptedServer, as_json
+from scripted_server import Answer, ScriptedServer, as_json, good
 from waiting import PATIENCE, until
 
 from pipemagic import errors
 from pipemagic.client.address import parse_address
 from pipemagic.client.repeats import REPEATS, Cause, First, Message
 from pipemagic.client.transport import Transport
+from pipemagic.hrana.messages import Execute, Stmt
 from pipemagic.http.connection import Connection
+from pipemagic.http.transport import HttpTransport
 
 INSERT = b'{"requests":[{"type":"execute","stmt":{"sql":"INSERT INTO t VALUES (1)"}}]}'
 
@@ -159,3 +161,73 @@ def test_threads_find_a_service_once(moved):
     assert received == [b"hello"] * 4
     assert causes == [Cause.UNREACHABLE]
     assert len(server.calls) == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "begins", "sent"),
+    [
+        ("SELECT 1", False, 2),
+        ("INSERT INTO t VALUES (1)", False, 1),
+        ("SELECT 1", True, 1),
+        ("BEGIN IMMEDIATE", False, 1),
+    ],
+)
+def test_503_on_a_stream_is_repeated_only_for_what_reads_outside_of_a_transaction(
+    scripted, stream_to, pauses, text, begins, sent
+):
+    server = scripted(lambda call: good(call, autocommit=not begins), LATER, good)
+    stream = stream_to(server)
+    stream.send([Execute(Stmt("BEGIN" if begins else "SELECT 0"))])
+    if sent == 2:
+        stream.send([Execute(Stmt(text))])
+    else:
+        with pytest.raises(errors.ServerError, match="HTTP 503"):
+            stream.send([Execute(Stmt(text))])
+    assert [call.sql for call in server.posts[1:]] == [[text]] * sent
+    assert len(pauses) == sent - 1
+
+
+@pytest.fixture
+def stream_that_moves(scripted, stream_to):
+    """A function that makes a stream whose first requests go to a server that has stopped, and the server of now."""
+
+    def make(first, texts, *script, **options):
+        stopped, server = ScriptedServer(first), scripted(*script)
+        stream = stream_to(stopped, **options)
+        for text in texts:
+            stream.send([Execute(Stmt(text))])
+        stopped.close()
+        stream._transport._lower.close()  # else the kept connection is what breaks
+        stream._transport._lower = HttpTransport()
+        stream._transport.find_again = lambda _: Transport(parse_address(server.url), "new")
+        return stream, server
+
+    return make
+
+
+def foreign_keys_off():
+    return [Execute(Stmt("PRAGMA foreign_keys = OFF"))]
+
+
+def test_a_stream_of_a_service_that_moved_is_opened_again_with_its_settings(stream_that_moves):
+    stream, server = stream_that_moves(good, ["SELECT 0"], good, on_reopen=foreign_keys_off)
+    stream.send([Execute(Stmt("SELECT 1"))])
+    assert [(call.baton, call.sql) for call in server.posts] == [(None, ["PRAGMA foreign_keys = OFF", "SELECT 1"])]
+    assert stream.reopened == 1
+
+
+def test_a_cursor_of_a_service_that_moved_is_sent_after_the_settings(stream_that_moves):
+    refusal = as_json({"error": "no"}, 403)
+    stream, server = stream_that_moves(good, ["SELECT 0"], good, refusal, on_reopen=foreign_keys_off)
+    with pytest.raises(errors.AuthError):
+        stream.stream(Stmt("SELECT 1"))
+    assert [(call.path, call.baton) for call in server.posts] == [("/v3/pipeline", None), ("/v3/cursor", "b")]
+    assert server.posts[0].sql == ["PRAGMA foreign_keys = OFF"]
+
+
+def test_a_transaction_is_not_taken_to_a_service_that_moved(stream_that_moves):
+    stream, server = stream_that_moves(lambda call: good(call, autocommit=False), ["BEGIN"], good)
+    with pytest.raises(errors.ConnectError):
+        stream.send([Execute(Stmt("COMMIT"))])
+    assert stream.transaction.open
+    assert server.calls == []
