@@ -85,9 +85,9 @@ class Database:
         from pipemagic.client.transport import Transport  # imports httpx, which takes long
 
         self.read_only = read_only
-        self.endpoint = parse_address(url) if isinstance(url, str) else url
+        endpoint = parse_address(url) if isinstance(url, str) else url
         self.transport = Transport(
-            self.endpoint, token, timeout=timeout, connect_timeout=connect_timeout, http=http, observer=observer
+            endpoint, token, timeout=timeout, connect_timeout=connect_timeout, http=http, observer=observer
         )  # fmt: skip
         self._clock = clock
         self._dialect: Dialect | None = None
@@ -95,6 +95,11 @@ class Database:
 
     def __repr__(self) -> str:
         return f"Database({self.endpoint.address!r})"
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """The endpoint of the server; that of the embedded service changes with each start."""
+        return self.transport.endpoint
 
     @property
     def url(self) -> str:
@@ -108,13 +113,14 @@ class Database:
             self._dialect = self._probe()
         return self._dialect
 
-    def sibling(self, *, timeout: float | None = None) -> Database:
+    def sibling(self, *, timeout: float | None = None, finds_again: bool = False) -> Database:
         """Return the same database with separate HTTP connections and without an observer, for background work.
 
-        Each sees the writes of the other. ``timeout`` is in seconds, by default the same.
+        Each sees the writes of the other. ``timeout`` is in seconds, by default the same. It ``finds_again`` the
+        embedded service at another address, for both.
         """
         other = copy(self)
-        other.transport = self.transport.sibling(timeout=timeout)
+        other.transport = self.transport.sibling(timeout=timeout, finds_again=finds_again)
         return other
 
     def offers(self) -> frozenset[int]:

@@ -102,14 +102,20 @@ class Transport:
         self._lower = None if http is not None else _transport_to(endpoint)
         self._sleep = sleep
 
-    def sibling(self, *, timeout: float | None = None) -> Transport:
-        """Return a transport to the same server with its own connections and without an observer."""
+    def sibling(self, *, timeout: float | None = None, finds_again: bool = False) -> Transport:
+        """Return a transport to the same server with its own connections and without an observer.
+
+        If it ``finds_again`` the embedded service, this one has found it, too.
+        """
         other = Transport(
             self.endpoint, self.token, http=self._http, sleep=self._sleep,
             timeout=self.timeout if timeout is None else timeout,
             connect_timeout=self._connect_timeout if timeout is None else timeout,
         )  # fmt: skip
         other.binds_arguments, other.limits = self.binds_arguments, self.limits
+        if finds_again:
+            lower = self._lower
+            other.find_again = lambda cause: self.sibling(timeout=timeout) if self._find(cause, lower) else None
         return other
 
     @property

@@ -45,7 +45,7 @@ def results_of(
             done = run(stream, with_dates(cell, stream.send).stmts)
             return done, [] if done.error else [_probe(stream, probe.sql) if probe.sql else None for probe in probes]
 
-    done, found = connection.once(run_and_probe)
+    done, found = connection.with_database(run_and_probe)
     if done.error is not None:
         raise _located(done.error, cell, len(done.results), connection)
     with_columns = [result for result in map(Result, done.results) if result.columns]

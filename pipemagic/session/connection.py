@@ -6,11 +6,13 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from time import monotonic
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from pipemagic.client.batch_runner import Run, run
 from pipemagic.client.database import Database
+from pipemagic.client.repeats import Cause
 from pipemagic.client.stream import ClientStream
 from pipemagic.client.transaction import Loss, Transaction, TransactionContent, TransactionStatement
 from pipemagic.errors import (
@@ -45,6 +47,9 @@ from pipemagic.session.settings import CHANGED_BY, CHECKED_AGAIN, Settings, chan
 from pipemagic.session.signals import Signal
 from pipemagic.session.transaction_ends import End, end_after, explained
 from pipemagic.text import list_names
+
+if TYPE_CHECKING:
+    from pipemagic.client.transport import Transport  # imports httpx, which takes long
 
 T = TypeVar("T")
 
@@ -114,6 +119,7 @@ class Connection:
 
     def __post_init__(self) -> None:
         self.schema = cache_of(lambda: self.database)
+        self.database.transport.find_again = self._find_again
 
     @property
     def greeting(self) -> str:
@@ -247,13 +253,7 @@ class Connection:
                 raise guards.transaction_open(self.name)
             cell = cell if options.limit is None else cell.limited(options.limit)
             before = self._transaction.content()
-            try:
-                cell, ran, notes = self._attempt(cell, before, options)
-            except ConnectError as error:
-                if error.ran:  # where each statement is a request of its own
-                    raise
-                self._move(error)  # nothing was sent
-                cell, ran, notes = self._attempt(cell, before, options)
+            cell, ran, notes = self._attempt(cell, before, options)
         except (ConnectError, ServerError, ServiceError, InterruptedRequest) as error:
             if isinstance(error, InterruptedRequest) and not error.nothing_ran:
                 raise
@@ -402,41 +402,37 @@ class Connection:
                     self._transaction.restore(loss, refuses=refuses)
                 raise
 
-    def once(self, ask: Callable[[Database], T]) -> T:
-        """Call ``ask`` with the database, outside the stream, whose timeout and transaction do not change.
+    def with_database(self, function: Callable[[Database], T]) -> T:
+        """Return what a function returns for the database, outside the stream; its timeout and transaction stay.
 
         The message and the hint of a StatementError are the same as for a statement of a cell, without the position.
         """
+        self._check_not_gone()
         try:
-            return self._once(ask)
+            return function(self.database)
+        except ConnectError:
+            self._check_not_gone()  # it was closed meanwhile
+            raise
         except StatementError as error:
             raise messages.explained(error, Names(self.schema, generated=True)) from None
 
-    def _once(self, ask: Callable[[Database], T]) -> T:
-        self._check_not_gone()
-        database = self.database
-        try:
-            return ask(database)
-        except ConnectError:
-            with self._lock:
-                self._check_not_gone()  # closed meanwhile: the database would stay open
-                if self.database is database:  # otherwise another thread has reconnected
-                    if self.find_again is None or self._transaction.open:
-                        raise  # with an open transaction the next cell has to report its loss
-                    self.stream = None
-                    self._use(self.find_again())
-            return ask(self.database)
-
-    def ask(self, requests: Sequence[Request]) -> list[Entry]:
+    def request(self, requests: Sequence[Request], *, committed: bool = False) -> list[Entry]:
         """Send requests that run no statement; return an entry for each, errors included.
 
-        The stream of the cells is used if it may see more than others: in a transaction, and with temporary tables.
+        The stream of the cells is used if it may see more than others, in a transaction and with temporary tables,
+        unless they are about what is ``committed``.
         """
         with self._lock:
             stream, state = self.stream, self.transaction
-            if stream is None or state is Tx.LOST or not (state is Tx.OPEN or self.has_temporary_tables):
-                return self.once(lambda database: _asked_once(database, requests))
-            return self._send(stream, requests)
+            sees_more = state is Tx.OPEN or (state is Tx.NONE and self.has_temporary_tables)
+            if stream is not None and sees_more and not committed:
+                return self._send(stream, requests)
+
+        def on_own_stream(database: Database) -> list[Entry]:
+            with database.open_stream() as own:
+                return own.send([*requests, Close()])[: len(requests)]
+
+        return self.with_database(on_own_stream)
 
     def reset_counts(self, cell: Cell) -> list[str]:
         """Return the lines on functions such as changes() that would be 0 in a cell, if it ran now."""
@@ -454,11 +450,7 @@ class Connection:
 
         With ``committed`` it is for a request outside of the stream, which sees only committed tables.
         """
-
-        def ask(requests: Sequence[Request]) -> list[Entry]:
-            return self.once(lambda database: _asked_once(database, requests)) if committed else self.ask(requests)
-
-        return date_parameters.with_dates(cell, ask, self.statements)
+        return date_parameters.with_dates(cell, partial(self.request, committed=committed), self.statements)
 
     def renew(self, other: Connection) -> None:
         """Use the token of another connection to the same database, which is closed."""
@@ -552,6 +544,9 @@ class Connection:
                         ran = ran if options.atomic else fetch_large(stream, cell, ran.error, options.progress)
         except (PipemagicError, KeyboardInterrupt) as raised:
             error = stream.abandoned(raised)
+            was_open = before.open and self._transaction.open
+            if isinstance(error, ConnectError) and was_open and self.find_again is not None and not error.ran:
+                raise self._stopped() from None
             if stream.phase is Phase.IDLE and not isinstance(error, TransactionLost):
                 raise self._refused(
                     error, stream, cell, before, undo=own or options.atomic, atomic=options.atomic
@@ -655,19 +650,19 @@ class Connection:
             lines.append(CHECKED_AGAIN[name])
         return lines
 
-    def _move(self, error: ConnectError) -> None:
-        """Reconnect to the database at another address, or raise; an open transaction is lost with the old stream."""
-        if self.find_again is None:
-            raise error
-        self._use(self.find_again())
-        self.stream = None
-        if self._transaction.open:
-            raise recovery.stopped(self._transaction)
+    def _find_again(self, cause: Cause) -> Transport | None:
+        """Return the transport to the database at its address of now; None if it has no other, or not now."""
+        if cause is not Cause.UNREACHABLE or self.find_again is None or self._transaction.open:
+            return None  # with an open transaction the next cell has to report its loss
+        self._check_not_gone()
+        return self.find_again().transport
 
-    def _use(self, database: Database) -> None:
-        database.transport.observer = self.database.transport.observer
-        self.database.close()
-        self.database = database
+    def _stopped(self) -> TransactionLost:
+        """Use the service that was started again, and return the error for the transaction that ended with it."""
+        assert self.find_again is not None
+        self.database.transport.move_to(self.find_again().transport)
+        self.stream = None
+        return recovery.stopped(self._transaction)
 
     def _note_ran(
         self, cell: Cell, before: TransactionContent, count: int, *, atomic: bool, undone: bool = False
@@ -699,8 +694,3 @@ def _sources(cell: Cell) -> dict[str, str]:
     """Return the user's text of each statement by the SQL that is sent for it."""
     sent = (stmt.sql or "" for stmt in cell.stmts)
     return dict(zip(sent, (statement.text for statement in cell.statements), strict=True))
-
-
-def _asked_once(database: Database, requests: Sequence[Request]) -> list[Entry]:
-    with database.open_stream() as stream:
-        return stream.send([*requests, Close()])[: len(requests)]

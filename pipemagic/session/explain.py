@@ -66,7 +66,7 @@ def _explained(cell: Cell, at: int, how: str) -> Execute:
 
 
 def _entries(connection: Connection, requests: Sequence[Request]) -> list[Entry]:
-    return connection.ask([_FRESH, *requests])[1:] if requests else []
+    return connection.request([_FRESH, *requests])[1:] if requests else []
 
 
 def _rows(entry: Entry, statement: str) -> list[list[object]]:

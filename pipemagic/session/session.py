@@ -57,7 +57,7 @@ class Session:
     the signal for a connection whose rows may have changed: it is sent after statements that may have written, and at
     the end of a transaction.
 
-    Not thread-safe, except for the organization, `connect` and `Connection.once`.
+    Not thread-safe, except for the organization, `connect` and `Connection.with_database`.
     """
 
     def __init__(

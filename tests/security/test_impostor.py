@@ -172,7 +172,7 @@ def test_a_session_that_is_open_sends_it_nothing(session, folder):
         for use in (
             lambda: session.run("SELECT 1"),
             lambda: session.run("INSERT INTO t VALUES (1)"),
-            lambda: session.connection().once(lambda database: database.execute("SELECT 1")),
+            lambda: session.connection().with_database(lambda database: database.execute("SELECT 1")),
             lambda: session.connection().database.sibling().execute("SELECT 1"),
             session.organization.databases,
             session.organization.states,

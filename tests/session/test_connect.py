@@ -156,7 +156,7 @@ def test_a_stopped_service_is_started_again_by_the_next_cell(make_session, local
     assert launcher.find() is None
     assert session.run("SELECT a FROM t")["a"].tolist() == [1]
     launcher.stop()  # as another notebook would
-    assert session.connection().once(lambda database: database.health())
+    assert session.connection().with_database(lambda database: database.health())
 
 
 def test_a_temporary_service_takes_its_data_with_it(make_session, data):

@@ -44,7 +44,7 @@ def ids(session):
 
 def committed(session):
     """Return the rows that other connections see."""
-    return [i for (i,) in session.connection().once(lambda db: db.execute("SELECT i FROM n ORDER BY i").rows)]
+    return [i for (i,) in session.connection().with_database(lambda db: db.execute("SELECT i FROM n ORDER BY i").rows)]
 
 
 @pytest.fixture

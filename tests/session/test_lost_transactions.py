@@ -296,7 +296,7 @@ def test_a_service_that_moved_is_found_again(moving, transport):
     result = moving.run_cell("INSERT INTO n VALUES (2)")
     assert result.notes == ("The connection was reopened (set again: PRAGMA foreign_keys = OFF).",)
     transport.down = True
-    assert moving.connection().once(lambda database: database.execute("SELECT 1").rows) == [(1,)]
+    assert moving.connection().with_database(lambda database: database.execute("SELECT 1").rows) == [(1,)]
     assert count(moving) == 2
 
 

@@ -79,7 +79,7 @@ def test_no_other_request_of_the_session_writes(reading):
         lambda database: database.load(pd.DataFrame({"i": [3]}), "fresh"),
     ):
         with pytest.raises(ReadOnlyError, match="nothing was sent") as caught:
-            connection.once(write)
+            connection.with_database(write)
         assert "left over" not in str(caught.value)
     with pytest.raises(ReadOnlyError), connection.database.transaction() as inside:
         inside.execute("DELETE FROM n")

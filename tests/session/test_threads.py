@@ -94,7 +94,7 @@ def test_a_connection_that_is_closed_while_it_is_asked_is_not_opened_again(sessi
         return database.execute("SELECT 1")
 
     with pytest.raises(SessionError, match="the connection other was closed"):
-        connection.once(ask)
+        connection.with_database(ask)
     assert asked == [connection.database]
 
 

@@ -110,7 +110,7 @@ def load(context: Context) -> None:
 
     try:
         with fixes_of_file(source, line_with) if is_file else fixes_of(source, name):
-            loaded = connection.once(run)
+            loaded = connection.with_database(run)
     finally:
         _report_written(connection)
     columns = plural(len(loaded.plan.names), "column")
@@ -143,8 +143,10 @@ def copy(context: Context) -> None:
     table, new = args["TABLE"], args.get("--as") or args["TABLE"]
     try:
         with show_progress("rows copied", context.settings) as progress:
-            count = target.once(
-                lambda there: source.once(lambda here: here.copy(table, there, new, if_exists, progress=progress))
+            count = target.with_database(
+                lambda there: source.with_database(
+                    lambda here: here.copy(table, there, new, if_exists, progress=progress)
+                )
             )
     finally:
         _report_written(target)

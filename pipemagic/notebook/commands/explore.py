@@ -45,7 +45,7 @@ _NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?", re.IGNORECAS
 
 def _request(context: Context, function: Callable[[Database], T]) -> T:
     with _explain_uncommitted(context.connection, context.args.get("TABLE")):
-        return context.connection.once(function)
+        return context.connection.with_database(function)
 
 
 @contextmanager
@@ -280,8 +280,8 @@ def diff(context: Context) -> Diff:
 
     with _explain_uncommitted(first, *given), _explain_uncommitted(second, *given):
         if first is second:
-            return first.once(lambda database: compare(database, None))
-        return first.once(lambda database: second.once(lambda other: compare(database, other)))
+            return first.with_database(lambda database: compare(database, None))
+        return first.with_database(lambda database: second.with_database(lambda other: compare(database, other)))
 
 
 def _query(context: Context, connection: Connection, text: str) -> tuple[str, Mapping[str, SqlValue]]:
@@ -331,7 +331,7 @@ def diagram(context: Context) -> Diagram | None:
     args, file = context.args, context.args.get("--to")
     if file is not None and not file.lower().endswith((".svg", ".mmd")):
         raise UsageError(f"--to writes SVG or Mermaid: {file} must end with .svg or .mmd")
-    schema = context.connection.once(read_schema)
+    schema = context.connection.with_database(read_schema)
     drawn = draw(schema, args.all("TABLE"), columns=args.get("--columns"), limit=args.get("--limit"))
     if file is None:
         return drawn
@@ -384,7 +384,7 @@ def plot(context: Context) -> Plot | None:
                 return plots.line(database, rows, x, y, group=group)
         return plots.scatter(database, rows, x, y or "", group=group)
 
-    summary = context.connection.once(summarize)
+    summary = context.connection.with_database(summarize)
     drawn, file = plotting.plot(summary), args.get("--to")
     for note in summary.notes:
         say(note)

@@ -107,7 +107,7 @@ def version(context: Context) -> None:
 
     %pipedb version
     """
-    say(context.connection.once(lambda database: database.version()))
+    say(context.connection.with_database(lambda database: database.version()))
 
 
 @GROUP.command(ON)
@@ -117,7 +117,7 @@ def health(context: Context) -> None:
     %pipedb health --on flights
     """
     connection = context.connection
-    if not connection.once(lambda database: database.health()):
+    if not connection.with_database(lambda database: database.health()):
         raise ServerError(f"the server of {connection.name} reports that it is not healthy", status=503)
     say("healthy")
 

@@ -537,7 +537,9 @@ class Details(ipywidgets.VBox):
         name, state = self.panel.chosen, self.panel.state
         connected = state.connections(name)
         if connected and not connected[0].refused:
-            return connected[0].once(lambda database: _query(database.sibling(timeout=timeout or TIMEOUT), query))
+            return connected[0].with_database(
+                lambda database: _query(database.sibling(timeout=timeout or TIMEOUT, finds_again=True), query)
+            )
         return _query(state.organization.open(name, timeout or TIMEOUT, read_only=True), query)
 
 

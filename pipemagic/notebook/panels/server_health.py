@@ -147,14 +147,14 @@ class SessionHealth:
 
     def _health_of(self, connection: Connection, *, find: bool) -> ServerHealth:
         try:
-            return connection.once(self._read_health) if find else self._read_health(connection.database)
+            return self._read_health(connection.database, find=find)
         except AnswerTimeout:
             return ServerHealth(error=f"no response within {TIMEOUT:.0f} s")
         except PipemagicError as error:
             return ServerHealth(error=error.message.partition("\n")[0])
 
-    def _read_health(self, database: Database) -> ServerHealth:
-        with database.sibling(timeout=TIMEOUT) as beside:
+    def _read_health(self, database: Database, *, find: bool) -> ServerHealth:
+        with database.sibling(timeout=TIMEOUT, finds_again=find) as beside:
             self._transports.add(beside.transport)
             try:
                 version = _version(beside)

@@ -72,10 +72,10 @@ class Source:
 
         def read(query: Callable[[Database], Any], timeout: float | None = None) -> Any:
             def query_beside(database: Database) -> Any:
-                with database.sibling(timeout=timeout) as own:
+                with database.sibling(timeout=timeout, finds_again=True) as own:
                     return query(own)
 
-            return session.connection(name).once(query_beside)
+            return session.connection(name).with_database(query_beside)
 
         return cls(name, read, is_connection=True)
 

@@ -49,7 +49,7 @@ def explore(session):
 @pytest.fixture
 def elsewhere(session):
     """Write like another program, which sends no signal to this session."""
-    return lambda sql: session.connection().once(lambda database: database.execute(sql))
+    return lambda sql: session.connection().with_database(lambda database: database.execute(sql))
 
 
 @pytest.fixture
