@@ -16,7 +16,6 @@ from pipemagic.cli import console
 from pipemagic.cli.api import data_option, management, org_option
 from pipemagic.client import transfer
 from pipemagic.client.address import is_address, refuse_without_scheme
-from pipemagic.client.batch_runner import run
 from pipemagic.client.database import Database
 from pipemagic.client.pasted import strip_quotes
 from pipemagic.client.result import Result
@@ -187,7 +186,7 @@ class Shell:
             console.print_note(f"{plural(result.affected_row_count, 'row')} changed")
 
     def _execute(self, statement: str) -> Result:
-        batch = run(self._stream, [Stmt(statement)])
+        batch = self._stream.run([Stmt(statement)])
         if batch.error is not None:
             raise _with_position(batch.error, statement)
         return Result(batch.results[0], statement)

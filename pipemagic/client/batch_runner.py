@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from pipemagic.client.statement_errors import statement_error
-from pipemagic.client.stream import ClientStream, Dialect
+from pipemagic.client.stream import ClientStream, Dialect, Run
 from pipemagic.errors import PipemagicError, ProtocolError, StatementError
 from pipemagic.hrana.batches import chain, probe, transactional
 from pipemagic.hrana.faults import RESPONSE_TOO_LARGE
@@ -27,54 +26,11 @@ from pipemagic.hrana.messages import (
 )
 
 
-@dataclass(frozen=True)
-class Run:
-    """The outcome of some statements.
-
-    ``results`` are those of the statements that ran, in order, so ``len(results)`` is the index of the failed
-    one, if any; ``error`` is its error, with that ``index``.
-    """
-
-    results: list[StmtResult]
-    error: StatementError | None = None
-
-    def followed_by(self, rest: Run) -> Run:
-        """Return the outcome of these statements, which all ran, and of the ``rest`` of them."""
-        count, error = len(self.results), rest.error
-        if count and error is not None:
-            error = error.replace(index=error.index + count)
-        return Run(self.results + rest.results, error)
-
-
-def run(
-    stream: ClientStream,
-    stmts: Sequence[Stmt],
-    *,
-    atomic: bool = False,
-    undo: bool = False,
-    close: bool = False,
-    mode: str = "IMMEDIATE",
-) -> Run:
-    """Run statements in order up to the first error, in one round trip if the server allows it.
-
-    With ``atomic`` they run between BEGIN ``mode`` and COMMIT: all apply or none. A read-only stream begins
-    DEFERRED, which does not block writers. With ``undo`` a transaction
-    that is open after an error is rolled back. With ``close`` the stream ends in the same request. Raise the errors of
-    `ClientStream.send`; a statement's error is returned, not raised.
-    """
-    if not stmts:
-        return Run([])
-    if stream.read_only:
-        mode = "DEFERRED"
+def run(stream: ClientStream, stmts: Sequence[Stmt], *, atomic: bool, undo: bool, close: bool, mode: str) -> Run:
+    """Run statements as `ClientStream.run` does."""
     if stream.dialect is Dialect.SEED:
         return _one_by_one(stream, stmts, atomic=atomic, undo=undo, close=close, mode=mode)
     end: list[Request] = [Close()] if close else []
-    if len(stmts) == 1 and not atomic and not undo:
-        entry = stream.send([Execute(stmts[0]), *end])[0]
-        try:
-            return Run([result_of(entry, stmts[0].sql or "")])
-        except StatementError as error:
-            return Run([], error)
     if atomic:
         batch, first = transactional(stmts, mode=mode), 1
     else:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Literal
 
 from pipemagic.client.address import Endpoint, parse_address
 from pipemagic.client.arguments import Arguments, statement
-from pipemagic.client.batch_runner import Run, result_of, run
+from pipemagic.client.batch_runner import result_of
 from pipemagic.client.cursor import Cursor
 from pipemagic.client.readonly import HINT
 from pipemagic.client.replication import ReplicationState
 from pipemagic.client.result import Result
 from pipemagic.client.secrets import Token
-from pipemagic.client.stream import ClientStream, Dialect
+from pipemagic.client.stream import ClientStream, Dialect, Run
 from pipemagic.client.tracing import Observer
 from pipemagic.client.transaction import AGAIN, Transaction
 from pipemagic.errors import ProtocolError, ReadOnlyError, TransactionLost
@@ -318,7 +318,7 @@ class DatabaseTransaction:
 
 def _batch(stream: ClientStream, statements: Sequence[Statement], *, atomic: bool, close: bool) -> list[Result]:
     texts = [(item, None) if isinstance(item, str) else item for item in statements]
-    done: Run = run(stream, [statement(sql, args) for sql, args in texts], atomic=atomic, close=close)
+    done: Run = stream.run([statement(sql, args) for sql, args in texts], atomic=atomic, close=close)
     if done.error is not None:
         applied = 0 if atomic else len(done.results)
         raise done.error.replace(hint=done.error.hint or _what_was_applied(applied, len(texts)))

@@ -18,12 +18,14 @@ from pipemagic.client.deadline import Deadline
 from pipemagic.client.readonly import may_write, refuse_writes
 from pipemagic.client.repeats import REPEATS, Cause, First, Message
 from pipemagic.client.replication import ReadYourWrites, ReplicationState
+from pipemagic.client.statement_errors import statement_error
 from pipemagic.client.transaction import AGAIN, IN_TIME, ROLLED_BACK, Reason, Transaction, closes, errors_of
 from pipemagic.errors import (
     ConnectError,
     InterruptedRequest,
     PipemagicError,
     ProtocolError,
+    StatementError,
     StreamError,
     TransactionLost,
     UnsupportedError,
@@ -37,6 +39,7 @@ from pipemagic.hrana.messages import (
     Error,
     ErrorEntry,
     Execute,
+    ExecuteResponse,
     GetAutocommit,
     GetAutocommitResponse,
     OkEntry,
@@ -46,6 +49,7 @@ from pipemagic.hrana.messages import (
     RunBatch,
     Step,
     Stmt,
+    StmtResult,
     encode,
     pipeline,
 )
@@ -94,6 +98,25 @@ class StreamMessage(Message):
     sent: PipelineRequest = _NOTHING
     ahead: int = 0
     encoding: float = 0.0
+
+
+@dataclass(frozen=True)
+class Run:
+    """The outcome of some statements.
+
+    ``results`` are those of the statements that ran, in order, so ``len(results)`` is the index of the failed
+    one, if any; ``error`` is its error, with that ``index``.
+    """
+
+    results: list[StmtResult]
+    error: StatementError | None = None
+
+    def followed_by(self, rest: Run) -> Run:
+        """Return the outcome of these statements, which all ran, and of the ``rest`` of them."""
+        count, error = len(self.results), rest.error
+        if count and error is not None:
+            error = error.replace(index=error.index + count)
+        return Run(self.results + rest.results, error)
 
 
 class ClientStream:
@@ -213,6 +236,37 @@ class ClientStream:
         entries = self._exchange(requests, timeout=timeout, reopens=True)
         assert entries is not None
         return entries
+
+    def run(
+        self,
+        stmts: Sequence[Stmt],
+        *,
+        atomic: bool = False,
+        undo: bool = False,
+        close: bool = False,
+        mode: str = "IMMEDIATE",
+    ) -> Run:
+        """Run statements in order up to the first error, in one round trip if the server allows it.
+
+        With ``atomic`` they run between BEGIN ``mode`` and COMMIT: all apply or none. A read-only stream begins
+        DEFERRED, which does not block writers. With ``undo`` a transaction that is open after an error is rolled back.
+        With ``close`` the stream ends in the same request. Raise the errors of `send`; a statement's error is returned,
+        not raised.
+        """
+        if not stmts:
+            return Run([])
+        if len(stmts) > 1 or atomic or undo:
+            from pipemagic.client import batch_runner
+
+            mode = "DEFERRED" if self.read_only else mode
+            return batch_runner.run(self, stmts, atomic=atomic, undo=undo, close=close, mode=mode)
+        end: list[Request] = [Close()] if close else []
+        entry = self.send([Execute(stmts[0]), *end])[0]
+        if isinstance(entry, ErrorEntry):
+            return Run([], statement_error(entry.error, stmts[0].sql or ""))
+        if not isinstance(entry.response, ExecuteResponse):
+            raise ProtocolError("the response is not that of a statement")
+        return Run([entry.response.result])
 
     def stream(self, stmt: Stmt) -> CursorResponse:
         """Run one statement as a cursor; return its response in chunks (see `pipemagic.client.cursor`).

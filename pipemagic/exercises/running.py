@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pipemagic import sql
-from pipemagic.client.batch_runner import Run, run
 from pipemagic.client.result import Result
+from pipemagic.client.stream import Run
 from pipemagic.client.transaction import TransactionContent
 from pipemagic.errors import StatementError
 from pipemagic.exercises.exercise import Probe, frame_of
@@ -42,7 +42,7 @@ def results_of(
     def run_and_probe(database: Database) -> tuple[Run, list[DataFrame | str | None]]:
         with _rolled_back(database) as stream:
             _run_all(stream, [statement.text for statement in sql.split(data)])
-            done = run(stream, with_dates(cell, stream.send).stmts)
+            done = stream.run(with_dates(cell, stream.send).stmts)
             return done, [] if done.error else [_probe(stream, probe.sql) if probe.sql else None for probe in probes]
 
     done, found = connection.with_database(run_and_probe)
@@ -56,7 +56,7 @@ def results_of(
 
 def _probe(stream: ClientStream, query: str) -> DataFrame | str:
     """Run a query on the state; return its rows, or the message of its error."""
-    done = run(stream, [Stmt(query)])
+    done = stream.run([Stmt(query)])
     if done.error is not None:
         return messages.locate(done.error, query).message
     result = Result(done.results[0])
@@ -65,7 +65,7 @@ def _probe(stream: ClientStream, query: str) -> DataFrame | str:
 
 def _run_all(stream: ClientStream, statements: Sequence[str]) -> None:
     """Run statements; raise StatementError for the first that fails."""
-    done = run(stream, [Stmt(text) for text in statements])
+    done = stream.run([Stmt(text) for text in statements])
     if done.error is not None:
         raise done.error
 

@@ -10,10 +10,9 @@ from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, TypeVar
 
-from pipemagic.client.batch_runner import Run, run
 from pipemagic.client.database import Database
 from pipemagic.client.repeats import Cause
-from pipemagic.client.stream import ClientStream
+from pipemagic.client.stream import ClientStream, Run
 from pipemagic.client.transaction import Loss, Transaction, TransactionContent, TransactionStatement
 from pipemagic.errors import (
     AuthError,
@@ -533,13 +532,15 @@ class Connection:
                 if cell.dates:
                     cell = date_parameters.with_dates(cell, stream.send, before.statements)
                 ran = Run([])
-                with self._transaction.recording({} if options.atomic else _sources(cell)):
+                records = (before.open or own) and not options.atomic
+                with self._transaction.recording(_sources(cell)) if records else nullcontext():
                     if waits:
-                        ran = run(stream, cell.stmts[:1])
+                        ran = stream.run(cell.stmts[:1])
                         pending = cell
                     if ran.error is None:
                         rest, undo = cell.stmts[len(ran.results) :], own and not options.atomic
-                        ran = ran.followed_by(run(stream, rest, atomic=options.atomic, undo=undo, mode=mode))
+                        run = stream.run(rest, atomic=options.atomic, undo=undo, mode=mode)
+                        ran = ran.followed_by(run) if waits else run
                     if ran.error is not None and ran.error.code == RESPONSE_TOO_LARGE and len(cell.stmts) == 1:
                         ran = ran if options.atomic else fetch_large(stream, cell, ran.error, options.progress)
         except (PipemagicError, KeyboardInterrupt) as raised:

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from pipemagic import sql
-from pipemagic.client.batch_runner import Run
 from pipemagic.client.cursor import Cursor, described
-from pipemagic.client.stream import ClientStream, Dialect
+from pipemagic.client.stream import ClientStream, Dialect, Run
 from pipemagic.errors import InterruptedRequest, SessionError, StatementError, UnknownOutcome
 from pipemagic.frames import Note, arrow_polars, files, to_frame
 from pipemagic.frames.columnar import RowsBuilder

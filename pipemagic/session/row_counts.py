@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from pipemagic.client.batch_runner import Run
+from pipemagic.client.stream import Run
 from pipemagic.explore.schema import Relation
 from pipemagic.explore.sqlite_reference import quote_if_needed
 from pipemagic.hrana.messages import StmtResult

@@ -12,7 +12,6 @@ from seed_server import SeedServer
 from service_http import ServiceTransport
 
 from pipemagic import errors
-from pipemagic.client.batch_runner import run
 from pipemagic.client.bulk import load as loading
 from pipemagic.client.database import Database
 from pipemagic.hrana.messages import Stmt
@@ -550,7 +549,7 @@ def test_without_powers_rows_go_as_arguments(embedded, monkeypatch) -> None:
 
 def test_a_database_in_utf_16_gets_rows_as_arguments(on_seed: Database) -> None:
     with on_seed.open_stream() as stream:
-        run(stream, [Stmt("PRAGMA encoding = 'UTF-16'"), Stmt("CREATE TABLE other(a)")], close=True)
+        stream.run([Stmt("PRAGMA encoding = 'UTF-16'"), Stmt("CREATE TABLE other(a)")], close=True)
     frame = pd.DataFrame({"a": ["é\0😀", None, ""], "b": [b"\xe9", b"", None], "f": [1 / 3, math.inf, -0.0]})
     on_seed.load(frame, "t")
     assert on_seed.execute("PRAGMA encoding").rows == [("UTF-16le",)]

@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from pipemagic.client.batch_runner import run
 from pipemagic.client.bulk import PREFIX
 from pipemagic.client.bulk.load_plan import IfExists, LoadPlan, check_unique, plan_load
 from pipemagic.client.bulk.refused_rows import refused_row, refused_row_of_batch
@@ -248,7 +247,7 @@ def switch(database: Executor, plan: LoadPlan, staging: str, total: int) -> None
     try:
         with database.open_stream() as stream:
             begins = 0 if stream.dialect is Dialect.SEED else 1  # of the statements that ran
-            done = run(stream, [Stmt(sql) for sql in plan.switch(staging, total)], atomic=True, close=True)
+            done = stream.run([Stmt(sql) for sql in plan.switch(staging, total)], atomic=True, close=True)
     except TransactionLost as lost:  # if not even the check of the schema ran, BEGIN has waited
         raise _too_long(plan) if lost.ran > begins else _blocked() from None
     except (UnknownOutcome, KeyboardInterrupt) as lost:
@@ -278,12 +277,11 @@ def _try_out(database: Executor, plan: LoadPlan, staging: str, total: int) -> No
     """Add a tenth of the rows, with indexes and triggers, and roll back; LoadError if all would take too long."""
     with nothing_changed("before the rows were added"), database.open_stream() as stream:
         start = time.monotonic()
-        run(stream, [Stmt("SELECT 1")])
+        stream.run([Stmt("SELECT 1")])
         way = time.monotonic() - start
         try:
-            done = run(
-                stream, [Stmt(sql) for sql in ("BEGIN IMMEDIATE", plan.insert(staging, total // 10), "ROLLBACK")]
-            )
+            texts = ("BEGIN IMMEDIATE", plan.insert(staging, total // 10), "ROLLBACK")
+            done = stream.run([Stmt(text) for text in texts])
         except TransactionLost:
             raise _too_long(plan) from None
         took = time.monotonic() - start - 2 * way
