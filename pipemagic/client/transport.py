@@ -39,7 +39,7 @@ from pipemagic.client.response_body import Chunks, HttpResponse, read_chunks, re
 from pipemagic.client.secrets import Token
 from pipemagic.client.trace_format import redact
 from pipemagic.client.tracing import BODY_LIMIT, Observer, TracedRequest
-from pipemagic.errors import AddressError, PipemagicError, ServerError
+from pipemagic.errors import AddressError, ConnectError, PipemagicError, ServerError
 from pipemagic.hrana import columns
 from pipemagic.hrana.faults import read_fault
 from pipemagic.hrana.stream import LIMITS_HEADER, RELAXED, STRICT
@@ -395,6 +395,8 @@ class Transport:
             self._adopt(other)
 
     def _adopt(self, other: Transport) -> None:
+        if self.endpoint.challenge is not None and other.endpoint.challenge is None:  # it may be another process
+            raise ConnectError(f"the service at {other.endpoint.address} does not prove what it is; no token was sent")
         lower = self._lower
         self.endpoint, self.token, self._http, self._lower = other.endpoint, other.token, other._http, other._lower
         if lower is not None:

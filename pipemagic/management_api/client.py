@@ -406,7 +406,8 @@ class Management:
 
     def database(self, name: str) -> DatabaseInfo:
         """Return one database."""
-        return DatabaseInfo.read_from(self.endpoint, self._call("GET", self._path("databases", name)), name=name)
+        response = self._call("GET", self._path("databases", name))  # by the endpoint of now, which may have changed
+        return DatabaseInfo.read_from(self.endpoint, response, name=name)
 
     def create_database(
         self, name: str, group: str | None = None, *, copy_of: str | None = None, awaits_upload: bool = False,

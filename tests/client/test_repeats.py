@@ -4,6 +4,7 @@ import socket
 import struct
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 from raw_server import plain, served
@@ -230,4 +231,13 @@ def test_a_transaction_is_not_taken_to_a_service_that_moved(stream_that_moves):
     with pytest.raises(errors.ConnectError):
         stream.send([Execute(Stmt("COMMIT"))])
     assert stream.transaction.open
+    assert server.calls == []
+
+
+def test_only_a_service_that_proves_itself_replaces_one_that_does(moved):
+    http, server, causes = moved
+    http.endpoint = replace(http.endpoint, challenge=lambda: ("/proof", b""))
+    with pytest.raises(errors.ConnectError, match="does not prove what it is"):
+        http.request("POST", "/", INSERT)
+    assert causes == [Cause.UNREACHABLE]
     assert server.calls == []
