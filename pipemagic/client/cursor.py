@@ -22,7 +22,18 @@ from pipemagic.client.stream import ClientStream, Dialect
 from pipemagic.errors import ProtocolError, ServerError, StatementError, UnknownOutcome
 from pipemagic.frames.columnar import ColumnarRows
 from pipemagic.hrana import cursors, faults
-from pipemagic.hrana.messages import Col, Describe, DescribeResponse, DescribeResult, ErrorEntry, Execute, OkEntry, Stmt
+from pipemagic.hrana.messages import (
+    Col,
+    Describe,
+    DescribeResponse,
+    DescribeResult,
+    Error,
+    ErrorEntry,
+    Execute,
+    OkEntry,
+    Stmt,
+)
+from pipemagic.hrana.stream import Tx
 from pipemagic.hrana.values import Value
 from pipemagic.sql import parse
 
@@ -120,18 +131,19 @@ class Cursor:
                     self.affected_row_count, self.finished = count or 0, True
                     self._stream.transaction.ran(self._stmt)
                 case cursors.StepError(error=error):
-                    self._fail(statement_error(error, self._stmt.sql or ""))
+                    self._fail(error)
                 case cursors.Failure(error=error) if error.code in (faults.STREAM_ENDED, "INTERNAL", "FORBIDDEN"):
                     raise UnknownOutcome(f"the server ended the rows: {error.message}", hint="run it again")
                 case cursors.Failure(error=error):  # a timeout of a wait leaves the stream unchanged
-                    self._fail(statement_error(error, self._stmt.sql or ""))
+                    self._fail(error)
         return [batch for batch in batches if batch]
 
-    def _fail(self, error: StatementError) -> None:
+    def _fail(self, error: Error) -> None:
         """Raise the error of the statement, after the rest of the response: the stream stays open if it is complete."""
         assert self._response is not None
         self._response.close(drain=True)
-        raise error
+        self._stream.transaction.statement_failed(error, sent_at=self._stream.sent_at)
+        raise statement_error(error, self._stmt.sql or "")
 
     def _leave(self, *, orderly: bool) -> None:
         response, self._response = self._response, None
@@ -141,6 +153,7 @@ class Cursor:
                     drain=not response.complete and (self.finished or (orderly and self._stream.transaction.open))
                 )
                 may_have_moved = not self.finished or not parse(self._stmt.sql or "").only_reads
+                may_have_moved = may_have_moved and self._stream.transaction.state is not Tx.LOST
                 if not self._owned and response.complete and may_have_moved:
                     self._stream.autocommit()  # the transaction may have changed
         finally:

@@ -299,7 +299,8 @@ class ClientStream:
     def autocommit(self) -> bool:
         """Return True if the server reports that no transaction is open."""
         if self.dialect is Dialect.V3:
-            self.send([])
+            self.check([])
+            self._exchange([], reopens=True, accepts_end=True)
         elif self._has_ended():
             self.transaction.ended()
         return not self.transaction.open
@@ -369,7 +370,7 @@ class ClientStream:
         if self.dialect is Dialect.SEED:
             self._check_seed(requests)
         if self.transaction.open and self._may_end_silently() and self._has_ended():
-            raise self.transaction.rolled_back(late=True)  # the requests would run outside it
+            raise self._lost()  # the requests would run outside it
 
     def _may_end_silently(self) -> bool:
         """Return True if the server may have ended the old transaction, and may run more before it says so.
@@ -414,6 +415,12 @@ class ClientStream:
         self._untracked(Execute(Stmt("ROLLBACK")))
         return True
 
+    def _lost(self) -> TransactionLost:
+        """Return the error for a transaction that the server has ended; some servers report it once, to a statement."""
+        reports = self.dialect is Dialect.V3  # before version 3, the question was a statement
+        entry = self._untracked(Execute(Stmt("SELECT 1"))) if reports else None
+        return self.transaction.ended_by_server(entry, sent_at=self.sent_at)
+
     def _untracked(self, request: Request) -> Entry:
         """Send a request whose effect on the transaction is not tracked; return its entry."""
         entries = self._exchange([request], tracked=False)
@@ -430,10 +437,12 @@ class ClientStream:
         timeout: float | None = None,
         tracked: bool = True,
         reopens: bool = False,
+        accepts_end: bool = False,
     ) -> list[Entry] | None:
         """Send requests, with ``reopens`` on another stream if this one has ended and nothing was open on it.
 
-        Return None if it has ended, and nothing ran.
+        Return None if it has ended, and nothing ran. Raise TransactionLost if the server reports that the transaction
+        has ended, and nothing in the requests can have ended it; with ``accepts_end`` the caller knows the reason.
         """
         message = StreamMessage(
             "POST", self._path, timeout=timeout, requests=requests, replaces=reopens,
@@ -451,10 +460,10 @@ class ClientStream:
         except BaseException as error:  # noqa: BLE001 - the error to raise may know more
             self._transport.end(message)
             raise self._failed(error, message) from None
-        entries = response.results[message.ahead :]
+        entries, unexplained = response.results[message.ahead :], False
         try:
             ran, results = (requests, entries) if tracked else ((), ())
-            self.transaction.responded(ran, results, sent_at=self.sent_at, baton=response.baton)
+            unexplained = self.transaction.responded(ran, results, sent_at=self.sent_at, baton=response.baton)
         finally:
             self._reads.state.update(response.results, self._reads.known)
             reopened, self._replaces = self._replaces, False
@@ -464,6 +473,10 @@ class ClientStream:
             if (traced := message.traced) is not None:  # after the outcome of the transaction is known
                 traced.reopened, traced.transaction_open = reopened, self.transaction.open
                 self._transport.end(message)
+        if unexplained and not accepts_end:
+            raise self._lost()
+        if unexplained:
+            self.transaction.ended()
         if tracked and self.dialect is not Dialect.V3 and self.transaction.open and any(map(errors_of, entries)):
             self.autocommit()  # some errors end the transaction, which the text of the statements does not show
         return entries[: len(requests)]

@@ -293,16 +293,23 @@ class Transaction:
 
     def responded(
         self, requests: Sequence[Request], entries: Sequence[Entry], *, sent_at: float, baton: str | None
-    ) -> None:
+    ) -> bool:
         """Update the state after a response; without a ``baton`` the stream has ended with it.
 
-        Raise TransactionLost if the server rolled the transaction back on its own.
+        Return True if the server reports that the transaction has ended, and nothing in the requests can have ended it;
+        `ended_by_server` or `ended` updates the state, then. Raise TransactionLost if the server reports that it rolled
+        the transaction back on its own.
         """
         event = Event.ANSWER if baton is not None else Event.CLOSE if closes(requests) else Event.LOSE
         try:
-            self._read(requests, entries, sent_at, event)
+            return self._read(requests, entries, sent_at, event)
         finally:
             self._machine.move(event)
+
+    def statement_failed(self, error: Error, *, sent_at: float) -> None:
+        """Update the state after an error in a cursor; raise TransactionLost if it reports that of the transaction."""
+        if self.open and _is_timeout(error):
+            raise self._time_out((), [ErrorEntry(error)], sent_at)
 
     def no_response(self, requests: Sequence[Request]) -> bool:
         """Update the state after requests without a response; return True if a transaction certainly ended with them.
@@ -346,6 +353,15 @@ class Transaction:
         message = f"{ROLLED_BACK}: {IN_TIME} and was open for longer" if late else ROLLED_BACK
         self._lose(reason, message)
         return TransactionLost(message, hint=AGAIN)
+
+    def ended_by_server(self, entry: Entry | None, *, sent_at: float) -> TransactionLost:
+        """Update the state after the server ended the transaction on its own; return the error.
+
+        ``entry`` is that of a statement after it, if there was one, which may report the reason.
+        """
+        if entry is not None and any(map(_is_timeout, errors_of(entry))):
+            return self._time_out((), [entry], sent_at)
+        return self.rolled_back(late=(self.age(sent_at) or 0.0) > TRANSACTION_LIMIT)
 
     def service_stopped(self, message: str) -> Loss:
         """Update the state after the service ended with an open transaction; return its loss, with a ``message``."""
@@ -408,8 +424,8 @@ class Transaction:
         content.clear()
         return loss
 
-    def _read(self, requests: Sequence[Request], entries: Sequence[Entry], sent_at: float, event: Event) -> None:
-        """Update the state from the entries of a response; raise TransactionLost."""
+    def _read(self, requests: Sequence[Request], entries: Sequence[Entry], sent_at: float, event: Event) -> bool:
+        """Update the state from the entries of a response; return and raise as `responded` does."""
         errors = [error for entry in entries for error in errors_of(entry)]
         if any(map(_is_timeout, errors)):
             raise self._time_out(requests, entries, sent_at)
@@ -417,9 +433,10 @@ class Transaction:
         if entries and isinstance(last := entries[-1], OkEntry) and isinstance(last.response, GetAutocommitResponse):
             autocommit = last.response.is_autocommit
         if autocommit and event is Event.ANSWER:
-            if self.open:
+            unexplained = self.open and not errors and _only_reads(requests)
+            if self.open and not unexplained:
                 self.ended()
-            return
+            return unexplained
         for request, entry in zip(requests, entries, strict=False):
             for stmt in _succeeded(request, entry):
                 self.ran(stmt)
@@ -435,6 +452,7 @@ class Transaction:
             self._follow()
         if self.open and self._opened_at is None:
             self._opened_at = sent_at
+        return False
 
     def _time_out(self, requests: Sequence[Request], entries: Sequence[Entry], now: float) -> TransactionLost:
         """Record the loss of the transaction, which was rolled back before one of the entries; return the error."""
@@ -487,6 +505,12 @@ def _written(entry: Entry) -> int:
         case _:
             return 0
     return sum(bool(result.affected_row_count) for result in results)
+
+
+def _only_reads(requests: Sequence[Request]) -> bool:
+    """Return True if no statement of the requests can end a transaction, or write outside of one that has ended."""
+    parsed = (sql.parse(stmt.sql or "") for request in requests for stmt in _statements(request))
+    return all(statement.only_reads and not statement.controls_transaction for statement in parsed)
 
 
 def _statements(request: Request) -> Iterator[Stmt]:

@@ -14,6 +14,7 @@ from seed_server import SeedServer
 from pipemagic.client.database import Database
 from pipemagic.client.transaction import Reason
 from pipemagic.errors import PipemagicError, SessionError, TransactionLost, UnknownOutcome
+from pipemagic.hrana.messages import Describe
 from pipemagic.hrana.stream import Tx
 from pipemagic.service.limits import Limits
 from pipemagic.session import Connection, Session
@@ -263,6 +264,57 @@ def test_a_shorter_time_for_transactions_is_its_reason(limited, cell):
     assert limited.connection.loss.reason is Reason.TRANSACTION_LIMIT
     limited.connection.retry()
     assert limited.numbers == [1, 2]
+
+
+HASTY = Limits(idle=60, transaction=3, response=20_000)
+
+
+@pytest.mark.parametrize("limits", [HASTY], ids=[""])
+@pytest.mark.parametrize("late", ["describe", "cursor"])
+def test_a_transaction_that_ends_while_a_large_result_is_fetched(limited, late):
+    def pass_time(body):
+        if (b"describe" in body) if late == "describe" else b'"batch"' in body:
+            limited.transport.before = lambda _: None
+            limited.pause(SHORT)
+
+    limited.run("BEGIN; INSERT INTO n VALUES (2)")
+    limited.transport.before = pass_time
+    with pytest.raises(TransactionLost, match="Undone:\n  BEGIN\n  INSERT INTO n VALUES"):
+        limited.run(ROWS)
+    assert limited.transport.before(b"") is None
+    assert (limited.connection.transaction, limited.connection.loss.reason) == (Tx.LOST, Reason.TRANSACTION_LIMIT)
+    with pytest.raises(TransactionLost, match="not run"):
+        limited.run("INSERT INTO n VALUES (3); COMMIT")
+    limited.run("ROLLBACK; INSERT INTO n VALUES (4)")
+    assert limited.numbers == [1, 4]
+
+
+@pytest.mark.parametrize("limits", [HASTY], ids=[""])
+@pytest.mark.parametrize("requests", [[], [Describe("SELECT 1")]], ids=["nothing", "describe"])
+def test_a_request_without_a_statement_that_finds_no_transaction_reports_its_loss(limited, requests):
+    limited.run("BEGIN; INSERT INTO n VALUES (2)")
+    limited.pause(SHORT)
+    with pytest.raises(TransactionLost):
+        limited.connection.stream.send(requests)
+    assert (limited.connection.transaction, limited.connection.loss.reason) == (Tx.LOST, Reason.TRANSACTION_LIMIT)
+    with pytest.raises(TransactionLost, match="not run"):
+        limited.run("INSERT INTO n VALUES (3); COMMIT")
+    limited.connection.retry()
+    limited.run("BEGIN; INSERT INTO n VALUES (4)")
+    limited.run("COMMIT")
+    assert limited.numbers == [1, 2, 4]
+
+
+@pytest.mark.parametrize("limits", [Limits(idle=60, transaction=LONG - 1)], ids=[""])
+def test_a_loss_that_the_client_asks_for_is_reported_once(limited):
+    limited.run("BEGIN; INSERT INTO n VALUES (2)")
+    limited.pause(LONG)
+    with pytest.raises(TransactionLost, match="Undone:\n  BEGIN\n  INSERT INTO n VALUES"):
+        limited.run("COMMIT")
+    assert limited.connection.loss.reason is Reason.TRANSACTION_LIMIT
+    limited.run("ROLLBACK")
+    limited.run("BEGIN; INSERT INTO n VALUES (3); COMMIT")
+    assert limited.numbers == [1, 3]
 
 
 @pytest.mark.slow
