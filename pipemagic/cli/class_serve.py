@@ -56,16 +56,16 @@ def run(context: click.Context, /, **options: Any) -> None:
     Sign-up is off, and limits apply to the database of each student. If it is a service of a JupyterHub, port and
     path come from the environment.
     """
-    given = serving.given_parameters(context)
+    parameters = serving.given_parameters(context)
     for name, value in hub_settings(os.environ).items():
         options[name] = value if options[name] is None else options[name]
     options["base_path"] = options["base_path"] or ""
     try:
-        settings = serving.settings_of(given, {**EMBEDDED, **options})
+        settings = serving.settings_of(parameters, {**EMBEDDED, **options})
     except ServiceError as error:
         raise error.replace(hint=SAFE_WAYS) if error.code == NO_TLS else error from None
     if options["print_systemd"]:
-        serving.print_unit("class serve", given, options)
+        serving.print_unit("class serve", parameters, options)
         return
     from pipemagic.service import process
 

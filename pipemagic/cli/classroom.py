@@ -111,20 +111,20 @@ def create(
 
 def _class_of(api: Management, name: str, fixed: Mapping[str, str], others: Mapping[str, str | None]) -> Class:
     """Return the class of this name, or a new one; raise SessionError if it has another service, group or template."""
-    found = model.load(name) if name in model.names() else Class(name, api.url, api.slug, fixed["group"])
-    _check_service(api, found)
+    chosen = model.load(name) if name in model.names() else Class(name, api.url, api.slug, fixed["group"])
+    _check_service(api, chosen)
     for field, now in fixed.items():
-        before = getattr(found, field)
-        if before != now and any(seat.ready for seat in found.seats):
+        before = getattr(chosen, field)
+        if before != now and any(seat.ready for seat in chosen.seats):
             raise SessionError(
                 f"the class {name} has the {field} {before or '(none)'}, not {now or '(none)'}",
                 hint="choose another name for a new class with --name",
             )
-        setattr(found, field, now)
+        setattr(chosen, field, now)
     for field, value in others.items():
         if value is not None:
-            setattr(found, field, value)
-    return found
+            setattr(chosen, field, value)
+    return chosen
 
 
 def _check_service(api: Management, chosen: Class) -> None:
@@ -142,15 +142,15 @@ def _print_notes(chosen: Class, roster: Roster, *, extended: bool, new: int) -> 
     """Print the notes on the roster, and its differences from a class; raise SessionError if they share no student."""
     for note in roster.notes:
         console.print_note(note)
-    known, students = len(chosen.seats) - new, {student.key for student in roster.students}
-    if not known:
+    earlier, students = len(chosen.seats) - new, {student.key for student in roster.students}
+    if not earlier:
         return
     if new == len(students):
         raise SessionError(
             f"none of the {plural(new, 'student')} of {roster.file} is in the class {chosen.name}",
             hint="choose another name for a new class with --name",
         )
-    console.print_note(f"{chosen.name} has {plural(known, 'student')}; {plural(new, 'new student')}")
+    console.print_note(f"{chosen.name} has {plural(earlier, 'student')}; {plural(new, 'new student')}")
     if not extended:
         console.print_note(f"the lesson ends at {_local(chosen.expires)}, as before; {_NEW_TOKENS}")
     if missing := [seat.student for seat in chosen.seats if seat.key not in students]:

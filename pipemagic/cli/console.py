@@ -32,9 +32,9 @@ def absolute_path(text: str) -> Path:
 
 def check_exclusive(names: Iterable[str], options: Mapping[str, Any]) -> None:
     """Raise a usage error if more than one of the named options was given."""
-    given = [f"--{name.removeprefix('as_').replace('_', '-')}" for name in names if options[name]]
-    if len(given) > 1:
-        raise click.UsageError(f"{' and '.join(given)} cannot be used together.", click.get_current_context())
+    flags = [f"--{name.removeprefix('as_').replace('_', '-')}" for name in names if options[name]]
+    if len(flags) > 1:
+        raise click.UsageError(f"{' and '.join(flags)} cannot be used together.", click.get_current_context())
 
 
 # -- lines

@@ -63,11 +63,11 @@ def check_notebooks(paths: Sequence[Path], allow: Sequence[str], as_json: bool) 
         allowed = [re.compile(text) for text in allow]
     except re.error as error:
         raise SessionError(f"--allow requires a regular expression: {error}") from None
-    found: list[secret_scan.Finding] = []
+    findings: list[secret_scan.Finding] = []
     unreadable = False
     for path in (file for named in paths for file in secret_scan.files_in(named)):
         try:
-            found += [
+            findings += [
                 secret
                 for secret in secret_scan.scan_file(path)
                 if not any(regex.fullmatch(secret.text) for regex in allowed)
@@ -76,19 +76,19 @@ def check_notebooks(paths: Sequence[Path], allow: Sequence[str], as_json: bool) 
             console.print_note(f"Error: {error.message}")
             unreadable = True
     rows = [
-        (str(secret.path), secret.cell, secret.where, secret.kind, secret_scan.mask(secret.text)) for secret in found
+        (str(secret.path), secret.cell, secret.where, secret.kind, secret_scan.mask(secret.text)) for secret in findings
     ]
     if as_json:
         console.print_json([dict(zip(("path", "cell", "where", "kind", "found"), row, strict=True)) for row in rows])
     else:
         for name, cell, where, kind, text in rows:
             console.print_line(f"{name}:{cell}:{where}: {kind} {text}")
-    if found:
+    if findings:
         console.print_note(
             "Remove these before you share the file: put tokens into variables, clear the outputs, and replace a "
             "token that others may have seen. Allow what is intended with --allow REGEX or # pipemagic: allow"
         )
-    return FOUND if found else UNREADABLE if unreadable else CLEAN
+    return FOUND if findings else UNREADABLE if unreadable else CLEAN
 
 
 # -- this machine
@@ -208,23 +208,23 @@ def check_logins(_data: Path | None) -> Finding:
 
 def check_service(data: Path | None) -> Finding:
     """Check that the embedded service answers and has this version, if it runs."""
-    found = launcher.check(data)
-    if found is None:
+    service = launcher.check(data)
+    if service is None:
         return Finding(OK, "is not running; the first command that needs it starts it")
-    return Finding(OK, f"answers at {found.url}, version {found.version}")
+    return Finding(OK, f"answers at {service.url}, version {service.version}")
 
 
 def check_names(_data: Path | None) -> Finding:
     """Check whether names below localhost resolve: other clients need them, pipemagic does not."""
     host = "flights-local.localhost"
     try:
-        found = sorted({str(entry[4][0]) for entry in socket.getaddrinfo(host, 80, type=socket.SOCK_STREAM)})
+        addresses = sorted({str(entry[4][0]) for entry in socket.getaddrinfo(host, 80, type=socket.SOCK_STREAM)})
     except OSError:
         hint = "give other clients http://127.0.0.1:PORT with a database's token, or add the name to /etc/hosts"
         return Finding(WARN, f"names such as {host} do not resolve; pipemagic does not need them", hint)
-    if set(found) <= {"127.0.0.1", "::1"}:
-        return Finding(OK, f"{host} is {', '.join(found)}")
-    message = f"{host} resolves to {', '.join(found)}, which is not this machine"
+    if set(addresses) <= {"127.0.0.1", "::1"}:
+        return Finding(OK, f"{host} is {', '.join(addresses)}")
+    message = f"{host} resolves to {', '.join(addresses)}, which is not this machine"
     return Finding(FAIL, message, "configure the resolver for names below localhost (RFC 6761)")
 
 

@@ -160,10 +160,10 @@ def origin(text: str) -> str:
 @click.pass_context
 def serve(context: click.Context, /, **options: Any) -> None:
     """Run the service until it is stopped (SIGTERM, Ctrl-C)."""
-    given = given_parameters(context)
-    settings = settings_of(given, options)
+    parameters = given_parameters(context)
+    settings = settings_of(parameters, options)
     if options["print_systemd"]:
-        print_unit("serve", given, options)
+        print_unit("serve", parameters, options)
         return
     from pipemagic.service import process
 
@@ -197,7 +197,7 @@ def given_parameters(context: click.Context) -> list[click.Parameter]:
     ]  # fmt: skip
 
 
-def settings_of(given: Sequence[click.Parameter], options: Mapping[str, Any]) -> Settings:
+def settings_of(parameters: Sequence[click.Parameter], options: Mapping[str, Any]) -> Settings:
     """Return the settings of the service; raise `ServiceError` for options that contradict each other.
 
     Options with the name of a field of `Limits` or `Settings` are its value.
@@ -209,10 +209,12 @@ def settings_of(given: Sequence[click.Parameter], options: Mapping[str, Any]) ->
     limits["mode"] = LimitMode(options.get("mode", LimitMode.EXACT))
     others = {field.name: options[field.name] for field in fields(Settings) if field.name in options}
     folder = options["data"] or launcher.default_folder()
-    return Settings(folder, hosting=hosting, limits=Limits(**limits), open=engine_of(given, options), **others)
+    return Settings(folder, hosting=hosting, limits=Limits(**limits), open=engine_of(parameters, options), **others)
 
 
-def engine_of(given: Sequence[click.Parameter], options: Mapping[str, Any]) -> Callable[[Settings], Service] | None:
+def engine_of(
+    parameters: Sequence[click.Parameter], options: Mapping[str, Any]
+) -> Callable[[Settings], Service] | None:
     """Return the function that opens the chosen engine, None for the embedded one."""
     nodes, local = options["nodes"], options["local"]
     if options["simulate_latency"] and options["here"] is None:
@@ -227,7 +229,7 @@ def engine_of(given: Sequence[click.Parameter], options: Mapping[str, Any]) -> C
             "(in a notebook: %pipedb help how-to/cluster)"
         )
         raise ServiceError("--engine sqld needs either --nodes FILE or --local N", hint=hint)
-    if unusable := [option.opts[0] for option in given if option.name in EMBEDDED_ONLY]:
+    if unusable := [option.opts[0] for option in parameters if option.name in EMBEDDED_ONLY]:
         hint = "leave it out: with --engine sqld clients connect to the libSQL servers"
         raise ServiceError(f"{', '.join(unusable)} has no effect on libSQL servers", hint=hint)
     from pipemagic.service.sqld.engine import open_local, open_remote
@@ -242,7 +244,7 @@ def engine_of(given: Sequence[click.Parameter], options: Mapping[str, Any]) -> C
 # -- the systemd unit
 
 
-def print_unit(command: str, given: Sequence[click.Parameter], options: Mapping[str, Any]) -> None:
+def print_unit(command: str, parameters: Sequence[click.Parameter], options: Mapping[str, Any]) -> None:
     """Print a unit that runs a command with these options, without access to anything else.
 
     Without --data the service gets a user and a data folder of its own; otherwise it runs as the current user, who can
@@ -251,7 +253,7 @@ def print_unit(command: str, given: Sequence[click.Parameter], options: Mapping[
     folder = options["data"] or STATE
     words = [sys.executable, "-m", "pipemagic", *command.split(), "--data", str(folder)]
     unit = Path(__file__).with_name("systemd.service").read_text("utf-8").format(
-        command=" ".join([*map(quote, words), *command_options(given, options)]),
+        command=" ".join([*map(quote, words), *command_options(parameters, options)]),
         user="\n".join(directives(options)),
         capability="CAP_NET_BIND_SERVICE" if 0 < (options["port"] or 0) < 1024 else "",
         home="read-only" if any(map(in_home, [sys.executable, sys.prefix, str(folder)])) else "yes",
@@ -259,9 +261,9 @@ def print_unit(command: str, given: Sequence[click.Parameter], options: Mapping[
     click.echo(unit, nl=False)
 
 
-def command_options(given: Sequence[click.Parameter], options: Mapping[str, Any]) -> Iterator[str]:
+def command_options(parameters: Sequence[click.Parameter], options: Mapping[str, Any]) -> Iterator[str]:
     """Return the options of the command line as the unit has them; their paths are absolute."""
-    for parameter in given:
+    for parameter in parameters:
         name, flag = str(parameter.name), parameter.opts[0]
         if name in ("data", "print_systemd"):
             continue

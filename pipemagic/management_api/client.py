@@ -90,8 +90,8 @@ class Refusal:
     def name_is_taken(self) -> bool:
         """Whether a name already exists. Requests other than POST create nothing."""
         text = self.message.lower()
-        taken = "already exist" in text or (self.status == 422 and "available" in text)
-        return self.method == "POST" and (self.status == 409 or (self.status in (400, 422) and taken))
+        says_so = "already exist" in text or (self.status == 422 and "available" in text)
+        return self.method == "POST" and (self.status == 409 or (self.status in (400, 422) and says_so))
 
     @property
     def unknown_kind(self) -> str:
@@ -400,9 +400,9 @@ class Management:
     def databases(self, group: str | None = None) -> list[DatabaseInfo]:
         """List the databases, of one group or of all."""
         responses = self._list(self._path("databases"), "databases", **({"group": group} if group else {}))
-        found = [DatabaseInfo.read_from(self.endpoint, item) for item in responses]
+        databases = [DatabaseInfo.read_from(self.endpoint, item) for item in responses]
         # A server that ignores the filter lists all of them.
-        return [database for database in found if group is None or database.group in (group, "")]
+        return [database for database in databases if group is None or database.group in (group, "")]
 
     def database(self, name: str) -> DatabaseInfo:
         """Return one database."""
@@ -448,8 +448,8 @@ class Management:
     def instances(self, database: str) -> list[Instance]:
         """List a database's instances, one for each location, the primary first."""
         responses = self._list(self._path("databases", database, "instances"), "instances")
-        found = [Instance.read_from(self.endpoint, item) for item in responses]
-        return sorted(found, key=lambda instance: (instance.type != "primary", instance.name))
+        instances = [Instance.read_from(self.endpoint, item) for item in responses]
+        return sorted(instances, key=lambda instance: (instance.type != "primary", instance.name))
 
     def create_token(self, database: str, *, expiration: str = "never", read_only: bool = False) -> Secret:
         """Create a token for a database; ``expiration`` is like ``7d``, ``1w2d6h`` or ``never``."""
@@ -481,13 +481,13 @@ class Management:
 
     def _list(self, path: str, what: str, **params: str) -> list[Any]:
         """GET a list, including all pages: ``pagination.next`` refers to the next one."""
-        found, seen = list[Any](), set[str]()
+        items, seen = list[Any](), set[str]()
         while True:
             response = self._call("GET", path, params=params, optional=what, is_list=True)
-            found += listed(response, what)
+            items += listed(response, what)
             cursor = text_of(member(response, "pagination"), "next")
             if not cursor or cursor in seen:
-                return found
+                return items
             seen.add(cursor)
             params["cursor"] = cursor
 

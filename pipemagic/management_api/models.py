@@ -50,8 +50,12 @@ class Model(msgspec.Struct, frozen=True):
         """
         response = unwrapped(response, cls.wrapper)
         for field in msgspec.structs.fields(cls):
-            found = (_convert(member(response, name), field.type) for name in _SPELLINGS.get(field.name, (field.name,)))
-            if (value := next((candidate for candidate in found if candidate not in (None, "", ())), None)) is not None:
+            candidates = (
+                _convert(member(response, name), field.type) for name in _SPELLINGS.get(field.name, (field.name,))
+            )
+            if (
+                value := next((candidate for candidate in candidates if candidate not in (None, "", ())), None)
+            ) is not None:
                 given[field.name] = value
             if field.required and not given.get(field.name):
                 article = "an" if cls.wrapper.startswith("o") else "a"
@@ -92,8 +96,8 @@ class Organization(Model, frozen=True):
     @classmethod
     def read(cls, response: Any, **given: Any) -> Self:
         """Convert one; the default of its name is the slug."""
-        found = super().read(response, **given)
-        return found if found.name else msgspec.structs.replace(found, name=found.slug)
+        organization = super().read(response, **given)
+        return organization if organization.name else msgspec.structs.replace(organization, name=organization.slug)
 
 
 class Login(msgspec.Struct, frozen=True):
@@ -177,13 +181,13 @@ class Group(Model, frozen=True):
     @classmethod
     def read(cls, response: Any, **given: Any) -> Self:
         """Convert one; the default of the primary location is the first one."""
-        found = super().read(response, **given)
-        primary = found.primary or "".join(found.locations[:1])
+        group = super().read(response, **given)
+        primary = group.primary or "".join(group.locations[:1])
         states = _list(member(member(unwrapped(response, cls.wrapper), "status"), "locations"))
         return msgspec.structs.replace(
-            found,
+            group,
             primary=primary,
-            locations=tuple(dict.fromkeys([primary, *found.locations] if primary else ())),
+            locations=tuple(dict.fromkeys([primary, *group.locations] if primary else ())),
             status={text_of(state, "name"): text_of(state, "status") for state in states},
         )
 
@@ -221,12 +225,12 @@ class DatabaseInfo(Model, frozen=True):
     @classmethod
     def read_from(cls, endpoint: Endpoint, response: Any, **given: Any) -> Self:
         """Convert one; ``endpoint`` is that of the management API."""
-        found = cls.read(response, **given)
-        created = found.created
+        database = cls.read(response, **given)
+        created = database.created
         if created is None:
             created = _timestamp(text_of(unwrapped(response, cls.wrapper), *_SPELLINGS["created"]))
-        url = _address(found.hostname, found.url, endpoint, local=found.primary == "local")
-        return msgspec.structs.replace(found, url=url, created=created)
+        url = _address(database.hostname, database.url, endpoint, local=database.primary == "local")
+        return msgspec.structs.replace(database, url=url, created=created)
 
 
 class Instance(Model, frozen=True):
@@ -244,10 +248,10 @@ class Instance(Model, frozen=True):
     @classmethod
     def read_from(cls, endpoint: Endpoint, response: Any) -> Self:
         """Convert one; ``endpoint`` is that of the management API."""
-        found = cls.read(response, name=text_of(response, "region"))
-        url = _address(text_of(response, "hostname"), found.url, endpoint, local=False)
-        state = text_of(response, "status") or text_of(member(response, "status"), "state") or found.state
-        return msgspec.structs.replace(found, url=url, state=state)
+        instance = cls.read(response, name=text_of(response, "region"))
+        url = _address(text_of(response, "hostname"), instance.url, endpoint, local=False)
+        state = text_of(response, "status") or text_of(member(response, "status"), "state") or instance.state
+        return msgspec.structs.replace(instance, url=url, state=state)
 
 
 def member(response: Any, *names: str) -> Any:
@@ -274,10 +278,10 @@ def unwrapped(response: Any, wrapper: str) -> Any:
 
 def listed(response: Any, wrapper: str) -> list[Any]:
     """Return the list under ``wrapper``, or the response itself if it is a list; otherwise raise ProtocolError."""
-    found = unwrapped(response, wrapper) or []
-    if not isinstance(found, list):
+    items = unwrapped(response, wrapper) or []
+    if not isinstance(items, list):
         raise ProtocolError(f"the server's response holds no list of {wrapper}")
-    return found
+    return items
 
 
 def _list(value: Any) -> list[Any]:

@@ -33,14 +33,14 @@ def _cause(error: StatementError, stmt: Stmt, schema: SchemaCache) -> str:
     if match := _AMBIGUOUS.match(message):
         owner, name = (part and part.strip('"') for part in match.groups())
         places = _places(name, text, owner) if error.offset is None else [character_offset(text, error.offset)]
-        known = schema.tables_soon()
-        found = {_choice(name, owner, text, at, known) for at in places} - {""}
-        return found.pop() if len(found) == 1 else ""
+        relations = schema.tables_soon()
+        choices = {_choice(name, owner, text, at, relations) for at in places} - {""}
+        return choices.pop() if len(choices) == 1 else ""
     if _MISMATCH.match(message):
         values = values_of(stmt)
-        for word, given in _limits(text, values):
-            if given is None or (given is not UNKNOWN and not is_integer(given)):  # type: ignore[arg-type]
-                return f"{word} takes an integer, not {shown_value(given)}"
+        for word, limit in _limits(text, values):
+            if limit is None or (limit is not UNKNOWN and not is_integer(limit)):  # type: ignore[arg-type]
+                return f"{word} takes an integer, not {shown_value(limit)}"
         return _rowid(text, values, schema.tables_soon(complete=True))
     if "constraint failed" in message:
         tables = schema.tables_soon(complete=True)
@@ -58,16 +58,16 @@ def _places(name: str, text: str, owner: str | None) -> list[int]:
 def _choice(name: str, owner: str | None, text: str, at: int, tables: Sequence[Relation]) -> str:
     """Return the message that lists the visible tables with the column, and the names to write; '' if not certain."""
     sources = query_at(cursor_at(text, at), {table.name.lower(): table for table in tables}).nearest
-    found = [source for source in sources if name.lower() in map(str.lower, source.names)]
-    if len(sources) == 2 and all(source in found or not source.columns for source in sources):
-        found = list(sources)  # one may be a table that the same cell made: the column is in both all the same
-    for source in found:
+    matches = [source for source in sources if name.lower() in map(str.lower, source.names)]
+    if len(sources) == 2 and all(source in matches or not source.columns for source in sources):
+        matches = list(sources)  # one may be a table that the same cell made: the column is in both all the same
+    for source in matches:
         if owner is None or source.label.lower() == owner.lower():
-            count = sum(_is_same_table(source, other) for other in found)
+            count = sum(_is_same_table(source, other) for other in matches)
             if count > 1:
                 return _joined_to_itself(quote_if_needed(source.label), count)
-    labels = list(dict.fromkeys(quote_if_needed(source.label) for source in found))
-    if owner is not None or len(labels) < 2 or len(labels) < len(found):
+    labels = list(dict.fromkeys(quote_if_needed(source.label) for source in matches))
+    if owner is not None or len(labels) < 2 or len(labels) < len(matches):
         return ""
     column = quote_if_needed(name)
     return (
@@ -111,13 +111,13 @@ def _rowid(text: str, values: Mapping[str, SqlValue], tables: Sequence[Relation]
     key = None if relation is None else rowid_column(relation)
     if write is None or relation is None or key is None:
         return ""
-    given = [row[folded(key)] for row in write.rows if folded(key) in row]
+    ids = [row[folded(key)] for row in write.rows if folded(key) in row]
     column = f"{quote_if_needed(relation.name)}.{quote_if_needed(key)} is an INTEGER PRIMARY KEY and"
-    for row, value in enumerate(given, start=1):
+    for row, value in enumerate(ids, start=1):
         if value is not UNKNOWN and not is_integer(value):  # type: ignore[arg-type]
-            return f"{f'row {row}: ' if len(given) > 1 else ''}{column} cannot hold {shown_value(value)}"
+            return f"{f'row {row}: ' if len(ids) > 1 else ''}{column} cannot hold {shown_value(value)}"
     certain = not relation.triggers and all(limit is not UNKNOWN for _, limit in _limits(text, values))
-    if certain and UNKNOWN in given:
+    if certain and UNKNOWN in ids:
         return f"{column} holds only integers"
     return ""
 

@@ -195,8 +195,8 @@ def _limit(query: ParsedStatement, rows: int) -> Edit | None:
     if not clause:
         return None
     start = clause[0].start
-    given, offset = _limit_and_offset(query.text[start:], clause)
-    fewer = f"CASE WHEN typeof({given}) = 'integer' AND ({given}) NOT BETWEEN 0 AND {rows} THEN {rows} ELSE {given} END"
+    limit, offset = _limit_and_offset(query.text[start:], clause)
+    fewer = f"CASE WHEN typeof({limit}) = 'integer' AND ({limit}) NOT BETWEEN 0 AND {rows} THEN {rows} ELSE {limit} END"
     return Edit(start, end, f"{fewer} OFFSET {offset}" if offset else fewer)
 
 

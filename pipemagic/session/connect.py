@@ -48,27 +48,27 @@ class ConnectionFactory:
         where = endpoint.named_host if "://" in str(profile.address) else endpoint.address  # HOST:PORT: with the scheme
         host, entry = endpoint.named_host, tokens.keyring_entry(endpoint)
         source = replace(profile.token_source, remember=remember)
-        given = Secret(token) if token else self._environment.database_token(source, entry)
+        secret = Secret(token) if token else self._environment.database_token(source, entry)
         timeout = profile.timeout or READ_TIMEOUT
-        database = Database(endpoint, given, timeout=timeout, read_only=bool(profile.read_only))
+        database = Database(endpoint, secret, timeout=timeout, read_only=bool(profile.read_only))
         name = profile.name or _name_for(host)
         self._recorder.watch(name, database.transport)
         with _closing_on_error(database):
             try:
                 recorded = _check(database)
             except AuthError as error:
-                if given is not None and error.status == 401 and not token:
+                if secret is not None and error.status == 401 and not token:
                     expired = f"{error.hint}\n" if "expired" in error.message else ""
                     renewal = messages.token_renewal(source, endpoint.address)[0]
                     raise error.replace(hint=expired + renewal) from None
-                if given is not None or error.status != 401 or self._ask_token is None:
+                if secret is not None or error.status != 401 or self._ask_token is None:
                     raise
                 check()
-                asked = Secret(token_in(self._ask_token(host)))
-                database.renew_token(asked)
+                answer = Secret(token_in(self._ask_token(host)))
+                database.renew_token(answer)
                 recorded = _check(database)
                 if remember:
-                    tokens.keyring_put(source.keyring or tokens.KEYRING_SERVICE, entry, asked)
+                    tokens.keyring_put(source.keyring or tokens.KEYRING_SERVICE, entry, answer)
         profile = replace(profile.portable, name=name, address=endpoint.address, token_file=source.absolute_file)
         return Connection(name, database, where, profile=profile, records_progress=recorded)
 
@@ -85,14 +85,14 @@ class ConnectionFactory:
             read_only=bool(profile.read_only),
             similar=similar,
         )
-        found = open_database()
-        self._recorder.watch(name, found.transport)
-        with _closing_on_error(found):
-            recorded = _check(found)
+        client = open_database()
+        self._recorder.watch(name, client.transport)
+        with _closing_on_error(client):
+            recorded = _check(client)
         profile = replace(profile.portable, organization=organization.slug, at=organization.address)
         again = open_database if organization.moves else None
         return Connection(
-            name, found, organization.where, organization, again, profile=profile, listed_as=database,
+            name, client, organization.where, organization, again, profile=profile, listed_as=database,
             records_progress=recorded,
         )  # fmt: skip
 

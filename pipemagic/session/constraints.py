@@ -39,8 +39,8 @@ def explained_constraint(message: str, write: WrittenValues | None, tables: Sequ
 def _columns_of(subject: str, relation: Relation) -> list[str]:
     """Return the columns that a message names as `table.column`; none if some belong to another table."""
     names = {folded(f"{relation.name}.{column.name}"): column.name for column in relation.columns}
-    found = [names.get(folded(part), "") for part in subject.split(", ")]
-    return found if all(found) else []
+    columns = [names.get(folded(part), "") for part in subject.split(", ")]
+    return columns if all(columns) else []
 
 
 def _row_with_null(columns: Sequence[str], write: WrittenValues) -> int:
@@ -57,8 +57,10 @@ def _unset(columns: Sequence[str], write: WrittenValues) -> str:
     """Return that an INSERT leaves out a column."""
     if write.verb != "INSERT" or not write.rows:
         return ""
-    given = [column for column in columns if folded(column) in write.rows[0] or write.relation.column(column).generated]
-    return "" if given or not columns else f"the INSERT sets no value for {quote_if_needed(columns[0])}"
+    matches = [
+        column for column in columns if folded(column) in write.rows[0] or write.relation.column(column).generated
+    ]
+    return "" if matches or not columns else f"the INSERT sets no value for {quote_if_needed(columns[0])}"
 
 
 def _repeated_values(columns: Sequence[str], write: WrittenValues) -> str:
@@ -114,10 +116,12 @@ def _may_refer(relation: Relation, key: ForeignKey, row: Mapping[str, object]) -
 
 def _child(parent: Relation, tables: Sequence[Relation]) -> str:
     """Return the only columns that refer to a table, whose rows a DELETE would remove; '' if there are others."""
-    found = [(table, key) for table in tables for key in table.foreign_keys if folded(key.table) == folded(parent.name)]
-    if len(found) != 1 or found[0][1].on_delete not in _REFUSING:
+    references = [
+        (table, key) for table in tables for key in table.foreign_keys if folded(key.table) == folded(parent.name)
+    ]
+    if len(references) != 1 or references[0][1].on_delete not in _REFUSING:
         return ""
-    return _reference(*found[0])
+    return _reference(*references[0])
 
 
 def _reference(table: Relation, key: ForeignKey) -> str:

@@ -49,16 +49,16 @@ def with_dates(
         return cell
     names = _tables_compared(cell)
     tables = _tables_of(names, send(_requests_for(names))) if names else {}
-    known, stmts, source_maps = dict(tables), list(cell.stmts), list(cell.source_maps)
+    relations, stmts, source_maps = dict(tables), list(cell.stmts), list(cell.source_maps)
     uncommitted = any(parse(statement.text).changes_schema for statement in earlier)
     for at, statement in enumerate(cell.statements):
         if cell.dates[at]:
-            stmts[at], source_maps[at] = _with_dates(stmts[at], source_maps[at], cell.dates[at], known)
+            stmts[at], source_maps[at] = _with_dates(stmts[at], source_maps[at], cell.dates[at], relations)
         if statement.changes_schema:
             uncommitted = True
-            _change(known, cell.sent(at))
+            _change(relations, cell.sent(at))
         elif statement.keyword == "ROLLBACK" and uncommitted:
-            known.clear()  # the tables were read with the changes that it undoes
+            relations.clear()  # the tables were read with the changes that it undoes
     return replace(cell, stmts=tuple(stmts), source_maps=tuple(source_maps), dates=())
 
 
@@ -68,7 +68,7 @@ def _tables_compared(cell: Cell) -> list[str]:
     for at, dates in enumerate(cell.dates):
         queries = queries_in(cell.sent(at), {}) if dates else []
         compared = compared_parameters(queries)
-        if any(parameter.text in dates and found.declared is not None for parameter, found in compared):
+        if any(parameter.text in dates and comparison.declared is not None for parameter, comparison in compared):
             names |= dict.fromkeys(_tables_in(queries))
             for statement in cell.statements[:at]:
                 if statement.keyword == "ALTER":
@@ -101,26 +101,26 @@ def _tables_of(names: Sequence[str], entries: Sequence[Entry]) -> dict[str, Rela
     return tables
 
 
-def _change(known: dict[str, Relation], ddl: str) -> None:
-    for name, relation in parse_ddl(ddl, known).items():
-        for key in [key for key in known if key.rpartition("\0")[2] == name]:
-            del known[key]
+def _change(relations: dict[str, Relation], ddl: str) -> None:
+    for name, relation in parse_ddl(ddl, relations).items():
+        for key in [key for key in relations if key.rpartition("\0")[2] == name]:
+            del relations[key]
         if relation is not None:
-            known[name] = relation
+            relations[name] = relation
 
 
 def _with_dates(
     stmt: Stmt, source_map: SourceMap, dates: Dates, tables: Mapping[str, Relation]
 ) -> tuple[Stmt, SourceMap]:
     """Return a statement with the arguments that are compared with DATE columns as dates."""
-    found: dict[str, list[tuple[Token, str | None]]] = {}
+    by_name: dict[str, list[tuple[Token, str | None]]] = {}
     for parameter, comparison in compared_parameters(queries_in(source_map.text, tables)):
         if parameter.text in dates:
-            found.setdefault(parameter.text, []).append((parameter, comparison.declared))
+            by_name.setdefault(parameter.text, []).append((parameter, comparison.declared))
     tokens = [token for token in significant(source_map.text) if token.kind == "param"]
     args = {arg.name: arg.value for arg in stmt.named_args or ()}
     edits: list[Edit] = []
-    for name, compared in found.items():
+    for name, compared in by_name.items():
         places = set(_places_of_dates(compared))
         if places == {token for token in tokens if token.text == name}:
             args[name] = dates[name]

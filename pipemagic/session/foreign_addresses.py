@@ -55,15 +55,15 @@ def check(
     named = f" --as {word(alias)}" if alias else ""
     if path:
         message = f"{path} names a file, not a database on a server"
-        found = _file(path, organization, named, temporary=temporary)
+        advice = _file(path, organization, named, temporary=temporary)
     elif local_files.is_in_memory(target):
-        message, found = "':memory:' is not a database on a server", _in_memory(named)
+        message, advice = "':memory:' is not a database on a server", _in_memory(named)
     elif scheme and scheme not in SCHEMES:
         message = f"{scheme}:// is not an address of a database server"
-        found = replacement(target, alias, connected=connected, organization=organization)
+        advice = replacement(target, alias, connected=connected, organization=organization)
     else:
         return refuse_without_scheme(target)
-    raise AddressError(message, hint="\n".join((found.message, *found.lines)))
+    raise AddressError(message, hint="\n".join((advice.message, *advice.lines)))
 
 
 def replacement(address: str, alias: str = "", *, connected: bool, organization: Organization | None) -> Replacement:

@@ -42,20 +42,20 @@ def addresses(organization: Organization) -> dict[str, str]:
     If the service does not list instances, only databases whose group has one location are used.
     """
     groups = {group.name: group.locations for group in organization.groups().items}
-    found: dict[str, str] = {}
+    urls: dict[str, str] = {}
     for database in organization.databases().items:
         codes = groups.get(database.group, ())
-        if set(codes) <= set(found):
+        if set(codes) <= set(urls):
             continue
         try:
-            found = {
+            urls = {
                 **{instance.name: instance.url for instance in organization.instances(database.name) if instance.url},
-                **found,
+                **urls,
             }
         except (UnsupportedError, NotFound):  # a service without this list, or a database that has just been deleted
             if len(codes) == 1 and database.url:
-                found[codes[0]] = database.url
-    return found
+                urls[codes[0]] = database.url
+    return urls
 
 
 def latencies(places: Mapping[str, str], clock: Callable[[], float] = time.perf_counter) -> Iterator[Latency]:

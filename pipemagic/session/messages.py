@@ -228,15 +228,15 @@ def _name_hint(message: str, sent: str, offset: int | None, failure: Failure) ->
 
 def _values(cell: Cell, index: int) -> dict[str, str]:
     """Return the short values of the parameters of a statement as SQL, by their names."""
-    found = {}
+    texts = {}
     for name, value in values_of(cell.stmts[index]).items():
         if value is None:
-            found[name] = "NULL"
+            texts[name] = "NULL"
         elif isinstance(value, int | float):
-            found[name] = repr(value)
+            texts[name] = repr(value)
         elif isinstance(value, str) and value.isprintable() and 0 < len(value) <= _LONGEST:
-            found[name] = quote(value, "'")
-    return found
+            texts[name] = quote(value, "'")
+    return texts
 
 
 def _cell_result(failure: Failure, done: Sequence[Outcome], fault: str) -> CellResult:
@@ -248,8 +248,8 @@ def _cell_result(failure: Failure, done: Sequence[Outcome], fault: str) -> CellR
     earlier = len(done) - failure.ran  # statements that ran before
     undone: int | None = 0
     if not failure.atomic:
-        kept = failure.open_after is not None or not failure.before.ahead(ran).open
-        undone = None if kept else failure.before.began_at(ran) or 0
+        stays_open = failure.open_after is not None or not failure.before.ahead(ran).open
+        undone = None if stays_open else failure.before.began_at(ran) or 0
     if undone is not None:
         for outcome in done[earlier + undone :]:
             outcome.undone = not outcome.statement.connection_setting

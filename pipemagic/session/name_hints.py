@@ -297,7 +297,7 @@ def user_of(name: str, text: str, tables: Mapping[str, Relation]) -> str:
         return ""
     parsed = parse(text)
     changed = normalize(parsed.changed_table.rsplit(".", 1)[-1]) if parsed.changed_table else ""
-    found = [
+    uses = [
         f"the trigger {quote_if_needed(trigger.name)} of {quote_if_needed(relation.name)} uses {_last(name)}: change "
         f"it, or remove it with DROP TRIGGER {quote_if_needed(trigger.name)}"
         for relation in _changed(changed, tables)
@@ -309,7 +309,7 @@ def user_of(name: str, text: str, tables: Mapping[str, Relation]) -> str:
         for view in _views(text, tables)
         if view.sql and _names(view.sql, wanted)
     ]
-    return found[0] if len(found) == 1 else ""
+    return uses[0] if len(uses) == 1 else ""
 
 
 def _last(name: str) -> str:
@@ -322,27 +322,27 @@ def _names(text: str, wanted: str) -> bool:
 
 def _changed(table: str, tables: Mapping[str, Relation]) -> list[Relation]:
     """Return a table, and those that its triggers change."""
-    found, names = list[Relation](), [table]
+    relations, names = list[Relation](), [table]
     for name in names:
         relation = tables.get(name)
-        if relation is None or relation in found:
+        if relation is None or relation in relations:
             continue
-        found.append(relation)
+        relations.append(relation)
         for trigger in relation.triggers:
             names += [normalize(token.text) for token in significant(trigger.sql) if normalize(token.text) in tables]
-    return found
+    return relations
 
 
 def _views(text: str, tables: Mapping[str, Relation]) -> list[Relation]:
     """Return the views that a statement names, and those that these name."""
-    found, texts = list[Relation](), [text]
+    views, texts = list[Relation](), [text]
     for part in texts:
         for token in significant(part):
             view = tables.get(normalize(token.text)) if token.kind in ("word", "quoted") else None
-            if view is not None and view.kind == "view" and view not in found:
-                found.append(view)
+            if view is not None and view.kind == "view" and view not in views:
+                views.append(view)
                 texts.append(view.sql or "")
-    return found
+    return views
 
 
 # -- quotes and similar names
@@ -357,16 +357,17 @@ def _quotes(text: str, place: int | None, schema: SchemaCache) -> str:
     named = {normalize(token.text) for token in tokens(text) if token.kind in ("word", "quoted")}
     inside = [relation for relation in relations if relation.name.lower() in named]
     columns = [column for relation in inside or relations for column in relation.column_names]
-    for kind, known in (("column", columns), ("table", [relation.name for relation in relations])):
-        if found := unquoted_name(text, place, known):
-            return f"write the name of the {kind} in quotes: {quote(found)}"
+    for kind, names in (("column", columns), ("table", [relation.name for relation in relations])):
+        if identifier := unquoted_name(text, place, names):
+            return f"write the name of the {kind} in quotes: {quote(identifier)}"
     return ""
 
 
-def _near(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
-    found = nearest(name, (other for other in known if other.lower() != name.lower()), cutoff=cutoff)
-    if not found:
+def _near(name: str, names: Iterable[str], *, cutoff: float = 0.6) -> str:
+    closest = nearest(name, (other for other in names if other.lower() != name.lower()), cutoff=cutoff)
+    if not closest:
         return ""
-    difference = unseen_difference(name, found)
-    shown = quote(found) if difference else quote_if_needed(found)  # a mark that is not seen may be a letter for SQLite
+    difference = unseen_difference(name, closest)
+    # A mark that is not seen may be a letter for SQLite.
+    shown = quote(closest) if difference else quote_if_needed(closest)
     return f"did you mean {shown}?{difference}"

@@ -124,13 +124,13 @@ class Organization:
             if sibling._api.known_slug == slug:
                 return sibling
 
-        found = Organization(
+        other = Organization(
             type(self._api)(self._api.endpoint, self._api.transport.token, organization=slug), self.where,
             self._find_again, token_variable=self._token_variable,
         )  # fmt: skip
-        found._siblings = self._siblings
-        self._siblings.append(found)
-        return found
+        other._siblings = self._siblings
+        self._siblings.append(other)
+        return other
 
     def is_same(self, other: Organization) -> bool:
         """Return True if both are the same organization, also with different tokens; nothing is sent."""
@@ -142,9 +142,9 @@ class Organization:
 
     def locations(self) -> list[Location]:
         """List the locations for groups, by code."""
-        found = self._api.locations()
-        self._known["location"] = {location.code: location for location in found}
-        return found
+        locations = self._api.locations()
+        self._known["location"] = {location.code: location for location in locations}
+        return locations
 
     def groups(self) -> Listing[Group]:
         """List the groups."""
@@ -230,8 +230,8 @@ class Organization:
 
     def add_location(self, name: str, location: str, *, if_not_exists: bool = False) -> Group:
         """Replicate a group to another location."""
-        known = self._remembered(Group(name))
-        extended = replace(known, locations=tuple(dict.fromkeys([*known.locations, location])))
+        before = self._remembered(Group(name))
+        extended = replace(before, locations=tuple(dict.fromkeys([*before.locations, location])))
 
         def add() -> Group:
             group = self._api.add_location(name, location)
@@ -243,11 +243,11 @@ class Organization:
         """Remove a location other than the primary from a group; its replicas there are deleted."""
         with self._changing():
             group = self._api.remove_location(name, location)
-            known = self._known.setdefault("group", {})
+            groups = self._known.setdefault("group", {})
             if not group.locations:  # the response does not contain them
-                group = known.get(name, group)
+                group = groups.get(name, group)
                 group = replace(group, locations=tuple(code for code in group.locations if code != location))
-            known[name] = group
+            groups[name] = group
         return group
 
     def wait_for_location(self, group: str, location: str) -> None:
@@ -392,11 +392,11 @@ class Organization:
         """Return the group for a new database; AlreadyExists if the database exists, in whatever group."""
         if any(info.name == database for info in self.databases().items):
             raise AlreadyExists(f"database {database} already exists", status=409, hint=NAME_TAKEN)
-        known = self._known.setdefault("group", {})
+        groups = self._known.setdefault("group", {})
         group = self._api.default_group(
-            known=list(known.values()), name_group=lambda name: f"add --group {word(name)}", notify=notify
+            known=list(groups.values()), name_group=lambda name: f"add --group {word(name)}", notify=notify
         )
-        known[group.name] = group
+        groups[group.name] = group
         return group.name
 
     def _list(self, kind: str, request: Callable[[], list[N]]) -> Listing[N]:
@@ -409,22 +409,22 @@ class Organization:
 
     def _remembered(self, new: N) -> N:
         """Return the known item with the name of a new one, otherwise the new one."""
-        found: N = self._known.get(new.wrapper, {}).get(new.name, new)
-        return found
+        item: N = self._known.get(new.wrapper, {}).get(new.name, new)
+        return item
 
     def _create(self, create: Callable[[], N], existing: Callable[[], N] | None, fallback: N) -> N:
         """Create an item, or return the ``existing`` one; ``fallback`` is for an API that cannot return it."""
         with self._changing():
             try:
-                found = create()
-            except AlreadyExists as taken:
+                item = create()
+            except AlreadyExists as error:
                 if existing is None:
                     raise
-                found = self._existing(existing, fallback, taken)
-            self._known.setdefault(fallback.wrapper, {})[fallback.name] = found
-        return found
+                item = self._existing(existing, fallback, error)
+            self._known.setdefault(fallback.wrapper, {})[fallback.name] = item
+        return item
 
-    def _existing(self, existing: Callable[[], N], fallback: N, taken: AlreadyExists) -> N:
+    def _existing(self, existing: Callable[[], N], fallback: N, error: AlreadyExists) -> N:
         try:
             return existing()
         except UnsupportedError:
@@ -433,7 +433,7 @@ class Organization:
             if not self.groups().complete:
                 return fallback
         hint = "choose another name, or use the existing one"
-        raise AlreadyExists(taken.message, status=taken.status, hint=hint) from None
+        raise AlreadyExists(error.message, status=error.status, hint=hint) from None
 
     def _hint_for(self, refusal: Refusal) -> str:
         """Return the hint for a refusal, usually the line to type."""

@@ -80,8 +80,8 @@ class ParameterRef:
 
 def close_names(name: str, values: Values) -> list[str]:
     """Return the public names of values that are similar to an unknown one."""
-    known = [key for key in values if isinstance(key, str) and not key.startswith("_")]
-    return difflib.get_close_matches(name, known, n=3)
+    names = [key for key in values if isinstance(key, str) and not key.startswith("_")]
+    return difflib.get_close_matches(name, names, n=3)
 
 
 class Bound(NamedTuple):

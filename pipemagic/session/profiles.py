@@ -105,13 +105,13 @@ class Profile:
 
     def with_options(self, name: str | None, source: TokenSource, timeout: float | None, *, read_only: bool) -> Profile:
         """Return the profile with the given options in place of its own."""
-        found = replace(
+        profile = replace(
             self, name=name or self.name, timeout=timeout or self.timeout, read_only=read_only or self.read_only or None
         )
         if not source:
-            return found
+            return profile
         keyring = True if source.keyring == KEYRING_SERVICE else source.keyring
-        return replace(found, token_env=source.env, token_file=source.absolute_file, keyring=keyring)
+        return replace(profile, token_env=source.env, token_file=source.absolute_file, keyring=keyring)
 
     @property
     def kept_for(self) -> float | None:
@@ -157,14 +157,14 @@ class Profile:
 
     def settings(self) -> dict[str, Any]:
         """Return the keys and values as in a file."""
-        found = {
+        values = {
             attribute.name.replace("_", "-"): getattr(self, attribute.name)
             for attribute in fields(self)
             if attribute.name not in _NOT_WRITTEN
         }
         return {
             key: value
-            for key, value in found.items()
+            for key, value in values.items()
             if value is not None and key.replace("-", "_") not in _NOT_WRITTEN
         }
 
@@ -186,25 +186,25 @@ def parse(name: str, table: object, path: Path, *, of_project: bool = False) -> 
 
         header = f"[{tomlkit.key(name).as_string()}]"
         raise SessionError(f"{at} is not a table", hint=f'write {header} and address = "..." below it')
-    given: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     for key, value in table.items():
         _refuse_token(at, key, value)
         field_name = key.replace("-", "_")
         checked = _checked(at, key, value)
-        if field_name in given:
+        if field_name in options:
             raise SessionError(f"{at} has {key} twice", hint=f"write it once, as {field_name.replace('_', '-')}")
-        given[field_name] = checked
-    if ("address" in given) == ("database" in given):
-        raise SessionError(f"{at} says {'both ' if 'address' in given else 'neither '}address and database",
+        options[field_name] = checked
+    if ("address" in options) == ("database" in options):
+        raise SessionError(f"{at} says {'both ' if 'address' in options else 'neither '}address and database",
                            hint="a profile has one of the two")  # fmt: skip
-    sources = [key for key in _TOKEN_SOURCES if given.get(key)]
+    sources = [key for key in _TOKEN_SOURCES if options.get(key)]
     if len(sources) > 1:
         raise SessionError(f"{at} has {' and '.join(sources)}", hint="name one source of the token")
-    if "address" in given and (wrong := {"organization", "at", "api_token_env"} & given.keys()):
+    if "address" in options and (wrong := {"organization", "at", "api_token_env"} & options.keys()):
         raise SessionError(f"{at} has {' and '.join(sorted(wrong))}", hint="an address belongs to no organization")
-    if "database" in given and sources:
+    if "database" in options and sources:
         raise SessionError(f"{at} has {sources[0]}", hint="pipemagic creates the token of an organization's database")
-    return Profile(name, **given, path=path, of_project=of_project)
+    return Profile(name, **options, path=path, of_project=of_project)
 
 
 def _refuse_token(at: str, key: str, value: object) -> None:
@@ -228,8 +228,8 @@ def _checked(at: str, key: str, value: object) -> object:
     name = key.replace("-", "_")
     if name not in names:
         near = difflib.get_close_matches(name, names, n=1)
-        known = ", ".join(item.replace("_", "-") for item in names)
-        hint = f"did you mean {near[0].replace('_', '-')}?" if near else f"it can have {known}"
+        keys = ", ".join(item.replace("_", "-") for item in names)
+        hint = f"did you mean {near[0].replace('_', '-')}?" if near else f"it can have {keys}"
         raise SessionError(f"{at} has {key[:40]!r}, which is not a key of profiles", hint=hint)
     types, expected = _TYPES.get(name, ((str,), "a text"))
     is_switch = isinstance(value, bool)
@@ -351,8 +351,8 @@ class Profiles:
         tables = [(self.path, read_toml(self.path))]
         if self._folder is not None:
             path, table = project_settings(self._folder())
-            found = table.get("connections", {})
-            tables.append((path, found if isinstance(found, dict) else {}))
+            connections = table.get("connections", {})
+            tables.append((path, connections if isinstance(connections, dict) else {}))
         return tables
 
     @contextmanager

@@ -178,9 +178,9 @@ def _without_comments(result: StmtResult, statement: str) -> StmtResult:
 
 def check_tables(cell: Cell, wanted: int) -> None:
     """Raise SessionError if the number of statements that will return columns is certainly not ``wanted``."""
-    known = [statement.returns_rows for statement in cell.statements]
-    if not known.count(True) <= wanted <= len(known) - known.count(False):
-        raise SessionError(f"{_tables(known.count(True))}, not {wanted}; nothing was run", hint=NAMES_FOR_TABLES)
+    returns_rows = [statement.returns_rows for statement in cell.statements]
+    if not returns_rows.count(True) <= wanted <= len(returns_rows) - returns_rows.count(False):
+        raise SessionError(f"{_tables(returns_rows.count(True))}, not {wanted}; nothing was run", hint=NAMES_FOR_TABLES)
 
 
 def _tables(count: int) -> str:

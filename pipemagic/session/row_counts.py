@@ -118,10 +118,10 @@ def _functions_in(statement: ParsedStatement) -> frozenset[str]:
         return frozenset()
     if statement.keyword == "CREATE" and _NEVER_CALLED & {token.word for token in statement.head[:3]}:
         return frozenset()
-    found = statement.tokens
+    tokens = statement.tokens
     return frozenset(
         normalize(token.text)
-        for token, bracket, end in zip(found, found[1:], found[2:], strict=False)
+        for token, bracket, end in zip(tokens, tokens[1:], tokens[2:], strict=False)
         if bracket.text == "(" and end.text == ")" and token.kind in ("word", "quoted")
         if normalize(token.text) in (_LAST_ID, *_COUNTS)
     )

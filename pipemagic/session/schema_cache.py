@@ -64,8 +64,8 @@ class SchemaCache:
 
         With ``complete`` wait also if one is only parsed.
         """
-        known = self.tables
-        if not (known and self._started) or (complete and any(relation.parsed for relation in known)):
+        tables = self.tables
+        if not (tables and self._started) or (complete and any(relation.parsed for relation in tables)):
             self._read_soon()
         self.ready.wait(WAIT)
         return self.tables
@@ -101,8 +101,8 @@ class SchemaCache:
                     self._apply(statement.text)
             committed = self._changed and transaction is not Tx.OPEN
             if committed:  # until the next read, which also corrects it after a rollback
-                known = {**self._known, **self._uncommitted}
-                self._known = {name: relation for name, relation in known.items() if relation is not None}
+                relations = {**self._known, **self._uncommitted}
+                self._known = {name: relation for name, relation in relations.items() if relation is not None}
                 self._uncommitted.clear()
                 self._changed, self._version = False, None
         if committed or self._clock() >= self.check_at:
@@ -130,8 +130,8 @@ class SchemaCache:
                 del self._temporary[name]
 
     def _visible(self) -> dict[str, Relation]:
-        known = {**self._known, **self._uncommitted, **self._temporary}
-        return {name: relation for name, relation in known.items() if relation is not None}
+        relations = {**self._known, **self._uncommitted, **self._temporary}
+        return {name: relation for name, relation in relations.items() if relation is not None}
 
     def _read_soon(self) -> None:
         with self._lock:

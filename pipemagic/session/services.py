@@ -244,12 +244,12 @@ class Services:
 
     def _check_limits(self, limits: str) -> None:
         """Raise SessionError if a temporary service runs with other limits; forget one that could not start."""
-        known = self._embedded.get(True)
-        if known is None or known.limits == limits:
+        embedded = self._embedded.get(True)
+        if embedded is None or embedded.limits == limits:
             return
-        if known.is_running:
+        if embedded.is_running:
             raise SessionError(
-                f"the temporary service of this notebook runs with {known.limits} limits",
+                f"the temporary service of this notebook runs with {embedded.limits} limits",
                 hint="leave out --limits to use it as it is; or %pipedb stop --confirm, which deletes its databases, "
                 "and connect again",
             )

@@ -183,10 +183,10 @@ class Session:
         Raise SessionError if there is none.
         """
         with self._lock:
-            found = self.connections.get(self.current or "" if name is None else name)
+            existing = self.connections.get(self.current or "" if name is None else name)
             names = list(self.connections)
-        if found is not None:
-            return found
+        if existing is not None:
+            return existing
         if name is None:
             if not names and self._configured():
                 connection = self.connect()
@@ -204,11 +204,11 @@ class Session:
 
     def _how_to_connect(self, name: str) -> str:
         """Return the line that connects to a name, or to the closest one."""
-        known = {*self._profile_names(), *self.names("database")}
-        if name == TEMPORARY and name not in known:
+        names = {*self._profile_names(), *self.names("database")}
+        if name == TEMPORARY and name not in names:
             return CONNECT_TEMPORARY
-        meant = nearest(name, known)
-        if name in known or not meant:
+        meant = nearest(name, names)
+        if name in names or not meant:
             return f"%pipedb connect {word(mask_passwords(name))}"
         return f"did you mean {meant}?\n%pipedb connect {word(meant)}"
 
@@ -323,13 +323,13 @@ class Session:
 
     def _has(self, name: str, *, read_only: bool) -> bool:
         """Return True if a connection of that name can be used; raise SessionError if it may write and must not."""
-        known = self.connections.get(name)
-        if known is None:
+        connection = self.connections.get(name)
+        if connection is None:
             return False
-        if read_only and not known.read_only and known.organization is None:
-            again = f"%pipedb connect {known.database.url} --as {name} --read-only"
+        if read_only and not connection.read_only and connection.organization is None:
+            again = f"%pipedb connect {connection.database.url} --as {name} --read-only"
             raise SessionError(f"{name} is connected already, and may write", hint=again)
-        return not known.refused and (known.read_only or not read_only)
+        return not connection.refused and (connection.read_only or not read_only)
 
     def _connect_in_organization(
         self, profile: Profile, organization: Organization | None, *, temporary: bool, limits: str | None
@@ -463,10 +463,10 @@ class Session:
 
     def connections_to(self, database: str, slug: str, where: str) -> list[Connection]:
         """Return the connections to a database of an organization, the current one first; ``where`` is its service."""
-        found = [
+        connections = [
             connection for connection in self.connections.values() if connection.database_in(slug, where) == database
         ]
-        return sorted(found, key=lambda connection: connection.name != self.current)
+        return sorted(connections, key=lambda connection: connection.name != self.current)
 
     def invalidate_tokens(self, database: str, organization: Organization | None = None) -> list[str]:
         """Invalidate all tokens of a database, by default in the current organization; return lines that report it.

@@ -44,8 +44,8 @@ class Snippets:
 
     def get(self, name: str) -> Snippet:
         """Return a snippet; raise SessionError if there is none of that name."""
-        if found := self._saved.get(name.lower()):
-            return found
+        if entry := self._saved.get(name.lower()):
+            return entry
         near = difflib.get_close_matches(name, [snippet.name for snippet in self], n=1)
         hint = f"did you mean {near[0]}?" if near else "%%sql --save NAME saves the SELECT of a cell"
         raise SessionError(f"there is no saved SELECT {name!r}", hint=hint)
@@ -73,9 +73,9 @@ class Snippets:
 
     def delete(self, name: str) -> Snippet:
         """Delete a snippet; raise SessionError if there is none, or others need it."""
-        found = self.get(name)
-        if users := [snippet.name for snippet in self if found.name.lower() in map(str.lower, snippet.uses)]:
-            raise SessionError(f"{found.name} is used by {', '.join(users)}", hint=f"delete {users[0]} first")
+        entry = self.get(name)
+        if users := [snippet.name for snippet in self if entry.name.lower() in map(str.lower, snippet.uses)]:
+            raise SessionError(f"{entry.name} is used by {', '.join(users)}", hint=f"delete {users[0]} first")
         return self._saved.pop(name.lower())
 
     def put_in_front(self, statements: Sequence[SourceMap], names: Sequence[str]) -> list[SourceMap]:
@@ -85,9 +85,9 @@ class Snippets:
         """
         done, used = [], set[str]()
         for statement in statements:
-            changed, found = self._in_front(statement, names)
+            changed, in_front = self._in_front(statement, names)
             done.append(changed)
-            used |= found
+            used |= in_front
         for name in names:
             if self.get(name).name not in used:
                 raise SessionError(f"--with {name}: no statement of the cell reads from {name}")
@@ -119,8 +119,8 @@ class Snippets:
     def _refuse_hidden(self, used: Sequence[Snippet], own: frozenset[str]) -> None:
         """Raise SessionError if a name in the WITH would hide a table that a snippet reads."""
         names = {snippet.name.lower() for snippet in used}
-        if taken := names & own:
-            name = min(taken)
+        if both := names & own:
+            name = min(both)
             raise SessionError(f"the WITH of the statement defines {name}, which is also the name of a saved SELECT")
         for snippet in used:
             if hidden := self._reads(snippet) & (names | own) - {snippet.name.lower()}:
@@ -148,8 +148,8 @@ class Snippets:
 
 def _insertion(text: str) -> tuple[int, int] | None:
     """Return where a WITH begins or would begin, and where tables are added to it; None without a WITH."""
-    found = sql.parse(text).tokens
-    words = [token.word for token in found]
+    tokens = sql.parse(text).tokens
+    words = [token.word for token in tokens]
     at = 0
     if words[0] == "EXPLAIN":
         at = 3 if words[1:3] == ["QUERY", "PLAN"] else 1
@@ -157,7 +157,7 @@ def _insertion(text: str) -> tuple[int, int] | None:
         at = words.index("AS") + 1
     if words[at : at + 1] == ["WITH"]:
         first = at + 2 if words[at + 1 : at + 2] == ["RECURSIVE"] else at + 1
-        return found[at].start, found[first].start if first < len(found) else len(text)
+        return tokens[at].start, tokens[first].start if first < len(tokens) else len(text)
     if not _TAKES_WITH.intersection(words[at : at + 1]):
         return None
-    return found[at].start, found[at].start
+    return tokens[at].start, tokens[at].start

@@ -89,16 +89,16 @@ class StreamTimeline:
     @property
     def transactions(self) -> list[tuple[int, int | None]]:
         """The indexes of the requests that began and ended each transaction; None for the end of an open one."""
-        found: list[tuple[int, int | None]] = []
+        spans: list[tuple[int, int | None]] = []
         opened: int | None = None
         for index, event in enumerate(self.events):
             state = event.request.transaction_open
             if state and opened is None:
                 opened = index
             elif state is False and opened is not None:
-                found.append((opened, index))
+                spans.append((opened, index))
                 opened = None
-        return found if opened is None else [*found, (opened, None)]
+        return spans if opened is None else [*spans, (opened, None)]
 
     def add(self, event: TraceEvent) -> None:
         """Add the next request."""
@@ -133,7 +133,7 @@ class StreamTimeline:
 
 def timelines(events: Sequence[TraceEvent], now: float) -> list[StreamTimeline]:
     """Group requests into streams, by the batons that connect them."""
-    found: list[StreamTimeline] = []
+    streams: list[StreamTimeline] = []
     by_baton: dict[tuple[str, str], StreamTimeline] = {}
     for event in events:
         connection, path = event.request.connection, event.request.path
@@ -142,11 +142,11 @@ def timelines(events: Sequence[TraceEvent], now: float) -> list[StreamTimeline]:
         stream = by_baton.pop((connection, event.sent), None) if event.sent else None
         if stream is None:
             stream = StreamTimeline(connection, from_the_start=not event.sent)
-            found.append(stream)
+            streams.append(stream)
         stream.add(event)
         if event.received:
             by_baton[connection, event.received] = stream
-    for stream in found:
+    for stream in streams:
         if stream.end == "open" and now - stream.answered > stream.idle_limit:
             stream.end = "overdue"
-    return found
+    return streams

@@ -90,47 +90,47 @@ class TemporaryTables:
         if self.marks:
             self.by_key = dict(self.marks[at][1])
 
-    def _create(self, found: Sequence[Token]) -> None:
-        is_temporary = found[1].word in _TEMPORARY
+    def _create(self, tokens: Sequence[Token]) -> None:
+        is_temporary = tokens[1].word in _TEMPORARY
         at = 1 + is_temporary
-        at += found[at].word == "VIRTUAL"
-        if found[at].word not in _KINDS:
+        at += tokens[at].word == "VIRTUAL"
+        if tokens[at].word not in _KINDS:
             return
-        schema, name, rest = _qualified_name(found, at + 1)
+        schema, name, rest = _qualified_name(tokens, at + 1)
         if not (is_temporary or schema == "temp"):
             return
-        key = found[at].word == "TRIGGER", normalize(name)
+        key = tokens[at].word == "TRIGGER", normalize(name)
         self.by_key.setdefault(key, unquote(name))
         if key[0]:
             self._table_of[key] = _table_of_trigger(rest)
 
-    def _drop(self, found: Sequence[Token]) -> None:
-        if not self.by_key or found[1].word not in _KINDS:
+    def _drop(self, tokens: Sequence[Token]) -> None:
+        if not self.by_key or tokens[1].word not in _KINDS:
             return
-        schema, name, _ = _qualified_name(found, 2)
+        schema, name, _ = _qualified_name(tokens, 2)
         if schema not in ("", "temp"):
             return
-        key = found[1].word == "TRIGGER", normalize(name)
+        key = tokens[1].word == "TRIGGER", normalize(name)
         if self.by_key.pop(key, None) is None or key[0]:
             return
         for trigger in [trigger for trigger, table in self._table_of.items() if table == key[1]]:
             self.by_key.pop(trigger, None)
 
-    def _rename(self, found: Sequence[Token]) -> None:
-        schema, name, rest = _qualified_name(found, 2)
+    def _rename(self, tokens: Sequence[Token]) -> None:
+        schema, name, rest = _qualified_name(tokens, 2)
         key = False, normalize(name)
         if schema in ("", "temp") and [token.word for token in rest[:2]] == ["RENAME", "TO"] and key in self.by_key:
             del self.by_key[key]
             self.by_key[False, normalize(rest[2].text)] = unquote(rest[2].text)
 
 
-def _qualified_name(found: Sequence[Token], at: int) -> tuple[str, str, Sequence[Token]]:
+def _qualified_name(tokens: Sequence[Token], at: int) -> tuple[str, str, Sequence[Token]]:
     """Return the schema in lower case or '', the name as it is written, and the tokens after it."""
-    if found[at].word == "IF":
-        at += 3 if found[at + 1].word == "NOT" else 2
-    if found[at + 1 : at + 2] and found[at + 1].text == ".":
-        return normalize(found[at].text), found[at + 2].text, found[at + 3 :]
-    return "", found[at].text, found[at + 1 :]
+    if tokens[at].word == "IF":
+        at += 3 if tokens[at + 1].word == "NOT" else 2
+    if tokens[at + 1 : at + 2] and tokens[at + 1].text == ".":
+        return normalize(tokens[at].text), tokens[at + 2].text, tokens[at + 3 :]
+    return "", tokens[at].text, tokens[at + 1 :]
 
 
 def _table_of_trigger(rest: Sequence[Token]) -> str:

@@ -138,10 +138,10 @@ class Environment:
         if named is None:
             return next(filter(None, map(self._token_in, usual)), None)
         _check_is_name(named)
-        found = self._token_in(named)
-        if found is None:
+        secret = self._token_in(named)
+        if secret is None:
             raise self.unset(named)
-        return found
+        return secret
 
     def _token_in(self, name: str) -> Secret | None:
         return Secret(token_in(self.get(name) or "", f"the token in the environment variable {name}")) or None
@@ -149,9 +149,9 @@ class Environment:
     def unset(self, name: str) -> SessionError:
         """Return the error for a variable that is not set, with the line that sets it."""
         python = self._python()
-        known = [variable for variable in self._variables if _OF_A_TOKEN.search(variable) and self.get(variable)]
+        variables = [variable for variable in self._variables if _OF_A_TOKEN.search(variable) and self.get(variable)]
         but = f"; the Python variable {name} is not an environment variable" if name in python else ""
-        meant = "" if but else did_you_mean(name, known)
+        meant = "" if but else did_you_mean(name, variables)
         hint = "\n".join(filter(None, [meant, self._how_to_set(name, python)]))
         return SessionError(f"the environment variable {name} is not set{but}", hint=hint)
 
@@ -251,8 +251,8 @@ def keyring_entry(endpoint: Endpoint) -> str:
 def keyring_get(service: str, entry: str, *, missing_ok: bool = False) -> Secret | None:
     """Return the token of an entry; raise SessionError without a keyring or, unless ``missing_ok``, without a token."""
     with _keyring_errors():
-        found = _keyring().get_password(service, entry)
-    if token := token_in(found or "", f"the token of {entry} in the keyring"):
+        text = _keyring().get_password(service, entry)
+    if token := token_in(text or "", f"the token of {entry} in the keyring"):
         return Secret(token)
     if missing_ok:
         return None

@@ -64,17 +64,20 @@ class RequestRecorder:
     def trace(self, *, only: str | None = None, stable: bool = False) -> Trace:
         """Return the trace of the last cell, on all connections or one; ``stable`` omits what differs between runs."""
         with self._lock:
-            kept = [request for request, _ in self._kept]
+            requests = [request for request, _ in self._kept]
         cell = next(
             (
                 request.origin
-                for request in reversed(kept)
+                for request in reversed(requests)
                 if request.origin is not None and request.origin.owner is self
             ),
             None,
         )
         return Trace(
-            [request for request in kept if only in (None, request.connection)], cell, self.redactor(), stable=stable
+            [request for request in requests if only in (None, request.connection)],
+            cell,
+            self.redactor(),
+            stable=stable,
         )
 
     def newest(self, count: int) -> list[TracedRequest]:
@@ -187,10 +190,10 @@ class Trace:
     def batons(self) -> dict[str, str]:
         """The names of the batons, in order of appearance: B1, B2."""
         bodies = (body for request in self.requests for body in (request.sent, request.received))
-        found = dict.fromkeys(filter(None, map(baton_of, bodies)))
+        batons = dict.fromkeys(filter(None, map(baton_of, bodies)))
         return {
             baton: f"B{number}" if self.stable else f"B{number} (…{baton[-6:]})"
-            for number, baton in enumerate(found, 1)
+            for number, baton in enumerate(batons, 1)
         }
 
     @cached_property

@@ -42,9 +42,9 @@ def written_values(text: str, values: Mapping[str, SqlValue], tables: Sequence[R
         return None
     top = nest(statement.body).top
     rows = _assigned(top) if statement.verb == "UPDATE" else _inserted(top, relation)
-    known = [{column: literal_value(items, values) for column, items in row.items()} for row in rows]
+    assignments = [{column: literal_value(items, values) for column, items in row.items()} for row in rows]
     words = top.words()
-    return WrittenValues(statement.verb, relation, known, "CONFLICT" in words or "REPLACE" in words[:3])
+    return WrittenValues(statement.verb, relation, assignments, "CONFLICT" in words or "REPLACE" in words[:3])
 
 
 def _inserted(top: Group, relation: Relation) -> Iterator[dict[str, _Items]]:

@@ -79,8 +79,10 @@ class Line(ipywidgets.HTML):
     def set_text(self, words: str, class_: str | None = None) -> None:
         """Change the text."""
         shown = escape(words).encode("utf-8", "replace").decode().replace("\n", "<br>")
-        given = self._class if class_ is None else class_
-        self.value = f"<{self._tag}{f' class={given!r}' if given else ''}>{shown}</{self._tag}>" if words else ""
+        css_class = self._class if class_ is None else class_
+        self.value = (
+            f"<{self._tag}{f' class={css_class!r}' if css_class else ''}>{shown}</{self._tag}>" if words else ""
+        )
         show(self, bool(words))
 
 

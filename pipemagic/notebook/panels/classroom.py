@@ -141,8 +141,8 @@ class ClassPanel(Panel):
             access = creation.Access(organization.api, class_, read_only=True)
             return class_, read_progress(class_.seats, with_own_token(access))
 
-        def apply(found: tuple[Class, list[Progress]]) -> str:
-            self.class_, self.rows = found
+        def apply(result: tuple[Class, list[Progress]]) -> str:
+            self.class_, self.rows = result
             return ""
 
         if name:

@@ -214,9 +214,9 @@ class GroupsPanel(Panel):
         return {"text": self.state.place(code), "lines": [self._replica_state(group, code)], "actions": [remove]}
 
     def _replica_state(self, group: Group, code: str) -> str:
-        found = self.replicas.summaries.get(group.name, {}).get(code)
-        if found is not None and found.total:
-            return str(found)
+        summary = self.replicas.summaries.get(group.name, {}).get(code)
+        if summary is not None and summary.total:
+            return str(summary)
         reported = group.status.get(code, "")
         if not self.state.databases_in(group.name):
             return "paused" if reported == "paused" else "nothing to copy yet"

@@ -185,16 +185,16 @@ class LocationsPanel(Panel):
 
         def work() -> str:
             places = addresses(organization)
-            found: dict[str, str] = {}
+            medians: dict[str, str] = {}
             for latency in latencies(places):
-                found[latency.code] = str(latency)
-                self.action.report(f"Measuring: {len(found)} of {plural(len(places), 'location')} ...")
+                medians[latency.code] = str(latency)
+                self.action.report(f"Measuring: {len(medians)} of {plural(len(places), 'location')} ...")
                 if self._stop.is_set():  # a location that does not respond delays this by seconds
                     break
             if self.state.shows(organization):
-                self.measured = found
-            if not found:
+                self.measured = medians
+            if not medians:
                 return "No location has a database to measure."
-            return f"Measured {plural(len(found), 'location')}: median of five small requests to a database at each."
+            return f"Measured {plural(len(medians), 'location')}: median of five small requests to a database at each."
 
         self.action.start("Looking for databases ...", work, line="%pipedb locations --latency")

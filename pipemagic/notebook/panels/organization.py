@@ -82,15 +82,15 @@ class Details:
 
 def read_details(organization: Organization) -> Details:
     """Read all details. Raise an error only if the settings cannot be read."""
-    found = Details(organization)
-    found.settings = found.request(organization.settings, "its settings")
-    if found.error:
-        raise found.error
-    found.organizations = found.request(organization.organizations, "the list of organizations") or ()
-    found.plan, found.quotas = found.request(organization.quotas, "plan and quotas") or ("", {})
-    usage = found.request(organization.usage, "usage")
-    found.used = usage.figures if usage else {}
-    return found
+    details = Details(organization)
+    details.settings = details.request(organization.settings, "its settings")
+    if details.error:
+        raise details.error
+    details.organizations = details.request(organization.organizations, "the list of organizations") or ()
+    details.plan, details.quotas = details.request(organization.quotas, "plan and quotas") or ("", {})
+    usage = details.request(organization.usage, "usage")
+    details.used = usage.figures if usage else {}
+    return details
 
 
 class UsageLine(ipywidgets.VBox):
@@ -230,8 +230,8 @@ class OrganizationPanel(Panel):
 
         def work() -> str:
             chosen = session.choose_organization(slug, beside=organization)
-            kept = [_connection(connection) for connection in session.connections.values()]
-            stay = f" The connections stay as they are: {', '.join(kept)}." if kept else ""
+            connections = [_connection(connection) for connection in session.connections.values()]
+            stay = f" The connections stay as they are: {', '.join(connections)}." if connections else ""
             return outcomes.describe_organization(chosen) + stay
 
         self.action.start(f"Switching to {slug} ...", work, line=f"%pipedb organization {word(slug)}")

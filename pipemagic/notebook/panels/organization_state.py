@@ -126,8 +126,8 @@ class OrganizationState:
 
     def add_location(self, group: str, code: str) -> bool:
         """Add a location to a group and watch its replicas; return False if this is already running."""
-        known = [location for location in self.new_locations if (location.group, location.code) == (group, code)]
-        if any(location.task.busy for location in known):
+        locations = [location for location in self.new_locations if (location.group, location.code) == (group, code)]
+        if any(location.task.busy for location in locations):
             return False
         new = NewLocation(self, group, code)
         new.add()
@@ -221,8 +221,8 @@ _states: WeakKeyDictionary[Session, ref[OrganizationState]] = WeakKeyDictionary(
 
 def state_of(session: Session) -> OrganizationState:
     """Return the state of a session's organization, shared by its panels, which keep it alive."""
-    known = _states.get(session)
-    state = None if known is None else known()
+    reference = _states.get(session)
+    state = None if reference is None else reference()
     if state is None:
         state = OrganizationState(session)
         _states[session] = ref(state)  # its organization refers to the session

@@ -149,29 +149,27 @@ class ReplicaStates:
 
     def _have_states_changed(self) -> bool:
         """Return True if the service reports other location states; send one request and start no service."""
-        known = {group.name: group.status for group in self._groups() if group.status}
-        if not known:
+        statuses = {group.name: group.status for group in self._groups() if group.status}
+        if not statuses:
             return False
         states = self.state.organization.states()
-        return any(states.get(name, status) != status for name, status in known.items())
+        return any(states.get(name, status) != status for name, status in statuses.items())
 
     def _read(self) -> str:
-        organization, stop = (
-            self.state.organization,
-            self._stop,
-        )  # before the groups, so that they belong to this organization
-        found: dict[str, Mapping[str, ReplicaSummary]] = {}
+        # Before the groups, so that they belong to this organization.
+        organization, stop = self.state.organization, self._stop
+        summaries: dict[str, Mapping[str, ReplicaSummary]] = {}
         supported, outdated = True, ""
         for group in self._groups():
             try:
-                found[group.name] = self._read_group(organization, group, stop)
+                summaries[group.name] = self._read_group(organization, group, stop)
             except UnsupportedError:
                 supported = False
                 break
             except PipemagicError as error:  # does not affect other groups
                 outdated = outdated or error.message
         if self.state.shows(organization) and not stop.is_set():
-            self.summaries, self.supported, self.outdated = found, supported, outdated
+            self.summaries, self.supported, self.outdated = summaries, supported, outdated
         return ""
 
     def _read_group(
@@ -206,7 +204,7 @@ def request_each(
 
     This does not use an executor, which at exit waits for servers that do not respond.
     """
-    left, found = queue.SimpleQueue[str](), dict[str, "T | Exception"]()
+    left, responses = queue.SimpleQueue[str](), dict[str, "T | Exception"]()
     for name in names:
         left.put(name)
 
@@ -220,9 +218,9 @@ def request_each(
                 if stop.is_set():
                     return
                 try:
-                    found[name] = request(name)
+                    responses[name] = request(name)
                 except Exception as error:  # noqa: BLE001 - raised below, or returned
-                    found[name] = error
+                    responses[name] = error
 
     workers = [
         threading.Thread(target=work, name="pipemagic: request", daemon=True)
@@ -234,7 +232,7 @@ def request_each(
         while worker.is_alive() and not stop.is_set():
             worker.join(0.05)
     answers: dict[str, T | PipemagicError] = {}
-    for name, answer in dict(found).items():  # a copy, since more may arrive after a stop
+    for name, answer in dict(responses).items():  # a copy, since more may arrive after a stop
         if isinstance(answer, Exception) and not isinstance(answer, PipemagicError):
             raise answer
         answers[name] = answer
@@ -310,17 +308,17 @@ class NewLocation:
         pause, failed = FIRST, 0
         while waiting and not stop.is_set():
             try:
-                found = self._read(waiting, stop)
+                answers = self._read(waiting, stop)
             except UnsupportedError:
                 return self._wait_for_service()
-            errors = [answer for answer in found.values() if isinstance(answer, PipemagicError)]
-            responds = any(isinstance(answer, str) and answer != "paused" for answer in found.values())
+            errors = [answer for answer in answers.values() if isinstance(answer, PipemagicError)]
+            responds = any(isinstance(answer, str) and answer != "paused" for answer in answers.values())
             failed = 0 if responds else failed + 1
             if errors and failed == ATTEMPTS:
                 raise errors[0]
-            left = [name for name in waiting if found.get(name) not in (CAUGHT_UP, DELETED)]
-            self._show(left, found)
-            if left and all(found.get(name) == "paused" for name in left):
+            left = [name for name in waiting if answers.get(name) not in (CAUGHT_UP, DELETED)]
+            self._show(left, answers)
+            if left and all(answers.get(name) == "paused" for name in left):
                 return f"{self.code} is paused: replication continues when it is resumed."
             pause = FIRST if len(left) < len(waiting) else min(LAST, 1.3 * pause)
             waiting = left
@@ -339,15 +337,17 @@ class NewLocation:
             except NotFound:
                 return DELETED
 
-        found = request_each(self.state.requests, names, state_of, stop)
-        for answer in found.values():
+        answers = request_each(self.state.requests, names, state_of, stop)
+        for answer in answers.values():
             if isinstance(answer, UnsupportedError | AuthError):
                 raise answer
-        return found
+        return answers
 
-    def _show(self, left: Sequence[str], found: Mapping[str, str | PipemagicError]) -> None:
-        self.total -= sum(answer == DELETED for answer in found.values())
-        self.behind = [(name, getattr(found[name], "message", str(found[name]))) for name in left if name in found]
+    def _show(self, left: Sequence[str], answers: Mapping[str, str | PipemagicError]) -> None:
+        self.total -= sum(answer == DELETED for answer in answers.values())
+        self.behind = [
+            (name, getattr(answers[name], "message", str(answers[name]))) for name in left if name in answers
+        ]
         self.ready = self.total - len(left)
         self.state.notify()
 

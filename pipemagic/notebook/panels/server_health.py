@@ -117,19 +117,19 @@ class SessionHealth:
         return [] if session is None else list(session.connections.values())
 
     def _read_if_due(self, connection: Connection) -> None:
-        known, since = self._known.get(connection), self.running_since(connection)
+        status, since = self._known.get(connection), self.running_since(connection)
         waits = since is not None and time.time() - since > RETRY
         is_open = since is None and connection.transaction is Tx.OPEN
-        due = OPEN if is_open else RETRY if waits or (known and known.error) else None
-        if known is None or (due is not None and time.monotonic() - known.at > due):
+        due = OPEN if is_open else RETRY if waits or (status and status.error) else None
+        if status is None or (due is not None and time.monotonic() - status.at > due):
             self._read(connection, find=False)
 
     def _read(self, connection: Connection, *, find: bool) -> None:
         with self._lock:
-            known = self.of(connection)
-            if known.reading or not self._listeners:
+            status = self.of(connection)
+            if status.reading or not self._listeners:
                 return
-            self._known[connection] = replace(known, reading=True)
+            self._known[connection] = replace(status, reading=True)
 
         def work() -> None:
             health = ServerHealth(error="BUG: see the kernel's log")

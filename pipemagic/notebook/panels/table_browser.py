@@ -335,9 +335,9 @@ class TableBrowser(ipywidgets.VBox):
             self.close_full.focus()
             return ""
 
-        known = page.rows[number][place].full
-        if known is not None:
-            apply(known)
+        full = page.rows[number][place].full
+        if full is not None:
+            apply(full)
         else:
             self._query = page.query
             read_value = partial(page_query.read_value, page=page, row=number, place=place)
@@ -361,13 +361,13 @@ class TableBrowser(ipywidgets.VBox):
         with self._lock:
             self._number += 1
         request = Request(source, query)
-        request.start(self.task, title, lambda found: apply(found) if source is self.source else "")
+        request.start(self.task, title, lambda result: apply(result) if source is self.source else "")
 
     def _read(self, query: PageQuery, *, refresh: bool = False) -> None:
         if not query.table:
             return
-        known = None if refresh or self.task.error else self.schema  # after an error the table may have changed
-        schema = known if known is not None and query.table in known else None
+        current = None if refresh or self.task.error else self.schema  # after an error the table may have changed
+        schema = current if current is not None and query.table in current else None
         self._query = query
 
         def read_page(database: Database) -> tuple[Schema, Page]:
@@ -375,8 +375,8 @@ class TableBrowser(ipywidgets.VBox):
                 return page_query.refresh_page(database, query)
             return schema, page_query.read_page(database, query, schema.relation(query.table))
 
-        def apply(found: tuple[Schema, Page]) -> str:
-            before, (self.schema, page) = self.page, found
+        def apply(result: tuple[Schema, Page]) -> str:
+            before, (self.schema, page) = self.page, result
             self.page, self.full = page, None
             if before is None or len(page.query.filters) > len(before.query.filters):
                 self.value.widget.value = ""
@@ -416,11 +416,11 @@ class TableBrowser(ipywidgets.VBox):
                 return
             self._outdated, self._quiet_number = False, number
 
-        def apply(found: Any) -> str:
+        def apply(result: Any) -> str:
             if number == self._number and page is None:
-                self.schema = found
+                self.schema = result
             elif number == self._number and page is not None:
-                self.schema, new = found
+                self.schema, new = result
                 self._replace_page(page, new)
             return ""
 
@@ -648,11 +648,11 @@ class Profiles(ipywidgets.VBox):
 
         def apply(result: Profile) -> str:
             self.outdated = self.outdated and len(result.columns) < len(self.found)
-            known = self.found | {result_column.name: result_column for result_column in result.columns}
+            profiles = self.found | {result_column.name: result_column for result_column in result.columns}
             self.found = {
-                relation_column.name: known[relation_column.name]
+                relation_column.name: profiles[relation_column.name]
                 for relation_column in relation.columns
-                if relation_column.name in known
+                if relation_column.name in profiles
             }
             return INCONSISTENT if result.inconsistent else ""
 
@@ -735,11 +735,11 @@ class ExportForm(ipywidgets.VBox):
             self.task.refuse(error.message, error.hint)
             return
 
-        def apply(found: tuple[Any, str]) -> str:
+        def apply(result: tuple[Any, str]) -> str:
             if kind == "variable" and self.browser.variables is not None:
-                self.browser.variables[target] = found[0]
+                self.browser.variables[target] = result[0]
             self.is_open = False
-            return found[1]
+            return result[1]
 
         # It names the connection, since another one may be current when it is copied.
         option = OPTIONS[kind].format(word(target))
