@@ -145,7 +145,7 @@ def test_a_host_with_a_port_is_an_address(make_session, sqld_database):
 def test_the_embedded_service_at_its_number(make_session, local_service):
     session = make_session()
     session.connect()
-    token = session.organization._ask(lambda api: api.create_token("main", expiration="1d"))
+    token = session.organization.api.create_token("main", expiration="1d")
     port = local_service.url.rpartition(":")[2]
     session.run("CREATE TABLE IF NOT EXISTS at_port (a)")
     connection = session.connect(f"127.0.0.1:{port}", token=token, name="number")

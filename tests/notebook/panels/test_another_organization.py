@@ -28,7 +28,7 @@ def club(session):
     first.create_group("edge", "ams")
     first.create_database("flights", "edge")
     slug = f"club-{uuid.uuid4().hex[:8]}"
-    first._ask(lambda api: api.create_organization(slug))
+    first.api.create_organization(slug)
     other = first.sibling(slug)
     other.create_group("edge", "ams")
     other.create_database("flights", "edge")

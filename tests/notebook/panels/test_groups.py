@@ -146,7 +146,7 @@ def test_the_text_has_places_and_names(page, edge, organization):
 def test_many_databases_are_counted_and_the_replicas_of_some_are_read(page, organization):
     organization.add_location("default", "nrt")
     for number in range(24):
-        organization._ask(lambda api, number=number: api.create_database(f"d{number:02}", "default"))
+        organization.api.create_database(f"d{number:02}", "default")
     panel = page("groups")
     panel.wait("Lag is measured on up to 20 databases per group.")
     until(lambda: panel.panel.replicas.summaries.get("default", {}).get("nrt") is not None)
@@ -173,9 +173,9 @@ def test_a_location_that_is_paused_elsewhere_is_shown(page, edge, organization, 
     organization.add_location("edge", "nrt")
     panel = page("groups")
     until(lambda: "caught up, lag" in replica_states(panel, "edge"))
-    organization._ask(lambda api: api.pause_location("edge", "nrt"))  # without this session
+    organization.api.pause_location("edge", "nrt")  # without this session
     until(lambda: "paused (0 of 2 caught up)" in replica_states(panel, "edge"))
-    organization._ask(lambda api: api.resume_location("edge", "nrt"))
+    organization.api.resume_location("edge", "nrt")
     until(lambda: "caught up, lag" in replica_states(panel, "edge"))
 
 

@@ -119,7 +119,7 @@ def test_a_location_that_is_being_added_is_refused(page, organization, copying):
     for panel, button, other in ((late, "Add location", "another location"), (locations, "Add nrt", "another group")):
         panel.submit(button)
         assert f"nrt is being added to group edge already choose {other}, or watch that one" in panel.alerts
-    assert organization._ask(lambda api: api.group("edge")).locations == ("ams", "nrt")
+    assert organization.api.group("edge").locations == ("ams", "nrt")
 
 
 def test_watching_is_resumed_while_the_last_watch_ends(page, organization, copying):
@@ -208,7 +208,7 @@ def test_tabs_do_not_interrupt_watching(page, organization, session, copying, mo
 
 def test_few_requests_about_many_databases_and_locations_run_at_a_time(page, organization):
     for number in range(12):
-        organization._ask(lambda api, number=number: api.create_database(f"d{number:02}", "edge"))
+        organization.api.create_database(f"d{number:02}", "edge")
     organization.on_change(())
     asking, under_way, most = organization.instances, threading.Semaphore(REQUESTS), []
 

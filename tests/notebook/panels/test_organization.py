@@ -56,7 +56,7 @@ def test_overages_that_a_cell_switches_are_shown(panel, session):
 
 def test_a_quota_that_is_used_up_is_shown(panel, session):
     session.run("CREATE TABLE a (b); INSERT INTO a VALUES (1), (2), (3)")
-    session.organization._ask(lambda api: api._call("PATCH", "/v1/quotas/local", {"rows_written": 2}))
+    session.organization.api._call("PATCH", "/v1/quotas/local", {"rows_written": 2})
     panel.click("Refresh")
     panel.wait("rows written (")
     until(lambda: "over the quota)" in panel.words)
@@ -68,7 +68,7 @@ def test_a_quota_that_is_used_up_is_shown(panel, session):
 
 
 def test_switching_to_another_organization(panel, session, page):
-    session.organization._ask(lambda api: api.create_organization("Data Club"))
+    session.organization.api.create_organization("Data Club")
     panel.click("Refresh")
     panel.wait("data-club (Data Club)")
     groups = page("groups")
@@ -84,7 +84,7 @@ def test_switching_to_another_organization(panel, session, page):
 
 
 def test_a_transaction_stays_open_when_another_organization_is_chosen(panel, session):
-    session.organization._ask(lambda api: api.create_organization("Book Club"))
+    session.organization.api.create_organization("Book Club")
     session.connect("main", name="idle")
     session.run("CREATE TABLE t (a)")
     panel.click("Refresh")
