@@ -70,6 +70,8 @@ HANG_UP_TIMEOUT = 0.5
 
 _NOTHING = PipelineRequest([])
 
+_ENDED = (Phase.CLOSED, Phase.EXPIRED, Phase.LOST)
+
 _SMALLEST: list[Request] = [Execute(Stmt("SELECT 1"))]
 """Renews the idle time on servers where an empty request may not."""
 
@@ -361,6 +363,8 @@ class ClientStream:
 
     def check(self, requests: Sequence[Request]) -> None:
         """Raise the errors that `send` would raise before sending these requests."""
+        if self.phase in _ENDED:
+            self._reopen()  # what ended the last stream says nothing about these requests
         if self._machine.transaction is Tx.LOST:
             raise TransactionLost("the transaction was lost and nothing was run outside it", hint=AGAIN)
         if self.read_only:
@@ -527,13 +531,19 @@ class ClientStream:
         phase = self._machine.phase
         if phase is Phase.IN_USE:
             raise StreamError("a request is pending on this connection, which takes one at a time")
-        if phase is not Phase.IDLE:
-            self._replaces = self._replaces or phase is not Phase.CLOSED
-            self._machine.move(Event.REOPEN)
-            self.baton, self._endpoint = None, None
-            self.idle_limit, self.names_limit = IDLE_LIMIT, False
-            self._reads.restart()
+        if phase in _ENDED:
+            self._reopen()
         return self.on_reopen() if self._replaces and self.on_reopen is not None else ()
+
+    def _reopen(self) -> None:
+        """Begin with another stream, since the last one has ended."""
+        with self._beginning:
+            if self.phase in _ENDED:  # otherwise another thread was first
+                self._replaces = self._replaces or self.phase is not Phase.CLOSED
+                self._machine.move(Event.REOPEN)
+                self.baton, self._endpoint = None, None
+                self.idle_limit, self.names_limit = IDLE_LIMIT, False
+                self._reads.restart()
 
     def _begin(self, message: StreamMessage) -> None:
         """Begin to send a message, with the shortest of the time limits."""

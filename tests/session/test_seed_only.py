@@ -10,7 +10,7 @@ from scripted_server import Answer, as_json
 from seed_server import SeedServer
 
 from pipemagic.client.database import Database
-from pipemagic.errors import SessionError, StatementError, TransactionLost, UnknownOutcome
+from pipemagic.errors import SessionError, StatementError, TransactionLost, UnknownOutcome, UnsupportedError
 from pipemagic.session import Connection, Session
 from pipemagic.session.connection import RunOptions
 
@@ -44,6 +44,23 @@ def test_only_the_two_request_types_are_sent(numbers, server):
     numbers.connection().close()
     assert {kind for call in server.posts for kind in call.kinds} == {"execute", "close"}
     assert {call.path for call in server.posts} == {"/v2/pipeline"}
+
+
+def test_a_cell_that_is_refused_before_it_is_sent_has_a_known_outcome(tmp_path):
+    server = SeedServer(tmp_path, with_args=False)
+    with Database(server.url, "token") as database:
+        session = Session(environ={})
+        connection = session.adopt(Connection("main", database, "a test"))
+        session.run("CREATE TABLE n (i)")
+        answer = server.script[0]
+        server.script = [Answer(vanish=True), answer]
+        with pytest.raises(UnknownOutcome):
+            session.run("INSERT INTO n VALUES (1)")
+        assert not connection.loss.certain
+        with pytest.raises(UnsupportedError):
+            session.run("INSERT INTO n VALUES (:i)", {"i": 2})
+        assert connection.loss is None
+    server.close()
 
 
 @pytest.mark.parametrize("server", ["silent", "error"], indirect=True)
