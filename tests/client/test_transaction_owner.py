@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -48,8 +49,13 @@ def test_a_loss_cannot_be_changed():
 def modules_with(text: str, *, beside: ModuleType) -> Iterator[tuple[str, ast.Module]]:
     """Yield the name and the tree of each module that contains a text, except one."""
     for file in sorted(ROOT.rglob("*.py")):
-        if file != Path(beside.__file__ or "") and text in (source := file.read_text("utf-8")):
-            yield str(file.relative_to(ROOT)), ast.parse(source)
+        if file != Path(beside.__file__ or "") and text in file.read_text("utf-8"):
+            yield str(file.relative_to(ROOT)), parsed(file)
+
+
+@cache
+def parsed(file: Path) -> ast.Module:
+    return ast.parse(file.read_text("utf-8"))
 
 
 def assigned(tree: ast.AST) -> Iterator[tuple[ast.Attribute, ast.AST | None]]:

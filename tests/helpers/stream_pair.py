@@ -285,9 +285,12 @@ class Client:
             return
         self.state.move(Event.ANSWER)
         if self.state.transaction is Tx.OPEN and response["autocommit"]:
-            self._change(TxEvent.END, Tx.NONE)  # a statement that failed rolled it back
-            if not began:
-                self._change(TxEvent.RESTORE, Tx.LOST)  # it was of earlier requests, which the user must know
+            if "error" not in results:
+                self._change(TxEvent.LOSE, Tx.LOST)  # by a limit, which no statement has reported yet
+            else:
+                self._change(TxEvent.END, Tx.NONE)  # a statement that failed rolled it back
+                if not began:
+                    self._change(TxEvent.RESTORE, Tx.LOST)  # it was of earlier requests, which the user must know
             self._set(self._open_writes, Write.LOST)
 
     def _ran(self, statement: str) -> None:
