@@ -88,12 +88,12 @@ def _rows_of_columns(value: dict[str, Any], key: str) -> list[Any] | None:
 def _fields(message: msgspec.Struct) -> dict[str, Any]:
     """Return the fields of a message as in its JSON."""
     config = message.__struct_config__
-    found = {} if config.tag is None else {str(config.tag_field): config.tag}
+    members = {} if config.tag is None else {str(config.tag_field): config.tag}
     for field in msgspec.structs.fields(message):
         value = getattr(message, field.name)
         if not config.omit_defaults or value != field.default:
-            found[field.encode_name] = value
-    return found
+            members[field.encode_name] = value
+    return members
 
 
 def _short_text(text: str, key: str) -> str:

@@ -45,13 +45,13 @@ def results_of(
             done = stream.run(with_dates(cell, stream.send).stmts)
             return done, [] if done.error else [_probe(stream, probe.sql) if probe.sql else None for probe in probes]
 
-    done, found = connection.with_database(run_and_probe)
+    done, results = connection.with_database(run_and_probe)
     if done.error is not None:
         raise _located(done.error, cell, len(done.results), connection)
     with_columns = [result for result in map(Result, done.results) if result.columns]
     own = with_columns[-1] if with_columns else None
     rows = frame_of(own.columns, own.rows) if own else NO_ROWS
-    return [rows if result is None else result for result in found], own
+    return [rows if result is None else result for result in results], own
 
 
 def _probe(stream: ClientStream, query: str) -> DataFrame | str:

@@ -100,9 +100,9 @@ def _described(cell: Cell, at: int, entries: Iterator[Entry], names: Names) -> D
         return Described(statement.text, arguments, problem=problem)
     if not isinstance(entry.response, DescribeResponse):
         return Described(statement.text, arguments, None, _effect(statement, reads_only=statement.only_reads))
-    found = entry.response.result
-    columns = tuple((sql.without_comments(col.name or "", cell.sent(at)), col.decltype or "") for col in found.cols)
-    return Described(statement.text, arguments, columns, _effect(statement, reads_only=found.is_readonly))
+    result = entry.response.result
+    columns = tuple((sql.without_comments(col.name or "", cell.sent(at)), col.decltype or "") for col in result.cols)
+    return Described(statement.text, arguments, columns, _effect(statement, reads_only=result.is_readonly))
 
 
 def _effect(statement: ParsedStatement, *, reads_only: bool) -> str:

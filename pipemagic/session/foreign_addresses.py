@@ -83,8 +83,8 @@ def replacement(address: str, alias: str = "", *, connected: bool, organization:
         return _in_memory(named) if path in ("", ":memory:") else _file(path, organization, named)
     if product == "duckdb" and place is not None and place.strip("/") in ("", ":memory:"):
         return _in_memory(named)
-    known = _PRODUCTS.get(product, f"{product}://")
-    message = f"pipemagic connects to SQLite databases on libSQL servers, not to {known}."
+    product_name = _PRODUCTS.get(product, f"{product}://")
+    message = f"pipemagic connects to SQLite databases on libSQL servers, not to {product_name}."
     if connected:
         return Replacement(f"{message} Read a table with pandas.read_sql and load it:", ("%pipedb help load",))
     return Replacement(

@@ -106,15 +106,15 @@ def bind(source_map: SourceMap, values: Values | None) -> Bound:
 class _Binder:
     """The arguments of one statement, and the edits that expand its lists and insert its names, in order."""
 
-    def __init__(self, source_map: SourceMap, found: Sequence[Token], values: Values | None) -> None:
+    def __init__(self, source_map: SourceMap, tokens: Sequence[Token], values: Values | None) -> None:
         self.edits: list[Edit] = []
         self.dates: dict[str, Value] = {}
-        self._source_map, self._tokens, self._values = source_map, found, values
+        self._source_map, self._tokens, self._values = source_map, tokens, values
         self._args: dict[str, NamedArg] = {}
         self._lists: dict[str, str] = {}  # the replacement of a list's parameter, without the parentheses
         self._longest = (0, "")
         comment = -1  # the offset of a # that begins no parameter
-        for at, token in enumerate(found):
+        for at, token in enumerate(tokens):
             if token.text == "#":
                 comment = token.start
             elif token.kind == "param" or token.text == "{":

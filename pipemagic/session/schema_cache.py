@@ -151,15 +151,15 @@ class SchemaCache:
                     return
                 self._stale, self.check_at, version = False, self._clock() + CHECK_EVERY, self._version
             try:
-                found = self._read(version)
+                schema = self._read(version)
             except Exception:  # noqa: BLE001
                 # No server, no permission, a closed client: the cache keeps what it has.
                 _log.debug("cannot read the schema", exc_info=True)
                 continue
             with self._lock:
-                if found is not None and not (self._closed or self._stale):  # else it may be older than the last DDL
-                    self._version = found.version
-                    listed = (relation for relation in found.relations if relation.kind != "shadow")
+                if schema is not None and not (self._closed or self._stale):  # else it may be older than the last DDL
+                    self._version = schema.version
+                    listed = (relation for relation in schema.relations if relation.kind != "shadow")
                     self._known = {relation.name.lower(): relation for relation in listed}
 
 

@@ -152,7 +152,7 @@ def profiles(context: Context) -> DataFrame | None:
     %pipedb profiles --delete flights
     %pipedb profiles --trust flights
     """
-    known, args = context.session.profiles, context.args
+    all_profiles, args = context.session.profiles, context.args
     action = args.one_of("--save", "--delete", "--trust")
     if args.get("--on") and action != "--save":
         raise UsageError("--on requires --save NAME")
@@ -160,10 +160,10 @@ def profiles(context: Context) -> DataFrame | None:
         case "--save":
             _save(context, args["--save"])
         case "--delete":
-            known.delete(args["--delete"])
+            all_profiles.delete(args["--delete"])
             say(f"Deleted profile {args['--delete']}.")
         case "--trust":
-            say(f"Trusted until the address or the source of the token changes: {known.trust(args['--trust'])}")
+            say(f"Trusted until the address or the source of the token changes: {all_profiles.trust(args['--trust'])}")
         case _:
             return _list_profiles(context.session)
     return None

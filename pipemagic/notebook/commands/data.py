@@ -183,7 +183,9 @@ _LABELS = {
 def _line_with(context: Context, source: str) -> str:
     """Return the line of the call with another source."""
     line = context.line
-    there = next(found.word for found in assign(split(line), [_FRAME], _LOAD_OPTIONS) if found.argument is _FRAME)
+    there = next(
+        assignment.word for assignment in assign(split(line), [_FRAME], _LOAD_OPTIONS) if assignment.argument is _FRAME
+    )
     return f"%pipedb load {line[: there.start].lstrip()}{source}{line[there.end :]}".rstrip()
 
 
@@ -212,8 +214,8 @@ def _details(loaded: Load, args: Arguments, *, is_file: bool) -> str:
     listed = [f"{_shown_name(name)}: {declared or 'no type'}" for name, declared in types[:most]]
     if len(types) > most:
         listed.append(f"and {len(types) - most:,} more")
-    kept = ", which keeps its declared types (it has constraints)" if loaded.plan.keeps else ""
-    return (f" ({', '.join(listed)})" if listed else "") + kept + _LABELS[loaded.labels]
+    note = ", which keeps its declared types (it has constraints)" if loaded.plan.keeps else ""
+    return (f" ({', '.join(listed)})" if listed else "") + note + _LABELS[loaded.labels]
 
 
 def _shown_name(name: str) -> str:

@@ -144,12 +144,12 @@ def profile(context: Context) -> Profile:
     from pipemagic.explore.profile import profile
 
     table, columns, where = context.args["TABLE"], context.args.get("--columns"), context.args.get("--where") or ""
-    known, bound = context.connection.schema.of(table), _condition(context, where) if where else None
+    relation, bound = context.connection.schema.of(table), _condition(context, where) if where else None
 
     def run(database: Database) -> Profile:
         if bound is None:
-            return profile(database, table, columns, known=known)
-        return profile(database, table, columns, known=known, where=bound.sql, params=bound.args)
+            return profile(database, table, columns, known=relation)
+        return profile(database, table, columns, known=relation, where=bound.sql, params=bound.args)
 
     return replace(_request(context, run), where=where)  # as it was written
 
@@ -221,8 +221,8 @@ def _rules(context: Context) -> list[Rule]:
 
     def holds(text: str) -> Rule:
         rules.expression(table, text)  # raises an error unless it is one expression
-        found = _condition(context, text)
-        return rules.expression(table, found.sql, found.args, text)
+        condition = _condition(context, text)
+        return rules.expression(table, condition.sql, condition.args, text)
 
     return [
         *(rules.not_null(table, name) for columns in args.all("--not-null") for name in columns),
@@ -271,14 +271,14 @@ def diff(context: Context) -> Diff:
     if args.get("B") is None and first is second:
         raise UsageError("nothing to compare with; add B, or --to another connection")
     limit, key = 10 if args.get("--limit") is None else args["--limit"], args.get("--key")
-    places, given = (first.name, second.name), (args["A"], args.get("B"))
-    a, params = _query(context, first, given[0])
-    b, more = (None, {}) if given[1] is None else _renamed(*_query(context, second, given[1]), params)
+    places, sides = (first.name, second.name), (args["A"], args.get("B"))
+    a, params = _query(context, first, sides[0])
+    b, more = (None, {}) if sides[1] is None else _renamed(*_query(context, second, sides[1]), params)
 
     def compare(database: Database, other: Database | None) -> Diff:
         return diff(database, a, b, other=other, key=key, limit=limit, places=places, params={**params, **more})
 
-    with _explain_uncommitted(first, *given), _explain_uncommitted(second, *given):
+    with _explain_uncommitted(first, *sides), _explain_uncommitted(second, *sides):
         if first is second:
             return first.with_database(lambda database: compare(database, None))
         return first.with_database(lambda database: second.with_database(lambda other: compare(database, other)))

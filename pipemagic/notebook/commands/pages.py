@@ -53,8 +53,8 @@ class Page:
     @property
     def title(self) -> str:
         """The heading of the page."""
-        found = re.search(r"^# (.+)", self._source, re.MULTILINE)
-        return found[1] if found else self.name
+        match = re.search(r"^# (.+)", self._source, re.MULTILINE)
+        return match[1] if match else self.name
 
     def __repr__(self) -> str:
         return self.text

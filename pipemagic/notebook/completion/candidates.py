@@ -87,8 +87,8 @@ class KnownNames:
     @property
     def session(self) -> Session | None:
         """The session, None before its first use."""
-        found: Session | None = self._magics.__dict__.get("session")
-        return found
+        session: Session | None = self._magics.__dict__.get("session")
+        return session
 
     def tables(self, on: str | None) -> list[Relation]:
         """Return the tables of a connection, by default of the current one."""
@@ -105,9 +105,9 @@ class KnownNames:
 
     def parameters(self, args: Arguments) -> list[str]:
         """Return the names of the values that SQL can use as parameters."""
-        given: Any = self._magics.user_ns.get(args.get("--params") or "")
-        if issubclass(type(given), Mapping):
-            return [key for key in given if isinstance(key, str)]
+        params: Any = self._magics.user_ns.get(args.get("--params") or "")
+        if issubclass(type(params), Mapping):
+            return [key for key in params if isinstance(key, str)]
         frames = set(self._frames())
         return sorted(name for name, _ in self._variables() if name not in frames)
 

@@ -34,18 +34,18 @@ def inspect_cell(magics: PipeMagics, code: str, offset: int, *, full: bool = Fal
     detail = int(full)
     if magic.at <= 0:
         return _of_python(magics, magic.marker, detail)
-    found = Inspection(KnownNames(magics), full=full).help_at(magic)
-    if isinstance(found, str):
-        return {"text/plain": found} if found else {}
-    if not found.given:
-        text = text_of(magics.user_ns.get(found.name)) or ""
+    subject = Inspection(KnownNames(magics), full=full).help_at(magic)
+    if isinstance(subject, str):
+        return {"text/plain": subject} if subject else {}
+    if not subject.given:
+        text = text_of(magics.user_ns.get(subject.name)) or ""
         if arguments.has_secret(text) or arguments.has_password(text):
-            return {"text/plain": f"{found.name}: an address with a token or a password"}
-        return _of_python(magics, found.name, detail)
-    given = magics.user_ns.get(found.given)
-    if not isinstance(given, Mapping) or found.name not in given:
+            return {"text/plain": f"{subject.name}: an address with a token or a password"}
+        return _of_python(magics, subject.name, detail)
+    given = magics.user_ns.get(subject.given)
+    if not isinstance(given, Mapping) or subject.name not in given:
         return {}
-    return {"text/plain": f"{found.given}[{found.name!r}]: {type(given[found.name]).__name__}"}
+    return {"text/plain": f"{subject.given}[{subject.name!r}]: {type(given[subject.name]).__name__}"}
 
 
 def _of_python(magics: PipeMagics, name: str, detail: int) -> dict[str, str]:
@@ -60,8 +60,8 @@ def _of_python(magics: PipeMagics, name: str, detail: int) -> dict[str, str]:
 class Inspection:
     """Finds the help for one position; ``full`` requests the full help."""
 
-    def __init__(self, known: KnownNames, *, full: bool) -> None:
-        self._known = known
+    def __init__(self, names: KnownNames, *, full: bool) -> None:
+        self._known = names
         self._full = full
 
     def help_at(self, magic: MagicText) -> str | Variable:
@@ -76,8 +76,8 @@ class Inspection:
         if magic.at < start and magic.on_line:
             return self._argument(magic.line, magic.at, (), OPTIONS, args.get("--on"))
         text, at = rest + magic.body, max(magic.at - start, 0)
-        found = sql_help(text, at, self._known.tables(args.get("--on")), full=self._full)
-        return Variable(found.name, args.get("--params") or "") if isinstance(found, Variable) else found
+        help_ = sql_help(text, at, self._known.tables(args.get("--on")), full=self._full)
+        return Variable(help_.name, args.get("--params") or "") if isinstance(help_, Variable) else help_
 
     def _exercise(self, magic: MagicText) -> str | Variable:
         on = connection_of(magic.line)
@@ -90,18 +90,22 @@ class Inspection:
         from pipemagic.notebook.commands.help import command_help, topic_named
 
         here, before = arguments.argument_at(line, at, (), ())
-        given = [assignment.word.text for assignment in before]
-        if not given or given == ["help"]:
+        words = [assignment.word.text for assignment in before]
+        if not words or words == ["help"]:
             if here.word.text in COMMANDS:
                 return command_help(COMMANDS[here.word.text])
-            topic = topic_named(here.word.text) if given else None
+            topic = topic_named(here.word.text) if words else None
             return "" if topic is None else topic.text
-        command = COMMANDS.get(given[0])
+        command = COMMANDS.get(words[0])
         if command is None:
             return ""
         end, on = before[0].word.end, connection_of(line)
-        found = self._argument(line[end:], at - end, command.positionals, command.options, on)
-        return f"{found}\n\n{command_help(command)}" if isinstance(found, str) and found and self._full else found
+        argument = self._argument(line[end:], at - end, command.positionals, command.options, on)
+        return (
+            f"{argument}\n\n{command_help(command)}"
+            if isinstance(argument, str) and argument and self._full
+            else argument
+        )
 
     def _argument(
         self, line: str, at: int, positionals: Sequence[Positional], options: Sequence[Option], on: str | None

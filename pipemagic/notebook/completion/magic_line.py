@@ -70,25 +70,25 @@ def complete_cell(magics: PipeMagics, context: CompletionContext) -> Completions
     magic = magic_at(context.full_text, context.cursor_line, context.cursor_position)
     if magic is None or magic.at <= 0:
         return None
-    known = KnownNames(magics)
+    names = KnownNames(magics)
     if magic.name == "pipedb":
-        return _complete_command(magic.line, magic.at, known)
+        return _complete_command(magic.line, magic.at, names)
     from pipemagic.notebook.completion import sql_candidates as sql
 
     if magic.marker in ARGUMENTS:
         on = connection_of(magic.line)
         if magic.on_line:
-            return complete(magic.line, magic.at, ARGUMENTS[magic.marker], (ON,), known.by_kind(on))
-        return sql.complete(magic.body, magic.at - len(magic.line) - 1, known.tables(on), known.parameters(Arguments()))
+            return complete(magic.line, magic.at, ARGUMENTS[magic.marker], (ON,), names.by_kind(on))
+        return sql.complete(magic.body, magic.at - len(magic.line) - 1, names.tables(on), names.parameters(Arguments()))
     options, rest = arguments.leading_options(magic.line[: magic.at] if magic.on_line else f"{magic.line}\n", OPTIONS)
     args = arguments.given_values(options)
-    tables, parameters = known.tables(args.get("--on")), known.parameters(args)
+    tables, parameters = names.tables(args.get("--on")), names.parameters(args)
     if not magic.on_line:
         return sql.complete(rest + magic.body, magic.at - len(magic.line) - 1 + len(rest), tables, parameters)
     if rest not in ("", "-", "--"):
         below = f"\n{magic.body}" if magic.body else ""
         return sql.complete(f"{rest}{magic.line[magic.at :]}{below}", len(rest), tables, parameters)
-    answer = complete(magic.line, magic.at, (), OPTIONS, known.by_kind(args.get("--on")))
+    answer = complete(magic.line, magic.at, (), OPTIONS, names.by_kind(args.get("--on")))
     if rest or answer.fragment or arguments.waiting_option(options):
         return answer
     return Completions([*answer.items, *sql.complete("", 0, tables, parameters).items], answer.fragment)

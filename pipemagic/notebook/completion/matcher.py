@@ -35,19 +35,19 @@ def matcher_of(magics: PipeMagics) -> Matcher:
         try:
             from pipemagic.notebook.completion.magic_line import complete_cell
 
-            found = complete_cell(magics, context)
+            completions = complete_cell(magics, context)
         except Exception:  # noqa: BLE001
             # Log it only: IPython would print a traceback for a press of Tab.
             _log.warning("completion failed", exc_info=True)
-            found = None
-        if found is None:
+            completions = None
+        if completions is None:
             return SimpleMatcherResult(completions=[])
         shown = [
             SimpleCompletion(completion.text, type=completion.description.translate(_UNBROKEN))
-            for completion in found.items
+            for completion in completions.items
         ]
         return SimpleMatcherResult(
-            completions=shown or _Nothing(), matched_fragment=found.fragment, suppress=True, ordered=True
+            completions=shown or _Nothing(), matched_fragment=completions.fragment, suppress=True, ordered=True
         )
 
     marked = context_matcher(identifier=IDENTIFIER, priority=1000)  # first: jedi is then not run for our cells

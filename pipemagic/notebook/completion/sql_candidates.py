@@ -31,9 +31,9 @@ def complete(text: str, at: int, tables: Iterable[Relation], parameters: Sequenc
         )
     if fragment[:1] == "?":
         return Completions([], fragment)
-    found = matching(_Candidates(context).all(), context.typed)
+    candidates = matching(_Candidates(context).all(), context.typed)
     return Completions(
-        [_written(candidate, context) for candidate in found if _can_be_quoted(candidate.name, context)], fragment
+        [_written(candidate, context) for candidate in candidates if _can_be_quoted(candidate.name, context)], fragment
     )
 
 
@@ -253,13 +253,13 @@ def join_conditions(sources: Sequence[Source]) -> list[Condition]:
     if len(sources) < 2:
         return []
     last, others = sources[-1], sources[-2::-1]
-    found: list[tuple[_Side, _Side]] = []
+    joins: list[tuple[_Side, _Side]] = []
     for other in others:
-        found += [*_by_keys(last, other), *((b, a) for a, b in _by_keys(other, last))]
-    for other in [] if found else others:
+        joins += [*_by_keys(last, other), *((b, a) for a, b in _by_keys(other, last))]
+    for other in [] if joins else others:
         same = {name.lower() for name in other.names}
-        found += [([(last, name)], [(other, name)]) for name in last.names if name.lower() in same]
-    conditions = [{a[0][0].label: _equation(a, b), b[0][0].label: _equation(b, a)} for a, b in found]
+        joins += [([(last, name)], [(other, name)]) for name in last.names if name.lower() in same]
+    conditions = [{a[0][0].label: _equation(a, b), b[0][0].label: _equation(b, a)} for a, b in joins]
     return [condition for at, condition in enumerate(conditions) if condition not in conditions[:at]]
 
 
@@ -302,8 +302,8 @@ def _functions(*, table_valued: bool) -> Iterator[Completion]:
             yield Completion(f"{name}(" if function.takes_arguments else f"{name}()", function.kind)
 
 
-def _keywords(found: Iterable[str]) -> Iterator[Completion]:
-    return (Completion(word, "keyword") for word in found)
+def _keywords(keywords: Iterable[str]) -> Iterator[Completion]:
+    return (Completion(word, "keyword") for word in keywords)
 
 
 def _all_keywords() -> Iterator[Completion]:

@@ -104,8 +104,8 @@ class CursorContext:
     def clause(self) -> str:
         """The keyword of the clause that the cursor is in; '' if there is none in its parentheses."""
         group, places = self.group, range(self.at - 1, -1, -1)
-        found = next((word for at in places if (word := group.clause(at)) and group.word(at - 1) != "."), "")
-        return "" if found in COMPOUND else found
+        clause = next((word for at in places if (word := group.clause(at)) and group.word(at - 1) != "."), "")
+        return "" if clause in COMPOUND else clause
 
     @property
     def at_start(self) -> bool:
@@ -182,16 +182,16 @@ def name_at(text: str, at: int, tables: Iterable[Relation]) -> tuple[CursorConte
 
 
 def _context(text: str, ahead: list[Token], rest: str, tables: Iterable[Relation]) -> CursorContext:
-    known = {table.name.lower(): table for table in tables}
+    by_name = {table.name.lower(): table for table in tables}
     ends = [token.start for token in ahead if token.kind == "semi"]
     for start, end in pairwise([0, *(end + 1 for end in ends)]):
-        apply_ddl(text[start:end], known)
+        apply_ddl(text[start:end], by_name)
     ahead = [token for token in ahead if token.kind not in _BLANK]
     statement = [token for token in ahead if not ends or token.start > ends[-1]]
     after = [token for token in _until_semicolon(rest) if token.kind not in _BLANK]
     first = next((token.text for token in ahead if token.kind == "word" and token.text.lower() in _CASE_OF_CELL), "")
     cursor = nest([*statement, *after], len(statement))
-    return CursorContext(cursor, known, _trigger(ahead), first.islower())
+    return CursorContext(cursor, by_name, _trigger(ahead), first.islower())
 
 
 def _until_semicolon(rest: str) -> list[Token]:

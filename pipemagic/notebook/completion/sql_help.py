@@ -31,10 +31,10 @@ def sql_help(text: str, at: int, tables: Iterable[Relation], *, full: bool = Fal
 
     ``tables`` are those of the database; ``full`` adds the CREATE statements of a table.
     """
-    found = name_at(text, at, tables)
-    if found is None:
+    place = name_at(text, at, tables)
+    if place is None:
         return ""
-    context, token = found
+    context, token = place
     if token is not None and token.kind == "param":
         return Variable(token.text[1:])
     if token is not None and context.previous == "{" and context.group.word(context.at + 1) == "}":
@@ -89,16 +89,16 @@ class _SqlHelp:
             named = {word.lower() for word in _names(self._context.cursor.top)}
             known = [*self._query.common.values(), *self._tables.values()]
             tables = [*([table for table in known if table.name.lower() in named] or known)]
-        found = list(dict.fromkeys(help_ for table in tables if (help_ := column_help(table, name))))
-        more = [f"... and {len(found) - _MOST} more tables"] if len(found) > _MOST else []
-        return "\n".join([*found[:_MOST], *more])
+        texts = list(dict.fromkeys(help_ for table in tables if (help_ := column_help(table, name))))
+        more = [f"... and {len(texts) - _MOST} more tables"] if len(texts) > _MOST else []
+        return "\n".join([*texts[:_MOST], *more])
 
     def _of_table(self, name: str) -> str:
         source = self._query.labelled(name)
         if source is not None:
             return self._of_source(source)
-        found = self._query.common.get(name.lower()) or self._tables.get(name.lower())
-        return "" if found is None else table_help(found, full=self._full)
+        relation = self._query.common.get(name.lower()) or self._tables.get(name.lower())
+        return "" if relation is None else table_help(relation, full=self._full)
 
     def _of_source(self, source: Source) -> str:
         if source.table is None:
@@ -142,12 +142,12 @@ def column_help(table: Relation | None, name: str) -> str:
     if table is None:
         return ""
     hidden = [(column.name, column.type) for column in table.columns if column.hidden]
-    found = next((column for column in [*table.typed, *hidden] if column[0].lower() == name.lower()), None)
-    if found is None:
+    pair = next((column for column in [*table.typed, *hidden] if column[0].lower() == name.lower()), None)
+    if pair is None:
         return ""
-    constraints = _constraints_of(table, found[0])
-    parts = filter(None, [escape_controls(found[1]) or "no declared type", constraints])
-    return f"{_name(table.name)}.{_name(found[0])}: {' '.join(parts)}"
+    constraints = _constraints_of(table, pair[0])
+    parts = filter(None, [escape_controls(pair[1]) or "no declared type", constraints])
+    return f"{_name(table.name)}.{_name(pair[0])}: {' '.join(parts)}"
 
 
 def _constraints_of(table: Relation, name: str) -> str:
