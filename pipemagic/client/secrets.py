@@ -17,15 +17,16 @@ class Secret(str):
 class Token:
     """A bearer token, which can be sent, but not displayed or pickled.
 
-    The text may have quotation marks and ``Bearer`` around the token. ``authorization`` is the header's value, empty
-    without a token.
+    The text may have quotation marks and ``Bearer`` around the token. ``authorization`` is the value of the
+    header, empty without a token, and ``headers`` the header itself.
     """
 
-    __slots__ = ("_text", "authorization")
+    __slots__ = ("_text", "authorization", "headers")
 
     def __init__(self, text: str | None) -> None:
         self._text = text = token_in(str(text or ""))
         self.authorization = f"Bearer {text}".encode() if text else b""
+        self.headers = ((b"Authorization", self.authorization),) if text else ()
 
     def __repr__(self) -> str:
         return "Token(***)" if self._text else "Token(none)"

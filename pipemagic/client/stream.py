@@ -33,6 +33,7 @@ from pipemagic.errors import (
 from pipemagic.frames.typed_json import read_response
 from pipemagic.hrana import cursors, faults
 from pipemagic.hrana.messages import (
+    ENCODER,
     Batch,
     Close,
     Entry,
@@ -50,7 +51,7 @@ from pipemagic.hrana.messages import (
     Step,
     Stmt,
     StmtResult,
-    encode,
+    not_unicode,
     pipeline,
 )
 from pipemagic.hrana.stream import IDLE_LIMIT, TRANSACTION_LIMIT, Event, Phase, Tx
@@ -369,7 +370,9 @@ class ClientStream:
             raise TransactionLost("the transaction was lost and nothing was run outside it", hint=AGAIN)
         if self.read_only:
             refuse_writes(requests)
-        if self.is_outdated:  # otherwise the server decides whether it still has the stream
+        if (
+            self._clock() - self._response_at > self.idle_limit and self.is_outdated
+        ):  # otherwise the server decides whether it still has the stream
             self._gone()
         if self.dialect is Dialect.SEED:
             self._check_seed(requests)
@@ -508,7 +511,10 @@ class ClientStream:
             waits = self.dialect is not Dialect.SEED and not self.transaction.open
             message.sent = PipelineRequest(self._reads.prepare(everything, waits=waits), self.baton)
             message.ahead, started = len(ahead), time.perf_counter()
-            message.body = encode(message.sent)
+            try:
+                message.body = ENCODER.encode(message.sent)  # not with `encode`: each request comes here
+            except UnicodeEncodeError as error:
+                raise not_unicode(error) from None
             message.encoding = time.perf_counter() - started
             self._begin(message)
 

@@ -177,7 +177,7 @@ class Transport:
                 if streams and response.is_success:
                     return response
                 received = self._read(message, response)
-                if received.ok:
+                if 200 <= received.status < 300:
                     return received
                 error, cause = self._error(received, endpoint), cause_of_refusal(received, message)
             except FAILURES as raised:
@@ -302,7 +302,7 @@ class Transport:
         if self._http is not None:
             return self._http.build_request(
                 message.method, url, content=content, extensions=extensions,
-                headers=[*self._authorization(), *named, encoding, *kind],
+                headers=[*self.token.headers, *named, encoding, *kind],
             )  # fmt: skip
         length: tuple[tuple[bytes, bytes], ...] = ()
         if isinstance(content, bytes):
@@ -311,12 +311,9 @@ class Transport:
         return httpx.Request(
             message.method, url, content=content, stream=stream, extensions=extensions,
             headers=[
-                *(named or ((b"Host", url.netloc),)), *length, *_HEADERS, *self._authorization(), encoding, *kind
+                *(named or ((b"Host", url.netloc),)), *length, *_HEADERS, *self.token.headers, encoding, *kind
             ],
         )  # fmt: skip
-
-    def _authorization(self) -> list[tuple[bytes, bytes]]:
-        return [(b"Authorization", self.token.authorization)] if self.token.authorization else []
 
     def _send_by_client(self, request: httpx.Request) -> httpx.Response:
         """Send a request with the client of the caller."""

@@ -81,7 +81,7 @@ def logical_columns(result: StmtResult, note: Note) -> Iterator[LogicalColumn]:
 
 
 def _column(name: str, shown: str, declared: str, chunks: Sequence[ColumnChunk], note: Note) -> LogicalColumn:
-    chunk = concat(chunks)
+    chunk = chunks[0] if len(chunks) == 1 else concat(chunks)
     size, values, missing = chunk.size, chunk.values, chunk.missing
     if not chunk.kinds:
         return _without_values(name, shown, declared, size)
@@ -95,7 +95,7 @@ def _column(name: str, shown: str, declared: str, chunks: Sequence[ColumnChunk],
         if not isinstance(dates, Misfit):
             return LogicalColumn(name, shown, "instant" if hasattr(dates, "tz_localize") else "moment", size, dates)
         _note_misfit(shown, declared, dates, note)
-    if chunk.lacks_sign:
+    if kind is Float and chunk.lacks_sign:
         note_infinities(shown, note)
     return LogicalColumn(name, shown, _TYPES[kind], size, values, missing)
 

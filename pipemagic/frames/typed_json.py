@@ -23,6 +23,8 @@ from pipemagic.frames.columnar import ColumnarRows, columnar
 from pipemagic.frames.columns import ColumnChunk, Texts, chunk_of, gather, is_utf8, of_kind, read_columns
 from pipemagic.hrana.columns import MOST_CELLS, Columns, Part
 from pipemagic.hrana.messages import (
+    RESPONSE,
+    UNREADABLE,
     BatchResponse,
     Col,
     ExecuteResponse,
@@ -62,7 +64,10 @@ def read_response(body: bytes) -> PipelineResponse:
     cuts = list(_large_rows(body)) if len(body) >= LARGE else []
     response = _read_apart(body, cuts) if cuts else None
     if response is None:
-        response = decode_response(body)
+        try:
+            response = RESPONSE.decode(body)
+        except UNREADABLE:
+            response = decode_response(body)  # raises the error
     columns = [(result, result.rows.parts) for result in _results(response) if isinstance(result.rows, Columns)]
     if columns:
         _check_cells(part for _, parts in columns for part in parts)

@@ -308,25 +308,23 @@ class PipelineResponse(msgspec.Struct, frozen=True):
     stream_ttl_ms: float | None = None
 
 
-_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 _REQUEST = msgspec.json.Decoder(PipelineRequest)
 _EXECUTE = msgspec.json.Decoder(ExecuteBody)
 _BATCH = msgspec.json.Decoder(BatchBody)
-_RESPONSE = msgspec.json.Decoder(PipelineResponse)
-_ENCODER = msgspec.json.Encoder()
+RESPONSE = msgspec.json.Decoder(PipelineResponse)
+"""For responses that are valid; see `decode_response`."""
+ENCODER = msgspec.json.Encoder()
+"""For messages that have only valid text; see `encode`."""
 
 
 def decode_with(decoder: msgspec.json.Decoder[T], data: bytes, what: str) -> T:
     """Decode JSON; raise ProtocolError about ``what`` with the position of an error."""
     try:
         return decoder.decode(data)
-    except _UNREADABLE as error:
-        raise _unreadable(what, error) from None
-
-
-def _unreadable(what: str, error: Exception) -> ProtocolError:
-    return ProtocolError(f"{what} cannot be read: {error}")
+    except UNREADABLE as error:
+        raise ProtocolError(f"{what} cannot be read: {error}") from None
 
 
 def decode_request(data: bytes) -> PipelineRequest:
@@ -348,10 +346,7 @@ def decode_batch(data: bytes) -> RunBatch:
 
 def decode_response(data: bytes) -> PipelineResponse:
     """Decode the body of a pipeline response; raise ProtocolError with the position of an error."""
-    try:
-        return _RESPONSE.decode(data)  # not with `decode_with`: each response comes here
-    except _UNREADABLE as error:
-        raise _unreadable("the server's response", error) from None
+    return decode_with(RESPONSE, data, "the server's response")
 
 
 def encode(message: Any) -> bytes:
@@ -360,12 +355,17 @@ def encode(message: Any) -> bytes:
     Raise ProtocolError for text that is not valid Unicode (half of a surrogate pair).
     """
     try:
-        return _ENCODER.encode(message)
+        return ENCODER.encode(message)
     except UnicodeEncodeError as error:
-        raise ProtocolError(
-            f"text with {error.object[error.start]!r} is not valid Unicode",
-            hint="half of a surrogate pair has no UTF-8 form: send the data as bytes instead",
-        ) from None
+        raise not_unicode(error) from None
+
+
+def not_unicode(error: UnicodeEncodeError) -> ProtocolError:
+    """Return the error for text that has no UTF-8 form."""
+    return ProtocolError(
+        f"text with {error.object[error.start]!r} is not valid Unicode",
+        hint="half of a surrogate pair has no UTF-8 form: send the data as bytes instead",
+    )
 
 
 def pipeline(requests: Many[Request], baton: str | None = None) -> bytes:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import re
+import sys
 from collections import ChainMap
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import cached_property
 from time import perf_counter
@@ -270,7 +271,7 @@ class PipeMagics(Magics):
 
     def _read(self, options: SqlOptions, text: str, variables: Mapping[str, Any]) -> _Read:
         """Read the SQL of a cell with the values of its parameters, and the snippet to save."""
-        values = sql_options.parameter_values(options, variables)
+        values = variables if options.params is None else sql_options.parameter_values(options.params, variables)
         source, bound, name = options.file or "", False, ""
         if _MAYBE_VARIABLE.match(text) and options.file is None:
             from pipemagic.notebook.sql_variable import text_of_variable
@@ -309,7 +310,8 @@ class PipeMagics(Magics):
         results = Results(options, settings, self.shell.user_ns, self.frame_display)
         started = perf_counter()
         try:
-            with show_progress("rows received", settings) as progress:
+            watched = getattr(self.shell, "kernel", None) is not None or sys.stderr.isatty()
+            with show_progress("rows received", settings) if watched else nullcontext() as progress:
                 result = self.session.run_cell(cell, on=options.on, options=options.run_options(progress))
         except StatementError as error:
             results.deliver_failed(error.cell, perf_counter() - started)

@@ -156,7 +156,7 @@ class SqlOptions:
     time: bool = False
     quiet: bool = False
 
-    def run_options(self, progress: Callable[[int], None]) -> RunOptions:
+    def run_options(self, progress: Callable[[int], None] | None) -> RunOptions:
         """Return the options for the session; ``progress`` is called with the number of rows received."""
         from pipemagic.session.connection import RunOptions
 
@@ -245,11 +245,8 @@ def visible_variables(local_ns: Mapping[str, Any] | None, user_ns: dict[str, Any
     return ChainMap(dict(local_ns or {}), user_ns) if in_function else user_ns
 
 
-def parameter_values(options: SqlOptions, variables: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the values of the cell's parameters: ``--params``, or the ``variables`` visible to the magic."""
-    name = options.params
-    if name is None:
-        return variables
+def parameter_values(name: str, variables: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the values of ``--params``: JSON, or the name of one of the ``variables`` visible to the magic."""
     if name.lstrip().startswith("{"):
         return _from_json(name)
     if name not in variables:

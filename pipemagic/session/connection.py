@@ -28,7 +28,7 @@ from pipemagic.errors import (
 )
 from pipemagic.explore.schema import Relation
 from pipemagic.hrana.faults import RESPONSE_TOO_LARGE
-from pipemagic.hrana.messages import Close, Entry, ErrorEntry, Execute, Request, Stmt
+from pipemagic.hrana.messages import Close, Entry, Execute, Request, Stmt
 from pipemagic.hrana.stream import Phase, Tx
 from pipemagic.session import date_parameters, guards, interrupts, messages, recovery
 from pipemagic.session.cell import Cell, parse_cell
@@ -42,7 +42,7 @@ from pipemagic.session.results import CellResult, Outcome, fetch_large, may_have
 from pipemagic.session.row_counts import RowCounts
 from pipemagic.session.schema_cache import SchemaCache, cache_of
 from pipemagic.session.services import FIRST_DATABASE, TEMPORARY
-from pipemagic.session.settings import CHANGED_BY, CHECKED_AGAIN, Settings, changes, ending
+from pipemagic.session.settings import CHANGED_BY, CHECKED_AGAIN, Settings
 from pipemagic.session.signals import Signal
 from pipemagic.session.transaction_ends import End, end_after, explained
 from pipemagic.text import list_names
@@ -178,7 +178,8 @@ class Connection:
         before = self._transaction.state
         try:
             with self._lock:
-                self._check_not_gone()
+                if self._gone:
+                    raise self._gone_error()
                 settings = self._settings
                 effects = settings.effects() if settings.pragmas or settings.deferred else {}
                 try:
@@ -188,7 +189,8 @@ class Connection:
                         raise error.replace(hint="\n".join(filter(None, [error.hint, *left]))) from None
                     raise
                 finally:
-                    self._restart_keep_alive()
+                    if self.keep_alive_thread is not None or settings.temporary.by_key or settings.temporary.marks:
+                        self._restart_keep_alive()
                 if self._settings.pragmas or self._settings.deferred:
                     result.notes += tuple(self._settings.left_since(effects))
                 return result
@@ -213,10 +215,8 @@ class Connection:
         self.keep_alive_thread = None if seconds is None else KeepAlive(lambda: self.stream, seconds, self._lock)
 
     def _restart_keep_alive(self) -> None:
-        temporary = self._settings.temporary
-        if temporary.by_key or temporary.marks or self.keep_alive_thread is not None:
-            temporary.restore_if_rolled_back(still_open=self._transaction.open)
-            self._keep_while_temporary()
+        self._settings.temporary.restore_if_rolled_back(still_open=self._transaction.open)
+        self._keep_while_temporary()
         if self.keep_alive_thread is not None and self.stream is not None:
             self.keep_alive_thread.restart()
 
@@ -498,7 +498,10 @@ class Connection:
 
     def _check_not_gone(self) -> None:
         if self._gone:
-            raise SessionError(f"the connection {self.name} was closed", hint=self.connect_line)
+            raise self._gone_error()
+
+    def _gone_error(self) -> SessionError:
+        return SessionError(f"the connection {self.name} was closed", hint=self.connect_line)
 
     def _check_still_open(self) -> bool:
         """Return True if a transaction is open; raise TransactionLost if the server has ended it."""
@@ -562,7 +565,7 @@ class Connection:
             if isinstance(error, TransactionLost) and is_without_foreign_keys(cell):
                 self.close()  # otherwise foreign keys would stay off
             else:
-                self._note_settings(cell, before, error.ran, atomic=options.atomic, undone=True)
+                self._settings.note_ran(cell, before, error.ran, atomic=options.atomic, undone=True)
             raise failed from None
         if ran.error is not None and self._transaction.open:
             began = before.began_at(cell.statements[: len(ran.results)])
@@ -611,29 +614,19 @@ class Connection:
             self._transaction.forget()
 
     def _open(self) -> tuple[ClientStream, list[str]]:
-        stream = self.database.open_stream(self._replay, self._transaction, is_empty=lambda: not self._settings.any)
-        replay = self._replay()
+        settings = self._settings
+        stream = self.database.open_stream(settings.replay, self._transaction, is_empty=lambda: not settings.any)
+        replay = settings.replay()
         replayed = stream.send(replay) if replay else []
         self.stream = stream  # only after the settings are restored
         return stream, self._reopened(replayed)
 
-    def _replay(self) -> Sequence[Request]:
-        return [Execute(Stmt(pragma)) for pragma in self._settings.pragmas.values()]
-
     def _reopened(self, replayed: Sequence[Entry]) -> list[str]:
         """Return the lines for a stream that replaces an earlier one, if settings or temporary tables were lost."""
-        note = self._settings.note()
         self.schema.forget_temporary()
-        self._settings.temporary.clear()
         self._row_counts.reopened()
         self._reopened_before = 0 if self.stream is None else self.stream.reopened
-        self._settings.deferred = False
-        failed = []
-        for name, entry in zip(list(self._settings.pragmas), replayed, strict=False):
-            if isinstance(entry, ErrorEntry):
-                failed.append(f"Not set again: {entry.error.message}")
-                del self._settings.pragmas[name]
-        return [line for line in (note, *failed) if line]
+        return self._settings.reopened(replayed)
 
     def _check_again(self, earlier: Mapping[str, str]) -> list[str]:
         """Repeat the ``earlier`` PRAGMAs of constraints that a script switched off, and return a line on each.
@@ -641,14 +634,11 @@ class Connection:
         Without one they are checked, as every connection begins.
         """
         lines: list[str] = []
-        for name, text in earlier.items():
-            if self.stream is None or name not in self._settings.effects() or (text and changes(name, text)):
-                continue
-            self._settings.pragmas.pop(name)
-            self._settings.pragmas |= {name: text} if text else {}
-            with suppress(PipemagicError):  # the script has run, and a connection that was lost begins again with ON
-                self._send(self.stream, [Execute(Stmt(text or ending(name)))])
-            lines.append(CHECKED_AGAIN[name])
+        if self.stream is not None:
+            for name, pragma in self._settings.check_again(earlier):
+                with suppress(PipemagicError):  # the script has run; a connection that was lost begins again with ON
+                    self._send(self.stream, [Execute(Stmt(pragma))])
+                lines.append(CHECKED_AGAIN[name])
         return lines
 
     def _find_again(self, cause: Cause) -> Transport | None:
@@ -674,7 +664,7 @@ class Connection:
         """
         ran = cell.statements[:count]
         if [statement for statement in ran if statement.keyword in CHANGED_BY]:
-            self._note_settings(cell, before, count, atomic=atomic, undone=undone)
+            self._settings.note_ran(cell, before, count, atomic=atomic, undone=undone)
         in_transaction = before.open or self._transaction.open
         if self._settings.deferred and not self._transaction.open and any(statement.changes_rows for statement in ran):
             self._settings.deferred = False
@@ -682,13 +672,6 @@ class Connection:
             self._last_end = end_after(self._last_end, before, ran, still_open=self._transaction.open)
         if in_transaction or any(statement.changes_schema for statement in ran) or monotonic() >= self.schema.check_at:
             self.schema.update(ran, self._transaction.state)
-
-    def _note_settings(self, cell: Cell, before: TransactionContent, count: int, *, atomic: bool, undone: bool) -> None:
-        """Record the settings and temporary tables of the first ``count`` statements, PRAGMAs alone if ``undone``."""
-        for index, statement in enumerate(cell.statements[:count]):
-            if statement.keyword in CHANGED_BY and not (undone and statement.keyword != "PRAGMA"):
-                inside = atomic or (statement.keyword == "PRAGMA" and before.ahead(cell.statements[:index]).open)
-                self._settings.update(cell.as_sent(index), inside=inside)
 
 
 def _sources(cell: Cell) -> dict[str, str]:

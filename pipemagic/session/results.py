@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -81,7 +82,7 @@ class Outcome:
         """
         if kind not in self._tables:
             convert = to_frame if kind == "pandas" else arrow_polars.converter(kind)
-            self._tables[kind] = convert(self.result, note=self._without_repeats(note))
+            self._tables[kind] = convert(self.result, note=note and partial(self._note_once, note))
         return self._tables[kind]
 
     def write(self, path: str | Path, form: str, note: Note | None = None, *, encoding: str = "utf-8") -> int:
@@ -91,20 +92,16 @@ class Outcome:
         """
         path = Path(os.path.expanduser(path))
         if form == "parquet":
-            return files.write_parquet(path, self.result, note=self._without_repeats(note))
+            return files.write_parquet(path, self.result, note=note and partial(self._note_once, note))
         return files.write_csv(
-            path, self.result.cols, [self.result.rows], note=self._without_repeats(note), encoding=encoding
+            path, self.result.cols, [self.result.rows], note=note and partial(self._note_once, note), encoding=encoding
         )
 
-    def _without_repeats(self, note: Note | None) -> Note | None:
-        """Return a note that is called only with what no table or file of this outcome has said."""
-
-        def say(line: str) -> None:
-            if line not in self._notes and note is not None:
-                self._notes.add(line)
-                note(line)
-
-        return None if note is None else say
+    def _note_once(self, note: Note, line: str) -> None:
+        """Call a note with what no table or file of this outcome has said."""
+        if line not in self._notes:
+            self._notes.add(line)
+            note(line)
 
 
 @dataclass(eq=False)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
+from pipemagic.hrana.messages import Entry, ErrorEntry, Execute, Request, Stmt
 from pipemagic.session import temporary_tables
 from pipemagic.session.temporary_tables import TemporaryTables
 from pipemagic.sql import ParsedStatement, parse
+
+if TYPE_CHECKING:
+    from pipemagic.client.transaction import TransactionContent
+    from pipemagic.session.cell import Cell
 
 CHANGED_BY = temporary_tables.CHANGED_BY | {"PRAGMA"}
 """The first words of statements to record."""
@@ -50,6 +56,42 @@ class Settings:
             self.pragmas[statement.connection_setting] = statement.text
         elif statement.pragma[0] == "defer_foreign_keys" and statement.pragma[1] in ("=", "("):
             self.deferred = statement.switches_on
+
+    def note_ran(self, cell: Cell, before: TransactionContent, count: int, *, atomic: bool, undone: bool) -> None:
+        """Record the first ``count`` statements of a cell, which ran without an error, PRAGMAs alone if ``undone``."""
+        for index, statement in enumerate(cell.statements[:count]):
+            if statement.keyword in CHANGED_BY and not (undone and statement.keyword != "PRAGMA"):
+                inside = atomic or (statement.keyword == "PRAGMA" and before.ahead(cell.statements[:index]).open)
+                self.update(cell.as_sent(index), inside=inside)
+
+    def replay(self) -> list[Request]:
+        """Return the requests that set them on another server-side connection."""
+        return [Execute(Stmt(pragma)) for pragma in self.pragmas.values()]
+
+    def reopened(self, replayed: Sequence[Entry]) -> list[str]:
+        """Return the lines on a server-side connection that replaces one: what was set again, or not, and is gone.
+
+        ``replayed`` are the entries of `replay`.
+        """
+        lines = [self.note()]
+        self.temporary.clear()
+        self.deferred = False
+        for name, entry in zip(list(self.pragmas), replayed, strict=False):
+            if isinstance(entry, ErrorEntry):
+                lines.append(f"Not set again: {entry.error.message}")
+                del self.pragmas[name]
+        return [line for line in lines if line]
+
+    def check_again(self, earlier: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+        """Yield the names of the constraints that a script switched off, each with the PRAGMA that ends that.
+
+        It is the one of ``earlier``, if it checks them; otherwise the one with which every connection begins.
+        """
+        for name, text in earlier.items():
+            if name in self.effects() and not (text and changes(name, text)):
+                self.pragmas.pop(name)
+                self.pragmas |= {name: text} if text else {}
+                yield name, text or ending(name)
 
     def effects(self) -> dict[str, str]:
         """Return what the settings change, by their names, each with the PRAGMA that ends it."""
