@@ -19,7 +19,7 @@ from pipemagic.client.readonly import may_write, refuse_writes
 from pipemagic.client.repeats import REPEATS, Cause, First, Message
 from pipemagic.client.replication import ReadYourWrites, ReplicationState
 from pipemagic.client.statement_errors import statement_error
-from pipemagic.client.transaction import AGAIN, IN_TIME, ROLLED_BACK, Reason, Transaction, closes, errors_of
+from pipemagic.client.transaction import AGAIN, IN_TIME, ROLLED_BACK, Reason, Transaction, errors_of
 from pipemagic.errors import (
     ConnectError,
     InterruptedRequest,
@@ -504,7 +504,7 @@ class ClientStream:
     def _write(self, message: StreamMessage) -> None:
         """Write the body of a pipeline for the stream as it is, and begin to send it."""
         requests = message.requests
-        asks = self.dialect is Dialect.V3 and not closes(requests)
+        asks = self.dialect is Dialect.V3 and not any(isinstance(request, Close) for request in requests)
         with self._beginning:
             ahead = self._open()
             everything = [*ahead, *requests, *([GetAutocommit()] if asks else [])]

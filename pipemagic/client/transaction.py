@@ -261,7 +261,8 @@ class Transaction:
 
     def content(self) -> TransactionContent:
         """Return a copy of what is in the open transaction; an empty one if none is open."""
-        return self._content.copy()
+        content = self._content
+        return content.copy() if content.open else TransactionContent()
 
     def age(self, now: float) -> float | None:
         """Return the seconds since the request that opened the transaction; None if none is open."""

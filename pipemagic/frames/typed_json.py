@@ -68,6 +68,8 @@ def read_response(body: bytes) -> PipelineResponse:
             response = RESPONSE.decode(body)
         except UNREADABLE:
             response = decode_response(body)  # raises the error
+    if b'parts"' not in body and b"\\" not in body:  # the name of the list of parts, perhaps with escapes
+        return response
     columns = [(result, result.rows.parts) for result in _results(response) if isinstance(result.rows, Columns)]
     if columns:
         _check_cells(part for _, parts in columns for part in parts)

@@ -158,7 +158,10 @@ class PipeMagics(Magics):
                 from pipemagic.notebook import jupysql
 
                 jupysql.refuse_sql(line, cell, self.session, variables)
-            visible, on = sql_options.visible_variables(local_ns, variables), None
+            visible: Mapping[str, Any] = variables
+            on = None
+            if local_ns is not None and local_ns is not variables:  # those of a function
+                visible = sql_options.visible_variables(local_ns, variables)
             try:
                 options, text = sql_options.parse(line, cell, visible)
                 on = options.on
@@ -271,6 +274,8 @@ class PipeMagics(Magics):
 
     def _read(self, options: SqlOptions, text: str, variables: Mapping[str, Any]) -> _Read:
         """Read the SQL of a cell with the values of its parameters, and the snippet to save."""
+        from pipemagic.session.cell import parse_cell  # loaded with the session
+
         values = variables if options.params is None else sql_options.parameter_values(options.params, variables)
         source, bound, name = options.file or "", False, ""
         if _MAYBE_VARIABLE.match(text) and options.file is None:
@@ -287,7 +292,7 @@ class PipeMagics(Magics):
         snippet = None if options.save is None else _snippet(options, text, snippets, bound=bound)
         if options.no_execute:
             return _Read(None, values, snippet)
-        cell = self.session.read(text, values, source=source, using=options.with_)
+        cell = parse_cell(text, values, source=source, using=options.with_, snippets=snippets)
         return _Read(replace(cell, names=(name, *cell.names[1:])) if name else cell, values, snippet)
 
     def _save(self, snippet: Snippet, options: SqlOptions) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from raw_server import chunked, plain
 
 from pipemagic.client.response_body import Unpacker
-from pipemagic.http.parser import MAX_WITHOUT_BODY, ResponseParser
+from pipemagic.http.transport import MAX_WITHOUT_BODY, ResponseParser
 
 CUTS = st.lists(st.integers(0, 400), max_size=30)
 
