@@ -364,7 +364,7 @@ class ClientStream:
 
     def check(self, requests: Sequence[Request]) -> None:
         """Raise the errors that `send` would raise before sending these requests."""
-        if self.phase in _ENDED:
+        if self._machine.phase in _ENDED:
             self._reopen()  # what ended the last stream says nothing about these requests
         if self._machine.transaction is Tx.LOST:
             raise TransactionLost("the transaction was lost and nothing was run outside it", hint=AGAIN)
