@@ -82,9 +82,9 @@ class TracedRequest:
     Times are in seconds of ``time.perf_counter``; ``encoding`` and ``decoding`` are for JSON. Sizes are those of the
     bodies as sent, compressed or not. ``sent`` and ``received`` are None for a body that was too large to keep, or
     streamed. ``status`` is None without a response; ``error`` is then the reason. ``attempts`` counts how often the
-    request was sent (again after 429). ``tally`` is None for requests other than pipelines. ``transaction_open`` is the
-    state after the request, None if unknown. ``reopened`` is True if the request opened a stream that replaced an ended
-    one. A session sets ``connection``, and as ``limits`` what the server says about them (`LIMITS_HEADER`).
+    request was sent, again after 429 and 503. ``tally`` is None for requests other than pipelines. ``transaction_open``
+    is the state after the request, None if unknown. ``reopened`` is True if the request opened a stream that replaced
+    an ended one. A session sets ``connection``, and as ``limits`` what the server says about them (`LIMITS_HEADER`).
     """
 
     method: str

@@ -418,7 +418,7 @@ def test_an_interrupt_of_the_switch_reports_the_outcome(embedded, monkeypatch) -
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("pipemagic.client.bulk.load.run", interrupted)
+        patched.setattr("pipemagic.client.batch_runner.run", interrupted)
         with pytest.raises(errors.InterruptedRequest, match="nothing was changed"):
             embedded.load(SMALL, "t")
     assert tables(embedded) == []
