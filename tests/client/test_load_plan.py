@@ -9,6 +9,7 @@ import pytest
 
 from pipemagic import errors
 from pipemagic.client.bulk import load as loading
+from pipemagic.client.stream import ClientStream
 
 SMALL = pd.DataFrame({"a": [1, 2, 3], "b": ["x", None, "z"]})
 
@@ -264,10 +265,11 @@ def test_rows_that_would_exceed_a_transaction_are_refused_before(full, monkeypat
     monkeypatch.setattr(loading, "SAMPLED", 3)
     monkeypatch.setattr(loading, "SHARE", -1e9)
     sent = []
-    run = loading.run
-    monkeypatch.setattr(loading, "run", lambda stream, stmts, **wish: sent.append(stmts) or run(stream, stmts, **wish))
+    run = ClientStream.run
+    monkeypatch.setattr(ClientStream, "run", lambda stream, stmts, **how: sent.append(stmts) or run(stream, stmts, **how))
     with pytest.raises(errors.LoadError, match="takes longer than the 5 s of a transaction; nothing was changed"):
         full.load(pd.DataFrame({"a": range(30), "b": "x"}), "t", **wish)
+    assert sent
     assert not any("DROP TABLE" in str(stmts) for stmts in sent)  # the switch was not even sent
     assert (rows(full), rows(full, "SELECT * FROM log")) == ([], [])
     assert [name for _, name, _ in schema(full)] == ["g", "log", "t"]
