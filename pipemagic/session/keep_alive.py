@@ -65,8 +65,11 @@ class RemainingTime:
         if stream is None or not stream.is_open or stream.is_outdated:
             return cls()
         relaxed, age = stream.relaxed_limits, stream.transaction_age()
+        left = stream.idle_limit - stream.idle_for()
+        if left < 0 and stream.names_limit and age is None:
+            return cls()  # the server has closed it
         return cls(
-            max(0.0, stream.idle_limit - stream.idle_for()),
+            max(0.0, left),
             None if age is None or relaxed else max(0.0, TRANSACTION_LIMIT - age),
             stream.idle_limit,
             not stream.names_limit,

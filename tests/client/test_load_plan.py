@@ -266,7 +266,9 @@ def test_rows_that_would_exceed_a_transaction_are_refused_before(full, monkeypat
     monkeypatch.setattr(loading, "SHARE", -1e9)
     sent = []
     run = ClientStream.run
-    monkeypatch.setattr(ClientStream, "run", lambda stream, stmts, **how: sent.append(stmts) or run(stream, stmts, **how))
+    monkeypatch.setattr(
+        ClientStream, "run", lambda stream, stmts, **how: sent.append(stmts) or run(stream, stmts, **how)
+    )
     with pytest.raises(errors.LoadError, match="takes longer than the 5 s of a transaction; nothing was changed"):
         full.load(pd.DataFrame({"a": range(30), "b": "x"}), "t", **wish)
     assert sent

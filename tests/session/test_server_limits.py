@@ -35,6 +35,16 @@ named = pytest.mark.parametrize("names_limits", [True], ids=["named"])
 # -- a server that waits longer than the client thinks
 
 
+@impatient
+@named
+@pytest.mark.parametrize(("cell", "idle"), [("PRAGMA foreign_keys = OFF", None), ("BEGIN", 0.0)])
+def test_a_connection_is_gone_once_the_named_time_is_over_and_an_open_transaction_is_not(limited, cell, idle):
+    limited.run(cell)
+    assert limited.connection.remaining_time.idle == 3
+    limited.pause(SHORT)
+    assert limited.connection.remaining_time.idle == idle
+
+
 @patient
 @pytest.mark.parametrize(
     ("begin", "end", "expected"),
