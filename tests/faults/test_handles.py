@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import sys
 
+import httpx
 import pytest
 from promises import Promise
 from served import serve
@@ -22,6 +23,14 @@ def few_handles():
     import resource
 
     resource.setrlimit(resource.RLIMIT_NOFILE, (HANDLES, HANDLES))
+
+
+def is_served(db):
+    """Return False for a connection beyond the limit: it gets 503, or far beyond it is closed without a response."""
+    try:
+        return db.post("SELECT 1").status_code == 200
+    except (httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError):
+        return False
 
 
 def test_streams_beyond_the_handles_are_refused_and_the_others_continue(tmp_path):
@@ -49,6 +58,6 @@ def test_connections_beyond_the_handles_are_refused_and_later_ones_are_served(tm
             for connection in connections:
                 connection.close()
         with service.database("db") as again:
-            until(lambda: again.post("SELECT 1").status_code != 503)  # until it has closed the other connections
+            until(lambda: is_served(again))  # until the service has closed the other connections
             assert again.rows("SELECT a FROM t") == [("1",)]
         assert service.process.poll() is None
