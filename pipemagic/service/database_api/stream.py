@@ -407,7 +407,8 @@ class ServerStream:
         Call it under the guard. A COMMIT that arrives before this is called succeeds.
         """
         if self.transaction is Tx.OPEN and self.window_ends > now >= self._transaction_due():
-            self.window_ends, self.loss = -math.inf, errors.waited_for(self.database.limits.transaction)
+            waited_for = errors.waited_for(self.database.limits.transaction)
+            self.window_ends, self.loss = -math.inf, waited_for if self.reading is None else errors.OUTGROWN_TRANSACTION
 
     def _transaction_due(self) -> float:
         """Return when the sweeper must end the open transaction, as things stand.

@@ -149,7 +149,11 @@ def test_a_reader_of_the_log_that_others_must_shorten_ends(tmp_path, clock):
         for _ in range(8):
             assert db.run("UPDATE u SET b = randomblob(1000000)").codes == ["ok", "ok"]
         service.engine.sweep()
-        assert [db.post(execute("COMMIT"), baton=baton).codes for baton in batons] == [["TRANSACTION_TIMEOUT"]] * 2
+        errors = [db.post(execute("COMMIT"), baton=baton).error() for baton in batons]
+        assert [error["code"] for error in errors] == ["TRANSACTION_TIMEOUT"] * 2
+        assert {error["message"].partition(", and")[0] for error in errors} == {
+            "Transaction timed out: others wrote too much to the database since it first read"
+        }
 
 
 def test_after_an_hour_a_transaction_ends_in_any_case(service, table, clock):
