@@ -21,6 +21,7 @@ from pipemagic.service.limits import Limits, Reservation
 from pipemagic.service.replicas.replica import Replica
 from pipemagic.service.sqlite.connection import Connection
 from pipemagic.service.sqlite.database import OpenDatabase
+from pipemagic.service.sqlite.pool import TooManyConnections
 from pipemagic.service.sqlite.readers import Reading
 
 log = logging.getLogger(__name__)
@@ -77,8 +78,11 @@ class ServerStream:
     """One stream of the service: its state, its transaction, its SQLite connection, its running statement."""
 
     def __init__(
-        self, number: bytes, database: OpenDatabase, place: OpenDatabase | Replica, owner: Owner, now: float
-    ) -> None:
+        self, number: bytes, database: OpenDatabase, place: OpenDatabase | Replica, owner: Owner, now: float,
+        make_room: Callable[[], bool],
+    ) -> None:  # fmt: skip
+        self._make_room = make_room
+        """Ends another stream if there are too many; returns False if none may be ended."""
         self.number, self.database, self.owner = number, database, owner
         self.place = place
         """Where its statements run: a replica until it needs the primary, and the primary from then on."""
@@ -155,8 +159,12 @@ class ServerStream:
     @property
     def connection(self) -> Connection:
         """The stream's own SQLite connection, taken at its first use."""
-        if self._connection is None:
-            self._connection = self.place.take()
+        while self._connection is None:
+            try:
+                self._connection = self.place.take()
+            except TooManyConnections:
+                if not self._make_room():
+                    raise
         return self._connection
 
     def use_primary(self) -> None:

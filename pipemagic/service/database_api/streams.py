@@ -3,7 +3,7 @@
 Times are of the service's clock (seconds, monotonic). The time limits are checked twice: when a request arrives,
 so that they are exact, and by a sweeper, which releases locks and interrupts statements without one. Relaxed limits
 (`LimitMode`) are checked for an hour when a request arrives; for what another request waits for, the sweeper ends
-transactions, and `open` ends idle streams.
+transactions, and a stream that finds no place or no file handle ends an idle one.
 """
 
 from __future__ import annotations
@@ -67,9 +67,10 @@ class StreamTable:
 
         ``place`` is the primary (default) or one of its replicas.
         """
-        stream = ServerStream(self._random(_ID), database, place or database, owner, self._clock())
+        number, now = self._random(_ID), self._clock()
+        stream = ServerStream(number, database, place or database, owner, now, self._expire_idlest)
         while (refusal := self._add(stream)) is not None:
-            if not self._limits.relaxed or not self._expire_idlest(None if refusal.of_all else owner.database):
+            if not self._expire_idlest(None if refusal.of_all else owner.database):
                 raise refusal
         return stream
 
@@ -93,11 +94,14 @@ class StreamTable:
             self._count += 1
         return None
 
-    def _expire_idlest(self, database: str | None) -> bool:
+    def _expire_idlest(self, database: str | None = None) -> bool:
         """Expire a stream that was idle for its limit, of a database if one is named; return False if there is none.
 
-        Those without a transaction end first, and then those that were idle for longest.
+        Those without a transaction end first, and then those that were idle for longest. Without relaxed limits, the
+        sweeper does so.
         """
+        if not self._limits.relaxed:
+            return False
         now, limit = self._clock(), self._limits.idle
         with self._lock:
             streams = [stream for stream in self._streams.values() if database in (None, stream.owner.database)]

@@ -23,6 +23,13 @@ class Closed(Refused):
         super().__init__(404, "the database was deleted, or the service is stopping")
 
 
+class TooManyConnections(Refused):
+    """No connection can be opened: most likely there are no more file handles."""
+
+    def __init__(self) -> None:
+        super().__init__(429, "Too many open connections; close the streams that are not needed")
+
+
 class Pool:
     """Clean connections to one file, kept for the next stream."""
 
@@ -41,9 +48,9 @@ class Pool:
                 return self._idle.pop()
         try:
             connection = self._connect()
-        except apsw.CantOpenError as error:  # most likely there are no more file handles
+        except apsw.CantOpenError as error:
             log.warning("no connection can be opened: %s", error)
-            raise Refused(429, "Too many open connections; close the streams that are not needed") from None
+            raise TooManyConnections from None
         connection.release = self.release
         return connection
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import sys
 import threading
 from contextlib import contextmanager
 
@@ -223,6 +225,23 @@ def test_a_transaction_is_kept_while_another_stream_can_make_room(table, clock):
     clock.advance(30)
     assert table.run("SELECT 2").status == 200
     assert table.post(execute("COMMIT"), baton=transaction).codes == ["ok"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="resource limits")
+def test_an_idle_stream_makes_room_when_there_are_no_file_handles(table, clock):
+    resource = pytest.importorskip("resource")
+    first = table.post(execute("SELECT 1")).baton
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with socket.socket() as lowest:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (lowest.fileno() + 20, hard))
+    try:
+        while table.post(execute("SELECT 1")).status == 200:
+            clock.advance(0.001)
+        clock.advance(10)
+        assert table.post(execute("SELECT 1")).codes == ["ok"]
+        assert table.post(execute("SELECT 1"), baton=first).body["code"] == "STREAM_EXPIRED"
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 @pytest.mark.parametrize("limits", [Limits(streams=8, database_streams=2, **RELAXED)])
