@@ -80,7 +80,7 @@ def retry(connection: Connection) -> str:
     """Rerun a lost transaction, all or nothing; statements of the cell that detected the loss are not run."""
     from pipemagic.session.messages import listing  # not needed by completion
 
-    left = connection.left_over
+    left = () if connection.loss is None else connection.loss.not_run
     result = connection.retry()
     affected = sum(outcome.affected_row_count for outcome in result.outcomes)
     lines = [*result.notes, f"Committed; {plural(affected, 'row')} affected."]

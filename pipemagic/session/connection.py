@@ -34,7 +34,7 @@ from pipemagic.session import date_parameters, guards, interrupts, messages, rec
 from pipemagic.session.cell import Cell, parse_cell
 from pipemagic.session.dump_files import is_without_foreign_keys
 from pipemagic.session.interrupts import InterruptOutcome
-from pipemagic.session.keep_alive import TEMPORARY_TABLES_FOR, KeepAlive, RemainingTime
+from pipemagic.session.keep_alive import KeepAlive, RemainingTime
 from pipemagic.session.messages import Names
 from pipemagic.session.organization import Organization
 from pipemagic.session.profiles import Profile, word
@@ -102,11 +102,10 @@ class Connection:
     records_progress: bool = field(default=False, repr=False)  # the database has the table of a class, and is writable
     existing_tables: Sequence[str] | None = field(default=None, repr=False)  # of a temporary database that existed
     refused: bool = field(default=False, repr=False)  # the server no longer accepts the token
-    keep_alive_thread: KeepAlive | None = field(default=None, repr=False)
-    keep_alive_chosen: bool = field(default=False, repr=False)  # by the user, perhaps off
     written: Signal[Connection] = field(default_factory=Signal, repr=False)  # sent after it was written to
     others: Callable[[], Mapping[str, Connection]] = field(default=dict, repr=False)  # of its session, for hints
     schema: SchemaCache = field(init=False, repr=False)
+    keep_alive_thread: KeepAlive = field(init=False, repr=False)
     stream: ClientStream | None = field(default=None, repr=False)  # of the cells; None before the first one
     _gone: bool = field(default=False, repr=False)
     _transaction: Transaction = field(default_factory=Transaction, repr=False)
@@ -118,6 +117,7 @@ class Connection:
 
     def __post_init__(self) -> None:
         self.schema = cache_of(lambda: self.database)
+        self.keep_alive_thread = KeepAlive(lambda: self.stream, self._lock)
         self.database.transport.find_again = self._find_again
 
     @property
@@ -189,7 +189,7 @@ class Connection:
                         raise error.replace(hint="\n".join(filter(None, [error.hint, *left]))) from None
                     raise
                 finally:
-                    if self.keep_alive_thread is not None or settings.temporary.by_key or settings.temporary.marks:
+                    if self.keep_alive_thread.seconds or settings.temporary.by_key or settings.temporary.marks:
                         self._restart_keep_alive()
                 if self._settings.pragmas or self._settings.deferred:
                     result.notes += tuple(self._settings.left_since(effects))
@@ -205,25 +205,12 @@ class Connection:
         Without this choice a connection with temporary tables is kept alive for an hour.
         """
         with self._lock:
-            self.keep_alive_chosen = True
-            self._keep_alive(seconds)
+            self.keep_alive_thread.choose(seconds)
             self._restart_keep_alive()
-
-    def _keep_alive(self, seconds: float | None) -> None:
-        if self.keep_alive_thread is not None:
-            self.keep_alive_thread.close()
-        self.keep_alive_thread = None if seconds is None else KeepAlive(lambda: self.stream, seconds, self._lock)
 
     def _restart_keep_alive(self) -> None:
         self._settings.temporary.restore_if_rolled_back(still_open=self._transaction.open)
-        self._keep_while_temporary()
-        if self.keep_alive_thread is not None and self.stream is not None:
-            self.keep_alive_thread.restart()
-
-    def _keep_while_temporary(self) -> None:
-        """Keep the connection alive as long as it has temporary tables, unless the user chose a time."""
-        if not self.keep_alive_chosen and self.has_temporary_tables is (self.keep_alive_thread is None):
-            self._keep_alive(TEMPORARY_TABLES_FOR if self.has_temporary_tables else None)
+        self.keep_alive_thread.after_cell(temporary=self.has_temporary_tables)
 
     @property
     def has_temporary_tables(self) -> bool:
@@ -379,11 +366,6 @@ class Connection:
                 raise SessionError(f"nothing to rerun on {self.name}", hint="%pipedb retry reruns a lost transaction")
             return recovery.retry_cell(loss)
 
-    @property
-    def left_over(self) -> tuple[str, ...]:
-        """The statements that did not run because the transaction was lost; retry() does not run them."""
-        return () if (loss := self.loss) is None else loss.not_run
-
     def retry(self) -> CellResult:
         """Rerun the statements of the transaction that was rolled back, as one atomic batch.
 
@@ -491,7 +473,7 @@ class Connection:
         with self._lock:
             self._gone = True
             was_open = self.close(notify=False)
-        self._keep_alive(None)
+        self.keep_alive_thread.close()
         self.schema.close()
         self.database.close()
         return was_open
@@ -525,66 +507,76 @@ class Connection:
     def _attempt(self, cell: Cell, before: TransactionContent, options: RunOptions) -> tuple[Cell, Run, list[str]]:
         """Send the cell; return it as it was sent, its run, and the lines to show if the stream replaces another."""
         stream, notes = (self.stream, []) if self.stream is not None else self._open()
-        known = self.database.replication.reliable_index
-        own = not before.open and any(statement.opens_transaction for statement in cell.statements)
+        index = self.database.replication.reliable_index
+        begins = not before.open and any(statement.opens_transaction for statement in cell.statements)
+        records = (before.open or begins) and not options.atomic
         mode = cell.begin_mode if options.atomic else "DEFERRED"
         waits = options.timeout is not None and not options.atomic and interrupts.waits_first(cell, before)
-        pending = cell.only_first() if waits else cell  # so that a timeout while it waits is about BEGIN alone
+        run = Run([])
         try:
             with nullcontext() if options.timeout is None else stream.deadline(options.timeout):
                 if cell.dates:
                     cell = date_parameters.with_dates(cell, stream.send, before.statements)
-                ran = Run([])
-                records = (before.open or own) and not options.atomic
                 with self._transaction.recording(_sources(cell)) if records else nullcontext():
                     if waits:
-                        ran = stream.run(cell.stmts[:1])
-                        pending = cell
-                    if ran.error is None:
-                        rest, undo = cell.stmts[len(ran.results) :], own and not options.atomic
-                        run = stream.run(rest, atomic=options.atomic, undo=undo, mode=mode)
-                        ran = ran.followed_by(run) if waits else run
-                    if ran.error is not None and ran.error.code == RESPONSE_TOO_LARGE and len(cell.stmts) == 1:
-                        ran = ran if options.atomic else fetch_large(stream, cell, ran.error, options.progress)
+                        run = stream.run(cell.stmts[:1])
+                    if run.error is None:
+                        rest = stream.run(
+                            cell.stmts[len(run.results) :], atomic=options.atomic, undo=records and begins, mode=mode
+                        )
+                        run = run.followed_by(rest) if waits else rest
+                    if run.error is not None and run.error.code == RESPONSE_TOO_LARGE and len(cell.stmts) == 1:
+                        run = run if options.atomic else fetch_large(stream, cell, run.error, options.progress)
         except (PipemagicError, KeyboardInterrupt) as raised:
-            error = stream.abandoned(raised)
-            was_open = before.open and self._transaction.open
-            if isinstance(error, ConnectError) and was_open and self.find_again is not None and not error.ran:
-                raise self._stopped() from None
-            if stream.phase is Phase.IDLE and not isinstance(error, TransactionLost):
-                raise self._refused(
-                    error, stream, cell, before, undo=own or options.atomic, atomic=options.atomic
-                ) from None
-
-            def query() -> InterruptOutcome | None:
-                long = stream.sent_for() > interrupts.UNDER_WAY and stream.instance is None
-                answers = long and (known is not None or interrupts.only_begins(pending, before))
-                return interrupts.query_outcome(self.database, known) if answers else InterruptOutcome.OPEN
-
-            failed = recovery.failed(error, stream, pending, before, atomic=options.atomic, query=query)
-            if isinstance(error, TransactionLost) and is_without_foreign_keys(cell):
-                self.close()  # otherwise foreign keys would stay off
-            else:
-                self._settings.note_ran(cell, before, error.ran, atomic=options.atomic, undone=True)
-            raise failed from None
-        if ran.error is not None and self._transaction.open:
-            began = before.began_at(cell.statements[: len(ran.results)])
+            error, count = stream.abandoned(raised), len(run.results)
+            error = error.replace(ran=count + error.ran) if count else error
+            first = cell.only_first() if waits and not count else cell  # a timeout while it waits is about BEGIN alone
+            undo = begins or options.atomic
+            raise self._failed(error, stream, cell, first, before, index, undo=undo, atomic=options.atomic) from None
+        if run.error is not None and self._transaction.open:
+            began = before.began_at(cell.statements[: len(run.results)])
             if began is not None:  # after the cell ended the transaction of an earlier cell
                 self._roll_back(stream)
         if stream.reopened > self._reopened_before:
             notes += self._reopened(stream.replayed)
-        return cell, ran, notes
+        return cell, run, notes
+
+    def _failed(
+        self, error: PipemagicError, stream: ClientStream, cell: Cell, sent: Cell, before: TransactionContent,
+        index: int | None, *, undo: bool, atomic: bool,
+    ) -> PipemagicError:  # fmt: skip
+        """Return the error of a cell for one of a request, after which its transaction is open, ended or lost.
+
+        - Nothing listens any more: an open transaction ended with the service, whose new address is used from now on.
+        - The request was refused: nothing of it ran, and an earlier transaction is still open; one of the cell is
+          rolled back (``undo``).
+        - There was no response, or the server ended the transaction: `recovery.failed` says what is lost, and asks the
+          server if that is not certain.
+
+        ``sent`` is the part of the cell that the request is about, ``index`` the replication index before it.
+        """
+        is_gone = isinstance(error, ConnectError) and not error.ran and self.find_again is not None
+        if is_gone and before.open and self._transaction.open:
+            return self._stopped()
+        if stream.phase is Phase.IDLE and not isinstance(error, TransactionLost):
+            return self._refused(error, stream, cell, before, undo=undo, atomic=atomic)
+
+        def query() -> InterruptOutcome:
+            asks = stream.sent_for() > interrupts.UNDER_WAY and stream.instance is None
+            asks = asks and (index is not None or interrupts.only_begins(sent, before))
+            return interrupts.query_outcome(self.database, index) if asks else InterruptOutcome.OPEN
+
+        failed = recovery.failed(error, stream, sent, before, atomic=atomic, query=query)
+        if isinstance(error, TransactionLost) and is_without_foreign_keys(cell):
+            self.close()  # otherwise foreign keys would stay off
+        else:
+            self._settings.note_ran(cell, before, error.ran, atomic=atomic, undone=True)
+        return failed
 
     def _refused(
-        self,
-        error: PipemagicError,
-        stream: ClientStream,
-        cell: Cell,
-        before: TransactionContent,
-        *,
-        undo: bool,
+        self, error: PipemagicError, stream: ClientStream, cell: Cell, before: TransactionContent, *, undo: bool,
         atomic: bool,
-    ) -> PipemagicError:
+    ) -> PipemagicError:  # fmt: skip
         """Return the error of a cell with a refused request; ``undo`` a transaction that the cell began."""
         hint = error.hint
         if isinstance(error, AuthError) and error.status == 401:

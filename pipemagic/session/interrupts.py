@@ -58,7 +58,7 @@ def is_about(error: PipemagicError) -> bool:
 
 
 def determine_outcome(
-    cell: Cell, before: TransactionContent, *, atomic: bool, query: Callable[[], InterruptOutcome | None]
+    cell: Cell, before: TransactionContent, *, atomic: bool, query: Callable[[], InterruptOutcome]
 ) -> InterruptOutcome:
     """Return the outcome of a cell without a response; ``query`` the server only if the text does not decide it."""
     work = [statement for statement in cell.statements if not statement.controls_transaction]
@@ -69,7 +69,7 @@ def determine_outcome(
     if not before.open and all(statement.only_reads for statement in work):
         return InterruptOutcome.ONLY_READS
     outcome = query()
-    if outcome is not None:
+    if outcome is not InterruptOutcome.NOT_YET:
         return outcome
     if before.open:  # whether the cell takes the write lock at its start, and only once
         at_once = any(map(_writes_at_once, before.texts)) and before.ahead(cell.statements[:-1]).open
@@ -103,37 +103,36 @@ def _writes_at_once(text: str) -> bool:
     return at_once or not (statement.controls_transaction or statement.only_reads)
 
 
-def query_outcome(database: Database, known: int | None) -> InterruptOutcome | None:
+def query_outcome(database: Database, index: int | None) -> InterruptOutcome:
     """Return the outcome as responses of the server to separate requests show it, for little longer than PATIENCE.
 
-    Return None if the state of the database is unchanged: its number is the ``known`` one, None if there is none.
+    It is NOT_YET if the state of the database is unchanged: its replication index is ``index``, the last known one.
     """
-    answers = _in_time(database, PATIENCE, lambda beside: _compare_state(beside, known))
-    if answers and answers[0] is not InterruptOutcome.BUSY:
-        return answers[0]
-    responds = _in_time(database, RESPONDS_WITHIN, _responds)
-    return InterruptOutcome.LOCKED if responds and responds[0] else InterruptOutcome.BUSY
+    outcome = _in_time(database, PATIENCE, lambda beside: _compare_state(beside, index))
+    if outcome is not None:
+        return outcome
+    return InterruptOutcome.LOCKED if _in_time(database, RESPONDS_WITHIN, _responds) else InterruptOutcome.BUSY
 
 
-def _in_time(database: Database, seconds: float, question: Callable[[Database], A]) -> list[A]:
-    """Return the answer to a question on separate connections; an empty list if it does not arrive in time."""
-    answers: list[A] = []
+def _in_time(database: Database, seconds: float, question: Callable[[Database], A | None]) -> A | None:
+    """Return the answer to a question on separate connections; None if it does not arrive in time."""
+    answers: list[A | None] = []
     beside = database.sibling(timeout=seconds)
     beside.transport.observer = database.transport.observer
     work = partial(copy_context().run, lambda: answers.append(question(beside)))  # in the trace of the cell
-    asking = threading.Thread(target=work, daemon=True)
-    in_time = False
+    thread = threading.Thread(target=work, daemon=True)
+    answer, in_time = None, False
     try:
-        asking.start()
-        asking.join(seconds)
-        in_time = bool(answers)
+        thread.start()
+        thread.join(seconds)
+        if in_time := bool(answers):
+            answer = answers[0]  # an answer that follows the abort says nothing
     finally:  # also when the user interrupts again
-        if not in_time:
+        if in_time:
+            beside.close()
+        else:
             beside.transport.abort()  # otherwise it could still take the write lock, long after the message
-    if not in_time:  # an error caused by the abort says nothing
-        return []
-    beside.close()
-    return answers[:1]
+    return answer
 
 
 def _responds(database: Database) -> bool:
@@ -145,8 +144,8 @@ def _responds(database: Database) -> bool:
     return True
 
 
-def _compare_state(database: Database, known: int | None) -> InterruptOutcome | None:
-    """Return None if nothing was written since the replication index was the ``known`` one, else what is known.
+def _compare_state(database: Database, index: int | None) -> InterruptOutcome | None:
+    """Return NOT_YET if nothing was written since the replication index was ``index``; None without a response in time.
 
     It is a proof by two facts. Every commit increases the replication index, which each response contains. And there is
     one writer at a time: a successful BEGIN IMMEDIATE means that every earlier write has ended, committed or not. So if
@@ -156,17 +155,17 @@ def _compare_state(database: Database, known: int | None) -> InterruptOutcome | 
     stream = ClientStream(database.transport, dialect=Dialect.V2)
     requests: list[Request] = [Execute(Stmt("BEGIN IMMEDIATE")), Execute(Stmt("ROLLBACK")), Close()]
     try:
-        granted, *_ = stream.send(requests)
+        begin, *_ = stream.send(requests)
     except AnswerTimeout:
-        return InterruptOutcome.BUSY
+        return None
     except PipemagicError:
         return InterruptOutcome.OPEN
-    if not isinstance(granted, OkEntry) or not isinstance(granted.response, ExecuteResponse):
+    if not isinstance(begin, OkEntry) or not isinstance(begin.response, ExecuteResponse):
         return InterruptOutcome.OPEN
-    index = granted.response.result.replication_index
-    if known is None or index is None or not str(index).isdecimal() or int(index) < known:  # lower: it was restarted
+    now = begin.response.result.replication_index
+    if index is None or now is None or not str(now).isdecimal() or int(now) < index:  # lower: it was restarted
         return InterruptOutcome.OPEN
-    return None if int(index) == known else InterruptOutcome.CHANGED
+    return InterruptOutcome.NOT_YET if int(now) == index else InterruptOutcome.CHANGED
 
 
 def with_outcome(
@@ -175,23 +174,23 @@ def with_outcome(
     """Return the error with the outcome as part of its message, and the next step as its hint."""
     if outcome is InterruptOutcome.WAITED:
         return waited(error)
-    code, known = error.code, outcome.value
+    code, sentence = error.code, outcome.value
     first = "interrupted while a request was pending" if isinstance(error, InterruptedRequest) else error.message
-    ran = f"{error.ran} of {len(cell.statements)} statements ran before it." if error.ran else ""
+    count = f"{error.ran} of {len(cell.statements)} statements ran before it." if error.ran else ""
     if isinstance(error, AnswerTimeout) and outcome in _UNCHANGED:
         code = AnswerTimeout.unchanged
         first = first.partition(";")[0].replace("stopped waiting", "stopped")
         detail = detail if detail and detail[0].startswith("Undone") else ()
         if not detail:
-            known = "Nothing was changed."
-        if not (detail or ran):
-            first, known = f"{first}. {known}", ""
+            sentence = "Nothing was changed."
+        if not (detail or count):
+            first, sentence = f"{first}. {sentence}", ""
     if outcome in (InterruptOutcome.ONLY_READS, InterruptOutcome.NOTHING):
         hint = hint if detail else ""
     elif outcome is not InterruptOutcome.ROLLED_BACK:
         query = verification_query(cell.statements)
         hint = f"check the data before you run it again{f': {query}' if query else ''}"
-    return error.replace(message="\n".join(filter(None, [first, ran, known, *detail])), hint=hint, code=code)
+    return error.replace(message="\n".join(filter(None, [first, count, sentence, *detail])), hint=hint, code=code)
 
 
 def waited(error: PipemagicError) -> PipemagicError:

@@ -101,8 +101,9 @@ def _left(seconds: float | None, limit: float, *, about: bool) -> str:
 
 
 class KeepAlive:
-    """Renews the idle time of a stream between cells, for at most ``seconds`` after the last one.
+    """Renews the idle time of a stream between cells, for at most ``seconds`` after the last one; never if it is None.
 
+    ``chosen`` is True if the user chose the time; otherwise a connection with temporary tables is kept for an hour.
     A cell holds ``lock`` while it runs; nothing is sent then. ``ended`` is the reason for its end, '' while it runs. A
     thread runs only while a stream is kept; each cell starts it again.
     """
@@ -110,11 +111,11 @@ class KeepAlive:
     def __init__(
         self,
         stream: Callable[[], ClientStream | None],
-        seconds: float,
         lock: threading.RLock,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.seconds = seconds
+        self.seconds: float | None = None
+        self.chosen = False
         self.ended = ""
         self._stream = stream
         self._lock = lock
@@ -126,12 +127,27 @@ class KeepAlive:
     @property
     def left(self) -> float:
         """Seconds for which it continues without a cell; 0.0 if it has stopped."""
-        return 0.0 if self.ended else max(0.0, self._since + self.seconds - self._clock())
+        return 0.0 if self.ended else max(0.0, self._since + (self.seconds or 0.0) - self._clock())
+
+    def choose(self, seconds: float | None) -> None:
+        """Use the time that the user chose."""
+        self.chosen, self.seconds = True, seconds
+        self._since, self.ended = self._clock(), ""
+
+    def after_cell(self, *, temporary: bool) -> None:
+        """Start the time again, after a cell; its connection may have ``temporary`` tables."""
+        if not self.chosen:
+            self.seconds = TEMPORARY_TABLES_FOR if temporary else None
+        if self.seconds is None:
+            self.ended = ""
+            self.close()
+        elif self._stream() is not None:
+            self.restart()
 
     def restart(self) -> None:
-        """Start the time again, after a cell."""
+        """Start the time again."""
         self._since, self.ended = self._clock(), ""
-        if self._thread is None or not self._thread.is_alive():
+        if self._thread is None or self._stop.is_set() or not self._thread.is_alive():
             self._stop = threading.Event()
             self._thread = threading.Thread(target=self._run, args=(self._stop,), name=THREAD_NAME, daemon=True)
             self._thread.start()
@@ -145,12 +161,14 @@ class KeepAlive:
         if not self._lock.acquire(blocking=False):
             return True  # a cell is running, which renews it
         try:
-            why = self._renew()
+            if self.seconds is None:
+                return False
+            self.ended = self._renew()
+            if self.ended:
+                self._thread = None  # a cell that runs while this thread ends starts another
+            return not self.ended
         finally:
             self._lock.release()
-        if why:
-            self.ended, self._thread = why, None  # a cell that runs while this thread ends starts another
-        return not why
 
     def _renew(self) -> str:
         """Renew the idle time if it is due; return the reason to stop, '' to continue."""

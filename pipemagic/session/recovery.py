@@ -95,12 +95,12 @@ def ended_by(failure: messages.Failure, transaction: Transaction) -> messages.Fa
 
 def failed(
     error: PipemagicError, stream: ClientStream, cell: Cell, before: TransactionContent, *, atomic: bool = False,
-    query: Callable[[], InterruptOutcome | None] | None = None,
+    query: Callable[[], InterruptOutcome] | None = None,
 ) -> PipemagicError:  # fmt: skip
     """Record what a failed request lost, and return the error of the cell.
 
     ``before`` is the transaction when the cell began. ``query`` asks the server outside the stream, if the
-    outcome of the cell is not known; it returns None if the state of the database is unchanged.
+    outcome of the cell is not known.
     """
     transaction = stream.transaction
     if transaction.open:

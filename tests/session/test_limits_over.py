@@ -149,7 +149,7 @@ def test_the_first_cell_after_a_loss_lists_the_undone_statements(lost):
         "Until BEGIN or ROLLBACK no other statement runs here, so that no part of it is applied alone.",
     ]
     assert lost.requests == []
-    assert lost.connection().left_over == ("UPDATE n SET i = 9", "INSERT INTO n VALUES (3)")
+    assert lost.connection().loss.not_run == ("UPDATE n SET i = 9", "INSERT INTO n VALUES (3)")
     with pytest.raises(TransactionLost, match=r"^not run, .*\nRerun the cells from BEGIN, or run ROLLBACK"):
         lost.run("INSERT INTO n VALUES (4)")
     lost.run("BEGIN; INSERT INTO n VALUES (5)")

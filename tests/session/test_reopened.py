@@ -171,15 +171,15 @@ def test_a_temporary_table_lives_for_an_hour_after_the_last_cell(temporary, cloc
         "The connection was reopened (temporary tables are gone: basket). "
         "Create basket without TEMP, or create and use it in one cell.",
     )
-    assert temporary.connection().keep_alive_thread is None
+    assert temporary.connection().keep_alive_thread.seconds is None
 
 
 def test_it_ends_with_the_last_temporary_table(temporary):
     connection = temporary.connection()
     temporary.run("CREATE TEMP VIEW v AS SELECT * FROM basket; DROP TABLE basket")
-    assert connection.keep_alive_thread is not None
+    assert connection.keep_alive_thread.seconds is not None
     temporary.run("DROP VIEW v")
-    assert connection.keep_alive_thread is None
+    assert connection.keep_alive_thread.seconds is None
 
 
 def test_a_chosen_time_wins(timed, without_thread):
@@ -189,7 +189,7 @@ def test_a_chosen_time_wins(timed, without_thread):
     assert connection.keep_alive_thread.seconds == 60
     connection.keep_alive(None)
     timed.run("SELECT * FROM basket")
-    assert connection.keep_alive_thread is None
+    assert connection.keep_alive_thread.seconds is None
 
 
 def test_a_choice_replaces_the_hour(temporary):

@@ -178,8 +178,8 @@ def _save(context: Context, name: str) -> None:
             f"{connection.name} cannot be saved: its database is deleted when the notebook ends",
             hint="connect without --temporary to keep a database",
         )
-    keeping = connection.keep_alive_thread if connection.keep_alive_chosen else None
-    seconds = None if keeping is None else keeping.seconds
+    keeping = connection.keep_alive_thread
+    seconds = keeping.seconds if keeping.chosen else None
     context.session.profiles.save(replace(connection.profile, name=name, keep_alive=seconds))
     say(f"Saved profile {name}: %pipedb connect {word(name)}")
 

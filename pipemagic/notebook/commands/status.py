@@ -93,11 +93,11 @@ def _kept_alive(connection: Connection) -> str:
     from pipemagic.text import format_duration
 
     keeping = connection.keep_alive_thread
-    if keeping is None:
+    if keeping.seconds is None:
         return ""
     if keeping.ended:
         return f"no longer kept alive: {keeping.ended}"
-    why = "" if connection.keep_alive_chosen else ", because it has temporary tables"
+    why = "" if keeping.chosen else ", because it has temporary tables"
     return f"kept alive for {format_duration(keeping.left)} more without a cell{why}"
 
 

@@ -184,14 +184,14 @@ class ConnectionCard(ipywidgets.VBox):
 
     def _update_keep(self, connection: Connection) -> None:
         keeping, note = connection.keep_alive_thread, ""
-        seconds = self._chosen_seconds if self.keeping.busy else keeping.seconds if keeping else 0.0
-        if keeping is not None and keeping.ended:
+        seconds = self._chosen_seconds if self.keeping.busy else keeping.seconds or 0.0
+        if keeping.ended:
             note = f"no longer kept alive: {keeping.ended}"
-        elif keeping is not None and connection.stream is not None:
+        elif keeping.seconds is not None and connection.stream is not None:
             self._kept_until = _steady(time.time() + keeping.left, self._kept_until)
-            why = "" if connection.keep_alive_chosen else ", because it has temporary tables"
+            why = "" if keeping.chosen else ", because it has temporary tables"
             note = f"until {_clock_time(self._kept_until)} without a cell{why}"
-        elif keeping is not None:
+        elif keeping.seconds is not None:
             note = "from the next cell on"
         self._updating = threading.get_ident()  # a page may change the choice in another thread
         try:

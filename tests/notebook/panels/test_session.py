@@ -187,7 +187,7 @@ def test_keep_alive(page, session):
     page.choose(LABEL, 0)
     page.wait("main is no longer kept alive between cells.")
     assert card(page).keeping_status.line == "%pipedb keep-alive off --on main"
-    assert session.connection().keep_alive_thread is None
+    assert session.connection().keep_alive_thread.seconds is None
     session.connection().keep_alive(300)
     until(lambda: card(page).keep.widget.value == 300)
     assert ("5 min", 300) in card(page).keep.widget.options
