@@ -660,7 +660,9 @@ class Connection:
         in_transaction = before.open or self._transaction.open
         if self._settings.deferred and not self._transaction.open and any(statement.changes_rows for statement in ran):
             self._settings.deferred = False
-        if in_transaction or any(statement.opens_transaction for statement in ran):
+        if atomic:
+            self._last_end = End.FAILED if undone else End.COMMITTED
+        elif in_transaction or any(statement.opens_transaction for statement in ran):
             self._last_end = end_after(self._last_end, before, ran, still_open=self._transaction.open)
         if in_transaction or any(statement.changes_schema for statement in ran) or monotonic() >= self.schema.check_at:
             self.schema.update(ran, self._transaction.state)

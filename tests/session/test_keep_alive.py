@@ -56,6 +56,23 @@ def test_the_time_is_limited_and_restarts_with_each_cell(kept, clock):
     assert keeping.ended == ""
 
 
+def test_a_cell_right_after_the_last_check_starts_the_time_again(clock):
+    class Lock:
+        """A lock that a cell takes as soon as it is released."""
+
+        def acquire(self, blocking=True):
+            return True
+
+        def release(self):
+            keeping._since, keeping.ended = clock(), ""
+
+    keeping = keep_alive.KeepAlive(lambda: None, Lock(), clock)
+    keeping.choose(60)
+    assert not keeping.check()
+    assert keeping.ended == ""
+    assert keeping.left == 60
+
+
 def test_an_open_transaction_is_not_kept(kept, clock):
     kept.run("BEGIN; INSERT INTO n VALUES (2)")
     keeping = kept.connection().keep_alive_thread

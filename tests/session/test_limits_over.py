@@ -48,6 +48,23 @@ def late(timed, clock, monkeypatch):
     return timed
 
 
+def test_a_begin_that_got_its_lock_did_not_wait_until_its_time_was_over(timed, clock, monkeypatch):
+    timed.run(TABLE)
+    stream = timed.connection().stream
+    send = stream.send
+
+    def late(requests, **options):
+        entries = send(requests, **options)
+        clock.advance(5.6 if requests[0].stmt.sql == "BEGIN IMMEDIATE" else 0)
+        return entries
+
+    monkeypatch.setattr(stream, "send", late)
+    with pytest.raises(TransactionLost) as caught:
+        timed.run_cell("BEGIN IMMEDIATE; INSERT INTO n VALUES (2); COMMIT", options=RunOptions(timeout=60))
+    assert caught.value.message.startswith(f"{LATE}\nUndone, or not run:\n  BEGIN IMMEDIATE\n")
+    assert caught.value.ran == 1
+
+
 def ids(session):
     return session.run("SELECT i FROM n ORDER BY i")["i"].tolist()
 

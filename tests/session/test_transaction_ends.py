@@ -6,6 +6,7 @@ import pytest
 
 from pipemagic.errors import StatementError, TransactionLost
 from pipemagic.session import Connection
+from pipemagic.session.connection import RunOptions
 
 AT_ONCE = "a statement outside of a transaction is committed at once"
 
@@ -35,6 +36,16 @@ def test_the_hint_says_how_the_last_transaction_ended(session, cells, end):
 
 def test_a_cell_that_failed_rolled_its_transaction_back(session):
     refused(session, "BEGIN; CREATE TABLE t (a UNIQUE); INSERT INTO t VALUES (1); INSERT INTO t VALUES (1)")
+    hint = f"the last transaction was rolled back because a statement failed; {AT_ONCE}"
+    assert refused(session, "COMMIT").hint == hint
+
+
+def test_an_atomic_cell_is_the_last_transaction(session):
+    refused(session, "BEGIN; CREATE TABLE t (a UNIQUE); SELECT nope")
+    session.run_cell("CREATE TABLE t (a UNIQUE); INSERT INTO t VALUES (1)", options=RunOptions(atomic=True))
+    assert refused(session, "COMMIT").hint == f"the last transaction was committed; {AT_ONCE}"
+    with pytest.raises(StatementError):
+        session.run_cell("INSERT INTO t VALUES (1)", options=RunOptions(atomic=True))
     hint = f"the last transaction was rolled back because a statement failed; {AT_ONCE}"
     assert refused(session, "COMMIT").hint == hint
 
