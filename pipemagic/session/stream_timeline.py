@@ -90,15 +90,15 @@ class StreamTimeline:
     def transactions(self) -> list[tuple[int, int | None]]:
         """The indexes of the requests that began and ended each transaction; None for the end of an open one."""
         spans: list[tuple[int, int | None]] = []
-        opened: int | None = None
+        start: int | None = None
         for index, event in enumerate(self.events):
             state = event.request.transaction_open
-            if state and opened is None:
-                opened = index
-            elif state is False and opened is not None:
-                spans.append((opened, index))
-                opened = None
-        return spans if opened is None else [*spans, (opened, None)]
+            if state and start is None:
+                start = index
+            elif state is False and start is not None:
+                spans.append((start, index))
+                start = None
+        return spans if start is None else [*spans, (start, None)]
 
     def add(self, event: TraceEvent) -> None:
         """Add the next request."""
@@ -110,21 +110,21 @@ class StreamTimeline:
 
     def lines(self, *, stable: bool = False) -> list[str]:
         """Return a line for each event, with ``stable`` without times."""
-        begun, over = ({transaction[side] for transaction in self.transactions} for side in (0, 1))
-        lines, indent, answered = [f"The stream of {self.connection}:"], "" if stable else " " * 11, self.started
+        begins, ends = ({transaction[side] for transaction in self.transactions} for side in (0, 1))
+        lines, indent, response = [f"The stream of {self.connection}:"], "" if stable else " " * 11, self.started
         for index, event in enumerate(self.events):
             request, number = event.request, event.number
-            if not stable and (idle := request.started - answered) > 0.1:
+            if not stable and (idle := request.started - response) > 0.1:
                 lines.append(f"  {indent}idle for {idle:.1f} of {self.limit}")
-            answered = request.ended
+            response = request.ended
             time = "" if stable else f"{request.started - self.started:7.3f} s  "
             notes = [
                 f"request {number}" if number else "a request of an earlier cell",
                 " opens the stream" if not index and self.from_the_start else "",
                 f"; a transaction is open, for {_HOW_LONG.get(request.limits, 'about')} {TRANSACTION_LIMIT:g} s"
-                if index in begun
+                if index in begins
                 else "",
-                "; the transaction has ended" if index in over else "",
+                "; the transaction has ended" if index in ends else "",
                 " is refused, nothing of it ran" if event.refused else "",
             ]
             lines.append(f"  {time}{''.join(notes)}")

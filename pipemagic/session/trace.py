@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pipemagic.client.secrets import Token
     from pipemagic.client.transport import Transport
 
-KEPT = 200
+CAPACITY = 200
 """The number of requests that are kept; with bodies of at most 16 kB each way they take a few MB."""
 
 DURATIONS = ("duration_ms", "_seconds")
@@ -40,7 +40,7 @@ class RequestRecorder:
     """Records the requests of all connections of a session.
 
     ``on`` is whether a notebook shows the requests of each cell below it, ``only`` for which connection; ``stable``
-    omits everything that differs between runs. At most `KEPT` requests are kept, with an outline of large bodies.
+    omits everything that differs between runs. At most `CAPACITY` requests are kept, with an outline of large bodies.
     """
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class RequestRecorder:
         self.stable = False
         self.only: str | None = None
         self.totals: dict[str, list[float]] = {}
-        self._kept: deque[tuple[TracedRequest, Token]] = deque(maxlen=KEPT)
+        self._requests: deque[tuple[TracedRequest, Token]] = deque(maxlen=CAPACITY)
         self._cell: RequestOrigin | None = None
         self._lock = threading.Lock()
 
@@ -64,7 +64,7 @@ class RequestRecorder:
     def trace(self, *, only: str | None = None, stable: bool = False) -> Trace:
         """Return the trace of the last cell, on all connections or one; ``stable`` omits what differs between runs."""
         with self._lock:
-            requests = [request for request, _ in self._kept]
+            requests = [request for request, _ in self._requests]
         cell = next(
             (
                 request.origin
@@ -83,13 +83,13 @@ class RequestRecorder:
     def newest(self, count: int) -> list[TracedRequest]:
         """Return the newest requests, the newest first."""
         with self._lock:
-            return [request for request, _ in islice(reversed(self._kept), count)]
+            return [request for request, _ in islice(reversed(self._requests), count)]
 
     def redactor(self) -> Callable[[str], str]:
         """Return a function that masks the tokens of the kept requests, and text that looks like a token."""
         with self._lock:
-            tokens = {token for _, token in self._kept}
-        return lambda text: redact(reduce(lambda shown, token: token.redact(shown), tokens, text))
+            tokens = {token for _, token in self._requests}
+        return lambda text: redact(reduce(lambda part, token: token.redact(part), tokens, text))
 
     def begin(self) -> None:
         """Begin a cell, unless one is running: the requests of this context are part of it until `end`."""
@@ -104,13 +104,13 @@ class RequestRecorder:
             return False
         cell.seconds = perf_counter() - cell.started
         current_origin.set(None)
-        return any(request.origin is cell for request in self.newest(KEPT))
+        return any(request.origin is cell for request in self.newest(CAPACITY))
 
     @contextmanager
     def cell(self) -> Iterator[None]:
         """Record the requests inside the block as one cell, unless a cell is running."""
-        running = current_origin.get()
-        if running is not None and running.owner is self and running.seconds is None:
+        current = current_origin.get()
+        if current is not None and current.owner is self and current.seconds is None:
             yield
             return
         cell = RequestOrigin(owner=self, started=perf_counter())
@@ -158,7 +158,7 @@ class _ConnectionRecorder:
             request.reopened, request.ended - request.started,
         )  # fmt: skip
         with recorder._lock:
-            recorder._kept.append((request, self._transport.token))
+            recorder._requests.append((request, self._transport.token))
             totals = recorder.totals.get(self._name, [0] * len(TOTALS))
             recorder.totals[self._name] = list(map(add, totals, amounts))
 
@@ -166,22 +166,22 @@ class _ConnectionRecorder:
 class Trace:
     """The requests of one cell, in order and without tokens.
 
-    ``kept`` are the newest requests, including those of ``cell``; earlier ones show the history of its streams.
+    ``newest`` are the newest requests, including those of ``cell``; earlier ones show the history of its streams.
     ``redact`` masks tokens in a text. ``stable`` omits what differs between runs: times, sizes, and the
     text of batons.
     """
 
     def __init__(
         self,
-        kept: Sequence[TracedRequest],
+        newest: Sequence[TracedRequest],
         cell: RequestOrigin | None,
         redact: Callable[[str], str] = redact,
         *,
         stable: bool = False,
     ) -> None:
-        self.requests = [request for request in kept if cell is not None and request.origin is cell]
+        self.requests = [request for request in newest if cell is not None and request.origin is cell]
         self.stable = stable
-        self._kept, self._cell, self._redact = kept, cell, redact
+        self._newest, self._cell, self._redact = newest, cell, redact
 
     def __len__(self) -> int:
         return len(self.requests)
@@ -205,9 +205,9 @@ class Trace:
                 request, baton_of(request.sent), baton_of(request.received), numbers.get(id(request)),
                 idle_limit_of(request.received),
             )
-            for request in self._kept
+            for request in self._newest
         ]  # fmt: skip
-        now = max((request.ended for request in self._kept), default=0.0) if self.stable else perf_counter()
+        now = max((request.ended for request in self._newest), default=0.0) if self.stable else perf_counter()
         return [stream for stream in timelines(events, now) if any(event.number for event in stream.events)]
 
     @cached_property
@@ -265,10 +265,10 @@ class Trace:
         return {"text/plain": str(self), "text/html": page}
 
     def _body_lines(self, mark: str, body: bytes | Json, size: int) -> list[str]:
-        shown = self.body(body)
-        if shown is None:
+        value = self.body(body)
+        if value is None:
             return [f"{mark} ({format_size(size)}, not kept)"] if size else []
-        return f"{mark} {format_json(shown)}".replace("\n", "\n  ").split("\n")
+        return f"{mark} {format_json(value)}".replace("\n", "\n  ").split("\n")
 
     def _named(self, value: Json) -> Json:
         """Replace batons by names and mask tokens; for a stable trace replace durations, too."""

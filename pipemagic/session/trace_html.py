@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from pipemagic.client.tracing import Timing
     from pipemagic.session.stream_timeline import StreamTimeline
 
-UNFOLDED = 4
+OPEN_SECTIONS = 4
 """With at most this many requests their sections are open."""
 
 WIDTH, LEFT, RIGHT = 760.0, 92.0, 64.0
-SHOWN = 40.0
+SECONDS = 40.0
 """The last seconds of a stream are drawn."""
 
 _PRE = (
@@ -54,10 +54,10 @@ def page(
     parts = [f"<div><strong>On the wire:</strong> {svg.escaped(summary)}</div>"]
     if timing is not None:
         parts.append(_timing_bar(timing))
-    unfolded = " open" if len(sections) <= UNFOLDED else ""
+    attribute = " open" if len(sections) <= OPEN_SECTIONS else ""
     for request in sections:
         parts += [
-            f'<details{unfolded}><summary style="cursor: pointer">{svg.escaped(request.headline)}</summary>',
+            f'<details{attribute}><summary style="cursor: pointer">{svg.escaped(request.headline)}</summary>',
             _body("→", request.sent, request.sent_size),
             _body("←", request.received, request.received_size),
         ]
@@ -79,17 +79,17 @@ def _body(mark: str, body: object, size: int) -> str:
 def _timing_bar(timing: Timing) -> str:
     """Return the time as a bar in three parts."""
     whole = timing.client + timing.network + timing.server or 1.0
-    drawn, x, label_x = [], 0.0, 0.0
+    shapes, x, label_x = [], 0.0, 0.0
     for name, color in _COLOURS.items():
         seconds = getattr(timing, name)
         width, label = max(seconds / whole * _BAR, 1.0), f"{name} {format_seconds(seconds)}"
-        drawn += [
+        shapes += [
             svg.box(x, 0, width, 12, fill=color, stroke="none"),
             svg.box(label_x, 20, 10, 10, fill=color, stroke="none"),
             svg.text(label_x + 15, 29, label),
         ]
         x, label_x = x + width, label_x + 15 + (len(label) + 2) * svg.CHARACTER
-    return f"<div>{svg.picture(max(label_x, _BAR + 4), 34, f'Time: {timing}', *drawn)}</div>"
+    return f"<div>{svg.picture(max(label_x, _BAR + 4), 34, f'Time: {timing}', *shapes)}</div>"
 
 
 class StreamPicture:
@@ -100,9 +100,9 @@ class StreamPicture:
 
     def __init__(self, stream: StreamTimeline, *, stable: bool = False) -> None:
         self.stream, self.stable = stream, stable
-        self.first = max(stream.started, stream.events[-1].request.ended - SHOWN)
-        begun = [stream.events[first].request.started for first, _ in stream.transactions]
-        last = max([stream.ended, *(start + TRANSACTION_LIMIT for start in begun)])
+        self.first = max(stream.started, stream.events[-1].request.ended - SECONDS)
+        begins = [stream.events[first].request.started for first, _ in stream.transactions]
+        last = max([stream.ended, *(start + TRANSACTION_LIMIT for start in begins)])
         self.span = max(last - self.first, 0.5)
         self.bars = self._bars()
 
@@ -133,10 +133,10 @@ class StreamPicture:
 
     def _lane_of_stream(self, end: float) -> list[str]:
         stream, left, right = self.stream, self.bars[0][0], self.bars[-1][1]
-        drawn = [svg.text(8, 44, "stream", fill=svg.FAINT), svg.line([(left, 40), (right, 40)], stroke=svg.INK)]
-        goes_on = stream.end in ("open", "overdue")
-        if goes_on:
-            drawn += [
+        shapes = [svg.text(8, 44, "stream", fill=svg.FAINT), svg.line([(left, 40), (right, 40)], stroke=svg.INK)]
+        is_pending = stream.end in ("open", "overdue")
+        if is_pending:
+            shapes += [
                 svg.line([(right, 40), (end, 40)], stroke=svg.FAINT, dashes="4 4"),
                 svg.line([(end - 5, 35), (end + 5, 45)], stroke=svg.WARNING),
                 svg.line([(end - 5, 45), (end + 5, 35)], stroke=svg.WARNING),
@@ -144,28 +144,28 @@ class StreamPicture:
             ]
         else:
             color = svg.INK if stream.end == "closed" else svg.WARNING
-            drawn += [
+            shapes += [
                 svg.line([(right, 30), (right, 50)], stroke=color),
                 svg.text(right + 6, 44, stream.end, fill=color),
             ]
         if left + 80 < end or stream.end != "open":
-            opened = "open" if stream.from_the_start and self.first <= stream.started else "…"
-            drawn.append(svg.text(left, 26, opened, fill=svg.FAINT))
-        return drawn
+            label = "open" if stream.from_the_start and self.first <= stream.started else "…"
+            shapes.append(svg.text(left, 26, label, fill=svg.FAINT))
+        return shapes
 
     def _requests(self) -> list[str]:
-        drawn, free = [], 0.0
+        shapes, free = [], 0.0
         for event, (left, right) in zip(self.stream.events, self.bars, strict=True):
             color = svg.WARNING if event.refused else svg.ACCENT if event.number else svg.FAINT
-            drawn.append(svg.box(left, 32, right - left, 16, fill=color, stroke="none"))
+            shapes.append(svg.box(left, 32, right - left, 16, fill=color, stroke="none"))
             if event.number and left >= free:
                 label = str(event.number)
-                drawn.append(svg.text(left, 62, label, fill=svg.ACCENT))
+                shapes.append(svg.text(left, 62, label, fill=svg.ACCENT))
                 free = left + (len(label) + 1) * svg.CHARACTER
-        return drawn
+        return shapes
 
     def _transactions(self) -> list[str]:
-        drawn = []
+        shapes = []
         for first, last in self.stream.transactions:
             left = self.bars[first][0]
             right = self.bars[-1 if last is None else last][1]
@@ -173,19 +173,19 @@ class StreamPicture:
             limit = right + 40 if self.stable else self._x(began + TRANSACTION_LIMIT)
             if limit > left:
                 window = [(left, 72), (limit, 72), (limit, 84), (left, 84), (left, 72)]
-                drawn.append(svg.line(window, stroke=svg.FAINT, dashes="3 3"))
+                shapes.append(svg.line(window, stroke=svg.FAINT, dashes="3 3"))
                 sign = _SIGNS.get(self.stream.events[first].request.limits, "≈ ")
-                drawn.append(svg.text(limit + 4, 82, f"{sign}{TRANSACTION_LIMIT:g} s", fill=svg.FAINT))
-            drawn.append(svg.box(left, 72, max(right - left, 4), 12, fill=svg.ACCENT, stroke="none"))
-        return [svg.text(8, 82, "transaction", fill=svg.FAINT), *drawn] if drawn else []
+                shapes.append(svg.text(limit + 4, 82, f"{sign}{TRANSACTION_LIMIT:g} s", fill=svg.FAINT))
+            shapes.append(svg.box(left, 72, max(right - left, 4), 12, fill=svg.ACCENT, stroke="none"))
+        return [svg.text(8, 82, "transaction", fill=svg.FAINT), *shapes] if shapes else []
 
     def _ticks(self) -> list[str]:
         step = next((step for step in (0.1, 0.5, 1, 2, 5, 10) if self.span / step <= 10), 20)
         start = self.first - self.stream.started
-        drawn, tick = [svg.text(8, 106, "seconds", fill=svg.FAINT)], step * (start // step + (start % step > 0))
+        shapes, tick = [svg.text(8, 106, "seconds", fill=svg.FAINT)], step * (start // step + (start % step > 0))
         while tick <= start + self.span + 1e-9:
             x = self._x(self.stream.started + tick)
-            drawn.append(svg.line([(x, 90), (x, 94)]))
-            drawn.append(svg.text(x, 106, f"{tick:g}", fill=svg.FAINT, anchor="middle"))
+            shapes.append(svg.line([(x, 90), (x, 94)]))
+            shapes.append(svg.text(x, 106, f"{tick:g}", fill=svg.FAINT, anchor="middle"))
             tick += step
-        return drawn
+        return shapes

@@ -18,7 +18,7 @@ from pipemagic.client.tracing import RequestOrigin, Tally, TracedRequest
 from pipemagic.service.limits import Limits
 from pipemagic.session import Connection, Session, interrupts
 from pipemagic.session.stream_timeline import TraceEvent, timelines
-from pipemagic.session.trace import KEPT, RequestRecorder, Trace
+from pipemagic.session.trace import CAPACITY, RequestRecorder, Trace
 from pipemagic.session.trace_html import StreamPicture
 
 
@@ -295,11 +295,11 @@ def test_the_question_after_an_interrupt_belongs_to_its_cell(timed):
 def test_the_record_is_bounded():
     recorder, transport = RequestRecorder(), Transport()
     recorder.watch("db", transport)
-    for number in range(3 * KEPT):
+    for number in range(3 * CAPACITY):
         with recorder.cell():
             transport.observer.exchanged(request(float(number)))
-    assert len(recorder._kept) == len(recorder.newest(9 * KEPT)) == KEPT
-    assert recorder.stats().loc["db", "round trips"] == 3 * KEPT
+    assert len(recorder._requests) == len(recorder.newest(9 * CAPACITY)) == CAPACITY
+    assert recorder.stats().loc["db", "round trips"] == 3 * CAPACITY
 
 
 def test_stats_count_by_connection_and_in_total():
