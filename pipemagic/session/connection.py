@@ -185,14 +185,14 @@ class Connection:
                 try:
                     result = self._run(cell, options)
                 except PipemagicError as error:
-                    if left := self._settings.left_since(effects):
-                        raise error.replace(hint="\n".join(filter(None, [error.hint, *left]))) from None
+                    if lines := settings.left_since(effects):
+                        raise error.replace(hint="\n".join(filter(None, [error.hint, *lines]))) from None
                     raise
                 finally:
                     if self.keep_alive_thread.seconds or settings.temporary.by_key or settings.temporary.marks:
                         self._restart_keep_alive()
-                if self._settings.pragmas or self._settings.deferred:
-                    result.notes += tuple(self._settings.left_since(effects))
+                if settings.pragmas or settings.deferred:
+                    result.notes += tuple(settings.left_since(effects))
                 return result
         finally:  # also after a cell that failed
             ended = before is not Tx.NONE and not self._transaction.open
@@ -239,42 +239,46 @@ class Connection:
                 raise guards.transaction_open(self.name)
             cell = cell if options.limit is None else cell.limited(options.limit)
             before = self._transaction.content()
-            cell, ran, notes = self._attempt(cell, before, options)
+            cell, run, notes = self._attempt(cell, before, options)
         except (ConnectError, ServerError, ServiceError, InterruptedRequest) as error:
             if isinstance(error, InterruptedRequest) and not error.nothing_ran:
                 raise
             if not (error.ran or self._transaction.loss or first.rolls_back):
                 self._transaction.restore(loss, refuses=state is Tx.LOST)  # nothing ran: the cell has no effect
             raise
-        done += outcomes(cell, ran.results, options.limit)
+        done += outcomes(cell, run.results, options.limit)
         if self._row_counts.reset or any(statement.changes_rows for statement in cell.statements):
-            notes += self._row_counts.after(cell, ran, self._tables_with_keys)
-        undone = options.atomic and ran.error is not None
+            notes += self._row_counts.after(cell, run, self._tables_with_keys)
+        undone = options.atomic and run.error is not None
         earlier = {name: self._settings.pragmas.get(name, "") for name in CHECKED_AGAIN}
-        self._note_ran(cell, before, len(ran.results), atomic=options.atomic, undone=undone)
-        if first.keyword == "PRAGMA" and ran.results and not self._transaction.open and is_without_foreign_keys(cell):
+        self._note_ran(cell, before, len(run.results), atomic=options.atomic, undone=undone)
+        if first.keyword == "PRAGMA" and run.results and not self._transaction.open and is_without_foreign_keys(cell):
             notes += self._check_again(earlier)
-        is_open = self._transaction.open and not options.close
-        if ran.error is not None:
-            if may_have_written(cell, ran):
-                self._transaction.ran_without_result()
-            refused, count = ran.error, self._transaction.count if is_open else None
-            if 0 <= refused.index < len(cell.stmts):
-                from pipemagic.session.causes import with_cause  # imported here, since few cells need it
-
-                refused = with_cause(refused, cell.stmts[refused.index], self.schema)
-            others = {name: other for name, other in self.others().items() if other is not self}
-            refused = explained(refused, self._last_end, others)
-            schemas = {name: other.schema for name, other in others.items()}
-            failure = messages.Failure(
-                cell, refused, len(ran.results), before, self.schema, schemas, count, atomic=options.atomic
-            )
+        if run.error is not None:
+            failure = self._failure(run.error, cell, run, before, options)
             raise messages.statement_error(recovery.ended_by(failure, self._transaction), done, notes)
-        if not is_open:
+        if options.close or not self._transaction.open:
             return CellResult(tuple(done), tuple(notes))
         left = RemainingTime.of(self.stream)
         clock = f"Transaction: {left.transaction_left}; connection: {left.idle_left}." if options.clock else ""
         return CellResult(tuple(done), tuple(notes), messages.open_line(self._transaction.count, clock))
+
+    def _failure(
+        self, error: StatementError, cell: Cell, run: Run, before: TransactionContent, options: RunOptions
+    ) -> messages.Failure:
+        """Return what is known about a statement that failed, with its cause."""
+        if may_have_written(cell, run):
+            self._transaction.ran_without_result()
+        if 0 <= error.index < len(cell.stmts):
+            from pipemagic.session.causes import with_cause  # imported here, since few cells need it
+
+            error = with_cause(error, cell.stmts[error.index], self.schema)
+        others = {name: other for name, other in self.others().items() if other is not self}
+        return messages.Failure(
+            cell, explained(error, self._last_end, others), len(run.results), before, self.schema,
+            {name: other.schema for name, other in others.items()},
+            self._transaction.count if self._transaction.open and not options.close else None, atomic=options.atomic,
+        )  # fmt: skip
 
     @property
     def statements_open(self) -> int:

@@ -65,20 +65,9 @@ class RequestRecorder:
         """Return the trace of the last cell, on all connections or one; ``stable`` omits what differs between runs."""
         with self._lock:
             requests = [request for request, _ in self._requests]
-        cell = next(
-            (
-                request.origin
-                for request in reversed(requests)
-                if request.origin is not None and request.origin.owner is self
-            ),
-            None,
-        )
-        return Trace(
-            [request for request in requests if only in (None, request.connection)],
-            cell,
-            self.redactor(),
-            stable=stable,
-        )
+        cells = [request.origin for request in requests if request.origin is not None and request.origin.owner is self]
+        matching = [request for request in requests if only in (None, request.connection)]
+        return Trace(matching, cells[-1] if cells else None, self.redactor(), stable=stable)
 
     def newest(self, count: int) -> list[TracedRequest]:
         """Return the newest requests, the newest first."""
@@ -149,9 +138,8 @@ class _ConnectionRecorder:
         request.connection, request.limits = self._name, self._transport.limits
         if request.origin is not None and request.origin.seconds is not None:
             request.origin = None
-        cursor = request.status == 200 and request.path.endswith(
-            "/cursor"
-        )  # one statement, which the server does not count
+        # A cursor has one statement, which the server does not count.
+        cursor = request.status == 200 and request.path.endswith("/cursor")
         amounts = (
             request.attempts, request.sent_size * request.attempts, request.received_size, tally.statements + cursor,
             tally.errors + bool(request.error), tally.rows_read, tally.rows_written, request.attempts - 1,
