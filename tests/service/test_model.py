@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from asgi_calls import runtime
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from service_calls import CLOSE, GET_AUTOCOMMIT, Caller, Clock, caller_of, execute
 from starlette.requests import Request
@@ -60,6 +60,14 @@ sends = st.tuples(
 waits = st.tuples(st.just("wait"), st.sampled_from([0.5, 2.5, 4.99, 5.0, 10.0]), st.booleans())  # with a sweep
 hang_ups = st.tuples(st.just("hang up"), st.integers(0, SLOTS - 1))
 stories = st.lists(st.one_of(sends, sends, sends, waits, hang_ups), min_size=2, max_size=14)
+
+CONTENDED = [  # a transaction that another one waits for, which random stories seldom have
+    ("send", 0, ["BEGIN IMMEDIATE"], False, False),
+    ("wait", 2.5, True),
+    ("send", 1, ["BEGIN IMMEDIATE"], False, False),
+    ("wait", 2.5, True),
+    ("send", 0, ["SELECT count(*) FROM t"], False, False),
+]
 
 
 @dataclass
@@ -286,6 +294,7 @@ def test_exactly_the_acknowledged_rows_exist_and_no_request_waits_endlessly(mach
 
     @settings(max_examples=2000 if soak else 60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
     @given(events=stories)
+    @example(events=CONTENDED)
     def play(events):
         caller = caller_of(service, f"story-{len(service.catalog.databases('local'))}")
         assert set(caller.run(*SCHEMA).codes) == {"ok"}
