@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar, cast
 
@@ -54,7 +53,7 @@ from pipemagic.hrana.messages import (
     not_unicode,
     pipeline,
 )
-from pipemagic.hrana.stream import IDLE_LIMIT, TRANSACTION_LIMIT, Event, Phase, Tx
+from pipemagic.hrana.stream import IDLE_LIMIT, STRICT, TRANSACTION_LIMIT, Event, Phase, Tx
 from pipemagic.hrana.values import Integer
 
 if TYPE_CHECKING:  # these import httpx, which takes long
@@ -92,12 +91,13 @@ class Dialect(IntEnum):
 class StreamMessage(Message):
     """A message on a stream, with its ``requests``. It may be written again for a stream that ``replaces`` this one.
 
-    ``sent`` is what a pipeline contains, with ``ahead`` requests before those of the caller. ``encoding`` is how many
-    seconds its JSON took.
+    ``sent`` is what a pipeline contains, with ``ahead`` requests before those of the caller; a cursor contains the only
+    one of its requests. ``encoding`` is how many seconds the JSON took.
     """
 
     requests: Sequence[Request] = ()
     replaces: bool = True
+    is_cursor: bool = False
     sent: PipelineRequest = _NOTHING
     ahead: int = 0
     encoding: float = 0.0
@@ -190,14 +190,9 @@ class ClientStream:
         return None if self._endpoint is None else instance_of(self._transport.endpoint, self._endpoint)
 
     @property
-    def exact_transactions(self) -> bool:
-        """Whether the server is known to end each transaction at its limit; otherwise that time is an estimate."""
-        return self._transport.strict_limits
-
-    @property
-    def relaxed_limits(self) -> bool:
-        """Whether the server is known to end the stream, or a transaction, at its limit only if another one waits."""
-        return self._transport.relaxed_limits
+    def limits(self) -> str:
+        """What the server says about its limits: see `LIMITS_HEADER`. '' if it says nothing."""
+        return self._transport.limits
 
     @property
     def is_outdated(self) -> bool:
@@ -280,10 +275,9 @@ class ClientStream:
         self.check([Execute(stmt)])
         requests = [RunBatch(Batch([Step(stmt)]))]
         message = StreamMessage(
-            "POST", "/v3/cursor", requests=requests,
-            only_reads=self._only_reads, renew=partial(self._renew, self._write_cursor),
-        )  # fmt: skip
-        self._write_cursor(message)
+            "POST", "/v3/cursor", requests=requests, is_cursor=True, only_reads=self._only_reads, renew=self._renew
+        )
+        self._write(message)
         try:
             chunks = self._transport.chunks(message)
             if chunks.status != 200:
@@ -370,9 +364,7 @@ class ClientStream:
             raise TransactionLost("the transaction was lost and nothing was run outside it", hint=AGAIN)
         if self.read_only:
             refuse_writes(requests)
-        if (
-            self._clock() - self._response_at > self.idle_limit and self.is_outdated
-        ):  # otherwise the server decides whether it still has the stream
+        if self.is_outdated:  # otherwise the server decides whether it still has the stream
             self._gone()
         if self.dialect is Dialect.SEED:
             self._check_seed(requests)
@@ -386,7 +378,7 @@ class ClientStream:
         """
         if self.dialect is Dialect.SEED:
             return (self.transaction_age() or 0.0) > TRANSACTION_LIMIT
-        return not (self.names_limit or self._transport.limits) and self.idle_for() > IDLE_LIMIT
+        return not (self.names_limit or self.limits) and self.idle_for() > IDLE_LIMIT
 
     def _check_seed(self, requests: Sequence[Request]) -> None:
         """Raise UnsupportedError for requests that a server with only the seed does not know."""
@@ -453,7 +445,7 @@ class ClientStream:
         """
         message = StreamMessage(
             "POST", self._path, timeout=timeout, requests=requests, replaces=reopens,
-            only_reads=self._only_reads, renew=partial(self._renew, self._write),
+            only_reads=self._only_reads, renew=self._renew,
         )  # fmt: skip
         self._write(message)
         try:
@@ -502,32 +494,34 @@ class ClientStream:
         return self._lose(error, [])
 
     def _write(self, message: StreamMessage) -> None:
-        """Write the body of a pipeline for the stream as it is, and begin to send it."""
-        requests = message.requests
-        asks = self.dialect is Dialect.V3 and not any(isinstance(request, Close) for request in requests)
+        """Write the body of a message for the stream as it is, and begin to send it with the shortest time limit."""
+        if message.is_cursor and not self.is_open and (self._replaces or self.phase is not Phase.IDLE):
+            self.send([])  # reopens it, with the requests to send first, for which a cursor has no room
         with self._beginning:
-            ahead = self._open()
-            everything = [*ahead, *requests, *([GetAutocommit()] if asks else [])]
-            waits = self.dialect is not Dialect.SEED and not self.transaction.open
+            ahead, in_transaction = self._open(), self.transaction.open
+            asks = (
+                self.dialect is Dialect.V3
+                and not message.is_cursor
+                and not any(isinstance(request, Close) for request in message.requests)
+            )
+            everything = [*ahead, *message.requests, *([GetAutocommit()] if asks else [])]
+            waits = self.dialect is not Dialect.SEED and not in_transaction
             message.sent = PipelineRequest(self._reads.prepare(everything, waits=waits), self.baton)
             message.ahead, started = len(ahead), time.perf_counter()
             try:
-                message.body = ENCODER.encode(message.sent)  # not with `encode`: each request comes here
+                message.body = ENCODER.encode(_as_cursor(message.sent) if message.is_cursor else message.sent)
             except UnicodeEncodeError as error:
                 raise not_unicode(error) from None
             message.encoding = time.perf_counter() - started
-            self._begin(message)
-
-    def _write_cursor(self, message: StreamMessage) -> None:
-        """Write the body of a cursor for the stream as it is, and begin to send it."""
-        if not self.is_open and (self._replaces or self.phase is not Phase.IDLE):
-            self.send([])  # reopens it, with the requests to send first
-        with self._beginning:
-            self._open()
-            (stamped,) = self._reads.prepare([*message.requests], waits=not self.transaction.open)
-            assert isinstance(stamped, RunBatch)
-            message.body = cursors.cursor(stamped.batch, self.baton)
-            self._begin(message)
+            message.endpoint = self._endpoint
+            message.reopens = None if self.baton is None else message.replaces and not in_transaction
+            if (limit := self._reads.limit) is not None:
+                message.timeout = min(message.timeout or limit, self._transport.timeout or limit, limit)
+            if self._deadline is not None:
+                message.timeout = self._deadline.left(message.timeout, self._transport.timeout)
+                message.limit = self._deadline.left()
+            self.sent_at = self._clock()
+            self._machine.move(Event.SEND)
 
     def _open(self) -> Sequence[Request]:
         """Start a new stream if the last one has ended; return the requests to send first on it.
@@ -551,20 +545,7 @@ class ClientStream:
                 self.idle_limit, self.names_limit = IDLE_LIMIT, False
                 self._reads.restart()
 
-    def _begin(self, message: StreamMessage) -> None:
-        """Begin to send a message, with the shortest of the time limits."""
-        self.sent_at = self._clock()
-        message.endpoint, message.reopens = self._endpoint, None
-        if self.baton is not None:
-            message.reopens = message.replaces and not self.transaction.open
-        if (limit := self._reads.limit) is not None:
-            message.timeout = min(message.timeout or limit, self._transport.timeout or limit, limit)
-        if self._deadline is not None:
-            message.timeout = self._deadline.left(message.timeout, self._transport.timeout)
-            message.limit = self._deadline.left()
-        self._machine.move(Event.SEND)
-
-    def _renew(self, write: Callable[[StreamMessage], None], message: StreamMessage, cause: Cause) -> None:
+    def _renew(self, message: StreamMessage, cause: Cause) -> None:
         """Write a message again before the transport sends it again, if it goes to another stream."""
         if REPEATS[cause].first not in (First.REOPEN, First.FIND):
             return
@@ -575,7 +556,7 @@ class ClientStream:
                 self._gone()
             if cause is Cause.UNREACHABLE:
                 self._reads.state.forget()  # it may count from a lower number
-            write(message)
+            self._write(message)
 
     def _only_reads(self, message: StreamMessage) -> bool:
         """Return True if a message changes nothing, and no transaction is open."""
@@ -631,7 +612,7 @@ class ClientStream:
     def _gone(self, fault: Error | None = None) -> None:
         """Drop a stream that the server no longer has; raise TransactionLost if a transaction was open."""
         idle, limit, age = self.idle_for(), self.idle_limit, self.transaction_age() or 0.0
-        late = age > TRANSACTION_LIMIT and (self.exact_transactions or not self.names_limit)
+        late = age > TRANSACTION_LIMIT and (self.limits == STRICT or not self.names_limit)
         reason, why = Reason.IDLE_LIMIT, f"the connection was idle for more than {limit:g} s and was closed"
         if idle <= limit and fault is not None and fault.code == faults.STREAM_EXPIRED:
             why = "the connection was idle for longer than the server allows and was closed"
@@ -658,6 +639,13 @@ class ClientStream:
         if self.transaction.no_response(requests) and isinstance(error, PipemagicError):
             return error.replace(hint="; ".join(filter(None, ["the open transaction is rolled back", error.hint])))
         return error
+
+
+def _as_cursor(sent: PipelineRequest) -> cursors.CursorRequest:
+    """Return the request for a cursor of the last of some requests."""
+    last = sent.requests[-1]
+    assert isinstance(last, RunBatch)
+    return cursors.CursorRequest(last.batch, sent.baton)
 
 
 def _not_a_response(error: ProtocolError, received: HttpResponse) -> ProtocolError:

@@ -42,7 +42,7 @@ from pipemagic.client.tracing import BODY_LIMIT, Observer, TracedRequest
 from pipemagic.errors import AddressError, ConnectError, PipemagicError, ServerError
 from pipemagic.hrana import columns
 from pipemagic.hrana.faults import read_fault
-from pipemagic.hrana.stream import LIMITS_HEADER, RELAXED, STRICT
+from pipemagic.hrana.stream import LIMITS_HEADER
 from pipemagic.http import CONNECT_TIMEOUT, READ_TIMEOUT
 from pipemagic.http.proxy import find_proxy, proxy_transport
 from pipemagic.http.transport import HttpTransport
@@ -117,19 +117,6 @@ class Transport:
             lower = self._lower
             other.find_again = lambda cause: self.sibling(timeout=timeout) if self._find(cause, lower) else None
         return other
-
-    @property
-    def strict_limits(self) -> bool:
-        """Whether the server is known to end each transaction at its limit, as the embedded service does.
-
-        Others, such as sqld, may end it only when another connection waits to write.
-        """
-        return self.limits == STRICT
-
-    @property
-    def relaxed_limits(self) -> bool:
-        """Whether the server is known to end transactions and idle streams at their limit only if another one waits."""
-        return self.limits == RELAXED
 
     def __repr__(self) -> str:
         return f"Transport({self.endpoint.address!r})"

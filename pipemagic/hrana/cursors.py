@@ -14,7 +14,7 @@ import msgspec
 
 from pipemagic.errors import ProtocolError
 from pipemagic.hrana.columns import Rows
-from pipemagic.hrana.messages import Batch, Col, Error, decode_with, encode
+from pipemagic.hrana.messages import Batch, Col, Error, decode_with
 from pipemagic.hrana.values import Value
 
 
@@ -109,8 +109,3 @@ def _entry(line: bytes) -> Entry | None:
             raise
         return None  # servers add their own entries
     return entry
-
-
-def cursor(batch: Batch, baton: str | None = None) -> bytes:
-    """Encode the body of a cursor request."""
-    return encode(CursorRequest(batch, baton))

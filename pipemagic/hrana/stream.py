@@ -92,33 +92,27 @@ ENDS = {Event.CLOSE: TxEvent.END, Event.EXPIRE: TxEvent.LOSE, Event.LOSE: TxEven
 
 
 class StreamState:
-    """The state of a stream and of its transaction, on either side. It does no I/O and reads no clock."""
+    """The state of a stream and of its transaction, on either side. It does no I/O and reads no clock.
+
+    Only `move` and `change` assign ``phase`` and ``transaction``.
+    """
 
     def __init__(self) -> None:
-        self._phase, self._transaction = Phase.IDLE, Tx.NONE
-
-    @property
-    def phase(self) -> Phase:
-        """The state of the stream."""
-        return self._phase
-
-    @property
-    def transaction(self) -> Tx:
-        """The state of its transaction."""
-        return self._transaction
+        self.phase = Phase.IDLE
+        self.transaction = Tx.NONE
 
     def move(self, event: Event) -> None:
         """Change the state of the stream, whose end also ends its transaction; raise StreamError if that is illegal."""
-        phase = PHASES.get((self._phase, event))
+        phase = PHASES.get((self.phase, event))
         if phase is None:
-            raise StreamError(f"cannot {event.value} a stream that is {self._phase.value}")
-        self._phase = phase
-        if event in ENDS and self._transaction is Tx.OPEN:
+            raise StreamError(f"cannot {event.value} a stream that is {self.phase.value}")
+        self.phase = phase
+        if event in ENDS and self.transaction is Tx.OPEN:
             self.change(ENDS[event])
 
     def change(self, event: TxEvent) -> None:
         """Change the state of the transaction; raise StreamError if that is illegal."""
-        state = TRANSACTIONS.get((self._transaction, event))
+        state = TRANSACTIONS.get((self.transaction, event))
         if state is None:
-            raise StreamError(f"cannot {event.value} a transaction that is {self._transaction.value}")
-        self._transaction = state
+            raise StreamError(f"cannot {event.value} a transaction that is {self.transaction.value}")
+        self.transaction = state

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pipemagic.client.stream import ClientStream
 from pipemagic.client.tracing import RequestOrigin, current_origin
 from pipemagic.errors import PipemagicError, SessionError
-from pipemagic.hrana.stream import IDLE_LIMIT, TRANSACTION_LIMIT, Phase, Tx
+from pipemagic.hrana.stream import IDLE_LIMIT, RELAXED, STRICT, TRANSACTION_LIMIT, Phase, Tx
 
 RENEW_AFTER = 0.6
 """The part of the idle limit after which a request renews it."""
@@ -64,7 +64,7 @@ class RemainingTime:
         """Return the remaining times of a stream, without a request."""
         if stream is None or not stream.is_open or stream.is_outdated:
             return cls()
-        relaxed, age = stream.relaxed_limits, stream.transaction_age()
+        relaxed, age = stream.limits == RELAXED, stream.transaction_age()
         left = stream.idle_limit - stream.idle_for()
         if left < 0 and stream.names_limit and age is None:
             return cls()  # the server has closed it
@@ -73,7 +73,7 @@ class RemainingTime:
             None if age is None or relaxed else max(0.0, TRANSACTION_LIMIT - age),
             stream.idle_limit,
             not stream.names_limit,
-            not stream.exact_transactions,
+            stream.limits != STRICT,
             relaxed and age is not None,
         )
 
@@ -178,7 +178,7 @@ class KeepAlive:
         if not self.left:
             return "the time has expired"
         # With relaxed limits, a stream that was idle for the usual time makes room for another one.
-        limit = IDLE_LIMIT if stream.relaxed_limits else stream.idle_limit
+        limit = IDLE_LIMIT if stream.limits == RELAXED else stream.idle_limit
         if stream.phase is Phase.IN_USE or stream.idle_for() < RENEW_AFTER * limit:
             return ""
         if stream.transaction.state is not Tx.NONE:

@@ -52,7 +52,7 @@ def test_garbage_is_an_error(line):
 
 def test_the_request():
     batch = m.Batch([m.Step(m.Stmt("SELECT 1"))])
-    body = c.cursor(batch, "b")
+    body = m.encode(c.CursorRequest(batch, "b"))
     assert body == b'{"batch":{"steps":[{"stmt":{"sql":"SELECT 1"}}]},"baton":"b"}'
     assert c.decode_request(body) == c.CursorRequest(batch, "b")
     assert c.decode_request(b'{"baton":null,"batch":{"steps":[],"x":1}}') == c.CursorRequest(m.Batch([]))

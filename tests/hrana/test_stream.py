@@ -99,13 +99,6 @@ def test_each_end_leads_to_a_state_of_its_own():
     assert {end: {after for (_, event), after in PHASES.items() if event is end} for end in ENDS} == ends
 
 
-def test_the_state_cannot_be_assigned():
-    state = StreamState()
-    for name in ("phase", "transaction"):
-        with pytest.raises(AttributeError):
-            setattr(state, name, getattr(state, name))
-
-
 # -- both sides
 
 FEW: list[Statements] = [

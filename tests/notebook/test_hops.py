@@ -14,7 +14,7 @@ from magic_shell import make_database
 
 import pipemagic
 
-FUNCTIONS, MODULES = 87, 21
+FUNCTIONS, MODULES = 85, 21
 DEPTH = 12
 WARM = RUNS = 5
 HOME = f"{Path(pipemagic.__file__).parent.as_posix()}/"
