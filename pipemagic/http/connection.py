@@ -22,6 +22,9 @@ RECEIVE_SIZE = 256 * 1024
 FIRST_RECEIVE_SIZE = 16 * 1024
 """Bytes of the buffer until a response fills it: most connections are kept and get only small responses."""
 
+TLS_RECORD = 2**14
+"""The most bytes of a record of TLS. A part of a record cannot be read by the server."""
+
 KEEP_ALIVE = {
     "TCP_KEEPIDLE": 15, "TCP_KEEPALIVE": 15, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 6, "TCP_USER_TIMEOUT": 60_000,
 }  # fmt: skip
@@ -53,7 +56,7 @@ class ClosedUnsent(httpx.ConnectError):
 class Connection:
     """An open socket. After an error of `send` or `receive` it must be closed.
 
-    ``has_sent`` is True once the system accepted a byte of the request.
+    ``has_sent`` is True once the system accepted a byte of the request, with TLS a record.
     """
 
     def __init__(self, sock: socket.socket, origin: Origin) -> None:
@@ -61,6 +64,7 @@ class Connection:
         self.idle_since = 0.0
         self.has_sent = False
         self._socket = sock
+        self._at_once = None if origin.server_name is None else TLS_RECORD  # of several, some may have been sent
         self._process = os.getpid()
         self._buffer = memoryview(bytearray(FIRST_RECEIVE_SIZE))
 
@@ -73,7 +77,7 @@ class Connection:
         try:
             self._socket.settimeout(timeout)
             while unsent:
-                unsent = unsent[self._socket.send(unsent) :]
+                unsent = unsent[self._socket.send(unsent[: self._at_once]) :]
                 self.has_sent = True
         except TimeoutError:
             raise httpx.WriteTimeout("the server does not accept more data") from None

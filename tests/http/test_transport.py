@@ -28,7 +28,7 @@ from pipemagic.client.stream import ClientStream
 from pipemagic.client.transport import Transport
 from pipemagic.hrana.messages import Close
 from pipemagic.http import transport as below
-from pipemagic.http.connection import KEEP_ALIVE, Origin, connect
+from pipemagic.http.connection import KEEP_ALIVE, Connection, Origin, connect
 from pipemagic.http.transport import HttpTransport
 
 OK = plain(b"hello")
@@ -771,3 +771,31 @@ def test_a_handshake_that_does_not_come():
             pytest.raises(errors.ConnectError, match="did not accept the connection in time"),
         ):
             http.get("/")
+
+
+def test_a_part_that_was_sent_with_tls_counts_as_sent():
+    """OpenSSL reports an error for all of its records, also if the server has received the first ones."""
+    certificate = trustme.CA().issue_cert("localhost")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    certificate.configure_cert(context)
+    trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
+    ours, theirs = socket.socketpair()
+    for side in (ours, theirs):
+        side.settimeout(PATIENCE)
+        for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+            side.setsockopt(socket.SOL_SOCKET, option, 4096)
+    received = []
+
+    def serve():
+        with context.wrap_socket(theirs, server_side=True) as server:
+            received.append(server.recv(1))
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    connection = Connection(trusting.wrap_socket(ours), Origin("localhost", 443, "localhost"))
+    with closing(connection):
+        assert not connection.send(b"x" * 2**20, PATIENCE)
+    thread.join(PATIENCE)
+    assert received == [b"x"]
+    assert connection.has_sent
