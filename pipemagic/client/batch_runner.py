@@ -50,15 +50,13 @@ def result_of(entry: Entry, sql: str = "", index: int = 0) -> StmtResult:
     """Return the result of an Execute; StatementError if the statement failed."""
     if isinstance(entry, ErrorEntry):
         raise statement_error(entry.error, sql, index)
-    if not isinstance(entry.response, ExecuteResponse):
-        raise ProtocolError("the response is not that of a statement")
+    assert isinstance(entry.response, ExecuteResponse)  # checked when it was read
     return entry.response.result
 
 
 def _read_batch(entry: OkEntry, batch: Batch, stmts: Sequence[Stmt], first: int) -> Run:
     """Read the entry of a batch whose statements start at step ``first``."""
-    if not isinstance(entry.response, BatchResponse):
-        raise ProtocolError("the response is not that of a batch")
+    assert isinstance(entry.response, BatchResponse)  # checked when it was read
     results, errors = entry.response.result.step_results, entry.response.result.step_errors
     if not len(results) == len(errors) == len(batch.steps):
         raise ProtocolError("the batch has more steps than its response")

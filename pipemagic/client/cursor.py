@@ -30,7 +30,6 @@ from pipemagic.hrana.messages import (
     Error,
     ErrorEntry,
     Execute,
-    OkEntry,
     Stmt,
 )
 from pipemagic.hrana.stream import Tx
@@ -166,6 +165,5 @@ def described(stream: ClientStream, stmt: Stmt) -> DescribeResult:
     entry = stream.send([Describe(stmt.sql)])[0]
     if isinstance(entry, ErrorEntry):
         raise statement_error(entry.error, stmt.sql or "")
-    if not isinstance(entry, OkEntry) or not isinstance(entry.response, DescribeResponse):
-        raise ProtocolError("the response is not the description of a statement")
+    assert isinstance(entry.response, DescribeResponse)  # checked when it was read
     return entry.response.result

@@ -62,7 +62,9 @@ class Repeat:
 
 
 REPEATS = {
-    Cause.CLOSED_UNSENT: Repeat("the system accepted no byte of it, with TLS no whole record, so the server received none", First.RECONNECT),
+    Cause.CLOSED_UNSENT: Repeat(
+        "the system accepted no byte of it, with TLS no whole record, so the server received none", First.RECONNECT
+    ),
     Cause.UNREACHABLE: Repeat(
         "no connection was opened. Only the embedded service may listen elsewhere: it has another port with each start",
         First.FIND, interrupted="interrupted while the embedded service was started",

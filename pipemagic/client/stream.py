@@ -262,8 +262,7 @@ class ClientStream:
         entry = self.send([Execute(stmts[0]), *end])[0]
         if isinstance(entry, ErrorEntry):
             return Run([], statement_error(entry.error, stmts[0].sql or ""))
-        if not isinstance(entry.response, ExecuteResponse):
-            raise ProtocolError("the response is not that of a statement")
+        assert isinstance(entry.response, ExecuteResponse)  # `_read` has checked it
         return Run([entry.response.result])
 
     def stream(self, stmt: Stmt) -> CursorResponse:
@@ -391,11 +390,11 @@ class ClientStream:
     def _check_arguments(self) -> None:
         """Check once whether a server with only the seed binds arguments, or ignores them, so that all are NULL."""
         if self._transport.binds_arguments is None:
-            asked: list[Request] = [Execute(Stmt("SELECT ?", args=[Integer("7")])), Close()]
-            received = self._transport.request("POST", self._path, pipeline(asked))
-            if received.status in (401, 403, 404) or received.status >= 500:
-                raise self._transport.refusal(received)
-            self._transport.binds_arguments = received.status == 200 and b'"7"' in received.body
+            probe: list[Request] = [Execute(Stmt("SELECT ?", args=[Integer("7")])), Close()]
+            response = self._transport.request("POST", self._path, pipeline(probe))
+            if response.status in (401, 403, 404) or response.status >= 500:
+                raise self._transport.refusal(response)
+            self._transport.binds_arguments = response.status == 200 and b'"7"' in response.body
         if not self._transport.binds_arguments:
             raise UnsupportedError(
                 "this server does not support parameters", hint="write the values into the statement, properly quoted"
@@ -449,13 +448,13 @@ class ClientStream:
         )  # fmt: skip
         self._write(message)
         try:
-            received = self._transport.send(message)
-            if received.status != 200:
+            http = self._transport.send(message)
+            if http.status != 200:
                 self._transport.end(message)
-                if self._is_gone(received):
+                if self._is_gone(http):
                     return None
-                raise self._transport.refusal(received)
-            response = self._read(received, message)
+                raise self._transport.refusal(http)
+            response = self._read(http, message)
         except BaseException as error:  # noqa: BLE001 - the error to raise may know more
             self._transport.end(message)
             raise self._failed(error, message) from None
@@ -564,12 +563,12 @@ class ClientStream:
 
     # -- responses
 
-    def _read(self, received: HttpResponse, message: StreamMessage) -> PipelineResponse:
+    def _read(self, http: HttpResponse, message: StreamMessage) -> PipelineResponse:
         """Read a 200: the entries, the new baton, and the next base URL."""
         sent, traced = message.sent, message.traced
         try:
             started = time.perf_counter()
-            response = read_response(received.body)
+            response = read_response(http.body)
             if traced is not None:
                 traced.encoding, traced.decoding = message.encoding, time.perf_counter() - started
                 traced.add_results(sent, response)
@@ -578,13 +577,13 @@ class ClientStream:
                 raise ProtocolError(counts)
             for request, entry in zip(sent.requests, response.results, strict=True):
                 if isinstance(entry, OkEntry):
-                    asked, got = request.__struct_config__.tag, entry.response.__struct_config__.tag
-                    if asked != got:
-                        raise ProtocolError(f"{asked!r} was asked and {got!r} was answered")
+                    question, answer = request.__struct_config__.tag, entry.response.__struct_config__.tag
+                    if question != answer:
+                        raise ProtocolError(f"{question!r} was asked and {answer!r} was answered")
             if response.base_url and response.baton is not None:
                 self._endpoint = check_base_url(self._transport.endpoint, response.base_url)
         except ProtocolError as error:
-            raise _not_a_response(error, received) from None
+            raise _not_a_response(error, http) from None
         except KeyboardInterrupt:  # a large response takes a while to read
             raise InterruptedRequest(
                 "interrupted while the response was read; the request has run", answered=True
@@ -648,9 +647,9 @@ def _as_cursor(sent: PipelineRequest) -> cursors.CursorRequest:
     return cursors.CursorRequest(last.batch, sent.baton)
 
 
-def _not_a_response(error: ProtocolError, received: HttpResponse) -> ProtocolError:
+def _not_a_response(error: ProtocolError, http: HttpResponse) -> ProtocolError:
     """Return the error for a 200 that cannot be read; a short one for a web page."""
-    if "html" in received.content_type or received.body.lstrip()[:1] == b"<":
+    if "html" in http.content_type or http.body.lstrip()[:1] == b"<":
         return ProtocolError(
             "received an HTML page instead of a response of the database",
             hint="check that this is the address of a database, without a login page or a proxy in between",

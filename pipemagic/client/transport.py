@@ -135,9 +135,9 @@ class Transport:
         if params:
             path = f"{path}?{urlencode(params, quote_via=quote)}"
         message = Message(method, path, body, endpoint, timeout)
-        received: HttpResponse = self.send(message)
+        response: HttpResponse = self.send(message)
         self.end(message)
-        return received
+        return response
 
     def get(self, path: str) -> HttpResponse:
         """GET a path; raise the errors of `send`."""
@@ -163,10 +163,10 @@ class Transport:
                 response = lower.handle_request(request) if lower is not None else self._send_by_client(request)
                 if streams and response.is_success:
                     return response
-                received = self._read(message, response)
-                if 200 <= received.status < 300:
-                    return received
-                error, cause = self._error(received, endpoint), cause_of_refusal(received, message)
+                whole = self._read(message, response)
+                if 200 <= whole.status < 300:
+                    return whole
+                error, cause = self._error(whole, endpoint), cause_of_refusal(whole, message)
             except FAILURES as raised:
                 error, cause = self._failed(raised, response, message)
             except BaseException as raised:
@@ -180,7 +180,7 @@ class Transport:
                 raise
             if cause is None or not repeats:
                 if error is None:
-                    return received
+                    return whole
                 self.end(message, error)
                 raise error from None
             times[cause] += 1
@@ -235,11 +235,11 @@ class Transport:
             response.close()
         self._end_chunks(message, response)
 
-    def refusal(self, received: HttpResponse) -> ServerError:
+    def refusal(self, response: HttpResponse) -> ServerError:
         """Return the error for a response that is not 2xx, without the token."""
-        fault = read_fault(received.body, received.content_type)
-        error = refusal(received.status, self.token.redact(fault.message), fault.code or "", received.retry_after)
-        error.retry_after = retry_seconds(received.retry_after)
+        fault = read_fault(response.body, response.content_type)
+        error = refusal(response.status, self.token.redact(fault.message), fault.code or "", response.retry_after)
+        error.retry_after = retry_seconds(response.retry_after)
         return error
 
     def close(self) -> None:
@@ -367,10 +367,10 @@ class Transport:
                 return True
             if self._closed or self.find_again is None:
                 return False
-            found = self.find_again(cause)
-            if found is None:
+            other = self.find_again(cause)
+            if other is None:
                 return False
-            self._adopt(found)
+            self._adopt(other)
             return True
 
     def move_to(self, other: Transport) -> None:
@@ -419,13 +419,13 @@ class Transport:
             headers.get(b"location", ""),
         )
 
-    def _error(self, received: HttpResponse, endpoint: Endpoint) -> PipemagicError | None:
+    def _error(self, response: HttpResponse, endpoint: Endpoint) -> PipemagicError | None:
         """Return the error for a response that no caller understands: 429 and redirects."""
-        if received.status == 429:
-            return self.refusal(received)
-        if 300 <= received.status < 400:
+        if response.status == 429:
+            return self.refusal(response)
+        if 300 <= response.status < 400:
             return AddressError(
-                f"{endpoint.address} redirects to {_host_in(received.location)}; pipemagic does not send a token there",
+                f"{endpoint.address} redirects to {_host_in(response.location)}; pipemagic does not send a token there",
                 hint="connect to the final address itself (https:// instead of http://?)",
             )
         return None
