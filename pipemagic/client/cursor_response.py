@@ -65,18 +65,18 @@ class CursorResponse:
         self._ended = False
 
     def read_head(self) -> cursors.Head:
-        """Return the first line; ProtocolError if it is malformed. An error before its end does not call ``on_end``."""
-        try:
-            while b"\n" not in self._rest:
-                if len(self._rest) > MOST_HEAD:
-                    raise ProtocolError("the first line of the cursor is too long")
-                self._rest += next(self._chunks, b"\n")
-            line, _, self._rest = self._rest.partition(b"\n")
-            return cursors.decode_head(line)
-        except BaseException:
-            self._ended = True
-            self._chunks.close()
-            raise
+        """Return the first line; ProtocolError if it is malformed."""
+        while b"\n" not in self._rest:
+            if len(self._rest) > MOST_HEAD:
+                raise ProtocolError("the first line of the cursor is too long")
+            self._rest += next(self._chunks, b"\n")
+        line, _, self._rest = self._rest.partition(b"\n")
+        return cursors.decode_head(line)
+
+    def discard(self) -> None:
+        """Abort the response without a call of ``on_end``, after an error of its first line."""
+        self._ended = True
+        self._chunks.close()
 
     def __iter__(self) -> Iterator[bytes]:
         return self

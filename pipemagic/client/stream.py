@@ -277,6 +277,7 @@ class ClientStream:
             "POST", "/v3/cursor", requests=requests, is_cursor=True, only_reads=self._only_reads, renew=self._renew
         )
         self._write(message)
+        response: CursorResponse | None = None
         try:
             chunks = self._transport.chunks(message)
             if chunks.status != 200:
@@ -288,6 +289,8 @@ class ClientStream:
             if head.base_url:
                 self._endpoint = check_base_url(self._transport.endpoint, head.base_url)
         except BaseException as error:  # noqa: BLE001 - the error to raise may know more
+            if response is not None:
+                response.discard()
             raise self._failed(error, message) from None
         self._continue(head)
         return response

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pytest
 from magic_shell import make_database
@@ -182,6 +183,16 @@ def test_entries_that_are_not_known_are_passed_over(scripted) -> None:
     server = scripted(answering(lines(HEAD, BEGIN, {"type": "odd"}, ROW, {"type": "new", "x": [1]}, ROW, END)))
     with cursor_at(server) as cursor:
         assert rows_of(cursor) == [(1,), (1,)]
+
+
+def test_a_response_that_names_a_foreign_address_is_aborted_and_observed(scripted) -> None:
+    server = scripted(answering(lines({**HEAD, "base_url": "https://elsewhere.example"}, BEGIN, ROW)))
+    requests: list[str] = []
+    observer = SimpleNamespace(exchanged=lambda request: requests.append(request.path))
+    with Database(server.url, timeout=5, observer=observer) as database:
+        with pytest.raises(errors.PipemagicError, match="elsewhere"), database.cursor("SELECT a FROM t"):
+            pass
+        assert requests == ["/v3", "/v3/cursor"]
 
 
 def test_a_cut_answer_is_no_end(scripted) -> None:
