@@ -317,7 +317,9 @@ class Transport:
         """Return the error for a failed request, and why it may be sent again."""
         error, cause = failure(raised, message.endpoint or self.endpoint), cause_of_failure(raised)
         if response is not None and response.status_code == 429:  # whatever its body, nothing ran
-            return (interrupted(Cause.BUSY), None) if isinstance(raised, KeyboardInterrupt) else (error, Cause.BUSY)
+            if isinstance(raised, KeyboardInterrupt):
+                return interrupted(Cause.BUSY), None
+            return refusal(429, "its response is incomplete"), Cause.BUSY
         if cause is Cause.UNREACHABLE and message.endpoint is not None:
             cause = Cause.INSTANCE_ENDED
         return error, cause

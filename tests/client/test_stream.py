@@ -496,6 +496,15 @@ def test_429_is_tried_again_with_pauses(scripted, stream_to, pauses) -> None:
     assert stream.reopened == 0
 
 
+def test_a_429_whose_body_is_cut_says_that_nothing_ran(scripted, stream_to, pauses) -> None:
+    server = scripted(Answer(429, b'{"error": "busy"}', cut=5))
+    stream = stream_to(server)
+    with pytest.raises(errors.BusyError, match="busy"):
+        stream.send([sql("DELETE FROM t")])
+    assert len(pauses) == len(server.posts) - 1 > 1
+    assert stream.phase is Phase.IDLE
+
+
 @pytest.mark.parametrize("rows", [False, True])
 def test_an_interrupt_in_the_pause_after_a_429_leaves_the_transaction(scripted, stream_to, monkeypatch, rows) -> None:
     def interrupted(_seconds: float) -> None:
