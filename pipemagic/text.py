@@ -70,6 +70,11 @@ def format_duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60} min" if whole % 3600 // 60 else f"{whole // 3600} h"
 
 
+def format_limit(seconds: float) -> str:
+    """Return a time limit, which may be a fraction of a second if it is short: ``2.5 s``, ``10 s``, ``1 h``."""
+    return format_duration(seconds) if seconds > 60 else f"{seconds:g} s"
+
+
 def escape_controls(text: str, *, keep: str = "") -> str:
     r"""Replace control characters and marks of text direction by escapes (``\n``, ``\u001b``), except for ``keep``.
 

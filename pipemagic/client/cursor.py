@@ -32,7 +32,7 @@ from pipemagic.hrana.messages import (
     Execute,
     Stmt,
 )
-from pipemagic.hrana.stream import Tx
+from pipemagic.hrana.stream import STRICT, Tx
 from pipemagic.hrana.values import Value
 from pipemagic.sql import parse
 
@@ -141,7 +141,9 @@ class Cursor:
         """Raise the error of the statement, after the rest of the response: the stream stays open if it is complete."""
         assert self._response is not None
         self._response.close(drain=True)
-        self._stream.transaction.statement_failed(error, sent_at=self._stream.sent_at)
+        self._stream.transaction.statement_failed(
+            error, sent_at=self._stream.sent_at, exact=self._stream.limits == STRICT
+        )
         raise statement_error(error, self._stmt.sql or "")
 
     def _leave(self, *, orderly: bool) -> None:

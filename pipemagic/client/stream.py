@@ -18,7 +18,7 @@ from pipemagic.client.readonly import may_write, refuse_writes
 from pipemagic.client.repeats import REPEATS, Cause, First, Message
 from pipemagic.client.replication import ReadYourWrites, ReplicationState
 from pipemagic.client.statement_errors import statement_error
-from pipemagic.client.transaction import AGAIN, IN_TIME, ROLLED_BACK, Reason, Transaction, errors_of
+from pipemagic.client.transaction import AGAIN, IN_TIME, ROLLED_BACK, Reason, Transaction, count_succeeded, errors_of
 from pipemagic.errors import (
     ConnectError,
     InterruptedRequest,
@@ -410,6 +410,8 @@ class ClientStream:
         if isinstance(entry, ErrorEntry) and "within a transaction" not in entry.error.message:
             entry = self._untracked(question)  # it may have been the timeout, which is reported once
         if isinstance(entry, ErrorEntry):
+            if "within a transaction" in entry.error.message:
+                self.transaction.still_open()
             return False
         if isinstance(entry.response, GetAutocommitResponse):
             return entry.response.is_autocommit
@@ -420,7 +422,7 @@ class ClientStream:
         """Return the error for a transaction that the server has ended; some servers report it once, to a statement."""
         reports = self.dialect is Dialect.V3  # before version 3, the question was a statement
         entry = self._untracked(Execute(Stmt("SELECT 1"))) if reports else None
-        return self.transaction.ended_by_server(entry, sent_at=self.sent_at)
+        return self.transaction.ended_by_server(entry, sent_at=self.sent_at, exact=self.limits == STRICT)
 
     def _untracked(self, request: Request) -> Entry:
         """Send a request whose effect on the transaction is not tracked; return its entry."""
@@ -464,7 +466,11 @@ class ClientStream:
         entries, unexplained = response.results[message.ahead :], False
         try:
             ran, results = (requests, entries) if tracked else ((), ())
-            unexplained = self.transaction.responded(ran, results, sent_at=self.sent_at, baton=response.baton)
+            late_at = None if self.dialect is Dialect.V3 else self._response_at
+            unexplained = self.transaction.responded(
+                ran, results, sent_at=self.sent_at, baton=response.baton, late_at=late_at,
+                exact=self._transport.limits == STRICT,
+            )  # fmt: skip
         finally:
             self._reads.state.update(response.results, self._reads.known)
             reopened, self._replaces = self._replaces, False
@@ -479,8 +485,15 @@ class ClientStream:
         if unexplained:
             self.transaction.ended()
         if tracked and self.dialect is not Dialect.V3 and self.transaction.open and any(map(errors_of, entries)):
-            self.autocommit()  # some errors end the transaction, which the text of the statements does not show
+            self._check_after_error(requests, entries)
         return entries[: len(requests)]
+
+    def _check_after_error(self, requests: Sequence[Request], entries: Sequence[Entry]) -> None:
+        """Ask the server whether an error ended the transaction, which the text of the statements does not show."""
+        try:
+            self.autocommit()
+        except TransactionLost as error:
+            raise error.replace(ran=count_succeeded(requests, entries)) from None
 
     def _cursor_ended(self, error: E, complete: bool) -> E:
         """Keep the stream after a complete response to a cursor; otherwise end it. Return the error to raise."""
@@ -614,7 +627,7 @@ class ClientStream:
     def _gone(self, fault: Error | None = None) -> None:
         """Drop a stream that the server no longer has; raise TransactionLost if a transaction was open."""
         idle, limit, age = self.idle_for(), self.idle_limit, self.transaction_age() or 0.0
-        late = age > TRANSACTION_LIMIT and (self.limits == STRICT or not self.names_limit)
+        late = age > TRANSACTION_LIMIT and self.limits == STRICT
         reason, why = Reason.IDLE_LIMIT, f"the connection was idle for more than {limit:g} s and was closed"
         if idle <= limit and fault is not None and fault.code == faults.STREAM_EXPIRED:
             why = "the connection was idle for longer than the server allows and was closed"

@@ -37,6 +37,9 @@ AGAIN = "start again from BEGIN, or run the whole transaction in one cell"
 ROLLED_BACK = "the server rolled the transaction back"
 
 IN_TIME = f"it must be committed within {TRANSACTION_LIMIT:.0f} s"
+"""Of servers that are known to end each transaction at that limit."""
+
+TOO_LONG = "it was open for longer than the server allows"
 
 
 class Reason(Enum):
@@ -64,7 +67,8 @@ class Loss:
     """A transaction that ended without its COMMIT, or a request whose outcome is not known.
 
     ``statements`` are its statements, oldest first. It is ``certain`` if it was rolled back. ``incomplete`` is True if
-    more than ``statements`` may have run in it. ``not_run`` are the other statements of the cell in which it was lost:
+    more than ``statements`` may have run in it, ``overran`` if the last of them may have run after its end, and are
+    applied: the server does not report it. ``not_run`` are the other statements of the cell in which it was lost:
     they did not run, and a retry does not run them. ``message`` is that of the error that reported it, its first line.
 
     Only of UNKNOWN_OUTCOME it may not be ``certain``, when the request without a response may have committed; with
@@ -77,6 +81,7 @@ class Loss:
     statements: tuple[TransactionStatement, ...] = ()
     certain: bool = True
     incomplete: bool = False
+    overran: bool = False
     not_run: tuple[str, ...] = ()
     message: str = ""
 
@@ -102,7 +107,7 @@ class Loss:
     @property
     def can_rerun(self) -> bool:
         """Whether the statements are all of it, and certainly undone."""
-        return bool(self.statements) and self.certain and not self.incomplete
+        return bool(self.statements) and self.certain and not self.incomplete and not self.overran
 
 
 @dataclass
@@ -222,6 +227,7 @@ class Transaction:
         self._opened_at: float | None = None
         self._loss: Loss | None = None
         self._reported = True
+        self._overran = False
         self._sources: Mapping[str, str] = {}
 
     @property
@@ -259,6 +265,11 @@ class Transaction:
         """Whether a cell has raised the error of the loss."""
         return self._reported
 
+    @property
+    def overran(self) -> bool:
+        """Whether statements of the last transaction may have run after its end, which the server does not report."""
+        return self._overran
+
     def content(self) -> TransactionContent:
         """Return a copy of what is in the open transaction; an empty one if none is open."""
         content = self._content
@@ -286,16 +297,33 @@ class Transaction:
         if self._machine.phase is not Phase.IDLE:
             self._machine.move(Event.REOPEN)
 
-    def ran(self, stmt: Stmt) -> None:
-        """Update the state after a statement that ran on the stream."""
+    def ran(self, stmt: Stmt, *, late: bool = False) -> None:
+        """Update the state after a statement that ran on the stream, ``late`` if the transaction may have ended."""
         text = self._sources.get(stmt.sql or "")
-        self._content.apply(sql.parse(text or stmt.sql or ""), None if text is None else stmt)
+        statement = sql.parse(text or stmt.sql or "")
+        self._content.apply(statement, None if text is None else stmt)
         self._follow()
+        if late and self.open and not (statement.only_reads or statement.controls_transaction):
+            self._overran = True
+
+    def still_open(self) -> None:
+        """Record that the transaction has not ended, or not before the statement to which the server reports it."""
+        self._overran = False
 
     def responded(
-        self, requests: Sequence[Request], entries: Sequence[Entry], *, sent_at: float, baton: str | None
+        self,
+        requests: Sequence[Request],
+        entries: Sequence[Entry],
+        *,
+        sent_at: float,
+        baton: str | None,
+        late_at: float | None = None,
+        exact: bool = False,
     ) -> bool:
         """Update the state after a response; without a ``baton`` the stream has ended with it.
+
+        ``late_at`` is when it arrived, for a server that does not report the end of a transaction: what ran so long
+        after its begin may have run outside. The limits of the server are known if they are ``exact``.
 
         Return True if the server reports that the transaction has ended, and nothing in the requests can have ended it;
         `ended_by_server` or `ended` updates the state, then. Raise TransactionLost if the server reports that it rolled
@@ -303,14 +331,14 @@ class Transaction:
         """
         event = Event.ANSWER if baton is not None else Event.CLOSE if closes(requests) else Event.LOSE
         try:
-            return self._read(requests, entries, sent_at, event)
+            return self._read(requests, entries, sent_at, event, late_at=late_at, exact=exact)
         finally:
             self._machine.move(event)
 
-    def statement_failed(self, error: Error, *, sent_at: float) -> None:
+    def statement_failed(self, error: Error, *, sent_at: float, exact: bool) -> None:
         """Update the state after an error in a cursor; raise TransactionLost if it reports that of the transaction."""
         if self.open and _is_timeout(error):
-            raise self._time_out((), [ErrorEntry(error)], sent_at)
+            raise self._time_out((), [ErrorEntry(error)], sent_at, exact=exact)
 
     def no_response(self, requests: Sequence[Request]) -> bool:
         """Update the state after requests without a response; return True if a transaction certainly ended with them.
@@ -345,24 +373,26 @@ class Transaction:
 
     def ended(self) -> None:
         """Update the state after the server reported that no transaction is open."""
+        overran = self._overran
         self._content.clear()
         self._follow()
+        self._overran = overran
 
-    def rolled_back(self, *, late: bool) -> TransactionLost:
+    def rolled_back(self, *, late: bool, exact: bool = False) -> TransactionLost:
         """Update the state after the server rolled the transaction back, ``late`` after its limit; return the error."""
         reason = Reason.TRANSACTION_LIMIT if late else Reason.SERVER_CLOSED
-        message = f"{ROLLED_BACK}: {IN_TIME} and was open for longer" if late else ROLLED_BACK
+        message = f"{ROLLED_BACK}: {_limit_over(exact=exact, late=True)}" if late else ROLLED_BACK
         self._lose(reason, message)
         return TransactionLost(message, hint=AGAIN)
 
-    def ended_by_server(self, entry: Entry | None, *, sent_at: float) -> TransactionLost:
+    def ended_by_server(self, entry: Entry | None, *, sent_at: float, exact: bool) -> TransactionLost:
         """Update the state after the server ended the transaction on its own; return the error.
 
         ``entry`` is that of a statement after it, if there was one, which may report the reason.
         """
         if entry is not None and any(map(_is_timeout, errors_of(entry))):
-            return self._time_out((), [entry], sent_at)
-        return self.rolled_back(late=(self.age(sent_at) or 0.0) > TRANSACTION_LIMIT)
+            return self._time_out((), [entry], sent_at, exact=exact)
+        return self.rolled_back(late=(self.age(sent_at) or 0.0) > TRANSACTION_LIMIT, exact=exact)
 
     def service_stopped(self, message: str) -> Loss:
         """Update the state after the service ended with an open transaction; return its loss, with a ``message``."""
@@ -384,7 +414,7 @@ class Transaction:
     def forget(self) -> None:
         """Acknowledge a loss that has no consequences any more, also for a retry."""
         self.acknowledge()
-        self._loss = None
+        self._loss, self._overran = None, False
 
     def restore(self, loss: Loss | None, *, refuses: bool = True) -> None:
         """Set a loss that was acknowledged before a request which did not run, or that a failed statement caused.
@@ -409,7 +439,7 @@ class Transaction:
         """Move the machine after a statement began or ended a transaction."""
         if self._content.open is not self.open:
             self._machine.change(TxEvent.BEGIN if self._content.open else TxEvent.END)
-            self._opened_at = None
+            self._opened_at, self._overran = None, False
 
     def _lose(self, reason: Reason, message: str = "", *, refuses: bool = True) -> Loss:
         """Record that the transaction was rolled back; one of the last request began with it."""
@@ -420,16 +450,27 @@ class Transaction:
         if not refuses:
             self._machine.change(TxEvent.ACKNOWLEDGE)
         content = self._content
-        self._loss = loss = Loss(reason, tuple(content.statements), incomplete=content.incomplete, message=message)
+        self._loss = loss = Loss(
+            reason, tuple(content.statements), incomplete=content.incomplete, overran=self._overran, message=message
+        )
         self._reported = True
         content.clear()
         return loss
 
-    def _read(self, requests: Sequence[Request], entries: Sequence[Entry], sent_at: float, event: Event) -> bool:
+    def _read(
+        self,
+        requests: Sequence[Request],
+        entries: Sequence[Entry],
+        sent_at: float,
+        event: Event,
+        *,
+        late_at: float | None,
+        exact: bool,
+    ) -> bool:
         """Update the state from the entries of a response; return and raise as `responded` does."""
         errors = [error for entry in entries for error in errors_of(entry)]
         if any(map(_is_timeout, errors)):
-            raise self._time_out(requests, entries, sent_at)
+            raise self._time_out(requests, entries, sent_at, exact=exact)
         autocommit = None
         if entries and isinstance(last := entries[-1], OkEntry) and isinstance(last.response, GetAutocommitResponse):
             autocommit = last.response.is_autocommit
@@ -438,16 +479,20 @@ class Transaction:
             if self.open and not unexplained:
                 self.ended()
             return unexplained
+        late = (
+            late_at is not None
+            and late_at - (sent_at if self._opened_at is None else self._opened_at) > TRANSACTION_LIMIT
+        )
         for request, entry in zip(requests, entries, strict=False):
             for stmt in _succeeded(request, entry):
-                self.ran(stmt)
+                self.ran(stmt, late=late)
         if event is Event.CLOSE or (event is Event.LOSE and autocommit and errors):
             self.ended()  # a failed statement may end the transaction, such as INSERT OR ROLLBACK
         elif event is Event.LOSE and self.open:
             failed = f"; a statement failed: {errors[0].message}" if errors else ""
             message = f"the server closed the connection and rolled the transaction back{failed}"
             self._lose(Reason.SERVER_CLOSED, message)
-            raise TransactionLost(message, hint=AGAIN)
+            raise TransactionLost(message, hint=AGAIN).replace(ran=count_succeeded(requests, entries))
         elif autocommit is False and not self.open:
             self._content.begun = True
             self._follow()
@@ -455,18 +500,27 @@ class Transaction:
             self._opened_at = sent_at
         return False
 
-    def _time_out(self, requests: Sequence[Request], entries: Sequence[Entry], now: float) -> TransactionLost:
+    def _time_out(
+        self, requests: Sequence[Request], entries: Sequence[Entry], now: float, *, exact: bool
+    ) -> TransactionLost:
         """Record the loss of the transaction, which was rolled back before one of the entries; return the error."""
+        self.still_open()  # until then
         at, error = next(
             (number, error) for number, entry in enumerate(entries) for error in errors_of(entry) if _is_timeout(error)
         )
         outside = sum(map(_written, entries[at + 1 : len(requests)]))
         more = f"; {outside} later statement(s) of the same request ran outside it and stay applied" if outside else ""
         late = (self.age(now) or 0.0) > TRANSACTION_LIMIT
-        longer = " and was open for longer" if late else ""  # no duration, so that saved notebooks do not change
-        message = f"{ROLLED_BACK}: {faults.timeout_reason(error) or f'{IN_TIME}{longer}'}{more}"
+        message = f"{ROLLED_BACK}: {faults.timeout_reason(error) or _limit_over(exact=exact, late=late)}{more}"
         self._lose(Reason.TRANSACTION_LIMIT, message, refuses=self._content.after(requests).open)
         return TransactionLost(message, hint=AGAIN).replace(ran=_ran_in_time(entries[at]))
+
+
+def _limit_over(*, exact: bool, late: bool) -> str:
+    """Return that the limit of a transaction is over, without a duration, so that saved notebooks do not change."""
+    if not exact:
+        return TOO_LONG
+    return f"{IN_TIME} and was open for longer" if late else IN_TIME
 
 
 def closes(requests: Sequence[Request]) -> bool:
@@ -481,6 +535,11 @@ def errors_of(entry: Entry) -> Sequence[Error]:
     if isinstance(entry.response, BatchResponse):
         return [error for error in entry.response.result.step_errors if error is not None]
     return ()
+
+
+def count_succeeded(requests: Sequence[Request], entries: Sequence[Entry]) -> int:
+    """Count the statements that ran without an error."""
+    return sum(len([*_succeeded(*pair)]) for pair in zip(requests, entries, strict=False))
 
 
 def _is_timeout(error: Error) -> bool:

@@ -66,14 +66,17 @@ def rollback(connection: Connection) -> str:
         connection.rollback()
         return "Lost transaction discarded."
     try:
-        return f"Rolled back {plural(connection.rollback(), 'statement')}."
+        count = connection.rollback()
     except TransactionLost:
         match connection.transaction:
             case Tx.OPEN:
                 raise
             case Tx.LOST:  # it ended with its service
                 connection.rollback()
+        count = None
+    if count is None:
         return "The server had already rolled the transaction back."
+    return f"Rolled back {plural(count, 'statement')}."
 
 
 def retry(connection: Connection) -> str:

@@ -74,6 +74,8 @@ class RunOptions:
 
 DEFAULTS = RunOptions()
 
+NO_CELL = Cell("", (), ())
+
 PROGRESS_TABLE = "pipemagic_progress"
 """The table of a database of a class in which progress is recorded (`pipemagic.classroom.progress`)."""
 
@@ -235,11 +237,19 @@ class Connection:
         if not cell.statements:
             return CellResult(tuple(done))
         try:
-            if options.atomic and self._check_still_open():
+            if options.atomic and self._check_still_open(cell):
                 raise guards.transaction_open(self.name)
             cell = cell if options.limit is None else cell.limited(options.limit)
             before = self._transaction.content()
-            cell, run, notes = self._attempt(cell, before, options)
+            try:
+                attempt = self._attempt(cell, before, options)
+            except TransactionLost as error:
+                if not recovery.is_rolled_back(error, self._transaction, cell, before):
+                    raise
+                attempt = None
+            if attempt is None:  # the ROLLBACK that the cell begins with has nothing to do any more
+                return self._run(cell, options)
+            cell, run, notes = attempt
         except (ConnectError, ServerError, ServiceError, InterruptedRequest) as error:
             if isinstance(error, InterruptedRequest) and not error.nothing_ran:
                 raise
@@ -342,9 +352,14 @@ class Connection:
         """Commit the open transaction and return the number of its statements; raise StatementError if none is open."""
         return self._end("COMMIT")
 
-    def rollback(self) -> int:
-        """Roll back the open transaction, or acknowledge its loss; return the number of its statements."""
-        return self._end("ROLLBACK")
+    def rollback(self) -> int | None:
+        """Roll back the open transaction, or acknowledge its loss; return the number of its statements.
+
+        Return None if the server had already rolled it back.
+        """
+        with self._lock:
+            state, count = self.transaction, self._end("ROLLBACK")
+            return None if state is not Tx.LOST and self._last_end is End.LOST else count
 
     def abandon_transaction(self) -> None:
         """Roll back an open transaction or acknowledge a lost one, in code that handles another error."""
@@ -364,11 +379,30 @@ class Connection:
             return count
 
     def to_retry(self) -> Cell:
-        """Return the cell that retry() would run; raise SessionError with the reason if it cannot run."""
+        """Return the cell that retry() would run; raise SessionError with the reason if it cannot run.
+
+        If a transaction is open, ask the server whether it still is; raise the errors of that request, too.
+        """
         with self._lock:
+            if self.transaction is Tx.OPEN:
+                self._learn_loss()
             if (loss := self.loss) is None:
                 raise SessionError(f"nothing to rerun on {self.name}", hint="%pipedb retry reruns a lost transaction")
             return recovery.retry_cell(loss)
+
+    def _learn_loss(self) -> None:
+        """Record the loss of the open transaction; raise SessionError if the server still has it."""
+        try:
+            self._check_still_open()
+        except TransactionLost:
+            pass
+        except ConnectError:
+            if self.find_again is None:
+                raise
+            self._stopped()
+        else:
+            raise SessionError(f"nothing to rerun on {self.name}: its transaction is still open", hint=messages.END_IT)
+        self._transaction.report_later()
 
     def retry(self) -> CellResult:
         """Rerun the statements of the transaction that was rolled back, as one atomic batch.
@@ -489,15 +523,23 @@ class Connection:
     def _gone_error(self) -> SessionError:
         return SessionError(f"the connection {self.name} was closed", hint=self.connect_line)
 
-    def _check_still_open(self) -> bool:
-        """Return True if a transaction is open; raise TransactionLost if the server has ended it."""
+    def _check_still_open(self, cell: Cell = NO_CELL) -> bool:
+        """Return True if a transaction is open; raise TransactionLost if the server has ended it.
+
+        A ``cell`` that waits for the answer does not run, then.
+        """
         if self.stream is None or not self._transaction.open:
             return False
-        self._send(self.stream, [Execute(Stmt("SELECT 1"))], confirm=True)
+        self._send(self.stream, [Execute(Stmt("SELECT 1"))], confirm=True, cell=cell)
         return True
 
-    def _send(self, stream: ClientStream, requests: Sequence[Request], *, confirm: bool = False) -> list[Entry]:
-        """Send requests outside of cells; with ``confirm`` check that the transaction is still open after them."""
+    def _send(
+        self, stream: ClientStream, requests: Sequence[Request], *, confirm: bool = False, cell: Cell = NO_CELL
+    ) -> list[Entry]:
+        """Send requests outside of cells; with ``confirm`` check that the transaction is still open after them.
+
+        After an error a ``cell`` does not run.
+        """
         before = self._transaction.content()
         try:
             entries = stream.send(requests)
@@ -505,7 +547,7 @@ class Connection:
                 stream.confirm()
         except (PipemagicError, KeyboardInterrupt) as raised:
             error = stream.abandoned(raised)
-            raise recovery.failed(error, stream, Cell("", (), ()), before) from None
+            raise recovery.failed(error, stream, cell, before) from None
         return entries
 
     def _attempt(self, cell: Cell, before: TransactionContent, options: RunOptions) -> tuple[Cell, Run, list[str]]:

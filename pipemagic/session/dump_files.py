@@ -81,7 +81,7 @@ def restoring_hint(cell: Cell) -> str:
     if not line:
         return ""
     where = "" if _is_file(cell) else " in a file"
-    return f"A transaction may last 5 s. This line creates a database from a script of any length{where}:\n{line}"
+    return f"A transaction has a time limit. This line creates a database from a script of any length{where}:\n{line}"
 
 
 def _is_dump(cell: Cell) -> bool:

@@ -17,6 +17,7 @@ from pipemagic.client.stream import ClientStream
 from pipemagic.client.tracing import RequestOrigin, current_origin
 from pipemagic.errors import PipemagicError, SessionError
 from pipemagic.hrana.stream import IDLE_LIMIT, RELAXED, STRICT, TRANSACTION_LIMIT, Phase, Tx
+from pipemagic.text import format_duration, format_limit
 
 RENEW_AFTER = 0.6
 """The part of the idle limit after which a request renews it."""
@@ -94,10 +95,14 @@ def _left(seconds: float | None, limit: float, *, about: bool) -> str:
     """Return the time left of a limit as text; ``about`` if it is an estimate, whose end proves nothing."""
     if seconds is None:
         return ""
-    if about:
-        over = f"its {limit:g} s have passed: the next cell shows whether it is still open"
-        return f"about {seconds:.0f} of {limit:g} s left" if seconds else over
-    return f"{seconds:.1f} of {limit:g} s left" if seconds else f"its {limit:g} s have expired"
+    whole = format_limit(limit)
+    if not seconds and about:
+        return f"its {whole} have passed: the next cell shows whether it is still open"
+    if not seconds:
+        return f"its {whole} have expired"
+    if limit > 60:
+        return f"{'about ' if about else ''}{format_duration(seconds)} of {whole} left"
+    return f"about {seconds:.0f} of {whole} left" if about else f"{seconds:.1f} of {whole} left"
 
 
 class KeepAlive:

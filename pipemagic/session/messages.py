@@ -51,6 +51,8 @@ AGAIN = "Rerun the cells from BEGIN, or put the whole transaction into one cell.
 
 AFTER_LOSS = f"{AGAIN}\nUntil BEGIN or ROLLBACK no other statement runs here, so that no part of it is applied alone."
 
+CHECK_FIRST = "Check the data; then rerun the cells from BEGIN whose statements are not applied."
+
 RETRY = "%pipedb retry reruns the undone statements, all or nothing."
 
 _NEAR = re.compile(r'\Anear "(.+)": ', re.DOTALL)
@@ -397,12 +399,16 @@ def undone(loss: Loss) -> list[str]:
     """Return the lines with the statements that a rollback undid; no lines if that is not certain."""
     if not loss.statements or not loss.certain:
         return []
+    if loss.overran:
+        return ["Undone; the last of them may have run after its end, and are applied then:", listing(loss.texts)]
     return ["Undone:" if loss.all_ran else "Undone, or not run:", listing(loss.texts)]
 
 
 def after_loss(loss: Loss, *, refuses: bool) -> str:
     """Return how to continue after a loss; it ``refuses`` statements until it is acknowledged."""
     lines = AFTER_LOSS.split("\n") if refuses else [AGAIN if loss.all_ran else IN_ONE_CELL]
+    if loss.overran:
+        lines[0] = CHECK_FIRST
     if loss.can_rerun:
         lines.insert(1, RETRY)
     return "\n".join(lines)
@@ -420,6 +426,9 @@ def ended_by(error: StatementError) -> str:
 
 def not_rerun(loss: Loss) -> SessionError:
     """Return the error for a loss that is not certain, or whose statements are not all known."""
+    if loss.overran and loss.certain:
+        why = "its last statements may have run after its end, and are applied then: the server does not report it"
+        return SessionError(f"not rerun, because {why}", hint="check the data before you run it again")
     if loss.incomplete and loss.certain:
         why = "a statement whose result was too large for one response may have been part of it"
         return SessionError(f"not rerun, because {why}", hint="rerun the cells from BEGIN")
@@ -454,7 +463,7 @@ def shorten_statement(text: str, width: int) -> str:
 # -- limits
 
 _LIMITS_BY_CODE = {
-    faults.TRANSACTION_TIMEOUT: "a transaction may last 5 s: put BEGIN to COMMIT into one cell, or use --atomic",
+    faults.TRANSACTION_TIMEOUT: "a transaction has a time limit: put BEGIN to COMMIT into one cell, or use --atomic",
     faults.STREAM_EXPIRED: "the server closes a connection that is idle for too long; run the cell again",
     faults.STATEMENT_TIMEOUT: "read fewer rows, or add an index: EXPLAIN QUERY PLAN shows how tables are read",
     faults.RESPONSE_TOO_LARGE: "ask for fewer rows with LIMIT, or for fewer columns",
@@ -481,7 +490,7 @@ def limit_hint(code: str, message: str, hint: str = "") -> str:
 
 
 EXPIRED = (
-    "an open transaction stays open for at most 5 s; after that, %pipedb retry reruns its statements. "
+    "an open transaction stays open until its time limit; after that, %pipedb retry reruns its statements. "
     "Tokens of a class expire at the end of the lesson: ask the teacher for a new one."
 )
 """The consequences of an expired token."""

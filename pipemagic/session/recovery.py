@@ -36,9 +36,18 @@ def resume_after_loss(transaction: Transaction, loss: Loss, cell: Cell) -> tuple
     return ([Outcome(first)], cell.without_first()) if is_rolled_back and first.rolls_back else ([], cell)
 
 
+def is_rolled_back(error: TransactionLost, transaction: Transaction, cell: Cell, before: TransactionContent) -> bool:
+    """Return True if a cell begins with the ROLLBACK of a transaction that the server had ended: it has its effect.
+
+    Nothing of the cell ran, then. A service that stopped has said nothing.
+    """
+    is_first = before.open and not error.ran and cell.statements[0].rolls_back
+    return is_first and transaction.loss is not None and transaction.loss.reason is not Reason.SERVICE_STOPPED
+
+
 def retry_cell(loss: Loss) -> Cell:
     """Return a cell that reruns the transaction; raise SessionError with the reason if it cannot be rerun."""
-    if loss.incomplete or not loss.certain:
+    if loss.incomplete or loss.overran or not loss.certain:
         raise messages.not_rerun(loss)
     work = [(sql.parse(statement.text), statement) for statement in loss.statements]
     if work and work[0][0].keyword == "BEGIN":
@@ -86,7 +95,7 @@ def ended_by(failure: messages.Failure, transaction: Transaction) -> messages.Fa
     if transaction.state is not Tx.NONE or not at.open or failure.before.began_at(statements) is not None:
         return failure
     loss = Loss(
-        Reason.FAILED_STATEMENT, tuple(at.statements), incomplete=at.incomplete,
+        Reason.FAILED_STATEMENT, tuple(at.statements), incomplete=at.incomplete, overran=transaction.overran,
         not_run=_left_over(failure.cell.statements[failure.ran :]), message=messages.ended_by(failure.error),
     )  # fmt: skip
     transaction.restore(loss)
@@ -128,6 +137,11 @@ def failed(
             transaction.explain(Loss(reason, certain=False))
     elif is_over or stream.phase is Phase.LOST:
         loss = _loss_of(error, reason, cell, before)
+        loss = replace(loss, overran=bool(loss.statements) and transaction.overran)
+        if isinstance(error, TransactionLost):
+            refuses = before.ahead(cell.statements).open  # else the cell was the end of the transaction
+            transaction.acknowledge()
+            transaction.restore(loss, refuses=refuses)
         if is_over or loss.statements or not loss.certain:
             transaction.explain(loss)
         else:

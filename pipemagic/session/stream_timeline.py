@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from pipemagic.client.tracing import TracedRequest
 from pipemagic.hrana.stream import IDLE_LIMIT, RELAXED, STRICT, TRANSACTION_LIMIT
+from pipemagic.text import format_limit
 
 _ENDS = {
     "open": "open; expires {limit} after the last response",
@@ -84,7 +85,7 @@ class StreamTimeline:
     @property
     def limit(self) -> str:
         """The idle limit as text."""
-        return f"{'about ' if self.named_limit is None else ''}{self.idle_limit:g} s"
+        return f"{'about ' if self.named_limit is None else ''}{format_limit(self.idle_limit)}"
 
     @property
     def transactions(self) -> list[tuple[int, int | None]]:

@@ -152,6 +152,17 @@ def test_an_error_entry_keeps_the_stream(scripted, stream_to) -> None:
     assert server.posts[1].baton == "next"
 
 
+def test_the_error_of_a_stream_that_ended_says_how_much_of_the_request_ran(scripted, stream_to) -> None:
+    inside = as_json({"baton": None, "base_url": None, "results": [
+        entry({"type": "execute"}), entry({"type": "execute"}), {"type": "ok", "response": {
+            "type": "get_autocommit", "is_autocommit": False}}]})  # fmt: skip
+    stream = stream_to(scripted(opened, inside))
+    open_transaction(stream)
+    with pytest.raises(errors.TransactionLost, match="the server closed the connection") as caught:
+        stream.send([sql("ROLLBACK"), sql("BEGIN")])
+    assert caught.value.ran == 2  # so a ROLLBACK that ran is not sent again
+
+
 # -- row 2: TRANSACTION_TIMEOUT
 
 
@@ -164,7 +175,7 @@ def test_a_transaction_that_timed_out_is_lost_and_the_stream_kept(scripted, stre
     stream = stream_to(server)
     open_transaction(stream)
     clock.advance(7)
-    with pytest.raises(errors.TransactionLost, match="within 5 s and was open for longer"):
+    with pytest.raises(errors.TransactionLost, match="it was open for longer than the server allows"):
         stream.send([sql("INSERT INTO t VALUES (1)")])
     assert stream.transaction.state is Tx.LOST
     with pytest.raises(errors.TransactionLost, match="nothing was run outside it"):
@@ -323,12 +334,12 @@ def test_an_old_baton_is_tried_if_something_is_lost_with_the_stream(scripted, st
     assert stream.reopened == 0
 
 
-def test_idle_with_a_transaction_reports_the_limit_of_5_s(scripted, stream_to, clock) -> None:
+def test_idle_with_a_transaction_reports_that_alone(scripted, stream_to, clock) -> None:
     server = scripted(opened, EXPIRED, good)
     stream = stream_to(server, is_empty=lambda: True)
     open_transaction(stream)
     clock.advance(12)
-    why = "it must be committed within 5 s and was open for longer; the connection was idle for more than 10 s"
+    why = "back: the connection was idle for more than 10 s"
     with pytest.raises(errors.TransactionLost, match=why):
         stream.send([sql("INSERT INTO t VALUES (1)")])
     assert server.posts[1].baton == "in-transaction"
@@ -355,7 +366,7 @@ def test_a_server_that_ended_a_transaction_without_a_word_is_asked_before_more_r
     stream = stream_to(server)
     open_transaction(stream)
     clock.advance(12)
-    with pytest.raises(errors.TransactionLost, match="it must be committed within 5 s and was open for longer"):
+    with pytest.raises(errors.TransactionLost, match="it was open for longer than the server allows"):
         stream.send([sql("INSERT INTO t VALUES (1)")])
     assert [call.sql for call in server.posts] == [["BEGIN"], [], ["SELECT 1"]]  # which may report the reason
     assert (stream.transaction.state, stream.transaction.loss.reason) == (Tx.LOST, Reason.TRANSACTION_LIMIT)
@@ -369,7 +380,7 @@ def test_a_server_that_names_its_limits_reports_the_end_itself(scripted, stream_
     stream = stream_to(server)
     open_transaction(stream)
     clock.advance(12)
-    with pytest.raises(errors.TransactionLost, match="it must be committed within 5 s"):
+    with pytest.raises(errors.TransactionLost, match="it was open for longer than the server allows"):
         stream.send([sql("INSERT INTO t VALUES (1)")])
     assert [call.sql for call in server.posts] == [["BEGIN"], ["INSERT INTO t VALUES (1)"]]
 

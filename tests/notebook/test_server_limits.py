@@ -102,7 +102,7 @@ def test_a_commit_of_a_lost_transaction_says_so(db, limited):
     failed = db.fails("%pipedb commit")
     assert isinstance(failed.error, TransactionLost)
     assert "%pipedb retry reruns the undone statements, all or nothing." in failed.out
-    assert db("%pipedb rollback").lines == ["Lost transaction discarded."]
+    assert db("%pipedb rollback").lines == ["The server had already rolled the transaction back."]
     assert limited.numbers == [1]
 
 

@@ -101,6 +101,50 @@ def test_status_minutes_after_the_last_cell_of_a_transaction(db):
     assert db("%sql SELECT count(*) AS n FROM t").value["n"].tolist() == [0]
 
 
+def test_retry_minutes_after_the_last_cell_of_a_transaction(db):
+    db("%sql CREATE TABLE t (a INTEGER PRIMARY KEY)")
+    db("%sql BEGIN; INSERT INTO t VALUES (1)")
+    failed = db.fails("%pipedb retry")
+    assert "nothing to rerun on db: its transaction is still open\nCOMMIT keeps its changes" in failed.out
+    minutes_later(connection_of(db))
+    assert db("%pipedb retry").lines == [
+        "Rerunning 1 statement with the original parameter values, all or nothing:",
+        "  INSERT INTO t VALUES (1)",
+        "Committed; 1 row affected.",
+    ]
+    assert db("%sql SELECT a FROM t").value["a"].tolist() == [1]
+
+
+def test_an_atomic_cell_minutes_after_the_last_cell_of_a_transaction(db):
+    db("%sql CREATE TABLE t (a INTEGER PRIMARY KEY)")
+    db("%sql BEGIN; INSERT INTO t VALUES (1)")
+    minutes_later(connection_of(db))
+    db.fails("%sql --atomic INSERT INTO t VALUES (2)")
+    assert db("%pipedb retry").lines[-2:] == ["Not included, and not run yet:", "  INSERT INTO t VALUES (2)"]
+    assert db("%sql SELECT a FROM t").value["a"].tolist() == [1]
+
+
+@pytest.mark.parametrize("end", ["COMMIT", "COMMIT; INSERT INTO t VALUES (2)"])
+def test_a_commit_minutes_after_the_last_cell_refuses_no_other_cell(db, end):
+    db("%sql CREATE TABLE t (a INTEGER PRIMARY KEY)")
+    db("%sql BEGIN; INSERT INTO t VALUES (1)")
+    minutes_later(connection_of(db))
+    assert isinstance(db.fails(f"%sql {end}").error, TransactionLost)
+    db("%sql INSERT INTO t VALUES (3)")
+    assert db("%sql SELECT a FROM t").value["a"].tolist() == [3]
+
+
+def test_a_rollback_minutes_after_the_last_cell_of_a_transaction(db):
+    db("%sql CREATE TABLE t (a INTEGER PRIMARY KEY)")
+    db("%sql BEGIN; INSERT INTO t VALUES (1)")
+    minutes_later(connection_of(db))
+    assert db("%pipedb rollback").lines == ["The server had already rolled the transaction back."]
+    db("%sql BEGIN; INSERT INTO t VALUES (1)")
+    minutes_later(connection_of(db))
+    db("%sql ROLLBACK; INSERT INTO t VALUES (2)")
+    assert db("%sql SELECT a FROM t").value["a"].tolist() == [2]
+
+
 def test_a_transaction_that_the_server_keeps_for_minutes_is_committed(db, server):
     db("%sql CREATE TABLE t (a INTEGER PRIMARY KEY)")
     db("%sql BEGIN; INSERT INTO t VALUES (1)")

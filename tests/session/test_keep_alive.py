@@ -9,7 +9,7 @@ from waiting import until
 
 from pipemagic.errors import SessionError, TransactionLost
 from pipemagic.session import keep_alive
-from pipemagic.session.keep_alive import parse_duration
+from pipemagic.session.keep_alive import RemainingTime, parse_duration
 from pipemagic.text import format_duration
 
 
@@ -148,3 +148,19 @@ def test_lengths_in_words():
     assert [format_duration(length) for length in (0.4, 59, 60, 598, 7200, 7500)] == [
         "0 s", "59 s", "1 min", "9 min 58 s", "2 h", "2 h 5 min",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("left", "limit", "about", "text"),
+    [
+        (9.75, 10, False, "9.8 of 10 s left"),
+        (9.75, 10, True, "about 10 of 10 s left"),
+        (59.0, 60, False, "59.0 of 60 s left"),
+        (3540.0, 3600, False, "59 min of 1 h left"),
+        (3540.0, 3600, True, "about 59 min of 1 h left"),
+        (0.0, 3600, False, "its 1 h have expired"),
+        (0.0, 3600, True, "its 1 h have passed: the next cell shows whether it is still open"),
+    ],
+)
+def test_a_long_limit_is_named_in_hours(left, limit, about, text):
+    assert RemainingTime(left, idle_limit=limit, idle_about=about).idle_left == text

@@ -241,7 +241,7 @@ def test_a_dump_that_takes_too_long_names_the_line_that_restores_it(numbers, tim
     with pytest.raises(TransactionLost) as caught:
         numbers.run(script)
     assert caught.value.hint == (
-        "A transaction may last 5 s. This line creates a database from a script of any length in a file:\n"
+        "A transaction has a time limit. This line creates a database from a script of any length in a file:\n"
         "%pipedb create-database NAME --from-dump FILE"
     )
     assert numbers.connection().stream is None  # the next one begins with foreign keys

@@ -98,6 +98,7 @@ def test_the_time_of_a_transaction_is_an_estimate_unless_the_server_says_more(li
         (10_000, 10.5, "probably expired: no request for 10 s"),
         (2_500, 2.0, "open; expires 2.5 s after the last response"),
         (60_000, 59.0, "open; expires 60 s after the last response"),
+        (3_600_000, 59.0, "open; expires 1 h after the last response"),
         (None, 9.5, "open; expires about 10 s after the last response"),
         (None, 10.5, "probably expired: no request for about 10 s"),
     ],
