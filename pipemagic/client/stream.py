@@ -471,6 +471,8 @@ class ClientStream:
                 ran, results, sent_at=self.sent_at, baton=response.baton, late_at=late_at,
                 exact=self._transport.limits == STRICT,
             )  # fmt: skip
+        except KeyboardInterrupt as error:
+            raise self._failed(error, message) from None
         finally:
             self._reads.state.update(response.results, self._reads.known)
             reopened, self._replaces = self._replaces, False

@@ -331,9 +331,12 @@ class Transaction:
         """
         event = Event.ANSWER if baton is not None else Event.CLOSE if closes(requests) else Event.LOSE
         try:
-            return self._read(requests, entries, sent_at, event, late_at=late_at, exact=exact)
-        finally:
+            is_unexplained = self._read(requests, entries, sent_at, event, late_at=late_at, exact=exact)
+        except TransactionLost:
             self._machine.move(event)
+            raise
+        self._machine.move(event)  # not after an interrupt: what was read is not complete
+        return is_unexplained
 
     def statement_failed(self, error: Error, *, sent_at: float, exact: bool) -> None:
         """Update the state after an error in a cursor; raise TransactionLost if it reports that of the transaction."""

@@ -655,6 +655,25 @@ def test_an_interrupt_at_an_odd_moment_never_blocks_the_stream(scripted, stream_
     assert stream.phase is Phase.IDLE
 
 
+def test_an_interrupt_while_the_response_to_a_commit_is_processed_leaves_its_outcome_unknown(
+    scripted, stream_to, monkeypatch
+) -> None:
+    server = scripted(opened, good, good)
+    stream = stream_to(server)
+    open_transaction(stream)
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(stream.transaction, "_read", interrupted)
+        with pytest.raises(errors.InterruptedRequest):
+            stream.send([sql("COMMIT")])
+    assert (stream.phase, stream.transaction.state, stream.transaction.loss) == (Phase.LOST, Tx.NONE, None)
+    stream.send([sql("SELECT 1")])
+    assert [call.baton for call in server.posts] == [None, "in-transaction", None]
+
+
 def test_a_lost_request_that_ends_with_close_leaves_no_loss(scripted, stream_to) -> None:
     stream = stream_to(scripted(Answer(vanish=True)))
     with pytest.raises(errors.UnknownOutcome):
