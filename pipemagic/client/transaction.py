@@ -62,6 +62,12 @@ class TransactionStatement:
     ran: bool = True
 
 
+def _changes(statement: TransactionStatement) -> bool:
+    """Return True if a statement may change data or settings, so that its loss matters."""
+    parsed = sql.parse(statement.text)
+    return not (parsed.controls_transaction or parsed.only_reads or parsed.is_ignored_in_transaction)
+
+
 @dataclass(frozen=True)
 class Loss:
     """A transaction that ended without its COMMIT, or a request whose outcome is not known.
@@ -106,8 +112,8 @@ class Loss:
 
     @property
     def can_rerun(self) -> bool:
-        """Whether the statements are all of it, and certainly undone."""
-        return bool(self.statements) and self.certain and not self.incomplete and not self.overran
+        """Whether the statements are all of it, are certainly undone, and change something."""
+        return self.certain and not (self.incomplete or self.overran) and any(map(_changes, self.statements))
 
 
 @dataclass

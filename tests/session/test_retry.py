@@ -83,6 +83,14 @@ def test_a_transaction_without_statements_is_nothing_to_retry(numbers, clock):
         numbers.connection().retry()
 
 
+@pytest.mark.parametrize("cell", ["BEGIN IMMEDIATE", "BEGIN; SELECT * FROM n", "SAVEPOINT a"])
+def test_a_retry_is_offered_only_if_there_is_something_to_rerun(numbers, clock, cell):
+    numbers.run(cell)
+    assert "retry" not in lose(numbers, clock).hint
+    with pytest.raises(SessionError, match="no statement that changes data"):
+        numbers.connection().to_retry()
+
+
 def interrupt(request):
     raise KeyboardInterrupt
 
