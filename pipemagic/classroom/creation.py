@@ -76,19 +76,19 @@ def add_students(class_: Class, students: Sequence[Student], slug: str) -> list[
     email address, or name if it is the only one. Seats get the names and email addresses of the roster.
     """
     keys, names = {student.key for student in students}, Counter(folded(student.name) for student in students)
-    known, taken = {seat.key: seat for seat in class_.seats}, {seat.database for seat in class_.seats}
+    seats, databases = {seat.key: seat for seat in class_.seats}, {seat.database for seat in class_.seats}
     earlier = {(seat.key, folded(seat.student)): seat for seat in class_.seats if seat.key not in keys}
     new = []
     for student in students:
         name = folded(student.name)
-        seat = known.get(student.key) or earlier.pop((folded(student.email), name), None)
+        seat = seats.get(student.key) or earlier.pop((folded(student.email), name), None)
         if not seat and names[name] == 1:
             seat = earlier.pop((name, name), None)
         if seat:
             seat.key, seat.student, seat.email = student
             continue
-        database = database_name(class_.name, student, min(longest("database", slug), _LONGEST_NAME), taken)
-        taken.add(database)
+        database = database_name(class_.name, student, min(longest("database", slug), _LONGEST_NAME), databases)
+        databases.add(database)
         new.append(Seat(student.key, student.name, database, student.email))
     class_.seats += new
     return new
@@ -239,11 +239,11 @@ class Access:
                         self._tokens[""] = self._api.create_group_token(
                             self._class.group, expiration="1h", read_only=self._read_only
                         )
-            known = self._tokens.get("") or self._tokens.get(seat.database)
-        if known is None:
-            known = self._api.create_token(seat.database, expiration="1h", read_only=self._read_only)
-            self._tokens[seat.database] = known
-        return known
+            token = self._tokens.get("") or self._tokens.get(seat.database)
+        if token is None:
+            token = self._api.create_token(seat.database, expiration="1h", read_only=self._read_only)
+            self._tokens[seat.database] = token
+        return token
 
 
 class _Work:

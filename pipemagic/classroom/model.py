@@ -74,17 +74,17 @@ class Class(msgspec.Struct):
 
     def _seat(self, text: str) -> Seat:
         folded = text.casefold().strip()
-        named = [
+        seats = [
             seat for seat in self.seats
             if folded and folded in (seat.key, seat.student.casefold(), seat.email.casefold(), seat.database)
         ]  # fmt: skip
-        if len(named) == 1:
-            return named[0]
-        if named:
-            names = " or ".join(seat.database for seat in named)
-            raise SessionError(f"the class {self.name} has {len(named)} students named {text}", hint=f"write {names}")
-        known = nearest(text, [seat.student for seat in self.seats])
-        hint = f"did you mean {known}?" if known else f"list the students with `pipemagic class status {self.name}`"
+        if len(seats) == 1:
+            return seats[0]
+        if seats:
+            names = " or ".join(seat.database for seat in seats)
+            raise SessionError(f"the class {self.name} has {len(seats)} students named {text}", hint=f"write {names}")
+        guess = nearest(text, [seat.student for seat in self.seats])
+        hint = f"did you mean {guess}?" if guess else f"list the students with `pipemagic class status {self.name}`"
         raise NotFound(f"the class {self.name} has no student {text}", status=404, hint=hint)
 
 
@@ -95,12 +95,12 @@ def names() -> list[str]:
 
 def load(name: str = "") -> Class:
     """Return a class by name; without a name the only one. Raise NotFound."""
-    known = names()
-    if not name and len(known) == 1:
-        [name] = known
-    if name not in known:
-        missing = f"there is no class {name}" if name else "several classes exist" if known else "there is no class"
-        hint = f"the classes are: {', '.join(known)}" if known else "pipemagic class create ROSTER.csv --group G"
+    classes = names()
+    if not name and len(classes) == 1:
+        [name] = classes
+    if name not in classes:
+        missing = f"there is no class {name}" if name else "several classes exist" if classes else "there is no class"
+        hint = f"the classes are: {', '.join(classes)}" if classes else "pipemagic class create ROSTER.csv --group G"
         raise NotFound(missing, status=404, hint=hint)
     path = _path(name)
     try:

@@ -176,11 +176,11 @@ class Recorders:
     def update(self, connections: Iterable[Connection]) -> None:
         """Start recorders for new connections to databases of a class; close those of connections that have ended."""
         with self._lock:
-            known = {connection for connection in connections if connection.records_progress}
-            for connection in known - self._open.keys():
+            recorders = {connection for connection in connections if connection.records_progress}
+            for connection in recorders - self._open.keys():
                 self._open[connection] = Recorder(connection)
                 self._open[connection].start()
-            for connection in self._open.keys() - known:
+            for connection in self._open.keys() - recorders:
                 recorder = self._open.pop(connection)
                 recorder.close()
                 self._closed = [candidate for candidate in (*self._closed, recorder) if candidate.is_alive()]

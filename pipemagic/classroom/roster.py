@@ -71,14 +71,14 @@ def read_roster(path: Path) -> Roster:
     header = _header(rows[at][1]) if rows else {}
     if at:
         notes.append(f"the header is line {rows[at][0]}; what is above it was ignored")
-    found: dict[str, tuple[int, Student]] = {}
+    entries: dict[str, tuple[int, Student]] = {}
     for number, cells in rows[at + 1 :] if header else rows:
         if header and any(cells[len(rows[at][1]) :]):
             raise SessionError(f"{path.name}: line {number} has more cells than the header", hint=_QUOTATION)
         student = _student(number, cells, header, path)
         if student is None:
             continue
-        line, other = found.setdefault(student.key, (number, student))
+        line, other = entries.setdefault(student.key, (number, student))
         if line == number:
             continue
         if other.name != student.name or student.key == folded(student.name):
@@ -87,9 +87,9 @@ def read_roster(path: Path) -> Roster:
                 hint="remove one of them, or add a column id or email, different for each student",
             )
         notes.append(f"line {number} repeats line {line}, {student.name}")
-    if not found:
+    if not entries:
         raise SessionError(f"{path.name} has no students", hint="write one on each line, below the header name,email")
-    return Roster([student for _, student in found.values()], notes, path.name)
+    return Roster([student for _, student in entries.values()], notes, path.name)
 
 
 def _decoded(path: Path) -> tuple[str, list[str]]:
@@ -115,8 +115,8 @@ def _decoded(path: Path) -> tuple[str, list[str]]:
 def _rows(text: str, path: Path) -> list[tuple[int, list[str]]]:
     """Return the rows that are not empty, with the number of their first line. Raise SessionError if one is not CSV."""
     first = list(filter(str.strip, text.splitlines()))[:_FIRST_ROWS] or [""]
-    named = re.fullmatch(r'"?sep=([,;\t|])"?\s*', first[0])  # Excel's line
-    delimiter = named[1] if named else _delimiter(first)
+    separator = re.fullmatch(r'"?sep=([,;\t|])"?\s*', first[0])  # Excel's line
+    delimiter = separator[1] if separator else _delimiter(first)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=True, strict=True)
     rows, number = [], 1
     try:
@@ -127,7 +127,7 @@ def _rows(text: str, path: Path) -> list[tuple[int, list[str]]]:
             number = reader.line_num + 1
     except csv.Error as error:
         raise SessionError(f"{path.name}: line {number} is not valid CSV: {error}", hint=_QUOTATION) from None
-    return rows[1:] if named else rows
+    return rows[1:] if separator else rows
 
 
 def _delimiter(lines: Sequence[str]) -> str:
@@ -142,12 +142,12 @@ def _delimiter(lines: Sequence[str]) -> str:
 
 def _header(cells: Sequence[str]) -> dict[str, int]:
     """Return the positions of the known columns; {} if the row is no header."""
-    found: dict[str, int] = {}
+    positions: dict[str, int] = {}
     for at, cell in enumerate(cells):
         for column, names in _COLUMNS.items():
             if cell.casefold() in names:
-                found.setdefault(column, at)
-    return found
+                positions.setdefault(column, at)
+    return positions
 
 
 def _student(number: int, cells: Sequence[str], header: Mapping[str, int], path: Path) -> Student | None:

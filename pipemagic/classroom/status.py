@@ -73,9 +73,9 @@ class Progress:
     @classmethod
     def of_json(cls, seat: Seat, text: str) -> Progress:
         """Return the progress that a database reports."""
-        found = json.loads(text)
-        best = {name: (points or 0.0, of or 0.0) for name, (points, of) in found.pop("exercises").items()}
-        return cls(seat.student, seat.database, exercises=best, **found)
+        values = json.loads(text)
+        best = {name: (points or 0.0, of or 0.0) for name, (points, of) in values.pop("exercises").items()}
+        return cls(seat.student, seat.database, exercises=best, **values)
 
     def passed(self, exercises: Collection[str]) -> int:
         """Return how many of the exercises have all points."""
@@ -107,14 +107,14 @@ def _read(seat: Seat, open_seat: Callable[[Seat], Database]) -> Progress:
         return Progress(seat.student, seat.database, problem="not created yet")
     try:
         with open_seat(seat) as opened, opened.sibling(timeout=TIMEOUT) as database:
-            [(found,)] = database.execute(_QUERY).rows
+            [(text,)] = database.execute(_QUERY).rows
     except PipemagicError as failure:
         gone = f"no such table: {PROGRESS_TABLE}" in failure.message
         problem = f"the table {PROGRESS_TABLE} was deleted" if gone else failure.message.partition("\n")[0]
         return Progress(seat.student, seat.database, problem=problem)
-    if found is None:
+    if text is None:
         return Progress(seat.student, seat.database, problem=f"{PROGRESS_TABLE} is not a table")
-    return Progress.of_json(seat, str(found))
+    return Progress.of_json(seat, str(text))
 
 
 def exercises_of(rows: Sequence[Progress]) -> Collection[str]:

@@ -88,8 +88,8 @@ def _is_content(statement: str) -> bool:
 
 def _pragma(statement: str) -> str | None:
     """Return the name of a pragma in lower case; None for another statement."""
-    found = _PRAGMA.match(statement)
-    return found and found[1].lower()
+    match = _PRAGMA.match(statement)
+    return match and match[1].lower()
 
 
 class Content(NamedTuple):
@@ -114,8 +114,8 @@ def read_content(database: Database) -> Content:
         if name != PROGRESS_TABLE:
             objects[str(name)] = str(kind)
         else:
-            progress, found = str(kind), _OWNER.match(str(text))
-            owner = found[1] if found and str(text) == _stored(_progress_ddl(found[1])) else ""
+            progress, owner_match = str(kind), _OWNER.match(str(text))
+            owner = owner_match[1] if owner_match and str(text) == _stored(_progress_ddl(owner_match[1])) else ""
     return Content(objects, progress, owner)
 
 

@@ -93,67 +93,67 @@ def create(
         text = f"{shorten(repr(name), 40)} cannot be the name of a class: {wrong}"
         raise SessionError(text, hint="choose another one with --name")
     with model.locked(name):
-        chosen = _class_of(api, name, {"group": group, "template": template}, others)
-        extended = new_tokens or chosen.expires <= time.time() or not any(seat.token for seat in chosen.seats)
+        lesson = _class_of(api, name, {"group": group, "template": template}, others)
+        extended = new_tokens or lesson.expires <= time.time() or not any(seat.token for seat in lesson.seats)
         if extended:
-            chosen.expires = time.time() + expires
-        new = creation.add_students(chosen, roster.students, api.slug)
-        _print_notes(chosen, roster, extended=extended, new=len(new))
+            lesson.expires = time.time() + expires
+        new = creation.add_students(lesson, roster.students, api.slug)
+        _print_notes(lesson, roster, extended=extended, new=len(new))
         with _progress_bar() as progress, with_group_hint(api, group):
-            creation.create(api, chosen, progress=progress, notify=console.print_note)
-        files = handouts.write_handouts(chosen, output)
-    console.print_line(f"{name}: {plural(len(chosen.seats), 'student')}, tokens until {_local(chosen.expires)}")
+            creation.create(api, lesson, progress=progress, notify=console.print_note)
+        files = handouts.write_handouts(lesson, output)
+    console.print_line(f"{name}: {plural(len(lesson.seats), 'student')}, tokens until {_local(lesson.expires)}")
     for path in files:
         console.print_line(str(path))
-    if parse_address(chosen.address or chosen.seats[0].url).loopback:
+    if parse_address(lesson.address or lesson.seats[0].url).loopback:
         console.print_note("the addresses work only on this machine; --address URL names one for other machines")
 
 
 def _class_of(api: Management, name: str, fixed: Mapping[str, str], others: Mapping[str, str | None]) -> Class:
     """Return the class of this name, or a new one; raise SessionError if it has another service, group or template."""
-    chosen = model.load(name) if name in model.names() else Class(name, api.url, api.slug, fixed["group"])
-    _check_service(api, chosen)
+    lesson = model.load(name) if name in model.names() else Class(name, api.url, api.slug, fixed["group"])
+    _check_service(api, lesson)
     for field, now in fixed.items():
-        before = getattr(chosen, field)
-        if before != now and any(seat.ready for seat in chosen.seats):
+        before = getattr(lesson, field)
+        if before != now and any(seat.ready for seat in lesson.seats):
             raise SessionError(
                 f"the class {name} has the {field} {before or '(none)'}, not {now or '(none)'}",
                 hint="choose another name for a new class with --name",
             )
-        setattr(chosen, field, now)
+        setattr(lesson, field, now)
     for field, value in others.items():
         if value is not None:
-            setattr(chosen, field, value)
-    return chosen
+            setattr(lesson, field, value)
+    return lesson
 
 
-def _check_service(api: Management, chosen: Class) -> None:
+def _check_service(api: Management, lesson: Class) -> None:
     """Raise SessionError if a class belongs to another organization or service; the port of a local one may change."""
-    if chosen.organization != api.slug or (chosen.api != api.url and not api.endpoint.loopback):
+    if lesson.organization != api.slug or (lesson.api != api.url and not api.endpoint.loopback):
         raise SessionError(
-            f"the class {chosen.name} belongs to the organization {chosen.organization} at {chosen.api}, "
+            f"the class {lesson.name} belongs to the organization {lesson.organization} at {lesson.api}, "
             f"not to {api.slug} at {api.url}",
             hint="set PIPEMAGIC_API_URL, --data or --org as when it was created",
         )
-    chosen.api = api.url
+    lesson.api = api.url
 
 
-def _print_notes(chosen: Class, roster: Roster, *, extended: bool, new: int) -> None:
+def _print_notes(lesson: Class, roster: Roster, *, extended: bool, new: int) -> None:
     """Print the notes on the roster, and its differences from a class; raise SessionError if they share no student."""
     for note in roster.notes:
         console.print_note(note)
-    earlier, students = len(chosen.seats) - new, {student.key for student in roster.students}
+    earlier, students = len(lesson.seats) - new, {student.key for student in roster.students}
     if not earlier:
         return
     if new == len(students):
         raise SessionError(
-            f"none of the {plural(new, 'student')} of {roster.file} is in the class {chosen.name}",
+            f"none of the {plural(new, 'student')} of {roster.file} is in the class {lesson.name}",
             hint="choose another name for a new class with --name",
         )
-    console.print_note(f"{chosen.name} has {plural(earlier, 'student')}; {plural(new, 'new student')}")
+    console.print_note(f"{lesson.name} has {plural(earlier, 'student')}; {plural(new, 'new student')}")
     if not extended:
-        console.print_note(f"the lesson ends at {_local(chosen.expires)}, as before; {_NEW_TOKENS}")
-    if missing := [seat.student for seat in chosen.seats if seat.key not in students]:
+        console.print_note(f"the lesson ends at {_local(lesson.expires)}, as before; {_NEW_TOKENS}")
+    if missing := [seat.student for seat in lesson.seats if seat.key not in students]:
         console.print_note(f"not in the roster, but in the class: {', '.join(missing)}")
 
 
@@ -170,29 +170,29 @@ def reset(
     """
     if bool(students) == everyone:
         raise click.UsageError("Name the students, or write --all.", click.get_current_context())
-    with model.locked((chosen := model.load(name)).name):
-        _check_service(api, chosen)
-        seats = chosen.seats if everyone else chosen.find(students)
+    with model.locked((lesson := model.load(name)).name):
+        _check_service(api, lesson)
+        seats = lesson.seats if everyone else lesson.find(students)
         whose = plural(len(seats), "student") if everyone else ", ".join(seat.student for seat in seats)
         console.confirm(f"Discard everything in the databases of {whose}?", yes=yes)
         with _progress_bar() as progress:
-            renewed = creation.reset(api, chosen, seats, progress, console.print_note)
+            renewed = creation.reset(api, lesson, seats, progress, console.print_note)
     for seat in seats:
         console.print_line(seat.student)
     if renewed:
         console.print_note("their databases were created again, with new tokens: the template has virtual tables")
-        for path in handouts.write_handouts(chosen, output):
+        for path in handouts.write_handouts(lesson, output):
             console.print_line(str(path))
 
 
 @api_command(class_, "status", _CLASS, console.json_option)
 def show_status(api: Management, name: str, as_json: bool) -> None:
     """Show the progress of the students: time of connection, last activity, cells, errors and passed exercises."""
-    chosen = model.load(name)
-    _check_service(api, chosen)
-    creation.refresh(chosen, creation.existing(api))
-    access = creation.Access(api, chosen, read_only=True)
-    rows = status.read_progress(chosen.seats, status.with_own_token(access))
+    lesson = model.load(name)
+    _check_service(api, lesson)
+    creation.refresh(lesson, creation.existing(api))
+    access = creation.Access(api, lesson, read_only=True)
+    rows = status.read_progress(lesson.seats, status.with_own_token(access))
     if as_json:
         console.print_json([asdict(row) for row in rows])
         return
@@ -200,23 +200,23 @@ def show_status(api: Management, name: str, as_json: bool) -> None:
     console.print_table(status.HEADERS, [
         (shorten(student, 40), *numbers, shorten(escape_controls(error), 60)) for student, *numbers, error in table
     ])  # fmt: skip
-    end = "ended" if chosen.expires <= time.time() else "ends"
-    console.print_note(f"{chosen.name}: {status.summary(rows)}; the lesson {end} at {_local(chosen.expires)}")
+    end = "ended" if lesson.expires <= time.time() else "ends"
+    console.print_note(f"{lesson.name}: {status.summary(rows)}; the lesson {end} at {_local(lesson.expires)}")
 
 
 @api_command(class_, "close", _CLASS)
 @click.option("--confirm", default="", metavar="CLASS", help="The name of the class again, instead of the question.")
 def close(api: Management, name: str, confirm: str) -> None:
     """Delete the databases of all students of a class."""
-    with model.locked((chosen := model.load(name)).name):
-        _check_service(api, chosen)
-        count = plural(len(chosen.seats), "database")
-        console.confirm_name(f"Delete {count} with all work of the students permanently?", chosen.name, confirm)
+    with model.locked((lesson := model.load(name)).name):
+        _check_service(api, lesson)
+        count = plural(len(lesson.seats), "database")
+        console.confirm_name(f"Delete {count} with all work of the students permanently?", lesson.name, confirm)
         with _progress_bar() as progress:
-            foreign = creation.close(api, chosen, progress, console.print_note)
+            foreign = creation.close(api, lesson, progress, console.print_note)
     for seat in foreign:
         console.print_note(f"{seat.database} was not deleted: it is not one of the class")
-    console.print_line(chosen.name)
+    console.print_line(lesson.name)
 
 
 @contextmanager

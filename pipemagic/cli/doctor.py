@@ -65,7 +65,7 @@ def check_notebooks(paths: Sequence[Path], allow: Sequence[str], as_json: bool) 
         raise SessionError(f"--allow requires a regular expression: {error}") from None
     findings: list[secret_scan.Finding] = []
     unreadable = False
-    for path in (file for named in paths for file in secret_scan.files_in(named)):
+    for path in (file for root in paths for file in secret_scan.files_in(root)):
         try:
             findings += [
                 secret

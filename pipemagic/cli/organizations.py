@@ -100,24 +100,24 @@ def show(api: Management, as_json: bool) -> None:
     """Show the plan and this month's usage."""
     organization = api.organization()
     try:
-        subscription, used = api.subscription(), api.usage().figures
+        subscription, figures = api.subscription(), api.usage().figures
         limits = next((item.quotas for item in api.plans() if item.name == subscription.plan), {})
         name, overages = subscription.plan, subscription.overages
     except UnsupportedError:  # a small API has nothing but the setting
-        name, overages, used, limits = "", None, {}, {}
+        name, overages, figures, limits = "", None, {}, {}
     overages = organization.overages if overages is None else overages
     if as_json:
         console.print_json({
             "organization": organization.slug, "plan": name, "overages": overages,
-            "used": dict(used), "quotas": dict(limits),
+            "used": dict(figures), "quotas": dict(limits),
         })  # fmt: skip
         return
     state = {True: "on", False: "off", None: "unknown"}[overages]
     console.print_fields(Organization=organization.slug, Plan=name or "unknown", Overages=state)
-    if used:
+    if figures:
         console.print_line()
         console.print_table(
-            ["resource", "used", "limit", "limit %"], [usage_row(name, used, limits) for name in RESOURCES]
+            ["resource", "used", "limit", "limit %"], [usage_row(name, figures, limits) for name in RESOURCES]
         )
 
 

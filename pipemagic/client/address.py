@@ -177,18 +177,18 @@ def check_base_url(endpoint: Endpoint, base_url: str) -> Endpoint:
     written = urlsplit(base_url.strip()).scheme.lower()
     if written not in _DEFAULT_PORT or (other.scheme, other.port) != (endpoint.scheme, endpoint.port):
         raise _refused(endpoint, other.address)
-    named, host = endpoint.named_host, other.named_host
-    if host == named or (endpoint.loopback and _connects_to(other) == _connects_to(endpoint)):
+    own_host, host = endpoint.named_host, other.named_host
+    if host == own_host or (endpoint.loopback and _connects_to(other) == _connects_to(endpoint)):
         return other
-    if not _is_address(named) and host.endswith(f"-{named}"):
+    if not _is_address(own_host) and host.endswith(f"-{own_host}"):
         return other
     raise _refused(endpoint, other.address)
 
 
 def instance_of(endpoint: Endpoint, other: Endpoint) -> str | None:
     """Return the prefix of an instance's host name before that of its database; None for other names."""
-    named, host = endpoint.named_host, other.named_host
-    return host.removesuffix(f"-{named}") if host.endswith(f"-{named}") else None
+    own_host, host = endpoint.named_host, other.named_host
+    return host.removesuffix(f"-{own_host}") if host.endswith(f"-{own_host}") else None
 
 
 def _refused(endpoint: Endpoint, where: str) -> AddressError:

@@ -19,8 +19,8 @@ def statement(sql: str, args: Arguments = None) -> Stmt:
     if args is None:
         return Stmt(sql)
     if isinstance(args, Mapping):
-        named = [NamedArg(str(name), wire(value, str(name))) for name, value in args.items()]
-        return Stmt(sql, named_args=named) if named else Stmt(sql)
+        named_args = [NamedArg(str(name), wire(value, str(name))) for name, value in args.items()]
+        return Stmt(sql, named_args=named_args) if named_args else Stmt(sql)
     if isinstance(args, str | bytes | bytearray | memoryview) or not isinstance(args, Sequence):
         raise ParameterError(
             f"arguments are a list, a tuple or a dict, not {type(args).__name__}", hint="for a single one write [value]"

@@ -37,13 +37,13 @@ def run(stream: ClientStream, stmts: Sequence[Stmt], *, atomic: bool, undo: bool
         batch, first = chain(stmts, rollback=undo and stream.dialect is Dialect.V3), 0
     entry = stream.send([RunBatch(batch), *end])[0]
     if isinstance(entry, ErrorEntry):
-        done = _find_bad_one(stream, entry.error, stmts)
+        outcome = _find_bad_one(stream, entry.error, stmts)
     else:
-        done = _read_batch(entry, batch, stmts, first)
+        outcome = _read_batch(entry, batch, stmts, first)
     too_large = isinstance(entry, ErrorEntry) and entry.error.code == RESPONSE_TOO_LARGE
-    if done.error is not None and not close and (too_large if atomic else undo and stream.transaction.open):
+    if outcome.error is not None and not close and (too_large if atomic else undo and stream.transaction.open):
         stream.send([Execute(Stmt("ROLLBACK", want_rows=False))])  # version 2, or the whole batch was refused
-    return done
+    return outcome
 
 
 def result_of(entry: Entry, sql: str = "", index: int = 0) -> StmtResult:
@@ -78,15 +78,15 @@ def _read_batch(entry: OkEntry, batch: Batch, stmts: Sequence[Stmt], first: int)
 
 def _find_bad_one(stream: ClientStream, error: Error, stmts: Sequence[Stmt]) -> Run:
     """Return the statement that made a whole batch fail: one that cannot be parsed also fails on its own."""
-    refused = statement_error(error)
-    if refused.code == RESPONSE_TOO_LARGE:
+    refusal = statement_error(error)
+    if refusal.code == RESPONSE_TOO_LARGE:
         hint = "the results are too large together; use LIMIT, or several steps"
-        return Run([], refused.replace(hint=hint))
+        return Run([], refusal.replace(hint=hint))
     probes = probe([Stmt(stmt.sql) for stmt in stmts])
     for number, entry in enumerate(stream.send([RunBatch(batch) for batch in probes])):
         if isinstance(entry, ErrorEntry):
             return Run([], statement_error(entry.error, stmts[number].sql or "", number))
-    return Run([], refused)
+    return Run([], refusal)
 
 
 def _one_by_one(

@@ -127,13 +127,13 @@ def read_entries(chunks: Iterable[bytes], clock: Callable[[], float] = time.mono
 def _joined(chunks: Iterable[bytes], clock: Callable[[], float]) -> Iterator[bytes]:
     """Yield joined chunks. The first ones are not joined, so that a slow statement shows its first rows soon."""
     waiting: list[bytes] = []
-    size, total, given = 0, 0, clock()
+    size, total, last_yield = 0, 0, clock()
     for chunk in chunks:
         waiting.append(chunk)
         size += len(chunk)
-        if size >= CHUNK_SIZE or total < LARGE or clock() - given >= MAX_DELAY:
+        if size >= CHUNK_SIZE or total < LARGE or clock() - last_yield >= MAX_DELAY:
             yield b"".join(waiting)
-            waiting, size, given = [], 0, clock()
+            waiting, size, last_yield = [], 0, clock()
         total += len(chunk)
     yield b"".join(waiting)
 
@@ -143,14 +143,14 @@ def _whole_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
     begun: list[bytes] = []
     size = 0
     for chunk in chunks:
-        head, found, rest = chunk.rpartition(b"\n")
-        size = len(rest) if found else size + len(chunk)
+        head, newline, rest = chunk.rpartition(b"\n")
+        size = len(rest) if newline else size + len(chunk)
         if size > MOST_LINE:
             raise ProtocolError(
                 f"a row of the result is larger than {MOST_LINE // 1024**2} MB",
                 hint="read large values in parts, for example with substr()",
             )
-        if not found:
+        if not newline:
             begun.append(chunk)
             continue
         yield b"".join([*begun, head])

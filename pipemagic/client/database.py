@@ -318,11 +318,11 @@ class DatabaseTransaction:
 
 def _batch(stream: ClientStream, statements: Sequence[Statement], *, atomic: bool, close: bool) -> list[Result]:
     texts = [(item, None) if isinstance(item, str) else item for item in statements]
-    done: Run = stream.run([statement(sql, args) for sql, args in texts], atomic=atomic, close=close)
-    if done.error is not None:
-        applied = 0 if atomic else len(done.results)
-        raise done.error.replace(hint=done.error.hint or _what_was_applied(applied, len(texts)))
-    return [Result(wire, sql) for wire, (sql, _) in zip(done.results, texts, strict=True)]
+    run: Run = stream.run([statement(sql, args) for sql, args in texts], atomic=atomic, close=close)
+    if run.error is not None:
+        applied = 0 if atomic else len(run.results)
+        raise run.error.replace(hint=run.error.hint or _what_was_applied(applied, len(texts)))
+    return [Result(wire, sql) for wire, (sql, _) in zip(run.results, texts, strict=True)]
 
 
 def _what_was_applied(count: int, total: int) -> str:

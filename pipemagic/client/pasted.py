@@ -59,7 +59,7 @@ def _described(character: str) -> str:
         return "a control character" if character != "\t" else "a tab"
     if character == " ":
         return "a space"
-    named = {'"': "a quotation mark", "'": "a quotation mark", "\\": "a backslash", "`": "a backtick"}
+    names = {'"': "a quotation mark", "'": "a quotation mark", "\\": "a backslash", "`": "a backtick"}
     if character.isascii():
-        return named.get(character, f"the character {character}")
+        return names.get(character, f"the character {character}")
     return f"the character U+{ord(character):04X} ({unicodedata.name(character, 'without a name')})"

@@ -524,12 +524,12 @@ class ClientStream:
             everything = [*ahead, *message.requests, *([GetAutocommit()] if asks else [])]
             waits = self.dialect is not Dialect.SEED and not in_transaction
             message.sent = PipelineRequest(self._reads.prepare(everything, waits=waits), self.baton)
-            message.ahead, started = len(ahead), time.perf_counter()
+            message.ahead, start = len(ahead), time.perf_counter()
             try:
                 message.body = ENCODER.encode(_as_cursor(message.sent) if message.is_cursor else message.sent)
             except UnicodeEncodeError as error:
                 raise not_unicode(error) from None
-            message.encoding = time.perf_counter() - started
+            message.encoding = time.perf_counter() - start
             message.endpoint = self._endpoint
             message.reopens = None if self.baton is None else message.replaces and not in_transaction
             if (limit := self._reads.limit) is not None:
@@ -585,10 +585,10 @@ class ClientStream:
         """Read a 200: the entries, the new baton, and the next base URL."""
         sent, traced = message.sent, message.traced
         try:
-            started = time.perf_counter()
+            start = time.perf_counter()
             response = read_response(http.body)
             if traced is not None:
-                traced.encoding, traced.decoding = message.encoding, time.perf_counter() - started
+                traced.encoding, traced.decoding = message.encoding, time.perf_counter() - start
                 traced.add_results(sent, response)
             if len(response.results) != len(sent.requests):
                 counts = f"{len(sent.requests)} requests were sent and {len(response.results)} results were received"

@@ -64,8 +64,8 @@ def outline(value: Any, key: str = "") -> Json:
         return {_short_text(name, "name"): outline(inner, name) for name, inner in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
         limit = ROWS if key == "rows" else ITEMS
-        shown = [outline(inner) for inner in value[:limit]]
-        return [*shown, f"… {len(value) - limit:,} more"] if len(value) > limit else shown
+        items = [outline(inner) for inner in value[:limit]]
+        return [*items, f"… {len(value) - limit:,} more"] if len(value) > limit else items
     return _short_text(value, key) if isinstance(value, str) else value
 
 

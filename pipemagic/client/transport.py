@@ -285,11 +285,11 @@ class Transport:
         if size is not None:
             kind = (_BINARY, (b"Content-Length", b"%d" % size))
         encoding = _IDENTITY if endpoint.loopback else _GZIP
-        named = () if endpoint.host_header is None else ((b"Host", endpoint.host_header.encode()),)
+        host_header = () if endpoint.host_header is None else ((b"Host", endpoint.host_header.encode()),)
         if self._http is not None:
             return self._http.build_request(
                 message.method, url, content=content, extensions=extensions,
-                headers=[*self.token.headers, *named, encoding, *kind],
+                headers=[*self.token.headers, *host_header, encoding, *kind],
             )  # fmt: skip
         length: tuple[tuple[bytes, bytes], ...] = ()
         if isinstance(content, bytes):
@@ -298,7 +298,7 @@ class Transport:
         return httpx.Request(
             message.method, url, content=content, stream=stream, extensions=extensions,
             headers=[
-                *(named or ((b"Host", url.netloc),)), *length, *_HEADERS, *self.token.headers, encoding, *kind
+                *(host_header or ((b"Host", url.netloc),)), *length, *_HEADERS, *self.token.headers, encoding, *kind
             ],
         )  # fmt: skip
 
@@ -356,8 +356,8 @@ class Transport:
         """Wait for a busy server; return False if it would be too often, too late, or before the time that it names."""
         if times == len(BUSY_PAUSES):
             return False
-        pause, named = BUSY_PAUSES[times], "" if response is None else response.headers.get("retry-after", "")
-        if (retry_seconds(named) or 0) > pause or time.monotonic() + pause > message.deadline:
+        pause, retry_after = BUSY_PAUSES[times], "" if response is None else response.headers.get("retry-after", "")
+        if (retry_seconds(retry_after) or 0) > pause or time.monotonic() + pause > message.deadline:
             return False
         self._sleep(pause)
         return True

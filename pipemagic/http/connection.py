@@ -145,15 +145,15 @@ class Pool:
             while self._idle and self._idle[0].idle_since < limit:
                 unusable.append(self._idle.pop(0))
             while (
-                found := next((connection for connection in reversed(self._idle) if connection.origin == origin), None)
+                match := next((connection for connection in reversed(self._idle) if connection.origin == origin), None)
             ) is not None:
-                self._idle.remove(found)
-                if not found.is_stale():
+                self._idle.remove(match)
+                if not match.is_stale():
                     break
-                unusable.append(found)
+                unusable.append(match)
         for connection in unusable:
             connection.close()
-        return found
+        return match
 
     def put(self, connection: Connection) -> None:
         """Keep a connection whose response ended."""
@@ -200,6 +200,6 @@ def connect(origin: Origin, timeout: float | None) -> Connection:
 
 def keep_alive_options() -> list[tuple[int, int, int]]:
     """Return the keep-alive options for `socket.setsockopt`."""
-    known = ((getattr(socket, name, None), value) for name, value in KEEP_ALIVE.items())
-    options = [(socket.IPPROTO_TCP, option, value) for option, value in known if option is not None]
+    pairs = ((getattr(socket, name, None), value) for name, value in KEEP_ALIVE.items())
+    options = [(socket.IPPROTO_TCP, option, value) for option, value in pairs if option is not None]
     return [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1), *options]

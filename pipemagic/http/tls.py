@@ -37,14 +37,14 @@ def untrusted_hint(error: ssl.SSLCertVerificationError) -> str:
         return "check the host: the certificate is for another one"
     if error.verify_code in _WRONG_TIME:
         return "check the clock of this machine; if it is right, the server needs a new certificate"
-    named = dict(_named_authorities())
-    unset = [name for name in ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE") if name not in named]
+    paths = dict(_named_authorities())
+    unset = [name for name in ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE") if name not in paths]
     if unset:
         advice = f"if you trust the server, set {' or '.join(unset)} to the PEM file of its certificate authority"
     else:
         advice = "if you trust the server, add its certificate authority to one of these files"
-    settings = " and ".join(f"{name}={path}" for name, path in named.items())
-    trusted = f"only the authorities in {settings}" if named else "now the authorities of the system and of certifi"
+    settings = " and ".join(f"{name}={path}" for name, path in paths.items())
+    trusted = f"only the authorities in {settings}" if paths else "now the authorities of the system and of certifi"
     return f"{advice}; {trusted} are trusted"
 
 
@@ -59,11 +59,11 @@ def _named_authorities() -> tuple[tuple[str, str], ...]:
 
 
 @cache
-def _tls_context(named: tuple[tuple[str, str], ...]) -> ssl.SSLContext:
+def _tls_context(paths: tuple[tuple[str, str], ...]) -> ssl.SSLContext:
     """Return one context for all connections of the process, since its creation takes 20 to 40 ms."""
-    if named:
+    if paths:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        for name, path in named:
+        for name, path in paths:
             _load_named(context, name, path)
     else:
         import certifi

@@ -62,13 +62,13 @@ class HttpTransport(httpx.BaseTransport):
         server_name = (extensions.get("sni_hostname") or url.host) if url.scheme == "https" else None
         port = url.port or (80 if server_name is None else 443)
         origin = Origin(url.raw_host.decode("ascii"), port, server_name)
-        known = self.pool.take(origin)
-        connection = known or connect(origin, remaining(timeout.get("connect"), deadline))
+        pooled_connection = self.pool.take(origin)
+        connection = pooled_connection or connect(origin, remaining(timeout.get("connect"), deadline))
         try:
             use = self._in_use[connection] = object()
             if self._aborted:
                 raise httpx.ReadError("it was aborted")
-            if known is None and self._challenge is not None:
+            if pooled_connection is None and self._challenge is not None:
                 _check_server(connection, self._challenge, remaining(timeout.get("connect"), deadline))
             connection.has_sent = False
             write_timeout = remaining(timeout.get("write"), deadline)

@@ -481,14 +481,14 @@ class Management:
 
     def _list(self, path: str, what: str, **params: str) -> list[Any]:
         """GET a list, including all pages: ``pagination.next`` refers to the next one."""
-        items, seen = list[Any](), set[str]()
+        items, cursors = list[Any](), set[str]()
         while True:
             response = self._call("GET", path, params=params, optional=what, is_list=True)
             items += listed(response, what)
             cursor = text_of(member(response, "pagination"), "next")
-            if not cursor or cursor in seen:
+            if not cursor or cursor in cursors:
                 return items
-            seen.add(cursor)
+            cursors.add(cursor)
             params["cursor"] = cursor
 
     def _call(

@@ -137,11 +137,11 @@ class Usage(msgspec.Struct, frozen=True):
     def read(cls, response: Any) -> Usage:
         """Convert the figures of an organization; values other than numbers are omitted."""
         response = unwrapped(response, "organization")
-        named = (
+        databases = (
             (text_of(entry, "name") or text_of(entry, "uuid", "id"), entry)
             for entry in _list(member(response, "databases"))
         )
-        return cls(_used(response), {name: _used(figures) for name, figures in named if name})
+        return cls(_used(response), {name: _used(figures) for name, figures in databases if name})
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -321,11 +321,11 @@ def _numbers(response: Any) -> dict[str, int]:
     """Return the members that are numbers, with names in snake case: ``rows_read`` for ``rowsRead``."""
     if not isinstance(response, dict):
         return {}
-    named = {
+    figures = {
         _CAMEL_CASE.sub(r"_\1", key).lower(): int(value) for key, value in response.items()
         if isinstance(value, int | float) and not isinstance(value, bool)
     }  # fmt: skip
-    return {"storage_bytes" if name == "storage" else name: value for name, value in named.items()}
+    return {"storage_bytes" if name == "storage" else name: value for name, value in figures.items()}
 
 
 def _timestamp(text: str) -> float | None:

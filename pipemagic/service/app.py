@@ -87,14 +87,14 @@ class RequestLog:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         traffic = scope["state"]["traffic"] = Traffic(receive, send)
-        started = time.perf_counter()
+        start = time.perf_counter()
         self._activity.begin(traffic)
         try:
             await self._app(scope, traffic.receive, traffic.send)
         finally:
             del scope["state"]["traffic"]  # it refers to uvicorn's object for the request, which refers to the scope
             self._activity.end(traffic)
-            seconds = time.perf_counter() - started
+            seconds = time.perf_counter() - start
             self._metrics.record(
                 scope["method"], scope["path"], traffic.status, seconds, traffic.received, traffic.sent
             )

@@ -131,10 +131,10 @@ class MemoryBudget:
 
         Call it under ``lock``.
         """
-        taken, own = self._taken + size, self._by_database[tenant] + size
-        if size > 0 and own > self.total - taken:
+        overall, own = self._taken + size, self._by_database[tenant] + size
+        if size > 0 and own > self.total - overall:
             return False
-        self._taken, self._by_database[tenant] = taken, own
+        self._taken, self._by_database[tenant] = overall, own
         if not own:
             del self._by_database[tenant]
         return True

@@ -53,15 +53,15 @@ class ServiceResponse(Response):
 
 def _parts(pieces: Iterable[bytes | memoryview]) -> Iterator[bytes]:
     """Cut large pieces and join small ones: yield parts of at least `PART` bytes, and of less than twice as many."""
-    gathered, size = [], 0
+    parts, size = [], 0
     for piece in pieces:
         for start in range(0, len(piece), PART):
-            gathered.append(memoryview(piece)[start : start + PART])
-            size += len(gathered[-1])
+            parts.append(memoryview(piece)[start : start + PART])
+            size += len(parts[-1])
             if size >= PART:
-                yield b"".join(gathered)
-                gathered, size = [], 0
-    yield b"".join(gathered)
+                yield b"".join(parts)
+                parts, size = [], 0
+    yield b"".join(parts)
 
 
 class StreamedResponse(StreamingResponse):

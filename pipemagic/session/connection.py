@@ -136,8 +136,8 @@ class Connection:
         if self.existing_tables is None:
             return ""
         tables = self.existing_tables
-        listed = f"with its {'tables' if tables[1:] else 'table'} {list_names(tables)}" if tables else "without tables"
-        return f"\nIt is the same temporary database as before, {listed}."
+        content = f"with its {'tables' if tables[1:] else 'table'} {list_names(tables)}" if tables else "without tables"
+        return f"\nIt is the same temporary database as before, {content}."
 
     @property
     def read_only(self) -> bool:

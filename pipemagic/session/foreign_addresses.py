@@ -52,12 +52,12 @@ def check(
     """
     target = strip_quotes(target)
     scheme, path = scheme_of(target), local_files.path_in(target)
-    named = f" --as {word(alias)}" if alias else ""
+    option = f" --as {word(alias)}" if alias else ""
     if path:
         message = f"{path} names a file, not a database on a server"
-        advice = _file(path, organization, named, temporary=temporary)
+        advice = _file(path, organization, option, temporary=temporary)
     elif local_files.is_in_memory(target):
-        message, advice = "':memory:' is not a database on a server", _in_memory(named)
+        message, advice = "':memory:' is not a database on a server", _in_memory(option)
     elif scheme and scheme not in SCHEMES:
         message = f"{scheme}:// is not an address of a database server"
         advice = replacement(target, alias, connected=connected, organization=organization)
@@ -75,21 +75,21 @@ def replacement(address: str, alias: str = "", *, connected: bool, organization:
     scheme, rest = (match[1].lower(), match[2]) if match else ("", "")
     product, _, driver = scheme.partition("+")
     place = _place(rest)
-    named = f" --as {word(alias)}" if alias else ""
+    option = f" --as {word(alias)}" if alias else ""
     if scheme in SCHEMES or "libsql" in driver:
-        return _server(product if scheme in SCHEMES else "libsql", place or "", rest, named)
+        return _server(product if scheme in SCHEMES else "libsql", place or "", rest, option)
     if product == "sqlite":
         path = "FILE" if place is None else place.removeprefix("/").removeprefix("file:")
-        return _in_memory(named) if path in ("", ":memory:") else _file(path, organization, named)
+        return _in_memory(option) if path in ("", ":memory:") else _file(path, organization, option)
     if product == "duckdb" and place is not None and place.strip("/") in ("", ":memory:"):
-        return _in_memory(named)
+        return _in_memory(option)
     product_name = _PRODUCTS.get(product, f"{product}://")
     message = f"pipemagic connects to SQLite databases on libSQL servers, not to {product_name}."
     if connected:
         return Replacement(f"{message} Read a table with pandas.read_sql and load it:", ("%pipedb help load",))
     return Replacement(
         f"{message} Connect, then read tables with pandas.read_sql and write them with %pipedb load:",
-        ("%pipedb connect" + named,),
+        ("%pipedb connect" + option,),
     )
 
 
@@ -101,22 +101,22 @@ def _place(rest: str) -> str | None:
     return behind.partition("?")[0] if "@" not in behind and not re.search("[/?#]", user) else None
 
 
-def _server(scheme: str, place: str, rest: str, named: str) -> Replacement:
+def _server(scheme: str, place: str, rest: str, option: str) -> Replacement:
     host = place.rstrip("/")
     line = f"%pipedb connect {scheme}://{host if _HOST.match(host) else 'HOST'}"
     if "@" in rest or "?" in rest:
-        return Replacement("Set the environment variable PIPEMAGIC_TOKEN to the token and connect:", (line + named,))
-    return Replacement("Connect with:", (line + named,))
+        return Replacement("Set the environment variable PIPEMAGIC_TOKEN to the token and connect:", (line + option,))
+    return Replacement("Connect with:", (line + option,))
 
 
-def _in_memory(named: str) -> Replacement:
-    line = f"%pipedb connect --temporary{named}"
+def _in_memory(option: str) -> Replacement:
+    line = f"%pipedb connect --temporary{option}"
     return Replacement(
         "Use a temporary database in place of one in memory; it is deleted when the kernel stops:", (line,)
     )
 
 
-def _file(path: str, organization: Organization | None, named: str, *, temporary: bool = False) -> Replacement:
+def _file(path: str, organization: Organization | None, option: str, *, temporary: bool = False) -> Replacement:
     suffix = Path(path).suffix.lower()
     start = local_files.start_of(path)
     if suffix in local_files.TABLES:
@@ -136,11 +136,11 @@ def _file(path: str, organization: Organization | None, named: str, *, temporary
         missing = "It is a folder" if is_folder else "There is no such file"
         state = "The file is empty" if local_files.exists(path) else missing
         message, source = f"{state}; create a database and connect to it:", ""
-    return Replacement(message, _lines_to_create(path, source, organization, named, temporary=temporary))
+    return Replacement(message, _lines_to_create(path, source, organization, option, temporary=temporary))
 
 
 def _lines_to_create(
-    path: str, source: str, organization: Organization | None, named: str, *, temporary: bool
+    path: str, source: str, organization: Organization | None, alias_option: str, *, temporary: bool
 ) -> tuple[str, ...]:
     """Return the lines that create a database called like the file at a path, and connect to it."""
     option, databases = (
@@ -148,4 +148,4 @@ def _lines_to_create(
     )
     name = local_files.database_name(path, {*databases, "main"})
     first = (f"%pipedb connect{' --temporary' if temporary else ''}",) if organization is None or temporary else ()
-    return (*first, f"%pipedb create-database {name}{option}{source}", f"%pipedb connect {name}{named}")
+    return (*first, f"%pipedb create-database {name}{option}{source}", f"%pipedb connect {name}{alias_option}")

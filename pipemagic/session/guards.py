@@ -100,5 +100,5 @@ def transaction_open(name: str) -> SessionError:
 
 def _place(cell: Cell, index: int) -> str:
     number = f"statement {cell.before + index + 1} of {cell.total}, " if cell.total > 1 else ""
-    written = Source(cell.text, cell.source)  # what is sent may begin with a saved SELECT
-    return f"{number}{written.where(cell.statements[index].start)}"
+    source = Source(cell.text, cell.source)  # what is sent may begin with a saved SELECT
+    return f"{number}{source.where(cell.statements[index].start)}"

@@ -78,7 +78,7 @@ def _measure(code: str, address: str, clock: Callable[[], float]) -> Latency:
             return Latency(code, None, f"not ready: HTTP {status}")
         times = []
         for _ in range(TIMES):
-            begun = clock()
+            start = clock()
             transport.get(path)
-            times.append(clock() - begun)
+            times.append(clock() - start)
     return Latency(code, median(times))

@@ -182,8 +182,8 @@ def _only_place(message: str, sql: str) -> int | None:
     match = _NEAR.match(message) or _NAMED.search(message)
     if match is None:
         return None
-    wanted = match[1].split(".")[-1].lower()
-    places = [token.start for token in significant(sql) if normalize(token.text) == wanted]
+    name = match[1].split(".")[-1].lower()
+    places = [token.start for token in significant(sql) if normalize(token.text) == name]
     return places[0] if len(places) == 1 else None
 
 
@@ -275,15 +275,15 @@ def _where(failure: Failure, place: SourcePosition | None, *, named: bool) -> li
     """Return the statement and its line, unless it is the only one and the line is ``named``, and an excerpt."""
     cell, index = failure.cell, failure.error.index
     statement, total = cell.statements[index], cell.total
-    shown = place or SourcePosition(Source(cell.text, cell.source), statement.start)
+    position = place or SourcePosition(Source(cell.text, cell.source), statement.start)
     number = f"statement {cell.before + index + 1} of {total}"
     if failure.atomic:
-        head = [f"nothing was changed; {number} failed here, {shown.where}:"]
+        head = [f"nothing was changed; {number} failed here, {position.where}:"]
     elif total > 1:
-        head = [f"{number}, {shown.where}:"]
+        head = [f"{number}, {position.where}:"]
     else:
-        several = shown.source.name or "\n" in cell.text.strip()
-        head = [f"{shown.where}:"] if several and not named else []
+        several = position.source.name or "\n" in cell.text.strip()
+        head = [f"{position.where}:"] if several and not named else []
     if place is not None:
         return head + [f"  {text}" for text in excerpt(place.source.text, place.offset).split("\n")]
     return [*head, f"  {shorten_statement(mask_passwords(statement.text), 76)}"] if head else []
@@ -326,8 +326,8 @@ def _fates(cell: Cell, before: TransactionContent, ran: int, *, still_open: bool
 
 
 def _were(cell: Cell, first: int, end: int, fate: str) -> str:
-    named = span(cell, first, end)
-    return f"{named} {fate.format('was' if end - first == 1 else 'were')}" if named else ""
+    subject = span(cell, first, end)
+    return f"{subject} {fate.format('was' if end - first == 1 else 'were')}" if subject else ""
 
 
 def _applied(cell: Cell, before: TransactionContent, end: int) -> str:
@@ -374,14 +374,14 @@ def _numbered(numbers: Sequence[int]) -> str:
             ranges[-1][1:] = [number]
         else:
             ranges.append([number])
-    shown = ["-".join(map(str, ends)) for ends in ranges]
-    listed = f"{', '.join(shown[:-1])} and {shown[-1]}" if len(shown) > 1 else shown[0]
-    return f"statement{'s' if len(numbers) > 1 else ''} {listed}"
+    texts = ["-".join(map(str, ends)) for ends in ranges]
+    enumeration = f"{', '.join(texts[:-1])} and {texts[-1]}" if len(texts) > 1 else texts[0]
+    return f"statement{'s' if len(numbers) > 1 else ''} {enumeration}"
 
 
 def _sentence(parts: Iterable[str]) -> list[str]:
-    said = "; ".join(filter(None, parts))
-    return [f"{said[0].upper()}{said[1:]}."] if said else []
+    text = "; ".join(filter(None, parts))
+    return [f"{text[0].upper()}{text[1:]}."] if text else []
 
 
 def span(cell: Cell, first: int, end: int) -> str:
@@ -448,10 +448,10 @@ def refused(cell: Cell) -> TransactionLost:
 
 def listing(statements: Sequence[str], *, most: int = SHOWN) -> str:
     """Return statements as indented, shortened lines, at most ``most`` of them."""
-    shown = statements if len(statements) <= most + 1 else statements[:most]
-    lines = [f"  {shorten_statement(text, 72)}" for text in shown]
-    if len(shown) < len(statements):
-        lines.append(f"  and {len(statements) - len(shown)} more")
+    first = statements if len(statements) <= most + 1 else statements[:most]
+    lines = [f"  {shorten_statement(text, 72)}" for text in first]
+    if len(first) < len(statements):
+        lines.append(f"  and {len(statements) - len(first)} more")
     return "\n".join(lines)
 
 

@@ -215,8 +215,8 @@ def _of_alias(owner: str, name: str, text: str, place: int | None, names: Names)
         if (keyword := misspelt_join(label)) and re.search(rf"\b{label}\s+JOIN\b", text, re.IGNORECASE):
             return f"did you mean {keyword} JOIN? {label} is an alias of {quote_if_needed(renamed[0].name)}"
         return f"{quote_if_needed(renamed[0].name)} has the alias {label}: write {label}.{column}"
-    listed = ", ".join(dict.fromkeys(map(_described, sources)))
-    hint = f"{quote_if_needed(owner)} is not a table or alias of this statement, which has {listed}"
+    source_names = ", ".join(dict.fromkeys(map(_described, sources)))
+    hint = f"{quote_if_needed(owner)} is not a table or alias of this statement, which has {source_names}"
     if owner.lower() in tables:
         return f"{hint}; JOIN {quote_if_needed(tables[owner.lower()].name)} to use its columns"
     having = [source for source in sources if name.lower() in map(str.lower, source.names)]
@@ -260,8 +260,8 @@ def _sources(text: str, place: int | None, tables: Mapping[str, Relation]) -> It
 
 def _near_column(name: str, text: str, schema: SchemaCache) -> str:
     relations = schema.tables_soon()
-    named = {normalize(token.text) for token in tokens(text) if token.kind in ("word", "quoted")}
-    inside = [relation for relation in relations if relation.name.lower() in named]
+    words = {normalize(token.text) for token in tokens(text) if token.kind in ("word", "quoted")}
+    inside = [relation for relation in relations if relation.name.lower() in words]
     if hint := _near(name, (column for relation in inside for column in relation.column_names)):
         return hint
     for relation in relations:
@@ -292,8 +292,8 @@ def _of_function(name: str, text: str, place: int | None, names: Names) -> str:
 
 def user_of(name: str, text: str, tables: Mapping[str, Relation]) -> str:
     """Return the trigger or view that uses a name, which the statement itself does not name; '' if none is certain."""
-    wanted = name.rsplit(".", 1)[-1].strip('"').lower()
-    if _names(text, wanted):
+    bare_name = name.rsplit(".", 1)[-1].strip('"').lower()
+    if _names(text, bare_name):
         return ""
     parsed = parse(text)
     changed = normalize(parsed.changed_table.rsplit(".", 1)[-1]) if parsed.changed_table else ""
@@ -302,12 +302,12 @@ def user_of(name: str, text: str, tables: Mapping[str, Relation]) -> str:
         f"it, or remove it with DROP TRIGGER {quote_if_needed(trigger.name)}"
         for relation in _changed(changed, tables)
         for trigger in relation.triggers
-        if _names(trigger.sql, wanted)
+        if _names(trigger.sql, bare_name)
     ] + [
         f"the view {quote_if_needed(view.name)} uses {_last(name)}: change it, or remove it with "
         f"DROP VIEW {quote_if_needed(view.name)}"
         for view in _views(text, tables)
-        if view.sql and _names(view.sql, wanted)
+        if view.sql and _names(view.sql, bare_name)
     ]
     return uses[0] if len(uses) == 1 else ""
 
@@ -316,8 +316,8 @@ def _last(name: str) -> str:
     return name.removeprefix("main.")
 
 
-def _names(text: str, wanted: str) -> bool:
-    return any(normalize(token.text) == wanted for token in significant(text) if token.kind in ("word", "quoted"))
+def _names(text: str, name: str) -> bool:
+    return any(normalize(token.text) == name for token in significant(text) if token.kind in ("word", "quoted"))
 
 
 def _changed(table: str, tables: Mapping[str, Relation]) -> list[Relation]:
@@ -354,8 +354,8 @@ def _quotes(text: str, place: int | None, schema: SchemaCache) -> str:
     The name contains blanks, signs or a digit at its beginning, so SQLite reads it as several words.
     """
     relations = schema.tables_soon()
-    named = {normalize(token.text) for token in tokens(text) if token.kind in ("word", "quoted")}
-    inside = [relation for relation in relations if relation.name.lower() in named]
+    words = {normalize(token.text) for token in tokens(text) if token.kind in ("word", "quoted")}
+    inside = [relation for relation in relations if relation.name.lower() in words]
     columns = [column for relation in inside or relations for column in relation.column_names]
     for kind, names in (("column", columns), ("table", [relation.name for relation in relations])):
         if identifier := unquoted_name(text, place, names):
@@ -369,5 +369,5 @@ def _near(name: str, names: Iterable[str], *, cutoff: float = 0.6) -> str:
         return ""
     difference = unseen_difference(name, closest)
     # A mark that is not seen may be a letter for SQLite.
-    shown = quote(closest) if difference else quote_if_needed(closest)
-    return f"did you mean {shown}?{difference}"
+    suggestion = quote(closest) if difference else quote_if_needed(closest)
+    return f"did you mean {suggestion}?{difference}"

@@ -186,9 +186,9 @@ class Organization:
 
     def usage(self) -> Usage:
         """Return the usage of this calendar month, in total and by database."""
-        used = self._api.usage()
-        named = {database.id: database.name for database in self.databases().items if database.id}
-        return Usage(used.figures, {named.get(key, key): figures for key, figures in used.databases.items()})
+        usage = self._api.usage()
+        names = {database.id: database.name for database in self.databases().items if database.id}
+        return Usage(usage.figures, {names.get(key, key): figures for key, figures in usage.databases.items()})
 
     def quotas(self) -> tuple[str, Mapping[str, int]]:
         """Return the plan's name and its quotas, by the names of `Usage.figures`; a missing quota or 0 is no limit."""
@@ -374,10 +374,10 @@ class Organization:
         except (NotFound, UnsupportedError) as error:
             if isinstance(error, NotFound) and "organization not found" in error.message:
                 raise
-        listed = {database.name: database for database in self.databases().items}
-        if name in listed:  # an API without that endpoint
-            return listed[name]
-        hint = did_you_mean(name, listed) or did_you_mean(name, similar)
+        databases = {database.name: database for database in self.databases().items}
+        if name in databases:  # an API without that endpoint
+            return databases[name]
+        hint = did_you_mean(name, databases) or did_you_mean(name, similar)
         if not hint and not self.name_problem("database", name):
             is_file = local_files.start_of(name) == local_files.SQLITE_START
             source = f" --from-file {name}" if is_file else ""

@@ -137,8 +137,8 @@ class Profile:
         """Where a token is sent; None for the current organization. Raise AddressError if it is malformed."""
         if self.address is not None:
             source = self.token_source
-            named = (("variable", source.env), ("file", self._real_token_file), ("keyring", source.keyring))
-            address, token = self.address, next((f"{kind} {value}" for kind, value in named if value), "")
+            sources = (("variable", source.env), ("file", self._real_token_file), ("keyring", source.keyring))
+            address, token = self.address, next((f"{kind} {value}" for kind, value in sources if value), "")
         else:
             variable = self.api_token_env
             token = f"{_PLATFORM_TOKEN} in variable {variable}" if variable else _PLATFORM_TOKEN

@@ -66,8 +66,8 @@ def retry_cell(loss: Loss) -> Cell:
             "the transaction that was rolled back contains no statement that changes data",
             hint="run ROLLBACK to continue",
         )
-    text = ";\n".join(sent.stmt.sql or sent.text for _, sent in work)
-    return Cell(text, sql.split(text), tuple(sent.stmt for _, sent in work))
+    text = ";\n".join(part.stmt.sql or part.text for _, part in work)
+    return Cell(text, sql.split(text), tuple(part.stmt for _, part in work))
 
 
 # -- errors

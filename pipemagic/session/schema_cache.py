@@ -159,8 +159,8 @@ class SchemaCache:
             with self._lock:
                 if schema is not None and not (self._closed or self._stale):  # else it may be older than the last DDL
                     self._version = schema.version
-                    listed = (relation for relation in schema.relations if relation.kind != "shadow")
-                    self._known = {relation.name.lower(): relation for relation in listed}
+                    relations = (relation for relation in schema.relations if relation.kind != "shadow")
+                    self._known = {relation.name.lower(): relation for relation in relations}
 
 
 def cache_of(current: Callable[[], Database]) -> SchemaCache:

@@ -180,17 +180,17 @@ class Services:
         if at is None and token_env is None:
             if slug is None:
                 return self.current
-            chosen = (beside or self.current).sibling(slug)
+            service = (beside or self.current).sibling(slug)
         else:
-            chosen = self._remote(at, slug, token_env)
+            service = self._remote(at, slug, token_env)
         try:
-            chosen.check()
+            service.check()
             with self._lock:
                 self._check_not_closed()
-                return self._take(chosen)
+                return self._take(service)
         except BaseException:
-            if chosen not in self._used:
-                chosen.close()
+            if service not in self._used:
+                service.close()
             raise
 
     def prepare(self, *, temporary: bool, limits: str | None = None) -> bool:

@@ -451,10 +451,10 @@ class Session:
         PIPEMAGIC_API_TOKEN or TURSO_API_TOKEN. Without ``at`` it belongs to the service of ``beside``, by default of
         the current organization's.
         """
-        chosen = self._services.choose(slug, at, token_env, beside)
+        organization = self._services.choose(slug, at, token_env, beside)
         if self._reads_ahead():
-            chosen.cache_names()
-        return chosen
+            organization.cache_names()
+        return organization
 
     def names(self, kind: str) -> list[str]:
         """Return the known names of a kind (group, database, location) in the current organization; nothing is sent."""

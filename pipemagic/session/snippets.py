@@ -83,46 +83,48 @@ class Snippets:
 
         Raise SessionError for a snippet that none of them reads from.
         """
-        done, used = [], set[str]()
+        results, inserted_names = [], set[str]()
         for statement in statements:
             changed, in_front = self._in_front(statement, names)
-            done.append(changed)
-            used |= in_front
+            results.append(changed)
+            inserted_names |= in_front
         for name in names:
-            if self.get(name).name not in used:
+            if self.get(name).name not in inserted_names:
                 raise SessionError(f"--with {name}: no statement of the cell reads from {name}")
-        return done
+        return results
 
     def _in_front(self, statement: SourceMap, names: Sequence[str]) -> tuple[SourceMap, set[str]]:
         text = statement.text
-        used = self._used(text, names)
-        insertion = _insertion(text) if used else None
+        snippets = self._used(text, names)
+        insertion = _insertion(text) if snippets else None
         if insertion is None:
             return statement, set()
         start, offset = insertion
-        self._refuse_hidden(used, sql.parse(text[start:]).common_tables)
+        self._refuse_hidden(snippets, sql.parse(text[start:]).common_tables)
         before, after = ("", ", ") if start < offset else ("WITH ", " ")
-        tables = tuple(self._tables(used, before, after))
-        return statement.edited([Edit(offset, offset, tables)]), {snippet.name for snippet in used}
+        tables = tuple(self._tables(snippets, before, after))
+        return statement.edited([Edit(offset, offset, tables)]), {snippet.name for snippet in snippets}
 
     def _used(self, text: str, names: Sequence[str]) -> list[Snippet]:
         words = {sql.normalize(token.text) for token in sql.parse(text).tokens if token.kind in ("word", "quoted")}
         return [snippet for snippet in dict.fromkeys(map(self.get, names)) if snippet.name.lower() in words]
 
-    def _tables(self, used: Sequence[Snippet], before: str, after: str) -> Iterator[Segment]:
-        for snippet in used:
-            start = before if snippet is used[0] else ", "
+    def _tables(self, snippets: Sequence[Snippet], before: str, after: str) -> Iterator[Segment]:
+        for snippet in snippets:
+            start = before if snippet is snippets[0] else ", "
             yield Segment(f"{start}{sql.quote(snippet.name)} AS (", snippet.source, 0, copied=False)
             yield from self._in_front(SourceMap((Segment(snippet.text, snippet.source, 0),)), snippet.uses)[0].segments
-            yield Segment(f"){after}" if snippet is used[-1] else ")", snippet.source, len(snippet.text), copied=False)
+            yield Segment(
+                f"){after}" if snippet is snippets[-1] else ")", snippet.source, len(snippet.text), copied=False
+            )
 
-    def _refuse_hidden(self, used: Sequence[Snippet], own: frozenset[str]) -> None:
+    def _refuse_hidden(self, snippets: Sequence[Snippet], own: frozenset[str]) -> None:
         """Raise SessionError if a name in the WITH would hide a table that a snippet reads."""
-        names = {snippet.name.lower() for snippet in used}
+        names = {snippet.name.lower() for snippet in snippets}
         if both := names & own:
             name = min(both)
             raise SessionError(f"the WITH of the statement defines {name}, which is also the name of a saved SELECT")
-        for snippet in used:
+        for snippet in snippets:
             if hidden := self._reads(snippet) & (names | own) - {snippet.name.lower()}:
                 name = min(hidden)
                 raise SessionError(

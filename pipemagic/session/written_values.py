@@ -53,11 +53,11 @@ def _inserted(top: Group, relation: Relation) -> Iterator[dict[str, _Items]]:
     start = next((at for at, word in enumerate(words) if word in QUERY), None)
     if start is None:
         return
-    listed = next((item for item in top.items[:start] if isinstance(item, Group)), None)
-    if listed is None:
+    column_list = next((item for item in top.items[:start] if isinstance(item, Group)), None)
+    if column_list is None:
         names = [column.name for column in relation.visible if not column.generated]
     else:
-        names = [item.name(0) for item in listed.split() if item.is_name(0)]
+        names = [item.name(0) for item in column_list.split() if item.is_name(0)]
     columns = [folded(name) for name in names]
     if words[start] != "VALUES":
         yield dict.fromkeys(columns, ())

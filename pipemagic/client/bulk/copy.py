@@ -79,30 +79,30 @@ def copy(
     new = new or table
     check_name(new)
     with nothing_changed("before the rows were read"):
-        found = inspect_table(source, table)
-        if found is None:
+        relation = inspect_table(source, table)
+        if relation is None:
             raise LoadError(f"there is no table {table} to copy; nothing was changed")
-        if source.url == target.url and folded(found.name) == folded(new):
+        if source.url == target.url and folded(relation.name) == folded(new):
             raise LoadError(f"{table} cannot be copied onto itself", hint="choose another name for the copy")
-        names, types = _columns(source, found)
-        plan, kinds = _plan(source, target, found, new, names, types, if_exists)
+        names, types = _columns(source, relation)
+        plan, kinds = _plan(source, target, relation, new, names, types, if_exists)
         if plan.into:
             of_dates = [name for name, declared in zip(names, types, strict=True) if is_date(declared)]
-            _check_offsets(source, target, found, plan, of_dates)
+            _check_offsets(source, target, relation, plan, of_dates)
         forms = [_form(*pair) for pair in zip(types, (type_ for _, type_ in plan.types), strict=True)]
         remove_leftovers(target)
     with staged(target, plan) as staging:
         with nothing_changed("while rows were received"):
-            query = _query(found.name, names, forms)
-            total = _fill(source, target, found.name, query, plan, kinds, forms, staging, progress)
+            query = _query(relation.name, names, forms)
+            total = _fill(source, target, relation.name, query, plan, kinds, forms, staging, progress)
         switch(target, plan, staging, total)
     return total
 
 
-def _check_offsets(source: Executor, target: Executor, found: Table, plan: LoadPlan, names: Sequence[str]) -> None:
+def _check_offsets(source: Executor, target: Executor, relation: Table, plan: LoadPlan, names: Sequence[str]) -> None:
     """Raise LoadError if times with an offset would be added to those without one, or the reverse."""
     there = inspect_table(target, plan.table)
-    ours = stored_forms(source, found, names)
+    ours = stored_forms(source, relation, names)
     theirs = stored_forms(target, there, names) if there is not None else {}
     for name in names:
         own, other = ours[name], theirs.get(name)
@@ -112,42 +112,43 @@ def _check_offsets(source: Executor, target: Executor, found: Table, plan: LoadP
         converted = f"{column} || '+00:00'" if other.aware else f"replace({column}, '+00:00', '')"
         raise LoadError(
             f"column {name}: the times of {plan.table} have {'an' if other.aware else 'no'} offset, and those of "
-            f"{found.name} have {'one' if own.aware else 'none'}; nothing was changed",
+            f"{relation.name} have {'one' if own.aware else 'none'}; nothing was changed",
             hint=f"if they are in UTC, copy a view with {converted} AS {column}",
         )
 
 
-def _columns(source: Executor, found: Table) -> tuple[list[str], list[str]]:
+def _columns(source: Executor, relation: Table) -> tuple[list[str], list[str]]:
     """Return the names and declared types of the columns to copy: all but generated ones."""
-    if found.is_ordinary:
-        columns = [column for column in found.columns.values() if not column.generated]
+    if relation.is_ordinary:
+        columns = [column for column in relation.columns.values() if not column.generated]
         names, types = [column.name for column in columns], [column.declared for column in columns]
     else:
-        empty = f"SELECT * FROM {quote(found.name)} LIMIT 0"
+        empty = f"SELECT * FROM {quote(relation.name)} LIMIT 0"
         with nothing_changed("before the rows were read"), source.cursor(empty) as cursor:
             names, types = list(cursor.columns), [col.decltype or "" for col in cursor.cols]
     if not all(names) or "\0" in "".join((*names, *types)):
         raise LoadError(
-            f"a column of {found.name} has no name that can be written; nothing was changed",
+            f"a column of {relation.name} has no name that can be written; nothing was changed",
             hint="copy a view that names all columns",
         )
     return names, types
 
 
 def _plan(
-    source: Executor, target: Executor, found: Table, new: str, names: list[str], types: list[str], if_exists: IfExists
-) -> tuple[LoadPlan, list[str]]:
+    source: Executor, target: Executor, relation: Table, new: str, names: list[str], types: list[str],
+    if_exists: IfExists,
+) -> tuple[LoadPlan, list[str]]:  # fmt: skip
     """Return the plan, and for each column the affinity that could change a value ('' if it cannot)."""
     there = inspect_table(target, new)
     if there is not None and there.kind != "table":
         raise LoadError(f"{there.name} is a {there.kind}, not a table", hint="choose another name")
     pairs = tuple(zip(names, types, strict=True))
-    if found.is_ordinary:
-        kinds, own = [""] * len(names), definition_of("table", found.name, found.name, found.sql, _BY_HAND)
+    if relation.is_ordinary:
+        kinds, own = [""] * len(names), definition_of("table", relation.name, relation.name, relation.sql, _BY_HAND)
     else:
         kinds, own = [affinity(declared) for declared in types], new_definition(pairs)
     if there is None:
-        creates = _indexes(source, target, found, new)
+        creates = _indexes(source, target, relation, new)
         return LoadPlan(new, pairs, own, SchemaSnapshot(new), creates=creates), kinds
     match if_exists:
         case "append":
@@ -155,7 +156,7 @@ def _plan(
         case "replace":
             check_not_referred_to(target, there)
             others = dependents(target, there)
-            indexes = _indexes(source, target, found, there.name)
+            indexes = _indexes(source, target, relation, there.name)
             creates = (*indexes, *others.creates(indexes=False), *others.checks(there, names))
             drops = others.drops(there)
             return LoadPlan(there.name, pairs, own, others.snapshot, drops=drops, creates=creates), kinds
@@ -182,28 +183,28 @@ def _form(source: str, target: str) -> Form:
     return "moment" if is_date(target) and (is_day_type(source) or not is_date(source)) else ""
 
 
-def _indexes(source: Executor, target: Executor, found: Table, new: str) -> tuple[str, ...]:
+def _indexes(source: Executor, target: Executor, relation: Table, new: str) -> tuple[str, ...]:
     """Return the indexes of the source for the new table, with the table's name as a prefix if a name is taken."""
     own = rows(
         source,
         "SELECT name, sql FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL AND lower(tbl_name) = lower(?) "
         "ORDER BY rowid",
-        found.name,
+        relation.name,
         types=(TEXT, TEXT),
     )
     others = "SELECT lower(name) FROM sqlite_master WHERE NOT (type = 'index' AND lower(tbl_name) = lower(?))"
-    taken = {name for (name,) in rows(target, others, new, types=(TEXT,))} | {folded(new)}
-    made = []
+    names = {name for (name,) in rows(target, others, new, types=(TEXT,))} | {folded(new)}
+    indexes = []
     for name, text in own:
-        index, free = definition_of("index", name, found.name, text, _BY_HAND), _free(name, new, taken)
-        taken.add(folded(free))
-        made.append(index.renamed(free, new))
-    return tuple(made)
+        index, free = definition_of("index", name, relation.name, text, _BY_HAND), _free(name, new, names)
+        names.add(folded(free))
+        indexes.append(index.renamed(free, new))
+    return tuple(indexes)
 
 
-def _free(name: str, table: str, taken: set[str]) -> str:
+def _free(name: str, table: str, names: set[str]) -> str:
     candidate, number = name, 1
-    while folded(candidate) in taken:
+    while folded(candidate) in names:
         candidate = f"{table}_{name}" if number == 1 else f"{table}_{name}_{number}"
         number += 1
     return candidate
@@ -221,10 +222,10 @@ def _fill(
         columns = _with_signs([concat(chunks) for chunks in rows.columns], len(forms))
         _check(sent, columns, plan, kinds, forms)
         for batch in batches.of(columns, len(rows), first=sent):
-            arrived, given = send(target, batch, plan, staging), batch.stop - batch.start
-            if arrived != given:
-                raise LoadError(f"{given} rows were sent and {arrived} arrived; nothing was changed")
-            sent += arrived
+            count, size = send(target, batch, plan, staging), batch.stop - batch.start
+            if count != size:
+                raise LoadError(f"{size} rows were sent and {count} arrived; nothing was changed")
+            sent += count
             if progress is not None:
                 progress(sent)
 
@@ -255,11 +256,11 @@ def _query(table: str, names: Sequence[str], forms: Sequence[Form]) -> str:
     """
     quoted = [quote(name) for name in names]
     convert: dict[Form, Callable[[str], str]] = {"day": dates.midnights_as_days, "moment": dates.days_as_midnights}
-    listed = ", ".join(convert.get(form, str)(name) for name, form in zip(quoted, forms, strict=True))
+    expressions = ", ".join(convert.get(form, str)(name) for name, form in zip(quoted, forms, strict=True))
     count = _count_of_signs(len(names))
     groups = [quoted[at : at + _TOGETHER] for at in range(0, len(names), _TOGETHER)]
     signs = ", ".join(map(_signs, groups)) if len(groups) == count else "NULL"
-    return f"SELECT {listed}, {signs} FROM {quote(table)}"
+    return f"SELECT {expressions}, {signs} FROM {quote(table)}"
 
 
 def _count_of_signs(columns: int) -> int:

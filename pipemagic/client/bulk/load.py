@@ -247,7 +247,7 @@ def switch(database: Executor, plan: LoadPlan, staging: str, total: int) -> None
     try:
         with database.open_stream() as stream:
             begins = 0 if stream.dialect is Dialect.SEED else 1  # of the statements that ran
-            done = stream.run([Stmt(sql) for sql in plan.switch(staging, total)], atomic=True, close=True)
+            run = stream.run([Stmt(sql) for sql in plan.switch(staging, total)], atomic=True, close=True)
     except TransactionLost as lost:  # if not even the check of the schema ran, BEGIN has waited
         raise _too_long(plan) if lost.ran > begins else _blocked() from None
     except (UnknownOutcome, KeyboardInterrupt) as lost:
@@ -260,8 +260,8 @@ def switch(database: Executor, plan: LoadPlan, staging: str, total: int) -> None
             return
         kind = InterruptedRequest if isinstance(error, InterruptedRequest) else LoadError
         raise kind(f"{error.message.partition(';')[0]}; nothing was changed") from None
-    if done.error is not None:
-        raise _refused(database, plan, staging, done.error)
+    if run.error is not None:
+        raise _refused(database, plan, staging, run.error)
 
 
 def _refused(database: Executor, plan: LoadPlan, staging: str, error: StatementError) -> LoadError:
@@ -281,12 +281,12 @@ def _try_out(database: Executor, plan: LoadPlan, staging: str, total: int) -> No
         way = time.monotonic() - start
         try:
             texts = ("BEGIN IMMEDIATE", plan.insert(staging, total // 10), "ROLLBACK")
-            done = stream.run([Stmt(text) for text in texts])
+            run = stream.run([Stmt(text) for text in texts])
         except TransactionLost:
             raise _too_long(plan) from None
         took = time.monotonic() - start - 2 * way
-    if done.error is not None:
-        raise _refused(database, plan, staging, done.error)
+    if run.error is not None:
+        raise _refused(database, plan, staging, run.error)
     if took * 10 > SHARE * TRANSACTION_LIMIT:
         raise _too_long(plan)
 
@@ -336,14 +336,14 @@ def remove_leftovers(database: Executor, *, older_than: float = OLD) -> list[str
     Tables that cannot be dropped are left.
     """
     query = f"SELECT name FROM sqlite_master WHERE type = 'table' AND name GLOB '{PREFIX}*' ORDER BY name"
-    gone = []
+    names = []
     for (name,) in rows(database, query, types=(TEXT,)):
         if name in _left or _age(name) > older_than:
             with suppress(StatementError, ServerError):
                 database.execute(f"DROP TABLE IF EXISTS {quote(name)}")
                 _left.discard(name)
-                gone.append(name)
-    return gone
+                names.append(name)
+    return names
 
 
 def drop(database: Executor, name: str) -> bool:
@@ -445,7 +445,7 @@ def takes_records(database: Executor) -> bool:
     # SQLite knows the encoding only after reading the schema.
     exact = "pow(2.0, -1074) > 0 AND pow(2.0, 1024) = 9e999 AND CAST(x'c3a9' AS TEXT) = 'é'"
     try:
-        found = database.execute(f"SELECT {exact} FROM (SELECT count(*) FROM sqlite_master)")
+        result = database.execute(f"SELECT {exact} FROM (SELECT count(*) FROM sqlite_master)")
     except StatementError:
         return False
-    return found.rows == [(1,)]
+    return result.rows == [(1,)]

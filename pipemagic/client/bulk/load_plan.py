@@ -142,8 +142,8 @@ def plan_load(
     check_name(table)
     if if_exists not in get_args(IfExists):
         raise LoadError(f"if_exists is fail, append, replace or upsert, not {if_exists!r}")
-    wanted = _check_types(columns, types or {})
-    found = inspect_table(database, table)
+    declarations = _check_types(columns, types or {})
+    relation = inspect_table(database, table)
     if (if_exists == "upsert") != bool(keys):
         raise LoadError(
             "keys=... names the columns that identify a row, and requires if_exists='upsert'",
@@ -151,11 +151,11 @@ def plan_load(
         )
     if keys:
         keys = _check_keys(keys, columns)
-    if found is None:
-        declared, columns = _of_new_table(columns, wanted)
+    if relation is None:
+        declared, columns = _of_new_table(columns, declarations)
         return LoadPlan(table, declared, new_definition(declared, keys), SchemaSnapshot(table), columns=tuple(columns))
-    if found.kind != "table":
-        raise LoadError(f"{found.name} is a {found.kind}, not a table", hint="choose another name")
+    if relation.kind != "table":
+        raise LoadError(f"{relation.name} is a {relation.kind}, not a table", hint="choose another name")
     if if_exists == "fail":
         raise LoadError(
             f"there is a table {table} already",
@@ -163,10 +163,10 @@ def plan_load(
             "(in Python: if_exists=...)",
         )
     if if_exists == "replace":
-        return _replace(database, found, columns, wanted)
+        return _replace(database, relation, columns, declarations)
     if types:
         raise LoadError(f"{table} has types already; types=... is for a new table")
-    return _add(database, found, columns, keys)
+    return _add(database, relation, columns, keys)
 
 
 def check_name(table: str) -> None:
@@ -208,97 +208,100 @@ def _of_new_table(
     return declared, columns
 
 
-def _add(database: Executor, found: Table, columns: Sequence[Column], keys: Sequence[str]) -> LoadPlan:
+def _add(database: Executor, relation: Table, columns: Sequence[Column], keys: Sequence[str]) -> LoadPlan:
     """Return the plan to add rows to a table."""
     names = [column.name for column in columns]
-    if problem := differences(found, names, nullable=bool(keys)):
+    if problem := differences(relation, names, nullable=bool(keys)):
         raise LoadError(f"the columns do not match: {problem}; nothing was changed", hint="rename or add them")
-    _check_generated(found, columns)
+    _check_generated(relation, columns)
     of_dates = [column.name for column in columns if isinstance(column.source, Moments)]
-    columns = _for_types_of(found, columns, stored_forms(database, found, of_dates))
+    columns = _for_types_of(relation, columns, stored_forms(database, relation, of_dates))
     plain = [(column.name, column.declared) for column in columns]
     return LoadPlan(
-        found.name, _types(found, columns), new_definition(plain), found.snapshot, into="upsert" if keys else "append",
-        keys=_unique_key(database, found, keys) if keys else (), columns=tuple(columns),
-    )  # fmt: skip
-
-
-def _replace(database: Executor, found: Table, columns: Sequence[Column], types: Mapping[str, str]) -> LoadPlan:
-    """Return the plan to replace a table; its indexes and triggers, and the views on it, are created again.
-
-    A table with constraints and the columns of the frame keeps its definition; another one gets a new definition.
-    """
-    check_not_referred_to(database, found)
-    others = dependents(database, found)
-    creates, drops, names = others.creates(), others.drops(found), [column.name for column in columns]
-    if not types and _keeps(found, names):
-        columns = _for_types_to_keep(found, columns)
-        hint = f"drop it first: DROP TABLE {quote(found.name)}"
-        own = definition_of("table", found.name, found.name, found.sql, hint)
-        return LoadPlan(
-            found.name, _types(found, columns), own, others.snapshot, drops=drops, creates=creates, keeps=True,
-            columns=tuple(columns),
-        )  # fmt: skip
-    if found.has_foreign_keys:
-        raise LoadError(
-            f"{found.name} has foreign keys, which other columns or types would lose; nothing was changed",
-            hint="empty the table and append",
-        )
-    check_indexed(database, found, names)
-    declared, columns = _of_new_table(columns, types)
-    creates += others.checks(found, names)
-    return LoadPlan(
-        found.name, declared, new_definition(declared), others.snapshot, drops=drops, creates=creates,
+        relation.name, _types(relation, columns), new_definition(plain), relation.snapshot,
+        into="upsert" if keys else "append", keys=_unique_key(database, relation, keys) if keys else (),
         columns=tuple(columns),
     )  # fmt: skip
 
 
-def _keeps(found: Table, names: Sequence[str]) -> bool:
+def _replace(database: Executor, relation: Table, columns: Sequence[Column], types: Mapping[str, str]) -> LoadPlan:
+    """Return the plan to replace a table; its indexes and triggers, and the views on it, are created again.
+
+    A table with constraints and the columns of the frame keeps its definition; another one gets a new definition.
+    """
+    check_not_referred_to(database, relation)
+    others = dependents(database, relation)
+    creates, drops, names = others.creates(), others.drops(relation), [column.name for column in columns]
+    if not types and _keeps(relation, names):
+        columns = _for_types_to_keep(relation, columns)
+        hint = f"drop it first: DROP TABLE {quote(relation.name)}"
+        own = definition_of("table", relation.name, relation.name, relation.sql, hint)
+        return LoadPlan(
+            relation.name, _types(relation, columns), own, others.snapshot, drops=drops, creates=creates, keeps=True,
+            columns=tuple(columns),
+        )  # fmt: skip
+    if relation.has_foreign_keys:
+        raise LoadError(
+            f"{relation.name} has foreign keys, which other columns or types would lose; nothing was changed",
+            hint="empty the table and append",
+        )
+    check_indexed(database, relation, names)
+    declared, columns = _of_new_table(columns, types)
+    creates += others.checks(relation, names)
+    return LoadPlan(
+        relation.name, declared, new_definition(declared), others.snapshot, drops=drops, creates=creates,
+        columns=tuple(columns),
+    )  # fmt: skip
+
+
+def _keeps(relation: Table, names: Sequence[str]) -> bool:
     """Return True if a table that is replaced keeps its definition: it has constraints, and columns of these names."""
-    return found.is_ordinary and has_constraints(found.sql) and not differences(found, names)
+    return relation.is_ordinary and has_constraints(relation.sql) and not differences(relation, names)
 
 
-def _for_types_to_keep(found: Table, columns: Sequence[Column]) -> Sequence[Column]:
-    _check_generated(found, columns)
+def _for_types_to_keep(relation: Table, columns: Sequence[Column]) -> Sequence[Column]:
+    _check_generated(relation, columns)
     try:
-        return _for_types_of(found, columns, {})
+        return _for_types_of(relation, columns, {})
     except LoadError as error:
         hint = "convert the column in the frame, or pass types=... for a new definition of the table"
         raise error.replace(hint="\n".join(filter(None, [error.hint, hint]))) from None
 
 
-def _for_types_of(found: Table, columns: Sequence[Column], forms: Mapping[str, StoredForm]) -> Sequence[Column]:
+def _for_types_of(relation: Table, columns: Sequence[Column], forms: Mapping[str, StoredForm]) -> Sequence[Column]:
     """Return the columns in the form of the types that a table declares, and of the moments stored in it.
 
     Raise LoadError for values that have no such form, and for those that the types would change.
     """
-    converted = [_for_column(column, found, forms.get(column.name)) for column in columns]
+    converted = [_for_column(column, relation, forms.get(column.name)) for column in columns]
     check_problems(converted)
     for column in converted:
-        there = found.columns[folded(column.name)]
-        _check_affinity(column, there.declared, found.name)
+        there = relation.columns[folded(column.name)]
+        _check_affinity(column, there.declared, relation.name)
         if there.is_rowid and column.declared != "INTEGER":
-            _check_rowids(column, f"{found.name}.{there.name}")
+            _check_rowids(column, f"{relation.name}.{there.name}")
     return converted
 
 
-def _check_generated(found: Table, columns: Sequence[Column]) -> None:
+def _check_generated(relation: Table, columns: Sequence[Column]) -> None:
     """Raise LoadError for generated columns."""
-    generated = [column for column in columns if found.columns[folded(column.name)].generated]
+    generated = [column for column in columns if relation.columns[folded(column.name)].generated]
     fix = without(generated) if generated else ""
     check_problems(
-        replace(column, problem=Problem(f"it is generated in {found.name} and cannot be written", fix))
+        replace(column, problem=Problem(f"it is generated in {relation.name} and cannot be written", fix))
         for column in generated
     )
 
 
-def _for_column(column: Column, found: Table, form: StoredForm | None) -> Column:
-    there, table = found.columns[folded(column.name)], found.name
+def _for_column(column: Column, relation: Table, form: StoredForm | None) -> Column:
+    there, table = relation.columns[folded(column.name)], relation.name
     converted = column.for_type(there.declared, table)
     if not isinstance(column.source, Moments):
         return converted
     if converted.problem is not None and not column.source.aware:  # a time of day for a DATE
-        fix = f"{converted.problem.fix} when the table is created again, or convert it:\n{_as_datetime(found, there)}"
+        fix = (
+            f"{converted.problem.fix} when the table is created again, or convert it:\n{_as_datetime(relation, there)}"
+        )
         return replace(converted, problem=Problem(converted.problem.reason, fix))
     if form is None or converted.problem is not None:
         return converted
@@ -319,13 +322,13 @@ def _for_column(column: Column, found: Table, form: StoredForm | None) -> Column
     return converted
 
 
-def _as_datetime(found: Table, there: TargetColumn) -> str:
+def _as_datetime(relation: Table, there: TargetColumn) -> str:
     """Return the statements of libSQL that make a DATE column a DATETIME column.
 
     They would drop the constraints of the column: for a table that may have some, they end in dots, and do not run.
     """
-    name, column = quote(found.name), quote(there.name)
-    constraints = " ..., with its constraints" if has_constraints(found.sql) else ""
+    name, column = quote(relation.name), quote(there.name)
+    constraints = " ..., with its constraints" if has_constraints(relation.sql) else ""
     return (
         f"ALTER TABLE {name} ALTER COLUMN {column} TO {column} DATETIME{constraints}; "
         f"UPDATE {name} SET {column} = {column} || ' 00:00:00' WHERE {column} = date({column})"
@@ -359,8 +362,8 @@ def stored_forms(database: Executor, found: Table, names: Sequence[str]) -> dict
     return {name: StoredForm(*map(bool, form)) for name, form in zip(names, found_forms, strict=True)}
 
 
-def _types(found: Table, columns: Sequence[Column]) -> tuple[tuple[str, str], ...]:
-    return tuple((column.name, found.columns[folded(column.name)].declared) for column in columns)
+def _types(relation: Table, columns: Sequence[Column]) -> tuple[tuple[str, str], ...]:
+    return tuple((column.name, relation.columns[folded(column.name)].declared) for column in columns)
 
 
 def differences(found: Table, names: Sequence[str], source: str = "the frame", *, nullable: bool = False) -> str:
@@ -368,12 +371,12 @@ def differences(found: Table, names: Sequence[str], source: str = "the frame", *
 
     With ``nullable`` columns that may be NULL can be missing, too.
     """
-    given = {folded(name) for name in names}
+    folded_names = {folded(name) for name in names}
     unknown = [name for name in names if folded(name) not in found.columns]
     missing = [
         column.name
         for name, column in found.columns.items()
-        if name not in given and not column.has_default and not (nullable and not column.required)
+        if name not in folded_names and not column.has_default and not (nullable and not column.required)
     ]
     what = [f"the table has no {', '.join(unknown)}"] if unknown else []
     what += [f"{source} has no {', '.join(missing)}"] if missing else []
@@ -394,7 +397,7 @@ def writable(found: Table, name: str) -> TargetColumn:
 def _check_types(columns: Sequence[Column], types: Mapping[str, str]) -> dict[str, str]:
     """Return the requested types by column; raise LoadError for an invalid type."""
     there = {folded(column.name): column for column in columns}
-    wanted = {}
+    declarations = {}
     for name, declared in types.items():
         column = there.get(folded(name))
         if column is None:
@@ -404,8 +407,8 @@ def _check_types(columns: Sequence[Column], types: Mapping[str, str]) -> dict[st
                 f"column {name}: {declared[:60]!r} is not a type; nothing was changed",
                 hint="a type is INTEGER, TEXT, DECIMAL(10, 2) and the like; constraints need a CREATE TABLE",
             )
-        wanted[column.name] = declared
-    return wanted
+        declarations[column.name] = declared
+    return declarations
 
 
 def _check_affinity(column: Column, declared: str, table: str = "") -> None:
@@ -458,9 +461,9 @@ def _check_rowids(column: Column, name: str) -> None:
     """Raise LoadError for values that the INTEGER PRIMARY KEY of this name cannot store."""
     for row, value in enumerate(column.values.each(), start=1):
         if not is_integer(value):
-            shown = repr(value[:40]) if isinstance(value, str | bytes) else str(value)
+            excerpt = repr(value[:40]) if isinstance(value, str | bytes) else str(value)
             raise LoadError(
-                f"row {row}: {name} is an INTEGER PRIMARY KEY and cannot hold {shown}; nothing was changed",
+                f"row {row}: {name} is an INTEGER PRIMARY KEY and cannot hold {excerpt}; nothing was changed",
                 hint="convert the column in the frame first",
             )
 
@@ -483,29 +486,29 @@ def _check_keys(keys: Sequence[str], columns: Sequence[Column]) -> tuple[str, ..
 
 def _unique_key(database: Executor, table: Table, keys: Sequence[str]) -> tuple[KeyColumn, ...]:
     """Return the columns of the unique index on exactly these; raise LoadError without one, which ON CONFLICT needs."""
-    wanted = {folded(key) for key in keys}
+    key_names = {folded(key) for key in keys}
     if missing := [key for key in keys if folded(key) not in table.columns]:
         raise LoadError(f"{table.name} has no {', '.join(missing)}, which is to be the key; nothing was changed")
     primary = rows(database, "SELECT name FROM temp.pragma_table_xinfo(?) WHERE pk > 0", table.name, types=(TEXT,))
     indexed: dict[str, dict[str, str]] = {}
-    found = rows(
+    index_columns = rows(
         database,
         """SELECT l.name, x.name, x.coll FROM temp.pragma_index_list(?) AS l, temp.pragma_index_xinfo(l.name) AS x
         WHERE l."unique" AND NOT l.partial AND x.key""",
         table.name,
         types=(TEXT, MAYBE_TEXT, TEXT),
     )
-    for index, column, collation in found:  # an expression has no name
+    for index, column, collation in index_columns:  # an expression has no name
         indexed.setdefault(index, {})[folded(column or "")] = collation
     for columns in indexed.values():
-        if set(columns) == wanted:
+        if set(columns) == key_names:
             return tuple(KeyColumn(key, columns[folded(key)]) for key in keys)
-    if {folded(name) for (name,) in primary} == wanted:  # the rowid itself, which has no index
+    if {folded(name) for (name,) in primary} == key_names:  # the rowid itself, which has no index
         return tuple(KeyColumn(key, "BINARY") for key in keys)
-    listed = ", ".join(map(quote, keys))
+    key_list = ", ".join(map(quote, keys))
     raise LoadError(
         f"{table.name} has no unique index on {', '.join(keys)}, which an upsert needs; nothing was changed",
-        hint=f"CREATE UNIQUE INDEX ... ON {quote(table.name)}({listed})",
+        hint=f"CREATE UNIQUE INDEX ... ON {quote(table.name)}({key_list})",
     )
 
 
@@ -516,8 +519,8 @@ def check_unique(database: Executor, staging: str, keys: Sequence[KeyColumn]) ->
     query = f"SELECT {names} FROM {quote(staging)} GROUP BY {by} HAVING count(*) > 1 LIMIT 1"
     twice = rows(database, query, types=[ANY] * len(keys))
     for values in twice:
-        shown = ", ".join(f"{key.name} = {str(value)[:40]!r}" for key, value in zip(keys, values, strict=True))
+        key_text = ", ".join(f"{key.name} = {str(value)[:40]!r}" for key, value in zip(keys, values, strict=True))
         raise LoadError(
-            f"several rows have the same key ({shown}); nothing was changed",
+            f"several rows have the same key ({key_text}); nothing was changed",
             hint="keep one of each, as with .drop_duplicates(subset=[...], keep='last')",
         )

@@ -126,9 +126,9 @@ def _columns_of(kind: str, text: str, plan: LoadPlan, table: str) -> list[str]:
     if kind == "CHECK":
         words = {folded(unquote(token.text)) for token in significant(text) if token.kind in ("word", "quoted")}
         return [name for name in plan.names if folded(name) in words]
-    listed = {folded(name) for name in text.split(", ")}
-    names = [name for name in plan.names if folded(f"{table}.{name}") in listed]
-    return names if len(names) == len(listed) else []
+    columns = {folded(name) for name in text.split(", ")}
+    names = [name for name in plan.names if folded(f"{table}.{name}") in columns]
+    return names if len(names) == len(columns) else []
 
 
 def _shown(plan: LoadPlan, number: int, names: Sequence[str]) -> str:
@@ -162,10 +162,10 @@ def _conflict(database: Executor, plan: LoadPlan, staging: str, number: int, nam
 def _without_parent(database: Executor, plan: LoadPlan, staging: str) -> RefusedRow | None:
     """Return the first staged row whose values refer to no row of another table."""
     query = 'SELECT id, "table", "from", "to" FROM temp.pragma_foreign_key_list(?) ORDER BY id, seq'
-    found: dict[object, list[tuple[str, str, str | None]]] = {}
+    references: dict[object, list[tuple[str, str, str | None]]] = {}
     for key, parent, column, target in rows(database, query, plan.table, types=(ANY, TEXT, TEXT, MAYBE_TEXT)):
-        found.setdefault(key, []).append((parent, column, target))
-    keys = [_with_targets(database, pairs) for pairs in found.values()]
+        references.setdefault(key, []).append((parent, column, target))
+    keys = [_with_targets(database, pairs) for pairs in references.values()]
     missing = [row for pairs in keys if (row := _orphan(database, plan, staging, pairs)) is not None]
     return min(missing, default=None)
 
@@ -174,8 +174,8 @@ def _with_targets(database: Executor, pairs: Sequence[tuple[str, str, str | None
     """Return the columns of a foreign key with those that they refer to: without a name, the primary key."""
     query = "SELECT name FROM temp.pragma_table_info(?) WHERE pk > 0 ORDER BY pk"
     primary = [name for (name,) in rows(database, query, pairs[0][0], types=(TEXT,))]
-    named = [target for *_, target in pairs if target is not None] or primary
-    return [(parent, column, target) for (parent, column, _), target in zip(pairs, named, strict=False)]
+    targets = [target for *_, target in pairs if target is not None] or primary
+    return [(parent, column, target) for (parent, column, _), target in zip(pairs, targets, strict=False)]
 
 
 def _orphan(
@@ -189,14 +189,14 @@ def _orphan(
         return None
     parent = pairs[0][0]
     same = " AND ".join(f"p.{quote(target)} = s.{quote(column)}" for _, column, target in pairs)
-    given = " AND ".join(f"s.{quote(column)} IS NOT NULL" for _, column, _ in pairs)
+    not_null = " AND ".join(f"s.{quote(column)} IS NOT NULL" for _, column, _ in pairs)
     query = (
         f"SELECT min(s.{rowid}) FROM {quote(staging)} AS s "
-        f"WHERE {given} AND NOT EXISTS (SELECT 1 FROM {quote(parent)} AS p WHERE {same})"
+        f"WHERE {not_null} AND NOT EXISTS (SELECT 1 FROM {quote(parent)} AS p WHERE {same})"
     )
     ((number,),) = rows(database, query, types=(ANY,))
     if not isinstance(number, int):
         return None
     names = [sources[folded(column)] for _, column, _ in pairs]
-    wanted = " and ".join(f"this {target}" for *_, target in pairs)
-    return RefusedRow(number, _shown(plan, number, names), f"{parent} has no row with {wanted}")
+    description = " and ".join(f"this {target}" for *_, target in pairs)
+    return RefusedRow(number, _shown(plan, number, names), f"{parent} has no row with {description}")

@@ -102,15 +102,15 @@ class Table:
 def inspect_table(database: Executor, table: str) -> Table | None:
     """Return the table or view of this name (case-insensitive); None if there is none."""
     snapshot = SchemaSnapshot.read(database, table)
-    named = rows(
+    entries = rows(
         database,
         "SELECT type, name, sql FROM sqlite_master WHERE lower(name) = lower(?) AND type <> 'trigger'",
         table,
         types=(TEXT, TEXT, MAYBE_TEXT),
     )
-    if not named:
+    if not entries:
         return None
-    kind, name, text = named[0]
+    kind, name, text = entries[0]
     if folded(name) != folded(table):
         raise _unexpected(name)
     columns = {}
@@ -131,14 +131,14 @@ def inspect_table(database: Executor, table: str) -> Table | None:
 
 def check_not_referred_to(database: Executor, table: Table) -> None:
     """Raise LoadError if foreign keys refer to a table that is to be replaced."""
-    found = rows(
+    references = rows(
         database,
         """SELECT m.name FROM sqlite_master AS m, temp.pragma_foreign_key_list(m.name) AS f
         WHERE m.type = 'table' AND lower(f."table") = lower(?) LIMIT 1""",
         table.name,
         types=(TEXT,),
     )
-    for (name,) in found:
+    for (name,) in references:
         raise LoadError(
             f"{table.name} is referred to by {name}, which replacing would break; nothing was changed",
             hint="empty the table and append",
@@ -147,16 +147,16 @@ def check_not_referred_to(database: Executor, table: Table) -> None:
 
 def check_indexed(database: Executor, table: Table, names: Sequence[str]) -> None:
     """Raise LoadError if a column of an index is missing: its quoted name would become a string."""
-    kept = {folded(name) for name in names}
-    found = rows(
+    column_names = {folded(name) for name in names}
+    index_columns = rows(
         database,
         """SELECT i.name, c.name FROM temp.pragma_index_list(?) AS i, temp.pragma_index_info(i.name) AS c
         WHERE i.origin = 'c' AND c.name IS NOT NULL ORDER BY i.seq, c.seqno""",
         table.name,
         types=(TEXT, TEXT),
     )
-    for index, column in found:
-        if folded(column) not in kept:
+    for index, column in index_columns:
+        if folded(column) not in column_names:
             raise LoadError(
                 f"the index {index} is on {column}, which the frame does not have; nothing was changed",
                 hint=_drop_first("index", index),
@@ -194,9 +194,9 @@ class Dependents:
         kinds = ("index", "view", "trigger") if indexes else ("view", "trigger")
         return tuple(
             definition_of(kind, name, on, text, _drop_first(kind, name)).text
-            for wanted in kinds
+            for next_kind in kinds
             for kind, name, on, text in self.objects
-            if kind == wanted
+            if kind == next_kind
         )
 
     def checks(self, table: Table, names: Sequence[str]) -> tuple[str, ...]:
@@ -233,11 +233,11 @@ def dependents(database: Executor, table: Table) -> Dependents:
 
 def rows(database: Executor, query: str, *args: Any, types: Sequence[Any]) -> list[tuple[Any, ...]]:
     """Return the rows of a query on the schema; raise LoadError for values of other ``types`` than its columns have."""
-    found = database.execute(query, list(args)).rows
-    for row in found:
+    result = database.execute(query, list(args)).rows
+    for row in result:
         if len(row) != len(types) or not all(map(isinstance, row, types)):
             raise _unexpected(*row)
-    return list(found)
+    return list(result)
 
 
 def _unexpected(*values: object) -> LoadError:
@@ -263,12 +263,12 @@ def _keep_counter(table: str) -> tuple[str, str]:
 
 def definition_of(kind: str, name: str, table: str, text: str, hint: str) -> Definition:
     """Return the definition of an object; raise LoadError for any other text, which must not run."""
-    found = sql.parse_definition(text)
-    if found is None or not name or not found.creates(kind, name, table):
-        wanted = f"{kind} {name}" if name == table else f"{kind} {name} on {table}"
+    definition = sql.parse_definition(text)
+    if definition is None or not name or not definition.creates(kind, name, table):
+        subject = f"{kind} {name}" if name == table else f"{kind} {name} on {table}"
         what = f"is not one statement that creates it: {_shown(text) or 'it is empty'}"
-        raise LoadError(f"the definition of {_shown(wanted)} {what}; nothing was changed", hint=hint)
-    return found
+        raise LoadError(f"the definition of {_shown(subject)} {what}; nothing was changed", hint=hint)
+    return definition
 
 
 def _drop_first(kind: str, name: str) -> str:

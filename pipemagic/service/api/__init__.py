@@ -33,7 +33,9 @@ def routes(runtime: Runtime, parts: ServiceParts) -> list[starlette.BaseRoute]:
     for route in ROUTES:
         for path in {route.path, route.path.replace(f"{ORG}/", "/v1/")}:
             methods[path][route.method] = route
-    paths = [starlette.Route(path, ManagementEndpoint(runtime, parts, found)) for path, found in methods.items()]
+    paths = [
+        starlette.Route(path, ManagementEndpoint(runtime, parts, by_method)) for path, by_method in methods.items()
+    ]
     others = ManagementEndpoint(runtime, parts, {})
     return [*paths, *(starlette.Route(f"{prefix}{{rest:path}}", others) for prefix in PREFIXES)]
 

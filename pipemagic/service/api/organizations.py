@@ -80,8 +80,8 @@ def create_organization(request: ApiRequest, body: NewOrganization) -> Any:
         return {"org": {"name": name, "slug": slug, "type": "team"}}
     record = request.catalog.organizations.create(request.account, slug, name=name)
     log.info("organization %s created by %s", slug, request.account.username)
-    created = organization_json(request, record)
-    return {"org": created, "organization": created}
+    organization = organization_json(request, record)
+    return {"org": organization, "organization": organization}
 
 
 @Route("PATCH", ORG, role=Role.ADMIN)
@@ -94,10 +94,10 @@ def update_organization(request: ApiRequest, body: OrganizationSettings) -> Any:
 @Route("DELETE", ORG, role=Role.OWNER)
 def delete_organization(request: ApiRequest) -> Any:
     """Delete a team without groups."""
-    deleted = get_organization(request)
+    organization = get_organization(request)
     request.catalog.organizations.delete(request["org"])
     log.info("organization %s deleted by %s", request["org"], request.account.username)
-    return deleted
+    return organization
 
 
 def organization_json(request: ApiRequest, record: OrganizationRecord) -> dict[str, Any]:

@@ -114,8 +114,8 @@ def create_token(request: ApiRequest, body: PlatformTokenOptions) -> Any:  # noq
 @Route("POST", "/v2/auth/api-tokens/{name}")
 def create_wrapped_token(request: ApiRequest, body: PlatformTokenOptions) -> Any:
     """Create a platform token, for clients of version 2."""
-    created = create_token(request, body)
-    return {"token": {"name": created["name"], "id": created["id"], "value": created["token"]}}
+    token = create_token(request, body)
+    return {"token": {"name": token["name"], "id": token["id"], "value": token["token"]}}
 
 
 @Route("DELETE", "/v1/auth/api-tokens/{name}")

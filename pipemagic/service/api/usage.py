@@ -106,8 +106,8 @@ def list_quotas(request: ApiRequest) -> Any:
     usage, month = request.catalog.usage, request.parts.meter.month
     organizations = {}
     for record in request.catalog.organizations.all():
-        own, used = usage.own_quotas(record.slug), usage.of_organization(record.slug, month)
-        organizations[record.slug] = {"quotas": own and msgspec.structs.asdict(own), "usage": used._asdict()}
+        own, figures = usage.own_quotas(record.slug), usage.of_organization(record.slug, month)
+        organizations[record.slug] = {"quotas": own and msgspec.structs.asdict(own), "usage": figures._asdict()}
     return {"default": msgspec.structs.asdict(usage.own_quotas(DEFAULT) or Quotas()), "organizations": organizations}
 
 

@@ -152,11 +152,11 @@ class Tokens:
         """Return the platform token or login of a header; raise `Refused` with 401 if it is not valid."""
         token = bearer(authorization)
         token_hash = _hash(token)
-        found = self._catalog.accounts.credential(token_hash)
-        if found is None or not hmac.compare_digest(found.hash, token_hash):
+        credential = self._catalog.accounts.credential(token_hash)
+        if credential is None or not hmac.compare_digest(credential.hash, token_hash):
             hint = "this is a database token; the management interface takes a platform token"
             raise _unauthorized("The platform token is invalid", hint if token.count(".") == 2 else "")
-        return found
+        return credential
 
     def _secret(self, prefix: str) -> str:
         return prefix + urlsafe_b64encode(self._random(32)).rstrip(b"=").decode()
@@ -169,7 +169,7 @@ class Tokens:
         token = path.read_text("ascii").strip() if path.exists() else None
         if token is not None and accounts.credential(_hash(token)) is not None:
             return
-        if any(known.name == FIRST_TOKEN for known in accounts.tokens(account)):
+        if any(other.name == FIRST_TOKEN for other in accounts.tokens(account)):
             accounts.remove_token(account, FIRST_TOKEN)
         if token is None:
             token = self._secret(PLATFORM_PREFIX)
@@ -259,15 +259,15 @@ class Tokens:
                     400, "this token is for a group, so the address must name the database: "
                     f"use the host name of one, <database>-<organization>.{self._catalog.domain}",
                 )  # fmt: skip
-            named, matches = database, database.group_id == claims.group
+            target, matches = database, database.group_id == claims.group
         else:
-            found = self._catalog.database_by_id(claims.id)
-            if found is None:
+            token_database = self._catalog.database_by_id(claims.id)
+            if token_database is None:
                 raise _unauthorized("The JWT is invalid", "its database was deleted")
-            named, matches = database or found, database is None or database.id == found.id
+            target, matches = database or token_database, database is None or database.id == token_database.id
         if not matches:
-            raise Refused(404, f"Namespace `{named.name}` doesn't exist", "NOT_FOUND")
-        return named
+            raise Refused(404, f"Namespace `{target.name}` doesn't exist", "NOT_FOUND")
+        return target
 
     def _verify(self, token: str) -> _Claims:
         try:
@@ -316,11 +316,11 @@ def _load_key(path: Path) -> Ed25519PrivateKey:
     try:
         key = serialization.load_pem_private_key(path.read_bytes(), password=None)
     except FileNotFoundError:
-        made = Ed25519PrivateKey.generate()
-        write_private(path, made.private_bytes(
+        new_key = Ed25519PrivateKey.generate()
+        write_private(path, new_key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         ))  # fmt: skip
-        return made
+        return new_key
     except ValueError:
         key = None
     if not isinstance(key, Ed25519PrivateKey):

@@ -97,10 +97,10 @@ def new_id() -> str:
 def _identity(path: Path) -> tuple[int, int] | None:
     """Return what distinguishes the file from another one of the same name; None if it does not exist."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 _ELSEWHERE = "use another data folder (PIPEMAGIC_DATA or --data)"
@@ -122,9 +122,9 @@ def _open(path: Path) -> apsw.Connection:
             connection.pragma("journal_mode", "wal")
             connection.pragma("synchronous", "full")
             connection.pragma("foreign_keys", True)
-            [(found,)] = connection.execute("PRAGMA quick_check(1)").fetchall()  # of all of it: the file is small
-            if found != "ok":
-                raise apsw.CorruptError(found)
+            [(result,)] = connection.execute("PRAGMA quick_check(1)").fetchall()  # of all of it: the file is small
+            if result != "ok":
+                raise apsw.CorruptError(result)
             if is_new:
                 with connection:
                     connection.execute(SCHEMA.read_text("utf-8"))

@@ -165,8 +165,8 @@ class _Allowance:
             self._reason(_STORAGE, self.storage, self.quotas.storage_bytes),
         )
 
-    def _reason(self, text: str, used: int, quota: int) -> str:
-        return text.format(self.organization, used, quota) if quota and used >= quota else ""
+    def _reason(self, text: str, usage: int, quota: int) -> str:
+        return text.format(self.organization, usage, quota) if quota and usage >= quota else ""
 
 
 class UsageMeter:
@@ -258,11 +258,11 @@ class UsageMeter:
         if quotas.storage_bytes and slug not in self._storage:
             self._measure(slug)
         with self._flushing, self._lock:  # each count is either in the catalog or pending
-            used = self._usage.of_organization(slug, self.month)
+            usage = self._usage.of_organization(slug, self.month)
             for (organization, _), counts in self._pending.items():
                 if organization == slug:
-                    used = used.plus(counts)
-            allowance = allowances[slug] = _Allowance(slug, quotas, used, self._storage.get(slug, 0))
+                    usage = usage.plus(counts)
+            allowance = allowances[slug] = _Allowance(slug, quotas, usage, self._storage.get(slug, 0))
         return allowance
 
     def _measure(self, slug: str) -> None:

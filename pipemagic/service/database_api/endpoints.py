@@ -153,7 +153,7 @@ class DatabaseApi:
         memory: MemoryBudget, version: int, decode: Callable[[bytes], messages.PipelineRequest],
     ) -> Steps:  # fmt: skip
         """Run a pipeline; the one of version 1 is a single request, of which a failed statement is a 400."""
-        started, single = self._clock(), version == 1
+        start, single = self._clock(), version == 1
         decoded = decode(body)
         check(decoded.requests, version)
         stream = yield from self._stream(request, decoded.baton, admission.context, cancel)
@@ -170,7 +170,7 @@ class DatabaseApi:
             head = _head(baton, base_url, self._streams.ttl)
             pieces = [b'{"result":', *result, b"}"] if single else [head, *result, b"]}"]
             del result  # pieces are freed as they are compressed
-            timing = f"total;dur={(self._clock() - started) * 1000:.3f}"
+            timing = f"total;dur={(self._clock() - start) * 1000:.3f}"
             response = _response(request, pieces, {"content-type": responses.JSON, "server-timing": timing})
         response.delay = delay
         if baton is not None or budget.reserved or stream.abandoned:

@@ -63,15 +63,15 @@ def read(source: Iterator[SqlRow], size: int = PIECE, seconds: float = math.inf)
     that a row may be large.
     """
     rows: list[SqlRow] = []
-    taken, step, ends, most = 0, 1, time.monotonic() + seconds, apsw.memory_used() + LARGE
-    while taken < size and len(rows) < MOST_ROWS and (more := list(islice(source, step))):
+    total, step, ends, most = 0, 1, time.monotonic() + seconds, apsw.memory_used() + LARGE
+    while total < size and len(rows) < MOST_ROWS and (more := list(islice(source, step))):
         may_be_large = not rows or apsw.memory_used() >= most
-        taken += sum(map(_memory_of, more)) if may_be_large else len(encode(more))
+        total += sum(map(_memory_of, more)) if may_be_large else len(encode(more))
         rows += more
         if time.monotonic() >= ends:
             break
-        step = max(1, min(2 * step, STEP, (size - taken) * len(rows) // taken))
-    return rows, taken
+        step = max(1, min(2 * step, STEP, (size - total) * len(rows) // total))
+    return rows, total
 
 
 def _memory_of(row: SqlRow) -> int:

@@ -83,7 +83,7 @@ class Statements:
     # One statement.
 
     def _statement(self, plan: Plan, bindings: Sequence[SqlValue], sink: RowSink) -> Steps[WireResult]:
-        started = self._clock()
+        start = self._clock()
         self._refuse_if_lost()
         if self._read_only and plan.needs_full_access:
             raise self._forbidden()
@@ -96,11 +96,11 @@ class Statements:
         self._has_waited, self._has_restarted, self._ran = False, False, 0.0
         while True:
             try:
-                return (yield from self._attempt(plan, bindings, started, sink))
+                return (yield from self._attempt(plan, bindings, start, sink))
             except NeedsWriteLock:
                 self._prepare_to_write(plan)
                 assert self._stream.write_waiter is None, "the write lock was acquired and is not held"
-                yield from self._acquire_write_lock(started)
+                yield from self._acquire_write_lock(start)
             except GaveWay as gave_way:
                 yield from self._wait_to_start_again(brief=gave_way.brief)
 
@@ -341,10 +341,10 @@ class Statements:
         else:
             stream.release_write_lock()
             lock = stream.database.write_lock
-            kept = ", in one function that cannot be stopped: reads work, writes when it has ended"
+            cause = ", in one function that cannot be stopped: reads work, writes when it has ended"
             raise Rejected(
                 f"SQLite error: database is locked: another stream has been writing for {lock.holder_age():.1f} s"
-                + (kept if lock.is_kept else ""),
+                + (cause if lock.is_kept else ""),
                 "SQLITE_BUSY",
             )
 

@@ -233,11 +233,11 @@ class Placement(Engine):
         primary, *others = record.locations
         state = "paused" if primary in record.paused else "ok"
         index = self._catalog.reserved_index(record.id) if database is None else database.index
-        found = {primary: InstanceStatus(primary, "primary", index, 0.0, state)}
+        statuses = {primary: InstanceStatus(primary, "primary", index, 0.0, state)}
         replicas = {} if database is None else replicas_of(database)
         for code in others:
-            found[code] = _replica_status(code, replicas.get(code), paused=code in record.paused)
-        return found
+            statuses[code] = _replica_status(code, replicas.get(code), paused=code in record.paused)
+        return statuses
 
     def states(self, group: GroupRecord) -> dict[str, str]:
         """Return the state of each location of a group: the worst state of its databases there."""

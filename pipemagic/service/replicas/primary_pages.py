@@ -117,8 +117,8 @@ class PrimaryPages:
         No checkpoint may run until it is exhausted; commits and further calls of `advance` do not affect it.
         """
         salts, unused = self._salts, _LOCK_BYTE // self.page_size + 1
-        used = sorted(number for number in numbers if number <= self.count and number != unused)
-        places = [(number, self._offsets.get(number)) for number in used]
+        pages = sorted(number for number in numbers if number <= self.count and number != unused)
+        places = [(number, self._offsets.get(number)) for number in pages]
         return ((number, self._page(number, offset, salts)) for number, offset in places)
 
     def _page(self, number: int, offset: int | None, salts: bytes) -> bytes:

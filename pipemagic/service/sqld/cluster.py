@@ -244,11 +244,11 @@ def close_cluster(processes: list[NodeProcess]) -> None:
 
 def _nodes(path: Path, codes: tuple[str, ...]) -> list[Node]:
     """Return the nodes at the ports of the last start, so that their addresses do not change."""
-    known: dict[str, list[int]] = {}
+    last_ports: dict[str, list[int]] = {}
     with suppress(OSError, ValueError):
-        known = json.loads(path.read_text("ascii"))
-    ports = {code: known.get(code) or [free_port() for _ in range(3)] for code in codes}
-    write_private(path, json.dumps({**known, **ports}).encode())
+        last_ports = json.loads(path.read_text("ascii"))
+    ports = {code: last_ports.get(code) or [free_port() for _ in range(3)] for code in codes}
+    write_private(path, json.dumps({**last_ports, **ports}).encode())
     key = secrets.token_urlsafe(32)
     return [
         Node(

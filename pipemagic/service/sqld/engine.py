@@ -339,14 +339,14 @@ class SqldEngine(Engine):
                 self._namespaces.set_created(database)
 
     def _settings(self, record: DatabaseRecord) -> dict[str, Any]:
-        chosen, block, own = record.configuration, self._metering.block(record.organization), settings_block(record)
+        config, block, own = record.configuration, self._metering.block(record.organization), settings_block(record)
         # sqld does not know which statements free space: with the storage used up, none can write.
         writes = block.writes or block.growth
-        size = {} if chosen.size_limit is None else {"max_db_size": f"{chosen.size_limit}B"}
+        size = {} if config.size_limit is None else {"max_db_size": f"{config.size_limit}B"}
         return {
             **SETTINGS, **size, "jwt_key": self.tokens.public_keys(record),
-            "block_reads": chosen.block_reads or bool(block.reads),
-            "block_writes": chosen.block_writes or bool(block.reads or writes),
+            "block_reads": config.block_reads or bool(block.reads),
+            "block_writes": config.block_writes or bool(block.reads or writes),
             "block_reason": own.reads or block.reads or own.writes or writes or None,
         }  # fmt: skip
 
@@ -390,7 +390,7 @@ class SqldEngine(Engine):
 
     def status(self, record: DatabaseRecord) -> dict[str, InstanceStatus]:
         """Return the state of each instance of a database, the primary first; nodes do not report their lag."""
-        found: dict[str, InstanceStatus] = {}
+        statuses: dict[str, InstanceStatus] = {}
         newest = 0
         for code in self.addresses(record):
             role = "primary" if code == self._primary.code else "replica"
@@ -403,8 +403,8 @@ class SqldEngine(Engine):
             if state == "ok" and index < newest:
                 state = "lagging"
             newest = max(newest, index)
-            found[code] = InstanceStatus(code, role, index, 0.0 if role == "primary" else None, state)
-        return found
+            statuses[code] = InstanceStatus(code, role, index, 0.0 if role == "primary" else None, state)
+        return statuses
 
     def size(self, database: str) -> int:
         """Return the bytes of a database at the primary node, by its id; 0 if that is unknown."""

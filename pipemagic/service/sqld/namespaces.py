@@ -36,10 +36,10 @@ class Namespaces:
             run("INSERT OR IGNORE INTO namespaces SELECT id, ?, 0 FROM databases WHERE id = ?", (label, database))
             run("INSERT OR IGNORE INTO namespace_nodes SELECT database, ? FROM namespaces WHERE database = ?",
                 (code, database))  # fmt: skip
-            found = run("SELECT 1 FROM namespaces WHERE database = ?", (database,))
-            if found:
+            rows = run("SELECT 1 FROM namespaces WHERE database = ?", (database,))
+            if rows:
                 run("DELETE FROM namespace_removals WHERE database = ? AND code = ?", (database, code))
-            return bool(found)
+            return bool(rows)
 
     def set_created(self, database: str) -> None:
         """Record that the namespace exists: if it is ever missing, its data is lost."""

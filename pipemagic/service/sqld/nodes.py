@@ -48,8 +48,8 @@ class Node:
     @property
     def location(self) -> Location:
         """The location as the management API lists it."""
-        known = LOCATIONS[self.code]
-        return known._replace(name=self.name or known.name)
+        entry = LOCATIONS[self.code]
+        return entry._replace(name=self.name or entry.name)
 
 
 class _Entry(msgspec.Struct, forbid_unknown_fields=True):

@@ -44,19 +44,19 @@ class AlterColumn:
 
 def parse(text: str) -> AlterColumn | None:
     """Parse one statement; None if it is another one or malformed, which SQLite then reports."""
-    found = [token for token in significant(text) if token.kind != "semi"]
-    match [token.text.upper() for token in found]:
+    parts = [token for token in significant(text) if token.kind != "semi"]
+    match [token.text.upper() for token in parts]:
         case ["ALTER", "TABLE", _, ".", _, "ALTER", "COLUMN", _, "TO", _, *_]:
-            schema, rest = unquote(found[2].text), found[4:10]
+            schema, rest = unquote(parts[2].text), parts[4:10]
         case ["ALTER", "TABLE", _, "ALTER", "COLUMN", _, "TO", _, *_]:
-            schema, rest = "", found[2:8]
+            schema, rest = "", parts[2:8]
         case _:
             return None
     table, alter, _, column, to, new_name = rest
     renaming = (
         f"{text[: alter.start]}{'RENAME':{column.start - alter.start}}{text[column.start : to.end]} {column.text}"
     )
-    definition = text[new_name.start : found[-1].end]
+    definition = text[new_name.start : parts[-1].end]
     return AlterColumn(schema, unquote(table.text), unquote(column.text), unquote(new_name.text), definition, renaming)
 
 
@@ -171,8 +171,8 @@ def _parse(scratch: Scratch, name: str, sql: str) -> tuple[list[Any], list[Any]]
 
 def _find_table(connection: apsw.Connection, change: AlterColumn) -> tuple[str, str]:
     """Return the schema of a table and its name as stored; a temporary table hides one of the same name."""
-    found = [row[:2] for row in _rows(connection, f"PRAGMA table_list({quote(change.table)})")]
-    for schema, name in sorted(found, reverse=True):
+    tables = [row[:2] for row in _rows(connection, f"PRAGMA table_list({quote(change.table)})")]
+    for schema, name in sorted(tables, reverse=True):
         if folded(change.schema) in ("", schema):
             return schema, name
     raise apsw.SQLError(f"no such table: {change.table}")
@@ -202,5 +202,5 @@ def _kept(table: tuple[list[Any], list[Any]], number: int) -> object:
     """Return what a new definition of column ``number`` must not change."""
     columns, properties = table
     _, name, declared, *_, key, hidden = columns[number]
-    kept = folded(name), key, hidden, key and affinity(declared)  # with another one, SQLite does not find old keys
-    return columns[:number], kept, columns[number + 1 :], properties
+    traits = folded(name), key, hidden, key and affinity(declared)  # with another one, SQLite does not find old keys
+    return columns[:number], traits, columns[number + 1 :], properties

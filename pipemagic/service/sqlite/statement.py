@@ -158,17 +158,17 @@ def bind(plan: Plan, args: Sequence[Value] | None, named: Sequence[NamedArg] | N
         raise Rejected("positional and named arguments cannot be mixed in one statement", faults.ARGS_BOTH)
     if named:
         return _bind_named(plan, named)
-    given = [_argument(value) for value in args or ()]
+    values = [_argument(value) for value in args or ()]
     if plan.explains:
-        given += [None] * (len(plan.parameters) - len(given))
+        values += [None] * (len(plan.parameters) - len(values))
     elif missing := next((name for name in plan.parameters if name and name[0] != "?"), None):
         raise Rejected(f"value for parameter {missing} not found", faults.ARGS_INVALID)
-    if len(given) != len(plan.parameters):
+    if len(values) != len(plan.parameters):
         raise Rejected(
-            f"the statement has {len(plan.parameters)} parameters, {len(given)} arguments were given",
+            f"the statement has {len(plan.parameters)} parameters, {len(values)} arguments were given",
             faults.ARGS_INVALID,
         )
-    return tuple(given)
+    return tuple(values)
 
 
 def _argument(value: Value) -> SqlValue:
@@ -182,21 +182,21 @@ def _argument(value: Value) -> SqlValue:
 
 def _bind_named(plan: Plan, named: Sequence[NamedArg]) -> tuple[SqlValue, ...]:
     values = {arg.name: _argument(arg.value) for arg in named}
-    used: set[str] = set()
+    names: set[str] = set()
     bound: list[SqlValue] = []
     for name in plan.parameters:
         if name is None or name.startswith("?"):
             raise Rejected("a parameter without a name cannot be bound by name", faults.ARGS_INVALID)
         key = name if name in values else name[1:]
         if key in values:
-            used.add(key)
+            names.add(key)
             bound.append(values[key])
         elif plan.explains:
             bound.append(None)
         else:
             raise Rejected(f"value for parameter {name} not found", faults.ARGS_INVALID)
     # If an exact name took precedence over a bare one, that is no error.
-    used |= {name[1:] for name in used if name[0] in ":@$"}
-    if surplus := next((name for name in values if name not in used), None):
+    names |= {name[1:] for name in names if name[0] in ":@$"}
+    if surplus := next((name for name in values if name not in names), None):
         raise Rejected(f"there is no parameter {surplus} in the statement", faults.ARGS_INVALID)
     return tuple(bound)

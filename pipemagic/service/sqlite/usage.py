@@ -41,20 +41,20 @@ _QUICK, _SLOW = 0.0005, 0.004
 """Seconds of CPU time between two checks: the interval grows below the first and shrinks above the second."""
 
 
-_held, _lock = 0, threading.Lock()
+_total, _lock = 0, threading.Lock()
 """The bytes that functions of the service hold for aggregates, beside SQLite's memory."""
 
 
 def memory_used() -> int:
     """Return the bytes that SQLite, and the functions of the service, use."""
-    return apsw.memory_used() + _held
+    return apsw.memory_used() + _total
 
 
 def hold(size: int) -> None:
     """Count bytes that a function has taken, or freed if negative; raise `apsw.NoMemError` if there are no more."""
-    global _held
+    global _total
     with _lock:
-        _held += size
+        _total += size
     if size > 0 and 0 < apsw.hard_heap_limit(-1) < memory_used():
         raise apsw.NoMemError("out of memory")
 
@@ -87,8 +87,8 @@ class StatementUsage(msgspec.Struct, eq=False):
 
         It may use half of the heap, and more while a quarter is left for others.
         """
-        used, heap = memory_used(), apsw.hard_heap_limit(-1)
-        if not 0 < heap * 3 < used * 4 or used - self.memory_before <= heap // 2:
+        memory, heap = memory_used(), apsw.hard_heap_limit(-1)
+        if not 0 < heap * 3 < memory * 4 or memory - self.memory_before <= heap // 2:
             return False
         self.exceeded = UsageExceeded(
             f"out of memory: the statement used more than half of the {heap:,} bytes that all statements of "
@@ -137,8 +137,8 @@ class StatementUsage(msgspec.Struct, eq=False):
 @cache
 def temporary_folder() -> str:
     """Return the folder of SQLite's temporary files. Source: https://sqlite.org/tempfiles.html (section 5)."""
-    named = (os.environ.get(name, "") for name in ("SQLITE_TMPDIR", "TMPDIR"))
-    folders = (*named, "/var/tmp", "/usr/tmp", "/tmp")
+    settings = (os.environ.get(name, "") for name in ("SQLITE_TMPDIR", "TMPDIR"))
+    folders = (*settings, "/var/tmp", "/usr/tmp", "/tmp")
     return next((name for name in folders if os.path.isdir(name) and os.access(name, os.W_OK | os.X_OK)), ".")
 
 

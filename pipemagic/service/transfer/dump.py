@@ -116,8 +116,8 @@ def _inserts(connection: apsw.Connection, table: str, encoding: str) -> Iterator
     # Not a table pragma_table_xinfo(?), which a table of that name hides.
     described = connection.execute(f"PRAGMA main.table_xinfo({quote(table)})").fetchall()
     columns = [quote(str(name)) for _, name, *_, hidden in described if hidden not in _GENERATED]
-    taken = {folded(str(name)) for _, name, *_ in described}
-    rowid = next((name for name in ("rowid", "_rowid_", "oid") if name not in taken), None)
+    names = {folded(str(name)) for _, name, *_ in described}
+    rowid = next((name for name in ("rowid", "_rowid_", "oid") if name not in names), None)
     order = ""
     if rowid is not None and _has_hidden_rowid(connection, table, [str(row[2]) for row in described if row[5]]):
         columns.insert(0, rowid)
@@ -215,6 +215,6 @@ def restore(text: Iterable[str], path: Path, name: str) -> None:
 
 def _authorize(action: int, first: str | None, second: str | None, _schema: str | None, _inner: str | None) -> int:
     name = second if action == apsw.SQLITE_FUNCTION else first
-    named = action in (apsw.SQLITE_FUNCTION, apsw.SQLITE_PRAGMA)
-    refused = action in (apsw.SQLITE_ATTACH, apsw.SQLITE_DETACH) or (named and (name or "").lower() in _REFUSED)
+    by_name = action in (apsw.SQLITE_FUNCTION, apsw.SQLITE_PRAGMA)
+    refused = action in (apsw.SQLITE_ATTACH, apsw.SQLITE_DETACH) or (by_name and (name or "").lower() in _REFUSED)
     return int(apsw.SQLITE_DENY if refused else apsw.SQLITE_OK)
