@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import textwrap
 from pathlib import Path
 
 import pipemagic
@@ -55,9 +56,57 @@ def pronouns_in(code: str) -> list[int]:
     return sorted({name.lineno for name in names if "one" in (getattr(name, "id", ""), getattr(name, "arg", ""))})
 
 
+FOLDERS = ("classroom", "cli", "client", "hrana", "http", "management_api", "service", "session")
+PARTICIPLES = {
+    "asked", "chosen", "found", "gathered", "given", "held", "kept", "known", "listed", "made", "named", "said",
+    "shown", "taken", "used", "wanted",
+}  # fmt: skip
+"""Names that say how a variable was obtained, not what it is."""
+
+
+def participles_in(code: str) -> list[int]:
+    """Return the lines that bind one of the participles. Fields of classes, attributes and parameters may have them."""
+    tree = ast.parse(code)
+    classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    fields = {id(name) for node in classes for part in node.body for name in targets_of(part)}
+    names = [name for name in ast.walk(tree) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)]
+    lines = {name.lineno for name in names if id(name) not in fields and name.id.strip("_") in PARTICIPLES}
+    others = [node for node in ast.walk(tree) if isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar)]
+    return sorted(lines | {node.lineno for node in others if node.name in PARTICIPLES})
+
+
+def targets_of(node: ast.stmt) -> list[ast.AST]:
+    """Return the nodes of the targets of an assignment; [] for another statement."""
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+    return [part for target in targets for part in ast.walk(target)]
+
+
 def test_loop_variables_are_nouns():
     found = {str(path): pronouns_in(path.read_text("utf-8")) for folder in CODE for path in folder.rglob("*.py")}
     assert {path: lines for path, lines in found.items() if lines} == {}
+
+
+def test_results_are_named_by_nouns():
+    paths = [path for name in FOLDERS for path in (PACKAGE / name).rglob("*.py")]
+    lines = {str(path): participles_in(path.read_text("utf-8")) for path in paths}
+    assert {path: numbers for path, numbers in lines.items() if numbers} == {}
+
+
+def test_participles_are_found_where_names_are_bound():
+    code = """\
+        found, total = f()
+        [known for known in x]
+        if (_kept := x.kept):
+            pass
+        try: pass
+        except E as given: pass
+        match x:
+            case [*taken]: pass
+        class C:
+            found: int = 0
+            def f(self, known, *, given=1): self.kept = known.taken(asked=given); unfound = well_known = given
+    """
+    assert participles_in(textwrap.dedent(code)) == [1, 2, 3, 6, 8]
 
 
 def test_pronouns_are_found_in_loops_comprehensions_and_lambdas():
