@@ -74,8 +74,8 @@ class Comparison:
 
 def queries_in(text: str, tables: Mapping[str, Relation]) -> list[Query]:
     """Return all queries and parenthesized expressions of a statement; ``tables`` by their names in lower case."""
-    found = [token for token in significant(text) if token.kind != "semi"]
-    return list(all_queries(nest(found, cases=True).top, tables))
+    tokens = [token for token in significant(text) if token.kind != "semi"]
+    return list(all_queries(nest(tokens, cases=True).top, tables))
 
 
 def compared_parameters(queries: Iterable[Query]) -> Iterator[tuple[Token, Comparison]]:

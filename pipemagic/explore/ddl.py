@@ -35,13 +35,13 @@ def parse_ddl(text: str, known: Mapping[str, Relation]) -> Changes:
 
     ``known`` are the tables and views before it, by names in lower case.
     """
-    found = [token for token in significant(text) if token.text != ";"]
-    words = [token.text.upper() for token in found[:3]]
+    tokens = [token for token in significant(text) if token.text != ";"]
+    words = [token.text.upper() for token in tokens[:3]]
     temporary = words[1:2] in (["TEMP"], ["TEMPORARY"])
     kind = "".join(words[1 + temporary : 2 + temporary])
     if words[:1] not in (["CREATE"], ["DROP"], ["ALTER"]) or kind not in ("TABLE", "VIEW"):
         return {}
-    rest = found[2 + temporary :]
+    rest = tokens[2 + temporary :]
     clause = [token.text.upper() for token in rest[:3]]
     only_new = clause == ["IF", "NOT", "EXISTS"]
     rest = rest[3:] if only_new else rest[2:] if clause[:2] == ["IF", "EXISTS"] else rest
@@ -103,11 +103,11 @@ def _columns(rest: Iterable[Token]) -> Iterator[tuple[str, str]]:
 
 
 def _columns_of_view(
-    rest: Sequence[Token], listed: Iterable[tuple[str, str]], known: Mapping[str, Relation]
+    rest: Sequence[Token], listed: Iterable[tuple[str, str]], tables: Mapping[str, Relation]
 ) -> list[tuple[str, str]]:
     """Return the columns of a view, with the types of the columns that it selects; ``listed`` are new names of them."""
     start = next((at + 1 for at, token in enumerate(rest) if token.word == "AS"), len(rest))
-    query = queries_of(nest(rest[start:]).top, known)[0]
+    query = queries_of(nest(rest[start:]).top, tables)[0]
     selected = query.columns if query.is_complete else ()
     names = [name for name, _ in listed]
     types = [type_ for _, type_ in selected[: len(names)]]
@@ -120,8 +120,8 @@ def _is_name(token: Token) -> bool:
 
 def _type(rest: Sequence[Token]) -> str:
     """Return the declared type at the beginning of a column definition, without unnecessary blanks."""
-    found = takewhile(lambda token: token.kind != "word" or token.text.upper() not in _AFTER_TYPE, rest)
-    text = " ".join(token.text for token in found)
+    words = takewhile(lambda token: token.kind != "word" or token.text.upper() not in _AFTER_TYPE, rest)
+    text = " ".join(token.text for token in words)
     return text.replace(" (", "(").replace("( ", "(").replace(" )", ")").replace(" ,", ",").replace(", ", ",")
 
 

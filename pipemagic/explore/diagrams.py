@@ -66,8 +66,8 @@ class Box:
     def level(self, columns: Sequence[str]) -> float:
         """Return the distance of the first of these columns from the upper edge; of the head if none is shown."""
         names = {folded(_short(name)) for name in columns}
-        found = (HEAD + ROW * (at + 0.5) for at, (_, name, _) in enumerate(self.rows) if folded(name) in names)
-        return next(found, HEAD / 2)
+        heights = (HEAD + ROW * (at + 0.5) for at, (_, name, _) in enumerate(self.rows) if folded(name) in names)
+        return next(heights, HEAD / 2)
 
 
 Arrow = tuple[int, int, ForeignKey]

@@ -56,26 +56,26 @@ def diff(
     )
     inconsistent = False
     if other is not None and other is not database:
-        found = diff_streams.compare(*sides, (database, other), by, rest, limit)
+        differences = diff_streams.compare(*sides, (database, other), by, rest, limit)
     else:
-        found, inconsistent = diff_sql.compare(*sides, database, by, rest, limit)
+        differences, inconsistent = diff_sql.compare(*sides, database, by, rest, limit)
     if sides[0].name == sides[1].name:
         first, second = (
             replace(side, name=f"{side.name} on {place}") for side, place in zip(sides, places, strict=True)
         )
         sides = first, second
-    return _result(*sides, by, rest, found, inconsistent)
+    return _result(*sides, by, rest, differences, inconsistent)
 
 
 def _result(
-    a: Source, b: Source, key: Sequence[ColumnPair], rest: Sequence[ColumnPair], found: Differences, inconsistent: bool
+    a: Source, b: Source, key: Sequence[ColumnPair], rest: Sequence[ColumnPair], delta: Differences, inconsistent: bool
 ) -> Diff:
     columns = [*key, *rest]
     names = tuple(column.a for column in columns)
     in_b = {column.b for column in columns}
     changes = [
         Change(row_a[: len(key)], name, value_a, value_b)
-        for row_a, row_b in found.changes
+        for row_a, row_b in delta.changes
         for name, value_a, value_b in zip(names, row_a, row_b, strict=True)
         if typed(value_a) != typed(value_b)
     ]
@@ -85,7 +85,7 @@ def _result(
         tuple(name for name, _ in a.columns if name not in names),
         tuple(name for name, _ in b.columns if name not in in_b),
         tuple(types[name] for name, kind in a.columns if name in types and kind.upper() != types[name][2].upper()),
-        found.total - found.only_a - found.changed, found.only_a, found.only_b, found.changed,
-        {names[at]: count for at, count in sorted(found.by_column.items())}, inconsistent,
-        tuple(found.rows_a), tuple(found.rows_b), tuple(changes),
+        delta.total - delta.only_a - delta.changed, delta.only_a, delta.only_b, delta.changed,
+        {names[at]: count for at, count in sorted(delta.by_column.items())}, inconsistent,
+        tuple(delta.rows_a), tuple(delta.rows_b), tuple(changes),
     )  # fmt: skip

@@ -154,9 +154,9 @@ def _limit(shown: int, count: int) -> str:
     return "" if shown == count else f", the first {shown} of {count}"
 
 
-def _format(given: SqlValue) -> str:
+def _format(value: SqlValue) -> str:
     # Floats may differ in the last digit.
-    return repr(given) if isinstance(given, float) else preview_text(given, quotes=True)
+    return repr(value) if isinstance(value, float) else preview_text(value, quotes=True)
 
 
 def _format_pair(a: SqlValue, b: SqlValue) -> tuple[str, str]:

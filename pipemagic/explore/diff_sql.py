@@ -62,11 +62,11 @@ def _compare_rows(
     statements = [_count(a), _rows_sql(a, b, columns, limit)]
     (total, result), inconsistent, _ = run_queries(database, _with_args(statements, a, b))
     (only_a, only_b, *_), *rows = result.wire.rows
-    listed = [(_integer(decode(row[0])), decode_row(row[1:])) for row in rows]
-    found = Differences(_integer(total.rows[0][0]), _integer(decode(only_a)), _integer(decode(only_b)))
-    found.rows_a = [(times, cells) for times, cells in listed if times > 0]
-    found.rows_b = [(-times, cells) for times, cells in listed if times < 0]
-    return found, inconsistent
+    groups = [(_integer(decode(row[0])), decode_row(row[1:])) for row in rows]
+    differences = Differences(_integer(total.rows[0][0]), _integer(decode(only_a)), _integer(decode(only_b)))
+    differences.rows_a = [(times, cells) for times, cells in groups if times > 0]
+    differences.rows_b = [(-times, cells) for times, cells in groups if times < 0]
+    return differences, inconsistent
 
 
 def _compare_keys(
@@ -83,13 +83,13 @@ def _compare_keys(
     if duplicates_a[0] or duplicates_b[0]:
         raise not_unique([column.a for column in key])
     count, *by_column = map(_integer, changed)
-    found = Differences(
+    differences = Differences(
         _integer(total[0]), _integer(only_a[0]), _integer(only_b[0]), count,
         {len(key) + at: number for at, number in enumerate(by_column) if number},
         [(1, decode_row(row)) for row in rows_a], [(1, decode_row(row)) for row in rows_b],
         [_changed_rows(row[: len(rest)], decode_row(row[len(rest) :]), len(key)) for row in changes],
     )  # fmt: skip
-    return found, inconsistent
+    return differences, inconsistent
 
 
 def _with_args(statements: Sequence[str], a: Source, b: Source) -> list[Statement]:

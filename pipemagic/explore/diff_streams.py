@@ -134,23 +134,23 @@ class _Comparison:
 
     def _add_rows(self, row: Row, times: int) -> None:
         """Add occurrences of a row on one side only; ``times`` is negative for B."""
-        found = self._found
-        found.only_a += max(times, 0)
-        found.only_b += max(-times, 0)
-        rows = found.rows_a if times > 0 else found.rows_b
+        differences = self._found
+        differences.only_a += max(times, 0)
+        differences.only_b += max(-times, 0)
+        rows = differences.rows_a if times > 0 else differences.rows_b
         if not self._key and rows and _typed(rows[-1][1]) == _typed(row):
             rows[-1] = (rows[-1][0] + abs(times), row)
         elif len(rows) < self._limit:
             rows.append((abs(times), row))
 
     def _add_change(self, row_a: Row, row_b: Row) -> None:
-        found = self._found
-        found.changed += 1
+        differences = self._found
+        differences.changed += 1
         for at, (a, b) in enumerate(zip(_typed(row_a), _typed(row_b), strict=True)):
             if a != b:
-                found.by_column[at] = found.by_column.get(at, 0) + 1
-        if len(found.changes) < self._limit:
-            found.changes.append((row_a, row_b))
+                differences.by_column[at] = differences.by_column.get(at, 0) + 1
+        if len(differences.changes) < self._limit:
+            differences.changes.append((row_a, row_b))
 
     def _compare_ties(self, a: _Rows, b: _Rows, order: tuple[Any, ...]) -> None:
         """Compare rows with equal sort keys but different types (1 and 1.0) as multisets."""

@@ -32,11 +32,11 @@ def tables(database: Database, pattern: str = "", *, rows: bool = False) -> Data
     """
     from pandas import DataFrame, array
 
-    found = sorted(database.execute(_NAMES).rows, key=lambda row: folded(str(row[0])))
-    listed = [(str(name), kind) for name, kind in found if _fits(str(name), pattern)]
-    frame = DataFrame(listed, columns=["table", "type"])
+    names = sorted(database.execute(_NAMES).rows, key=lambda row: folded(str(row[0])))
+    matches = [(str(name), kind) for name, kind in names if _fits(str(name), pattern)]
+    frame = DataFrame(matches, columns=["table", "type"])
     if rows:
-        frame["rows"] = array(_counts(database, [name for name, _ in listed]), dtype="Int64")
+        frame["rows"] = array(_counts(database, [name for name, _ in matches]), dtype="Int64")
     return frame
 
 

@@ -215,8 +215,8 @@ def row_order(relation: Relation) -> tuple[str, ...]:
     """Return the columns that order rows uniquely: the rowid or the primary key; none for a view."""
     if relation.kind == "view":
         return ()
-    taken = {folded(column.name) for column in relation.columns}
-    rowid = next((name for name in ("rowid", "_rowid_", "oid") if name not in taken), None)
+    names = {folded(column.name) for column in relation.columns}
+    rowid = next((name for name in ("rowid", "_rowid_", "oid") if name not in names), None)
     return relation.primary_key if relation.without_rowid or rowid is None else (rowid,)
 
 
@@ -332,11 +332,11 @@ def read_value(database: Database, page: Page, row: int, place: int) -> FullValu
     result = _execute(database, lambda write: _of_rows(values, rows_sql(at, relation, write), relation))
     if not result.rows:
         raise ParameterError("the row no longer exists", hint="press Refresh")
-    given, characters, letter, *shown = result.rows[0]
+    value, characters, letter, *shown = result.rows[0]
     if row_cells([letter, *shown], [column])[0] != page.rows[row][place]:
         raise ParameterError("another row is at this position now", hint="press Refresh")
     stored = int(shown[-1] or 0)
-    text, complete = decode_preview("text", given, letter, longest), stored <= longest
+    text, complete = decode_preview("text", value, letter, longest), stored <= longest
     return full_value(text, None if complete else stored if isinstance(text, InvalidText) else int(characters or 0))
 
 
@@ -365,9 +365,9 @@ def _inside(column: Column) -> str:
     return f"t.{identifier(_inner(column.name))}"
 
 
-def _inner(given: str) -> str:
+def _inner(name: str) -> str:
     """Return the name of a column in the subquery, in which SQLite cannot resolve columns named true or false."""
-    return f"{given} of the table" if given.upper() in ("TRUE", "FALSE") else given
+    return f"{name} of the table" if name.upper() in ("TRUE", "FALSE") else name
 
 
 def _sent(columns: Iterable[Column]) -> str:

@@ -56,8 +56,8 @@ def row_cells(row: Sequence[SqlValue], columns: Sequence[Column]) -> tuple[Cell,
     letter, *rest = row
     parts = zip(rest[::3], rest[1::3], rest[2::3], columns, strict=True)
     return tuple(
-        _cell(decode_preview(kind, given, letter, TEXT_BYTES), int(stored or 0), column)
-        for kind, given, stored, column in parts
+        _cell(decode_preview(kind, value, letter, TEXT_BYTES), int(stored or 0), column)
+        for kind, value, stored, column in parts
     )
 
 

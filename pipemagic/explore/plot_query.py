@@ -211,13 +211,13 @@ class PlotQuery:
         if name is None:
             return Groups("", (), self)
         column = self.column(name)
-        found = self.execute(
+        counts = self.execute(
             f"SELECT {column}, count(*) FROM {self} WHERE {usable} GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT {GROUPS + 1}"
         )
-        shown = GROUPS - (len(found) > GROUPS)
-        if len(found) > shown:
+        shown = GROUPS - (len(counts) > GROUPS)
+        if len(counts) > shown:
             self.notes.append(f"The {shown} largest groups are shown separately, the rest as other.")
-        return Groups(column, tuple(value for value, _ in found[:shown]), self)
+        return Groups(column, tuple(value for value, _ in counts[:shown]), self)
 
     def bins(self, name: str, column: PlotColumn, count: int) -> str:
         """Return the expression of the interval of a value, of ``count`` equal intervals; ``name`` is x or y."""

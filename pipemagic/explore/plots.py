@@ -45,11 +45,11 @@ def histogram(
     edges, (values, groups) = value.edges(bins), query.select(value, None, group)
     cases = " ".join(f"WHEN x < {query.bind(edge)} THEN {at}" for at, edge in enumerate(edges[1:-1]))
     interval = f"CASE {cases} ELSE {len(edges) - 2} END" if cases else "0"
-    found = query.execute(f"SELECT g, {interval} AS b, count(*) FROM {values} GROUP BY g, b")
-    counts = {(int(at), int(b)): count for at, b, count in found}
+    cells = query.execute(f"SELECT g, {interval} AS b, count(*) FROM {values} GROUP BY g, b")
+    counts = {(int(at), int(b)): count for at, b, count in cells}
     lines = [
         (name, edges[b], edges[b + 1], counts.get((at, b), 0))
-        for at, name in groups.named(row[0] for row in found)
+        for at, name in groups.named(row[0] for row in cells)
         for b in range(len(edges) - 1)
     ]
     dates = ["from", "to"] if value.kind == "date" else []
@@ -142,12 +142,12 @@ def bar(
         f"SELECT x, sum(y) AS amount FROM {values} GROUP BY x ORDER BY abs(amount + 0.0) DESC, 1 LIMIT {limit}"
     )
     names = Groups("x", tuple(name for name, _ in ranked), query)
-    found = query.execute(f"SELECT g, {names.sql}, sum(y) FROM {values} GROUP BY 1, 2")
-    sums = {(int(at), int(bar)): value for at, bar, value in found}
+    totals = query.execute(f"SELECT g, {names.sql}, sum(y) FROM {values} GROUP BY 1, 2")
+    sums = {(int(at), int(bar)): value for at, bar, value in totals}
     lines = [
         (name, bar_name, sums.get((at, bar), 0))
-        for at, name in groups.named(row[0] for row in found)
-        for bar, bar_name in names.named(row[1] for row in found)
+        for at, name in groups.named(row[0] for row in totals)
+        for bar, bar_name in names.named(row[1] for row in totals)
     ]
     return query.summary("bar", Label(x, "rows" if y is None else f"sum of {y}", group), ["x", "value"], lines)
 
@@ -172,13 +172,13 @@ def line(
         step = query.bins("x", at, POINTS)
         query.notes.append(f"Each point is one of {POINTS} intervals of {x}.")
     x_value, y_value = "min" if at.kind == "text" else "avg", "avg(y)" if amount is not None else "count(*)"
-    found = query.execute(
+    points = query.execute(
         f"SELECT g, {x_value}(x), {y_value}, count(*), {step} AS s FROM {values} GROUP BY g, s ORDER BY g, s"
     )
-    if many <= POINTS and amount is not None and any(count > 1 for *_, count, _ in found):
+    if many <= POINTS and amount is not None and any(count > 1 for *_, count, _ in points):
         query.notes.append(f"Each point is the mean of the rows with the same {x}.")
-    names = dict(groups.named(row[0] for row in found))
-    lines = [(names[int(row[0])], *row[1:4]) for row in found]
+    names = dict(groups.named(row[0] for row in points))
+    lines = [(names[int(row[0])], *row[1:4]) for row in points]
     label, dates = Label(x, "rows" if y is None else y, group), ["x"] if at.kind == "date" else []
     return query.summary("line", label, ["x", "value", "count"], lines, dates)
 

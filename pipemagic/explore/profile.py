@@ -53,26 +53,26 @@ def profile(
         conditions.check(where, parameters=params is not None)
     condition = Condition(where, conditions.args_of(where, params) if params else {})
     if known is not None and isinstance(table, str):
-        found = _profile_known(database, known, table, names, top, condition)
-        if found is not None:
-            return found
+        result = _profile_known(database, known, table, names, top, condition)
+        if result is not None:
+            return result
     relation = read_relation(database, table) if isinstance(table, str) else table
     return _profile(database, relation, names, top, condition)[0]
 
 
 def _profile_known(
-    database: Database, known: Schema, table: str, names: Sequence[str] | None, top: int, where: Condition
+    database: Database, schema: Schema, table: str, names: Sequence[str] | None, top: int, where: Condition
 ) -> Profile | None:
     """Profile a table of a schema read earlier. Return None if the schema has changed or lacks a name."""
     try:
-        found, version = _profile(database, known.relation(table), names, top, where)
+        result, version = _profile(database, schema.relation(table), names, top, where)
     except UnknownName:
         return None
     except StatementError as error:
         if "no such " not in error.message:
             raise
         return None
-    return found if version == known.version else None
+    return result if version == schema.version else None
 
 
 def _profile(
@@ -89,8 +89,8 @@ def _profile(
     except AnswerTimeout as error:
         hint = "profile fewer columns at once with --columns, or use a longer timeout=... of connect()"
         raise error.replace(hint=hint) from None
-    found = tuple(_read_column(column, result.rows) for column, result in zip(columns, results, strict=True))
-    return Profile(relation.name, found[0].rows, found, inconsistent, where.sql), version
+    profiles = tuple(_read_column(column, result.rows) for column, result in zip(columns, results, strict=True))
+    return Profile(relation.name, profiles[0].rows, profiles, inconsistent, where.sql), version
 
 
 def _read_column(column: Column, rows: Sequence[tuple[SqlValue, ...]]) -> ColumnProfile:
@@ -107,18 +107,18 @@ def _read_column(column: Column, rows: Sequence[tuple[SqlValue, ...]]) -> Column
     (ends,) = parts["ends"]
     letter = ends[6]
 
-    def value(form: SqlValue, given: SqlValue) -> Any:
-        return previews.decode_preview(form, given, letter, _TEXT_BYTES)
+    def value(form: SqlValue, preview: SqlValue) -> Any:
+        return previews.decode_preview(form, preview, letter, _TEXT_BYTES)
 
     least, most, mean = map(value, ends[0:6:2], ends[1:6:2])
-    ranks = [(first, end, value(form, given)) for first, end, form, given, *_ in parts.get("rank", [])]
+    ranks = [(first, end, value(form, preview)) for first, end, form, preview, *_ in parts.get("rank", [])]
     bins = {number or 0: count for number, count, *_ in parts.get("bin", [])}  # NULL: all values are equal
     return ColumnProfile(
         column.name, column.type, kind, total, nulls, distinct,
         {name: count for name, count in stored.items() if count},
         least, most, None if mean is None else float(mean),
         _quartiles(ranks, numbers if kind == "number" else texts, kind),
-        tuple(ValueCount(value(form, given), n, bool(whole)) for n, form, given, whole, *_ in parts.get("top", [])),
+        tuple(ValueCount(value(form, preview), n, bool(whole)) for n, form, preview, whole, *_ in parts.get("top", [])),
         tuple(bins.get(number, 0) for number in range(BINS)) if bins else (),
     )  # fmt: skip
 

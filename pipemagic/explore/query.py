@@ -130,8 +130,8 @@ def nest(found: Iterable[Token], cursor: int | None = None, *, cases: bool = Fal
 
 def cursor_at(text: str, offset: int) -> Cursor:
     """Return the position of a character of a statement."""
-    found = [token for token in significant(text) if token.kind != "semi"]
-    return nest(found, next((number for number, token in enumerate(found) if token.start >= offset), None))
+    tokens = [token for token in significant(text) if token.kind != "semi"]
+    return nest(tokens, next((number for number, token in enumerate(tokens) if token.start >= offset), None))
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,8 +164,8 @@ class Derived(Relation):
 
 
 def _derived(name: str, kind: Kind, columns: TypedColumns, queries: Iterable[Query]) -> Derived:
-    found = tuple(Column(column, type_) for column, type_ in columns)
-    return Derived(name, kind, found, parsed=True, queries=tuple(queries))
+    members = tuple(Column(column, type_) for column, type_ in columns)
+    return Derived(name, kind, members, parsed=True, queries=tuple(queries))
 
 
 @dataclass(frozen=True, eq=False)
@@ -248,11 +248,11 @@ class Query:
         is_qualified = last == 2 and item.is_name(0) and item.word(1) == "."
         if item.word(last) == "*":
             label = item.name(0).lower() if is_qualified else None
-            found: dict[str, str] = {}
+            types: dict[str, str] = {}
             for source in self.all_sources:
                 for name, type_ in source.columns if last == 0 or source.label.lower() == label else ():
-                    found.setdefault(name, type_)
-            return tuple(found.items())
+                    types.setdefault(name, type_)
+            return tuple(types.items())
         type_ = self.declared(item) or ""
         if not alias and item.is_name(last) and (last == 0 or item.word(last - 1) == "."):
             alias = item.name(last)
@@ -315,12 +315,12 @@ class Query:
     @cached_property
     def _by_name(self) -> dict[tuple[str, str], Source]:
         """The sources of the columns by label and name in lower case; the label is also ''."""
-        found: dict[tuple[str, str], Source] = {}
+        sources: dict[tuple[str, str], Source] = {}
         for source in self.all_sources:
             for name in map(str.lower, source.names):
-                found.setdefault(("", name), source)
-                found.setdefault((source.label.lower(), name), source)
-        return found
+                sources.setdefault(("", name), source)
+                sources.setdefault((source.label.lower(), name), source)
+        return sources
 
     def column(self, group: Group, index: int) -> tuple[Source, str] | None:
         """Return the source and the name in lower case of the column at an index; None if there is no known one."""
@@ -456,8 +456,8 @@ def query_at(cursor: Cursor, tables: Mapping[str, Relation]) -> Query:
         path.append(Cursor(group.parent, group.index))
     query: Query | None = None
     for group, index in reversed(path):
-        found = queries_of(group, tables if query is None else query.tables, query)
-        for query in found:
+        queries = queries_of(group, tables if query is None else query.tables, query)
+        for query in queries:
             index -= len(query.part.items) + 1
             if index < 0:
                 break
@@ -467,17 +467,17 @@ def query_at(cursor: Cursor, tables: Mapping[str, Relation]) -> Query:
 
 def _common_tables(group: Group, tables: Mapping[str, Relation], depth: int) -> dict[str, Relation]:
     """Return the common table expressions at the beginning of a query, by their names in lower case."""
-    found: dict[str, Relation] = {}
+    definitions: dict[str, Relation] = {}
     start = next((at + 1 for at in range(4) if group.word(at) == "WITH"), None)
     if start is None:
-        return found
+        return definitions
     visible = dict(tables)  # with the tables of the WITH, each of which can read all of them
     for definition in group.slice(start + (group.word(start) == "RECURSIVE")).split():
         if not definition.is_name(0):
             break
-        listed = definition.group(1)
-        names = [] if listed is None else [listed.name(at) for at in range(len(listed.items)) if listed.is_name(at)]
-        at = 1 if listed is None else 2
+        header = definition.group(1)
+        names = [] if header is None else [header.name(at) for at in range(len(header.items)) if header.is_name(at)]
+        at = 1 if header is None else 2
         while definition.word(at) in ("AS", "NOT", "MATERIALIZED"):
             at += 1
         body = definition.group(at)
@@ -488,10 +488,10 @@ def _common_tables(group: Group, tables: Mapping[str, Relation], depth: int) -> 
             columns = tuple(zip_longest(names, types, fillvalue=""))
         if body is not None or names:
             name = definition.name(0)
-            visible[name.lower()] = found[name.lower()] = _derived(name, "common table", columns, queries)
+            visible[name.lower()] = definitions[name.lower()] = _derived(name, "common table", columns, queries)
         if len(definition.items) > at + 1:
             break
-    return found
+    return definitions
 
 
 _EACH = ("key", "value", "type", "atom", "id", "parent", "fullkey", "path")

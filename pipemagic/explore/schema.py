@@ -118,8 +118,8 @@ class Relation:
     @cached_property
     def unique_keys(self) -> tuple[tuple[str, ...], ...]:
         """The sets of columns that are unique, the primary key first."""
-        found = [tuple(part.name or "" for part in index.columns) for index in self.indexes if index.is_key]
-        return tuple(dict.fromkeys([*([self.primary_key] if self.primary_key else []), *found]))
+        keys = [tuple(part.name or "" for part in index.columns) for index in self.indexes if index.is_key]
+        return tuple(dict.fromkeys([*([self.primary_key] if self.primary_key else []), *keys]))
 
     @cached_property
     def visible(self) -> tuple[Column, ...]:
@@ -171,10 +171,10 @@ class Schema:
 
     def relation(self, name: str) -> Relation:
         """Return the table or view of that name, ignoring case; UnknownName with the most similar name."""
-        found = self._by_name.get(folded(name))
-        if found is None:
+        match = self._by_name.get(folded(name))
+        if match is None:
             raise no_relation(name, [relation.name for relation in self.relations])
-        return found
+        return match
 
     @cached_property
     def _by_name(self) -> dict[str, Relation]:
@@ -188,10 +188,12 @@ def same(first: str, second: str) -> bool:
 
 def no_relation(name: str, names: Iterable[str]) -> UnknownName:
     """Return the error for an unknown table or view, with the most similar of ``names`` as its hint."""
-    known = tuple(names)
+    relations = tuple(names)
     first, point, rest = name.partition(".")
     alone = rest if point and same(first, "main") else name  # a name may contain a point
-    with_point = next((other for other in known if same(other, f"main.{name}")), "")
+    with_point = next((other for other in relations if same(other, f"main.{name}")), "")
     dotted = f"write '{quote(with_point)}' for the table with a point in its name" if with_point else ""
-    hint = dotted or did_you_mean(alone, known) or did_you_mean(name, known) or "%pipedb tables lists the tables"
+    hint = (
+        dotted or did_you_mean(alone, relations) or did_you_mean(name, relations) or "%pipedb tables lists the tables"
+    )
     return UnknownName(f"there is no table or view {name!r}", hint=hint)

@@ -91,15 +91,15 @@ def read_schema(database: Database) -> Schema:
 
 def read_relation(database: Database, name: str) -> Relation:
     """Read one table or view in one round trip; UnknownName with the most similar name."""
-    if "\0" not in name and (found := _read(database, f"temp.pragma_table_list({literal(name)})", _MAIN).relations):
-        return found[0]
+    if "\0" not in name and (relations := _read(database, f"temp.pragma_table_list({literal(name)})", _MAIN).relations):
+        return relations[0]
     raise no_relation(name, names(database))
 
 
 def names(database: Database) -> list[str]:
     """Return the names of the tables and views, sorted."""
-    found = database.execute(f"SELECT l.name FROM temp.pragma_table_list AS l WHERE {LISTED} AND l.type <> 'shadow'")
-    return sorted((str(row[0]) for row in found.rows), key=folded)
+    result = database.execute(f"SELECT l.name FROM temp.pragma_table_list AS l WHERE {LISTED} AND l.type <> 'shadow'")
+    return sorted((str(row[0]) for row in result.rows), key=folded)
 
 
 def schema_version(database: Database) -> int:
@@ -113,13 +113,14 @@ def _read(database: Database, listed: str, condition: str) -> Schema:
     views = _VIEWS.format(listed=listed, condition=condition)
     with database.open_stream() as stream:
         first, second, *_ = stream.send([Execute(Stmt(tables)), Execute(Stmt(views)), Close()])
-    version, found = _without_view_columns(first, tables)
+    version, relations = _without_view_columns(first, tables)
     try:
         columns = {name: _columns(parts) for name, parts in _rows(second, views)}
     except StatementError:
-        return Schema(version, tuple(_read_views_separately(database, found)))
+        return Schema(version, tuple(_read_views_separately(database, relations)))
     return Schema(
-        version, tuple(replace(relation, columns=columns.get(relation.name, relation.columns)) for relation in found)
+        version,
+        tuple(replace(relation, columns=columns.get(relation.name, relation.columns)) for relation in relations),
     )
 
 
@@ -130,21 +131,21 @@ def _rows(entry: Entry, sql: str) -> list[tuple[Any, ...]]:
 def _without_view_columns(entry: Entry, sql: str) -> tuple[int, list[Relation]]:
     """Return the version and the relations; views and virtual tables still lack their columns."""
     rows = _rows(entry, sql)
-    found = [_relation(*row[1:]) for row in rows if row[1] is not None]
-    return int(rows[0][0]), sorted(found, key=lambda relation: folded(relation.name))
+    relations = [_relation(*row[1:]) for row in rows if row[1] is not None]
+    return int(rows[0][0]), sorted(relations, key=lambda relation: folded(relation.name))
 
 
-def _read_views_separately(database: Database, found: list[Relation]) -> Iterator[Relation]:
+def _read_views_separately(database: Database, relations: list[Relation]) -> Iterator[Relation]:
     """Read each view and virtual table by a statement of its own, since at least one of them is broken."""
     queries = {
         relation.name: _VIEWS.format(listed=f"temp.pragma_table_list({literal(relation.name)})", condition=_MAIN)
-        for relation in found
+        for relation in relations
         if relation.kind in ("view", "virtual")
     }
     with database.open_stream() as stream:
         entries = stream.send([*(Execute(Stmt(sql)) for sql in queries.values()), Close()])
     results = dict(zip(queries, entries, strict=False))
-    for relation in found:
+    for relation in relations:
         yield (
             relation
             if relation.name not in results
@@ -164,18 +165,18 @@ def _relation(
     columns: str | None, indexes: str | None, keys: str | None,
 ) -> Relation:  # fmt: skip
     created = {(kind, name): sql for kind, name, sql in _decode(owned)}
-    found = tuple(_index(created, *row) for row in reversed(_decode(indexes)))
-    own_key = any(index.origin == "primary key" for index in found)
+    own_indexes = tuple(_index(created, *row) for row in reversed(_decode(indexes)))
+    own_key = any(index.origin == "primary key" for index in own_indexes)
     return Relation(
-        name, kind, _columns(columns, rowid=not (own_key or wr)), found, _foreign_keys(keys),
+        name, kind, _columns(columns, rowid=not (own_key or wr)), own_indexes, _foreign_keys(keys),
         tuple(Trigger(trigger, text or "") for (kind_, trigger), text in created.items() if kind_ == "trigger"),
         sql, bool(wr), bool(strict),
     )  # fmt: skip
 
 
 def _decode(parts: str | None) -> list[Any]:
-    found: list[Any] = msgspec.json.decode(parts) if parts else []
-    return found
+    entries: list[Any] = msgspec.json.decode(parts) if parts else []
+    return entries
 
 
 def _columns(parts: str | None, *, rowid: bool = False) -> tuple[Column, ...]:
@@ -199,9 +200,9 @@ def _index(
 
 def _foreign_keys(parts: str | None) -> tuple[ForeignKey, ...]:
     """Return the foreign keys in the order of their declaration, which SQLite lists backwards."""
-    found = []
+    foreign_keys = []
     for _, rows in groupby(_decode(parts), key=lambda row: row[0]):
         _, tables, columns, references, updates, deletes = zip(*rows, strict=True)
         named = tuple(name for name in references if name is not None)
-        found.append(ForeignKey(columns, tables[0], named, updates[0], deletes[0]))
-    return tuple(reversed(found))
+        foreign_keys.append(ForeignKey(columns, tables[0], named, updates[0], deletes[0]))
+    return tuple(reversed(foreign_keys))

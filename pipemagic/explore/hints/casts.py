@@ -28,10 +28,10 @@ def of_cast(text: str, offset: int, type_: str) -> str:
         value = idioms.rewritten(words, operand, text, {})
     if value.startswith("(") and value.endswith(")") and Words(value).closing(0) == len(Words(value)) - 1:
         value = value[1:-1]
-    found = expression(value, match[1].upper(), match[2] or "") if match is not None else ""
-    if not found:
+    cast = expression(value, match[1].upper(), match[2] or "") if match is not None else ""
+    if not cast:
         return f"leave ::{type_} out"
-    return f"write {found}" if value else f"use {found.partition('(')[0]}() instead"
+    return f"write {cast}" if value else f"use {cast.partition('(')[0]}() instead"
 
 
 def expression(value: str, type_: str, digits: str = "") -> str:

@@ -45,28 +45,28 @@ def of_lookalikes_in_name(text: str, name: str) -> str:
         for token in significant(text)
         if token.kind == "word" and not token.text.isascii() and normalize(token.text).strip() == name.lower().strip()
     ]
-    inside = [found for found in lookalikes(text) if any(token.start <= found.offset < token.end for token in places)]
+    inside = [sign for sign in lookalikes(text) if any(token.start <= sign.offset < token.end for token in places)]
     return of_lookalikes(text, inside)
 
 
 def lookalikes_replaced(stopped: Stopped) -> Iterator[Change]:
     """Propose to replace all characters that look like others."""
-    if found := list(lookalikes(stopped.text)):
-        yield _replaced(stopped.text, found)
+    if characters := list(lookalikes(stopped.text)):
+        yield _replaced(stopped.text, characters)
 
 
 def lookalikes_separating(stopped: Stopped) -> Iterator[Change]:
     """Propose blanks for the characters that are not seen, where they separate two words."""
-    if found := [lookalike._replace(instead=lookalike.instead or " ") for lookalike in lookalikes(stopped.text)]:
-        yield _replaced(stopped.text, found)
+    if characters := [lookalike._replace(instead=lookalike.instead or " ") for lookalike in lookalikes(stopped.text)]:
+        yield _replaced(stopped.text, characters)
 
 
-def _replaced(text: str, found: Sequence[Lookalike]) -> Change:
+def _replaced(text: str, characters: Sequence[Lookalike]) -> Change:
     pieces, end = [], 0
-    for lookalike in found:
+    for lookalike in characters:
         pieces += [text[end : lookalike.offset], lookalike.instead]
         end = lookalike.offset + 1
-    return Change(of_lookalikes(text, found), "".join([*pieces, text[end:]]))
+    return Change(of_lookalikes(text, characters), "".join([*pieces, text[end:]]))
 
 
 def comments_removed(stopped: Stopped) -> Iterator[Change]:

@@ -76,10 +76,10 @@ def _all(place: Place) -> str:
     clause = words.word(place.index - 2)
     if place.word != "ALL" or place.before != "BY" or clause not in ("GROUP", "ORDER") or select is None:
         return ""
-    found = [select.expression(item) for item in select.items()]
-    if any(words.word(item.end - 1) == "*" for item in found):
+    items = [select.expression(item) for item in select.items()]
+    if any(words.word(item.end - 1) == "*" for item in items):
         return f"SQLite has no {clause} BY ALL: list the columns"
-    names = [words.text(item) for item in found if clause == "ORDER" or not words.has_aggregate(item)]
+    names = [words.text(item) for item in items if clause == "ORDER" or not words.has_aggregate(item)]
     return f"write {clause} BY {', '.join(names)}" if names else "leave GROUP BY out: each column is an aggregate"
 
 
@@ -231,13 +231,13 @@ def _percent(select: Select, number: str) -> str:
 
 def _sample(place: Place) -> str:
     words, at = place.words, place.index
-    found = next((start for start in (at - 1, at) if words.word(start) in ("TABLESAMPLE", "SAMPLE")), None)
-    if found is None or place.select is None:
+    sample = next((start for start in (at - 1, at) if words.word(start) in ("TABLESAMPLE", "SAMPLE")), None)
+    if sample is None or place.select is None:
         return ""
-    rest = words.words(found + 1, 5)
+    rest = words.words(sample + 1, 5)
     number = next((word for word in rest if word.isdecimal()), "")
     is_share = bool({"%", "PERCENT", "BERNOULLI", "SYSTEM"} & set(rest))
-    is_share |= words.word(found) == "TABLESAMPLE" and "ROWS" not in rest
+    is_share |= words.word(sample) == "TABLESAMPLE" and "ROWS" not in rest
     rows = f"(SELECT count(*) * {number} / 100{_table(place.select)})" if is_share else number
     return f"write ORDER BY random() LIMIT {rows} at the end" if number else ""
 
@@ -479,8 +479,8 @@ def _keyword_arguments(place: Place) -> str:
     if name == "TRIM":
         return _trim(words, first, second)
     if name.lower() in ("try_cast", "safe_cast"):
-        found = idioms.try_cast(words.text(first), words.text(second))
-        return f"write {found}" if found else f"SQLite has no {name}: CAST never fails"
+        cast = idioms.try_cast(words.text(first), words.text(second))
+        return f"write {cast}" if cast else f"SQLite has no {name}: CAST never fails"
     if name == "STRUCT":
         return _struct(words, inside)
     return f"write {words.text(first)}" if name == "CONVERT" and words.word(at) == "USING" else ""
@@ -536,8 +536,8 @@ def _within_group(place: Place) -> str:
         plain = f"group_concat({', '.join(map(words.text, arguments))})"
         if not place.of_sqlite:
             return f"write {plain}; this server does not order its values"
-        listed = words.text(Span(order[0].start, order[-1].end))
-        return f"write {plain[:-1]} {listed})"
+        terms = words.text(Span(order[0].start, order[-1].end))
+        return f"write {plain[:-1]} {terms})"
     value = None if order is None or len(order) != 1 else Span(order[0].start + 2, order[0].end)
     if (
         place.of_sqlite
@@ -547,8 +547,8 @@ def _within_group(place: Place) -> str:
     ):
         return f"write {name}({words.text(value)}, {words.text(arguments[0])})"
     if name == "percentile_cont":
-        found = idioms.of_call(words, call.start, place.text, place.tables)
-        return found or idioms.general(name)
+        hint = idioms.of_call(words, call.start, place.text, place.tables)
+        return hint or idioms.general(name)
     return f"SQLite has no {name} here: number the rows with row_number() and select the one you need" if (
         name == "percentile_disc") else ""  # fmt: skip
 

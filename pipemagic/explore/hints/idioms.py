@@ -487,11 +487,11 @@ def of_function(text: str, offset: int | None, name: str, tables: Mapping[str, R
 
 def of_call(words: Words, index: int, text: str, tables: Mapping[str, Relation]) -> str:
     """Return the hint on what to write instead of the call at an index; '' if its arguments do not fit."""
-    found = expressions(words, index, text, tables)
+    alternatives = expressions(words, index, text, tables)
     closing = words.closing(index + 1)
     if closing is not None and beside_operator(words, Span(index, closing + 1)):
-        found = [_operand(expression) for expression in found]
-    return write(found)
+        alternatives = [_operand(expression) for expression in alternatives]
+    return write(alternatives)
 
 
 def takes_unit(words: Words, index: int) -> bool:
@@ -515,8 +515,8 @@ def expressions(words: Words, index: int, text: str, tables: Mapping[str, Relati
     arguments = [rewritten(words, span, text, tables) for span in spans]
     call = Call(name, arguments, spans, words, index, text, tables)
     if name in _RULES:
-        found = _RULES[name](call)
-        return [found] if isinstance(found, str) and found else list(found)
+        result = _RULES[name](call)
+        return [result] if isinstance(result, str) and result else list(result)
     return [expression] if (expression := _filled(_BY_NAME.get(name, ()), arguments)) else []
 
 
@@ -525,10 +525,10 @@ def rewritten(words: Words, span: Span, text: str, tables: Mapping[str, Relation
     replaced, at = dict[int, tuple[int, str]](), span.start
     while at < span.end:
         closing = words.closing(at + 1) if words.word(at).lower() in _MISSING and words.word(at + 1) == "(" else None
-        found = [] if closing is None else expressions(words, at, text, tables)
-        if closing is not None and len(found) == 1:
+        alternatives = [] if closing is None else expressions(words, at, text, tables)
+        if closing is not None and len(alternatives) == 1:
             call = Span(at, closing + 1)
-            replaced[at] = call.end, _operand(found[0]) if beside_operator(words, call) else found[0]
+            replaced[at] = call.end, _operand(alternatives[0]) if beside_operator(words, call) else alternatives[0]
         at = replaced[at][0] if at in replaced else at + 1
     return words.text(span, replaced)
 
@@ -571,9 +571,9 @@ def write(found: Sequence[str]) -> str:
 
 def general(name: str) -> str:
     """Return a hint for a call whose arguments do not fit: the functions to use; '' for none."""
-    known = _GENERAL.get(name, "")
-    if known:
-        return known
+    advice = _GENERAL.get(name, "")
+    if advice:
+        return advice
     templates = _BY_NAME.get(name, ())
     functions = re.findall(r"\b([a-z_]+)\(", " ".join(templates))
     return f"use {functions[0]}() instead" if functions else ""
@@ -621,9 +621,9 @@ def of_pattern(words: Words, index: int, *, length: int = 1, ignores_case: bool 
     token = None if pattern is None else words.literal(pattern)
     if value is None or token is None or token.kind != "string":
         return "use LIKE or GLOB"
-    found = matching(words.text(value), unquote(token.text), negated=negated, ignores_case=ignores_case)
-    if found:
-        return f"write {found}"
+    condition = matching(words.text(value), unquote(token.text), negated=negated, ignores_case=ignores_case)
+    if condition:
+        return f"write {condition}"
     operator = "NOT REGEXP" if negated else "REGEXP"
     if words.word(index) == "REGEXP" or ignores_case:
         return "use LIKE or GLOB"

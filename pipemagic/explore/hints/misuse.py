@@ -230,11 +230,11 @@ def _of_rows(words: Words) -> str:
 def _values(words: Words) -> list[list[str]]:
     """Return the values of each row of the first VALUES."""
     start = next((at for at in range(len(words)) if words.word(at) == "VALUES"), None)
-    found, at = list[list[str]](), 0 if start is None else start + 1
+    rows, at = list[list[str]](), 0 if start is None else start + 1
     while start is not None and words.word(at) == "(" and (closing := words.closing(at)) is not None:
-        found.append([words.text(item) for item in words.split(Span(at + 1, closing))])
+        rows.append([words.text(item) for item in words.split(Span(at + 1, closing))])
         at = closing + 1 + (words.word(closing + 1) == ",")
-    return found
+    return rows
 
 
 # -- DISTINCT with several arguments
@@ -247,14 +247,14 @@ def _of_count(words: Words) -> str:
         select = None if arguments is None else words.select_around(at)
         if arguments is None or len(arguments) < 2 or select is None:
             continue
-        listed = words.text(Span(arguments[0].start + 1, arguments[-1].end))
+        columns = words.text(Span(arguments[0].start + 1, arguments[-1].end))
         if "GROUP" in select.clauses:
             return "count() takes one expression: count the rows of a subquery with SELECT DISTINCT"
         where = "AND" if "WHERE" in select.clauses else "WHERE"
         values = [Span(arguments[0].start + 1, arguments[0].end), *arguments[1:]]
-        known = " AND ".join(f"{words.text(value)} IS NOT NULL" for value in values)
+        conditions = " AND ".join(f"{words.text(value)} IS NOT NULL" for value in values)
         rows = select.clause("FROM", "WHERE")
-        return f"write SELECT count(*) FROM (SELECT DISTINCT {listed}{rows} {where} {known})"
+        return f"write SELECT count(*) FROM (SELECT DISTINCT {columns}{rows} {where} {conditions})"
     return ""
 
 
@@ -294,8 +294,8 @@ def of_parameters(message: str, text: str, values: Mapping[str, str]) -> str:
     used: Sequence[str] = list(dict.fromkeys(token.text for token in significant(text) if token.kind == "param"))
     if not used or not _PARAMETERS.search(message):
         return ""
-    known = [f"{values[name]} instead of {name}" for name in used if name in values]
-    what = f"write {' and '.join(known)}" if len(known) == len(used) else "write the values"
+    replacements = [f"{values[name]} instead of {name}" for name in used if name in values]
+    what = f"write {' and '.join(replacements)}" if len(replacements) == len(used) else "write the values"
     return f"{_defined(Words(text))} cannot store parameters: {what}"
 
 

@@ -147,11 +147,11 @@ def read_by(form: str, value: str) -> str:
         return ""
     if form in ("%Y-%m-%d", "%Y-%m-%d %H:%M:%S"):
         return f"date({value})" if len(places) == 3 else f"datetime({value})"
-    found = {code: f"substr({value}, {place}, {_WIDTHS[code]})" for code, place in places.items()}
-    day = " || '-' || ".join(found[code] for code in ("%Y", "%m", "%d"))
+    parts = {code: f"substr({value}, {place}, {_WIDTHS[code]})" for code, place in places.items()}
+    day = " || '-' || ".join(parts[code] for code in ("%Y", "%m", "%d"))
     if len(places) == 3:
         return f"date({day})"
     if not {"%H", "%M"} <= places.keys():
         return ""
-    time = " || ':' || ".join(found[code] for code in ("%H", "%M", "%S") if code in found)
+    time = " || ':' || ".join(parts[code] for code in ("%H", "%M", "%S") if code in parts)
     return f"datetime({day} || ' ' || {time})"

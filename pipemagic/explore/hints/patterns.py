@@ -43,8 +43,8 @@ def _glob(body: str) -> str | None:
 
 
 def _part(part: str) -> str:
-    known = {".*": "*", ".+": "?*", ".": "?", "\\d": "[0-9]"}
-    if part in known:
-        return known[part]
+    wildcards = {".*": "*", ".+": "?*", ".": "?", "\\d": "[0-9]"}
+    if part in wildcards:
+        return wildcards[part]
     char = part[1:] if part.startswith("\\") else part
     return f"[{char}]" if char in ("*", "?", "[") else char

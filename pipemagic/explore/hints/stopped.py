@@ -27,8 +27,8 @@ class Stopped(Tokens):
     """
 
     def __init__(self, text: str, offset: int) -> None:
-        found = significant(text)
-        super().__init__(found[:-1] if found and found[-1].kind == "semi" else found)
+        words = significant(text)
+        super().__init__(words[:-1] if words and words[-1].kind == "semi" else words)
         self.text, self.offset = text, offset
         self.at = next((at for at, token in enumerate(self.tokens) if token.end > offset), len(self.tokens))
 

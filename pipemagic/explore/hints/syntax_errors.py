@@ -37,14 +37,14 @@ def cause(message: str, text: str, offset: int | None) -> LocatedMessage | None:
     """Return the cause of a syntax error; ``message`` and ``offset`` (in characters) are those of the server."""
     if not _SYNTAX.search(message):
         return None
-    found = [token for token in tokens(text) if token.kind != "space"]
-    at_end, last = ends_early(message), found[-1] if found else None
+    parts = [token for token in tokens(text) if token.kind != "space"]
+    at_end, last = ends_early(message), parts[-1] if parts else None
     if last is not None and (at_end or (_OPEN_TOKEN.search(message) and offset in (None, last.start))):
         what = unterminated(last)
         if what:
             return LocatedMessage(f"unterminated {what}", last.start, of_line=True)
     # One group of all tokens: the parentheses do not match.
-    words = Group([token for token in found if token.kind != "comment"])
+    words = Group([token for token in parts if token.kind != "comment"])
     if at_end:
         left = _open(words, len(words.items))
         return _unclosed(left[-1]) if left else LocatedMessage(message, len(text) if last is None else last.end)

@@ -236,13 +236,13 @@ class Words(Tokens):
         cuts = [at for at in self.outer(scope) if self.word(at) in COMPOUND and self.word(at + 1) != "("]
         start = max((at + 1 for at in cuts if at < index), default=scope.start)
         end = min((at for at in cuts if at >= index), default=scope.end)
-        found = [at for at in self.outer(Span(start, end)) if self._begins_clause(at)]
-        while found and self.word(found[0]) != "SELECT":
-            del found[0]
-        if not found or found[0] > index:
+        starts = [at for at in self.outer(Span(start, end)) if self._begins_clause(at)]
+        while starts and self.word(starts[0]) != "SELECT":
+            del starts[0]
+        if not starts or starts[0] > index:
             return None
-        clauses = {self.word(at): Span(at, after) for at, after in zip(found, [*found[1:], end], strict=True)}
-        return Select(self, Span(found[0], end), clauses, is_compound=bool(cuts))
+        clauses = {self.word(at): Span(at, after) for at, after in zip(starts, [*starts[1:], end], strict=True)}
+        return Select(self, Span(starts[0], end), clauses, is_compound=bool(cuts))
 
     def _begins_clause(self, at: int) -> bool:
         word = self.word(at)
@@ -311,16 +311,16 @@ class Select(NamedTuple):
 
         The text begins with a blank.
         """
-        words, kept, names = self.words, list[str](), self.names
-        known = {name.strip('"').lower() for name in names.split(", ")}
+        words, terms, names = self.words, list[str](), self.names
+        columns = {name.strip('"').lower() for name in names.split(", ")}
         items = self.items("ORDER")
         for item in items:
             column = words.operand_after(item.start)
             is_name = column is not None and column.end - column.start == 1
-            if not is_name or (names != "*" and words.name(item.start).lower() not in known):
+            if not is_name or (names != "*" and words.name(item.start).lower() not in columns):
                 break
-            kept.append(words.text(item))
-        if len(kept) < len(items) and "LIMIT" in self.clauses:
+            terms.append(words.text(item))
+        if len(terms) < len(items) and "LIMIT" in self.clauses:
             return None
-        order = f" ORDER BY {', '.join(kept)}" if kept else ""
+        order = f" ORDER BY {', '.join(terms)}" if terms else ""
         return order + self.clause("LIMIT", "OFFSET")

@@ -92,22 +92,22 @@ def lint(
         return []
     queries = list(all_queries(nest(_query_tokens(statement), cases=True).top, tables))
     context = Context(statement, queries, args, tables, result, dates, variables or {})
-    found = (note for rule in RULES for note in islice(rule(context), _MOST if rule in _ALL else 1))
-    return list(dict.fromkeys(found))
+    notes = (note for rule in RULES for note in islice(rule(context), _MOST if rule in _ALL else 1))
+    return list(dict.fromkeys(notes))
 
 
 def tables_of_with(text: str, tables: Mapping[str, Relation]) -> Mapping[str, Relation]:
     """Return the tables that the WITH of a statement defines, by their names in lower case."""
-    found = nest((token for token in parse(text).tokens if token.kind != "semi"), cases=True)
-    return queries_of(found.top, tables)[0].common
+    cursor = nest((token for token in parse(text).tokens if token.kind != "semi"), cases=True)
+    return queries_of(cursor.top, tables)[0].common
 
 
 def _query_tokens(statement: ParsedStatement) -> Sequence[Token]:
     """Return the tokens of a query or change, or of the SELECT that a CREATE contains; empty for another CREATE."""
-    found = [token for token in statement.tokens if token.kind != "semi"]
+    tokens = [token for token in statement.tokens if token.kind != "semi"]
     if statement.keyword not in ("CREATE", "ALTER"):
-        return found
-    words = [token.word for token in found[:_NAMED]]
+        return tokens
+    words = [token.word for token in tokens[:_NAMED]]
     is_select = {"TABLE", "VIEW"} & {*words[1:3]} and "AS" in words
-    start = words.index("AS") + 1 if is_select else len(found)
-    return found[start:] if found[start : start + 1] and found[start].word in QUERY else []
+    start = words.index("AS") + 1 if is_select else len(tokens)
+    return tokens[start:] if tokens[start : start + 1] and tokens[start].word in QUERY else []

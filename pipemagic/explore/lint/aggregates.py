@@ -49,8 +49,8 @@ def _bare_columns(query: Query) -> Iterator[str]:
         last = len(expression.items) - 1
         for group, at in places(expression):
             is_star = group is expression and at == last and group.word(at) == "*" and group.word(at - 1) in ("", ".")
-            found = query.column(group, at)
-            if is_star or (found is not None and found[0] in query.sources and found[1] not in fixed):
+            column = query.column(group, at)
+            if is_star or (column is not None and column[0] in query.sources and column[1] not in fixed):
                 name = "*" if is_star else quote_if_needed(group.name(at))
                 yield f"{name} is neither aggregated nor grouped: it comes from {row}"
 

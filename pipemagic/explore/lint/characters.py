@@ -82,40 +82,40 @@ def lookalike_characters(context: Context) -> Iterator[str]:
     """
     if context.text.isascii():
         return
-    found = significant(context.text)
+    tokens = significant(context.text)
     names = {name.lower() for query in context.queries for source in query.sources for name in source.names}
     is_definition = context.statement.keyword in ("CREATE", "ALTER")
-    for at, word in misread_words(found):
-        what = "a name" if is_definition or _is_table(found, at) else "an alias" if _is_alias(found, at) else ""
-        after_as = at > 0 and found[at - 1].word == "AS"
+    for at, word in misread_words(tokens):
+        what = "a name" if is_definition or _is_table(tokens, at) else "an alias" if _is_alias(tokens, at) else ""
+        after_as = at > 0 and tokens[at - 1].word == "AS"
         if what and word.text.lower() not in names and _is_accident(word, after_as=after_as):
             yield f'{word.cause}, which reads "{word.text}" as {what}: {word.fix(after_as=after_as)}'
 
 
-def _is_alias(found: Sequence[Token], at: int) -> bool:
+def _is_alias(tokens: Sequence[Token], at: int) -> bool:
     """Return True if the word at an index can only be an alias: it follows AS, a name, or the end of an expression."""
-    before = found[at - 1] if at else Token("semi", "", 0)
+    before = tokens[at - 1] if at else Token("semi", "", 0)
     if before.word == "AS":
-        return not _is_in_cast(found, at)
+        return not _is_in_cast(tokens, at)
     if before.kind == "word":
         return before.word in ENDS or before.word not in KEYWORDS
     return before.kind in _VALUES or before.text in (")", "}")
 
 
-def _is_in_cast(found: Sequence[Token], at: int) -> bool:
+def _is_in_cast(tokens: Sequence[Token], at: int) -> bool:
     """Return True if the innermost parenthesis around a token is that of a CAST, where AS precedes a type."""
     depth = 0
     for index in range(at - 1, 0, -1):
-        depth += {")": 1, "(": -1}.get(found[index].text, 0)
+        depth += {")": 1, "(": -1}.get(tokens[index].text, 0)
         if depth < 0:
-            return found[index - 1].word == "CAST"
+            return tokens[index - 1].word == "CAST"
     return False
 
 
-def _is_table(found: Sequence[Token], at: int) -> bool:
+def _is_table(tokens: Sequence[Token], at: int) -> bool:
     """Return True for the name of a common table expression."""
-    before = found[at - 1].text.upper() if at else ""
-    after = [token.text.upper() for token in found[at + 1 : at + 3]]
+    before = tokens[at - 1].text.upper() if at else ""
+    after = [token.text.upper() for token in tokens[at + 1 : at + 3]]
     return before in ("WITH", "RECURSIVE", ",") and after == ["AS", "("]
 
 

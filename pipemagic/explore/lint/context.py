@@ -93,9 +93,9 @@ class Context:
     @cached_property
     def used(self) -> frozenset[str]:
         """The names of the parameters in the statement, and the names in braces."""
-        found = self.statement.tokens
-        names = {token.text[1:] for token in found if token.kind == "param"}
-        return frozenset(names | {token.text for before, token in pairwise(found) if before.text == "{"})
+        tokens = self.statement.tokens
+        names = {token.text[1:] for token in tokens if token.kind == "param"}
+        return frozenset(names | {token.text for before, token in pairwise(tokens) if before.text == "{"})
 
 
 def is_known(source: Source) -> bool:

@@ -21,10 +21,10 @@ def unquoted_dates(context: Context) -> Iterator[str]:
 def _unquoted_dates(part: Group) -> Iterator[str]:
     index = 0
     while index < len(part.items):
-        found, size = _date_at(part, index)
+        date, size = _date_at(part, index)
         index += size
-        if found:
-            yield found
+        if date:
+            yield date
 
 
 def _date_at(part: Group, index: int) -> tuple[str, int]:

@@ -102,8 +102,8 @@ def integer_divisions(context: Context) -> Iterator[str]:
     if "/" not in context.text:
         return
     usage = _Usage(context)
-    found = list(islice(_divisions(context, usage), _MOST))
-    for division in found:
+    divisions = list(islice(_divisions(context, usage), _MOST))
+    for division in divisions:
         query = division.term.query
         if usage.contains_another(division):  # whose note is enough
             continue
@@ -149,19 +149,19 @@ def _terms(query: Query) -> Iterator[_Term]:
 
 def _chains(numbers: Numbers, term: _Term) -> Iterator[list[_Division]]:
     """Yield the divisions of integers in each product: a / b and a / b / c of a / b / c + d."""
-    item, found = term.group, list[_Division]()
+    item, divisions = term.group, list[_Division]()
     start, is_integer, is_cut = 0, True, False
     for sign, begin, end in operands(item):
         if sign in ("+", "-"):
-            yield found
-            start, is_integer, is_cut, found = begin, True, False, []
-        if sign == "%" and found:
-            is_cut, found = True, []  # x / 100 % 10 is a digit
+            yield divisions
+            start, is_integer, is_cut, divisions = begin, True, False, []
+        if sign == "%" and divisions:
+            is_cut, divisions = True, []  # x / 100 % 10 is a digit
         right = item.slice(begin, end)
         is_integer = is_integer and numbers.kind(term.query, right) in ("integer", "decimal")
-        if sign == "/" and is_integer and not is_cut and len(found) < _MOST:
-            found.append(_Division(term, item.slice(start, begin - 1), right))
-    yield found
+        if sign == "/" and is_integer and not is_cut and len(divisions) < _MOST:
+            divisions.append(_Division(term, item.slice(start, begin - 1), right))
+    yield divisions
 
 
 class _Usage:

@@ -87,14 +87,14 @@ def _nullable_column(select: Query) -> str:
     if len(select.select_list) != 1 or len(select.all_sources) != 1 or select.part.word(0) not in QUERY:
         return ""
     expression, _ = select.select_list[0]
-    found = select.column(expression, len(expression.items) - 1) if len(expression.items) in (1, 3) else None
-    table = found[0].table if found is not None else None
-    if found is None or table is None or table.kind != "table" or table.parsed or found[0] not in select.sources:
+    place = select.column(expression, len(expression.items) - 1) if len(expression.items) in (1, 3) else None
+    table = place[0].table if place is not None else None
+    if place is None or table is None or table.kind != "table" or table.parsed or place[0] not in select.sources:
         return ""
-    column = next(column for column in table.columns if column.name.lower() == found[1])
+    column = next(column for column in table.columns if column.name.lower() == place[1])
     is_key = column.key > 0 or (column.name,) in table.unique_keys
     where = {name.lower() for name in _names(select.clause("WHERE"))}
-    return "" if is_key or not column.nullable or found[1] in where else written(expression)
+    return "" if is_key or not column.nullable or place[1] in where else written(expression)
 
 
 def _names(group: Group) -> Iterator[str]:

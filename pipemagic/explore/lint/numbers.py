@@ -163,9 +163,9 @@ class Numbers:
 
     def _body(self, view: Relation) -> list[Query]:
         """Return the SELECTs of a view."""
-        found = [token for token in significant(view.sql or "") if token.kind != "semi"]
-        start = next((at + 1 for at, token in enumerate(found) if token.word == "AS"), len(found))
-        return queries_of(nest(found[start:], cases=True).top, self._tables)
+        tokens = [token for token in significant(view.sql or "") if token.kind != "semi"]
+        start = next((at + 1 for at, token in enumerate(tokens) if token.word == "AS"), len(tokens))
+        return queries_of(nest(tokens[start:], cases=True).top, self._tables)
 
 
 def _is_star(selected: tuple[Group, str]) -> bool:
@@ -204,8 +204,8 @@ def values_of_case(case: Group) -> list[Group]:
 
 def _together(kinds: Iterable[Kind]) -> Kind:
     """Return the kind of a sum, or of one of several values."""
-    found = set(kinds)
-    return next((kind for kind in get_args(Kind) if kind in found), "")
+    members = set(kinds)
+    return next((kind for kind in get_args(Kind) if kind in members), "")
 
 
 def _of_cast(arguments: Group) -> Kind:

@@ -42,28 +42,28 @@ def text_comparisons(context: Context) -> Iterator[str]:
     """
     causes = set[str]()
     for comparison in context.comparisons:
-        found = next(filter(None, (note(context, comparison) for note in _NOTES)), "")
+        message = next(filter(None, (note(context, comparison) for note in _NOTES)), "")
         cause = written(comparison.other) + comparison.operator
-        if found and cause not in causes:
+        if message and cause not in causes:
             causes.add(cause)
-            yield found
+            yield message
 
 
 # -- columns declared TEXT
 
 
-def _column_note(context: Context, found: Comparison) -> str:
-    values = _values_of(context, found)
+def _column_note(context: Context, comparison: Comparison) -> str:
+    values = _values_of(context, comparison)
     is_float = any(isinstance(value, float) for value in values)
-    if not is_float and (found.operator not in (*ORDERED, "BETWEEN") or not any(map(_is_number, values))):
+    if not is_float and (comparison.operator not in (*ORDERED, "BETWEEN") or not any(map(_is_number, values))):
         return ""
-    declared = found.declared if found.other.word(0) not in ("MIN", "MAX") else None
-    if not declared or affinity(declared) != "TEXT" or (order(found) in EQUAL and is_met(context, found)):
+    declared = comparison.declared if comparison.other.word(0) not in ("MIN", "MAX") else None
+    if not declared or affinity(declared) != "TEXT" or (order(comparison) in EQUAL and is_met(context, comparison)):
         return ""
-    column, value = written(found.other), value_of(found)
-    what = "contains numbers" if found.parameter is not None and value not in context.args else "is a number"
-    reason = f"{column} is declared {declared} and {value} {what}, so {found.operator} compares text"
-    return f"{reason}: write {compared(found, f'CAST({column} AS REAL)', value)}"
+    column, value = written(comparison.other), value_of(comparison)
+    what = "contains numbers" if comparison.parameter is not None and value not in context.args else "is a number"
+    reason = f"{column} is declared {declared} and {value} {what}, so {comparison.operator} compares text"
+    return f"{reason}: write {compared(comparison, f'CAST({column} AS REAL)', value)}"
 
 
 def _values_of(context: Context, comparison: Comparison) -> list[SqlValue]:
@@ -90,18 +90,18 @@ def _is_number(value: SqlValue) -> bool:
 # -- texts without a declared type, such as that of strftime()
 
 
-def _text_note(context: Context, found: Comparison) -> str:
+def _text_note(context: Context, comparison: Comparison) -> str:
     """Return the note on a text that is no column and is compared with a number, or with fewer digits than it has."""
-    text = found.query.definition(found.other) if found.is_readable else found.other
-    if not _is_text(text) or (order(found) in EQUAL and is_met(context, found)):
+    text = comparison.query.definition(comparison.other) if comparison.is_readable else comparison.other
+    if not _is_text(text) or (order(comparison) in EQUAL and is_met(context, comparison)):
         return ""
-    shown, value = written(found.other), value_of(found)
-    values = _values_of(context, found)
-    if not _is_number_expression(found.operand) and not any(map(_is_number, values)):
-        return _digits_note(found, text, shown, values)
-    write = _as_number(found, text, shown, values)
-    what = "contains numbers" if found.parameter is not None and value not in context.args else "is a number"
-    why = "so they are never equal" if order(found) in EQUAL else "and text is greater than every number"
+    shown, value = written(comparison.other), value_of(comparison)
+    values = _values_of(context, comparison)
+    if not _is_number_expression(comparison.operand) and not any(map(_is_number, values)):
+        return _digits_note(comparison, text, shown, values)
+    write = _as_number(comparison, text, shown, values)
+    what = "contains numbers" if comparison.parameter is not None and value not in context.args else "is a number"
+    why = "so they are never equal" if order(comparison) in EQUAL else "and text is greater than every number"
     return f"{shown} is text and {value} {what}, {why}: write {write}"
 
 
@@ -121,20 +121,20 @@ def _is_number_expression(expression: Group) -> bool:
     return arguments_of(expression) is not None and expression.name(0).lower() in NUMBERS
 
 
-def _as_number(found: Comparison, text: Group, shown: str, values: list[SqlValue]) -> str:
+def _as_number(comparison: Comparison, text: Group, shown: str, values: list[SqlValue]) -> str:
     """Return a comparison of numbers, or of the digits that strftime() returns; ``text`` defines the other operand."""
-    token, value = found.value, value_of(found)
-    is_one = found.operator not in ("IS", "IN", "BETWEEN", "WHEN")
+    token, value = comparison.value, value_of(comparison)
+    is_one = comparison.operator not in ("IS", "IN", "BETWEEN", "WHEN")
     if is_one and token is not None and token.kind == "number" and token.text.isdecimal():
         digits = _digits_of(text)
         if len(token.text) <= digits:
-            return compared(found, shown, f"'{token.text.zfill(digits)}'")
+            return compared(comparison, shown, f"'{token.text.zfill(digits)}'")
     part = {"day": "%Y", "moment": "%Y", "time": "%H"}.get(form_of_call(text))
     if part is not None:
         arguments = ", ".join(map(written, arguments_of(text) or [])) or "'now'"
-        shown = f"strftime('{part}', {arguments if text is found.other else shown})"
+        shown = f"strftime('{part}', {arguments if text is comparison.other else shown})"
     type_ = "REAL" if any(isinstance(number, float) for number in values) else "INTEGER"
-    return compared(found, f"CAST({shown} AS {type_})", value)
+    return compared(comparison, f"CAST({shown} AS {type_})", value)
 
 
 def _letters_of(expression: Group) -> list[str]:
@@ -170,37 +170,37 @@ def _padded(expression: Group, text: str) -> str:
     return padded if padded != text else ""
 
 
-def _digits_note(found: Comparison, text: Group, shown: str, values: list[SqlValue]) -> str:
+def _digits_note(comparison: Comparison, text: Group, shown: str, values: list[SqlValue]) -> str:
     """Return the note on strftime('%m', day) = '6', which is '06', and '%Y-%m' with '2013-6'."""
-    given = values[0] if len(values) == 1 else None
-    padded = _padded(text, given) if isinstance(given, str) else ""
+    number = values[0] if len(values) == 1 else None
+    padded = _padded(text, number) if isinstance(number, str) else ""
     digits = _digits_of(text)
-    if not padded or (digits == 0 and (order(found) not in EQUAL or found.parameter is not None)):
+    if not padded or (digits == 0 and (order(comparison) not in EQUAL or comparison.parameter is not None)):
         return ""
     form = f"{digits} digits" if digits else "zeros in front of single digits"
-    write = f"'{padded}'" if found.parameter is None else f"printf('%0{digits}d', {value_of(found)})"
-    return f"{shown} has {form}, such as '{padded}': write {compared(found, shown, write)}"
+    write = f"'{padded}'" if comparison.parameter is None else f"printf('%0{digits}d', {value_of(comparison)})"
+    return f"{shown} has {form}, such as '{padded}': write {compared(comparison, shown, write)}"
 
 
 # -- numbers that are no columns
 
 
-def _number_note(context: Context, found: Comparison) -> str:
+def _number_note(context: Context, comparison: Comparison) -> str:
     """Return the note on a number that is no column, such as count(*), and is compared with a text."""
-    if not _is_number_expression(found.other):
+    if not _is_number_expression(comparison.other):
         return ""
-    texts = [value for value in _values_of(context, found) if isinstance(value, str)]
+    texts = [value for value in _values_of(context, comparison) if isinstance(value, str)]
     if not texts or not is_number(texts[0]):
         return ""
-    shown, value = written(found.other), value_of(found)
+    shown, value = written(comparison.other), value_of(comparison)
     number = texts[0].strip()
     type_ = "INTEGER" if number.lstrip("+-").isdecimal() else "REAL"
-    write = number if found.parameter is None else f"CAST({value} AS {type_})"
-    why = "so they are never equal" if order(found) in EQUAL else "and a number is less than any text"
-    if found.operator in ("IS", "IN", "BETWEEN", "WHEN"):
+    write = number if comparison.parameter is None else f"CAST({value} AS {type_})"
+    why = "so they are never equal" if order(comparison) in EQUAL else "and a number is less than any text"
+    if comparison.operator in ("IS", "IN", "BETWEEN", "WHEN"):
         write = f"{write} instead of {value}"
     else:
-        write = compared(found, shown, write)
+        write = compared(comparison, shown, write)
     return f"{shown} is a number and {value} is text, {why}: write {write}"
 
 
