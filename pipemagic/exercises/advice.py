@@ -73,12 +73,12 @@ def of_values(pairs: Pairs, sql: str) -> str:
     for kind, fits, why in _FITTING:
         if kinds == {(kind, kind)} and all(fits(expected, actual) for expected, actual in pairs):
             return why
-    found = _of_numbers(pairs, sql) if kinds == {("number", "number")} else ""
-    if not found and kinds and (len(pairs) == 1 or all(expected != actual for expected, actual in kinds)):
+    reason = _of_numbers(pairs, sql) if kinds == {("number", "number")} else ""
+    if not reason and kinds and (len(pairs) == 1 or all(expected != actual for expected, actual in kinds)):
         expected, actual = pairs[0]
         hint = ": does coalesce() help?" if actual is None and expected == 0 else ""
         return f"{_described(actual)} where {_described(expected)} is expected{hint}"
-    return found
+    return reason
 
 
 _KINDS: dict[type, str] = {type(None): "NULL", str: "text", bytes: "blob"}

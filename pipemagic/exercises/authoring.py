@@ -70,14 +70,14 @@ def author(
     before, _ = results_of(connection, "", EMPTY, probes) if probes[0].sql else ([], None)
     if solved_first:
         solve()
-    found, _ = results_of(connection, "", cell, probes)
+    after, _ = results_of(connection, "", cell, probes)
     if definition.hidden:
         other, _ = results_of(connection, definition.hidden, cell, probes)
-        if all(map(same, found, other)):
+        if all(map(same, after, other)):
             hint = "change rows that the result contains"
             raise SessionError("the hidden statements do not change the result of the reference", hint=hint)
     salts = _salts(definition.name, folder)
-    made = definition.exercise([_with_result(*parts, definition) for parts in zip(probes, found, salts, strict=False)])
+    made = definition.exercise([_with_result(*parts, definition) for parts in zip(probes, after, salts, strict=False)])
     if before:
         made = definition.exercise(made.probes, score_of(compare_all(made.probes, before)))
     if made.baseline == 1 and not solved_first:
@@ -105,8 +105,8 @@ def _with_result(probe: Probe, frame: DataFrame | str, salt: str, definition: De
     if definition.feedback == "full":
         return Probe(probe.label, probe.sql, rules, expected=pack(frame))
     columns = tuple(frame.columns)
-    found = digest(frame, rules, bytes.fromhex(salt), columns)
-    return Probe(probe.label, probe.sql, rules, digest=found, salt=salt, columns=columns)
+    fingerprint = digest(frame, rules, bytes.fromhex(salt), columns)
+    return Probe(probe.label, probe.sql, rules, digest=fingerprint, salt=salt, columns=columns)
 
 
 def _salts(name: str, folder: Path) -> Iterator[str]:
@@ -124,8 +124,8 @@ def order_columns(query: str, columns: Sequence[str]) -> tuple[int, ...]:
     if len(expressions) != len(columns):  # SELECT *
         expressions = []
     names = [sql.normalize(name) for name in columns]
-    found = [_column_of(_texts(term), names, expressions) for term in last.clause("ORDER").slice(1).split()]
-    return () if None in found else tuple(at for at in found if at is not None)
+    places = [_column_of(_texts(term), names, expressions) for term in last.clause("ORDER").slice(1).split()]
+    return () if None in places else tuple(at for at in places if at is not None)
 
 
 def _texts(group: Group) -> list[str]:

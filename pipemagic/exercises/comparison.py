@@ -97,41 +97,41 @@ def _match_columns(expected: _Table, actual: _Table, rules: Rules) -> tuple[dict
 
     Return the pairs by the index of the expected column, the part of the columns that is right, and advice.
     """
-    (names, columns), (given, others) = expected, actual
-    found: dict[int, int] = {}
+    (names, columns), (titles, others) = expected, actual
+    matches: dict[int, int] = {}
 
     def add(fits: Callable[[int, int], bool]) -> dict[int, int]:
         for at in range(len(names)):
-            for other in sorted(range(len(given)), key=lambda other: other != at):
-                if at not in found and other not in found.values() and fits(at, other):
-                    found[at] = other
-        return dict(found)
+            for other in sorted(range(len(titles)), key=lambda other: other != at):
+                if at not in matches and other not in matches.values() and fits(at, other):
+                    matches[at] = other
+        return dict(matches)
 
     def have_same_values(at: int, other: int) -> bool:
         column = Column("", columns[at], others[other], rules.tolerance)
         return Rows([column], len(columns[at]), len(others[other])).are_same
 
-    named = add(lambda at, other: rules.check_names and names[at].lower() == given[other].lower())
+    named = add(lambda at, other: rules.check_names and names[at].lower() == titles[other].lower())
     alike = add(have_same_values) if rules.check_names or not rules.columns_in_order else named
-    if not rules.check_names or len(names) - len(found) == len(given) - len(found) == 1:
+    if not rules.check_names or len(names) - len(matches) == len(titles) - len(matches) == 1:
         add(lambda *_: True)
-    order = [found[at] for at in sorted(found)]
+    order = [matches[at] for at in sorted(matches)]
     is_in_order = not rules.columns_in_order or order == sorted(order)
     messages = []
-    if not rules.check_names and len(names) != len(given):
-        messages = [f"{plural(len(given), 'column')} in the place of {len(names)}"]
+    if not rules.check_names and len(names) != len(titles):
+        messages = [f"{plural(len(titles), 'column')} in the place of {len(names)}"]
     if rules.check_names:
-        for at in sorted(found.keys() - named):
-            name, other = shown(names[at]), shown(given[found[at]])
+        for at in sorted(matches.keys() - named):
+            name, other = shown(names[at]), shown(titles[matches[at]])
             why = f"has the values of {name}" if at in alike else f"is in the place of {name}"
             messages.append(f"column {other} {why}: rename it with AS {name}")
-        messages += _of_columns("is missing", [name for at, name in enumerate(names) if at not in found])
-        extra = set(range(len(given))).difference(found.values())
-        messages += _of_columns("is not expected", [given[at] for at in sorted(extra)])
+        messages += _of_columns("is missing", [name for at, name in enumerate(names) if at not in matches])
+        extra = set(range(len(titles))).difference(matches.values())
+        messages += _of_columns("is not expected", [titles[at] for at in sorted(extra)])
     if not is_in_order:
         messages.append(f"the order of the columns differs from {', '.join(map(shown, names))}")
-    share = len(named if rules.check_names else found) / max(len(names), len(given)) / (1 if is_in_order else 2)
-    pairs = {at: Column(names[at], columns[at], others[found[at]], rules.tolerance) for at in sorted(found)}
+    share = len(named if rules.check_names else matches) / max(len(names), len(titles)) / (1 if is_in_order else 2)
+    pairs = {at: Column(names[at], columns[at], others[matches[at]], rules.tolerance) for at in sorted(matches)}
     return pairs, share, messages
 
 

@@ -59,10 +59,10 @@ _CALL = re.compile(r"(\w+) ?\(\)")
 
 def check_names(names: Iterable[str]) -> None:
     """Raise SessionError for the first name that is not a construct."""
-    known = [*CONSTRUCTS, *_ALIASES]
+    constructs = [*CONSTRUCTS, *_ALIASES]
     for name in map(str.strip, names):
         if name.lower() not in _BY_LOWER and not _CALL.fullmatch(name):
-            hint = f"{did_you_mean(name, known)}\nknown: {', '.join(known)}, and FUNCTION()".strip()
+            hint = f"{did_you_mean(name, constructs)}\nknown: {', '.join(constructs)}, and FUNCTION()".strip()
             raise SessionError(f"unknown construct {name!r}", hint=hint)
 
 

@@ -87,8 +87,8 @@ def load(name: str, folder: Path) -> Exercise:
     """Read an exercise from its file; raise SessionError if there is none."""
     path = folder / f"{name}.json"
     if not NAME.fullmatch(name) or not path.exists():
-        known = sorted(file.stem for file in folder.glob("*.json"))
-        hint = did_you_mean(name, known) or f"{path} is missing: an %%exercise cell writes it; students need the folder"
+        names = sorted(file.stem for file in folder.glob("*.json"))
+        hint = did_you_mean(name, names) or f"{path} is missing: an %%exercise cell writes it; students need the folder"
         raise SessionError(f"no such exercise: {name}", hint=hint)
     try:
         return msgspec.json.decode(path.read_bytes(), type=Exercise)
@@ -165,7 +165,7 @@ def parse_cell(name: str, text: str) -> Definition:
     header, body = _split(text)
     if not sql.split(body):
         raise _invalid(f"{name} has no reference SQL below its header")
-    values = {key: _value(key, found) for key, found in header.items()}
+    values = {key: _value(key, lines) for key, lines in header.items()}
     check_names([*values.get("requires", ()), *values.get("forbids", ())])
     try:
         return msgspec.convert({"name": name, "sql": body, **values}, Definition, strict=False)
@@ -193,17 +193,17 @@ def _split(text: str) -> tuple[dict[str, list[str]], str]:
     return header, ""
 
 
-def _value(key: str, found: list[str]) -> Any:
+def _value(key: str, lines: list[str]) -> Any:
     """Return the value of a key that occurs once or several times."""
     if key in _JOINERS:
-        return _JOINERS[key].join(found)
+        return _JOINERS[key].join(lines)
     if key in ("requires", "forbids"):
-        return [item.strip() for item in ",".join(found).split(",") if item.strip()]
+        return [item.strip() for item in ",".join(lines).split(",") if item.strip()]
     if key in ("hint", "state"):
-        return found
-    if len(found) > 1:
+        return lines
+    if len(lines) > 1:
         raise _invalid(f"{key} occurs twice")
-    return found[0]
+    return lines[0]
 
 
 def _invalid(message: str, hint: str = "") -> SessionError:

@@ -101,10 +101,10 @@ def grade(submission: Path, source: Path, *, name: str = "", timeout: float = CE
         for definition in definitions
     }
     with TemporaryDirectory(prefix="pipemagic-grade-", ignore_cleanup_errors=True) as folder:
-        found, problem = _run(submission, exercises.folder, Path(folder), calls, timeout)
+        by_name, problem = _run(submission, exercises.folder, Path(folder), calls, timeout)
         launcher.stop(Path(folder, "data"))
     grades = [
-        found.get(definition.name) or Grade("", definition.name, 0, definition.points, message=problem)
+        by_name.get(definition.name) or Grade("", definition.name, 0, definition.points, message=problem)
         for definition in definitions
     ]
     return [msgspec.structs.replace(result, submission=name) for result in grades]
@@ -114,16 +114,16 @@ def _run(
     submission: Path, exercises: Path, folder: Path, calls: Mapping[str, tuple[Any, ...]], timeout: float
 ) -> tuple[dict[str, Grade], str]:
     """Run a copy of a submission; return the last grades by exercise, and the message for exercises without one."""
-    found: dict[str, Grade] = {}
+    grades: dict[str, Grade] = {}
     try:
         notebook = read(submission)
         ignored = shutil.ignore_patterns("*.ipynb", "exercises", ".*")
         shutil.copytree(submission.parent, folder / "work", ignore=ignored, ignore_dangling_symlinks=True)
         shutil.copytree(exercises, folder / "work" / "exercises")
-        found.update(_execute(notebook, folder, calls, timeout))
+        grades.update(_execute(notebook, folder, calls, timeout))
     except (PipemagicError, OSError, RuntimeError) as error:  # RuntimeError: the kernel has ended
-        return found, str(error).partition("\n")[0]
-    return found, NOT_CHECKED
+        return grades, str(error).partition("\n")[0]
+    return grades, NOT_CHECKED
 
 
 def _execute(

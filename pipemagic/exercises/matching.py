@@ -103,17 +103,17 @@ def _snapped(values: Any, size: int, tolerance: float) -> Any:
     whole = (numbers == np.round(numbers)) & (np.abs(numbers) < LARGEST_WHOLE)
     fractions = ~whole & np.array([kind is float for kind in kinds], bool)
     rows = np.flatnonzero(fractions | (fractions[:size].any() & ~np.isnan(numbers)))
-    known, first = np.unique(numbers[:size], return_index=True)
-    known, first = known[~np.isnan(known)], first[: np.sum(~np.isnan(known))]
-    if not len(known):
+    levels, first = np.unique(numbers[:size], return_index=True)
+    levels, first = levels[~np.isnan(levels)], first[: np.sum(~np.isnan(levels))]
+    if not len(levels):
         return values
     with np.errstate(invalid="ignore"):  # infinity minus itself
-        starts = np.append(True, ~_are_close(known[1:], known[:-1], tolerance * _NOISE))
-        after = np.searchsorted(known, numbers[rows]).clip(0, len(known) - 1)
+        starts = np.append(True, ~_are_close(levels[1:], levels[:-1], tolerance * _NOISE))
+        after = np.searchsorted(levels, numbers[rows]).clip(0, len(levels) - 1)
         before = (after - 1).clip(0)
-        nearest = np.where(numbers[rows] - known[before] < known[after] - numbers[rows], before, after)
-        close = _are_close(known[nearest], numbers[rows], tolerance)
-    group = first[np.maximum.accumulate(np.where(starts, np.arange(len(known)), 0))]
+        nearest = np.where(numbers[rows] - levels[before] < levels[after] - numbers[rows], before, after)
+        close = _are_close(levels[nearest], numbers[rows], tolerance)
+    group = first[np.maximum.accumulate(np.where(starts, np.arange(len(levels)), 0))]
     snapped = values.copy()
     snapped[rows[close]] = values[group[nearest[close]]]
     return snapped
@@ -147,9 +147,9 @@ class Rows:
         """What the rows have in common that are missing, or too many: see `pipemagic.exercises.advice.of_count`."""
         is_extra = self.given > self.size
         rest, others = (self.extra, self.ids[: self.size]) if is_extra else (self.missing, self.ids[self.size :])
-        found = {"repeated"} if np.isin(self.ids[rest], others).all() else set()
+        kinds = {"repeated"} if np.isin(self.ids[rest], others).all() else set()
         first = [[column.values[row] for column in self.columns] for row in rest[:_LOOKED_AT]]
-        return found | {"empty"} if all(None in row or 0 in row for row in first) else found
+        return kinds | {"empty"} if all(None in row or 0 in row for row in first) else kinds
 
     def ids_of(self, columns: Iterable[Column]) -> Any:
         """Return a number for each row, equal for rows with the same values in some columns."""

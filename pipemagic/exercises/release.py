@@ -43,12 +43,12 @@ class Source:
     @classmethod
     def find(cls, notebook: Mapping[str, Any], beside: Path) -> Source:
         """Find the exercises in a notebook of the folder ``beside``."""
-        found = [exercise[0] for cell in notebook["cells"] if (exercise := _exercise(cell))]
-        names = [definition.name for definition in found]
+        definitions = [exercise[0] for cell in notebook["cells"] if (exercise := _exercise(cell))]
+        names = [definition.name for definition in definitions]
         if repeated := [name for name in names if names.count(name) > 1]:
             raise SessionError(f"{repeated[0]} is defined twice", hint="the name is that of the exercise's file")
         folders = _FOLDER.findall("\n".join(map(_text, notebook["cells"])))
-        return cls(found, beside / (folders[-1] if folders else "exercises"))
+        return cls(definitions, beside / (folders[-1] if folders else "exercises"))
 
     def fingerprints(self) -> dict[str, str]:
         """Return the fingerprint of each exercise; raise SessionError if its file is missing or older than its cell."""
@@ -145,8 +145,8 @@ def _kept(cell: Mapping[str, Any], key: str) -> Iterator[Cell]:
         if cell["cell_type"] != "markdown" and "%%exercise" in text:
             hint = f"begin the cell with `%%exercise NAME`, or give it the tag {TEACHER}"
             raise SessionError(f"a cell with %%exercise is not an exercise: {text.strip().splitlines()[0]}", hint=hint)
-        kept = _cell(cell["cell_type"], cell.get("id", key), source, **({"tags": tags} if tags else {}))
-        yield kept | {name: cell[name] for name in ("attachments",) if name in cell}
+        copy = _cell(cell["cell_type"], cell.get("id", key), source, **({"tags": tags} if tags else {}))
+        yield copy | {name: cell[name] for name in ("attachments",) if name in cell}
 
 
 def _cell(kind: str, key: str, source: str, **metadata: Any) -> Cell:

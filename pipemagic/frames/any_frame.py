@@ -76,8 +76,8 @@ def as_pandas(value: object, name: str = "frame") -> pd.DataFrame:
 
     if issubclass(type(value), pd.DataFrame):
         # A subclass may define columns, indexing and copies in its own way.
-        given: Any = value
-        return _decoded(given if type(value) is pd.DataFrame else pd.DataFrame(given))
+        pandas_frame: Any = value
+        return _decoded(pandas_frame if type(value) is pd.DataFrame else pd.DataFrame(pandas_frame))
     if not is_frame(value):
         expression = conversion(value, name)
         hint = f"load {expression}" if expression else "load takes DataFrames, Polars frames and Arrow tables"
@@ -158,7 +158,7 @@ def _is_a(kind: type, package: str, *names: str) -> bool:
     """Return True for a class of a package that is imported, or a subclass; `isinstance` may run code of the value."""
     module = sys.modules.get(package)
     classes = () if module is None else (vars(module).get(name) for name in names)
-    return any(isinstance(known, type) and issubclass(kind, known) for known in classes)
+    return any(isinstance(member, type) and issubclass(kind, member) for member in classes)
 
 
 def _is_column(kind: type) -> bool:

@@ -114,8 +114,8 @@ class ColumnChunk(NamedTuple):
         import numpy as np
 
         if not self.kinds or isinstance(self.values, list):
-            known = [*self.items(), None]  # at -1
-            return chunk_of_items([known[row] for row in rows.tolist()])
+            items = [*self.items(), None]  # at -1
+            return chunk_of_items([items[row] for row in rows.tolist()])
         missing = rows < 0
         if self.missing is not None:
             missing |= np.append(self.missing, True)[rows]
@@ -156,8 +156,8 @@ def chunk_of(values: Sequence[Value]) -> ColumnChunk:
     """Convert wire values to a chunk; raise ProtocolError for an invalid one."""
     import numpy as np
 
-    size, found = len(values), frozenset(map(type, values))
-    nulls, kinds = Null in found, found - {Null}
+    size, types = len(values), frozenset(map(type, values))
+    nulls, kinds = Null in types, types - {Null}
     if not kinds:
         return ColumnChunk(size, kinds)
     if len(kinds) > 1 or kinds == {Blob}:

@@ -56,25 +56,25 @@ def parse_dates(texts: ColumnChunk) -> Any | Misfit:
     import pandas as pd
 
     present = np.ones(texts.size, bool) if texts.missing is None else ~texts.missing
-    found = _parse_alike(texts, present) or _parse_each(texts.items())
-    if isinstance(found, Misfit):
-        return found
-    moments, unit = found.values, "us"
+    result = _parse_alike(texts, present) or _parse_each(texts.items())
+    if isinstance(result, Misfit):
+        return result
+    moments, unit = result.values, "us"
     outside = (moments < np.datetime64("0001-01-01")) | (moments >= np.datetime64("10000-01-01"))
     if outside.any():  # SQLite supports more years than Python
         return _misfit_at(texts, present, outside, "which is outside of the years 1 to 9999 in UTC")
-    if found.rest is not None:
-        outside = ~_fit_nanoseconds(moments, found.rest)
+    if result.rest is not None:
+        outside = ~_fit_nanoseconds(moments, result.rest)
         if outside.any():
-            row = np.flatnonzero(present)[found.rest >= 0][0] + 1
+            row = np.flatnonzero(present)[result.rest >= 0][0] + 1
             why = f"and nanoseconds (row {row:,}) reach only from 1677 to 2262"
             return _misfit_at(texts, present, outside, why)
         # The first nanoseconds of 1677 overflow twice, which ends at the right value.
-        moments = (moments.view("int64") * 1000 + np.maximum(found.rest, 0)).view("datetime64[ns]")
+        moments = (moments.view("int64") * 1000 + np.maximum(result.rest, 0)).view("datetime64[ns]")
         unit = "ns"
     dates = np.full(texts.size, "NaT", f"datetime64[{unit}]")
     dates[present] = moments
-    return pd.DatetimeIndex(dates).tz_localize("UTC").array if found.zoned else dates
+    return pd.DatetimeIndex(dates).tz_localize("UTC").array if result.zoned else dates
 
 
 def have_times(texts: ColumnChunk) -> bool:
@@ -86,8 +86,8 @@ def have_times(texts: ColumnChunk) -> bool:
 
 def first_misfit(items: Iterable[SqlValue]) -> Misfit | None:
     """Return the first value that is not a date like those before it."""
-    found = _parse_each(items)
-    return found if isinstance(found, Misfit) else None
+    result = _parse_each(items)
+    return result if isinstance(result, Misfit) else None
 
 
 def _fit_nanoseconds(moments: Any, rest: Any) -> Any:

@@ -58,7 +58,7 @@ _WITH_POINT = re.compile(r"[+-]?\d*\.\d+(?:[eE][+-]?\d+)?", re.ASCII)
 
 def decode(data: bytes, name: str, options: Mapping[str, Any]) -> str:
     """Return the text of a file: in the encoding of the options, of its byte order mark, otherwise in UTF-8."""
-    encoding = options.get("encoding") or next((found for mark, found in _BOMS if data.startswith(mark)), "utf-8")
+    encoding = options.get("encoding") or next((codec for mark, codec in _BOMS if data.startswith(mark)), "utf-8")
     try:
         if codecs.lookup(encoding).name == "utf-8":
             encoding = "utf-8-sig"
@@ -164,9 +164,9 @@ class _Lines:
     def of(cls, text: str, name: str, options: Mapping[str, Any]) -> _Lines:
         texts = io.StringIO(text, newline="").readlines()
         skipped = options.get("skiprows") or 0
-        kept = range(skipped, len(texts)) if isinstance(skipped, int) else sorted({*range(len(texts))} - {*skipped})
-        kept = kept[: max(0, len(kept) - (options.get("skipfooter") or 0))]
-        return cls(name, [texts[line] for line in kept], [line + 1 for line in kept])
+        numbers = range(skipped, len(texts)) if isinstance(skipped, int) else sorted({*range(len(texts))} - {*skipped})
+        numbers = numbers[: max(0, len(numbers) - (options.get("skipfooter") or 0))]
+        return cls(name, [texts[line] for line in numbers], [line + 1 for line in numbers])
 
     @property
     def text(self) -> str:
@@ -285,38 +285,38 @@ def _typed(columns: Mapping[str, Any], sep: str, options: Mapping[str, Any]) -> 
         usual | set(map(str, options.get(name) or ()))
         for name, usual in (("true_values", inference.TRUE), ("false_values", inference.FALSE))
     )
-    found: dict[str, Any] = {}
+    arrays: dict[str, Any] = {}
     for name, column in texts.items():
         if name in dtypes:
-            found[name] = inference.converted(name, column.items(), dtypes[name], numbers)
+            arrays[name] = inference.converted(name, column.items(), dtypes[name], numbers)
         elif dates is not None and name in dates:
-            found[name] = _parsed(name, column, options)
+            arrays[name] = _parsed(name, column, options)
         else:
-            found[name] = inference.typed_texts(column, numbers, true=true, false=false, dates=dates is None)
-    return pd.DataFrame(found)
+            arrays[name] = inference.typed_texts(column, numbers, true=true, false=false, dates=dates is None)
+    return pd.DataFrame(arrays)
 
 
 def _missing(name: str, options: Mapping[str, Any]) -> set[str]:
     """Return the texts that are NULL in a column: the empty one, and those of the options."""
-    given = options.get("na_values")
-    if isinstance(given, Mapping):
-        given = given.get(name)
-    listed = [given] if isinstance(given, str | int | float) else given or ()
-    return {"", *map(str, listed), *(_DEFAULT_NA if options.get("keep_default_na") else ())}
+    values = options.get("na_values")
+    if isinstance(values, Mapping):
+        values = values.get(name)
+    texts = [values] if isinstance(values, str | int | float) else values or ()
+    return {"", *map(str, texts), *(_DEFAULT_NA if options.get("keep_default_na") else ())}
 
 
 def _date_columns(options: Mapping[str, Any], names: Iterable[str]) -> Sequence[str] | None:
     """Return the columns of the option parse_dates; None if all are tried."""
-    given, names = options.get("parse_dates", True), list(names)
+    columns, names = options.get("parse_dates", True), list(names)
     for option in ("dayfirst", "date_format"):
-        if option in options and isinstance(given, bool):
+        if option in options and isinstance(columns, bool):
             raise LoadError(f"{option} needs the columns with dates", hint=f"add parse_dates=[{names[0]!r}]")
-    if isinstance(given, bool):
-        return None if given else ()
-    for name in given:
+    if isinstance(columns, bool):
+        return None if columns else ()
+    for name in columns:
         if name not in names:
             raise unknown_column("parse_dates", name, names)
-    return list(given)
+    return list(columns)
 
 
 def _parsed(name: str, column: Texts, options: Mapping[str, Any]) -> Any:

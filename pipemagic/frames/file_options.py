@@ -45,12 +45,12 @@ def character(example: str) -> Kind:
 
 def parse_options(words: Sequence[str], kinds: Mapping[str, Kind], reader: str) -> dict[str, Any]:
     """Return the options of a reader, each with its value; raise LoadError for an unknown one, or another value."""
-    found: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     for name, text in _pairs(words):
         if name not in kinds:
             hint = did_you_mean(name, kinds) or f"options are {', '.join(sorted(kinds))}"
             raise LoadError(f"{name} is not an option for {reader} files", hint=hint)
-        if name in found:
+        if name in options:
             raise LoadError(f"{name} is given twice")
         try:
             value = ast.literal_eval(text.strip())
@@ -63,8 +63,8 @@ def parse_options(words: Sequence[str], kinds: Mapping[str, Kind], reader: str) 
             raise LoadError(f"{name} cannot be {text.strip()[:_ITEM]}", hint=f"write -- {name}={kinds[name].example}")
         if isinstance(value, int) and value < 0:
             raise LoadError(f"{name} must not be negative")
-        found[name] = value
-    return found
+        options[name] = value
+    return options
 
 
 def _pairs(words: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -344,8 +344,8 @@ def _integers(series: pd.Series) -> ColumnChunk:
 def _floats(name: str, series: pd.Series) -> Column:
     numbers = series.to_numpy(dtype="float64", na_value=math.nan)
     if getattr(series.dtype, "itemsize", 8) > 8:
-        given = series.to_numpy()
-        if bool(((given != numbers) & (given == given)).any()):
+        originals = series.to_numpy()
+        if bool(((originals != numbers) & (originals == originals)).any()):
             raise ProtocolError("a long double does not fit a 64-bit float", hint="{0} = {0}.astype('float64')")
     return Column(name, "" if has_signed_zero(numbers) else "REAL", of_kind(Float, numbers, np.isnan(numbers)))
 
@@ -482,8 +482,8 @@ def _arrow_texts(series: pd.Series) -> ColumnChunk:
 
 def _declared_type(kinds: Iterable[type]) -> str:
     """Return the type to declare for a column with these Python types; '' if they have none in common."""
-    found = {_declared(kind) for kind in kinds}
-    return found.pop() if len(found) == 1 else ""
+    types = {_declared(kind) for kind in kinds}
+    return types.pop() if len(types) == 1 else ""
 
 
 def _declared(kind: type) -> str:

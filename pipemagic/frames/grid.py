@@ -16,14 +16,14 @@ _SHOWN = 12  # names in a hint
 
 def column_names(grid: pd.DataFrame, header: object, options: Mapping[str, Any], name: str) -> list[str | None]:
     """Return the name of each column, None for one without a name and values."""
-    given = options.get("names")
+    labels = options.get("names")
     if header is not None and not (isinstance(header, int) and 0 <= header < len(grid)):
         raise LoadError(f"header={header!r} is not the number of a row of {name}", hint="header=0 is the first row")
     texts = [str(place) for place in grid.columns] if header is None else [str(text) for text in grid.iloc[header]]
-    if given is not None:
-        if len(given) != len(texts):
-            raise LoadError(f"names has {plural(len(given), 'name')}, and {name} has {plural(len(texts), 'column')}")
-        texts = [str(text) for text in given]
+    if labels is not None:
+        if len(labels) != len(texts):
+            raise LoadError(f"names has {plural(len(labels), 'name')}, and {name} has {plural(len(texts), 'column')}")
+        texts = [str(text) for text in labels]
     names: list[str | None] = list(texts)
     for place, text in enumerate(texts):
         if text.strip():
@@ -44,14 +44,14 @@ def column_names(grid: pd.DataFrame, header: object, options: Mapping[str, Any],
 
 def _named(texts: Sequence[str]) -> str:
     """Return the hint to name all columns."""
-    found: list[str] = []
+    names: list[str] = []
     for place, text in enumerate(texts, start=1):
         wanted, number = text if text.strip() else f"column{place}", 2
         candidate = wanted
-        while folded(candidate) in map(folded, found):
+        while folded(candidate) in map(folded, names):
             candidate, number = f"{wanted}_{number}", number + 1
-        found.append(candidate)
-    listed = str(found) if len(found) <= _SHOWN else f"[{str(found[:2])[1:-1]}, ...]"
+        names.append(candidate)
+    listed = str(names) if len(names) <= _SHOWN else f"[{str(names[:2])[1:-1]}, ...]"
     return f"add -- header=0 names={listed}"
 
 
@@ -69,17 +69,17 @@ def used(columns: Mapping[str, Any], options: Mapping[str, Any]) -> Mapping[str,
 
 def unknown_column(option: str, name: object, names: Iterable[str]) -> LoadError:
     """Return the error for an option that names a column that the file does not have."""
-    known = list(names)
-    listed = f"its columns: {', '.join(known)}" if len(known) <= _SHOWN else ""
-    return LoadError(f"{option}: the file has no column {name!r}", hint=did_you_mean(str(name), known) or listed)
+    columns = list(names)
+    listed = f"its columns: {', '.join(columns)}" if len(columns) <= _SHOWN else ""
+    return LoadError(f"{option}: the file has no column {name!r}", hint=did_you_mean(str(name), columns) or listed)
 
 
 def dtypes_of(options: Mapping[str, Any], names: Iterable[str]) -> Mapping[str, object]:
     """Return the types of the option dtype by column."""
-    given, names = options.get("dtype"), list(names)
-    if isinstance(given, Mapping):
-        for name in given:
+    dtypes, names = options.get("dtype"), list(names)
+    if isinstance(dtypes, Mapping):
+        for name in dtypes:
             if name not in names:
                 raise unknown_column("dtype", name, names)
-        return given
-    return {} if given is None else dict.fromkeys(names, given)
+        return dtypes
+    return {} if dtypes is None else dict.fromkeys(names, dtypes)

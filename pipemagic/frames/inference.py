@@ -76,13 +76,13 @@ class Texts(NamedTuple):
     @classmethod
     def of(cls, column: Any, missing: Collection[str]) -> Texts:
         """Return the texts of an array of objects; those in ``missing`` are no values."""
-        codes, found = pd.factorize(np.asarray(column, dtype=object))
-        values = found.tolist()
-        kept = [text not in missing for text in values]
-        if not all(kept):
-            places = np.where(kept, np.cumsum(kept) - 1, -1)
+        codes, uniques = pd.factorize(np.asarray(column, dtype=object))
+        values = uniques.tolist()
+        mask = [text not in missing for text in values]
+        if not all(mask):
+            places = np.where(mask, np.cumsum(mask) - 1, -1)
             codes = np.where(codes < 0, -1, places[codes])
-            values = [text for text, keep in zip(values, kept, strict=True) if keep]
+            values = [text for text, keep in zip(values, mask, strict=True) if keep]
         return cls(codes, values)
 
     def take(self, values: Any, dtype: str = "") -> Any:
@@ -110,8 +110,8 @@ def typed_texts(
     """Return a column with the type that its texts prove: integers, floats, booleans, moments, otherwise text."""
     if not texts.values:
         return texts.as_text()
-    if (found := as_numbers(texts.values, numbers)) is not None:
-        return texts.take(found, "Int64" if found.dtype.kind == "i" else "Float64")
+    if (parsed_numbers := as_numbers(texts.values, numbers)) is not None:
+        return texts.take(parsed_numbers, "Int64" if parsed_numbers.dtype.kind == "i" else "Float64")
     stripped = [text.strip(_BLANKS) for text in texts.values]
     if all(text in true or text in false for text in stripped):
         return texts.take([text in true for text in stripped], "boolean")
@@ -171,15 +171,15 @@ def as_moments(texts: Iterable[str]) -> Any | None:
     if finest == "ns" and not all("1678" <= moment[:4] <= "2261" for moment in moments):
         return None  # outside the range of nanoseconds
     try:
-        found = np.array(moments, f"datetime64[{finest}]")
+        times = np.array(moments, f"datetime64[{finest}]")
     except ValueError:  # 30 February
         return None
     if offsets[0] is None:
-        return pd.DatetimeIndex(found).array
-    found -= np.array(offsets, "timedelta64[m]")
-    if (found < np.datetime64("0001-01-01")).any() or (found >= np.datetime64("10000-01-01")).any():
+        return pd.DatetimeIndex(times).array
+    times -= np.array(offsets, "timedelta64[m]")
+    if (times < np.datetime64("0001-01-01")).any() or (times >= np.datetime64("10000-01-01")).any():
         return None
-    return pd.DatetimeIndex(found).tz_localize("UTC").array
+    return pd.DatetimeIndex(times).tz_localize("UTC").array
 
 
 def _minutes(zone: str | None) -> int | None:
@@ -233,13 +233,13 @@ def converted(name: str, values: Sequence[Any], dtype: object, numbers: NumberFo
     if wanted is None:
         listed = ", ".join(dict.fromkeys(_DTYPES))
         raise LoadError(f"column {name}: dtype {dtype!r} is not supported", hint=f"dtype can be {listed}")
-    found: list[Any] = []
+    items: list[Any] = []
     for row, value in enumerate(values, start=1):
         try:
-            found.append(None if value is None or value != value else _convert(value, wanted, numbers))
+            items.append(None if value is None or value != value else _convert(value, wanted, numbers))
         except (ValueError, OverflowError):
             raise LoadError(f"column {name}: row {row} contains {str(value)[:40]!r}, which is not {dtype}") from None
-    return pd.array(found, dtype=wanted)  # type: ignore[call-overload]
+    return pd.array(items, dtype=wanted)  # type: ignore[call-overload]
 
 
 def _convert(value: Any, dtype: str, numbers: NumberFormat) -> Any:

@@ -66,16 +66,16 @@ def read_file(path: Path | str, options: Sequence[str] = ()) -> pd.DataFrame:
             hint=f"import urllib.request\nurllib.request.urlretrieve({address!r}, {_last_part(address)!r})",
         )
     file = Path(path).expanduser()
-    found = _format(file.name)
-    if found is None:
+    file_format = _format(file.name)
+    if file_format is None:
         _check_exists(file)
         raise _unknown_format(file)
-    kind, compression = found
+    kind, compression = file_format
     reader, kinds = _readers()[kind]
-    given = parse_options(options, kinds, kind)
+    values = parse_options(options, kinds, kind)
     _check_exists(file)
     try:
-        return reader(_File(file, kind, compression), given)
+        return reader(_File(file, kind, compression), values)
     except OSError as error:
         raise LoadError(f"{file.name} cannot be read: {error.strerror or error}") from None
     except MemoryError:
@@ -210,7 +210,7 @@ def _read_json(file: _File, options: Mapping[str, Any]) -> pd.DataFrame:
 
 def _records(text: str, name: str, *, lines: bool | None) -> list[dict[str, Any]]:
     """Return the objects of a JSON file; ``lines`` is None if its form is not known."""
-    found: list[tuple[int, Any]] = []
+    records: list[tuple[int, Any]] = []
     if not lines:
         try:
             value = _parse(text)
@@ -223,19 +223,19 @@ def _records(text: str, name: str, *, lines: bool | None) -> list[dict[str, Any]
             if not isinstance(value, list):
                 hint = f"read it with pandas.read_json({name!r}), and load the DataFrame"
                 raise LoadError(f"{name} is not an array of objects", hint=hint)
-            found = list(enumerate(value, start=1))
+            records = list(enumerate(value, start=1))
     place = "row"
-    if lines or (lines is None and not found and text.strip().startswith("{")):
+    if lines or (lines is None and not records and text.strip().startswith("{")):
         place = "line"
         for number, line in enumerate(text.split("\n"), start=1):
             try:
-                found += [(number, _parse(line))] if line.strip() else []
+                records += [(number, _parse(line))] if line.strip() else []
             except json.JSONDecodeError as error:
                 raise LoadError(f"{name} is not valid JSON: line {number}: {error.msg}") from None
-    for number, record in found:
+    for number, record in records:
         if not isinstance(record, dict):
             raise LoadError(f"{name}: {place} {number} is not an object, but {str(record)[:40]}")
-    return [record for _, record in found]
+    return [record for _, record in records]
 
 
 def _parse(text: str) -> Any:
@@ -243,11 +243,11 @@ def _parse(text: str) -> Any:
     from pipemagic.frames.inference import is_exact
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) != len(pairs):
+        members = dict(pairs)
+        if len(members) != len(pairs):
             twice = next(key for key, _ in pairs if sum(key == other for other, _ in pairs) > 1)
             raise LoadError(f"an object has the key {twice!r} twice")
-        return found
+        return members
 
     def number(digits: str) -> float:
         if not is_exact(digits):
@@ -304,10 +304,10 @@ def _read_excel(file: _File, options: Mapping[str, Any]) -> pd.DataFrame:
     try:
         with pd.ExcelFile(file.path, engine="openpyxl") as book:
             sheet = options.get("sheet_name", 0)
-            known = [str(name) for name in book.sheet_names]
-            if sheet not in known if isinstance(sheet, str) else sheet >= len(known):
-                near = did_you_mean(str(sheet), known)
-                raise LoadError(f"{file.name} has no sheet {sheet!r}", hint=near or f"its sheets: {', '.join(known)}")
+            sheets = [str(name) for name in book.sheet_names]
+            if sheet not in sheets if isinstance(sheet, str) else sheet >= len(sheets):
+                near = did_you_mean(str(sheet), sheets)
+                raise LoadError(f"{file.name} has no sheet {sheet!r}", hint=near or f"its sheets: {', '.join(sheets)}")
             # Without a type for each column, pandas makes the number 12 of the text 0012.
             grid = pd.read_excel(book, sheet_name=sheet, header=None, dtype=object, na_filter=False, **passed)
     except ImportError:
@@ -318,8 +318,8 @@ def _read_excel(file: _File, options: Mapping[str, Any]) -> pd.DataFrame:
         raise LoadError(f"{file.name}: the sheet is empty")
     header = options.get("header", None if "names" in options else 0)
     names = column_names(grid, header, options, file.name)
-    given = options.get("na_values", ())
-    missing = {"", *([given] if isinstance(given, str) else given)}
+    na_values = options.get("na_values", ())
+    missing = {"", *([na_values] if isinstance(na_values, str) else na_values)}
     body = grid.iloc[0 if header is None else header + 1 :].iloc[: options.get("nrows")]
     columns = {
         name: [None if isinstance(value, str) and value in missing else value for value in body.iloc[:, place].tolist()]

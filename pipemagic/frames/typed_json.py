@@ -129,10 +129,10 @@ def _read_apart(body: bytes, cuts: Sequence[_Cut]) -> PipelineResponse | None:
     list of rows, then the response is the same as with the rows in place.
     """
     places = [0, *(place for cut in cuts for place in cut), len(body)]
-    kept = [body[start:stop] for start, stop in zip(places[::2], places[1::2], strict=True)]
+    pieces = [body[start:stop] for start, stop in zip(places[::2], places[1::2], strict=True)]
     marks = [b'[[{"type":"integer","value":"rows %d"}]]' % number for number in range(len(cuts))]
     try:
-        response = decode_response(b"".join(chain(*zip(kept, marks, strict=False), kept[-1:])))
+        response = decode_response(b"".join(chain(*zip(pieces, marks, strict=False), pieces[-1:])))
     except ProtocolError:
         return None  # the usual decoder raises a better error
     marked = [result for result in _results(response) if _mark(result)]

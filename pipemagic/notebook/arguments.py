@@ -131,10 +131,10 @@ class Arguments:
 
     def one_of(self, *names: str) -> str | None:
         """Return which of these arguments was given, None for none; raise UsageError for two of them."""
-        given = [name for name in names if name in self.switches or self.get(name) is not None]
-        if len(given) > 1:
-            raise UsageError(f"{given[0]} and {given[1]} cannot be used together")
-        return given[0] if given else None
+        matches = [name for name in names if name in self.switches or self.get(name) is not None]
+        if len(matches) > 1:
+            raise UsageError(f"{matches[0]} and {matches[1]} cannot be used together")
+        return matches[0] if matches else None
 
 
 _BY_NAME = {
@@ -215,13 +215,13 @@ def items(text: str, name: str) -> list[str]:
 
     Raise UsageError for an empty item and for an empty list; ``name`` is the option in the message.
     """
-    found = [""]
+    parts = [""]
     for piece in _ITEM.findall(text):
         if piece == ",":
-            found.append("")
+            parts.append("")
         else:
-            found[-1] += piece
-    stripped = [item.strip() for item in found]
+            parts[-1] += piece
+    stripped = [item.strip() for item in parts]
     if all(stripped):
         return stripped
     named = ",".join(filter(None, stripped))
@@ -350,9 +350,9 @@ def argument_at(
     line: str, at: int, positionals: Sequence[Positional], options: Sequence[Option]
 ) -> tuple[Assigned, list[Assigned]]:
     """Return the word at an offset with its argument, and the words before it; between words it is an empty one."""
-    found = list(split(line))
-    current = next((word for word in found if word.start <= at <= word.end), Word("", "", at, at))
-    *before, here = assign([*(word for word in found if word.end < at), current], positionals, options)
+    line_words = list(split(line))
+    current = next((word for word in line_words if word.start <= at <= word.end), Word("", "", at, at))
+    *before, here = assign([*(word for word in line_words if word.end < at), current], positionals, options)
     return here, before
 
 
@@ -379,12 +379,12 @@ def leading_options(line: str, options: Sequence[Option]) -> tuple[list[Assigned
 
     A ``--`` that stands alone begins a comment of SQL.
     """
-    found: list[Assigned] = []
+    assignments: list[Assigned] = []
     for assignment in assign(split(line), (), options):
         if assignment.word.raw == "--" or (assignment.argument is None and not assignment.flag):
-            return found, line[assignment.word.start :]
-        found.append(assignment)
-    return found, ""
+            return assignments, line[assignment.word.start :]
+        assignments.append(assignment)
+    return assignments, ""
 
 
 def leading(
@@ -394,10 +394,10 @@ def leading(
     text = line.lstrip()
     if not text.startswith("-"):
         return Arguments(), text
-    found, rest = leading_options(line, options)
-    for assignment in found:
+    assignments, rest = leading_options(line, options)
+    for assignment in assignments:
         _check_closed(assignment.word, line)
-    return _collect(found, options, usage, value_of), rest
+    return _collect(assignments, options, usage, value_of), rest
 
 
 def parse(
@@ -413,15 +413,15 @@ def parse(
     dashes = next((word for word in split(line) if word.raw == "--"), None) if rest is not None else None
     head = line if dashes is None else line[: dashes.start]
     _refuse_comment(head, positionals, options)
-    found = _collect(assign(list(words(head)), positionals, options), options, usage, value_of)
+    args = _collect(assign(list(words(head)), positionals, options), options, usage, value_of)
     if rest is not None and dashes is not None:
-        found.values["--"] = _convert(rest, line[dashes.end :])
+        args.values["--"] = _convert(rest, line[dashes.end :])
     required: list[Positional | Option] = [*positionals, *options]
     for argument in required:
-        if argument.required and argument.name not in found.values:
+        if argument.required and argument.name not in args.values:
             shown = f"{argument.flag} {argument.value}" if isinstance(argument, Option) else argument.name
             raise UsageError(f"{shown} is missing\nusage: {usage}")
-    return found
+    return args
 
 
 NO_COMMENT = "a magic line takes no comments: remove {}"
@@ -440,29 +440,29 @@ def _refuse_comment(line: str, positionals: Sequence[Positional], options: Seque
 
 def _collect(assigned: Iterable[Assigned], options: Sequence[Option], usage: str, value_of: ValueOf) -> Arguments:
     """Convert the values of a line; raise UsageError for those that do not match their arguments."""
-    found, given = Arguments(), list(assigned)
-    for item in given:
+    args, assignments = Arguments(), list(assigned)
+    for item in assignments:
         argument = item.argument
         if argument is None and item.flag:
             raise _unknown_option(item.flag, options, usage)
         if argument is None:
             raise UsageError(f"too many arguments\nusage: {usage}")
         if isinstance(argument, Option) and item.flag:
-            if argument.flag in found.values and not argument.many:
+            if argument.flag in args.values and not argument.many:
                 raise UsageError(f"{argument.flag} can be used only once")
             if not argument.value:
                 if item.value is not None:
                     raise UsageError(f"{argument.flag} takes no value")
-                found.switches.add(argument.flag)
+                args.switches.add(argument.flag)
         if item.value is not None:
             if isinstance(argument, Option) and not item.value.strip():
                 raise _without_value(argument)
-            value = found.values[argument.name] = _convert(argument, value_of(item))
+            value = args.values[argument.name] = _convert(argument, value_of(item))
             if argument.many:
-                found.lists.setdefault(argument.name, []).append(value)
-    if (waiting := waiting_option(given)) is not None:
+                args.lists.setdefault(argument.name, []).append(value)
+    if (waiting := waiting_option(assignments)) is not None:
         raise _without_value(waiting)
-    return found
+    return args
 
 
 def _without_value(option: Option) -> UsageError:

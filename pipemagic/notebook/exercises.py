@@ -102,25 +102,25 @@ def check(magics: PipeMagics, line: str, cell: str | None, variables: Mapping[st
     recorder = magics.recorder(args.get("--on"))
     with nullcontext() if recorder is None else recorder.paused():
         if variable:
-            found = checking.check_frame(chosen, variables.get(variable))
+            outcome = checking.check_frame(chosen, variables.get(variable))
         elif cell is None:
-            found = checking.check_state(chosen, magics.session.connection(args.get("--on")))
+            outcome = checking.check_state(chosen, magics.session.connection(args.get("--on")))
         else:
-            found = _check_sql(magics, chosen, cell, args.get("--on"))
-    found = checking.record(found)
-    if recorder is not None and (found.passed or found.messages):
-        recorder.add_check(chosen.name, found.points, chosen.points)
-    show(Feedback(found))
-    return _answer(magics, found) if cell is not None else None
+            outcome = _check_sql(magics, chosen, cell, args.get("--on"))
+    outcome = checking.record(outcome)
+    if recorder is not None and (outcome.passed or outcome.messages):
+        recorder.add_check(chosen.name, outcome.points, chosen.points)
+    show(Feedback(outcome))
+    return _answer(magics, outcome) if cell is not None else None
 
 
-def _answer(magics: PipeMagics, found: Check) -> DataFrame | None:
+def _answer(magics: PipeMagics, outcome: Check) -> DataFrame | None:
     """Return the frame of an answer, the value of its cell."""
     from pipemagic.client.result import Result
     from pipemagic.frames import to_frame
     from pipemagic.frames.logical_types import stored_with_time
 
-    answer = found.answer
+    answer = outcome.answer
     if not isinstance(answer, Result):
         if answer is not None:
             magics.frame_display.apply(answer)
@@ -151,16 +151,16 @@ def define(magics: PipeMagics, line: str, cell: str) -> DataFrame | None:
     connection, folder = magics.session.connection(args.get("--on")), folder_of(magics)
     made = authoring.author(definition, connection, folder, lambda: _run_cell(magics, definition.solution))
     if definition.variable:
-        found = checking.check_frame(made, magics.user_ns.get(definition.variable))
+        outcome = checking.check_frame(made, magics.user_ns.get(definition.variable))
     elif definition.solution:
-        found = checking.check_state(made, connection)
+        outcome = checking.check_state(made, connection)
     else:
-        found = checking.check_cell(made, magics.session.read(definition.sql), connection)
-    if not found.passed:
-        raise SessionError(f"the solution of {made.name} does not pass its check\n{Feedback(found)!r}")
+        outcome = checking.check_cell(made, magics.session.read(definition.sql), connection)
+    if not outcome.passed:
+        raise SessionError(f"the solution of {made.name} does not pass its check\n{Feedback(outcome)!r}")
     made.save(folder)
-    show(Feedback(checking.record(found)))
-    return _answer(magics, found)
+    show(Feedback(checking.record(outcome)))
+    return _answer(magics, outcome)
 
 
 def summary() -> DataFrame:

@@ -178,8 +178,8 @@ def _restore(shell: InteractiveShell, loaded: _Loaded) -> None:
 
 def _configurables(shell: InteractiveShell) -> list[Any]:
     """Return the objects that %config sets; IPython declares the list too narrowly."""
-    found: list[Any] = shell.configurables
-    return found
+    configurables: list[Any] = shell.configurables
+    return configurables
 
 
 def _other_configurables(shell: InteractiveShell, magics: PipeMagics) -> list[Any]:

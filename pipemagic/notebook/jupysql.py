@@ -81,10 +81,10 @@ class _Line:
         if _ADDRESS.match(self.text):
             first = next(arguments.split(self.text))
             more, _ = arguments.leading_options(self.text[first.end :], _SQL)
-            known = list(takewhile(lambda option: option.argument is not None, more))
-            self.options += known
+            own_options = list(takewhile(lambda option: option.argument is not None, more))
+            self.options += own_options
             self.address = first.text
-            self.text = self.text[first.end + (known[-1].word.end if known else 0) :].strip()
+            self.text = self.text[first.end + (own_options[-1].word.end if own_options else 0) :].strip()
         self.words = [token.text for token in arguments.split(self.text)]
         self.given: Values = {}
         for option in self.options:
@@ -118,28 +118,28 @@ class _Line:
 
 def _refuse_line(line: _Line, magic: str, session: Session, variables: Mapping[str, Any]) -> None:
     """Raise UsageError with the line to type if the line has a meaning in JupySQL only."""
-    given = line.given
-    writes = next((flag for flag in _WRITES if flag in given), None)
+    options = line.given
+    writes = next((flag for flag in _WRITES if flag in options), None)
     if writes is not None:
         _refuse_persist(writes, line.words, variables, session)
-    if "--close" in given:
-        name = _first(given, "--close")
+    if "--close" in options:
+        name = _first(options, "--close")
         shown = "" if not name or re.search("://|@", name) else f" {_word(name)}"
         _refuse("--close NAME is an option of JupySQL; use instead", f"%pipedb close{shown}")
     if line.address:
         text = line.text if magic == "%sql" else ""
-        _refuse_address(line.address.strip("\"'"), text, magic, session, _first(given, "--alias"))
-    if "--connections" in given:
+        _refuse_address(line.address.strip("\"'"), text, magic, session, _first(options, "--alias"))
+    if "--connections" in options:
         _refuse("--connections is an option of JupySQL; use instead", "%pipedb connections")
     _refuse_connection(line, magic, session, variables)
-    if len(line.snippets) > 1 or {"--file", "--save", "--with", "--no-execute"} & given.keys():
+    if len(line.snippets) > 1 or {"--file", "--save", "--with", "--no-execute"} & options.keys():
         _refuse("the options differ from those of JupySQL; use instead", f"{magic} {line.rewritten()}")
-    if "--interact" in given:
+    if "--interact" in options:
         raise UsageError(
             "--interact is an option of JupySQL; use ipywidgets.interact with a function that runs the statement"
         )
-    if given:
-        _refuse(f"{next(iter(given))} is an option of JupySQL; see", "%pipedb connect --help")
+    if options:
+        _refuse(f"{next(iter(options))} is an option of JupySQL; see", "%pipedb connect --help")
 
 
 def _refuse_persist(flag: str, names: Sequence[str], variables: Mapping[str, Any], session: Session) -> NoReturn:
@@ -175,11 +175,11 @@ def _refuse_connection(line: _Line, magic: str, session: Session, variables: Map
 
 def _refuse_address(address: str, text: str, magic: str, session: Session, alias: str = "") -> NoReturn:
     """Raise UsageError with the lines that connect to an address; ``text`` is the SQL after it."""
-    found = replacement(address, alias, connected=bool(session.connections), organization=session.organization_in_use)
+    instead = replacement(address, alias, connected=bool(session.connections), organization=session.organization_in_use)
     before = takewhile(lambda line: not starts_statement(line), text.split())
     is_sql = not any("@" in line for line in before)  # else the password contains a blank
     lines = [f"%sql {text.strip()}"] if text.strip() and magic == "%sql" and is_sql else []
-    raise UsageError("\n".join([f"{magic} accepts no address. {found.message}", *found.lines, *lines]))
+    raise UsageError("\n".join([f"{magic} accepts no address. {instead.message}", *instead.lines, *lines]))
 
 
 def _refuse(message: str, *lines: str) -> NoReturn:
@@ -219,37 +219,37 @@ _PLOT = (
 
 def refuse_sqlcmd(line: str, variables: Mapping[str, Any]) -> NoReturn:
     """Raise UsageError with the line of %pipedb that is equivalent to a line of %sqlcmd."""
-    name, given, rest = _parse("%sqlcmd", line, variables, _COMMANDS)
+    name, options, rest = _parse("%sqlcmd", line, variables, _COMMANDS)
     if name not in _COMMANDS:
         raise UsageError("%sqlcmd is a magic of JupySQL; %pipedb help lists the commands here:\n%pipedb help")
-    table, lines = sql.unquote(_first(given, "--table")), []
+    table, lines = sql.unquote(_first(options, "--table")), []
     match name:
         case "columns" | "profile" | "test" if not table:
             _refuse(f"%sqlcmd {name} is a command of JupySQL; see", f"%pipedb {_HERE.get(name, name)} --help")
         case "test":
-            lines = [_check_line(table, given)]
+            lines = [_check_line(table, options)]
         case "snippets":
-            deleted = next((_first(given, flag) for flag in given), "")
+            deleted = next((_first(options, flag) for flag in options), "")
             shown = f" --delete {_word(deleted)}" if deleted else f" {_word(rest[0])}" if rest else ""
             lines = [f"%pipedb snippets{shown}"]
         case "explore":
             lines = ["%pipedb panel explore"]
         case _:
             lines = [f"%pipedb {name}{f' {_word(table)}' if table else ''}"]
-    if "--output" in given:
-        file = _first(given, "--output")
+    if "--output" in options:
+        file = _first(options, "--output")
         lines.append(f"import pathlib; pathlib.Path({file!r}).write_text(_._repr_html_(), encoding='utf-8')")
-    note = "" if _first(given, "--schema") in ("", "main") else "; commands read the schema main"
+    note = "" if _first(options, "--schema") in ("", "main") else "; commands read the schema main"
     _refuse(f"%sqlcmd is a magic of JupySQL; use instead{note}", *lines)
 
 
-def _check_line(table: str, given: Values) -> str:
+def _check_line(table: str, options: Values) -> str:
     """Return the line of ``check`` for the conditions of ``%sqlcmd test``."""
-    name = sql.unquote(_first(given, "--column"))
-    bounds = {operator: value for flag, operator in _BOUNDS.items() if (value := _first(given, flag))}
+    name = sql.unquote(_first(options, "--column"))
+    bounds = {operator: value for flag, operator in _BOUNDS.items() if (value := _first(options, flag))}
     parts = []
     listed = sql.quote(name) if re.search(r'[",.=\s]', name) else name
-    if "--no-nulls" in given:
+    if "--no-nulls" in options:
         parts.append(f"--not-null {_word(listed)}")
     inclusive = {operator: bounds[operator] for operator in (">=", "<=") if operator in bounds}
     if inclusive and all(map(_NUMBER.match, inclusive.values())):
@@ -270,18 +270,18 @@ def _literal(value: str) -> str:
 
 def refuse_sqlplot(line: str, session: Session, variables: Mapping[str, Any]) -> NoReturn:
     """Raise UsageError with the line of ``%pipedb plot`` that is equivalent to a line of %sqlplot."""
-    name, given, _ = _parse("%sqlplot", line, variables, dict.fromkeys(_PLOTS, _PLOT))
-    table, columns = sql.unquote(_first(given, "--table")), list(map(sql.unquote, given.get("--column", [])))
+    name, options, _ = _parse("%sqlplot", line, variables, dict.fromkeys(_PLOTS, _PLOT))
+    table, columns = sql.unquote(_first(options, "--table")), list(map(sql.unquote, options.get("--column", [])))
     if name not in _PLOTS or not table or not columns:
         _refuse("%sqlplot is a magic of JupySQL; see", "%pipedb plot --help")
     kind, saved = _PLOTS[name], {snippet.name.lower() for snippet in session.snippets}
-    source = f"--with {_word(table)}" if "--with" in given or table.lower() in saved else _word(table)
-    bins = f" --bins {_first(given, '--bins')}" if kind == "histogram" and "--bins" in given else ""
+    source = f"--with {_word(table)}" if "--with" in options or table.lower() in saved else _word(table)
+    bins = f" --bins {_first(options, '--bins')}" if kind == "histogram" and "--bins" in options else ""
     if kind == "bar":
         lines = [f"%pipedb plot bar {source} --x {' --y '.join(map(_word, columns[:2]))}"]
     else:
         lines = [f"%pipedb plot {kind} {source} --x {_word(column)}{bins}" for column in columns]
-    ignored = [flag for flag in ("--orient", "--show-numbers", "--breaks", "--binwidth") if flag in given]
+    ignored = [flag for flag in ("--orient", "--show-numbers", "--breaks", "--binwidth") if flag in options]
     notes = [f"{', '.join(ignored)} cannot be set"] if ignored else []
     notes += ["a bar chart replaces the pie"] if name == "pie" else []
     _refuse("; ".join(["%sqlplot is a magic of JupySQL", *notes, "use instead"]), *lines)
@@ -299,22 +299,22 @@ def _parse(
     for token in words:
         arguments.refuse_password(token.text)
     name = words[0].text if words else ""
-    given, rest, last = Values(), list[str](), None
+    options, rest, last = Values(), list[str](), None
     for item in arguments.assign(words[1:], (), commands.get(name, ())):
         if item.flag and item.argument is None and name in commands:
-            known = ", ".join(option.flag for option in commands[name]) or "none"
-            raise UsageError(f"JupySQL's {magic} {name} has no option {item.flag[:40]}; its options are {known}")
+            flags = ", ".join(option.flag for option in commands[name]) or "none"
+            raise UsageError(f"JupySQL's {magic} {name} has no option {item.flag[:40]}; its options are {flags}")
         if item.argument is not None:
-            values, last = given.setdefault(item.argument.name, []), item.argument
+            values, last = options.setdefault(item.argument.name, []), item.argument
         else:
-            values = given[last.name] if last is not None and last.many else rest
+            values = options[last.name] if last is not None and last.many else rest
         if item.value is not None:
             variable = name_in_braces(item.value)
             values.append(
                 _value(variable, variables) if variable
                 else _VARIABLE.sub(lambda match: _value(match[1], variables), item.value)
             )  # fmt: skip
-    return name, given, rest
+    return name, options, rest
 
 
 def _value(name: str, variables: Mapping[str, Any]) -> str:
@@ -330,5 +330,5 @@ def _word(text: str) -> str:
     return text if name_in_braces(text) else word(text)
 
 
-def _first(given: Values, flag: str) -> str:
-    return next(iter(given.get(flag, [])), "")
+def _first(options: Values, flag: str) -> str:
+    return next(iter(options.get(flag, [])), "")

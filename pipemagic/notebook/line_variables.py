@@ -138,8 +138,8 @@ class LineVariables:
             new = self._free_name(name.lower())
             line = self._line_with(place, f"{{{new}}}")
             return f"{name} is an environment variable:\nimport os; {new} = os.environ[{name!r}]\n{line}"
-        known = [key for key, value in self._variables.items() if key[:1] != "_" and text_of(value) is not None]
-        if near := difflib.get_close_matches(name, known, n=1):
+        names = [key for key, value in self._variables.items() if key[:1] != "_" and text_of(value) is not None]
+        if near := difflib.get_close_matches(name, names, n=1):
             return f"did you mean {{{near[0]}}}?"
         if name.isupper():
             value = "libsql://..." if argument.name == "TARGET" else "..."

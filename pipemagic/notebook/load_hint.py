@@ -37,5 +37,5 @@ def _find_frame(name: str, variables: Mapping[str, Any]) -> str | None:
         return None
     from pipemagic.frames.any_frame import is_frame
 
-    found = [name] if name in variables else [variable for variable in variables if variable.lower() == name.lower()]
-    return next((variable for variable in found if is_frame(variables[variable])), None)
+    names = [name] if name in variables else [variable for variable in variables if variable.lower() == name.lower()]
+    return next((variable for variable in names if is_frame(variables[variable])), None)

@@ -33,7 +33,7 @@ _PIECE = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|.""", re.DOTALL)
 
 def reader_options(text: str, name: str) -> list[str]:
     """Split ``sep=';' names=['a', 'b']`` at blanks and commas, except those inside of quotes and brackets."""
-    found, at = [], 0
+    options, at = [], 0
     while text[at:].strip(" \t,"):
         match = _READER_OPTION.match(text, at)
         if match is None:
@@ -45,11 +45,11 @@ def reader_options(text: str, name: str) -> list[str]:
             if depth == 0 and (piece.isspace() or piece == ","):
                 break
             value += piece
-        found.append(f"{match[1]}={value}")
+        options.append(f"{match[1]}={value}")
         at = match.end() + len(value)
-    if not found:
+    if not options:
         raise UsageError(f"{name} requires an option of the reader, as in -- sep=';'")
-    return found
+    return options
 
 
 def refuse_expression(line: str, variables: Mapping[str, object]) -> None:
@@ -140,12 +140,12 @@ def _variable(name: str, variables: Mapping[str, object]) -> tuple[object, str]:
     if first not in variables:
         near = difflib.get_close_matches(first, [key for key in variables if key[:1] != "_"], n=1)
         return None, f"no variable {first!r}{f', did you mean {near[0]}?' if near else ''}"
-    found = variables[first]
+    value = variables[first]
     for attribute in attributes:
-        if not hasattr(found, attribute):
+        if not hasattr(value, attribute):
             return None, f"{first} has no attribute {attribute}"
-        found = getattr(found, attribute)
-    return found, ""
+        value = getattr(value, attribute)
+    return value, ""
 
 
 def _is_file(name: str, path: Path) -> bool:
@@ -173,7 +173,7 @@ def _lines(name: str, value: object, variables: Mapping[str, object], line_with:
     for package in ("pandas", "pyarrow"):
         if expression.startswith(f"{package}."):
             module = sys.modules[package]
-            called = next((key for key, known in variables.items() if known is module), package)
+            called = next((key for key, variable in variables.items() if variable is module), package)
             imports = [] if variables.get(called) is module else [f"import {package}"]
             expression = f"{called}{expression.removeprefix(package)}"
     new = new_name(name.rpartition(".")[2], variables)

@@ -56,13 +56,13 @@ def notes_on(
         from pipemagic.client.arguments import values_of
         from pipemagic.explore.lint import lint, tables_of_with
 
-        known = {relation.name.lower(): relation for relation in schema.tables}
+        tables = {relation.name.lower(): relation for relation in schema.tables}
         sent = cell.stmts[number].sql or ""
         if sent is not statement.text and sent[:4].upper() == "WITH" and len(sent) <= _MAX_CHARACTERS:
-            known |= tables_of_with(sent, known)  # saved SELECTs are not in the statement as it is written
+            tables |= tables_of_with(sent, tables)  # saved SELECTs are not in the statement as it is written
         where = f" on statement {cell.before + number + 1}" if cell.total > 1 else ""
         result = outcomes[number].result if number < len(outcomes) else None
         dates = cell.dates[number] if cell.dates else ()
         args = values_of(cell.stmts[number])
-        for line in lint(statement.text, args, known, result=result, dates=dates, variables=variables):
+        for line in lint(statement.text, args, tables, result=result, dates=dates, variables=variables):
             yield f"Note{where}: {line}."

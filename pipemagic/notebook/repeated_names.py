@@ -77,8 +77,8 @@ def _remedy(outcome: Outcome, names: Sequence[str], schema: SchemaCache) -> str:
     return "give each column a name of its own with AS"
 
 
-def _query(found: Sequence[Token], tables: Mapping[str, Relation]) -> Query:
-    return queries_of(nest(token for token in found if token.kind != "semi").top, tables)[0]
+def _query(tokens: Sequence[Token], tables: Mapping[str, Relation]) -> Query:
+    return queries_of(nest(token for token in tokens if token.kind != "semi").top, tables)[0]
 
 
 def _listed(query: Query, name: str) -> list[Group]:

@@ -143,8 +143,8 @@ def _show_time(result: CellResult, seconds: float) -> None:
     from pipemagic.notebook.statement_summary import milliseconds
 
     durations = [outcome.result.query_duration_ms for outcome in result.outcomes]
-    known = [duration for duration in durations if duration is not None]
-    server = milliseconds(sum(known) if len(known) == len(durations) else None)
+    times = [duration for duration in durations if duration is not None]
+    server = milliseconds(sum(times) if len(times) == len(durations) else None)
     say(f"Time: {milliseconds(seconds * 1000)}, of which {server} on the server.")
 
 

@@ -114,11 +114,11 @@ class PipeMagic(Configurable):
         """Return why the project cannot set a key to this value, "" if it can."""
         from pipemagic.secret_scan import holds_secret
 
-        name, known = key.replace("-", "_"), self.trait_names(config=True)
+        name, settings = key.replace("-", "_"), self.trait_names(config=True)
         if holds_secret(f"{key} = {value!r}"):
             return f"{_printable(key)} contains a token or a password, which must not be in a shared file"
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
+        if name not in settings:
+            near = difflib.get_close_matches(name, settings, n=1)
             return f"unknown setting {_printable(key)}{f', did you mean {near[0]}?' if near else ''}"
         try:
             type(self)(**{name: value})

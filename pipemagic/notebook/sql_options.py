@@ -207,9 +207,9 @@ def parse(line: str, cell: str | None, variables: Mapping[str, Any]) -> tuple[Sq
         args.values["--out"] = _variable_names(match[1], "--out")
         text = "\n" * match[0].count("\n") + text[match.end() :]
     options = SqlOptions()
-    if given := {**args.values, **dict.fromkeys(args.switches, True)}:
+    if values := {**args.values, **dict.fromkeys(args.switches, True)}:
         _check_combinations(args)
-        fields = {flag.removeprefix("--").replace("-", "_"): value for flag, value in given.items()}
+        fields = {flag.removeprefix("--").replace("-", "_"): value for flag, value in values.items()}
         options = SqlOptions(**{"with_" if name == "with" else name: value for name, value in fields.items()})
     if options.file is not None:
         if text.strip():
@@ -272,16 +272,16 @@ def _check_comments(first: str) -> None:
 
 def _check_combinations(args: Arguments) -> None:
     """Raise UsageError for options of which one would have no effect."""
-    given = [flag for flag in _FLAGS if flag in args.switches or flag in args.values]
+    flags = [flag for flag in _FLAGS if flag in args.switches or flag in args.values]
     for flag, required, placeholder in _REQUIRED:
-        if flag in given and required not in given:
+        if flag in flags and required not in flags:
             raise UsageError(f"{flag} requires {required} {placeholder}")
-    ignored = {"--params"} if "--jinja" in given else set()  # a template needs its values even if it is only saved
+    ignored = {"--params"} if "--jinja" in flags else set()  # a template needs its values even if it is only saved
     for flag, effect, useless in _CONFLICTS:
-        found = [other for other in given if other in useless - ignored]
-        if flag in given and found:
-            raise UsageError(f"{flag} {effect}; {', '.join(found)} would have no effect")
-    files = [os.path.realpath(os.path.expanduser(args[flag])) for flag in ("--to-csv", "--to-parquet") if flag in given]
+        conflicts = [other for other in flags if other in useless - ignored]
+        if flag in flags and conflicts:
+            raise UsageError(f"{flag} {effect}; {', '.join(conflicts)} would have no effect")
+    files = [os.path.realpath(os.path.expanduser(args[flag])) for flag in ("--to-csv", "--to-parquet") if flag in flags]
     if len(set(files)) < len(files):
         raise UsageError("--to-csv and --to-parquet name the same file")
 
@@ -316,8 +316,8 @@ def _from_json(text: str) -> Mapping[str, Any]:
         raise UsageError(f"--params: {number} is not valid JSON")
 
     try:
-        found: Mapping[str, Any] = json.loads(text, parse_constant=refuse)
+        values: Mapping[str, Any] = json.loads(text, parse_constant=refuse)
     except ValueError as error:
         message = f"--params is not valid JSON: {error}; write '{{\"name\": value}}' in single quotes"
         raise UsageError(message) from None
-    return found
+    return values

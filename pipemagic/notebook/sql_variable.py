@@ -36,28 +36,28 @@ def text_of_variable(text: str, values: Mapping[str, Any], variables: Mapping[st
     The variable is one of the ``values`` of the cell's parameters, or else one of the ``variables`` of the notebook.
     Raise ParameterError if it contains no SQL, and for a cell that is only a parameter (``$query``).
     """
-    found = _first_tokens(text, 4)
-    if not found:
+    tokens = _first_tokens(text, 4)
+    if not tokens:
         return None
-    written, where = text[found[0].start : found[-1].end], f"line {sql.position(text, found[0].start)[0]}"
-    if [token.kind for token in found] == ["param"] and written[1:].isidentifier():
+    written, where = text[tokens[0].start : tokens[-1].end], f"line {sql.position(text, tokens[0].start)[0]}"
+    if [token.kind for token in tokens] == ["param"] and written[1:].isidentifier():
         ref = ParameterRef(written[1:], written, where)
         if _is_address(variables.get(ref.name)):
             raise ref.error("is an address, not SQL", f"%pipedb connect {{{ref.name}}}")
         raise ref.error("is a value, not SQL", f"to run the SQL in the variable {ref.name}, write {{{ref.name}}}")
-    if not _is_name_in_braces(found):
+    if not _is_name_in_braces(tokens):
         return None
-    ref = ParameterRef(found[1].text, f"{{{found[1].text}}}", where)
+    ref = ParameterRef(tokens[1].text, f"{{{tokens[1].text}}}", where)
     query = _query(ref.look_up(values if ref.name in values else variables), ref)
-    return SqlVariable(query, ref.name, name_between(text, 0, found[0].start))
+    return SqlVariable(query, ref.name, name_between(text, 0, tokens[0].start))
 
 
 def _first_tokens(text: str, most: int) -> list[Token]:
     return list(islice((token for token in sql.tokens(text) if token.kind not in _BLANK), most))
 
 
-def _is_name_in_braces(found: Sequence[Token]) -> bool:
-    return [token.text for token in (*found[:1], *found[2:])] == ["{", "}"] and found[1].text.isidentifier()
+def _is_name_in_braces(tokens: Sequence[Token]) -> bool:
+    return [token.text for token in (*tokens[:1], *tokens[2:])] == ["{", "}"] and tokens[1].text.isidentifier()
 
 
 def _is_address(value: Any) -> bool:

@@ -54,9 +54,9 @@ def parse_definition(text: str) -> Definition | None:
     statements = split(text)
     if len(statements) != 1 or "\0" in text or not _is_sound(statements[0].tokens):
         return None
-    found, inner = statements[0].outer_tokens, statements[0].tokens
+    parts, inner = statements[0].outer_tokens, statements[0].tokens
     kind: Kind
-    match list(map(_mark, found)):
+    match list(map(_mark, parts)):
         case ["CREATE", "TABLE", _, "(", ")", *rest] if _OPTIONS.issuperset(rest):
             kind, at, on = "table", 2, 2
         case ["CREATE", "INDEX", _, "ON", _, "(", ")", *rest] if rest[:1] in ([], ["WHERE"]):
@@ -66,10 +66,10 @@ def parse_definition(text: str) -> Definition | None:
         case ["CREATE", "VIEW", _, *rest] if _begins_query(rest):
             kind, at, on = "view", 2, 2
         case ["CREATE", "TRIGGER", _, *_] if on := _table_of_trigger(inner):
-            found, kind, at = inner, "trigger", 2
+            parts, kind, at = inner, "trigger", 2
         case _:
             return None
-    name, table = found[at], found[on]
+    name, table = parts[at], parts[on]
     are_names = {name.kind, table.kind} <= {"word", "quoted", "string"}
     return Definition(statements[0].text, kind, name, table) if are_names else None
 
@@ -82,10 +82,10 @@ def terminated(text: str) -> str:
     return f"{text}\n;" if last.text.startswith("--") else f"{text};" if last.is_finished else f"{text}*/;"
 
 
-def _is_sound(found: Iterable[Token]) -> bool:
+def _is_sound(parts: Iterable[Token]) -> bool:
     """Return True if SQLite reads each token as one, none is a parameter, and parentheses are balanced."""
     depth = 0
-    for token in found:
+    for token in parts:
         if not token.is_finished or token.kind == "param" or (token.kind == "op" and token.text not in _OPERATORS):
             return False
         depth += {"(": 1, ")": -1}.get(token.text, 0)
@@ -104,16 +104,16 @@ def _begins_query(marks: Sequence[str]) -> bool:
     return rest[:1] == ["AS"] and rest[1:2] in (["SELECT"], ["VALUES"], ["WITH"])
 
 
-def _table_of_trigger(found: Sequence[Token]) -> int:
+def _table_of_trigger(parts: Sequence[Token]) -> int:
     """Return the index of the table of a trigger; 0 if the statement does not end at its first END behind a ``;``."""
-    marks = list(map(_mark, found))
+    marks = list(map(_mark, parts))
     if [at for at in range(1, len(marks)) if marks[at - 1 : at + 1] == [";", "END"]] != [len(marks) - 1]:
         return 0
     head = marks[: marks.index(";")]
     on = head.index("ON", 3) + 1 if "ON" in head[3:] else len(head)
     if "BEGIN" not in head[on + 1 :] or head[3] not in _EVENTS:
         return 0
-    return on + 2 if marks[on + 1] == "." and folded(unquote(found[on].text)) == "main" else on
+    return on + 2 if marks[on + 1] == "." and folded(unquote(parts[on].text)) == "main" else on
 
 
 def _replaced(text: str, token: Token, name: str) -> str:

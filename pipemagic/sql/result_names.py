@@ -21,12 +21,12 @@ def without_comments(name: str, statement: str) -> str:
 
 def _expression(name: str, statement: str) -> Sequence[Token]:
     """Return the tokens whose text is the name, which ends without blanks; none if no comment is among them."""
-    found = list(tokens(statement))
-    starts = [token.start for token in found]
+    parts = list(tokens(statement))
+    starts = [token.start for token in parts]
     start = statement.find(name)
     while start >= 0:
         end = start + len(name)
-        part = found[bisect_left(starts, start) : bisect_left(starts, end)]
+        part = parts[bisect_left(starts, start) : bisect_left(starts, end)]
         is_whole = bool(part) and part[0].start == start and not statement[end : part[-1].end].strip()
         if is_whole and any(token.kind == "comment" for token in part):
             return part

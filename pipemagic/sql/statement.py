@@ -138,11 +138,11 @@ class ParsedStatement:
         """The table whose rows it changes, as written and with its schema; '' if it changes none."""
         if not self.changes_rows:
             return ""
-        found = self.outer_tokens if self.keyword == "WITH" else self.head
-        at = 3 if _word(found, 1) == "OR" else 1  # UPDATE OR IGNORE
-        if _word(found, at) in ("INTO", "FROM"):
+        words = self.outer_tokens if self.keyword == "WITH" else self.head
+        at = 3 if _word(words, 1) == "OR" else 1  # UPDATE OR IGNORE
+        if _word(words, at) in ("INTO", "FROM"):
             at += 1
-        texts = [token.text for token in found[at : at + 3]]
+        texts = [token.text for token in words[at : at + 3]]
         return "".join(texts if texts[1:2] == ["."] and len(texts) == 3 else texts[:1])
 
     @cached_property
@@ -162,27 +162,27 @@ class ParsedStatement:
     @cached_property
     def tables(self) -> frozenset[str]:
         """The names after FROM, JOIN, INTO and UPDATE without a schema, normalized."""
-        found = set()
-        listed = [False]  # for each open parenthesis: whether it contains a list of tables
+        names = set()
+        lists = [False]  # for each open parenthesis: whether it contains a list of tables
         expected = False
         words = self.tokens
         for token, after in zip_longest(words, words[1:]):
             if token.text == "(":
-                listed.append(expected)  # FROM (a JOIN b)
+                lists.append(expected)  # FROM (a JOIN b)
             elif token.text == ")":
                 expected = False
-                del listed[max(1, len(listed) - 1) :]
+                del lists[max(1, len(lists) - 1) :]
             elif token.word in _TABLES_FOLLOW:
-                listed[-1] = expected = True
+                lists[-1] = expected = True
             elif token.word in _TABLES_END:
-                listed[-1] = expected = False
+                lists[-1] = expected = False
             elif token.text == ",":
-                expected = listed[-1]
+                expected = lists[-1]
             elif token.kind in ("word", "quoted"):
                 if expected and (after is None or after.text != "."):
-                    found.add(normalize(token.text))
+                    names.add(normalize(token.text))
                 expected = False
-        return frozenset(found)
+        return frozenset(names)
 
     # -- transactions
 
@@ -247,10 +247,10 @@ class ParsedStatement:
     @cached_property
     def pragma(self) -> tuple[str, str]:
         """The name of a PRAGMA, also after EXPLAIN, normalized and without its schema, and the token after it."""
-        found = self.head[_behind_explain(self.head) :]
-        if _word(found, 0) != "PRAGMA":
+        words = self.head[_behind_explain(self.head) :]
+        if _word(words, 0) != "PRAGMA":
             return "", ""
-        texts = [token.text for token in found]
+        texts = [token.text for token in words]
         name, sign, *_ = *texts[3 if texts[2:3] == ["."] else 1 :], "", ""
         return normalize(name), sign
 
@@ -287,26 +287,26 @@ def _is_true(value: str) -> bool:
     return digits is not None and int(digits[0], 16 if "x" in digits[0] else 10) % 256 != 0  # SQLite keeps one byte
 
 
-def _word(found: Sequence[Token], at: int) -> str:
-    return found[at].word if at < len(found) else ""
+def _word(words: Sequence[Token], at: int) -> str:
+    return words[at].word if at < len(words) else ""
 
 
-def _savepoint(found: Sequence[Token]) -> str:
-    at = 1 if _word(found, 0) == "SAVEPOINT" and len(found) > 1 else 0
-    return normalize(found[at].text) if at < len(found) else ""
+def _savepoint(words: Sequence[Token]) -> str:
+    at = 1 if _word(words, 0) == "SAVEPOINT" and len(words) > 1 else 0
+    return normalize(words[at].text) if at < len(words) else ""
 
 
-def _behind_explain(found: Sequence[Token]) -> int:
+def _behind_explain(words: Sequence[Token]) -> int:
     """Return the index of the first token after EXPLAIN and EXPLAIN QUERY PLAN, otherwise 0."""
-    if _word(found, 0) != "EXPLAIN":
+    if _word(words, 0) != "EXPLAIN":
         return 0
-    return 3 if _word(found, 1) == "QUERY" and _word(found, 2) == "PLAN" else 1
+    return 3 if _word(words, 1) == "QUERY" and _word(words, 2) == "PLAN" else 1
 
 
-def _outside(found: Iterable[Token]) -> Iterator[Token]:
+def _outside(words: Iterable[Token]) -> Iterator[Token]:
     """Yield the tokens outside of parentheses, and the outermost parentheses."""
     depth = 0
-    for token in found:
+    for token in words:
         depth -= depth > 0 and token.text == ")"
         if depth == 0:
             yield token
@@ -346,15 +346,15 @@ def is_complete(script: str) -> bool:
 
 def statements_of(chunks: Iterable[str]) -> Iterator[str]:
     """Yield the text of each statement of a script in chunks, which is never in memory as a whole."""
-    held: list[str] = []
+    pieces: list[str] = []
     for token, draft in _drafts(tokens_of_chunks(chunks)):
         if draft is not None:
-            held.append(token.text)
-        elif held:
-            yield "".join(held).rstrip()
-            held = []
-    if held:
-        yield "".join(held).rstrip()
+            pieces.append(token.text)
+        elif pieces:
+            yield "".join(pieces).rstrip()
+            pieces = []
+    if pieces:
+        yield "".join(pieces).rstrip()
 
 
 def _split(script: str) -> Iterator[ParsedStatement]:
@@ -376,13 +376,13 @@ def _finished(script: str) -> Iterator[_Draft]:
         yield last
 
 
-def _drafts(found: Iterable[Token]) -> Iterator[tuple[Token, _Draft | None]]:
+def _drafts(parts: Iterable[Token]) -> Iterator[tuple[Token, _Draft | None]]:
     """Yield every token with its unfinished statement, None between two statements.
 
     A trigger ends by the rule of ``sqlite3_complete``.
     """
     draft: _Draft | None = None
-    for token in found:
+    for token in parts:
         if token.kind not in BLANK:
             if draft is None:
                 draft = _Draft(token) if token.kind != "semi" else None

@@ -41,13 +41,13 @@ _IF_EXISTS: dict[str | None, IfExists] = {"--append": "append", "--replace": "re
 
 def _column_types(text: str, name: str) -> Mapping[str, str]:
     """Parse ``col=TYPE,...``; a comma in parentheses is part of the type."""
-    found = {}
+    types = {}
     for part in items(text, name):
         column, equals, declared = part.rpartition("=")
         if not equals or not column.strip() or not declared.strip():
             raise UsageError(f"{name} takes column=TYPE,..., not {part[:40]!r}")
-        found[sql.unquote(column.strip())] = declared.strip()
-    return found
+        types[sql.unquote(column.strip())] = declared.strip()
+    return types
 
 
 _FRAME = Positional(

@@ -49,12 +49,12 @@ def _request(context: Context, function: Callable[[Database], T]) -> T:
 
 
 @contextmanager
-def _explain_uncommitted(connection: Connection, *given: str | None) -> Iterator[None]:
+def _explain_uncommitted(connection: Connection, *relations: str | None) -> Iterator[None]:
     """Add a hint to the error for a table that only the connection of the cells can see."""
     try:
         yield
     except UnknownName as error:
-        unseen = next((name for name in given if name is not None and connection.schema.is_private(name)), None)
+        unseen = next((name for name in relations if name is not None and connection.schema.is_private(name)), None)
         if unseen is not None and repr(unseen) in error.message:
             raise error.replace(hint="the table is temporary or not committed: query it with %%sql") from None
         raise

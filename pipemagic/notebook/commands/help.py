@@ -35,11 +35,11 @@ class Topic:
 def topics() -> dict[str, Topic]:
     """Return the topics by name, in the order of the list."""
     _, *parts = _HEADING.split(files(__package__).joinpath("topics.md").read_text("utf-8"))
-    found = {}
+    by_name = {}
     for heading, about, text in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
         name, *others = heading.split(", ")
-        found[name] = Topic(name, tuple(others), about, text.strip())
-    return found
+        by_name[name] = Topic(name, tuple(others), about, text.strip())
+    return by_name
 
 
 def topic_named(name: str) -> Topic | None:

@@ -107,8 +107,8 @@ def _folder() -> Path:
 def pages() -> dict[str, Page]:
     """Return the pages by name, such as ``how-to/load-data``: those of the wheel, or of docs/ in a checkout."""
     paths = [path for part in PARTS for path in sorted((_folder() / part).glob("*.md")) if path.stem != "index"]
-    found = (Page(f"{path.parent.name}/{path.stem}", path) for path in paths)
-    return {page.name: page for page in found}
+    entries = (Page(f"{path.parent.name}/{path.stem}", path) for path in paths)
+    return {page.name: page for page in entries}
 
 
 def page_words() -> list[str]:

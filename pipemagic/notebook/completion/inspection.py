@@ -42,10 +42,10 @@ def inspect_cell(magics: PipeMagics, code: str, offset: int, *, full: bool = Fal
         if arguments.has_secret(text) or arguments.has_password(text):
             return {"text/plain": f"{subject.name}: an address with a token or a password"}
         return _of_python(magics, subject.name, detail)
-    given = magics.user_ns.get(subject.given)
-    if not isinstance(given, Mapping) or subject.name not in given:
+    params = magics.user_ns.get(subject.given)
+    if not isinstance(params, Mapping) or subject.name not in params:
         return {}
-    return {"text/plain": f"{subject.given}[{subject.name!r}]: {type(given[subject.name]).__name__}"}
+    return {"text/plain": f"{subject.given}[{subject.name!r}]: {type(params[subject.name]).__name__}"}
 
 
 def _of_python(magics: PipeMagics, name: str, detail: int) -> dict[str, str]:
@@ -126,8 +126,8 @@ class Inspection:
         tables = self._known.tables(on)
         kind = kind_of(argument)
         if kind == "table":
-            found = next((table for table in tables if table.name.lower() == text.lower()), None)
-            return "" if found is None else table_help(found, full=self._full)
+            match = next((table for table in tables if table.name.lower() == text.lower()), None)
+            return "" if match is None else table_help(match, full=self._full)
         if kind == "column":
             on_line = {word.text.lower() for word in arguments.split(line)}
             requested = {word.strip().strip('"').lower() for word in text.split(",")}

@@ -94,7 +94,7 @@ def complete_cell(magics: PipeMagics, context: CompletionContext) -> Completions
     return Completions([*answer.items, *sql.complete("", 0, tables, parameters).items], answer.fragment)
 
 
-def _complete_command(line: str, at: int, known: KnownNames) -> Completions:
+def _complete_command(line: str, at: int, namespace: KnownNames) -> Completions:
     """Complete a line of %pipedb, from the subcommand on."""
     from pipemagic.notebook.commands import COMMANDS, DAILY
     from pipemagic.notebook.commands.help import topics
@@ -107,7 +107,7 @@ def _complete_command(line: str, at: int, known: KnownNames) -> Completions:
     name = before[0].word.text if before else ""
     if name in COMMANDS:
         end, on, command = before[0].word.end, connection_of(line[:at]), COMMANDS[name]
-        names = {**known.by_kind(on), "column": lambda: known.columns(line[:at], on)}
+        names = {**namespace.by_kind(on), "column": lambda: namespace.columns(line[:at], on)}
         return complete(line[end:], at - end, command.positionals, (*command.options, _HELP), names)
     if not before:
         completions.append(
@@ -227,8 +227,8 @@ def _files(cursor: _Cursor, accepts: Callable[[str], bool] = bool) -> Iterator[C
     """Return the files of this machine; those whose names begin with a dot only when it is typed."""
     head, tail = os.path.split(cursor.text)
     try:
-        with os.scandir(os.path.expanduser(head) or ".") as found:
-            entries = sorted((entry.name, entry.is_dir()) for entry in found)
+        with os.scandir(os.path.expanduser(head) or ".") as directory:
+            entries = sorted((entry.name, entry.is_dir()) for entry in directory)
     except OSError:
         return
     for name, is_folder in entries:

@@ -192,12 +192,12 @@ class _Candidates:
 
     def _columns_of_all_tables(self) -> TypedColumns:
         """Return the columns that contain the typed text, at most twice as many as are shown, to save time."""
-        typed, found = self.context.typed.lower(), dict[str, str]()
+        typed, columns = self.context.typed.lower(), dict[str, str]()
         for table in [*self.query.common.values(), *self.tables.values()]:
             for name, type_ in table.typed:
                 if typed in name.lower():
-                    found.setdefault(name, type_)
-        return tuple(sorted(found.items(), key=lambda column: not column[0].lower().startswith(typed))[: 2 * MOST])
+                    columns.setdefault(name, type_)
+        return tuple(sorted(columns.items(), key=lambda column: not column[0].lower().startswith(typed))[: 2 * MOST])
 
     # -- clauses
 

@@ -176,9 +176,9 @@ def name_at(text: str, at: int, tables: Iterable[Relation]) -> tuple[CursorConte
         inside = token.start < at and (at < token.end or token.text.startswith("--"))
         if inside and token.kind in ("string", "blob", "comment"):
             return None
-    found = next((token for token in touched if token.kind in ("word", "quoted", "param")), None)
-    start = at if found is None else found.start
-    return _context(text, list(tokens(text[:start])), text[start:], tables), found
+    name = next((token for token in touched if token.kind in ("word", "quoted", "param")), None)
+    start = at if name is None else name.start
+    return _context(text, list(tokens(text[:start])), text[start:], tables), name
 
 
 def _context(text: str, ahead: list[Token], rest: str, tables: Iterable[Relation]) -> CursorContext:
@@ -195,12 +195,12 @@ def _context(text: str, ahead: list[Token], rest: str, tables: Iterable[Relation
 
 
 def _until_semicolon(rest: str) -> list[Token]:
-    found: list[Token] = []
+    parts: list[Token] = []
     for token in tokens(rest):
         if token.kind == "semi":
             break
-        found.append(token)
-    return found
+        parts.append(token)
+    return parts
 
 
 def _is_inside(token: Token) -> bool:

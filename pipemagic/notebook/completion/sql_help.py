@@ -87,8 +87,8 @@ class _SqlHelp:
         tables: list[Relation | None] = [source.table for source in self._query.visible]
         if not tables:
             named = {word.lower() for word in _names(self._context.cursor.top)}
-            known = [*self._query.common.values(), *self._tables.values()]
-            tables = [*([table for table in known if table.name.lower() in named] or known)]
+            relations = [*self._query.common.values(), *self._tables.values()]
+            tables = [*([table for table in relations if table.name.lower() in named] or relations)]
         texts = list(dict.fromkeys(help_ for table in tables if (help_ := column_help(table, name))))
         more = [f"... and {len(texts) - _MOST} more tables"] if len(texts) > _MOST else []
         return "\n".join([*texts[:_MOST], *more])

@@ -147,9 +147,9 @@ def _labels(marks: Sequence[Mark], bottom: float) -> Iterator[tuple[Mark, Box]]:
     covered = [mark.box for mark in marks]
     for mark in reversed(marks):
         free = (box for box in _boxes(mark, bottom) if not any(map(box.overlaps, covered)))
-        if mark.label and (found := next(free, None)) is not None:
-            covered.append(found)
-            yield mark, found
+        if mark.label and (place := next(free, None)) is not None:
+            covered.append(place)
+            yield mark, place
 
 
 def _boxes(mark: Mark, bottom: float) -> Iterator[Box]:
