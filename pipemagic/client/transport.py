@@ -95,6 +95,7 @@ class Transport:
         """What the server says about the time limits of transactions, see `LIMITS_HEADER`; '' if it says nothing."""
         self.find_again: Callable[[Cause], Transport | None] | None = None
         """Returns a transport to the same server at its address of now, for the embedded service; None if not now."""
+        self._aborted = False
         self._finding = threading.Lock()
         self._closed = False
         self._connect_timeout = connect_timeout
@@ -254,6 +255,10 @@ class Transport:
 
         Requests of a client of the caller or through a proxy cannot be aborted; they continue.
         """
+        self._aborted = True  # before the rest: a request that fails by it must not look for the service again
+        self._abort_lower()
+
+    def _abort_lower(self) -> None:
         if isinstance(self._lower, HttpTransport):
             self._lower.abort()
 
@@ -367,12 +372,14 @@ class Transport:
         with self._finding:
             if self._lower is not lower:  # another thread has found it
                 return True
-            if self._closed or self.find_again is None:
+            if self._closed or self._aborted or self.find_again is None:
                 return False
             other = self.find_again(cause)
             if other is None:
                 return False
             self._adopt(other)
+            if self._aborted:
+                self._abort_lower()
             return True
 
     def move_to(self, other: Transport) -> None:

@@ -110,6 +110,28 @@ def test_a_service_that_moved_is_found_once_and_gets_the_request_once(moved):
     assert http.endpoint.address == server.url
 
 
+def test_an_aborted_request_looks_for_no_service(moved):
+    http, server, causes = moved
+    http.abort()
+    with pytest.raises(errors.ConnectError, match="nothing listens"):
+        http.request("POST", "/", INSERT)
+    assert (causes, server.calls) == ([], [])
+
+
+def test_a_request_that_is_aborted_while_a_service_is_found_is_not_sent_there(moved):
+    http, server, _ = moved
+    find_again = http.find_again
+
+    def find(cause):
+        http.abort()
+        return find_again(cause)
+
+    http.find_again = find
+    with pytest.raises(errors.UnknownOutcome):
+        http.request("POST", "/", INSERT)
+    assert server.calls == []
+
+
 def test_a_service_that_is_not_found_is_an_error(moved):
     http, server, _ = moved
     http.find_again = lambda _: None
