@@ -72,15 +72,14 @@ def _changes(statement: TransactionStatement) -> bool:
 class Loss:
     """A transaction that ended without its COMMIT, or a request whose outcome is not known.
 
-    ``statements`` are its statements, oldest first. It is ``certain`` if it was rolled back. ``incomplete`` is True if
-    more than ``statements`` may have run in it, ``overran`` if the last of them may have run after its end, and are
-    applied: the server does not report it. ``not_run`` are the other statements of the cell in which it was lost:
-    they did not run, and a retry does not run them. ``message`` is that of the error that reported it, its first line.
+    ``statements`` are listed oldest first. ``certain`` is True if all of them were rolled back. ``incomplete`` is True
+    if other statements may have run in the transaction. ``overran`` is True if the last statements may have run, and
+    been committed, after a time limit that the server does not report. ``not_run`` lists the other statements of the
+    cell that met the loss; a retry does not run them. ``message`` is the first line of the error.
 
-    Only of UNKNOWN_OUTCOME it may not be ``certain``, when the request without a response may have committed; with
-    every other reason the server said that nothing is open any more. FAILED_STATEMENT and SERVICE_STOPPED are of
-    transactions of earlier cells, so all their statements ran. Whether statements are refused until the loss is
-    acknowledged is not part of it: that is `Tx.LOST`.
+    A loss is uncertain only if its reason is UNKNOWN_OUTCOME: the request without a response may have committed. With
+    FAILED_STATEMENT and SERVICE_STOPPED the transaction began in an earlier cell, so all its statements ran. Whether
+    further statements are refused is the state `Tx.LOST`, not part of the loss.
     """
 
     reason: Reason
