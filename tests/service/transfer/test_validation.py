@@ -15,9 +15,10 @@ import sqlite3
 import subprocess
 import sys
 import time
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 
+import psutil
 import pytest
 from served import serve
 from waiting import until
@@ -51,10 +52,9 @@ def endless(tmp_path):
     return index_over(tmp_path / "endless", "json_patch(a, a)", document)
 
 
-def children(pid="self"):
-    """Return the ids of the child processes of a process."""
-    tasks = Path(f"/proc/{pid}/task").iterdir()
-    return {int(pid) for task in tasks for pid in (task / "children").read_text().split()}
+def children(pid=None):
+    """Return the ids of the child processes of a process, by default of this one."""
+    return {child.pid for child in psutil.Process(pid).children()}
 
 
 def exists(pid):
@@ -113,8 +113,12 @@ def begin_upload(service, name, file):
 
 @linux
 def test_two_uploads_are_checked_at_a_time_and_a_client_that_disconnects_ends_its_check(tmp_path, endless):
-    with serve(tmp_path / "data", "--port", "0") as service, service.database("other") as other:
-        connections = [begin_upload(service, f"slow{number}", endless) for number in range(3)]
+    with ExitStack() as stack:
+        service = stack.enter_context(serve(tmp_path / "data", "--port", "0"))
+        other = stack.enter_context(service.database("other"))
+        connections = [
+            stack.enter_context(closing(begin_upload(service, f"slow{number}", endless))) for number in range(3)
+        ]
         running = until(lambda: len(found := children(service.process.pid)) == 2 and found)
         assert other.rows("SELECT 1") == [("1",)]
         connections[0].close()
@@ -161,13 +165,13 @@ print(validate_upload(Path(sys.argv[1]), Limits(), lambda: False))
 @linux
 def test_the_process_ends_with_its_parent(endless):
     with subprocess.Popen([sys.executable, "-c", VALIDATE, str(endless)]) as parent:
-        found = Path(f"/proc/{parent.pid}/task/{parent.pid}/children")
-        while not (pids := found.read_text().split()):
+        while not (pids := children(parent.pid)):
             assert parent.poll() is None
-        while b"validation" not in Path(f"/proc/{pids[0]}/cmdline").read_bytes():
+        [pid] = pids
+        while b"validation" not in Path(f"/proc/{pid}/cmdline").read_bytes():
             time.sleep(0.001)
         parent.kill()
-    until(lambda: not exists(int(pids[0])))
+    until(lambda: not exists(pid))
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the folder of a process cannot be removed")
