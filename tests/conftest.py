@@ -18,6 +18,7 @@ from service_calls import Clock
 from sqld_engine import SqldEngineProcess
 from sqld_server import Sqld, SqldDatabase
 
+from pipemagic.service.limits import Limits
 from pipemagic.service.service import Service
 from pipemagic.service.sqld.binary import NoSqld, find
 
@@ -213,9 +214,15 @@ def new_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def service(new_folder, tmp_path, clock):
+def limits() -> Limits:
+    """The limits of `service`; tests override them, also by a parameter."""
+    return Limits()
+
+
+@pytest.fixture
+def service(new_folder, tmp_path, clock, limits):
     """A service in process over a temporary folder; it is swept only by the test."""
     shutil.copytree(new_folder, tmp_path / "data")
-    service = Service(tmp_path / "data", clock=clock, signup=True)
+    service = Service(tmp_path / "data", clock=clock, limits=limits, signup=True)
     yield service
     service.close()

@@ -18,7 +18,7 @@ from pipemagic import config, launcher
 from pipemagic.cli import doctor, shell
 from pipemagic.cli.api import Credentials
 from pipemagic.errors import ServiceError, SessionError
-from pipemagic.http.connection import Connection, Origin
+from pipemagic.http.transport import Connection, Origin
 from pipemagic.service import files, process, server
 from pipemagic.service.sqld import binary, cluster
 from pipemagic.session import tokens
@@ -120,15 +120,15 @@ def test_the_shell_needs_no_readline(on, tmp_path, monkeypatch, platform):
 
 
 def test_a_stale_connection_is_detected_without_poll(on):
-    from pipemagic.http import connection
+    from pipemagic.http import transport
 
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        one = Connection(ours, Origin("127.0.0.1", 1, None))
-        on("win32", connection)
-        assert not one.is_stale()
+        kept = Connection(ours, Origin("127.0.0.1", 1, None))
+        on("win32", transport)
+        assert not kept.is_stale()
         theirs.sendall(b"unasked")
-        until(one.is_stale)
+        until(kept.is_stale)
 
 
 def test_sqld_is_not_for_windows(on, tmp_path):

@@ -37,7 +37,7 @@ class Endpoint:
     ``host_header`` is the Host header, if it is not the host of ``url``: ``localhost`` and names below it mean
     127.0.0.1. Such names do not resolve on every machine, and others resolve ``localhost`` to [::1], where another
     process may listen. ``challenge`` is for the embedded service, whose port another process may have taken: the server
-    has to respond to it on each new connection (`http.connection`).
+    has to respond to it on each new connection (`http.transport`).
     """
 
     url: str

@@ -25,7 +25,7 @@ from pipemagic.errors import (
     ServerError,
     UnknownOutcome,
 )
-from pipemagic.http.connection import ClosedUnsent
+from pipemagic.http.transport import ClosedUnsent
 
 _FORWARDED = "Failed to execute queries via RPC protocol"
 """The message of a libSQL replica whose primary did not accept a forwarded request."""

@@ -155,10 +155,7 @@ class TracedRequest:
 
 
 class Observer(Protocol):
-    """Receives each request of a transport once, in its thread; must not raise.
-
-    An observer may have a method ``understood``, which gets a request again once it has a `Tally`.
-    """
+    """Receives each request of a transport once, in its thread; must not raise."""
 
     def exchanged(self, request: TracedRequest) -> None:
         """Receive a request whose response was read, or that failed."""

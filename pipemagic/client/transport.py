@@ -44,8 +44,7 @@ from pipemagic.hrana import columns
 from pipemagic.hrana.faults import read_fault
 from pipemagic.hrana.stream import LIMITS_HEADER
 from pipemagic.http import CONNECT_TIMEOUT, READ_TIMEOUT
-from pipemagic.http.proxy import find_proxy, proxy_transport
-from pipemagic.http.transport import HttpTransport
+from pipemagic.http.transport import HttpTransport, find_proxy, proxy_transport
 from pipemagic.version import __version__
 
 TRANSFER_TIMEOUT = 600.0
@@ -462,8 +461,6 @@ class Transport:
             traced.error = redact(self.token.redact(f"{type(error).__name__}: {text}"))
         traced.ended = traced.ended or time.perf_counter()
         self.observer.exchanged(traced)
-        if traced.tally is not None and hasattr(self.observer, "understood"):
-            self.observer.understood(traced)
 
     def _end_chunks(
         self, message: Message, response: httpx.Response, error: BaseException | None = None, head: bytes | None = None

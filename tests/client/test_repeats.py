@@ -16,8 +16,7 @@ from pipemagic.client.address import parse_address
 from pipemagic.client.repeats import REPEATS, Cause, First, Message
 from pipemagic.client.transport import Transport
 from pipemagic.hrana.messages import Execute, Stmt
-from pipemagic.http.connection import Connection
-from pipemagic.http.transport import HttpTransport
+from pipemagic.http.transport import Connection, HttpTransport
 
 INSERT = b'{"requests":[{"type":"execute","stmt":{"sql":"INSERT INTO t VALUES (1)"}}]}'
 

@@ -261,9 +261,6 @@ def test_only_the_summary_is_sent(embedded):
         def exchanged(self, exchange):
             sizes.append(exchange.received_size)
 
-        def understood(self, exchange):
-            pass
-
     fill(embedded, "n", ["x", "y"], [(number / 7, number % 11) for number in range(20000)])
     embedded.transport.observer = Watch()
     plots.histogram(embedded, "n", "x")

@@ -110,12 +110,6 @@ class LimitedService:
 
 
 @pytest.fixture
-def limits() -> Limits:
-    """The limits of the service of `limited`; tests override them by a parameter."""
-    return Limits()
-
-
-@pytest.fixture
 def names_limits() -> bool:
     """Whether the service of `limited` names its limits; tests override it by a parameter."""
     return False

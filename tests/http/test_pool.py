@@ -7,7 +7,7 @@ import threading
 import pytest
 from waiting import PATIENCE
 
-from pipemagic.http.connection import FIRST_RECEIVE_SIZE, IDLE_LIMIT, MAX_IDLE, Connection, Origin, Pool
+from pipemagic.http.transport import FIRST_RECEIVE_SIZE, IDLE_LIMIT, MAX_IDLE, Connection, Origin, Pool
 
 HERE, THERE = Origin("here", 1, None), Origin("there", 1, "there")
 

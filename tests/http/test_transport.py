@@ -28,8 +28,7 @@ from pipemagic.client.stream import ClientStream
 from pipemagic.client.transport import Transport
 from pipemagic.hrana.messages import Close
 from pipemagic.http import transport as below
-from pipemagic.http.connection import KEEP_ALIVE, Connection, Origin, connect
-from pipemagic.http.transport import HttpTransport
+from pipemagic.http.transport import KEEP_ALIVE, Connection, HttpTransport, Origin, connect
 
 OK = plain(b"hello")
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from limited_service import LimitedService, limited, limits, names_limits
+from limited_service import LimitedService, limited, names_limits
 
 from pipemagic.errors import SessionError, TransactionLost
 from pipemagic.service.limits import Limits
 
-__all__ = ["limited", "limits", "names_limits"]
+__all__ = ["limited", "names_limits"]
 
 patient = pytest.mark.parametrize("limits", [Limits(idle=60, transaction=60)], ids=[""])
 impatient = pytest.mark.parametrize("limits", [Limits(idle=3, transaction=60)], ids=[""])

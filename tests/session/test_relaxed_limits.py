@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 import pytest
-from service_calls import caller_of, execute, new_service
+from service_calls import caller_of, execute
 from waiting import until
 
 from pipemagic.client.transaction import Reason
@@ -22,12 +22,6 @@ RELAXED = {"mode": LimitMode.RELAXED}
 @pytest.fixture
 def limits():
     return Limits(**RELAXED)
-
-
-@pytest.fixture
-def service(tmp_path, clock, limits):
-    with new_service(tmp_path, clock=clock, limits=limits) as service:
-        yield service
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ shorter than the client's estimate, or the other way round.
 from __future__ import annotations
 
 import pytest
-from limited_service import limited, limits, names_limits
+from limited_service import limited, names_limits
 from scripted_server import as_json, as_text
 from seed_server import SeedServer
 
@@ -19,7 +19,7 @@ from pipemagic.hrana.stream import Tx
 from pipemagic.service.limits import Limits
 from pipemagic.session import Connection, Session
 
-__all__ = ["limited", "limits", "names_limits"]
+__all__ = ["limited", "names_limits"]
 
 LONG, SHORT = 12, 4  # seconds of pauses
 COUNT = 500

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import threading
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
-from service_calls import CLOSE, Clock, caller_of, entries_of, execute, new_service
+from service_calls import CLOSE, caller_of, entries_of, execute
 from waiting import until
 
 from pipemagic.service.limits import MB, Limits
@@ -23,9 +22,8 @@ LONG = "SELECT count(*) FROM t x, t y WHERE x.a <= 500 AND x.a + y.a = 7"
 
 
 @pytest.fixture
-def service(tmp_path: Path, clock: Clock):
-    with new_service(tmp_path, clock=clock, limits=LIMITS) as service:
-        yield service
+def limits():
+    return LIMITS
 
 
 @pytest.fixture

@@ -25,12 +25,6 @@ def limits():
 
 
 @pytest.fixture
-def service(tmp_path, clock, limits):
-    with new_service(tmp_path, clock=clock, limits=limits) as service:
-        yield service
-
-
-@pytest.fixture
 def table(db):
     db.run("CREATE TABLE t(a)", "INSERT INTO t VALUES (1)")
     return db

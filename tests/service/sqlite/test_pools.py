@@ -6,17 +6,13 @@ import pytest
 from service_calls import caller_of
 
 from pipemagic.service.limits import Limits
-from pipemagic.service.service import Service
 
 MOST = 3
 
 
 @pytest.fixture
-def service(tmp_path, clock):
-    service = Service(tmp_path / "data", clock=clock, limits=Limits(idle_connections_in_all=MOST))
-    service.catalog.create_group("local", "default", "ams")
-    yield service
-    service.close()
+def limits():
+    return Limits(idle_connections_in_all=MOST)
 
 
 def kept(service):
