@@ -265,6 +265,9 @@ class Connection:
         if first.keyword == "PRAGMA" and run.results and not self._transaction.open and is_without_foreign_keys(cell):
             notes += self._check_again(earlier)
         if run.error is not None:
+            failed = cell.statements[0]
+            if loss is not None and not (done or run.results or failed.changes_rows or failed.changes_schema):
+                self._transaction.restore(loss, refuses=state is Tx.LOST)  # the cell has no effect
             failure = self._failure(run.error, cell, run, before, options)
             raise messages.statement_error(recovery.ended_by(failure, self._transaction), done, notes)
         if options.close or not self._transaction.open:
@@ -285,7 +288,7 @@ class Connection:
             error = with_cause(error, cell.stmts[error.index], self.schema)
         others = {name: other for name, other in self.others().items() if other is not self}
         return messages.Failure(
-            cell, explained(error, self._last_end, others), len(run.results), before, self.schema,
+            cell, explained(error, self._last_end, self.loss, others), len(run.results), before, self.schema,
             {name: other.schema for name, other in others.items()},
             self._transaction.count if self._transaction.open and not options.close else None, atomic=options.atomic,
         )  # fmt: skip

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from pipemagic.client.transaction import TransactionContent
+from pipemagic.client.transaction import Loss, TransactionContent
 from pipemagic.errors import StatementError
 from pipemagic.hrana.stream import Tx
+from pipemagic.session import messages
 from pipemagic.sql import ParsedStatement
 
 if TYPE_CHECKING:
@@ -39,10 +40,12 @@ def end_after(last: End, before: TransactionContent, ran: Sequence[ParsedStateme
     return End.ROLLED_BACK if ran[ends[-1]].rolls_back else End.COMMITTED
 
 
-def explained(error: StatementError, last: End, others: Mapping[str, Connection]) -> StatementError:
+def explained(
+    error: StatementError, last: End, loss: Loss | None, others: Mapping[str, Connection]
+) -> StatementError:  # fmt: skip
     """Return the error of a COMMIT or ROLLBACK without a transaction with a hint; any other error as it is.
 
-    ``others`` are the other connections of the session, by name.
+    ``loss`` is the last transaction if it was lost, ``others`` are the other connections of the session, by name.
     """
     match = _NO_TRANSACTION.search(error.message)
     if match is None:
@@ -54,7 +57,8 @@ def explained(error: StatementError, last: End, others: Mapping[str, Connection]
         outside += ", and cannot be undone"
     if last is End.NONE:
         outside += "; write BEGIN before the statements that belong together"
-    return error.replace(hint=f"{last.value}; {outside}")
+    retry = f"\n{messages.RETRY}" if loss is not None and loss.can_rerun else ""
+    return error.replace(hint=f"{last.value}; {outside}{retry}")
 
 
 def _open_on(others: Mapping[str, Connection]) -> Iterator[str]:

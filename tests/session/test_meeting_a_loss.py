@@ -10,11 +10,12 @@ from seed_server import SeedServer
 
 from pipemagic.client.database import Database
 from pipemagic.client.transaction import Reason
-from pipemagic.errors import SessionError, TransactionLost
+from pipemagic.errors import SessionError, StatementError, TransactionLost
 from pipemagic.hrana.messages import Close, pipeline
 from pipemagic.hrana.stream import Tx
 from pipemagic.session import Connection, Session
 from pipemagic.session.connection import RunOptions
+from pipemagic.session.messages import RETRY
 
 TABLE = "CREATE TABLE n (i INTEGER PRIMARY KEY); INSERT INTO n VALUES (1)"
 
@@ -96,6 +97,28 @@ def test_after_the_end_of_a_transaction_the_next_cell_runs(ended, cell):
     assert connection.loss.not_run == (("INSERT INTO n VALUES (3)",) if "INSERT" in cell else ())
     ended.run("INSERT INTO n VALUES (4)")
     assert ids(ended) == [1, 4]
+
+
+@pytest.mark.parametrize("cell", ["COMMIT", "SELECT nope FROM n", "COMMIT; INSERT INTO n VALUES (3)"])
+def test_a_failed_cell_that_changed_nothing_leaves_the_retry(ended, cell):
+    with pytest.raises(TransactionLost):
+        ended.run("COMMIT")
+    for _ in range(2):
+        with pytest.raises(StatementError) as caught:
+            ended.run(cell)
+        assert caught.value.hint.endswith(RETRY) is ("COMMIT" in cell)
+    ended.connection().retry()
+    assert ids(ended) == [1, 2]
+
+
+@pytest.mark.parametrize("cell", ["INSERT OR FAIL INTO n VALUES (3), (1)", "ROLLBACK; SELECT nope FROM n"])
+def test_a_failed_cell_that_may_have_changed_something_ends_the_retry(ended, cell):
+    with pytest.raises(TransactionLost):
+        ended.run("COMMIT")
+    with pytest.raises(StatementError):
+        ended.run(cell)
+    with pytest.raises(SessionError, match=r"^nothing to rerun on main\n"):
+        ended.connection().retry()
 
 
 @pytest.mark.parametrize("cell", ["INSERT INTO n VALUES (3)", "COMMIT; BEGIN; INSERT INTO n VALUES (3)", "SAVEPOINT a"])
