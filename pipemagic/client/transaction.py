@@ -68,31 +68,41 @@ def _changes(statement: TransactionStatement) -> bool:
     return not (parsed.controls_transaction or parsed.only_reads or parsed.is_ignored_in_transaction)
 
 
+class Certainty(Enum):
+    """What is certain about the statements of a lost transaction; the first of these that applies."""
+
+    NOTHING = "it may have been committed"
+    LATE = "it was rolled back, but its last statements may have run, and been committed, after a limit nobody reports"
+    UNLISTED = "it was rolled back, and statements that are not listed may have been part of it"
+    ALL = "all of it is listed, and was rolled back"
+
+
 @dataclass(frozen=True)
 class Loss:
     """A transaction that ended without its COMMIT, or a request whose outcome is not known.
 
-    ``statements`` are listed oldest first. ``certain`` is True if all of them were rolled back. ``incomplete`` is True
-    if other statements may have run in the transaction. ``overran`` is True if the last statements may have run, and
-    been committed, after a time limit that the server does not report. ``not_run`` lists the other statements of the
-    cell that met the loss; a retry does not run them. ``message`` is the first line of the error.
+    ``statements`` are listed oldest first. ``not_run`` lists the other statements of the cell that met the loss; a
+    retry does not run them. ``message`` is the first line of the error.
 
-    A loss is uncertain only if its reason is UNKNOWN_OUTCOME: the request without a response may have committed. With
+    Nothing is certain only if the reason is UNKNOWN_OUTCOME: the request without a response may have committed. With
     FAILED_STATEMENT and SERVICE_STOPPED the transaction began in an earlier cell, so all its statements ran. Whether
     further statements are refused is the state `Tx.LOST`, not part of the loss.
     """
 
     reason: Reason
     statements: tuple[TransactionStatement, ...] = ()
-    certain: bool = True
-    incomplete: bool = False
-    overran: bool = False
+    certainty: Certainty = Certainty.ALL
     not_run: tuple[str, ...] = ()
     message: str = ""
 
     def __post_init__(self) -> None:
         if not self.certain and self.reason is not Reason.UNKNOWN_OUTCOME:
             raise ValueError(f"a loss by {self.reason.value} is certain")
+
+    @property
+    def certain(self) -> bool:
+        """Whether the transaction was rolled back."""
+        return self.certainty is not Certainty.NOTHING
 
     @property
     def texts(self) -> list[str]:
@@ -112,7 +122,7 @@ class Loss:
     @property
     def can_rerun(self) -> bool:
         """Whether the statements are all of it, are certainly undone, and change something."""
-        return self.certain and not (self.incomplete or self.overran) and any(map(_changes, self.statements))
+        return self.certainty is Certainty.ALL and any(map(_changes, self.statements))
 
 
 @dataclass
@@ -143,6 +153,12 @@ class TransactionContent:
     def count(self) -> int:
         """The number of its statements, without those that begin and end transactions and savepoints."""
         return sum(not sql.parse(statement.text).controls_transaction for statement in self.statements)
+
+    def certainty(self, *, overran: bool) -> Certainty:
+        """Return what is certain if it was rolled back; ``overran``: see `Transaction.overran`."""
+        if overran and self.statements:
+            return Certainty.LATE
+        return Certainty.UNLISTED if self.incomplete else Certainty.ALL
 
     def apply(self, statement: sql.ParsedStatement, stmt: Stmt | None = None) -> None:
         """Update it after a statement that ran without an error; ``stmt`` is the sent one, if it is to be kept."""
@@ -458,9 +474,8 @@ class Transaction:
         if not refuses:
             self._machine.change(TxEvent.ACKNOWLEDGE)
         content = self._content
-        self._loss = loss = Loss(
-            reason, tuple(content.statements), incomplete=content.incomplete, overran=self._overran, message=message
-        )
+        certainty = content.certainty(overran=self._overran)
+        self._loss = loss = Loss(reason, tuple(content.statements), certainty, message=message)
         self._reported = True
         content.clear()
         return loss

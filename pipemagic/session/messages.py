@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pipemagic.client.arguments import values_of
 from pipemagic.client.readonly import find_write
-from pipemagic.client.transaction import Loss, TransactionContent
+from pipemagic.client.transaction import Certainty, Loss, TransactionContent
 from pipemagic.errors import PipemagicError, SessionError, StatementError, TransactionLost
 from pipemagic.explore.hints.syntax_errors import (
     LocatedMessage,
@@ -399,7 +399,7 @@ def undone(loss: Loss) -> list[str]:
     """Return the lines with the statements that a rollback undid; no lines if that is not certain."""
     if not loss.statements or not loss.certain:
         return []
-    if loss.overran:
+    if loss.certainty is Certainty.LATE:
         return ["Undone; the last of them may have run after its end, and are applied then:", listing(loss.texts)]
     return ["Undone:" if loss.all_ran else "Undone, or not run:", listing(loss.texts)]
 
@@ -407,7 +407,7 @@ def undone(loss: Loss) -> list[str]:
 def after_loss(loss: Loss, *, refuses: bool) -> str:
     """Return how to continue after a loss; it ``refuses`` statements until it is acknowledged."""
     lines = AFTER_LOSS.split("\n") if refuses else [AGAIN if loss.all_ran else IN_ONE_CELL]
-    if loss.overran:
+    if loss.certainty in (Certainty.LATE, Certainty.NOTHING):
         lines[0] = CHECK_FIRST
     if loss.can_rerun:
         lines.insert(1, RETRY)
@@ -426,10 +426,10 @@ def ended_by(error: StatementError) -> str:
 
 def not_rerun(loss: Loss) -> SessionError:
     """Return the error for a loss that is not certain, or whose statements are not all known."""
-    if loss.overran and loss.certain:
+    if loss.certainty is Certainty.LATE:
         why = "its last statements may have run after its end, and are applied then: the server does not report it"
         return SessionError(f"not rerun, because {why}", hint="check the data before you run it again")
-    if loss.incomplete and loss.certain:
+    if loss.certainty is Certainty.UNLISTED:
         why = "a statement whose result was too large for one response may have been part of it"
         return SessionError(f"not rerun, because {why}", hint="rerun the cells from BEGIN")
     why = "it is not known whether it was applied: no response arrived"

@@ -8,7 +8,14 @@ from dataclasses import replace
 
 from pipemagic import sql
 from pipemagic.client.stream import ClientStream
-from pipemagic.client.transaction import Loss, Reason, Transaction, TransactionContent, TransactionStatement
+from pipemagic.client.transaction import (
+    Certainty,
+    Loss,
+    Reason,
+    Transaction,
+    TransactionContent,
+    TransactionStatement,
+)
 from pipemagic.errors import PipemagicError, SessionError, TransactionLost
 from pipemagic.hrana.stream import Phase, Tx
 from pipemagic.session import interrupts, messages
@@ -47,7 +54,7 @@ def is_rolled_back(error: TransactionLost, transaction: Transaction, cell: Cell,
 
 def retry_cell(loss: Loss) -> Cell:
     """Return a cell that reruns the transaction; raise SessionError with the reason if it cannot be rerun."""
-    if loss.incomplete or loss.overran or not loss.certain:
+    if loss.certainty is not Certainty.ALL:
         raise messages.not_rerun(loss)
     work = [(sql.parse(statement.text), statement) for statement in loss.statements]
     if work and work[0][0].keyword == "BEGIN":
@@ -95,7 +102,7 @@ def ended_by(failure: messages.Failure, transaction: Transaction) -> messages.Fa
     if transaction.state is not Tx.NONE or not at.open or failure.before.began_at(statements) is not None:
         return failure
     loss = Loss(
-        Reason.FAILED_STATEMENT, tuple(at.statements), incomplete=at.incomplete, overran=transaction.overran,
+        Reason.FAILED_STATEMENT, tuple(at.statements), at.certainty(overran=transaction.overran),
         not_run=_left_over(failure.cell.statements[failure.ran :]), message=messages.ended_by(failure.error),
     )  # fmt: skip
     transaction.restore(loss)
@@ -134,10 +141,9 @@ def failed(
             detail, hint = ["nothing was changed"], _faster(cell) if isinstance(error, TransactionLost) else ""
         elif stream.phase is Phase.LOST:
             detail = ["the cell was applied as a whole, or nothing of it"]
-            transaction.explain(Loss(reason, certain=False))
+            transaction.explain(Loss(reason, certainty=Certainty.NOTHING))
     elif is_over or stream.phase is Phase.LOST:
-        loss = _loss_of(error, reason, cell, before)
-        loss = replace(loss, overran=bool(loss.statements) and transaction.overran)
+        loss = _loss_of(error, reason, cell, before, overran=transaction.overran)
         if isinstance(error, TransactionLost):
             refuses = before.ahead(cell.statements).open  # else the cell was the end of the transaction
             transaction.acknowledge()
@@ -158,8 +164,8 @@ def failed(
     doubtful = transaction.loss
     unchanged = outcome in (InterruptOutcome.NOTHING, InterruptOutcome.ONLY_READS)
     if unchanged and doubtful is not None and not doubtful.certain:
-        loss = replace(doubtful, certain=True)
-        if loss.statements:
+        if doubtful.statements:
+            loss = _loss_of(error, reason, cell, before, overran=transaction.overran, is_proven=True)
             transaction.explain(loss)
             detail, hint = messages.undone(loss), messages.after_loss(loss, refuses=refuses)
         else:
@@ -179,25 +185,34 @@ def _faster(cell: Cell) -> str:
     return restoring_hint(cell) or messages.IN_ONE_CELL
 
 
-def _loss_of(error: PipemagicError, reason: Reason, cell: Cell, before: TransactionContent) -> Loss:
-    """Return the loss of the transaction that an error ended: the one open before the cell, or one of the cell."""
+def _loss_of(
+    error: PipemagicError, reason: Reason, cell: Cell, before: TransactionContent, *, overran: bool,
+    is_proven: bool = False,
+) -> Loss:  # fmt: skip
+    """Return the loss of the transaction that an error ended: the one open before the cell, or one of the cell.
+
+    ``overran``: see `Transaction.overran`. The rollback is certain if it ``is_proven`` or the server has reported it.
+    """
     ran, rest = cell.statements[: error.ran], cell.statements[error.ran :]
     at, began = before.ahead(ran, cell.stmts), before.began_at(ran)
-    loss, answered = Loss(reason, message=error.message.partition("\n")[0]), isinstance(error, TransactionLost)
+    is_proven = is_proven or isinstance(error, TransactionLost)
+    certainty = Certainty.ALL if is_proven else Certainty.NOTHING
+    loss = Loss(reason, certainty=certainty, message=error.message.partition("\n")[0])
     if at.open and began is None:
         end = next(at.ends(rest), None)
-        if not answered and end is not None and rest[end].rolls_back:
-            return replace(loss, certain=not rest[end + 1 :])
+        if not is_proven and end is not None and rest[end].rolls_back:
+            return loss if rest[end + 1 :] else replace(loss, certainty=Certainty.ALL)
+        is_certain = is_proven or not _may_commit(at, rest)
         return replace(
-            loss, statements=tuple(at.statements), certain=answered or not _may_commit(at, rest),
-            not_run=_left_over(rest), incomplete=at.incomplete,
+            loss, statements=tuple(at.statements), not_run=_left_over(rest),
+            certainty=at.certainty(overran=overran) if is_certain else certainty,
         )  # fmt: skip
     first = began
     if first is None:
         opening = (error.ran + number for number, statement in enumerate(rest) if statement.opens_transaction)
         first = next(opening, None)
     if first is None:
-        return replace(loss, certain=answered)
+        return loss
     inside, stmts = cell.statements[first:], cell.stmts[first:]
     end = next(TransactionContent().ends(inside), None)
     count = len(inside) if end is None else end + 1
@@ -205,8 +220,9 @@ def _loss_of(error: PipemagicError, reason: Reason, cell: Cell, before: Transact
         TransactionStatement(statement.text, stmt, ran=number < error.ran)
         for number, (statement, stmt) in enumerate(zip(inside[:count], stmts, strict=False), first)
     )
-    certain = answered or not _may_commit(TransactionContent(), inside)
-    return replace(loss, statements=statements, certain=certain, not_run=_left_over(inside[count:]))
+    if is_proven or not _may_commit(TransactionContent(), inside):
+        loss = replace(loss, certainty=Certainty.LATE if overran and statements else Certainty.ALL)
+    return replace(loss, statements=statements, not_run=_left_over(inside[count:]))
 
 
 def _left_over(statements: Sequence[sql.ParsedStatement]) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipemagic.client.transaction import Loss, Reason, Transaction, TransactionContent
+from pipemagic.client.transaction import Certainty, Loss, Reason, Transaction, TransactionContent
 from pipemagic.errors import TransactionLost
 from pipemagic.hrana.messages import Close, Error, ErrorEntry, Execute, ExecuteResponse, OkEntry, Stmt, StmtResult
 from pipemagic.hrana.stream import Event, Phase, Tx
@@ -138,10 +138,10 @@ def test_a_transaction_that_begins_in_a_request_without_a_response_is_lost_with_
 @pytest.mark.parametrize("reason", Reason)
 def test_only_an_unknown_outcome_may_be_uncertain(reason):
     if reason is Reason.UNKNOWN_OUTCOME:
-        assert not Loss(reason, certain=False).can_rerun
+        assert not Loss(reason, certainty=Certainty.NOTHING).can_rerun
     else:
         with pytest.raises(ValueError, match="is certain"):
-            Loss(reason, certain=False)
+            Loss(reason, certainty=Certainty.NOTHING)
     assert Loss(reason).timed_out is (reason in (Reason.IDLE_LIMIT, Reason.TRANSACTION_LIMIT))
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 
+import httpx
 import pytest
 
-from pipemagic.client.transaction import Reason
+from pipemagic.client.transaction import Certainty, Reason
 from pipemagic.errors import (
     InterruptedRequest,
     PipemagicError,
@@ -14,10 +15,12 @@ from pipemagic.errors import (
     SessionError,
     StatementError,
     TransactionLost,
+    UnknownOutcome,
 )
 from pipemagic.hrana.stream import Tx
 from pipemagic.session import Connection, Session
 from pipemagic.session.connection import RunOptions
+from pipemagic.session.messages import CHECK_FIRST
 
 
 @pytest.fixture
@@ -197,6 +200,25 @@ def test_every_combination_of_a_loss(
     else:
         with pytest.raises(SessionError, match=r"it is not known whether it was (applied|committed)"):
             connection.retry()
+
+
+def test_a_commit_without_a_response_before_another_transaction_is_to_be_checked(numbers, transport, monkeypatch):
+    begin(numbers)
+    handle = transport.handle_request
+
+    def cut(request):
+        handle(request)
+        raise httpx.ReadError("cut")
+
+    monkeypatch.setattr(transport, "handle_request", cut)
+    with pytest.raises(UnknownOutcome) as caught:
+        numbers.run("COMMIT; BEGIN; INSERT INTO n VALUES (3)")
+    monkeypatch.undo()
+    connection = numbers.connection()
+    assert (connection.loss.certainty, connection.transaction) == (Certainty.NOTHING, Tx.LOST)
+    assert caught.value.hint.startswith(CHECK_FIRST)
+    numbers.run("ROLLBACK")
+    assert numbers.run("SELECT i FROM n")["i"].tolist() == [1, 2]
 
 
 ENDLESS = "SELECT count(*) FROM (WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c) SELECT i FROM c)"

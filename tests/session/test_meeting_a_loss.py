@@ -9,7 +9,7 @@ import pytest
 from seed_server import SeedServer
 
 from pipemagic.client.database import Database
-from pipemagic.client.transaction import Reason
+from pipemagic.client.transaction import Certainty, Reason
 from pipemagic.errors import SessionError, StatementError, TransactionLost
 from pipemagic.hrana.messages import Close, pipeline
 from pipemagic.hrana.stream import Tx
@@ -233,6 +233,6 @@ def test_a_later_proof_that_it_is_open_makes_a_rerun_certain(slow, clock):
     assert (connection.check_server(), connection.transaction) == ("", Tx.OPEN)
     clock.advance(70)  # the server ends the stream
     assert connection.check_server() == ""
-    assert (connection.loss.overran, connection.loss.reason) == (False, Reason.IDLE_LIMIT)
+    assert (connection.loss.certainty, connection.loss.reason) == (Certainty.ALL, Reason.IDLE_LIMIT)
     connection.retry()
     assert ids(session) == [1, 2, 3]
