@@ -200,6 +200,9 @@ def test_every_combination_of_a_loss(
     else:
         with pytest.raises(SessionError, match=r"it is not known whether it was (applied|committed)"):
             connection.retry()
+        with pytest.raises(StatementError, match="no transaction is active"):
+            numbers.run("ROLLBACK")
+        assert connection.loss is None
 
 
 def test_a_commit_without_a_response_before_another_transaction_is_to_be_checked(numbers, transport, monkeypatch):

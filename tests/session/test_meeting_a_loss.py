@@ -111,6 +111,17 @@ def test_a_failed_cell_that_changed_nothing_leaves_the_retry(ended, cell):
     assert ids(ended) == [1, 2]
 
 
+def test_a_begin_that_fails_lets_no_part_of_the_transaction_run_alone(ended):
+    with pytest.raises(TransactionLost):
+        ended.run("INSERT INTO n VALUES (3)")
+    with pytest.raises(StatementError):
+        ended.run("BEGIN IMEDIATE; INSERT INTO n VALUES (2)")
+    with pytest.raises(TransactionLost, match=r"^not run, because the transaction before it was rolled back"):
+        ended.run("INSERT INTO n VALUES (3)")
+    ended.connection().retry()
+    assert ids(ended) == [1, 2]
+
+
 @pytest.mark.parametrize("cell", ["INSERT OR FAIL INTO n VALUES (3), (1)", "ROLLBACK; SELECT nope FROM n"])
 def test_a_failed_cell_that_may_have_changed_something_ends_the_retry(ended, cell):
     with pytest.raises(TransactionLost):
