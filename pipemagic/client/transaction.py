@@ -72,7 +72,7 @@ class Certainty(Enum):
     """What is certain about the statements of a lost transaction; the first of these that applies."""
 
     NOTHING = "it may have been committed"
-    LATE = "it was rolled back, but its last statements may have run, and been committed, after a limit nobody reports"
+    LATE = "it was rolled back, but its last statements may have run, and been committed, after an unreported limit"
     UNLISTED = "it was rolled back, and statements that are not listed may have been part of it"
     ALL = "all of it is listed, and was rolled back"
 
