@@ -6,6 +6,7 @@ import re
 import time
 
 import pytest
+from ended_streams import end_at_server
 
 from pipemagic.errors import StatementError, TransactionLost
 
@@ -77,9 +78,9 @@ def test_a_rollback_by_a_trigger_can_be_retried(db):
 
 def minutes_later(connection, *, ended=True):
     """Let five minutes pass by the clock of the stream, which the server has ended meanwhile, or not."""
-    connection.stream._clock = lambda: time.monotonic() + 300
     if ended:
-        connection.stream.baton = "of-an-ended-stream"
+        end_at_server(connection)
+    connection.stream._clock = lambda: time.monotonic() + 300
 
 
 def connection_of(db):

@@ -6,12 +6,12 @@ Each begins with a transaction that the server ends during a pause.
 from __future__ import annotations
 
 import pytest
+from ended_streams import end_at_server
 from seed_server import SeedServer
 
 from pipemagic.client.database import Database
 from pipemagic.client.transaction import Certainty, Reason
 from pipemagic.errors import SessionError, StatementError, TransactionLost
-from pipemagic.hrana.messages import Close, pipeline
 from pipemagic.hrana.stream import Tx
 from pipemagic.session import Connection, Session
 from pipemagic.session.connection import RunOptions
@@ -39,7 +39,7 @@ def ended(request, clock, tmp_path):
         made = request.getfixturevalue("sqld_database")
         with Database(made.url, made.token) as database:
             session = session_on(database)
-            end(database, session.connection().stream.baton)
+            end_at_server(session.connection())
             yield session
     else:
         server = SeedServer(tmp_path, clock, limit=kind)
@@ -48,12 +48,6 @@ def ended(request, clock, tmp_path):
             clock.advance(6 if short else 12)
             yield session
         server.close()
-
-
-def end(database, baton):
-    """End a stream at the server, as it does after 10 s; its client does not learn it."""
-    response = database.transport.request("POST", "/v3/pipeline", pipeline([Close()], baton))
-    assert response.status == 200
 
 
 def ids(session):

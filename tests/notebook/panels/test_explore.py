@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pandas as pd
 import pytest
+from ended_streams import end_at_server
 from panel_page import PanelPage
 from waiting import PATIENCE, until
 
@@ -696,7 +697,7 @@ def test_a_transaction_that_the_server_ended_is_not_shown_as_open(explore, sessi
     panel = explore()
     session.run("BEGIN; DELETE FROM flights")
     panel.wait("A transaction is open in the cells.")
-    session.connection().stream.baton = "of-the-process-before"
+    end_at_server(session.connection())
     with pytest.raises(TransactionLost):
         session.run("SELECT 1")
     panel.wait("Transaction lost.")
