@@ -103,8 +103,9 @@ def test_serve_on_a_port_that_is_taken(folder):
 @own
 def test_commands_use_a_service_that_serve_started_and_a_second_serve_is_refused(folder, run):
     with serving(folder) as (process, line):
-        code, out, err = run("serve")
-        assert (code, out) == (1, "")
+        with serving(folder) as (second, answer):  # in a process of its own, whose memory limits and umask it sets
+            _, err = second.communicate(timeout=WAIT)
+            assert (second.returncode, answer) == (1, "")
         assert err.startswith("Error: the data folder")
         assert json.loads(line)["url"] in err
         assert run("org", "list") == (0, SLUGS, "")
