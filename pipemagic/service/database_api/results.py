@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import struct
 import time
+from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate, islice
 from sys import getsizeof
@@ -19,7 +20,7 @@ import msgspec
 from pipemagic.hrana import values
 from pipemagic.hrana.columns import CELL, Blobs, Column, Floats, Integers, Mixed, Nulls, Texts
 from pipemagic.hrana.messages import Col
-from pipemagic.hrana.values import NULL, Float, Integer, SqlValue, Text, Value
+from pipemagic.hrana.values import NULL, Blob, Float, Integer, SqlValue, Text, Value
 from pipemagic.service.executor import Tenant, Waiter
 from pipemagic.service.limits import MemoryBudget
 
@@ -36,6 +37,8 @@ STEP = 8
 """Rows that are read between two checks of their size and of the time."""
 LARGE = 4 * 1024 * 1024
 """Bytes of SQLite's memory from which a row may be large, so that it is not encoded to know its size."""
+SLICE = 3 * 64 * 1024
+"""Characters or bytes of a value that are converted at once: a control character has six bytes in JSON."""
 COPIES = 4
 """The memory that a piece needs while it is converted, in its sizes; larger values are converted one by one."""
 
@@ -45,6 +48,12 @@ MEMORY_STEP = 256 * 1024
 """Bytes that it takes at once."""
 
 encode = msgspec.json.Encoder().encode
+
+_SLICES: dict[type, tuple[bytes, Callable[[Any], bytes]]] = {
+    str: (encode(Text(""))[:-2], lambda text: encode(text)[1:-1]),
+    bytes: (encode(Blob(""))[:-2], lambda data: b64encode(data).rstrip(b"=")),
+}
+"""The beginning of a long value, and what converts a slice of it."""
 
 _WIRE: dict[type, Callable[[Any], Value]] = {
     int: lambda number: Integer(str(number)),
@@ -101,11 +110,18 @@ def rows_to_json(rows: Sequence[SqlRow], size: int, *, signs: bool) -> Iterator[
 
 
 def row_to_json(row: SqlRow, *, signs: bool) -> Iterator[bytes]:
-    """Yield the JSON of a row, value by value."""
+    """Yield the JSON of a row, value by value; that of long values in slices."""
     separator = b"["
     for cell in row:
         yield separator
-        yield encode(to_wire((cell,), signs=signs))[1:-1]
+        if isinstance(cell, str | bytes) and len(cell) > SLICE:
+            head, slice_to_json = _SLICES[type(cell)]
+            yield head
+            for start in range(0, len(cell), SLICE):
+                yield slice_to_json(cell[start : start + SLICE])
+            yield b'"}'
+        else:
+            yield encode(to_wire((cell,), signs=signs))[1:-1]
         separator = b","
     yield b"]"
 
