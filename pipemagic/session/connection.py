@@ -265,9 +265,9 @@ class Connection:
         if first.keyword == "PRAGMA" and run.results and not self._transaction.open and is_without_foreign_keys(cell):
             notes += self._check_again(earlier)
         if run.error is not None:
-            may_have_effect = done or run.results or first.rolls_back or first.changes_rows or first.changes_schema
-            if loss is not None and not may_have_effect:
-                self._transaction.restore(loss, refuses=state is Tx.LOST)
+            changed = run.results or first.rolls_back or first.changes_rows or first.changes_schema
+            if loss is not None and (options.atomic or not (done or changed)):
+                self._transaction.restore(loss, refuses=state is Tx.LOST)  # the cell has no effect: a retry is possible
             failure = self._failure(run.error, cell, run, before, options)
             raise messages.statement_error(recovery.ended_by(failure, self._transaction), done, notes)
         if options.close or not self._transaction.open:

@@ -221,7 +221,7 @@ def _loss_of(
         for number, (statement, stmt) in enumerate(zip(inside[:count], stmts, strict=False), first)
     )
     if is_proven or not _may_commit(TransactionContent(), inside):
-        loss = replace(loss, certainty=Certainty.LATE if overran and statements else Certainty.ALL)
+        loss = replace(loss, certainty=Certainty.LATE if overran else Certainty.ALL)
     return replace(loss, statements=statements, not_run=_left_over(inside[count:]))
 
 

@@ -116,6 +116,15 @@ def test_a_begin_that_fails_lets_no_part_of_the_transaction_run_alone(ended):
     assert ids(ended) == [1, 2]
 
 
+def test_an_atomic_cell_that_fails_leaves_the_retry(ended):
+    with pytest.raises(TransactionLost):
+        ended.run("COMMIT")
+    with pytest.raises(StatementError):
+        ended.run_cell("INSERT INTO n VALUES (3); INSERT INTO n VALUES (1)", options=RunOptions(atomic=True))
+    ended.connection().retry()
+    assert ids(ended) == [1, 2]
+
+
 @pytest.mark.parametrize("cell", ["INSERT OR FAIL INTO n VALUES (3), (1)", "ROLLBACK; SELECT nope FROM n"])
 def test_a_failed_cell_that_may_have_changed_something_ends_the_retry(ended, cell):
     with pytest.raises(TransactionLost):

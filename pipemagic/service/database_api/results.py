@@ -38,7 +38,10 @@ STEP = 8
 LARGE = 4 * 1024 * 1024
 """Bytes of SQLite's memory from which a row may be large, so that it is not encoded to know its size."""
 SLICE = 3 * 64 * 1024
-"""Characters or bytes of a value that are converted at once: a control character has six bytes in JSON."""
+"""Characters or bytes of a value that are converted at once: a control character has six bytes in JSON.
+
+It is a multiple of 3, so that only the last slice of a blob would have padding.
+"""
 COPIES = 4
 """The memory that a piece needs while it is converted, in its sizes; larger values are converted one by one."""
 
@@ -53,7 +56,7 @@ _SLICES: dict[type, tuple[bytes, Callable[[Any], bytes]]] = {
     str: (encode(Text(""))[:-2], lambda text: encode(text)[1:-1]),
     bytes: (encode(Blob(""))[:-2], lambda data: b64encode(data).rstrip(b"=")),
 }
-"""The beginning of a long value, and what converts a slice of it."""
+"""The JSON before a long value, and the function that converts a slice of it."""
 
 _WIRE: dict[type, Callable[[Any], Value]] = {
     int: lambda number: Integer(str(number)),
