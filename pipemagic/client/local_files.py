@@ -76,12 +76,12 @@ def stem(path: str) -> str:
     return Path(path.replace("\\", "/")).stem
 
 
-def database_name(path: str, taken: Collection[str] = ()) -> str:
+def database_name(path: str, existing_names: Collection[str] = ()) -> str:
     """Return a valid name for a new database, as close to that of its file as possible."""
     plain = re.sub(r"[^a-z0-9-]+", "-", stem(path).lower()).strip("-")[:30].strip("-")
     plain = "copy" if names.problem("database", plain) else plain
     number, name = 1, plain
-    while name in taken:
+    while name in existing_names:
         number += 1
         name = f"{plain}-{number}"
     return name

@@ -93,14 +93,14 @@ class ReplicationState:
 class ReadYourWrites:
     """The state that the reads of one stream wait for: the newest known state of the database, each one once.
 
-    For the pending request, ``known`` is the state that was known when it was sent, and ``limit`` the seconds
+    For the pending request, ``index`` is the state that was known when it was sent, and ``limit`` the seconds
     to wait for the response, since a read in it waits for that state; None if the server has its own limit.
     """
 
     def __init__(self, state: ReplicationState) -> None:
         self.limit: float | None = None
         self.state = state
-        self.known: int | None = None
+        self.index: int | None = None
         self._waited_for: int | None = None
 
     def restart(self) -> None:
@@ -112,13 +112,13 @@ class ReadYourWrites:
 
         A server with only the seed does not support it, and the statements of a transaction all run at one instance.
         """
-        self.limit, self.known = None, self.state.index
-        if not waits or self.known is None or (self._waited_for is not None and self.known <= self._waited_for):
+        self.limit, self.index = None, self.state.index
+        if not waits or self.index is None or (self._waited_for is not None and self.index <= self._waited_for):
             return requests
-        stamped = stamp(requests, self.known)
+        stamped = stamp(requests, self.index)
         if stamped is None:
             return requests
-        self._waited_for, self.limit = self.known, WAIT_LIMIT if self.state.unbounded else None
+        self._waited_for, self.limit = self.index, WAIT_LIMIT if self.state.unbounded else None
         return stamped
 
     def failed(self, error: BaseException) -> BaseException:

@@ -474,7 +474,7 @@ class ClientStream:
         except KeyboardInterrupt as error:
             raise self._failed(error, message) from None
         finally:
-            self._reads.state.update(response.results, self._reads.known)
+            self._reads.state.update(response.results, self._reads.index)
             reopened, self._replaces = self._replaces, False
             self.reopened += reopened
             if message.ahead:

@@ -113,14 +113,14 @@ def decode(value: Value) -> SqlValue:
     raise ProtocolError(f"unknown value {value!r}", hint="the server may be newer than pipemagic")
 
 
-def is_integer(given: SqlValue) -> bool:
+def is_integer(value: SqlValue) -> bool:
     """Return True if SQLite accepts a value for an INTEGER PRIMARY KEY: an integer, or a value equal to one."""
-    if given is None or isinstance(given, int):
+    if value is None or isinstance(value, int):
         return True
-    if isinstance(given, bytes):
+    if isinstance(value, bytes):
         return False
     try:
-        number = float(given)
+        number = float(value)
     except ValueError:
         return False
     return number.is_integer() and abs(number) < 2**63

@@ -450,13 +450,13 @@ class Executor:
         if self._timer is None:
             self._timer = loop.call_later(HELD_UP, self._check, loop, self._taken)
 
-    def _check(self, loop: asyncio.AbstractEventLoop, taken: int) -> None:
+    def _check(self, loop: asyncio.AbstractEventLoop, count: int) -> None:
         """Start another worker if jobs are queued and none was taken since the last check."""
         self._timer = None  # before the check: a job that is queued after it starts the timer again
         if not self._queue:
             return
         self._watch(loop)
-        if self._taken == taken:
+        if self._taken == count:
             self._replace(self._front)
 
     def _replace(self, job: Job | None) -> None:

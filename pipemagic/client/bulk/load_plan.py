@@ -344,38 +344,38 @@ class StoredForm(NamedTuple):
     timed: bool
 
 
-def stored_forms(database: Executor, found: Table, names: Sequence[str]) -> dict[str, StoredForm]:
+def stored_forms(database: Executor, table: Table, names: Sequence[str]) -> dict[str, StoredForm]:
     """Return the form of the stored values of some columns of dates."""
     parts = []
     for name in names:
         value = quote(name)
         text, offset = f"typeof({value}) = 'text'", f"substr({value}, 11) GLOB '*[Zz+-]*'"
-        first = f"(SELECT {value} FROM {quote(found.name)} WHERE {value} IS NOT NULL LIMIT {_LOOKED_AT})"
+        first = f"(SELECT {value} FROM {quote(table.name)} WHERE {value} IS NOT NULL LIMIT {_LOOKED_AT})"
         parts.append(
             f"SELECT total(typeof({value}) IN ('integer', 'real')) > 0 AND total({text}) = 0, "
             f"total({text} AND {offset}) > 0, total({text} AND NOT {offset}) > 0, "
             f"total({text} AND length({value}) > 10) > 0 AND total({text} AND length({value}) <= 10) = 0 FROM {first}"
         )
-    found_forms: list[tuple[object, ...]] = []
+    forms: list[tuple[object, ...]] = []
     for at in range(0, len(parts), _TERMS):
-        found_forms += rows(database, " UNION ALL ".join(parts[at : at + _TERMS]), types=[ANY] * 4)
-    return {name: StoredForm(*map(bool, form)) for name, form in zip(names, found_forms, strict=True)}
+        forms += rows(database, " UNION ALL ".join(parts[at : at + _TERMS]), types=[ANY] * 4)
+    return {name: StoredForm(*map(bool, form)) for name, form in zip(names, forms, strict=True)}
 
 
 def _types(relation: Table, columns: Sequence[Column]) -> tuple[tuple[str, str], ...]:
     return tuple((column.name, relation.columns[folded(column.name)].declared) for column in columns)
 
 
-def differences(found: Table, names: Sequence[str], source: str = "the frame", *, nullable: bool = False) -> str:
+def differences(table: Table, names: Sequence[str], source: str = "the frame", *, nullable: bool = False) -> str:
     """Return how columns with these names differ from those of the table; '' if the rows can be written.
 
     With ``nullable`` columns that may be NULL can be missing, too.
     """
     folded_names = {folded(name) for name in names}
-    unknown = [name for name in names if folded(name) not in found.columns]
+    unknown = [name for name in names if folded(name) not in table.columns]
     missing = [
         column.name
-        for name, column in found.columns.items()
+        for name, column in table.columns.items()
         if name not in folded_names and not column.has_default and not (nullable and not column.required)
     ]
     what = [f"the table has no {', '.join(unknown)}"] if unknown else []
@@ -386,11 +386,11 @@ def differences(found: Table, names: Sequence[str], source: str = "the frame", *
 # -- values: changes by a column's declared type (datatype3.html, section 3)
 
 
-def writable(found: Table, name: str) -> TargetColumn:
+def writable(table: Table, name: str) -> TargetColumn:
     """Return the column of this name; raise LoadError if it is generated."""
-    there = found.columns[folded(name)]
+    there = table.columns[folded(name)]
     if there.generated:
-        raise LoadError(f"column {there.name} of {found.name} is generated and cannot be written; nothing was changed")
+        raise LoadError(f"column {there.name} of {table.name} is generated and cannot be written; nothing was changed")
     return there
 
 

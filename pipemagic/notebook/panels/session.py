@@ -154,8 +154,8 @@ class ConnectionCard(ipywidgets.VBox):
             self.refused.set_text(_why_not(connection))
         if loss is not None:
             again = not self.refused.value
-            refusing = f"{REFUSING} {'run again or discarded' if again else 'discarded'}."
-            after = refusing if state is Tx.LOST else UNTIL_NEXT if again else ""
+            sentence = f"{REFUSING} {'run again or discarded' if again else 'discarded'}."
+            after = sentence if state is Tx.LOST else UNTIL_NEXT if again else ""
             self.why.set_text(f"{_sentence(redact(loss.message))} {after}".strip())
         self._loss = loss
 

@@ -50,12 +50,12 @@ class Namespaces:
         """Return True if the namespace has existed."""
         return bool(self._store.rows("SELECT 1 FROM namespaces WHERE database = ? AND made", (database,)))
 
-    def drop_nodes(self, database: str, kept: tuple[str, ...]) -> None:
+    def drop_nodes(self, database: str, locations: tuple[str, ...]) -> None:
         """Record that the nodes of all locations except these have to remove the namespace."""
         with self._store.change() as run:
             for label, code in run("SELECT label, code FROM namespace_nodes JOIN namespaces USING (database)"
                                    " WHERE database = ?", (database,)):  # fmt: skip
-                if code not in kept:
+                if code not in locations:
                     run("DELETE FROM namespace_nodes WHERE database = ? AND code = ?", (database, code))
                     run("INSERT OR IGNORE INTO namespace_removals VALUES (?, ?, ?)", (database, label, code))
 
