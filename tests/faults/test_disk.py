@@ -16,7 +16,7 @@ import pytest
 from asgi_calls import call
 from promises import Promise
 from served import Database, serve
-from service_calls import CLOSE, caller_of, execute
+from service_calls import CLOSE, ENDLESS, Background, caller_of, execute
 from small_disks import NoMounts, fill, read_only, small_disk
 from waiting import until
 
@@ -271,6 +271,27 @@ def test_a_service_starts_on_a_full_disk_and_reads(disk, end, capfd):
     assert "Traceback" not in capfd.readouterr().err
     with serve(disk / "data", "--port", "0") as service, Database(service.url, token) as db:
         assert db.rows("SELECT a FROM t") == [("1",), ("3",)]
+
+
+def test_a_statement_that_runs_while_a_full_disk_gets_space_ends_with_the_reason(disk):
+    with closing(Service(disk / "data")) as service:
+        service.catalog.create_group("local", "default", "ams")
+        caller_of(service, "one").run("CREATE TABLE t(a)")
+    filler = fill(disk)
+    with closing(Service(disk / "data")) as service:
+        db = caller_of(service, "one")
+        assert db.run("INSERT INTO t VALUES (1)").codes[0] == "SQLITE_FULL"
+        running = Background(db.post, execute(ENDLESS), execute("SELECT 1"))
+        until(lambda: any(stream._running for stream in list(service.engine.streams._streams.values())))
+        service.engine.reopen()  # the disk is still full
+        assert any(stream._running for stream in list(service.engine.streams._streams.values()))
+        filler.unlink()
+        service.engine.reopen()
+        answer = running.result()
+        assert (answer.status, answer.codes, answer.baton) == (200, ["STREAM_ENDED", "STREAM_ENDED"], None)
+        assert "opened for reading on a full disk" in answer.error()["message"]
+        assert set(db.run("INSERT INTO t VALUES (2)").codes) == {"ok"}
+        assert count(db) == 1
 
 
 @pytest.mark.promise(Promise.NO_CRASH)

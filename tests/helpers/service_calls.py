@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from asgi_calls import Disconnect, Reply, call
 from pipemagic.service.limits import Limits
 from pipemagic.service.service import Service
 
+ENDLESS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT count(*) FROM n"
 CLOSE = {"type": "close"}
 GET_AUTOCOMMIT = {"type": "get_autocommit"}
 
@@ -158,6 +160,20 @@ class Caller:
     def run(self, *statements: str) -> Answer:
         """Run statements and close, in one request."""
         return self.post(*(execute(sql) for sql in statements), CLOSE)
+
+
+class Background:
+    """A call in a thread."""
+
+    def __init__(self, function, *arguments, **options):
+        self._results = []
+        self._thread = threading.Thread(target=lambda: self._results.append(function(*arguments, **options)))
+        self._thread.start()
+
+    def result(self):
+        self._thread.join(30)
+        (result,) = self._results
+        return result
 
 
 def caller_of(service: Service, name: str, *, read_only: bool = False, subject: str = "ada") -> Caller:

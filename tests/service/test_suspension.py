@@ -10,11 +10,10 @@ import pytest
 from account_calls import person
 from asgi_calls import call
 from replicated import Replicated
-from service_calls import CLOSE, GET_AUTOCOMMIT, caller_of, entries_of, execute
+from service_calls import CLOSE, ENDLESS, GET_AUTOCOMMIT, Background, caller_of, entries_of, execute
 from waiting import until
 
 CONFIGURATION = "/v1/organizations/local/databases/{}/configuration"
-ENDLESS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT count(*) FROM n"
 LONG = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 200000) SELECT x, 'row' FROM n"
 SUSPENDED = (
     "Operation was blocked: the database flights is suspended until a member of its organization resumes it "
@@ -27,20 +26,6 @@ COUNT = "SELECT count(*) FROM t"
 def suspend(service, name="flights", *, on=True):
     body = {"block_reads": on, "block_writes": on}
     person(service, "local").ok("PATCH", CONFIGURATION.format(name), body)
-
-
-class Background:
-    """A call in a thread."""
-
-    def __init__(self, function, *arguments, **options):
-        self._results = []
-        self._thread = threading.Thread(target=lambda: self._results.append(function(*arguments, **options)))
-        self._thread.start()
-
-    def result(self):
-        self._thread.join(30)
-        (result,) = self._results
-        return result
 
 
 def streams_of(service, name="flights"):

@@ -213,7 +213,7 @@ class DatabaseApi:
                 case Rejected():
                     raise Refused(400, error.error.message, error.error.code) from None
                 case Cancelled():
-                    line = "the stream was ended: its client disconnected, or the database is being deleted"
+                    line = "the stream was ended: its client disconnected, or the database was deleted or paused"
                     raise Refused(503, line) from None
             raise
         finally:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 import apsw
 from starlette.requests import Request
 
+from pipemagic.hrana.faults import STREAM_ENDED
 from pipemagic.hrana.messages import Error
 from pipemagic.service.catalog.records import DatabaseRecord, GroupRecord
 from pipemagic.service.catalog.usage import BLOCKED, OPERATION_BLOCKED
@@ -31,6 +32,12 @@ log = logging.getLogger(__name__)
 
 MAX_LAG = 10.0
 """Seconds that a healthy instance may be behind its primary."""
+
+REOPENED = Error(
+    "the stream was ended: the database was opened for reading on a full disk, and is opened for writing now that the "
+    "disk has space; run the statement again",
+    STREAM_ENDED,
+)
 
 Place = OpenDatabase | Replica
 
@@ -83,11 +90,12 @@ class Placement(Engine):
         # On Windows, files that are open stay until the next start removes them: the catalog records deletions.
         shutil.rmtree(self._files / record.id, ignore_errors=True)
 
-    def _close(self, identifier: str) -> None:
+    def _close(self, identifier: str, error: Error | None = None) -> None:
+        """Close a database; ``error`` is for statements that run on it."""
         with self._syncing:
             database = self.databases.pop(identifier)
             if database is not None:
-                self._streams.end_all(database)
+                self._streams.end_all(database, error=error)
                 database.close()
 
     def reopen(self) -> None:
@@ -95,7 +103,7 @@ class Placement(Engine):
         full = [database for database in self.databases.in_use() if database.disk_full]
         if full and has_space(self._files):
             for database in full:
-                self._close(database.path.parent.name)
+                self._close(database.path.parent.name, REOPENED)
 
     def revoke_access(self, record: DatabaseRecord) -> None:
         """End the streams of a database whose tokens are invalid."""
