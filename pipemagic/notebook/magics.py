@@ -28,11 +28,11 @@ from IPython.core.magic import (
 from pipemagic import sql
 from pipemagic.errors import PipemagicError, StatementError, UsageError
 from pipemagic.notebook import sql_options
-from pipemagic.notebook.display import KEPT, say, show
-from pipemagic.notebook.load_hint import add_load_hint
-from pipemagic.notebook.notes import FOUND_IN, Notes, notes_on
+from pipemagic.notebook.display import KEPT, FrameDisplay, say, show
+from pipemagic.notebook.load_source import add_load_hint
+from pipemagic.notebook.notes import FOUND_IN, Notes, notes_on, notes_on_names
 from pipemagic.notebook.progress import show_progress
-from pipemagic.notebook.results import FrameDisplay, Results
+from pipemagic.notebook.results import Results, without_reserved_names
 from pipemagic.notebook.settings import PipeMagic
 from pipemagic.text import escape_controls, mask_passwords
 
@@ -305,8 +305,6 @@ class PipeMagics(Magics):
         settings = self.settings
         reserved: list[str] = []
         if any(cell.names):
-            from pipemagic.notebook.named_results import without_reserved_names
-
             cell, reserved = without_reserved_names(cell, self.shell.user_ns, options.out)
         if not (options.confirm or settings.confirm or all(statement.only_reads for statement in cell.statements)):
             from pipemagic.session.guards import check_where
@@ -342,8 +340,6 @@ class PipeMagics(Magics):
 
     def _note_repeated_names(self, result: CellResult, results: Results, on: str | None) -> None:
         """Collect notes on results with several columns of one name."""
-        from pipemagic.notebook.repeated_names import notes_on_names
-
         try:
             lines = list(notes_on_names(result, results, self.session.connection(on).schema))
         except Exception:  # noqa: BLE001 - as in _note

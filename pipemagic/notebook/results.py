@@ -1,24 +1,42 @@
-"""The results of a cell: shown, stored in variables, written to files, or returned."""
+"""The results of a cell: shown below a summary, stored in variables, written to files, or returned."""
 
 from __future__ import annotations
 
+import builtins
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from weakref import WeakValueDictionary
-
-from IPython.core.formatters import DisplayFormatter
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipemagic.errors import SessionError
-from pipemagic.notebook.display import say, show
-from pipemagic.text import escape_controls, join_words, literal_html, plural
+from pipemagic.notebook.display import FrameDisplay, say, show
+from pipemagic.svg import FAINT, INK, LINE, WARNING
+from pipemagic.text import escape_controls, join_words, literal_html, plural, shorten, text_table
 
 if TYPE_CHECKING:
     from pipemagic.notebook.settings import PipeMagic
     from pipemagic.notebook.sql_options import SqlOptions
     from pipemagic.session import CellResult, Outcome
+    from pipemagic.session.cell import Cell
+
+_WIDTH = 56
+"""Maximum number of characters of a statement that are shown."""
+
+_STYLE = (
+    f"<style>.pipemagic-summary {{ border-collapse: collapse; border: none; border-left: 2px solid {LINE} }}"
+    " .pipemagic-summary tr, .pipemagic-summary td"
+    f" {{ background: none !important; border: none; color: {INK}; text-align: left !important;"
+    " padding: 1px 16px 1px 6px; white-space: pre }"
+    " .pipemagic-summary .text { font-family: var(--jp-code-font-family, monospace) }"
+    f" .pipemagic-summary .failed td {{ color: {WARNING} }} .pipemagic-summary .faint td {{ color: {FAINT} }}</style>"
+)
+_CLASSES = ("", "", "text", "", "")  # of the columns
+
+_OF_IPYTHON = re.compile(r"_+|_i+|_i?\d+|_[iod]h|In|Out|__\w+__")
 
 
 class Results:
@@ -120,13 +138,11 @@ class Results:
 
     def _show_outcomes(self, result: CellResult) -> None:
         """Show a summary of several statements, or a line on a single one."""
-        from pipemagic.notebook.statement_summary import describe_outcome, summarize
-
         outcome = result.outcomes[0] if result.outcomes else None
         if result.total > 1:
-            show(summarize(result, timed=self.options.time))
+            show(_summarize(result, timed=self.options.time))
         elif outcome is not None and (outcome.more or outcome.statement.changes_rows or not result.open_line):
-            line = describe_outcome(outcome)
+            line = _describe_outcome(outcome)
             say(f"{line[:1].upper()}{line[1:]}.")
 
     def _table(self, outcome: Outcome, *, shown: bool = False) -> Any:
@@ -140,101 +156,125 @@ class Results:
 
 
 def _show_time(result: CellResult, seconds: float) -> None:
-    from pipemagic.notebook.statement_summary import milliseconds
-
     durations = [outcome.result.query_duration_ms for outcome in result.outcomes]
     times = [duration for duration in durations if duration is not None]
-    server = milliseconds(sum(times) if len(times) == len(durations) else None)
-    say(f"Time: {milliseconds(seconds * 1000)}, of which {server} on the server.")
+    server = _milliseconds(sum(times) if len(times) == len(durations) else None)
+    say(f"Time: {_milliseconds(seconds * 1000)}, of which {server} on the server.")
 
 
-class FrameDisplay:
-    """Displays the frames that the running cell returns: their texts as they are stored, never as something to execute.
+# -- the summary above the results of several statements
 
-    Control characters are escaped in a terminal, and formulas (``$...$``) are not set in a notebook. The number of rows
-    may be limited, and times are shown where they are stored. The frames are ordinary DataFrames, and the options of
-    pandas and Polars stay as they are: until `clear`, which ends the cell, a formatter for the type of the frame
-    displays it with a changed option.
+
+class StatementLine(NamedTuple):
+    """One statement: number, name or "", shortened text, outcome, server time or "".
+
+    ``style`` is "failed", "faint" for a statement that did not run, or "".
     """
 
-    def __init__(self, formatter: DisplayFormatter) -> None:
-        self._formatter = formatter
-        self._frames: WeakValueDictionary[int, Any] = WeakValueDictionary()  # by id: a frame has no hash
-        self._changes: dict[int, tuple[int, Sequence[bool]]] = {}
-        self._replaced: dict[type, Callable[..., Any] | None] = {}
-
-    def apply(self, frame: object, *, rows: int = 0, timed: Sequence[bool] = ()) -> None:
-        """Until the cell ends, display a frame so, with at most ``rows`` rows, and with times in the ``timed`` columns.
-
-        0 rows leave the number to pandas or Polars. ``timed`` has a value for each column of a DataFrame, see
-        `timed_frames.with_times`.
-        """
-        self._frames[id(frame)] = frame
-        self._changes[id(frame)] = rows, timed
-        if type(frame) not in self._replaced:
-            bundles = self._formatter.mimebundle_formatter
-            self._replaced[type(frame)] = bundles.for_type(type(frame), self._format)
-
-    def clear(self) -> None:
-        """Remove the formatters."""
-        bundles = self._formatter.mimebundle_formatter
-        for kind, replaced in self._replaced.items():
-            if replaced is None:
-                bundles.pop(kind, None)
-            else:
-                bundles.for_type(kind, replaced)
-        self._replaced.clear()
-        self._frames.clear()
-        self._changes.clear()
-
-    def _format(self, frame: object) -> Any:
-        """Return the representations of a frame by all other formatters."""
-        if self._frames.pop(id(frame), None) is None:
-            replaced = next((self._replaced[kind] for kind in type(frame).__mro__ if kind in self._replaced), None)
-            return None if replaced is None else replaced(frame)
-        rows, timed = self._changes[id(frame)]
-        try:
-            with _displayed_rows(frame, rows) if rows else nullcontext():
-                bundle, metadata = self._formatter.format(_with_times(frame, timed))  # type: ignore[no-untyped-call]
-            return _as_text(bundle), metadata
-        finally:
-            self._frames[id(frame)] = frame
+    number: str
+    name: str
+    text: str
+    outcome: str
+    time: str = ""
+    style: str = ""
 
 
-def _as_text(bundle: dict[str, Any]) -> dict[str, Any]:
-    """Return the representations of a frame whose texts neither a terminal nor a page executes."""
-    safe = {"text/plain": lambda text: escape_controls(text, keep="\n"), "text/html": literal_html}
-    return {mime: safe[mime](shown) if mime in safe else shown for mime, shown in bundle.items()}
+@dataclass(frozen=True, repr=False)
+class StatementSummary:
+    """A table in a notebook, aligned lines elsewhere; empty columns are left out."""
+
+    rows: tuple[StatementLine, ...]
+
+    def __repr__(self) -> str:
+        return "\n".join(text_table(row[:-1] for row in self.rows))
+
+    def _repr_html_(self) -> str:
+        used = [any(column) for column in zip(*self.rows, strict=True)]
+        body = ""
+        for row in self.rows:
+            cells = zip(_CLASSES, row, used, strict=False)  # all but the style
+            columns = (f"<td{_class(name)}>{escape(text)}</td>" for name, text, has_text in cells if has_text)
+            body += f"<tr{_class(row.style)}>{''.join(columns)}</tr>"
+        return literal_html(f'{_STYLE}<table class="pipemagic-summary"><tbody>{body}</tbody></table>')
 
 
-def _with_times(frame: object, timed: Sequence[bool]) -> object:
-    if not any(timed):
-        return frame
-    from pipemagic.notebook.timed_frames import with_times
-
-    return with_times(frame, timed)
-
-
-@contextmanager
-def _displayed_rows(frame: object, rows: int) -> Iterator[None]:
-    """Change the option of pandas or Polars inside a block."""
-    if type(frame).__module__.partition(".")[0] == "polars":
-        import polars
-
-        with polars.Config(tbl_rows=rows):
-            yield
-    else:
-        import pandas
-
-        with pandas.option_context("display.max_rows", rows, "display.min_rows", rows):
-            yield
+def _summarize(result: CellResult, *, timed: bool = False) -> StatementSummary:
+    """Return the summary of a cell; ``timed`` adds the time that the server took for each statement."""
+    rows = [
+        StatementLine(
+            str(number),
+            outcome.name,
+            _one_line(outcome.statement.text),
+            _describe_outcome(outcome),
+            _milliseconds(outcome.result.query_duration_ms) if timed else "",
+        )
+        for number, outcome in enumerate(result.outcomes, start=1)
+    ]
+    for number, statement in enumerate(result.rest, start=len(rows) + 1):
+        failed = statement is result.failed
+        outcome = f"failed: {shorten(escape_controls(result.fault), _WIDTH)}" if failed else "not run"
+        style = "failed" if failed else "faint"
+        rows.append(StatementLine(str(number), "", _one_line(statement.text), outcome, style=style))
+    return StatementSummary(tuple(rows))
 
 
-def show_frame(frame: object) -> None:
-    """Display a frame at once, its texts as `FrameDisplay` does."""
-    from IPython.core.getipython import get_ipython
-    from IPython.display import display
+def _describe_outcome(outcome: Outcome) -> str:
+    """Return the outcome of a statement in a few words: ``2 rows affected``."""
+    count, parts = outcome.affected_row_count, []
+    if outcome.more:
+        parts.append(f"first {plural(len(outcome.result.rows), 'row')}; there are more")
+    elif outcome.has_columns:
+        parts.append(plural(len(outcome.result.rows), "row"))
+        parts += [f"{count:,} affected"] if count else []
+    elif outcome.statement.changes_rows:
+        parts.append(f"{plural(count, 'row')} affected")
+    parts += ["undone"] if outcome.undone else []
+    return ", ".join(parts) or "done"
 
-    formatter = getattr(get_ipython(), "display_formatter", None) or DisplayFormatter()
-    bundle, metadata = formatter.format(frame)
-    display(_as_text(bundle), metadata=metadata, raw=True)  # type: ignore[no-untyped-call]
+
+def _milliseconds(time: float | None) -> str:
+    """Return a time with its unit, "?" if the server does not report it."""
+    return "?" if time is None else f"{time:.2f} ms"
+
+
+def _one_line(statement: str) -> str:
+    return shorten(escape_controls(" ".join(statement.split())), _WIDTH)
+
+
+def _class(name: str) -> str:
+    return f' class="{name}"' if name else ""
+
+
+# -- names in `-- name: x` comments: a comment never replaces more than data
+
+
+def without_reserved_names(cell: Cell, variables: Mapping[str, Any], out: Sequence[str]) -> tuple[Cell, list[str]]:
+    """Return a cell without the names that its comments must not assign, and a line for each of them.
+
+    ``out`` are the variables that --out names.
+    """
+    reasons = {name: _reason(name, variables, out) for name in cell.names if name}
+    if not any(reasons.values()):
+        return cell, []
+    names = tuple("" if reasons.get(name) else name for name in cell.names)
+    hidden = cell.names[-1] if len(out) == 1 else ""  # --out stores its rows under the same name
+    lines = [
+        f"`-- name: {name}` stores nothing, because {reason}: use another name."
+        for name, reason in reasons.items()
+        if reason and not (name == hidden and name in out)
+    ]
+    return replace(cell, names=names), lines
+
+
+def _reason(name: str, variables: Mapping[str, Any], out: Sequence[str]) -> str:
+    """Return why a name cannot be assigned, '' if it can."""
+    if name in out:
+        return f"--out {name} names the same variable"
+    if _OF_IPYTHON.fullmatch(name):
+        return f"{name} is a variable of IPython"
+    value = variables[name] if name in variables else getattr(builtins, name, None)
+    if isinstance(value, ModuleType):
+        return f"{name} is a module"
+    if isinstance(value, type):
+        return f"{name} is a class"
+    return f"{name} is a function" if callable(value) else ""

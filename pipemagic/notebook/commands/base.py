@@ -11,7 +11,7 @@ from pipemagic.errors import ConfirmError, PipemagicError
 from pipemagic.notebook import arguments
 from pipemagic.notebook.arguments import Arguments, Option, Positional
 from pipemagic.notebook.line_variables import LineVariables
-from pipemagic.notebook.load_hint import add_load_hint
+from pipemagic.notebook.load_source import add_load_hint
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -15,8 +15,7 @@ from pipemagic import sql
 from pipemagic.errors import CheckError, UnknownName, UsageError
 from pipemagic.notebook.arguments import Option, Positional, at_least, names, table
 from pipemagic.notebook.commands.base import ON, Context, Group
-from pipemagic.notebook.display import say
-from pipemagic.notebook.results import show_frame
+from pipemagic.notebook.display import say, show_frame
 
 if TYPE_CHECKING:
     from pandas import DataFrame
