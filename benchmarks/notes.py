@@ -93,7 +93,7 @@ def _sql(source: str) -> Iterator[str]:
     magics = [(head.removeprefix("%%sql"), body)] if head.startswith("%%sql") else []
     for line, cell in [*magics, *((match[1], None) for match in LINE.finditer(source))]:
         try:
-            _, text = sql_options.parse(line, cell)
+            _, text = sql_options.parse(line, cell, {})
         except Exception as error:  # noqa: BLE001 - pages show wrong lines, too
             print(f"skipped: {error}".partition("\n")[0], file=sys.stderr)
             continue

@@ -119,7 +119,7 @@ def __dir__() -> list[str]:
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
     """Add ``%pipedb``, ``%sql`` and ``%%sql`` to IPython (``%load_ext pipemagic``)."""
-    from pipemagic.notebook.ipython_version import supported_ipython
+    from pipemagic.notebook import supported_ipython
 
     with supported_ipython():
         from pipemagic.notebook.extension import load

@@ -1,20 +1,28 @@
-"""Output of the magics: lines, displayed objects and frames, and the prompt for a token."""
+"""Output of the magics: lines, displayed objects, frames and plots, and the prompt for a token."""
 
 from __future__ import annotations
 
 import getpass
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakValueDictionary
 
 from IPython.core.error import StdinNotImplementedError
 from IPython.core.formatters import DisplayFormatter
+from IPython.core.getipython import get_ipython
 
-from pipemagic.errors import SessionError
+from pipemagic.errors import PlotError, SessionError
 from pipemagic.text import escape_controls, literal_html
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 KEPT = "\n\t"
 """Control characters that are printed as they are. Terminals execute others, which names in a database may contain."""
@@ -138,9 +146,50 @@ def _displayed_rows(frame: object, rows: int) -> Iterator[None]:
 
 def show_frame(frame: object) -> None:
     """Display a frame at once, its texts as `FrameDisplay` does."""
-    from IPython.core.getipython import get_ipython
     from IPython.display import display
 
     formatter = getattr(get_ipython(), "display_formatter", None) or DisplayFormatter()
     bundle, metadata = formatter.format(frame)
     display(_as_text(bundle), metadata=metadata, raw=True)  # type: ignore[no-untyped-call]
+
+
+# -- plots
+
+
+@dataclass(frozen=True, repr=False)
+class Plot:
+    """A plot on ``axes``, displayed as a picture in a notebook and as a line of text in a terminal."""
+
+    axes: Axes
+    shown: bool
+    """Whether a window or a widget already shows the figure."""
+
+    @property
+    def figure(self) -> Figure:
+        """The figure that the axes belong to."""
+        return cast("Figure", self.axes.figure)
+
+    def save(self, file: str | Path) -> None:
+        """Write the figure to a file in the format of its suffix: ``.png``, ``.svg``, ``.pdf``."""
+        path = Path(os.path.expanduser(file))
+        try:
+            self.figure.savefig(path)
+        except ValueError as error:
+            hint = "use a name that ends in .png, .svg or .pdf"
+            raise PlotError(f"{path.name} cannot be written: {error}", hint=hint) from None
+        except OSError as error:
+            raise PlotError(f"{path} cannot be written: {error.strerror or error}") from None
+
+    def __repr__(self) -> str:
+        return f"Plot of {self.axes.get_title()}. Add --to FILE.png to save it, or call .save('FILE.png')."
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:  # noqa: ARG002
+        bundle: dict[str, Any] = {"text/plain": repr(self)}
+        if self.shown:
+            return bundle
+        from IPython.core.pylabtools import print_figure
+
+        formatter = getattr(get_ipython(), "display_formatter", None)
+        formats = formatter.format(self.figure)[0] if formatter is not None else {}
+        images = {mime: data for mime, data in formats.items() if mime.startswith("image/")}
+        return bundle | (images or {"image/png": print_figure(self.figure, base64=True)})  # type: ignore[no-untyped-call]

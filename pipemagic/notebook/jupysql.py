@@ -17,7 +17,8 @@ from pipemagic.explore.sqlite_reference import quote_if_needed
 from pipemagic.notebook import arguments
 from pipemagic.notebook.arguments import Option
 from pipemagic.notebook.line_variables import name_in_braces, text_of
-from pipemagic.notebook.sql_options import OPTIONS, starts_statement
+from pipemagic.notebook.sql_options import OPTIONS
+from pipemagic.notebook.sql_source import starts_statement
 from pipemagic.session.foreign_addresses import replacement
 from pipemagic.session.profiles import word
 

@@ -34,6 +34,7 @@ from pipemagic.notebook.notes import FOUND_IN, Notes, notes_on, notes_on_names
 from pipemagic.notebook.progress import show_progress
 from pipemagic.notebook.results import Results, without_reserved_names
 from pipemagic.notebook.settings import PipeMagic
+from pipemagic.notebook.sql_source import parameter_values, text_of_variable, visible_variables
 from pipemagic.text import escape_controls, mask_passwords
 
 if TYPE_CHECKING:
@@ -161,7 +162,7 @@ class PipeMagics(Magics):
             visible: Mapping[str, Any] = variables
             on = None
             if local_ns is not None and local_ns is not variables:  # those of a function
-                visible = sql_options.visible_variables(local_ns, variables)
+                visible = visible_variables(local_ns, variables)
             try:
                 options, text = sql_options.parse(line, cell, visible)
                 on = options.on
@@ -207,7 +208,7 @@ class PipeMagics(Magics):
 
         self.session.wire.begin()
         with short_traceback():
-            visible = sql_options.visible_variables(local_ns, self.user_ns)
+            visible = visible_variables(local_ns, self.user_ns)
             value = run(line, Context(self.session, visible, self.user_ns, self.settings))
         if type(value).__name__ == "DataFrame":
             self.frame_display.apply(value)
@@ -233,7 +234,7 @@ class PipeMagics(Magics):
         from pipemagic.notebook import exercises
 
         with short_traceback():
-            return exercises.check(self, line, cell, sql_options.visible_variables(local_ns, self.user_ns))
+            return exercises.check(self, line, cell, visible_variables(local_ns, self.user_ns))
 
     @no_var_expand
     @cell_magic
@@ -276,11 +277,9 @@ class PipeMagics(Magics):
         """Read the SQL of a cell with the values of its parameters, and the snippet to save."""
         from pipemagic.session.cell import parse_cell  # loaded with the session
 
-        values = variables if options.params is None else sql_options.parameter_values(options.params, variables)
+        values = variables if options.params is None else parameter_values(options.params, variables)
         source, bound, name = options.file or "", False, ""
         if _MAYBE_VARIABLE.match(text) and options.file is None:
-            from pipemagic.notebook.sql_variable import text_of_variable
-
             text, source, name = text_of_variable(text, values, variables) or (text, "", "")
         if options.jinja:
             from pipemagic.session import templates

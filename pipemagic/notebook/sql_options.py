@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import difflib
 import keyword
 import os
 import re
-from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipemagic import sql
 from pipemagic.errors import PipemagicError, UsageError
 from pipemagic.notebook import arguments
 from pipemagic.notebook.arguments import Arguments, Option, at_least, names
+from pipemagic.notebook.sql_source import read_file, refuse_addresses, starts_statement
 
 if TYPE_CHECKING:
     from pipemagic.notebook.line_variables import LineVariables
@@ -121,12 +119,6 @@ _CONFLICTS: tuple[tuple[str, str, set[str]], ...] = (
 
 _ASSIGNMENT = re.compile(r"\s*([^\W\d]\w*)\s*<<(?!<)")  # name << SELECT ...; no SQL statement starts like this
 
-_STATEMENT = re.compile(
-    r"(ALTER|ANALYZE|ATTACH|BEGIN|COMMIT|CREATE|DELETE|DETACH|DROP|END|EXPLAIN|INSERT|PRAGMA|REINDEX|RELEASE"
-    r"|REPLACE|ROLLBACK|SAVEPOINT|SELECT|UPDATE|VACUUM|VALUES|WITH)\Z",
-    re.IGNORECASE,
-)
-
 
 @dataclass(frozen=True)
 class SqlOptions:
@@ -178,11 +170,6 @@ def sql_usage(cell: bool) -> str:
     return arguments.usage_of(head, (), OPTIONS) + " [NAME <<] " + ("[SQL]" if cell else "SQL")
 
 
-def starts_statement(word: str) -> bool:
-    """Return True if an SQL statement can start with the word."""
-    return _STATEMENT.match(word) is not None
-
-
 def parse(line: str, cell: str | None, variables: Mapping[str, Any]) -> tuple[SqlOptions, str]:
     """Return the options of a magic and its SQL; the line of the magic is line 1 of a cell.
 
@@ -214,7 +201,7 @@ def parse(line: str, cell: str | None, variables: Mapping[str, Any]) -> tuple[Sq
     if options.file is not None:
         if text.strip():
             raise UsageError(f"--file {options.file} and SQL in the cell cannot be combined\nusage: {usage}")
-        text = _read_file(options.file)
+        text = read_file(options.file)
     if "://" in text:
         refuse_addresses(text)
     if not text.strip():
@@ -237,26 +224,6 @@ def _line_variables(line: str, cell: str | None, variables: Mapping[str, Any]) -
     from pipemagic.notebook.line_variables import LineVariables
 
     return LineVariables(line, sql_usage(cell is not None), variables)
-
-
-def visible_variables(local_ns: Mapping[str, Any] | None, user_ns: dict[str, Any]) -> Mapping[str, Any]:
-    """Return the variables visible to a magic: also those of the function that runs it."""
-    in_function = local_ns is not None and local_ns is not user_ns
-    return ChainMap(dict(local_ns or {}), user_ns) if in_function else user_ns
-
-
-def parameter_values(name: str, variables: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the values of ``--params``: JSON, or the name of one of the ``variables`` visible to the magic."""
-    if name.lstrip().startswith("{"):
-        return _from_json(name)
-    if name not in variables:
-        near = difflib.get_close_matches(name, [key for key in variables if not key.startswith("_")], n=1)
-        hint = f"did you mean {near[0]}?" if near else "to pass values directly, use JSON: --params '{\"name\": 1}'"
-        raise UsageError(f"--params: no variable {name}; {hint}")
-    values = variables[name]
-    if not isinstance(values, Mapping):
-        raise UsageError(f"--params: {name} must be a dict, not {type(values).__name__}")
-    return values
 
 
 # -- checks
@@ -284,40 +251,3 @@ def _check_combinations(args: Arguments) -> None:
     files = [os.path.realpath(os.path.expanduser(args[flag])) for flag in ("--to-csv", "--to-parquet") if flag in flags]
     if len(set(files)) < len(files):
         raise UsageError("--to-csv and --to-parquet name the same file")
-
-
-def refuse_addresses(text: str) -> None:
-    """Raise UsageError for an address outside strings and comments: later errors would show its password."""
-    texts = [token.text for token in sql.tokens(text)]
-    if any(texts[at : at + 3] == [":", "/", "/"] for at in range(len(texts))):
-        raise UsageError("the SQL contains an address\nwrite %pipedb connect ADDRESS first, without a password")
-
-
-# -- files and JSON
-
-
-def _read_file(path: str) -> str:
-    """Return the text of a UTF-8 file, with or without a byte order mark; raise UsageError if it cannot be read."""
-    file = Path(os.path.expanduser(path))
-    try:
-        return file.read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
-    except UnicodeDecodeError as error:
-        line = error.object.count(b"\n", 0, error.start) + 1
-        raise UsageError(f"{path} is not UTF-8: byte {error.object[error.start]:#04x} in line {line}") from None
-    except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise UsageError(f"{path} cannot be read: {why}") from None
-
-
-def _from_json(text: str) -> Mapping[str, Any]:
-    import json
-
-    def refuse(number: str) -> None:
-        raise UsageError(f"--params: {number} is not valid JSON")
-
-    try:
-        values: Mapping[str, Any] = json.loads(text, parse_constant=refuse)
-    except ValueError as error:
-        message = f"--params is not valid JSON: {error}; write '{{\"name\": value}}' in single quotes"
-        raise UsageError(message) from None
-    return values

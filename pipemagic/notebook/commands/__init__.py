@@ -7,7 +7,7 @@ import difflib
 from pipemagic.errors import UsageError
 from pipemagic.notebook import arguments
 from pipemagic.notebook.arguments import Positional
-from pipemagic.notebook.commands import connections, data, explore, organization, status, transactions
+from pipemagic.notebook.commands import connections, data, explore, organization, status
 from pipemagic.notebook.commands.base import Command, Context
 from pipemagic.notebook.commands.help import show_help
 from pipemagic.notebook.line_variables import LineVariables, name_in_braces
@@ -15,7 +15,7 @@ from pipemagic.notebook.line_variables import LineVariables, name_in_braces
 TOPIC = Positional("TOPIC", "a subcommand, a topic or a page")
 
 GROUPS = (
-    connections.GROUP, transactions.GROUP, status.GROUP, explore.GROUP, data.GROUP, organization.GROUP,
+    connections.GROUP, connections.TRANSACTIONS, status.GROUP, explore.GROUP, data.GROUP, organization.GROUP,
 )  # fmt: skip
 
 COMMANDS: dict[str, Command] = {command.name: command for group in GROUPS for command in group.commands}

@@ -1,4 +1,4 @@
-"""Connect to databases, change and close connections, manage profiles."""
+"""Connect to databases, change and close connections, manage profiles; transactions on the connection of the cells."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pipemagic.notebook import outcomes
 from pipemagic.notebook.arguments import Option, Positional, duration
 from pipemagic.notebook.commands.base import ON, Context, Group, check_confirmed, frame_of
 from pipemagic.notebook.display import say
-from pipemagic.text import join_words
+from pipemagic.text import join_words, plural
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pipemagic.session.session import Session
 
 GROUP = Group("Connections")
+TRANSACTIONS = Group("Transactions")
 
 
 @GROUP.command(
@@ -204,3 +205,56 @@ def _file(session: Session, profile: Profile) -> str:
     except PipemagicError as error:
         return f"{name}, {'not trusted' if isinstance(error, SessionError) else error.message}"
     return name
+
+
+# -- transactions
+
+
+@TRANSACTIONS.command(
+    Positional(
+        "MODE",
+        "when to take the write lock: at the first write (DEFERRED, the default) or now (IMMEDIATE)",
+        optional=True,
+        choices=("DEFERRED", "IMMEDIATE"),
+    ),
+    ON,
+)
+def begin(context: Context) -> None:
+    """Begin a transaction on the connection of the cells.
+
+    %pipedb begin
+    %pipedb begin immediate
+    """
+    say(context.connection.begin(context.args.get("MODE") or "DEFERRED").open_line)
+
+
+@TRANSACTIONS.command(ON)
+def commit(context: Context) -> None:
+    """Commit the open transaction.
+
+    %pipedb commit
+    """
+    say(outcomes.commit(context.connection))
+
+
+@TRANSACTIONS.command(ON)
+def rollback(context: Context) -> None:
+    """Roll back the open transaction, or discard a lost one.
+
+    %pipedb rollback
+    """
+    say(outcomes.rollback(context.connection))
+
+
+@TRANSACTIONS.command(ON)
+def retry(context: Context) -> None:
+    """Rerun a lost transaction, all or nothing.
+
+    %pipedb retry
+    """
+    from pipemagic.session.messages import listing
+
+    texts = [statement.text for statement in context.connection.to_retry().statements]
+    say(f"Rerunning {plural(len(texts), 'statement')} with the original parameter values, all or nothing:")
+    say(listing(texts, most=outcomes.MOST_STATEMENTS))
+    say(outcomes.retry(context.connection))

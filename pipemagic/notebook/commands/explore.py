@@ -15,7 +15,7 @@ from pipemagic import sql
 from pipemagic.errors import CheckError, UnknownName, UsageError
 from pipemagic.notebook.arguments import Option, Positional, at_least, names, table
 from pipemagic.notebook.commands.base import ON, Context, Group
-from pipemagic.notebook.display import say, show_frame
+from pipemagic.notebook.display import Plot, say, show_frame
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from pipemagic.explore.profile_result import Profile
     from pipemagic.explore.rules import Bound, Rule
     from pipemagic.hrana.values import SqlValue
-    from pipemagic.notebook.plot import Plot
     from pipemagic.session import Connection
 
 T = TypeVar("T")
@@ -363,8 +362,7 @@ def plot(context: Context) -> Plot | None:
     %pipedb plot histogram flights --x air_time
     %pipedb plot bar flights --x carrier
     """
-    from pipemagic.explore import plots
-    from pipemagic.notebook import plot as plotting
+    from pipemagic.explore import drawing, plots
 
     args = context.args
     kind, x, y, bins, group = args["KIND"], args["--x"], args.get("--y"), args.get("--bins"), args.get("--group")
@@ -384,7 +382,8 @@ def plot(context: Context) -> Plot | None:
         return plots.scatter(database, rows, x, y or "", group=group)
 
     summary = context.connection.with_database(summarize)
-    drawn, file = plotting.plot(summary), args.get("--to")
+    axes, file = drawing.draw(summary), args.get("--to")
+    drawn = Plot(axes, drawing.is_shown(axes))
     for note in summary.notes:
         say(note)
     if file is None:
