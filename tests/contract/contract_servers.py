@@ -26,7 +26,7 @@ from waiting import PATIENCE, pause, until
 from pipemagic.hrana.stream import IDLE_LIMIT
 from pipemagic.service.limits import Limits
 from pipemagic.service.service import Service
-from pipemagic.service.sqlite.write_lock import WriteLock
+from pipemagic.service.sqlite.database import WriteLock
 
 MAX_BODY = 16 * 1024 * 1024
 """Of the service in process, instead of 128 MB."""

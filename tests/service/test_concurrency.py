@@ -13,7 +13,7 @@ from service_calls import CLOSE, caller_of, execute
 from waiting import PATIENCE, until
 
 from pipemagic.service.service import Service
-from pipemagic.service.sqlite.write_lock import WriteLock
+from pipemagic.service.sqlite.database import WriteLock
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 from waiting import PATIENCE
 
 from pipemagic.service.executor import FIRST_SLICE, HELD_UP, Abandoned, Call, Executor, Job, Slices, Waiter, pause
-from pipemagic.service.sqlite.write_lock import WriteLock
+from pipemagic.service.sqlite.database import WriteLock
 
 ADA, BOB = "flights", "planes"
 

@@ -16,7 +16,7 @@ from pipemagic.service.limits import MB, Limits
 from pipemagic.service.logs import LogLimit
 from pipemagic.service.metrics import Metrics
 from pipemagic.service.service import Service
-from pipemagic.service.sqlite import usage
+from pipemagic.service.sqlite import resources
 from pipemagic.service.stopped_statements import StoppedStatements, StopReason
 
 TOTAL = "pipemagic_statements_stopped_total"
@@ -81,7 +81,7 @@ def test_a_statement_without_memory(db, service, caplog):
 
 
 def test_a_statement_that_fills_the_disk(db, service, caplog, monkeypatch):
-    monkeypatch.setattr(usage.shutil, "disk_usage", lambda _: SimpleNamespace(total=10**12, free=10**7))
+    monkeypatch.setattr(resources.shutil, "disk_usage", lambda _: SimpleNamespace(total=10**12, free=10**7))
     assert db.run(SORTED).codes == ["SQLITE_FULL", "ok"]
     assert counts(service) == {labels("ada", "rw", "disk"): 1}
     assert lines(caplog) == [

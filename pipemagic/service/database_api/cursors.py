@@ -36,7 +36,7 @@ from pipemagic.service.database_api.statements import Cancelled, Steps
 from pipemagic.service.database_api.stream import ServerStream
 from pipemagic.service.responses import Refused
 from pipemagic.service.sqlite import statement
-from pipemagic.service.sqlite.statement import Plan, Rejected
+from pipemagic.service.sqlite.statement import Rejected, SqlStatement
 from pipemagic.service.stopped_statements import StopReason
 
 encode_lines = msgspec.json.Encoder().encode_lines
@@ -248,7 +248,7 @@ class Cursor(Pipeline):
 
     # Steps, as far as they differ from those of a pipeline.
 
-    def _sink(self, plan: Plan, *, want_rows: bool) -> RowSink:  # noqa: ARG002 - the response has no limit
+    def _sink(self, plan: SqlStatement, *, want_rows: bool) -> RowSink:  # noqa: ARG002 - the response has no limit
         self._rows = StreamedRows(
             self._lines, self._number, self._stream, self._budget, want_rows=want_rows, by_columns=self._by_columns
         )  # fmt: skip

@@ -20,7 +20,7 @@ from pipemagic.service.database_api.results import BufferedRows, RowSink, TooLar
 from pipemagic.service.database_api.statements import Cancelled, Statements, Steps
 from pipemagic.service.responses import Refused
 from pipemagic.service.sqlite import statement
-from pipemagic.service.sqlite.statement import Plan, Rejected
+from pipemagic.service.sqlite.statement import Rejected, SqlStatement
 
 CLOSED = Error("The stream was closed by an earlier request of this pipeline", faults.STREAM_CLOSED)
 RESULT_OVERHEAD = 200  # bytes of a result without its rows
@@ -143,7 +143,7 @@ class Pipeline(Statements):
             bindings = statement.bind(plan, stmt.args, stmt.named_args)
         return (yield from self._statement(plan, bindings, self._sink(plan, want_rows=stmt.want_rows is not False)))
 
-    def _sink(self, plan: Plan, *, want_rows: bool) -> RowSink:
+    def _sink(self, plan: SqlStatement, *, want_rows: bool) -> RowSink:
         """Return the sink for a statement's rows; raise `Rejected` if the response has no room left."""
         if not plan.commits:  # a transaction can be ended even if the response is full
             try:

@@ -27,8 +27,8 @@ from pipemagic.service.limits import Limits
 from pipemagic.service.replicas.replica import Replica
 from pipemagic.service.responses import Refused
 from pipemagic.service.sqlite.connection import NeedsWriteLock
-from pipemagic.service.sqlite.statement import Plan, Rejected
-from pipemagic.service.sqlite.usage import UsageExceeded
+from pipemagic.service.sqlite.resources import UsageExceeded
+from pipemagic.service.sqlite.statement import Rejected, SqlStatement
 from pipemagic.service.stopped_statements import StoppedStatements, StopReason
 
 T = TypeVar("T")
@@ -82,7 +82,7 @@ class Statements:
 
     # One statement.
 
-    def _statement(self, plan: Plan, bindings: Sequence[SqlValue], sink: RowSink) -> Steps[WireResult]:
+    def _statement(self, plan: SqlStatement, bindings: Sequence[SqlValue], sink: RowSink) -> Steps[WireResult]:
         start = self._clock()
         self._refuse_if_lost()
         if self._read_only and plan.needs_full_access:
@@ -115,7 +115,7 @@ class Statements:
         if self._stream.cancelled:
             raise Cancelled
 
-    def _prepare_to_write(self, plan: Plan) -> None:
+    def _prepare_to_write(self, plan: SqlStatement) -> None:
         """Move the stream to the primary; raise an error if the statement may not write."""
         if self._read_only:
             raise self._forbidden() from None
@@ -127,7 +127,9 @@ class Statements:
         if plan.keyword == "BEGIN" and self._stream.transaction is Tx.OPEN:
             raise Rejected.of(NESTED) from None
 
-    def _attempt(self, plan: Plan, bindings: Sequence[SqlValue], started: float, sink: RowSink) -> Steps[WireResult]:
+    def _attempt(
+        self, plan: SqlStatement, bindings: Sequence[SqlValue], started: float, sink: RowSink
+    ) -> Steps[WireResult]:
         stream = self._stream
         connection = stream.connection
         if plan.may_read and stream.reading is None and stream.write_waiter is None and stream.place is stream.database:
@@ -219,7 +221,7 @@ class Statements:
         if self._stream.cancelled_silently:
             raise Cancelled
 
-    def _failed(self, error: Exception, plan: Plan, started: float) -> Rejected:
+    def _failed(self, error: Exception, plan: SqlStatement, started: float) -> Rejected:
         stream = self._stream
         self._refuse_if_ended()
         self._refuse_if_lost()  # before sync_state(): SQLite may have ended an interrupted transaction by itself
@@ -246,7 +248,7 @@ class Statements:
             self._stream.sync_state(self._clock())
         return Rejected.of(errors.too_slow(self._limits.statement_time, ended=ended, wrote=wrote))
 
-    def _rejected(self, error: Exception, plan: Plan) -> Rejected:
+    def _rejected(self, error: Exception, plan: SqlStatement) -> Rejected:
         match error:
             case apsw.Error():
                 refusal = self._stream.connection.sandbox.refusal

@@ -24,12 +24,19 @@ from pipemagic.hrana.values import SqlValue
 from pipemagic.service import heap
 from pipemagic.service.executor import Call, pause
 from pipemagic.service.limits import MB, Limits
-from pipemagic.service.sqlite import alter_column, functions, percentiles, unicode, usage, value_limit
+from pipemagic.service.sqlite import (
+    aggregates,
+    alter_column,
+    functions,
+    resources,
+    unicode,
+    value_limit,
+    virtual_tables,
+)
 from pipemagic.service.sqlite.alter_column import AlterColumn
-from pipemagic.service.sqlite.explained import without_addresses
-from pipemagic.service.sqlite.sandbox import Sandbox
-from pipemagic.service.sqlite.statement import LONGEST_CACHED, Plan
-from pipemagic.service.sqlite.usage import StatementUsage
+from pipemagic.service.sqlite.resources import StatementUsage
+from pipemagic.service.sqlite.sandbox import Sandbox, without_addresses
+from pipemagic.service.sqlite.statement import LONGEST_CACHED, SqlStatement
 
 log = logging.getLogger(__name__)
 
@@ -71,7 +78,7 @@ class Shape(NamedTuple):
     """Whether it shows its program: EXPLAIN, not EXPLAIN QUERY PLAN."""
 
 
-class Source(NamedTuple):
+class ResultRows(NamedTuple):
     """The columns of a running statement, and its remaining rows."""
 
     cols: tuple[Col, ...]
@@ -128,11 +135,11 @@ class Connection:
         self.raw.set_busy_timeout(busy_timeout)
         self.raw.pragma("synchronous", "FULL")
         self.raw.pragma("journal_size_limit", KEPT_WAL)
-        usage.keep_temporary_files_bounded(self.raw)
+        resources.keep_temporary_files_bounded(self.raw)
         self._install_functions(self.raw)
-        percentiles.install(self.raw, lambda: self.stopped, usage.hold)
+        aggregates.install_percentiles(self.raw, lambda: self.stopped, resources.hold)
         self.sandbox.install(self.raw, database.limits)
-        functions.hide_path(self.raw)
+        virtual_tables.hide_path(self.raw)
         functions.count_changes_since(self.raw, lambda: self._changes_before, lambda: self._explained_after)
         self._changes_before = 0
         """The changes that earlier streams made on the connection."""
@@ -203,7 +210,7 @@ class Connection:
         # The count of pages includes those of temporary tables, and of the copy that VACUUM makes.
         counts = self._writes and not self.sandbox.dirty and not self._vacuums
         pages = self.raw.status(apsw.SQLITE_DBSTATUS_CACHE_WRITE)[0] if counts else 0
-        return usage.written_by_thread() - pages * (self._page_size + FRAME_HEADER)
+        return resources.written_by_thread() - pages * (self._page_size + FRAME_HEADER)
 
     def check_space(self) -> None:
         """Stop the statement with the largest temporary files, if this one has large ones and their disk gets full."""
@@ -258,7 +265,7 @@ class Connection:
         """Return how many bytes the file may have: a new page is written twice, to the WAL and later to the file."""
         path, disk = self._database.path, disk_usage(self._database.path.parent)
         room = disk.free - min(self._database.limits.disk_reserve, disk.total // 20)
-        return usage.file_size(path) + usage.file_size(path.with_name(f"{path.name}-wal")) + max(0, room) // 2
+        return resources.file_size(path) + resources.file_size(path.with_name(f"{path.name}-wal")) + max(0, room) // 2
 
     @contextmanager
     def _without_sandbox(self) -> Iterator[None]:
@@ -301,38 +308,38 @@ class Connection:
             with self._without_sandbox():
                 self.raw.pragma("writable_schema", "reset")  # only this: writing it stays off
 
-    def describe(self, plan: Plan) -> Shape:
+    def describe(self, statement: SqlStatement) -> Shape:
         """Prepare a statement without running it."""
         self.sandbox.describing = True
         try:
-            return self._execute(plan, (None,) * len(plan.parameters), lambda _: False, can_cache=False)[1]
+            return self._execute(statement, (None,) * len(statement.parameters), lambda _: False, can_cache=False)[1]
         finally:
             self.sandbox.describing = False
 
-    def run(self, plan: Plan, bindings: Sequence[SqlValue], *, may_write: bool) -> Source:
+    def run(self, statement: SqlStatement, bindings: Sequence[SqlValue], *, may_write: bool) -> ResultRows:
         """Run a statement; return its columns and its rows.
 
         Raise `NeedsWriteLock`, before anything runs, if it would write and may not. It ends with its last row
         or with `finish`, which must be called in any case.
         """
-        if plan.alters_column is not None and may_write:
-            self._alter_column(plan, plan.alters_column)
-            return Source((), iter(()))
+        if statement.alters_column is not None and may_write:
+            self._alter_column(statement, statement.alters_column)
+            return ResultRows((), iter(()))
         if self.sandbox.dirty and not self._temporary_tables_bounded:
             self._bound_temporary_tables()
 
-        self._vacuums = plan.keyword == "VACUUM"
+        self._vacuums = statement.keyword == "VACUUM"
 
         def may_start(shape: Shape) -> bool:
-            self._writes = not shape.readonly or plan.writes_by_itself
-            if not plan.commits:
+            self._writes = not shape.readonly or statement.writes_by_itself
+            if not statement.commits:
                 self._begin()
             return may_write or not self._writes or shape.explain
 
         # If a cached statement cannot be prepared again, SQLite's error has no position. A cached EXPLAIN that is
         # prepared again reads the programs of triggers that no longer exist, which crashes the process.
-        can_cache = not (plan.changes_schema or plan.explains) and heap.allows_caches()
-        self._cursor, shape = self._execute(plan, bindings, may_start, can_cache=can_cache)
+        can_cache = not (statement.changes_schema or statement.explains) and heap.allows_caches()
+        self._cursor, shape = self._execute(statement, bindings, may_start, can_cache=can_cache)
         if self._cursor is None:
             raise NeedsWriteLock
         cols = shape.cols
@@ -340,9 +347,9 @@ class Connection:
             try:  # only now: SQLite may have prepared it again for a changed schema
                 cols = tuple(starmap(Col, self._cursor.get_description()))
             except apsw.ExecutionCompleteError:  # there are no rows
-                if self._schema != self._database.schema_changes and not plan.changes_rows:
-                    cols = self.describe(plan).cols
-        return Source(cols, without_addresses(self._cursor) if shape.program else self._cursor)
+                if self._schema != self._database.schema_changes and not statement.changes_rows:
+                    cols = self.describe(statement).cols
+        return ResultRows(cols, without_addresses(self._cursor) if shape.program else self._cursor)
 
     def _begin(self) -> None:
         """Record that a statement begins, which can be stopped."""
@@ -352,11 +359,11 @@ class Connection:
     def _bound_temporary_tables(self) -> None:
         """Limit temporary tables once the connection has any: without a temporary schema it needs less memory."""
         with self._without_sandbox():
-            usage.bound_temporary_tables(self.raw, self._database.limits)
+            resources.bound_temporary_tables(self.raw, self._database.limits)
         self._temporary_tables_bounded = True
 
-    def _alter_column(self, plan: Plan, change: AlterColumn) -> None:
-        self.describe(plan)
+    def _alter_column(self, statement: SqlStatement, change: AlterColumn) -> None:
+        self.describe(statement)
         self._writes = True
         self._begin()
         alter_column.apply(self.raw, change, self._scratch, self._writable_schema)
@@ -366,7 +373,7 @@ class Connection:
         scratch = apsw.Connection(":memory:")
         self._install_functions(scratch)
         Sandbox(unicode=self._database.unicode).install(scratch, self._database.limits)
-        scratch.set_progress_handler(lambda: self.stopped or self._usage.check_memory(), usage.FIRST_INTERVAL)
+        scratch.set_progress_handler(lambda: self.stopped or self._usage.check_memory(), resources.FIRST_INTERVAL)
         return scratch
 
     def _install_functions(self, raw: apsw.Connection) -> None:
@@ -400,7 +407,12 @@ class Connection:
             self._writes = False
 
     def _execute(
-        self, plan: Plan, bindings: Sequence[SqlValue], may_start: Callable[[Shape], bool], *, can_cache: bool
+        self,
+        statement: SqlStatement,
+        bindings: Sequence[SqlValue],
+        may_start: Callable[[Shape], bool],
+        *,
+        can_cache: bool,
     ) -> tuple[apsw.Cursor | None, Shape]:
         """Prepare a statement, and start it if ``may_start`` returns True; otherwise the cursor is None.
 
@@ -409,30 +421,30 @@ class Connection:
         """
         if self._counting:
             self._explained_after, self._counting = 0, False
-        self.changes_schema = plan.changes_schema or (self.changes_schema and not self.autocommit)
-        if self._usage.interval != usage.FIRST_INTERVAL:
-            self.raw.set_progress_handler(self._must_end, usage.FIRST_INTERVAL)
-        self._usage = StatementUsage(self._database.limits, usage.memory_used())
+        self.changes_schema = statement.changes_schema or (self.changes_schema and not self.autocommit)
+        if self._usage.interval != resources.FIRST_INTERVAL:
+            self.raw.set_progress_handler(self._must_end, resources.FIRST_INTERVAL)
+        self._usage = StatementUsage(self._database.limits, resources.memory_used())
         if self._may_hold_larger:
-            self._limit_values(plan, bindings)
+            self._limit_values(statement, bindings)
         prepared: list[Shape] = []
 
         def trace(cursor: apsw.Cursor, _text: str, _bindings: Any) -> bool:
             # apsw would cache the result of `get_description`. What ALTER checks, SQLite runs as a SELECT.
-            cols = () if plan.keyword == "ALTER" else tuple([Col(*column[:2]) for column in cursor.description])
+            cols = () if statement.keyword == "ALTER" else tuple([Col(*column[:2]) for column in cursor.description])
             explain = cursor.is_explain
             prepared.append(Shape(cols, cursor.is_readonly, bool(explain), explain == _PROGRAM))
             starts = may_start(prepared[0])
-            self._counting = starts and plan.changes_rows
+            self._counting = starts and statement.changes_rows
             return starts
 
         cursor, renewed = self.raw.cursor(), False
         cursor.exec_trace = trace
         while True:
             self.sandbox.refusal = ""
-            self.sandbox.keyword = "" if plan.copies else plan.keyword
+            self.sandbox.keyword = "" if statement.copies else statement.keyword
             try:
-                cursor.execute(plan.text, bindings, can_cache=can_cache)
+                cursor.execute(statement.text, bindings, can_cache=can_cache)
                 return cursor, prepared[0]
             except apsw.ExecTraceAbort:
                 return None, prepared[0]
@@ -449,36 +461,36 @@ class Connection:
         with suppress(apsw.SQLError):
             self.raw.execute(NO_TABLE)
 
-    def _limit_values(self, plan: Plan, bindings: Sequence[SqlValue]) -> None:
+    def _limit_values(self, statement: SqlStatement, bindings: Sequence[SqlValue]) -> None:
         """Let a statement read larger values than those of the limit, unless it may build some."""
         limit = self._database.limits.value
         value_limit.check_arguments(bindings, limit)
         with self._without_sandbox():  # nothing of it runs, and SQLite asks again when it does
-            builds = self._may_build(plan)
+            builds = self._may_build(statement)
         self.raw.limit(apsw.SQLITE_LIMIT_LENGTH, limit if builds else value_limit.LARGEST)
 
-    def _may_build(self, plan: Plan) -> bool:
+    def _may_build(self, statement: SqlStatement) -> bool:
         """Return `value_limit.may_build`, computed once for each text and schema: it may take longer than a query."""
         if self.changes_schema or self.sandbox.dirty:  # a schema that others do not see
-            return self._explain(plan)
+            return self._explain(statement)
         schema = self._database.schema_changes
         if schema != self._builds_with:
             self._builds.clear()
             self._builds_with = schema
             self._renew_schema()  # EXPLAIN does not
-        builds = self._builds.get(plan.text)
+        builds = self._builds.get(statement.text)
         if builds is None:
             if len(self._builds) >= MOST_DECISIONS:
                 self._builds.clear()
-            builds = self._explain(plan)
-            if len(plan.text) <= LONGEST_CACHED:
-                self._builds[plan.text] = builds
+            builds = self._explain(statement)
+            if len(statement.text) <= LONGEST_CACHED:
+                self._builds[statement.text] = builds
         return builds
 
-    def _explain(self, plan: Plan) -> bool:
-        if plan.changes_rows:
+    def _explain(self, statement: SqlStatement) -> bool:
+        if statement.changes_rows:
             self._explained_after = self._explained_after or self.raw.changes()
-        return value_limit.may_build(self.raw, plan.keyword, plan.text, len(plan.parameters))
+        return value_limit.may_build(self.raw, statement.keyword, statement.text, len(statement.parameters))
 
     def rollback(self) -> None:
         """Roll back the open transaction; needed after an interrupt, too, which may leave it open."""
@@ -492,4 +504,4 @@ class Connection:
 
 def _size_with_wal(path: Path) -> int:
     """Return the size of a database in bytes, with what was not moved yet from its WAL to its file."""
-    return usage.file_size(path) + usage.file_size(path.with_name(f"{path.name}-wal"))
+    return resources.file_size(path) + resources.file_size(path.with_name(f"{path.name}-wal"))

@@ -18,7 +18,7 @@ from pipemagic.service.responses import Refused
 from pipemagic.service.sqlite.connection import KEPT_WAL
 from pipemagic.service.sqlite.database import OpenDatabase
 from pipemagic.service.sqlite.pool import Closed
-from pipemagic.service.sqlite.usage import file_size
+from pipemagic.service.sqlite.resources import file_size
 
 UPLOAD_PATH = "/v1/upload"
 

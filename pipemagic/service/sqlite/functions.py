@@ -1,24 +1,46 @@
 """SQL functions that SQLite lacks, those of an extension that apsw brings, and some in the place of SQLite's own.
 
 The extension has ``regexp`` (``x REGEXP y``) and ``regexpi``. ``changes()`` and ``total_changes()`` do not count those
-of earlier streams, and ``pragma_database_list`` does not have the path of the file.
+of earlier streams.
 
 Source: https://sqlite.org/src/file/ext/misc/regexp.c
 """
 
 from __future__ import annotations
 
+import re
+import threading
 from collections.abc import Callable
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from typing import Any
 
 import apsw
 
 from pipemagic.hrana.values import SqlValue
-from pipemagic.service.sqlite import date_trunc, series, statistics
-from pipemagic.service.sqlite.regexp_replace import regexp_replace
+from pipemagic.service.sqlite import aggregates, virtual_tables
+from pipemagic.service.sqlite.value_limit import most_bytes, too_big
 
-DATABASE_LIST = "pragma_database_list"
+_STARTS = {
+    "year": "date(?1, 'start of year')",
+    "quarter": "date(?1, 'start of month', format('-%d months', (strftime('%m', ?1) - 1) % 3))",
+    "month": "date(?1, 'start of month')",
+    "week": "date(?1, '-6 days', 'weekday 1')",
+    "day": "date(?1)",
+    "hour": "strftime('%Y-%m-%d %H:00:00', ?1)",
+    "minute": "strftime('%Y-%m-%d %H:%M:00', ?1)",
+    "second": "datetime(?1)",
+}
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+"""The first characters of a date: SQLite also reads numbers, as Julian days, and times, as those of 2000-01-01."""
+_LONGEST_DATE = 100
+
+MOST_STEPS = 1_000_000
+"""The product of the sizes of a text and of a compiled pattern: a search takes at most some 20 ms."""
+_MEMORY = 256 * 1024
+"""Bytes of a compiled pattern: RE2 compiles one, or refuses it, in some 2 ms."""
+_LONGEST_PATTERN = 4096
+_MOST_GROUPS = 30
+_REFERENCE = re.compile(r"\\(.?)", re.DOTALL)
 
 
 def install(connection: apsw.Connection, stopped: Callable[[], bool] = lambda: False) -> None:
@@ -26,13 +48,13 @@ def install(connection: apsw.Connection, stopped: Callable[[], bool] = lambda: F
 
     Once ``stopped`` returns True, ``regexp_replace`` raises `apsw.InterruptError`.
     """
-    statistics.install(connection)
-    series.install(connection)
+    aggregates.install(connection)
+    virtual_tables.install_series(connection)
     # Not deterministic for SQLite, which therefore refuses them in indexes and generated columns: other programs could
     # not read such a table.
-    function: Callable[..., SqlValue] = date_trunc.date_trunc
+    function: Callable[..., SqlValue] = _date_trunc
     connection.create_scalar_function("date_trunc", function, 2, flags=apsw.SQLITE_INNOCUOUS)
-    replace = partial(regexp_replace, lambda: connection.limit(apsw.SQLITE_LIMIT_LENGTH), stopped)
+    replace = partial(_regexp_replace, lambda: connection.limit(apsw.SQLITE_LIMIT_LENGTH), stopped)
     for count in (3, 4):
         connection.create_scalar_function("regexp_replace", replace, count, flags=apsw.SQLITE_INNOCUOUS)
     path = _regexp()
@@ -73,44 +95,141 @@ def count_changes_since(connection: apsw.Connection, before: Callable[[], int], 
     connection.create_scalar_function("changes", changes, 0, flags=apsw.SQLITE_INNOCUOUS)
 
 
-def hide_path(connection: apsw.Connection) -> None:
-    """Replace ``pragma_database_list``: one row, ``0|main|''``. The PRAGMA itself is read from it (see `statement`).
+class _Native(threading.local):
+    """A connection with SQLite's own functions, one for each thread. No SQL of users runs on it."""
 
-    SQLite looks for a module of that name before it creates its own.
+    def __init__(self) -> None:
+        self._connection = apsw.Connection(":memory:")
+
+    def value(self, expression: str, *arguments: SqlValue) -> SqlValue:
+        """Return the value of an expression of the service's own."""
+        return self._connection.execute(f"SELECT {expression}", arguments).get  # type: ignore[no-any-return]
+
+
+native = _Native()
+
+
+def _date_trunc(unit: SqlValue, date: SqlValue) -> str | None:
+    """Return the start of the unit that contains a date or time, as in PostgreSQL and DuckDB.
+
+    Dates are texts, as SQLite stores them. The result is a day for units of a day or more, else a time; weeks begin on
+    Monday.
     """
-    module: Any = _DatabaseList()
-    connection.create_module(
-        DATABASE_LIST, module, use_bestindex_object=True, eponymous=True, eponymous_only=True, read_only=True
-    )
+    if unit is None or date is None:
+        return None
+    name = str(unit)[:30].lower()
+    if name not in _STARTS:
+        units = ", ".join(map(repr, _STARTS))
+        raise apsw.SQLError(f"the first argument of date_trunc() must be one of {units}, not {str(unit)[:30]!r}")
+    if date == "now":
+        return str(native.value(_STARTS[name], date))
+    start = _start_of_unit(name, date) if isinstance(date, str) and len(date) <= _LONGEST_DATE else None
+    if start is None:
+        text = str(date)[:30]
+        raise apsw.SQLError(f"date_trunc() cannot read {text!r} as a date: write YYYY-MM-DD or YYYY-MM-DD HH:MM:SS")
+    return start
 
 
-class _DatabaseList:
-    """A virtual table with one row."""
-
-    def Connect(self, *_: Any) -> tuple[str, _DatabaseList]:  # noqa: N802 - apsw calls these names
-        return "CREATE TABLE databases(seq, name, file)", self
-
-    def BestIndexObject(self, _: Any) -> bool:  # noqa: N802
-        return True
-
-    def Open(self) -> _Row:  # noqa: N802
-        return _Row()
+@lru_cache(maxsize=10_000)
+def _start_of_unit(name: str, date: str) -> str | None:
+    """Return the start; None for a text that is no date, and for a day that does not exist."""
+    day = _DAY.match(date)
+    if day is None or native.value("date(?)", day[0]) != day[0]:
+        return None
+    start = native.value(_STARTS[name], date)
+    return start if isinstance(start, str) else None
 
 
-class _Row:
-    """A cursor over that row."""
+def _regexp_replace(largest: Callable[[], int], stopped: Callable[[], bool], *arguments: SqlValue) -> str | None:
+    """Return the text with its first match replaced, or with the flag ``g`` all of them, as in DuckDB.
 
-    def Filter(self, *_: Any) -> None:  # noqa: N802
-        self._done = False
+    The engine is RE2, which has no lookaround and no references in a pattern: a search takes at most the time of the
+    product of the sizes of the text and of the compiled pattern, which is limited. ``largest`` returns the limit of a
+    value in bytes. Source: https://github.com/google/re2/wiki/Syntax
+    """
+    if stopped():
+        raise apsw.InterruptError("interrupted")
+    if None in arguments:
+        return None
+    text, pattern, replacement, flags = [*map(_text, arguments), ""][:4]
+    compiled = _compile(pattern, flags.replace("g", ""))
+    _check_time(compiled, text)
+    parts = _parts_of(replacement, compiled.groups)
+    limit = largest()
+    pieces: list[str] = []
+    size, end = 0, -1
+    for match in compiled.finditer(text):
+        if stopped():
+            raise apsw.InterruptError("interrupted")
+        if match.start() == end and not match[0]:
+            continue  # an empty match does not follow another match directly
+        pieces.append(text[max(0, end) : match.start()])
+        pieces += (part if isinstance(part, str) else match[part] or "" for part in parts)
+        size += len(pieces[-1 - len(parts)]) + sum(map(len, pieces[len(pieces) - len(parts) :]))
+        if size > limit:
+            raise too_big()
+        end = match.end()
+        if "g" not in flags:
+            break
+    return "".join(pieces) + text[max(0, end) :]
 
-    def Eof(self) -> bool:  # noqa: N802
-        return self._done
 
-    def Column(self, number: int) -> Any:  # noqa: N802
-        return (0, "main", "", 0)[number]  # -1 is the rowid
+def _text(value: SqlValue) -> str:
+    if isinstance(value, bytes):
+        raise apsw.SQLError("regexp_replace() takes texts, not a BLOB")
+    return value if isinstance(value, str) else str(native.value("CAST(? AS TEXT)", value))
 
-    def Next(self) -> None:  # noqa: N802
-        self._done = True
 
-    def Close(self) -> None:  # noqa: N802
-        pass
+@lru_cache(maxsize=100)
+def _compile(pattern: str, flags: str) -> Any:
+    """Compile a pattern; the flags are those of DuckDB that concern it."""
+    if set(flags) - set("is"):
+        raise apsw.SQLError(
+            "regexp_replace() has the flags g (replace all), i (ignore case) and s (. matches a line break), "
+            f"not {flags!r}"
+        )
+    if len(pattern) > _LONGEST_PATTERN:
+        raise apsw.SQLError(f"the pattern of regexp_replace() is limited to {_LONGEST_PATTERN:,} characters")
+    try:
+        import re2  # only here: few statements need it
+    except ImportError:
+        raise apsw.SQLError(
+            "regexp_replace() needs google-re2: pip install 'pipemagic[regexp]', and start the service again"
+        ) from None
+    options = re2.Options()
+    options.max_mem, options.log_errors = _MEMORY, False
+    options.case_sensitive, options.dot_nl = "i" not in flags, "s" in flags
+    try:
+        compiled = re2.compile(pattern, options)
+    except re2.error as error:
+        reason = error.args[0].decode(errors="replace")
+        raise apsw.SQLError(f"regexp_replace() cannot read the pattern {pattern[:100]!r}: {reason}") from None
+    if compiled.groups > _MOST_GROUPS:
+        raise apsw.SQLError(f"the pattern of regexp_replace() is limited to {_MOST_GROUPS} groups: write (?:...)")
+    return compiled
+
+
+def _check_time(pattern: Any, text: str) -> None:
+    if pattern.programsize * most_bytes(text) > MOST_STEPS:
+        raise apsw.SQLError(
+            f"regexp_replace() takes {MOST_STEPS // pattern.programsize:,} bytes for the pattern "
+            f"{pattern.pattern[:100]!r}, not {most_bytes(text):,}: shorten the text or the pattern"
+        )
+
+
+@lru_cache(maxsize=100)
+def _parts_of(replacement: str, groups: int) -> tuple[str | int, ...]:
+    r"""Return the literal parts of the replacement and the numbers of groups: ``\0`` (the whole match) to ``\9``."""
+    parts: list[str | int] = []
+    end = 0
+    for reference in _REFERENCE.finditer(replacement):
+        parts.append(replacement[end : reference.start()])
+        sign, end = reference[1], reference.end()
+        if sign == "\\":
+            parts.append(sign)
+        elif sign in tuple("0123456789") and int(sign) <= groups:
+            parts.append(int(sign))
+        else:
+            raise apsw.SQLError(f"the replacement of regexp_replace() has {reference[0]}, which is no group")
+    parts.append(replacement[end:])
+    return tuple(parts)

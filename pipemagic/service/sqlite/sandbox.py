@@ -1,14 +1,16 @@
-"""The authorizer: SQL cannot reach other files, weaken durability, or write the schema table directly.
+"""The sandbox: SQL cannot reach other files, weaken durability, write the schema table, or see memory addresses.
 
-SQLite calls it while it prepares a statement, so nothing of a refused statement runs.
+SQLite calls the authorizer while it prepares a statement, so nothing of a refused statement runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping
 
 import apsw
 
+from pipemagic.hrana.values import SqlValue
 from pipemagic.service.limits import Limits
 from pipemagic.sql.statement import READ_PRAGMAS
 
@@ -63,6 +65,11 @@ MAX_ARGUMENTS = 127
 
 MAX_CACHE_KIB = 64 * 1024
 """Limit of ``cache_size``: a stream must not use up the memory of the machine."""
+
+_OPCODE, _P4 = 1, 5
+_ADDRESS = re.compile(r"vtab:[0-9A-Fa-fx]+\Z")
+_TEXTS = {"VDestroy", "VFilter", "Variable"}
+"""Opcodes whose P4 is a text: a name, or what a virtual table has planned."""
 
 
 class Sandbox:
@@ -167,3 +174,30 @@ def only_create_table(name: str) -> apsw.Authorizer:
         return int(apsw.SQLITE_OK if allowed else apsw.SQLITE_DENY)
 
     return authorize
+
+
+def without_addresses(cursor: apsw.Cursor) -> Iterator[tuple[SqlValue, ...]]:
+    """Yield the rows of EXPLAIN (not of EXPLAIN QUERY PLAN) without addresses of the process, which help an attacker.
+
+    SQLite shows the address of a virtual table (``vtab:55D1C0FFEE08``), and for VCheck the bytes of a structure that
+    begins with one, as if they were text: of a VCheck, only the first two columns have values.
+    """
+    address = 0
+    while True:
+        try:
+            row = next(cursor)
+        except StopIteration:
+            return
+        except UnicodeDecodeError:  # the bytes of a VCheck are no text, as a rule: nothing of the row can be read
+            row = (address, "VCheck")
+        address = int(row[0] or 0) + 1
+        if row[_OPCODE] == "VCheck":
+            yield (*row[:2], None, None, None, None, None, None)
+        else:
+            yield (*row[:_P4], _masked(row[_OPCODE], row[_P4]), *row[_P4 + 1 :])
+
+
+def _masked(opcode: SqlValue, p4: SqlValue) -> SqlValue:
+    if isinstance(p4, str) and str(opcode).startswith("V") and opcode not in _TEXTS and _ADDRESS.match(p4):
+        return "vtab"
+    return p4

@@ -13,9 +13,10 @@ from pipemagic.errors import ProtocolError
 from pipemagic.hrana import faults
 from pipemagic.hrana.messages import Error, NamedArg
 from pipemagic.hrana.values import Float, SqlValue, Value, decode
-from pipemagic.service.sqlite import alter_column, functions
+from pipemagic.service.sqlite import alter_column
 from pipemagic.service.sqlite.alter_column import AlterColumn
 from pipemagic.service.sqlite.sandbox import IGNORED
+from pipemagic.service.sqlite.virtual_tables import DATABASE_LIST
 from pipemagic.sql import ParsedStatement
 from pipemagic.sql.statement import READ_PRAGMAS
 
@@ -37,8 +38,8 @@ class Rejected(Exception):
         return cls(error.message, error.code or "SQLITE_ERROR", error.extended_code)
 
 
-class Plan:
-    """One statement's keyword, its verb behind a WITH, and its parameters as SQLite numbers them.
+class SqlStatement:
+    """One statement as SQLite gets it: text, keyword, verb behind a WITH, and parameters as SQLite numbers them.
 
     Its properties are computed once: every run reads them.
     """
@@ -82,10 +83,10 @@ class Plan:
 
 
 LONGEST_CACHED = 4096
-"""Characters of the longest text whose plan is cached."""
+"""Characters of the longest text that is cached as a statement."""
 
 
-def parse(text: str) -> Plan:
+def parse(text: str) -> SqlStatement:
     """Parse a text with exactly one statement; raise `Rejected` otherwise."""
     statements = list(islice(sqltext.each(text), 2))
     if not statements:
@@ -99,13 +100,13 @@ cached_parse = lru_cache(maxsize=2048)(parse)
 """`parse`, for texts of up to `LONGEST_CACHED` characters."""
 
 
-def first(script: str, statement: ParsedStatement) -> Plan:
-    """Return the plan of the first statement of a script; raise `Rejected` if it is not valid."""
+def first(script: str, statement: ParsedStatement) -> SqlStatement:
+    """Return the first statement of a script; raise `Rejected` if it is not valid."""
     return _of_statement(statement, _size(script[: statement.start]))
 
 
-def of_script(script: str) -> Iterator[Plan]:
-    """Yield the plans of the statements of a script; raise `Rejected` as `first` does."""
+def of_script(script: str) -> Iterator[SqlStatement]:
+    """Yield the statements of a script; raise `Rejected` as `first` does."""
     start = skipped = 0
     for statement in sqltext.each(script):
         skipped += _size(script[start : statement.start])
@@ -126,20 +127,20 @@ def _is_ignored(statement: ParsedStatement) -> bool:
     return values is None or sqltext.normalize(words[-1]) in values
 
 
-def _of_statement(statement: ParsedStatement, skipped: int) -> Plan:
+def _of_statement(statement: ParsedStatement, skipped: int) -> SqlStatement:
     if "\0" in statement.text:  # SQLite would silently stop reading there
         raise Rejected("SQL text cannot hold a NUL character; pass it in an argument", faults.SQL_PARSE_ERROR)
     if statement.keyword == "BEGIN" and _BEGIN_READONLY.fullmatch(_normalized(statement.text)):
-        return Plan(sqltext.parse("BEGIN"), skipped, begins_read_only=True)
+        return SqlStatement(sqltext.parse("BEGIN"), skipped, begins_read_only=True)
     if statement.keyword == "PRAGMA" and _DATABASE_LIST.fullmatch(_normalized(statement.text)):
-        return Plan(sqltext.parse(f"SELECT seq, name, file FROM temp.{functions.DATABASE_LIST}"), skipped)
+        return SqlStatement(sqltext.parse(f"SELECT seq, name, file FROM temp.{DATABASE_LIST}"), skipped)
     if statement.keyword == "PRAGMA" and _is_ignored(statement):
-        return Plan(sqltext.parse(f"PRAGMA {statement.pragma[0]}"), skipped)
+        return SqlStatement(sqltext.parse(f"PRAGMA {statement.pragma[0]}"), skipped)
     if statement.keyword == "ALTER" and len(statement.text) <= alter_column.LONGEST:
         change = alter_column.parse(statement.text)
         sent = statement if change is None else sqltext.parse(change.renaming)
-        return Plan(sent, skipped, parameters=statement.parameters, alters_column=change)
-    return Plan(statement, skipped)
+        return SqlStatement(sent, skipped, parameters=statement.parameters, alters_column=change)
+    return SqlStatement(statement, skipped)
 
 
 def _normalized(text: str) -> str:
@@ -147,7 +148,9 @@ def _normalized(text: str) -> str:
     return " ".join(token.text for token in sqltext.significant(text)).upper()
 
 
-def bind(plan: Plan, args: Sequence[Value] | None, named: Sequence[NamedArg] | None) -> tuple[SqlValue, ...]:
+def bind(
+    statement: SqlStatement, args: Sequence[Value] | None, named: Sequence[NamedArg] | None
+) -> tuple[SqlValue, ...]:
     """Return one value for each parameter, in SQLite's numbering.
 
     An exact name (``:a``) takes precedence over a bare one (``a``), which matches every prefix; of two equal names the
@@ -157,15 +160,15 @@ def bind(plan: Plan, args: Sequence[Value] | None, named: Sequence[NamedArg] | N
     if args and named:
         raise Rejected("positional and named arguments cannot be mixed in one statement", faults.ARGS_BOTH)
     if named:
-        return _bind_named(plan, named)
+        return _bind_named(statement, named)
     values = [_argument(value) for value in args or ()]
-    if plan.explains:
-        values += [None] * (len(plan.parameters) - len(values))
-    elif missing := next((name for name in plan.parameters if name and name[0] != "?"), None):
+    if statement.explains:
+        values += [None] * (len(statement.parameters) - len(values))
+    elif missing := next((name for name in statement.parameters if name and name[0] != "?"), None):
         raise Rejected(f"value for parameter {missing} not found", faults.ARGS_INVALID)
-    if len(values) != len(plan.parameters):
+    if len(values) != len(statement.parameters):
         raise Rejected(
-            f"the statement has {len(plan.parameters)} parameters, {len(values)} arguments were given",
+            f"the statement has {len(statement.parameters)} parameters, {len(values)} arguments were given",
             faults.ARGS_INVALID,
         )
     return tuple(values)
@@ -180,18 +183,18 @@ def _argument(value: Value) -> SqlValue:
         raise Rejected(f"an argument cannot be read: {error.message}", faults.ARGS_INVALID) from None
 
 
-def _bind_named(plan: Plan, named: Sequence[NamedArg]) -> tuple[SqlValue, ...]:
+def _bind_named(statement: SqlStatement, named: Sequence[NamedArg]) -> tuple[SqlValue, ...]:
     values = {arg.name: _argument(arg.value) for arg in named}
     names: set[str] = set()
     bound: list[SqlValue] = []
-    for name in plan.parameters:
+    for name in statement.parameters:
         if name is None or name.startswith("?"):
             raise Rejected("a parameter without a name cannot be bound by name", faults.ARGS_INVALID)
         key = name if name in values else name[1:]
         if key in values:
             names.add(key)
             bound.append(values[key])
-        elif plan.explains:
+        elif statement.explains:
             bound.append(None)
         else:
             raise Rejected(f"value for parameter {name} not found", faults.ARGS_INVALID)

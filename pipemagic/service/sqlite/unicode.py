@@ -19,7 +19,7 @@ from functools import partial
 import apsw
 
 from pipemagic.hrana.values import SqlValue
-from pipemagic.service.sqlite.native import native
+from pipemagic.service.sqlite.functions import native
 
 _CHUNK = 10_000
 """Characters that are converted between two checks of whether the statement was stopped: a millisecond or two."""

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator
 import apsw
 
 from pipemagic.hrana.values import SqlValue
-from pipemagic.service.sqlite.native import most_bytes, too_big
 
 LARGEST = 2**31 - 1
 """A limit of values in bytes, which SQLite reduces to the largest that it can have."""
@@ -44,6 +43,23 @@ _NEVER_LARGER = frozenset({
 That of ``->`` and of a letter that changes its case may take a few times the bytes, in another encoding. `json_extract`
 is not one: with several paths, it returns an array of all that they find.
 """
+
+
+def too_big() -> apsw.TooBigError:
+    """Return the error of SQLite for a value that is too large."""
+    error = apsw.TooBigError("string or blob too big")
+    error.result = error.extendedresult = apsw.SQLITE_TOOBIG  # type: ignore[attr-defined]
+    return error
+
+
+def most_bytes(value: SqlValue) -> int:
+    """Return an upper bound of the bytes of a value as text."""
+    match value:
+        case str():
+            return len(value) if value.isascii() else 4 * len(value)
+        case bytes():
+            return len(value)
+    return 32  # a number
 
 
 def check_arguments(arguments: Iterable[SqlValue], limit: int) -> None:

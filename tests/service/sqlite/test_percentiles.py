@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from service_calls import caller_of, execute, new_service
 
 from pipemagic.service.limits import MB, Limits
-from pipemagic.service.sqlite import percentiles, usage
+from pipemagic.service.sqlite import aggregates, resources
 
 numbers = st.one_of(
     st.integers(-(2**63), 2**63 - 1), st.integers(-5, 5), st.floats(allow_nan=False, allow_infinity=False),
@@ -28,7 +28,7 @@ fractions = st.sampled_from([0, 1, 0.5, 0.25, 0.9, 1 / 3, 0.999])
 def connect(stopped=lambda: False, hold=lambda size: None, *, own=True):
     connection = apsw.Connection(":memory:")
     if own:
-        percentiles.install(connection, stopped, hold)
+        aggregates.install_percentiles(connection, stopped, hold)
     connection.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, x, y)")
     return connection
 
@@ -180,7 +180,7 @@ def heap():
 
 def test_values_beyond_the_memory_of_the_service_stop_their_statement(tmp_path, heap):
     heap(32 * MB)
-    before = usage.memory_used() - apsw.memory_used()
+    before = resources.memory_used() - apsw.memory_used()
     with new_service(tmp_path, clock=time.monotonic, limits=Limits(statement_time=60)) as service:
         service.start()
         db = caller_of(service, "db")
@@ -188,4 +188,4 @@ def test_values_beyond_the_memory_of_the_service_stop_their_statement(tmp_path, 
         answer = db.post(execute(f"{rows} SELECT median(x) FROM c"))
         assert answer.codes == ["SQLITE_NOMEM"]
         assert db.run("SELECT 1").codes[0] == "ok"
-    assert usage.memory_used() - apsw.memory_used() == before
+    assert resources.memory_used() - apsw.memory_used() == before

@@ -22,10 +22,10 @@ from small_disks import NoMounts, disk_in_file, small_disk
 from pipemagic.service.executor import Executor
 from pipemagic.service.limits import MB, Limits
 from pipemagic.service.responses import storage_refusal
-from pipemagic.service.sqlite import connection, usage
+from pipemagic.service.sqlite import connection, resources
 from pipemagic.service.sqlite.connection import Connection
+from pipemagic.service.sqlite.resources import UsageExceeded
 from pipemagic.service.sqlite.statement import parse
-from pipemagic.service.sqlite.usage import UsageExceeded
 
 LIMIT = 4 * MB
 ROWS = (
@@ -41,7 +41,7 @@ ROOMY, FULL = SimpleNamespace(total=10**12, free=10**11), SimpleNamespace(total=
 @pytest.fixture
 def full_disk(monkeypatch):
     """The disk of temporary files has less free space than the reserve."""
-    monkeypatch.setattr(usage.shutil, "disk_usage", lambda _: FULL)
+    monkeypatch.setattr(resources.shutil, "disk_usage", lambda _: FULL)
 
 
 @pytest.fixture
@@ -156,7 +156,7 @@ def test_the_statement_with_the_largest_files_is_stopped(tmp_path, monkeypatch):
     def disk(_):
         return FULL if written() - began > 200 * MB and not stopped.is_set() else ROOMY
 
-    monkeypatch.setattr(usage.shutil, "disk_usage", disk)
+    monkeypatch.setattr(resources.shutil, "disk_usage", disk)
     sort = f"{NUMBERS} SELECT randomblob(1000) b, i FROM n ORDER BY b"
 
     def run(connection, rows):
@@ -221,7 +221,7 @@ import shutil, sys
 from pathlib import Path
 from service_calls import caller_of, new_service
 import apsw
-from pipemagic.service.sqlite.usage import temporary_folder
+from pipemagic.service.sqlite.resources import temporary_folder
 
 apsw.hard_heap_limit(64 * 2**20)
 with new_service(Path(sys.argv[1])) as service:

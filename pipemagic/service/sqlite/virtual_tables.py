@@ -1,7 +1,4 @@
-"""``generate_series(START, STOP [, STEP])``: a table of integers, as in PostgreSQL and DuckDB.
-
-SQLite's own extension of that name also takes texts, of which it reads the digits at the start: 2024 for a date.
-"""
+"""Virtual tables: ``generate_series``, and ``pragma_database_list`` without the path of the file."""
 
 from __future__ import annotations
 
@@ -10,15 +7,31 @@ from typing import Any
 
 import apsw
 
+DATABASE_LIST = "pragma_database_list"
+
 _COLUMNS = ("value", "start", "stop", "step")
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}\Z")
 
 
-def install(connection: apsw.Connection) -> None:
-    """Register the table function."""
+def install_series(connection: apsw.Connection) -> None:
+    """Register ``generate_series(START, STOP [, STEP])``: a table of integers, as in PostgreSQL and DuckDB.
+
+    SQLite's own extension of that name also takes texts, of which it reads the digits at the start: 2024 for a date.
+    """
     module: Any = _Series(connection)
     connection.create_module(
         "generate_series", module, use_bestindex_object=True, eponymous=True, eponymous_only=True, read_only=True
+    )
+
+
+def hide_path(connection: apsw.Connection) -> None:
+    """Replace ``pragma_database_list``: one row, ``0|main|''``. The PRAGMA itself is read from it (see `statement`).
+
+    SQLite looks for a module of that name before it creates its own.
+    """
+    module: Any = _DatabaseList()
+    connection.create_module(
+        DATABASE_LIST, module, use_bestindex_object=True, eponymous=True, eponymous_only=True, read_only=True
     )
 
 
@@ -46,11 +59,11 @@ class _Series:
         index.idxStr = " ".join(_COLUMNS[column] for column in arguments)
         return True
 
-    def Open(self) -> _Rows:  # noqa: N802
-        return _Rows()
+    def Open(self) -> _SeriesCursor:  # noqa: N802
+        return _SeriesCursor()
 
 
-class _Rows:
+class _SeriesCursor:
     """A cursor over a series."""
 
     def Filter(self, _: int, names: str, values: tuple[Any, ...]) -> None:  # noqa: N802
@@ -86,3 +99,35 @@ def _integer(value: Any) -> int:
     text = str(value)[:30]
     days = f"; for a series of days, write date('{text}', value || ' days')" if _DAY.match(text) else ""
     raise apsw.SQLError(f"generate_series() takes integers, not {text!r}{days}")
+
+
+class _DatabaseList:
+    """A virtual table with one row."""
+
+    def Connect(self, *_: Any) -> tuple[str, _DatabaseList]:  # noqa: N802 - apsw calls these names
+        return "CREATE TABLE databases(seq, name, file)", self
+
+    def BestIndexObject(self, _: Any) -> bool:  # noqa: N802
+        return True
+
+    def Open(self) -> _DatabaseListCursor:  # noqa: N802
+        return _DatabaseListCursor()
+
+
+class _DatabaseListCursor:
+    """A cursor over that row."""
+
+    def Filter(self, *_: Any) -> None:  # noqa: N802
+        self._done = False
+
+    def Eof(self) -> bool:  # noqa: N802
+        return self._done
+
+    def Column(self, number: int) -> Any:  # noqa: N802
+        return (0, "main", "", 0)[number]  # -1 is the rowid
+
+    def Next(self) -> None:  # noqa: N802
+        self._done = True
+
+    def Close(self) -> None:  # noqa: N802
+        pass
