@@ -15,6 +15,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any, NamedTuple
 
 from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from pipemagic.service.executor import UNVERIFIED, Executor, Job, Steps, Tenant
@@ -193,7 +194,7 @@ class Endpoint:
         """Return the tenant of a request, or raise `Refused`."""
         raise NotImplementedError
 
-    def handle(self, request: Request, admission: Admission, body: Any, cancel: CancelToken) -> Steps:
+    def handle(self, request: Request, admission: Admission, body: Any, cancel: CancelToken) -> Steps[Response | bytes]:
         """Return the response, in a worker; yield a `Waiter` to wait.
 
         For a streamed response, yield the `StreamedResponse` and the pieces of its body, and return the last piece.

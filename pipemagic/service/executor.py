@@ -27,7 +27,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from queue import SimpleQueue
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias, TypeVar
+
+from starlette.responses import Response
 
 log = logging.getLogger(__name__)
 
@@ -169,7 +171,12 @@ class Stoppable(Protocol):
     resumed: threading.Event
 
 
-Steps = Generator[Any, None, Any]
+T = TypeVar("T")
+Steps: TypeAlias = Generator[Waiter | Call | Response | bytes, None, T]
+"""The work of a job, in parts. It yields a `Waiter` to wait for, or a `Call` to make, and continues after that.
+
+A handler yields the response, too, and bytes, if its body is sent in pieces; it continues when the last one was sent.
+"""
 
 
 @dataclass(slots=True, eq=False)
@@ -178,7 +185,7 @@ class Job:
 
     executor: Executor
     tenant: Tenant
-    steps: Steps
+    steps: Steps[Any]
     loop: asyncio.AbstractEventLoop
     future: asyncio.Future[Any]
     done: bool = False
@@ -241,7 +248,7 @@ class Executor:
         with self._lock:
             self._start_worker()
 
-    def start(self, tenant: Tenant, steps: Steps) -> Job:
+    def start(self, tenant: Tenant, steps: Steps[Any]) -> Job:
         """Run the first part of a generator; the job's future gets what it yields. Call it in the event loop."""
         loop = asyncio.get_running_loop()
         job = Job(self, tenant, steps, loop, loop.create_future())
@@ -546,6 +553,6 @@ def _is_new(job: Job) -> bool:
     return job.used < FIRST_SLICE
 
 
-def _steps(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Steps:
+def _steps(function: Callable[..., T], arguments: tuple[Any, ...]) -> Steps[T]:
     return function(*arguments)
     yield  # makes it a generator

@@ -115,7 +115,7 @@ def compress_if_large(response: ServiceResponse, request: Request) -> None:
     response.headers["content-length"] = str(sum(map(len, pieces)))
 
 
-def compress_stream(response: Response, request: Request, first: bytes, rest: Steps) -> Steps:
+def compress_stream(response: Response, request: Request, first: bytes, rest: Steps[bytes]) -> Steps[bytes]:
     """Yield a streamed response and the pieces of its body, compressed if the client of the request accepts it.
 
     Starlette's middleware does not flush pieces, so a client could not read one before later ones arrive.

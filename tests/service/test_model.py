@@ -81,7 +81,7 @@ class Slot:
     began: float | None = None  # None if it began in a request that waited
     pending: list[int] = field(default_factory=list)
     marks: list[int] = field(default_factory=list)
-    parked: tuple[Steps, Waiter, CancelToken, float] | None = None
+    parked: tuple[Steps[Any], Waiter, CancelToken, float] | None = None
     sent: list[tuple[str, int]] = field(default_factory=list)
     batch: bool = False
     waited: bool = False
@@ -141,7 +141,7 @@ class Story:
         cancel = CancelToken()
         self.step(slot, self.endpoint.handle(Request(scope), admission, body, cancel), cancel)
 
-    def step(self, slot: Slot, steps: Steps, cancel: CancelToken) -> None:
+    def step(self, slot: Slot, steps: Steps[Any], cancel: CancelToken) -> None:
         try:
             while isinstance(step := next(steps), Call):
                 step.run()

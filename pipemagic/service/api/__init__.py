@@ -10,6 +10,7 @@ from inspect import isgenerator
 
 from starlette import routing as starlette
 from starlette.requests import Request
+from starlette.responses import Response
 
 from pipemagic.service.api import accounts, databases, groups, organizations, tokens, usage  # noqa: F401 - routes
 from pipemagic.service.api.routing import ORG, ROUTES, ApiRequest, Route, ServiceParts, parse_body
@@ -51,7 +52,7 @@ class ManagementEndpoint(Endpoint):
         """Admit every request: bodies are small, and the token is checked in the worker, which reads the catalog."""
         return Admission(MANAGEMENT)
 
-    def handle(self, request: Request, admission: Admission, body: bytes, cancel: CancelToken) -> Steps:  # noqa: ARG002
+    def handle(self, request: Request, admission: Admission, body: bytes, cancel: CancelToken) -> Steps[Response]:  # noqa: ARG002
         """Check the token and the role, and call the function."""
         route = self._routes.get("GET" if request.method == "HEAD" else request.method)
         api_request = ApiRequest(self._parts, request, cancel, dict(request.path_params))

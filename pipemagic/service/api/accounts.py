@@ -26,14 +26,14 @@ class NewPassword(Body):
 
 
 @Route("POST", "/v1/auth/signup", public=True)
-def sign_up(request: ApiRequest, body: Credentials) -> Steps:
+def sign_up(request: ApiRequest, body: Credentials) -> Steps[dict[str, Any]]:
     """Create an account and log in."""
     token = yield from request.parts.logins.sign_up(body.username, body.password, request.network)
     return {"token": token, "username": body.username, "organization": body.username}
 
 
 @Route("POST", "/v1/auth/login", public=True)
-def log_in(request: ApiRequest, body: Credentials) -> Steps:
+def log_in(request: ApiRequest, body: Credentials) -> Steps[dict[str, Any]]:
     """Exchange a username and a password for a token."""
     token = yield from request.parts.logins.log_in(body.username, body.password, request.network)
     return {"token": token, "username": body.username, "organization": body.username}
@@ -46,7 +46,7 @@ def log_out(request: ApiRequest) -> Any:
 
 
 @Route("POST", "/v1/auth/password")
-def change_password(request: ApiRequest, body: NewPassword) -> Steps:
+def change_password(request: ApiRequest, body: NewPassword) -> Steps[dict[str, Any]]:
     """Set a new password; the operator may set that of any account, without the current one."""
     username = body.username
     if username is None or username == request.account.username:
@@ -63,7 +63,7 @@ def change_password(request: ApiRequest, body: NewPassword) -> Steps:
 
 
 @Route("POST", "/v1/users", operator="may create accounts for others")
-def create_user(request: ApiRequest, body: Credentials) -> Steps:
+def create_user(request: ApiRequest, body: Credentials) -> Steps[dict[str, Any]]:
     """Create an account for another person."""
     account = yield from request.parts.logins.open_account(body.username, body.password, request.network)
     return {"user": account_json(account)}

@@ -151,7 +151,7 @@ def resume_location(request: ApiRequest) -> Any:
 
 
 @Route("GET", f"{LOCATION}/wait")
-def wait_for_location(request: ApiRequest) -> Steps:
+def wait_for_location(request: ApiRequest) -> Steps[dict[str, Any]]:
     """Respond when the replicas at a location have all commits that their primaries have now.
 
     503 if that takes too long, or at once if the location is paused.

@@ -8,21 +8,16 @@ import math
 import threading
 from base64 import b64decode, b64encode
 from collections import OrderedDict, deque
-from collections.abc import Callable, Generator, Hashable
+from collections.abc import Callable, Hashable
 from contextlib import suppress
 from hashlib import scrypt
-from typing import TypeVar
 
 from pipemagic.service.auth.tokens import Tokens
 from pipemagic.service.catalog.accounts import Account
 from pipemagic.service.catalog.catalog import Catalog
 from pipemagic.service.catalog.names import SLUG_LIMIT
-from pipemagic.service.executor import Waiter
+from pipemagic.service.executor import Steps, Waiter
 from pipemagic.service.responses import Refused
-
-T = TypeVar("T")
-Steps = Generator[Waiter, None, T]
-"""Work that yields a `Waiter` while other passwords are processed."""
 
 SHORTEST, LONGEST = 8, 1024  # characters of a password
 

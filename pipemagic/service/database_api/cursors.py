@@ -32,8 +32,9 @@ from pipemagic.service.database_api.results import (
     to_wire,
     working_memory,
 )
-from pipemagic.service.database_api.statements import Cancelled, Steps
+from pipemagic.service.database_api.statements import Cancelled
 from pipemagic.service.database_api.stream import ServerStream
+from pipemagic.service.executor import Steps
 from pipemagic.service.responses import Refused
 from pipemagic.service.sqlite import statement
 from pipemagic.service.sqlite.statement import Rejected, SqlStatement

@@ -10,6 +10,7 @@ from typing import Any
 
 import apsw
 from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import Route
 
 from pipemagic.hrana import columns, cursors, messages
@@ -45,7 +46,7 @@ from pipemagic.service.sqlite.statement import Rejected
 from pipemagic.service.stopped_statements import StoppedStatements
 from pipemagic.version import __version__
 
-Handler = Callable[[Request, Admission, Any, CancelToken], Steps]
+Handler = Callable[[Request, Admission, Any, CancelToken], Steps[Response | bytes]]
 
 LINES = {
     "/v2": "Hello, this is HTTP API v2 (Hrana over HTTP)",
@@ -95,7 +96,7 @@ class GreetingEndpoint(Endpoint):
             raise wrong_method("GET,HEAD")
         return Admission(UNVERIFIED)
 
-    def handle(self, request: Request, admission: Admission, body: Any, cancel: CancelToken) -> Steps:  # noqa: ARG002
+    def handle(self, request: Request, admission: Admission, body: Any, cancel: CancelToken) -> Steps[Response]:  # noqa: ARG002
         """Return the response."""
         response = self._greet(request, request.scope["state"]["record"])
         compress_if_large(response, request)
@@ -151,7 +152,7 @@ class DatabaseApi:
     def _pipeline(
         self, request: Request, admission: Admission, body: bytes, cancel: CancelToken, *,
         memory: MemoryBudget, version: int, decode: Callable[[bytes], messages.PipelineRequest],
-    ) -> Steps:  # fmt: skip
+    ) -> Steps[Response]:  # fmt: skip
         """Run a pipeline; the one of version 1 is a single request, of which a failed statement is a 400."""
         start, single = self._clock(), version == 1
         decoded = decode(body)
@@ -179,7 +180,7 @@ class DatabaseApi:
 
     def _cursor(
         self, request: Request, admission: Admission, body: bytes, cancel: CancelToken, *, memory: MemoryBudget
-    ) -> Steps:  # fmt: skip
+    ) -> Steps[Response | bytes]:  # fmt: skip
         decoded = cursors.decode_request(body) if len(body) <= LARGE else decode_cursor(body)
         check([messages.RunBatch(decoded.batch)], version=3)
         stream = yield from self._stream(request, decoded.baton, admission.context, cancel)
@@ -219,7 +220,9 @@ class DatabaseApi:
         finally:
             cancel.remove_callback(stream.cancel)
 
-    def _stream(self, request: Request, baton: str | None, grant: AccessGrant, cancel: CancelToken) -> Steps:
+    def _stream(
+        self, request: Request, baton: str | None, grant: AccessGrant, cancel: CancelToken
+    ) -> Steps[ServerStream]:
         """Return the stream of the baton, or a new one at the nearest location; it is in use."""
         stream: ServerStream | Waiter
         if baton is None:
@@ -288,7 +291,9 @@ def _response(request: Request, pieces: list[bytes], headers: Mapping[str, str])
     return response
 
 
-def _send_lines(request: Request, head: bytes, lines: Steps, delay: float, on_sent: Callable[[], None]) -> Steps:
+def _send_lines(
+    request: Request, head: bytes, lines: Steps[bytes], delay: float, on_sent: Callable[[], None]
+) -> Steps[Response | bytes]:  # fmt: skip
     """Send the lines of a cursor: in one piece if there are few, as in most cursors."""
     while True:
         try:

@@ -17,7 +17,8 @@ from pipemagic.hrana.stream import Tx
 from pipemagic.hrana.values import SqlValue
 from pipemagic.service.database_api import errors
 from pipemagic.service.database_api.results import BufferedRows, RowSink, TooLarge, WireResult, encode
-from pipemagic.service.database_api.statements import Cancelled, Statements, Steps
+from pipemagic.service.database_api.statements import Cancelled, Statements
+from pipemagic.service.executor import Steps
 from pipemagic.service.responses import Refused
 from pipemagic.service.sqlite import statement
 from pipemagic.service.sqlite.statement import Rejected, SqlStatement

@@ -7,9 +7,9 @@ a waiting writer holds no thread.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import apsw
 
@@ -22,7 +22,7 @@ from pipemagic.service.catalog.usage import BLOCKED, OPERATION_BLOCKED, QuotaBlo
 from pipemagic.service.database_api import errors
 from pipemagic.service.database_api.results import Budget, RowSink, TooLarge, WireResult
 from pipemagic.service.database_api.stream import ServerStream
-from pipemagic.service.executor import Abandoned, Call, Waiter
+from pipemagic.service.executor import Abandoned, Call, Steps, Waiter
 from pipemagic.service.limits import Limits
 from pipemagic.service.replicas.replica import Replica
 from pipemagic.service.responses import Refused
@@ -30,10 +30,6 @@ from pipemagic.service.sqlite.connection import NeedsWriteLock
 from pipemagic.service.sqlite.resources import UsageExceeded
 from pipemagic.service.sqlite.statement import Rejected, SqlStatement
 from pipemagic.service.stopped_statements import StoppedStatements, StopReason
-
-T = TypeVar("T")
-Steps = Generator[Waiter | Call | bytes, None, T]
-"""Work in parts: yields a `Waiter` to wait for, a `Call` to make, or bytes (cursors only) to send."""
 
 NESTED = Error("SQLite error: cannot start a transaction within a transaction", "SQLITE_ERROR")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from sys import getsizeof
 
 import apsw
@@ -16,7 +16,7 @@ from pipemagic.hrana.stream import Event, Phase, StreamState, Tx, TxEvent
 from pipemagic.service.auth.tokens import Owner
 from pipemagic.service.database_api import errors
 from pipemagic.service.database_api.results import Budget
-from pipemagic.service.executor import Waiter
+from pipemagic.service.executor import Steps, Waiter
 from pipemagic.service.limits import Limits, Reservation
 from pipemagic.service.replicas.replica import Replica
 from pipemagic.service.sqlite.connection import Connection
@@ -254,7 +254,7 @@ class ServerStream:
             if not waits:
                 self._stop()
 
-    def wait_for(self, awaited: Waiter | bytes, clock: Callable[[], float]) -> Generator[Waiter | bytes, None, None]:
+    def wait_for(self, awaited: Waiter | bytes, clock: Callable[[], float]) -> Steps[None]:
         """Yield what its request must wait for: a waiter between two statements, or bytes that its reader must take.
 
         It holds no thread meanwhile, so the sweeper rolls back what is overdue: the request may wait long for a worker,

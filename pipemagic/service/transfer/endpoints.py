@@ -22,6 +22,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive
 
@@ -161,7 +162,9 @@ class Transfers:
         if limit is not None and size > limit:
             raise Refused(413, f"the file is larger than the {limit:,} bytes that the database may have")
 
-    def _upload(self, request: Request, admission: Admission, file: FileIO, cancel: CancelToken) -> Steps:  # noqa: ARG002
+    def _upload(
+        self, request: Request, admission: Admission, file: FileIO, cancel: CancelToken,  # noqa: ARG002
+    ) -> Steps[Response]:  # fmt: skip
         database, path = admission.context.database, Path(file.name)
         validate_upload(path, self._limits, partial(self._must_end, cancel))
         self._check_size(database, path.stat().st_size)  # a file that was rewritten may have grown
@@ -173,11 +176,11 @@ class Transfers:
 
     # Exports.
 
-    def _info(self, *_: object) -> Steps:
+    def _info(self, *_: object) -> Steps[Response]:
         return json({"current_generation": GENERATION, "snapshot": True})
         yield
 
-    def _dump(self, request: Request, admission: Admission, body: bytes, cancel: CancelToken) -> Steps:  # noqa: ARG002
+    def _dump(self, request: Request, admission: Admission, body: bytes, cancel: CancelToken) -> Steps[bytes]:  # noqa: ARG002
         database = admission.context.database
         with self._one_at_a_time(admission.context), self.copy(database, cancel) as path:
             yield StreamedResponse("application/sql")
@@ -185,7 +188,7 @@ class Transfers:
             yield from _in_time(self._while_readable(database, chunks), path)
         return b""
 
-    def _export(self, request: Request, admission: Admission, body: bytes, cancel: CancelToken) -> Steps:  # noqa: ARG002
+    def _export(self, request: Request, admission: Admission, body: bytes, cancel: CancelToken) -> Steps[bytes]:  # noqa: ARG002
         generation, database = request.path_params["generation"], admission.context.database
         if generation != str(GENERATION):
             raise Refused(404, f"the database has no generation {generation[:20]}; /info returns the current one")
