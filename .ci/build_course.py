@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 import nbformat
 from nbclient import NotebookClient
 
-from pipemagic.exercises.release import release_file
+from pipemagic.teaching.exercises.release import release_file
 
 COURSE = Path(__file__).resolve().parent.parent / "notebooks"
 

@@ -14,8 +14,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PARTS = [
     "pipemagic", "pipemagic/service", "pipemagic/cli", "pipemagic/launcher.py", "client and session",
-    "frames and loading", "pipemagic/notebook", "pipemagic/notebook/panels", "pipemagic/explore", "exercises",
-    "classes", "tests",
+    "frames and loading", "pipemagic/notebook", "pipemagic/notebook/panels", "pipemagic/explore",
+    "pipemagic/teaching", "tests",
 ]  # fmt: skip
 """Folders, files and `GROUPS`."""
 
@@ -27,8 +27,6 @@ GROUPS = {
         "client", "http", "management_api", "session", "hrana", "sql", "errors.py", "config.py", "secret_scan.py",
     ],
     "frames and loading": ["frames", LOADING],
-    "exercises": ["exercises", "notebook/exercises.py", "cli/exercises.py"],
-    "classes": ["classroom", "cli/classroom.py", "cli/class_serve.py", "notebook/panels/classroom.py"],
 }  # fmt: skip
 """Folders and files of the package that are counted together; `LOADING` is counted only in its own group."""
 

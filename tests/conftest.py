@@ -37,15 +37,17 @@ MEMORY, ENOUGH_MEMORY = Path("/dev/shm"), 4 * 10**9
 
 TESTS = Path(__file__).parent
 SLOW = [
-    "attacks", "browser", "classroom", "cli", "docs/test_examples.py", "docs/test_shell_examples.py",
-    "docs/test_site.py", "exercises/test_grading.py", "exercises/test_nbgrader.py", "exercises/test_otter.py",
+    "attacks", "browser", "cli", "docs/test_examples.py", "docs/test_shell_examples.py",
+    "docs/test_site.py",
     "faults", "fuzzing", "hub", "notebook/panels/test_leaks.py",
     "notebook/panels/test_session_limits.py", "notebook/panels/test_static_html.py",
-    "notebook/test_class_progress.py", "notebook/test_progress.py", "notebook/test_saved_notebooks.py",
+    "notebook/test_progress.py", "notebook/test_saved_notebooks.py",
     "published_clients", "service/replicas", "service/sqld", "service/sqlite/test_usage.py",
     "service/test_early_responses.py", "service/test_endpoint.py", "service/test_garbage.py",
     "service/test_hosting.py", "service/test_http_protocol.py", "service/test_process.py",
-    "service/test_request_log.py", "service/test_slow_clients.py",
+    "service/test_request_log.py", "service/test_slow_clients.py", "teaching/classes",
+    "teaching/exercises/test_grading.py", "teaching/exercises/test_nbgrader.py", "teaching/exercises/test_otter.py",
+    "teaching/test_progress.py",
     "../notebooks/features.ipynb", "../notebooks/teacher",
 ]  # fmt: skip
 """Folders and files of the second level, `pytest -m slow`: browsers, attacks, faults, other programs, long waits.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pipemagic.exercises.release import Source, release
+from pipemagic.teaching.exercises.release import Source, release
 
 COURSE = Path(__file__).parents[1] / "notebooks"
 TEACHER = sorted((COURSE / "teacher").glob("*.ipynb"))

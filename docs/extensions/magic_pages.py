@@ -20,7 +20,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from pipemagic import errors
-from pipemagic.notebook import arguments, exercises
+from pipemagic.notebook import arguments
 from pipemagic.notebook.arguments import Option, Positional
 from pipemagic.notebook.commands import GROUPS
 from pipemagic.notebook.commands.base import Command
@@ -29,6 +29,7 @@ from pipemagic.notebook.commands.pages import error_texts, meaning_of
 from pipemagic.notebook.magics import PipeMagics
 from pipemagic.notebook.settings import PipeMagic
 from pipemagic.notebook.sql_options import PARAMETERS, RESULTS, RUNNING, sql_usage
+from pipemagic.teaching import magics as teaching
 
 PACKAGE = Path(errors.__file__).parent
 REFERENCE = Path(__file__).parents[1] / "reference"
@@ -119,10 +120,10 @@ def sql_page() -> Lines:
 
 def exercises_page() -> Lines:
     """Yield usage, arguments and examples of the magics of exercises."""
-    for marker, accepted in exercises.ARGUMENTS.items():
+    for marker, accepted in teaching.ARGUMENTS.items():
         yield from (f"## `{marker}`", "")
-        yield from usage_block(arguments.usage_of(marker, accepted, (exercises.ON,)))
-        yield from table(("Argument", "Meaning"), argument_rows((*accepted, exercises.ON)))
+        yield from usage_block(arguments.usage_of(marker, accepted, (teaching.ON,)))
+        yield from table(("Argument", "Meaning"), argument_rows((*accepted, teaching.ON)))
         magic = PipeMagics.exercise if marker == "%%exercise" else PipeMagics.check
         for cell in examples(magic):
             chosen = [line for line in cell if marker.startswith("%%") or re.match(rf"{marker}\b", line)]

@@ -21,9 +21,10 @@ from pipemagic.version import __version__
 INTERRUPTED = 130  # the exit code that shells use for SIGINT
 
 MODULES = {
-    "auth": "auth", "org": "organizations", "plan": "organizations", "group": "groups", "db": "databases",
-    "serve": "serving", "stop": "serving", "doctor": "doctor", "tour": "quickstart", "lab": "quickstart",
-    "exercises": "exercises", "class": "classroom",
+    "auth": "cli.auth", "org": "cli.organizations", "plan": "cli.organizations", "group": "cli.groups",
+    "db": "cli.databases", "serve": "cli.serving", "stop": "cli.serving", "doctor": "cli.doctor",
+    "tour": "cli.quickstart", "lab": "cli.quickstart",
+    "exercises": "teaching.exercises.commands", "class": "teaching.classes.commands",
 }  # fmt: skip
 """The module of each command."""
 
@@ -40,7 +41,7 @@ class LazyGroup(click.Group):
         if cmd_name not in MODULES:
             return None
         name = f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name
-        command: click.Command = getattr(import_module(f"pipemagic.cli.{MODULES[cmd_name]}"), name)
+        command: click.Command = getattr(import_module(f"pipemagic.{MODULES[cmd_name]}"), name)
         return command
 
 

@@ -38,13 +38,13 @@ from pipemagic.notebook.sql_source import parameter_values, text_of_variable, vi
 from pipemagic.text import escape_controls, mask_passwords
 
 if TYPE_CHECKING:
-    from pipemagic.classroom.progress import Recorder, Recorders
     from pipemagic.notebook.sql_options import SqlOptions
     from pipemagic.session import CellResult, Session
     from pipemagic.session.cell import Cell
     from pipemagic.session.results import Outcome
     from pipemagic.session.signals import Subject
     from pipemagic.session.snippets import Snippet, Snippets
+    from pipemagic.teaching.classes.progress import Recorder, Recorders
 
 _log = logging.getLogger(__name__)
 
@@ -112,7 +112,7 @@ class PipeMagics(Magics):
         if subject == "connections" and (
             self.recorders or any(connection.records_progress for connection in connections)
         ):
-            from pipemagic.classroom.progress import Recorders
+            from pipemagic.teaching.classes.progress import Recorders
 
             self.recorders = self.recorders or Recorders()
             self.recorders.update(connections)
@@ -231,10 +231,10 @@ class PipeMagics(Magics):
             %check late_flights frame
             %check
         """
-        from pipemagic.notebook import exercises
+        from pipemagic.teaching import magics as teaching
 
         with short_traceback():
-            return exercises.check(self, line, cell, visible_variables(local_ns, self.user_ns))
+            return teaching.check(self, line, cell, visible_variables(local_ns, self.user_ns))
 
     @no_var_expand
     @cell_magic
@@ -252,10 +252,10 @@ class PipeMagics(Magics):
         All keys: task, points, hint, requires, forbids, columns, names, feedback, tolerance, state, hidden, solution,
         variable. `pipemagic exercises release` makes the students' notebook.
         """
-        from pipemagic.notebook import exercises
+        from pipemagic.teaching import magics as teaching
 
         with short_traceback():
-            return exercises.define(self, line, cell)
+            return teaching.define(self, line, cell)
 
     @no_var_expand
     def sqlcmd(self, line: str) -> None:

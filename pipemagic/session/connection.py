@@ -77,7 +77,7 @@ DEFAULTS = RunOptions()
 NO_CELL = Cell("", (), ())
 
 PROGRESS_TABLE = "pipemagic_progress"
-"""The table of a database of a class in which progress is recorded (`pipemagic.classroom.progress`)."""
+"""The table of a database of a class in which progress is recorded (`pipemagic.teaching.classes.progress`)."""
 
 CHECK_TIMEOUT = 3.0
 """Seconds to wait for a server that is asked whether it responds."""

@@ -13,11 +13,11 @@ from public_names import INTERNAL, cli_commands, full_name, members, names_in_co
 
 import pipemagic
 import pipemagic.session
-from pipemagic.notebook import exercises
 from pipemagic.notebook.commands import COMMANDS
 from pipemagic.notebook.settings import PipeMagic
 from pipemagic.notebook.sql_options import OPTIONS
 from pipemagic.service.api.openapi import DATABASE_API
+from pipemagic.teaching import magics as teaching
 
 ROOT = Path(__file__).parents[2]
 PUBLIC = public_objects(ROOT)
@@ -25,7 +25,7 @@ PUBLIC = public_objects(ROOT)
 
 def test_every_option_argument_and_setting_of_a_magic_has_help():
     accepted = [argument for command in COMMANDS.values() for argument in (*command.positionals, *command.options)]
-    accepted += [*OPTIONS, exercises.ON, *(argument for found in exercises.ARGUMENTS.values() for argument in found)]
+    accepted += [*OPTIONS, teaching.ON, *(argument for found in teaching.ARGUMENTS.values() for argument in found)]
     assert len(COMMANDS) > 40
     assert [argument for argument in [*COMMANDS.values(), *accepted] if len(argument.help) <= 5] == []
     settings = PipeMagic.class_own_traits(config=True)

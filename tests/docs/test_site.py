@@ -17,13 +17,13 @@ import pytest
 from public_names import INTERNAL, cli_commands, full_name, members, operations, public_objects, resolve
 
 import pipemagic
-from pipemagic.notebook import exercises
 from pipemagic.notebook.commands import COMMANDS
 from pipemagic.notebook.commands.pages import error_texts, meaning_of
 from pipemagic.notebook.magics import PipeMagics
 from pipemagic.notebook.settings import PipeMagic
 from pipemagic.notebook.sql_options import OPTIONS
 from pipemagic.service.api.openapi import DATABASE_API, PATH, description
+from pipemagic.teaching import magics as teaching
 
 pytest.importorskip("sphinx", reason="Sphinx is not installed")
 from bs4 import BeautifulSoup
@@ -144,13 +144,13 @@ def shown(text):
     return " ".join(re.sub(r"\[([^]]+)\]\([^)]+\)", r"\1", text).replace("`", "").replace("¶", "").split())
 
 
-EXERCISES = [argument for accepted in exercises.ARGUMENTS.values() for argument in (*accepted, exercises.ON)]
+EXERCISES = [argument for accepted in teaching.ARGUMENTS.values() for argument in (*accepted, teaching.ON)]
 SETTINGS = PipeMagic.class_own_traits(config=True)
 VARIABLES = tomllib.loads((REFERENCE / "variables.toml").read_text("utf-8"))
 CODES = {code: texts for group in error_texts().values() for code, texts in group.items()}
 EXPECTED = {
     "sql": [f"{option.label} {option.help}" for option in OPTIONS],
-    "exercises": [*exercises.ARGUMENTS, *(argument.help for argument in EXERCISES)],
+    "exercises": [*teaching.ARGUMENTS, *(argument.help for argument in EXERCISES)],
     "commands": [
         text
         for command in COMMANDS.values()

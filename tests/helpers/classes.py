@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 
-from pipemagic.classroom import creation
-from pipemagic.classroom.model import Class
-from pipemagic.classroom.roster import Student
 from pipemagic.management_api.client import Management
+from pipemagic.teaching.classes import creation
+from pipemagic.teaching.classes.model import Class
+from pipemagic.teaching.classes.roster import Student
 
 NAMES = ["Ada", "Jörg Müller", "王小明", "Maximiliane " + "von und zu " * 8, "O'Neil; DROP TABLE city"]
 STUDENTS = [Student(name.casefold(), name) for name in NAMES]

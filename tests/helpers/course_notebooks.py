@@ -10,7 +10,7 @@ import msgspec
 import nbformat
 from nbclient import NotebookClient
 
-from pipemagic.exercises.exercise import Probe, frame_of, load, pack
+from pipemagic.teaching.exercises.exercise import Probe, frame_of, load, pack
 
 SETUP = """\
 %load_ext pipemagic

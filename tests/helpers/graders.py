@@ -12,7 +12,7 @@ import pytest
 from client_packages import install_python
 
 ROOT = Path(__file__).resolve().parents[2]
-PINS = ROOT / "tests" / "exercises"
+PINS = ROOT / "tests" / "teaching" / "exercises"
 COMMAND_TIMEOUT = 300  # seconds
 
 

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 from hub import example
 
-from pipemagic.classroom.handouts import as_csv
-from pipemagic.classroom.model import Class, Seat
+from pipemagic.teaching.classes.handouts import as_csv
+from pipemagic.teaching.classes.model import Class, Seat
 
 HUB = "https://hub.example.org"
 SERVICE = f"{HUB}/services/sql"

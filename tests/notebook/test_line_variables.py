@@ -14,10 +14,10 @@ from pipemagic.notebook import arguments
 from pipemagic.notebook.arguments import Option, Positional
 from pipemagic.notebook.commands import COMMANDS, TOPIC
 from pipemagic.notebook.completion.inspection import inspect_cell
-from pipemagic.notebook.exercises import ARGUMENTS, ON
 from pipemagic.notebook.line_variables import LineVariables
 from pipemagic.notebook.sql_options import OPTIONS, sql_usage
 from pipemagic.session.profiles import word
+from pipemagic.teaching.magics import ARGUMENTS, ON
 
 MAGICS = {
     **{f"%pipedb {name}": (command.positionals, command.options) for name, command in COMMANDS.items()},

@@ -15,9 +15,9 @@ from pipemagic.notebook.arguments import Option, Positional, kind_of
 from pipemagic.notebook.completion.candidates import KnownNames, connection_of
 from pipemagic.notebook.completion.magic_line import MagicText, magic_at
 from pipemagic.notebook.completion.sql_help import Variable, column_help, sql_help, table_help
-from pipemagic.notebook.exercises import ARGUMENTS, ON
 from pipemagic.notebook.line_variables import name_in_braces, text_of
 from pipemagic.notebook.sql_options import OPTIONS
+from pipemagic.teaching.magics import ARGUMENTS, ON
 
 if TYPE_CHECKING:
     from pipemagic.notebook.magics import PipeMagics

@@ -12,8 +12,8 @@ from pipemagic.explore.sqlite_reference import is_displayable
 from pipemagic.notebook import arguments
 from pipemagic.notebook.arguments import Arguments, Assigned, Option, Positional, kind_of
 from pipemagic.notebook.completion.candidates import Completion, Completions, KnownNames, Names, connection_of, matching
-from pipemagic.notebook.exercises import ARGUMENTS, ON
 from pipemagic.notebook.sql_options import OPTIONS
+from pipemagic.teaching.magics import ARGUMENTS, ON
 
 if TYPE_CHECKING:
     from IPython.core.completer import CompletionContext

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import ipywidgets
 
-from pipemagic.classroom import model
 from pipemagic.notebook.panels.base import Displayable, Panel
-from pipemagic.notebook.panels.classroom import ClassPanel
 from pipemagic.notebook.panels.databases import DatabasesPanel
 from pipemagic.notebook.panels.explore import ExplorePanel
 from pipemagic.notebook.panels.groups import GroupsPanel
@@ -19,6 +17,8 @@ from pipemagic.notebook.panels.organization import OrganizationPanel
 from pipemagic.notebook.panels.organization_state import OrganizationState, state_of
 from pipemagic.notebook.panels.session import SessionPanel
 from pipemagic.notebook.panels.static_html import Block
+from pipemagic.teaching.classes import model
+from pipemagic.teaching.panel import ClassPanel
 
 if TYPE_CHECKING:
     from pipemagic.session import Session

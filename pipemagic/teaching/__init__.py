@@ -1,0 +1,1 @@
+"""Exercises that check themselves, and classes: magics, a panel and commands."""

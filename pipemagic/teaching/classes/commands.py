@@ -1,0 +1,238 @@
+"""``pipemagic class``: databases for the students of a class, hand-outs, progress and resets."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from pipemagic.cli import console, serving
+from pipemagic.cli.api import api_command
+from pipemagic.cli.groups import with_group_hint
+from pipemagic.client.address import parse_address
+from pipemagic.client.names import problem
+from pipemagic.client.pasted import strip_quotes
+from pipemagic.errors import SessionError
+from pipemagic.management_api.client import Management
+from pipemagic.teaching.classes import creation, handouts, model, status
+from pipemagic.teaching.classes.creation import Progress
+from pipemagic.teaching.classes.model import Class
+from pipemagic.teaching.classes.roster import Roster, read_roster, slug
+from pipemagic.teaching.classes.serve import serve
+from pipemagic.text import escape_controls, parse_duration, plural, shorten
+
+class_ = click.Group("class", help="Create and run a class: a database for each student.", commands=[serve])
+
+_CLASS = click.argument("name", required=False, default="", metavar="[CLASS]")
+YEAR = 366 * 86400
+"""Seconds; tokens are valid for at most that time."""
+
+_NEW_TOKENS = "--new-tokens creates new tokens for all students"
+
+
+def duration(text: str) -> float:
+    """Convert a length of time to seconds."""
+    seconds = parse_duration(text)
+    if not seconds or seconds > YEAR:
+        raise click.BadParameter(f"{text!r} is not a length of time up to a year: write 90m, 2h or 1d12h")
+    return seconds
+
+
+def size_limit(text: str) -> str:
+    """Check a size; an empty one removes the limit."""
+    if text:
+        serving.size(text)
+    return text
+
+
+def address(text: str) -> str:
+    """Check an address, and add the scheme that it lacks; an empty one removes it."""
+    if not text:
+        return ""
+    endpoint, pasted = parse_address(text), strip_quotes(text)
+    return pasted if "://" in pasted else endpoint.address
+
+
+def folder(text: str) -> Path:
+    """Check that a folder exists."""
+    path = console.absolute_path(text)
+    if not path.is_dir():
+        raise click.BadParameter(f"there is no folder {path}")
+    return path
+
+
+@api_command(class_, "create", click.argument("file", type=console.absolute_path, metavar="ROSTER"))
+@click.option("--group", required=True, metavar="G", help="An existing group.")
+@click.option("--from", "template", default="", metavar="DB", help="Give each student a copy of this database.")
+@click.option("--expires", type=duration, default="2h", metavar="TIME", help="The end of the lesson, from now.  [2h]")
+@click.option("--name", default="", help="The name of the class.  [default: that of the roster]")
+@click.option("--size-limit", type=size_limit, metavar="SIZE", help="Maximum size of each database, for example 100mb.")
+@click.option(
+    "--address", type=address, metavar="URL", help="The address of the service for students, if it is another."
+)
+@click.option("--link", metavar="URL", help="A link for the hand-outs, such as that of the notebook.")
+@click.option("--new-tokens", is_flag=True, help="Create new tokens for all students, with a new end.")
+@click.option("--output", type=folder, default=".", metavar="DIR", help="The folder for the hand-outs.")
+def create(
+    api: Management, file: Path, group: str, template: str, expires: float, name: str, new_tokens: bool, output: Path,
+    **others: str | None,
+) -> None:  # fmt: skip
+    """Create a database for each student, and write the hand-outs.
+
+    ROSTER is a CSV file with the columns name, email and id. Repeat the command to continue after an interrupt, or
+    after students were added to the file. Databases and valid tokens stay as they are.
+    """
+    roster = read_roster(file)
+    name = name or slug(file.stem)
+    if wrong := problem("database", f"{name}-x" if name else "", api.slug):
+        text = f"{shorten(repr(name), 40)} cannot be the name of a class: {wrong}"
+        raise SessionError(text, hint="choose another one with --name")
+    with model.locked(name):
+        lesson = _class_of(api, name, {"group": group, "template": template}, others)
+        extended = new_tokens or lesson.expires <= time.time() or not any(seat.token for seat in lesson.seats)
+        if extended:
+            lesson.expires = time.time() + expires
+        new = creation.add_students(lesson, roster.students, api.slug)
+        _print_notes(lesson, roster, extended=extended, new=len(new))
+        with _progress_bar() as progress, with_group_hint(api, group):
+            creation.create(api, lesson, progress=progress, notify=console.print_note)
+        files = handouts.write_handouts(lesson, output)
+    console.print_line(f"{name}: {plural(len(lesson.seats), 'student')}, tokens until {_local(lesson.expires)}")
+    for path in files:
+        console.print_line(str(path))
+    if parse_address(lesson.address or lesson.seats[0].url).loopback:
+        console.print_note("the addresses work only on this machine; --address URL names one for other machines")
+
+
+def _class_of(api: Management, name: str, fixed: Mapping[str, str], others: Mapping[str, str | None]) -> Class:
+    """Return the class of this name, or a new one; raise SessionError if it has another service, group or template."""
+    lesson = model.load(name) if name in model.names() else Class(name, api.url, api.slug, fixed["group"])
+    _check_service(api, lesson)
+    for field, now in fixed.items():
+        before = getattr(lesson, field)
+        if before != now and any(seat.ready for seat in lesson.seats):
+            raise SessionError(
+                f"the class {name} has the {field} {before or '(none)'}, not {now or '(none)'}",
+                hint="choose another name for a new class with --name",
+            )
+        setattr(lesson, field, now)
+    for field, value in others.items():
+        if value is not None:
+            setattr(lesson, field, value)
+    return lesson
+
+
+def _check_service(api: Management, lesson: Class) -> None:
+    """Raise SessionError if a class belongs to another organization or service; the port of a local one may change."""
+    if lesson.organization != api.slug or (lesson.api != api.url and not api.endpoint.loopback):
+        raise SessionError(
+            f"the class {lesson.name} belongs to the organization {lesson.organization} at {lesson.api}, "
+            f"not to {api.slug} at {api.url}",
+            hint="set PIPEMAGIC_API_URL, --data or --org as when it was created",
+        )
+    lesson.api = api.url
+
+
+def _print_notes(lesson: Class, roster: Roster, *, extended: bool, new: int) -> None:
+    """Print the notes on the roster, and its differences from a class; raise SessionError if they share no student."""
+    for note in roster.notes:
+        console.print_note(note)
+    earlier, students = len(lesson.seats) - new, {student.key for student in roster.students}
+    if not earlier:
+        return
+    if new == len(students):
+        raise SessionError(
+            f"none of the {plural(new, 'student')} of {roster.file} is in the class {lesson.name}",
+            hint="choose another name for a new class with --name",
+        )
+    console.print_note(f"{lesson.name} has {plural(earlier, 'student')}; {plural(new, 'new student')}")
+    if not extended:
+        console.print_note(f"the lesson ends at {_local(lesson.expires)}, as before; {_NEW_TOKENS}")
+    if missing := [seat.student for seat in lesson.seats if seat.key not in students]:
+        console.print_note(f"not in the roster, but in the class: {', '.join(missing)}")
+
+
+@api_command(class_, "reset", click.argument("students", nargs=-1, metavar="[STUDENT]..."), console.yes_option)
+@click.option("--class", "name", default="", metavar="CLASS", help="The class.  [default: the only one]")
+@click.option("--all", "everyone", is_flag=True, help="Reset the databases of all students.")
+@click.option("--output", type=folder, default=".", metavar="DIR", help="The folder for the hand-outs.")
+def reset(
+    api: Management, students: Sequence[str], name: str, everyone: bool, yes: bool, output: Path
+) -> None:  # fmt: skip
+    """Replace the content of students' databases by that of the template.
+
+    Addresses and tokens stay valid, unless the template has virtual tables: then there are new tokens and hand-outs.
+    """
+    if bool(students) == everyone:
+        raise click.UsageError("Name the students, or write --all.", click.get_current_context())
+    with model.locked((lesson := model.load(name)).name):
+        _check_service(api, lesson)
+        seats = lesson.seats if everyone else lesson.find(students)
+        whose = plural(len(seats), "student") if everyone else ", ".join(seat.student for seat in seats)
+        console.confirm(f"Discard everything in the databases of {whose}?", yes=yes)
+        with _progress_bar() as progress:
+            renewed = creation.reset(api, lesson, seats, progress, console.print_note)
+    for seat in seats:
+        console.print_line(seat.student)
+    if renewed:
+        console.print_note("their databases were created again, with new tokens: the template has virtual tables")
+        for path in handouts.write_handouts(lesson, output):
+            console.print_line(str(path))
+
+
+@api_command(class_, "status", _CLASS, console.json_option)
+def show_status(api: Management, name: str, as_json: bool) -> None:
+    """Show the progress of the students: time of connection, last activity, cells, errors and passed exercises."""
+    lesson = model.load(name)
+    _check_service(api, lesson)
+    creation.refresh(lesson, creation.existing(api))
+    access = creation.Access(api, lesson, read_only=True)
+    rows = status.read_progress(lesson.seats, status.with_own_token(access))
+    if as_json:
+        console.print_json([asdict(row) for row in rows])
+        return
+    table = status.table_of(rows, time.time())
+    console.print_table(status.HEADERS, [
+        (shorten(student, 40), *numbers, shorten(escape_controls(error), 60)) for student, *numbers, error in table
+    ])  # fmt: skip
+    end = "ended" if lesson.expires <= time.time() else "ends"
+    console.print_note(f"{lesson.name}: {status.summary(rows)}; the lesson {end} at {_local(lesson.expires)}")
+
+
+@api_command(class_, "close", _CLASS)
+@click.option("--confirm", default="", metavar="CLASS", help="The name of the class again, instead of the question.")
+def close(api: Management, name: str, confirm: str) -> None:
+    """Delete the databases of all students of a class."""
+    with model.locked((lesson := model.load(name)).name):
+        _check_service(api, lesson)
+        count = plural(len(lesson.seats), "database")
+        console.confirm_name(f"Delete {count} with all work of the students permanently?", lesson.name, confirm)
+        with _progress_bar() as progress:
+            foreign = creation.close(api, lesson, progress, console.print_note)
+    for seat in foreign:
+        console.print_note(f"{seat.database} was not deleted: it is not one of the class")
+    console.print_line(lesson.name)
+
+
+@contextmanager
+def _progress_bar() -> Iterator[Progress]:
+    """Show a bar on standard error, if that is a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda *_: None
+        return
+    with click.progressbar(length=1, label="students", file=sys.stderr, show_pos=True) as bar:
+
+        def progress(done: int, of: int) -> None:
+            bar.length = of
+            bar.update(done - bar.pos)
+
+        yield progress
+
+
+def _local(seconds: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))

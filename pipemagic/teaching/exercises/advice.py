@@ -1,0 +1,129 @@
+"""Advice for results that differ: questions and hints, chosen by the values and by the constructs of the statement."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pipemagic.sql import split
+from pipemagic.teaching.exercises.constructs import uses
+from pipemagic.text import escape_controls, plural, shorten
+
+Pairs = Sequence[tuple[Any, Any]]
+"""Different values of a column: the expected one and that of the result."""
+
+_WIDTH = 40
+
+# A trait of the rows, a construct that the statement uses, those that it does not use, and the question.
+_EXTRA = (
+    ("", "JOIN", ("ON", "USING", "NATURAL", "WHERE"), "a join without a condition combines every row with every other"),
+    ("repeated", "JOIN", (), "does the join multiply rows?"),
+    ("repeated", "", (), "is DISTINCT or GROUP BY missing?"),
+    ("", "LIMIT", (), "is LIMIT too large?"),
+    ("", "", (), "is a condition missing or too wide?"),
+)
+_MISSING = (
+    ("none", "", (), "is a condition never true? A comparison with NULL is never true; use IS NULL"),
+    ("one", "aggregate function", ("GROUP BY",), "is GROUP BY missing?"),
+    ("empty", "LEFT JOIN", (), "does a condition in WHERE remove the rows without a match? In ON it does not"),
+    ("empty", "JOIN", (), "LEFT JOIN keeps rows without a match"),
+    ("repeated", "DISTINCT", (), "does DISTINCT remove rows that are needed?"),
+    ("repeated", "UNION", (), "does UNION remove rows that are needed?"),
+    ("", "LIMIT", (), "is LIMIT too small?"),
+    ("", "", (), "is a condition too strict?"),
+)
+
+
+def shown(text: str, width: int = _WIDTH) -> str:
+    """Return a name or a value in the form for messages: short, on one line."""
+    return shorten(escape_controls(text[: width + 1]), width)
+
+
+def of_count(expected: int, given: int, sql: str, traits: set[str]) -> str:
+    """Return advice for a wrong number of rows.
+
+    ``traits`` of the rows that are missing or too many are ``repeated`` if the other result has them all, and ``empty``
+    if each has a NULL or 0. Without a statement, and if one changes something, there is no question.
+    """
+    traits = traits | {"", {0: "none", 1: "one"}.get(given, "")}
+    head = (
+        f"{plural(abs(given - expected), 'row')} {'too many' if given > expected else 'missing'}"
+        if given
+        else "no rows"
+    )
+    if not sql or any(not statement.only_reads for statement in split(sql)):
+        return head
+    return next(
+        f"{head}: {why}"
+        for trait, used, absent, why in (_EXTRA if given > expected else _MISSING)
+        if trait in traits and (not used or uses(sql, used)) and not any(uses(sql, name) for name in absent)
+    )
+
+
+def of_order(sql: str, *, is_reversed: bool) -> str:
+    """Return advice for the right rows in a wrong order."""
+    why = "their order is reversed: DESC?" if is_reversed else "their order is not: by which columns are they sorted?"
+    return f"the rows are right, {why if uses(sql, 'ORDER BY') else 'their order is not: is ORDER BY missing?'}"
+
+
+def of_values(pairs: Pairs, sql: str) -> str:
+    """Return advice that fits all pairs of a column; '' if none fits."""
+    kinds = {(_kind(expected), _kind(actual)) for expected, actual in pairs}
+    for kind, fits, why in _FITTING:
+        if kinds == {(kind, kind)} and all(fits(expected, actual) for expected, actual in pairs):
+            return why
+    reason = _of_numbers(pairs, sql) if kinds == {("number", "number")} else ""
+    if not reason and kinds and (len(pairs) == 1 or all(expected != actual for expected, actual in kinds)):
+        expected, actual = pairs[0]
+        hint = ": does coalesce() help?" if actual is None and expected == 0 else ""
+        return f"{_described(actual)} where {_described(expected)} is expected{hint}"
+    return reason
+
+
+_KINDS: dict[type, str] = {type(None): "NULL", str: "text", bytes: "blob"}
+
+
+def _kind(value: Any) -> str:
+    return _KINDS.get(type(value), "number")
+
+
+def _described(value: Any) -> str:
+    return f"{_kind(value)} {shown(repr(value))}" if isinstance(value, str | int | float) else _kind(value)
+
+
+def _is_close(first: float, second: float) -> bool:
+    if isinstance(first, int) and isinstance(second, int):
+        return first == second
+    return math.isfinite(first) and math.isclose(first, second, rel_tol=1e-9, abs_tol=1e-12)
+
+
+def _is_truncated(expected: float, actual: float) -> bool:
+    return isinstance(actual, int) and math.isfinite(expected) and actual == math.trunc(expected)
+
+
+_FITTING: tuple[tuple[str, Callable[[Any, Any], bool], str], ...] = (
+    ("text", lambda expected, actual: expected.strip() == actual.strip(), "blanks at the beginning or the end differ"),
+    ("text", lambda expected, actual: expected.lower() == actual.lower(), "upper and lower case differ"),
+    ("number", _is_truncated, "integer division? 1 / 2 is 0, 1.0 / 2 is 0.5"),
+    ("number", lambda expected, actual: _is_close(expected, 100 * actual), "a fraction where percent is expected?"),
+    ("number", lambda expected, actual: _is_close(100 * expected, actual), "percent where a fraction is expected?"),
+    ("number", lambda expected, actual: _is_close(expected, -actual), "the sign is reversed"),
+)  # fmt: skip
+
+
+def _of_numbers(pairs: Pairs, sql: str) -> str:
+    """Return advice for numbers by their digits or their size."""
+    for digits in range(8):
+        if all(_is_close(actual, round(expected, digits)) for expected, actual in pairs):
+            return "rounded too early or to fewer digits?"
+        if all(_is_close(expected, round(actual, digits)) for expected, actual in pairs):
+            return f"more digits than expected: round(..., {digits})?"
+    larger = {actual > expected for expected, actual in pairs}
+    if len(larger) > 1 or not uses(sql, "aggregate function"):
+        return ""
+    if larger == {True} and uses(sql, "JOIN") and not uses(sql, "LEFT JOIN"):
+        return "larger than expected: does the join multiply rows?"
+    if larger == {True} and uses(sql, "count(*)"):
+        return "larger than expected: does count(*) count rows that do not belong to it, such as those with NULL?"
+    return "larger than expected" if larger == {True} else "smaller than expected"

@@ -1,0 +1,185 @@
+"""Make an exercise from its definition: run the reference, and store what the results must be."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pipemagic import sql
+from pipemagic.errors import SessionError
+from pipemagic.explore.query import Group, nest, queries_of
+from pipemagic.session.cell import Cell, parse_cell
+from pipemagic.session.connection import PROGRESS_TABLE
+from pipemagic.teaching.exercises.checking import compare_all, same, score_of
+from pipemagic.teaching.exercises.comparison import Rules
+from pipemagic.teaching.exercises.digest import digest
+from pipemagic.teaching.exercises.exercise import Definition, Exercise, Probe, load, pack
+from pipemagic.teaching.exercises.running import EMPTY, results_of
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from pipemagic.session.connection import Connection
+
+_OBJECTS = (
+    "SELECT name, type, tbl_name, sql FROM main.sqlite_schema WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
+    f" AND name <> '{PROGRESS_TABLE}'"  # its rows change at any time
+)
+
+_TABLE = {
+    "rows": "SELECT * FROM main.{name}",
+    "columns": "SELECT lower(name) AS column_name, replace(upper(type), ' ', '') AS type, \"notnull\" AS not_null,"
+    " pk > 0 AS in_key, dflt_value AS default_value, hidden > 1 AS is_generated FROM temp.pragma_table_xinfo({text})",
+    "indexes": 'SELECT l."unique" AS is_unique, l.partial AS is_partial, group_concat(lower(coalesce(i.name,'
+    " 'expression')) || iif(i.desc, ' desc', '')) AS columns FROM temp.pragma_index_list({text}) AS l,"
+    " temp.pragma_index_xinfo(l.name) AS i WHERE i.key GROUP BY l.name",
+    "foreign keys": 'SELECT lower("from") AS column_name, lower("table") AS to_table, lower("to") AS to_column'
+    " FROM temp.pragma_foreign_key_list({text})",
+}
+"""The queries on the state of a table, by what they return."""
+
+_NAMES = "SELECT lower(name) AS name, type FROM main.sqlite_schema WHERE lower(name) IN ({})"
+
+
+MOST_ROWS = 20_000
+"""The most rows of a result in the file of an exercise."""
+
+
+def author(
+    definition: Definition, connection: Connection, folder: Path, solve: Callable[[], None] = lambda: None
+) -> Exercise:
+    """Run the reference of an exercise and return the exercise, which is not saved.
+
+    ``solve`` runs its ``solution``: before the query of a reference that describes the state after it, otherwise at the
+    end. Raise StatementError if the reference or the hidden statements fail, SessionError if the hidden data do not
+    change the result of the reference, or if a result is too large.
+    """
+    cell, solved_first = parse_cell(definition.sql), False
+    if definition.state:
+        several = len(definition.state) > 1
+        queries = [(f"state {at}" if several else "state", text) for at, text in enumerate(definition.state, 1)]
+    elif not definition.is_query:
+        queries = _changed(connection, cell)
+    elif solved_first := bool(definition.solution and not definition.variable):
+        queries, cell = [("state", definition.sql)], EMPTY
+    else:
+        queries = [("", "")]
+    probes = [Probe(label, text) for label, text in queries]
+    before, _ = results_of(connection, "", EMPTY, probes) if probes[0].sql else ([], None)
+    if solved_first:
+        solve()
+    after, _ = results_of(connection, "", cell, probes)
+    if definition.hidden:
+        other, _ = results_of(connection, definition.hidden, cell, probes)
+        if all(map(same, after, other)):
+            hint = "change rows that the result contains"
+            raise SessionError("the hidden statements do not change the result of the reference", hint=hint)
+    salts = _salts(definition.name, folder)
+    made = definition.exercise([_with_result(*parts, definition) for parts in zip(probes, after, salts, strict=False)])
+    if before:
+        made = definition.exercise(made.probes, score_of(compare_all(made.probes, before)))
+    if made.baseline == 1 and not solved_first:
+        raise SessionError("the reference changes nothing", hint="does its condition hold for any row?")
+    if definition.solution and not solved_first:
+        solve()
+    return made
+
+
+def _with_result(probe: Probe, frame: DataFrame | str, salt: str, definition: Definition) -> Probe:
+    """Return a probe with its rules, and its result or the digest of it."""
+    if isinstance(frame, str):
+        raise SessionError(f"{probe.label}: {frame}", hint="correct the query of this state")
+    if len(frame) > MOST_ROWS:
+        hint = "compare a summary: `-- state: SELECT count(*) AS n, ...` or a query with fewer rows"
+        raise SessionError(f"{probe.label or 'the result'}: {len(frame):,} rows, at most {MOST_ROWS:,}", hint=hint)
+    query = probe.sql or definition.sql
+    rules = Rules(
+        ordered="ORDER" in sql.split(query)[-1].outer_words,
+        order_by=order_columns(query, list(frame.columns)),
+        columns_in_order=definition.columns == "in order",
+        check_names=definition.names == "checked",
+        tolerance=definition.tolerance,
+    )
+    if definition.feedback == "full":
+        return Probe(probe.label, probe.sql, rules, expected=pack(frame))
+    columns = tuple(frame.columns)
+    fingerprint = digest(frame, rules, bytes.fromhex(salt), columns)
+    return Probe(probe.label, probe.sql, rules, digest=fingerprint, salt=salt, columns=columns)
+
+
+def _salts(name: str, folder: Path) -> Iterator[str]:
+    """Yield the salts of the exercise's present file, so that it does not change, then new ones."""
+    if (folder / f"{name}.json").exists():
+        yield from (probe.salt or secrets.token_hex(16) for probe in load(name, folder).probes)
+    while True:
+        yield secrets.token_hex(16)
+
+
+def order_columns(query: str, columns: Sequence[str]) -> tuple[int, ...]:
+    """Return the indexes of the columns that a query orders by; none if a term is no column of the result."""
+    last = queries_of(nest(sql.split(query)[-1].tokens).top, {})[-1]
+    expressions = [_texts(item) for item, _ in last.select_list]
+    if len(expressions) != len(columns):  # SELECT *
+        expressions = []
+    names = [sql.normalize(name) for name in columns]
+    places = [_column_of(_texts(term), names, expressions) for term in last.clause("ORDER").slice(1).split()]
+    return () if None in places else tuple(at for at in places if at is not None)
+
+
+def _texts(group: Group) -> list[str]:
+    """Return the tokens of a group and of those nested in it, in lower case."""
+    return [text for item in group.items for text in (_texts(item) if isinstance(item, Group) else [item.text.lower()])]
+
+
+def _column_of(term: list[str], names: list[str], expressions: list[list[str]]) -> int | None:
+    """Return the index of the column of a term of ORDER BY: ``late``, ``f.late``, ``2`` or its expression."""
+    while term and term[-1] in ("asc", "desc", "nulls", "first", "last"):
+        term = term[:-1]
+    if term[-2:-1] == ["collate"]:
+        term = term[:-2]
+    if len(term) == 1 and term[0].isdigit():
+        return int(term[0]) - 1 if 0 < int(term[0]) <= len(names) else None
+    name = sql.normalize(term[-1]) if len(term) == 1 or (len(term) == 3 and term[1] == ".") else ""
+    if name in names:
+        return names.index(name)
+    return expressions.index(term) if term in expressions else None
+
+
+def _changed(connection: Connection, cell: Cell) -> list[tuple[str, str]]:
+    """Return the labels and queries of the state that statements change.
+
+    Other objects are compared by their names and types, so that none is dropped.
+    """
+    before, after = _objects(connection, EMPTY), _objects(connection, cell)
+    changed = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
+    written = {
+        sql.normalize(statement.changed_table.split(".")[-1]) for statement in cell.statements if statement.changes_rows
+    }
+    indexed = {sql.normalize((after.get(name) or before[name])[1]) for name in changed}
+    queries: list[tuple[str, str]] = []
+    for name, (kind, _, _) in sorted(after.items()):
+        wanted = {"table": tuple(_TABLE), "view": ("rows",)}.get(kind, ())
+        if name in changed or sql.normalize(name) in written | indexed:
+            queries += [(f"{what} of {name}", _query(what, name)) for what in wanted]
+    if not changed and not queries:
+        raise SessionError("the reference changes nothing", hint="add `-- state: SELECT ...`, or end with a query")
+    names = sorted({_text(name.lower()) for name, row in (before | after).items() if row[0] != "index"})
+    return [*queries, ("tables, views and triggers", _NAMES.format(", ".join(names)))]
+
+
+def _query(what: str, name: str) -> str:
+    return _TABLE[what].format(name=sql.quote(name), text=_text(name))
+
+
+def _objects(connection: Connection, cell: Cell) -> dict[str, tuple[str, str, str]]:
+    """Return type, table and SQL of each object of the schema after the statements, by name."""
+    (frame,), _ = results_of(connection, "", cell, [Probe("schema", _OBJECTS)])
+    if isinstance(frame, str):
+        raise SessionError(frame)
+    return {name: (kind, table, text) for name, kind, table, text in frame.itertuples(index=False)}
+
+
+def _text(name: str) -> str:
+    return sql.quote(name, "'")

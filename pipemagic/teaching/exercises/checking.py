@@ -1,0 +1,216 @@
+"""Check answers: run SQL in a transaction that is rolled back, and compare its results with those of the reference."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pipemagic.errors import SessionError, StatementError, TransactionLost
+from pipemagic.hrana.stream import Tx
+from pipemagic.session.cell import Cell, parse_cell
+from pipemagic.teaching.exercises.comparison import Comparison, Rules, compare
+from pipemagic.teaching.exercises.constructs import violations
+from pipemagic.teaching.exercises.digest import digest
+from pipemagic.teaching.exercises.exercise import Exercise, Probe, unpack
+from pipemagic.teaching.exercises.running import EMPTY, results_of
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from pipemagic.client.result import Result
+    from pipemagic.session.connection import Connection
+
+DEFAULTS = Rules()
+
+WITHOUT_CONSTRUCT = 0.5
+"""The factor for an answer that lacks a required construct, or contains a forbidden one."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """The result of a check.
+
+    ``score`` is from 0 to 1. ``answer`` is its last result or frame, ``difference`` the first differing rows.
+    ``failures`` counts the failed checks of the exercise so far, this one included. ``cell`` and ``connection`` are the
+    answer and where it was run.
+    """
+
+    exercise: Exercise
+    score: float
+    messages: tuple[str, ...] = ()
+    difference: DataFrame | None = None
+    answer: Result | DataFrame | None = None
+    failures: int = 0
+    cell: Cell | None = None
+    connection: Connection | None = None
+
+    @property
+    def passed(self) -> bool:
+        """Whether the answer is right."""
+        return self.score == 1
+
+    @property
+    def points(self) -> float:
+        """The points of the answer, with two decimals; only a right answer has all."""
+        of = self.exercise.points
+        return of if self.passed else max(0, min(round(self.score * of, 2), round(of - 0.01, 2)))
+
+    @property
+    def hints(self) -> tuple[str, ...]:
+        """The hints to show: one more after each failed check."""
+        return self.exercise.hints[: self.failures]
+
+
+results: dict[str, Check] = {}
+"""The last check of each exercise in this process, by name; graders read it."""
+
+
+def record(check: Check) -> Check:
+    """Store the result of a check, with the number of failures, and return it."""
+    before = results.get(check.exercise.name)
+    failures = (before.failures if before else 0) + (not check.passed and bool(check.messages))
+    results[check.exercise.name] = check = replace(check, failures=failures)
+    return check
+
+
+# -- answers
+
+
+def check_cell(exercise: Exercise, cell: Cell, connection: Connection) -> Check:
+    """Check SQL: run it in a transaction that is rolled back, and compare its result or the state after it."""
+    if not cell.statements:
+        return Check(exercise, 0)
+    problem = _problem(exercise, cell, connection)
+    if problem:
+        return Check(exercise, 0, (problem,), cell=cell, connection=connection)
+    try:
+        actual, result = results_of(connection, "", cell, exercise.probes)
+    except StatementError as error:
+        return Check(exercise, 0, (str(error),), cell=cell, connection=connection)
+    except TransactionLost:
+        return Check(exercise, 0, ("the answer took longer than the server allows",), cell=cell, connection=connection)
+    check = _compared(exercise, actual, cell.text)
+    if broken := _broken(exercise, cell):
+        check = replace(check, score=check.score * WITHOUT_CONSTRUCT, messages=(*broken, *check.messages))
+    return replace(check, answer=result, cell=cell, connection=connection)
+
+
+def _broken(exercise: Exercise, cell: Cell) -> list[str]:
+    """Return messages on missing and on forbidden constructs."""
+    answer = cell.text if exercise.probes[0].sql else cell.statements[-1].text
+    forbidden = [line for statement in cell.statements for line in violations(statement.text, (), exercise.forbids)]
+    return [*forbidden, *violations(answer, exercise.requires, ())]
+
+
+def check_state(exercise: Exercise, connection: Connection) -> Check:
+    """Check the state of the database as it is, which other cells have changed and committed.
+
+    A state with the score of the one before an answer counts as no answer.
+    """
+    if not all(probe.sql for probe in exercise.probes):
+        instead = f"%check {exercise.name} {exercise.variable}" if exercise.variable else f"%%check {exercise.name}"
+        raise SessionError(f"{exercise.name} checks a result, not the state of the database", hint=instead)
+    actual, _ = results_of(connection, "", EMPTY, exercise.probes)
+    if 0 < exercise.baseline == score_of(compare_all(exercise.probes, actual)) < 1:
+        return Check(exercise, 0)  # as before: the differing rows would be the answer
+    return replace(_compared(exercise, actual, ""), connection=connection)
+
+
+def check_frame(exercise: Exercise, frame: object) -> Check:
+    """Check a DataFrame; None is no answer."""
+    from pandas import DataFrame
+
+    if len(exercise.probes) != 1 or exercise.probes[0].sql:
+        hint = f"write the SQL below %%check {exercise.name}"
+        raise SessionError(f"{exercise.name} checks the state of the database, not a DataFrame", hint=hint)
+    if frame is None:
+        return Check(exercise, 0)
+    if not isinstance(frame, DataFrame):
+        return Check(exercise, 0, (f"{type(frame).__name__} where a DataFrame is expected",))
+    return replace(_compared(exercise, [frame], ""), answer=frame)
+
+
+def hidden_score(name: str, *, reference: str, data: str) -> float | None:
+    """Return the score of the last answer to an exercise on other data, from 0 to 1; None without an answer in SQL.
+
+    ``data`` are statements that change the data. They, the answer and the reference run in transactions that are rolled
+    back.
+    """
+    check = results.get(name)
+    if check is None or check.connection is None or check.cell is None:
+        return None
+    exercise = check.exercise
+    expected, _ = results_of(check.connection, data, parse_cell(reference), exercise.probes)
+    try:
+        actual, _ = results_of(check.connection, data, check.cell, exercise.probes)
+    except (StatementError, TransactionLost):
+        return 0
+    rules = [probe.rules for probe in exercise.probes]
+    scores = [_score(*parts) for parts in zip(expected, actual, rules, strict=True)]
+    score = _above(exercise.baseline, sum(scores) / len(scores))
+    return score * WITHOUT_CONSTRUCT if _broken(exercise, check.cell) else score
+
+
+def _problem(exercise: Exercise, cell: Cell, connection: Connection) -> str:
+    """Return why an answer is not run; '' if it is."""
+    if any(
+        (statement.opens_transaction and statement.keyword == "BEGIN") or statement.commits or statement.rolls_back
+        for statement in cell.statements
+    ):
+        return "BEGIN, COMMIT and ROLLBACK are not possible here: the answer runs in a transaction that is rolled back"
+    if exercise.variable:
+        return f"the answer is a DataFrame: run %check {exercise.name} {exercise.variable}"
+    if connection.transaction is Tx.OPEN and not all(statement.only_reads for statement in cell.statements):
+        return "your transaction is open, and the answer would wait for it: run COMMIT or ROLLBACK first"
+    return ""
+
+
+def _compared(exercise: Exercise, actual: Sequence[DataFrame | str], text: str) -> Check:
+    """Compare the results of all probes; the state before an answer gets no points."""
+    compared = compare_all(exercise.probes, actual, text)
+    lines = [
+        f"{probe.label}: {line}" if probe.label else line
+        for probe, comparison in zip(exercise.probes, compared, strict=True)
+        for line in comparison.messages
+    ]
+    score = _above(exercise.baseline, score_of(compared))
+    difference = next((comparison.difference for comparison in compared if comparison.difference is not None), None)
+    return Check(exercise, score, tuple(lines), difference)
+
+
+def score_of(compared: Sequence[Comparison]) -> float:
+    """Return the mean of the scores."""
+    return sum(comparison.score for comparison in compared) / len(compared)
+
+
+def compare_all(probes: Sequence[Probe], actual: Sequence[DataFrame | str], text: str = "") -> list[Comparison]:
+    """Compare the result of each probe; ``text`` is the answer."""
+    return [_compare(probe, result, text) for probe, result in zip(probes, actual, strict=True)]
+
+
+def same(expected: DataFrame | str, actual: DataFrame | str) -> bool:
+    """Return True if two results are equal; errors are not."""
+    return _score(expected, actual, DEFAULTS) == 1
+
+
+def _score(expected: DataFrame | str, actual: DataFrame | str, rules: Rules) -> float:
+    if isinstance(expected, str) or isinstance(actual, str):
+        return 0
+    return compare(expected, actual, rules).score
+
+
+def _above(baseline: float, score: float) -> float:
+    """Return the part of the way from the score before an answer to 1."""
+    return score if score == 1 or baseline == 1 else max(0, (score - baseline) / (1 - baseline))
+
+
+def _compare(probe: Probe, actual: DataFrame | str, text: str) -> Comparison:
+    """Compare one result; a text is the error of a query on the state."""
+    if isinstance(actual, str):
+        return Comparison(0, (actual,), None)
+    if probe.expected:
+        return compare(unpack(probe.expected), actual, probe.rules, text)
+    if digest(actual, probe.rules, bytes.fromhex(probe.salt), probe.columns) == probe.digest:
+        return Comparison(1, (), None)
+    return Comparison(0, ("the result is not right",), None)

@@ -1,0 +1,202 @@
+"""Compare a student's result with the expected one: points, advice, and the first differing rows.
+
+Rows are a multiset unless their order counts. Numbers are equal within a relative tolerance; whole numbers in a column
+of whole numbers only if they are the same. NULL equals only NULL, and text is never a number. Dates and times of a
+frame equal every ISO text of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pipemagic.hrana.values import SqlValue
+from pipemagic.teaching.exercises import advice
+from pipemagic.teaching.exercises.advice import shown
+from pipemagic.teaching.exercises.constructs import uses
+from pipemagic.teaching.exercises.matching import Column, Rows, columns_of
+from pipemagic.text import plural
+
+_COLUMNS, _ROWS, _ORDER = 0.2, 0.6, 0.2
+_SHOWN = 5
+_WIDTH = 200  # characters of a value in the rows that differ
+_ADVISED = 1000  # rows
+_ABSENT = ""  # in the place of the values of a row that one result does not have
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rules:
+    """What counts in a comparison.
+
+    ``order_by`` are the indexes of the expected columns by which the rows are sorted: rows that are equal in these may
+    come in any order. Without it and with ``ordered``, the order is strict.
+    """
+
+    ordered: bool = False
+    order_by: tuple[int, ...] = ()
+    columns_in_order: bool = False
+    check_names: bool = True
+    tolerance: float = 1e-6
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The score from 0 to 1, the advice, and the first differing rows, None without any.
+
+    The score is rounded down to hundredths, and 1 only if everything is right.
+    """
+
+    score: float
+    messages: tuple[str, ...] = ()
+    difference: pd.DataFrame | None = None
+
+    @property
+    def passed(self) -> bool:
+        """Whether the result is right."""
+        return self.score == 1
+
+
+def compare(expected: pd.DataFrame, actual: pd.DataFrame, rules: Rules = Rules(), sql: str = "") -> Comparison:
+    """Compare two results; the statement of the actual one is used only for better advice.
+
+    Columns count 0.2, rows 0.6 and their order 0.2, or rows 0.8 without order. Rows are compared in the columns that
+    were found; their part is that of the matched rows times that of the found columns, and order counts in the
+    matched rows. Raise LoadError for values that SQL cannot store.
+    """
+    names, values = columns_of(expected)
+    columns, share, messages = _match_columns((names, values), columns_of(actual), rules)
+    rows = Rows(list(columns.values()), len(expected), len(actual))
+    keys = [columns[at] for at in rules.order_by if at in columns] or rows.columns
+    out_of_order = rows.order_differs(keys) if rules.ordered else np.zeros(0, bool)
+    if columns and not rows.are_same:
+        messages += _row_advice(rows, sql, are_whole=len(columns) == len(names))
+    if rows.are_same and out_of_order.any():
+        messages.append(advice.of_order(sql, is_reversed=not rows.order_differs(keys, backwards=True).any()))
+    if not messages:
+        return Comparison(1.0)
+    part = len(rows.expected) / max(rows.size, rows.given, 1) * len(columns) / len(names)
+    score = _COLUMNS * share + (_ROWS + _ORDER * (not out_of_order.any())) * part
+    at = np.flatnonzero(out_of_order)
+    pairs = list(zip(at, at + rows.size, strict=True)) if rows.are_same else _different_rows(rows)
+    score = min(0.99, math.floor(score * 100 + 1e-9) / 100)
+    return Comparison(score, tuple(messages), _difference(rows, pairs[:_SHOWN]))
+
+
+# -- columns
+
+_Table = tuple[list[str], list[list[SqlValue]]]
+
+
+def _match_columns(expected: _Table, actual: _Table, rules: Rules) -> tuple[dict[int, Column], float, list[str]]:
+    """Match columns by name, by their values and by position.
+
+    Return the pairs by the index of the expected column, the part of the columns that is right, and advice.
+    """
+    (names, columns), (titles, others) = expected, actual
+    matches: dict[int, int] = {}
+
+    def add(fits: Callable[[int, int], bool]) -> dict[int, int]:
+        for at in range(len(names)):
+            for other in sorted(range(len(titles)), key=lambda other: other != at):
+                if at not in matches and other not in matches.values() and fits(at, other):
+                    matches[at] = other
+        return dict(matches)
+
+    def have_same_values(at: int, other: int) -> bool:
+        column = Column("", columns[at], others[other], rules.tolerance)
+        return Rows([column], len(columns[at]), len(others[other])).are_same
+
+    named = add(lambda at, other: rules.check_names and names[at].lower() == titles[other].lower())
+    alike = add(have_same_values) if rules.check_names or not rules.columns_in_order else named
+    if not rules.check_names or len(names) - len(matches) == len(titles) - len(matches) == 1:
+        add(lambda *_: True)
+    order = [matches[at] for at in sorted(matches)]
+    is_in_order = not rules.columns_in_order or order == sorted(order)
+    messages = []
+    if not rules.check_names and len(names) != len(titles):
+        messages = [f"{plural(len(titles), 'column')} in the place of {len(names)}"]
+    if rules.check_names:
+        for at in sorted(matches.keys() - named):
+            name, other = shown(names[at]), shown(titles[matches[at]])
+            why = f"has the values of {name}" if at in alike else f"is in the place of {name}"
+            messages.append(f"column {other} {why}: rename it with AS {name}")
+        messages += _of_columns("is missing", [name for at, name in enumerate(names) if at not in matches])
+        extra = set(range(len(titles))).difference(matches.values())
+        messages += _of_columns("is not expected", [titles[at] for at in sorted(extra)])
+    if not is_in_order:
+        messages.append(f"the order of the columns differs from {', '.join(map(shown, names))}")
+    share = len(named if rules.check_names else matches) / max(len(names), len(titles)) / (1 if is_in_order else 2)
+    pairs = {at: Column(names[at], columns[at], others[matches[at]], rules.tolerance) for at in sorted(matches)}
+    return pairs, share, messages
+
+
+def _of_columns(problem: str, names: list[str]) -> list[str]:
+    """Return a line for each of the first columns, and the number of the others."""
+    lines = [f"column {shown(name)} {problem}" for name in names[:_SHOWN]]
+    return lines + [f"and {len(names) - _SHOWN:,} more"] * (len(names) > _SHOWN)
+
+
+# -- rows
+
+
+def _row_advice(rows: Rows, sql: str, *, are_whole: bool) -> Iterator[str]:
+    """Yield advice for the number of rows, then for the columns.
+
+    That for a column is chosen by the pairs of rows that differ only in it, if it has any. Rows that are not whole,
+    because a column was not found, may only look repeated.
+    """
+    if rows.given == rows.size:
+        sorted_before = ": are the rows sorted as expected before LIMIT?" if uses(sql, "LIMIT") else ""
+        count = len(rows.missing)
+        yield f"{count:,} of {plural(rows.size, 'row')} differ{'s' if count == 1 else ''}{sorted_before}"
+    else:
+        traits = rows.traits if are_whole else rows.traits - {"repeated"}
+        yield advice.of_count(rows.size, rows.given, sql, traits)
+    only, size, expected, actual = rows.near
+    for column in rows.columns:
+        part = slice(size) if column is only else slice(size, None)
+        differ = np.flatnonzero(column.codes[expected[part]] != column.codes[actual[part]])[:_ADVISED]
+        values = [column.values[of[part][differ]].tolist() for of in (expected, actual)]
+        is_sure = rows.given == rows.size and (column is only or len(rows.columns) == 1)
+        why = advice.of_values(list(zip(*values, strict=True)), sql if is_sure else "")
+        if why:
+            yield f"column {shown(column.name)}: {why}"
+
+
+def _different_rows(rows: Rows) -> list[tuple[Any, Any]]:
+    """Return the first pairs of rows that differ, None for an absent one."""
+    *_, expected, actual = rows.near
+    order = np.argsort(actual)[:_SHOWN]
+    pairs: list[tuple[Any, Any]] = list(zip(expected[order], actual[order], strict=True))
+    pairs += [(row, None) for row in rows.missing[~np.isin(rows.missing, expected)][:_SHOWN]]
+    return pairs + [(None, row) for row in rows.extra[~np.isin(rows.extra, actual)][:_SHOWN]]
+
+
+def _difference(rows: Rows, pairs: list[tuple[Any, Any]]) -> pd.DataFrame | None:
+    """Return expected rows, and beside them the values of the result that differ; the number of a row is that there."""
+    if not pairs or not rows.columns:
+        return None
+    left, right = zip(*pairs, strict=True)
+
+    def differs(column: Column) -> bool:
+        return any(b is not None and (a is None or column.codes[a] != column.codes[b]) for a, b in pairs)
+
+    parts = [("expected", column, left) for column in rows.columns]
+    parts += [("your result", column, right) for column in rows.columns if differs(column)]
+    data = [["missing" if row is None else row - rows.size + 1 for row in right]]
+    data += [[_ABSENT if row is None else _short(column.values[row]) for row in chosen] for _, column, chosen in parts]
+    headings = [("", "row"), *((part, column.name) for part, column, _ in parts)]
+    frame = pd.DataFrame(dict(enumerate(data)), dtype=object)
+    return frame.set_axis(pd.MultiIndex.from_tuples(headings), axis=1)
+
+
+def _short(value: SqlValue) -> SqlValue:
+    """Return a value with a text that is not too long to be shown."""
+    if isinstance(value, bytes):
+        return f"<{plural(len(value), 'byte')}>"
+    return shown(value, _WIDTH) if isinstance(value, str) else value

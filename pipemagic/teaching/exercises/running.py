@@ -1,0 +1,89 @@
+"""Run an answer or a reference in a transaction that is rolled back, and query the state after it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from pipemagic import sql
+from pipemagic.client.result import Result
+from pipemagic.client.stream import Run
+from pipemagic.client.transaction import TransactionContent
+from pipemagic.errors import StatementError
+from pipemagic.hrana.messages import Stmt
+from pipemagic.session import messages
+from pipemagic.session.cell import Cell
+from pipemagic.session.date_parameters import with_dates
+from pipemagic.teaching.exercises.exercise import Probe, frame_of
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from pipemagic.client.database import Database
+    from pipemagic.client.stream import ClientStream
+    from pipemagic.session.connection import Connection
+
+EMPTY = Cell("", (), ())
+"""A cell without statements."""
+
+NO_ROWS = "no statement returns rows: the answer ends with a SELECT"
+
+
+def results_of(
+    connection: Connection, data: str, cell: Cell, probes: Sequence[Probe]
+) -> tuple[list[DataFrame | str], Result | None]:
+    """Run the statements ``data`` and a cell in a transaction that is rolled back; return the results of the probes.
+
+    The second value is the result of the cell's last statement with columns. Raise StatementError for a statement that
+    fails; a query of a probe that fails has its message in the place of the result.
+    """
+
+    def run_and_probe(database: Database) -> tuple[Run, list[DataFrame | str | None]]:
+        with _rolled_back(database) as stream:
+            _run_all(stream, [statement.text for statement in sql.split(data)])
+            done = stream.run(with_dates(cell, stream.send).stmts)
+            return done, [] if done.error else [_probe(stream, probe.sql) if probe.sql else None for probe in probes]
+
+    done, results = connection.with_database(run_and_probe)
+    if done.error is not None:
+        raise _located(done.error, cell, len(done.results), connection)
+    with_columns = [result for result in map(Result, done.results) if result.columns]
+    own = with_columns[-1] if with_columns else None
+    rows = frame_of(own.columns, own.rows) if own else NO_ROWS
+    return [rows if result is None else result for result in results], own
+
+
+def _probe(stream: ClientStream, query: str) -> DataFrame | str:
+    """Run a query on the state; return its rows, or the message of its error."""
+    done = stream.run([Stmt(query)])
+    if done.error is not None:
+        return messages.locate(done.error, query).message
+    result = Result(done.results[0])
+    return frame_of(result.columns, result.rows)
+
+
+def _run_all(stream: ClientStream, statements: Sequence[str]) -> None:
+    """Run statements; raise StatementError for the first that fails."""
+    done = stream.run([Stmt(text) for text in statements])
+    if done.error is not None:
+        raise done.error
+
+
+def _located(error: StatementError, cell: Cell, ran: int, connection: Connection) -> StatementError:
+    """Return the error of a statement with its position and hints, as for a cell of %%sql."""
+    several = len(cell.statements) > 1
+    failure = messages.Failure(cell, error, ran, TransactionContent(), connection.schema, {}, atomic=several)
+    return messages.statement_error(failure, [])
+
+
+@contextmanager
+def _rolled_back(database: Database) -> Iterator[ClientStream]:
+    """Open a transaction on its own stream, outside of the wire view, and roll it back at the end."""
+    other = database.sibling()
+    try:
+        with other.open_stream() as stream:
+            _run_all(stream, ["BEGIN"])
+            yield stream
+    finally:
+        other.close()

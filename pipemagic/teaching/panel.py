@@ -1,0 +1,256 @@
+"""The Class panel: the progress of the students of a class, and resets of their databases."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import ipywidgets
+
+from pipemagic.errors import SessionError
+from pipemagic.notebook.panels.base import ConfirmForm, Field, Line, Panel, button, column, row, show
+from pipemagic.notebook.panels.components import Status, Table
+from pipemagic.notebook.panels.organization_state import OrganizationState
+from pipemagic.notebook.panels.static_html import Block
+from pipemagic.notebook.panels.tasks import Action, LatestTask
+from pipemagic.teaching.classes import creation, model
+from pipemagic.teaching.classes.status import HEADERS, Progress, read_progress, summary, table_of, with_own_token
+from pipemagic.text import plural, shorten
+
+if TYPE_CHECKING:
+    from pipemagic.session.organization import Organization
+    from pipemagic.teaching.classes.model import Class
+
+INTERVAL = 10.0
+"""Seconds between two reads while the panel is displayed."""
+
+LONGEST_ERROR = 32
+"""The most characters of an error in the table; the details show all of it."""
+
+NO_CLASS = "No classes on this machine yet: `pipemagic class create ROSTER.csv --group G` creates one."
+
+COLUMNS = [
+    *({"title": title.capitalize(), "sortable": True} for title in HEADERS[:3]),
+    *({"title": title.capitalize(), "sortable": True, "kind": "number"} for title in HEADERS[3:6]),
+    {"title": HEADERS[6].capitalize(), "sortable": True, "extra": True}, {"title": ""},
+]  # fmt: skip
+
+
+class ClassPanel(Panel):
+    """Numbers of a class, a table of its students, and the details of one."""
+
+    title = "Class"
+
+    def __init__(self, state: OrganizationState) -> None:
+        super().__init__(state)
+        self.reading = LatestTask("class", self.changed)
+        self.action = Action("class", self.changed)
+        self.tasks += [self.reading, self.action]
+        self._timer: threading.Timer | None = None
+        self.reset()
+
+    def reset(self) -> None:
+        """Discard the data of another organization."""
+        self.class_: Class | None = None
+        self.rows: Sequence[Progress] = ()
+        self.chosen = ""
+        self.reset_form_open = False
+        self.action.clear()
+
+    def build(self) -> Sequence[ipywidgets.Widget]:
+        """Create the widgets."""
+        self.none, self.about, self.numbers = Line(NO_CLASS), Line(class_="pm-faint"), Line(tag="strong")
+        self.name = Field("Class", ipywidgets.Dropdown(options=model.names()))
+        self.name.widget.observe(lambda _: self.choose_class(), "value")
+        self.reading_status, self.status = Status(), Status()
+        self.details = Details(self)
+        self.table = Table({"details": self.choose}, columns=COLUMNS, label="Students", stacks=True)
+        return [
+            self.none, self.name, self.about, self.numbers, self.reading_status, self.status, self.details, self.table
+        ]  # fmt: skip
+
+    def unmount(self) -> None:
+        """Stop the updates."""
+        super().unmount()
+        self._stop_timer()
+
+    def reload(self) -> None:
+        """Read everything again."""
+        super().reload()
+        self.read()
+
+    def update(self) -> None:
+        """Update the widgets."""
+        names, rows = model.names(), self.rows
+        self.name.set_options(names)
+        show(self.none, not names)
+        show(self.name, len(names) > 1)
+        self.about.set_text(_about(self.class_) if self.class_ else "")
+        self.numbers.set_text(summary(rows) if rows else "")
+        self.reading_status.update(self.reading)
+        self.status.update(self.action)
+        self.table.empty = "Loading ..." if self.reading.busy else "No students."
+        self.table.show([self._row(*pair) for pair in zip(rows, table_of(rows, time.time()), strict=True)])
+        show(self.table, bool(names) and self.reading.error is None)
+        self.details.update()
+        if self.reading.busy:
+            return
+        if self.class_ is None and names and not self.reading.error:
+            self.read()
+        elif self.class_ and self.class_.expires > time.time() and self._timer is None:
+            self._timer = threading.Timer(INTERVAL, self.read)
+            self._timer.daemon, self._timer.name = True, "pipemagic: class"
+            self._timer.start()
+
+    def _row(self, progress: Progress, texts: tuple[str, ...]) -> dict[str, Any]:
+        student, connected, last, *numbers, error = texts
+        details = {
+            "name": "details", "label": "Details", "title": f"Details of {progress.student}",
+            "expanded": progress.database == self.chosen,
+        }  # fmt: skip
+        return {
+            "key": progress.database, "current": progress.database == self.chosen, "cells": [
+                student, {"text": connected, "sort": progress.connected or 0},
+                {"text": last.replace(" ", "\N{NO-BREAK SPACE}"), "sort": progress.last or 0}, *numbers,
+                {"text": shorten(error, LONGEST_ERROR), "title": error}, {"actions": [details]},
+            ],
+        }  # fmt: skip
+
+    def static(self) -> Sequence[Block]:
+        """Return the numbers of the class, without names and times."""
+        if self.class_ is None:
+            return [self.reading.error.message if self.reading.error else NO_CLASS]
+        return [f"{self.class_.name}: {summary(self.rows)}"]
+
+    # -- reading
+
+    def choose_class(self) -> None:
+        """Show another class."""
+        self.reset()
+        self.read()
+
+    def read(self) -> None:
+        """Read the progress of all students; until the lesson ends, a displayed panel reads again after `INTERVAL`."""
+        self._stop_timer()
+        name, organization = self.name.widget.value, self.state.organization
+
+        def work() -> tuple[Class, list[Progress]]:
+            class_ = _load(name, organization)
+            access = creation.Access(organization.api, class_, read_only=True)
+            return class_, read_progress(class_.seats, with_own_token(access))
+
+        def apply(result: tuple[Class, list[Progress]]) -> str:
+            self.class_, self.rows = result
+            return ""
+
+        if name:
+            self.reading.start("Reading ..." if self.class_ is None else "", work, apply)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    # -- actions
+
+    def choose(self, database: str) -> None:
+        """Show the details of a student, or close them."""
+        self.chosen = "" if database == self.chosen else database
+        self.show_reset_form(is_open=False)
+
+    def show_reset_form(self, *, is_open: bool) -> None:
+        """Open or close the form that resets a database."""
+        self.reset_form_open = is_open
+        self.action.clear()
+        self.changed()
+        if is_open:
+            self.details.confirm.focus_first()
+
+    def reset_database(self, name: str, typed: str) -> None:
+        """Reset the database of a student if the typed name matches."""
+        if typed != name:
+            self.action.refuse("nothing was reset: the typed name is not that of the database", f"type {name}")
+            return
+        chosen, organization = self.name.widget.value, self.state.organization
+
+        def work() -> str:
+            with model.locked(chosen):
+                class_ = _load(chosen, organization)
+                [seat] = class_.find([name])
+                renewed = creation.reset(organization.api, class_, [seat])
+            return f"Reset the database of {seat.student}.{NEW_TOKEN if renewed else ''}"
+
+        def apply(message: str) -> str:
+            self.read()
+            return message
+
+        self.show_reset_form(is_open=False)
+        self.action.start(f"Resetting {name} ...", work, apply)
+
+
+NEW_TOKEN = " It has a new token: run `pipemagic class create` again to write the hand-outs."
+
+
+class Details(ipywidgets.VBox):
+    """The exercises and the last error of the chosen student, and a form that resets the database."""
+
+    def __init__(self, panel: ClassPanel) -> None:
+        self.panel = panel
+        self.heading = Line(tag="h3")
+        close = button("Close details", lambda: panel.choose(panel.chosen), kind="link").add_class("pm-cancel")
+        self.database, self.error = Line(class_="pm-faint"), Line()
+        columns = [{"title": "Exercise"}, *({"title": title, "kind": "number"} for title in ("Points", "Of"))]
+        self.exercises = Table(columns=columns, label="Exercises", empty="No exercise has been checked.")
+        self.reset_button = button("Reset database ...", lambda: panel.show_reset_form(is_open=True), kind="danger")
+        self.confirm = ConfirmForm(
+            "reset", "Reset database", panel.reset_database, lambda: panel.show_reset_form(is_open=False)
+        )
+        head = row(self.heading, close, class_="pm-head")
+        super().__init__([head, self.database, self.error, self.exercises, column(self.reset_button, self.confirm)])
+        self.add_class("pm-box").add_class("pm-closable")  # by Escape
+
+    def update(self) -> None:
+        """Show the chosen student."""
+        panel = self.panel
+        chosen = next((progress for progress in panel.rows if progress.database == panel.chosen), None)
+        show(self, chosen is not None)
+        if chosen is None:
+            return
+        self.heading.set_text(chosen.student)
+        self.database.set_text(f"Database {chosen.database}")
+        self.error.set_text(chosen.problem or (f"Last error: {chosen.error}" if chosen.error else ""))
+        self.exercises.show([
+            {"key": name, "cells": [name, f"{points:g}", f"{of:g}"]} for name, (points, of) in chosen.exercises.items()
+        ])  # fmt: skip
+        show(self.reset_button, not panel.reset_form_open)
+        show(self.confirm, panel.reset_form_open)
+        self.reset_button.disabled = self.confirm.submit.disabled = bool(panel.action.busy)
+        template = panel.class_.template if panel.class_ else ""
+        instead = f"the content of {template} as it is now" if template else "an empty database"
+        words = f"This permanently replaces everything in the database of {chosen.student} by {instead}."
+        self.confirm.update(chosen.database, words)
+
+
+def _about(class_: Class) -> str:
+    """Return what a class consists of."""
+    source = f", copies of {class_.template}" if class_.template else ""
+    until = time.strftime("%Y-%m-%d %H:%M", time.localtime(class_.expires))
+    return f"{class_.name}: {plural(len(class_.seats), 'database')}{source}; tokens until {until}"
+
+
+def _load(name: str, organization: Organization) -> Class:
+    """Load a class, with the present addresses of its databases; raise SessionError if it is in another organization.
+
+    The port of a local service may change.
+    """
+    class_, listed = model.load(name), organization.databases()
+    api = organization.api
+    if class_.organization != api.slug or (class_.api != api.url and not api.endpoint.loopback):
+        raise SessionError(
+            f"the class {name} belongs to the organization {class_.organization} at {class_.api}",
+            hint=f"%pipedb organization {class_.organization} --at {class_.api}",
+        )
+    creation.refresh(class_, {info.name: info for info in listed.items} if listed.complete else None)
+    return class_

@@ -1,0 +1,254 @@
+"""``pipemagic class create``, ``reset`` and ``close`` from the command line, and the hand-outs."""
+
+from __future__ import annotations
+
+import csv
+import os
+import pty
+import re
+import stat
+import subprocess
+import sys
+import time
+from datetime import datetime
+
+import pytest
+
+from pipemagic import cli, connect
+from pipemagic.teaching.classes import handouts, model
+from pipemagic.teaching.classes.model import Class, Seat
+
+ROSTER = "name;email\nAda <b>Lovelace</b>;ada@x.org\nJörg Müller;joerg@x.org\n"
+
+
+@pytest.fixture
+def run(embedded, tmp_path, monkeypatch, capsys):
+    """Run a command on the embedded service, in an empty folder with a roster; return code, output and messages."""
+    monkeypatch.setenv("PIPEMAGIC_API_URL", embedded.api.url)
+    monkeypatch.setenv("PIPEMAGIC_API_TOKEN", embedded.token)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "SQL 101.csv").write_text(ROSTER, encoding="utf-8")
+    embedded.template()
+
+    def run(*arguments):
+        code = cli.main(["class", *arguments])
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run
+
+
+def read_handouts(folder):
+    with (folder / "sql-101-handouts.csv").open(encoding="utf-8-sig", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+LOCAL = "the addresses work only on this machine; --address URL names one for other machines"
+CREATE = ["create", "SQL 101.csv", "--group", "default", "--from", "lesson"]
+
+
+def test_a_class_from_roster_to_close(run, tmp_path, embedded):
+    code, out, err = run(*CREATE, "--expires", "90m", "--link", "https://hub.example.org/?a=1&b=2")
+    assert (code, err) == (0, LOCAL + "\n")
+    until = time.strftime("%Y-%m-%d %H:%M", time.localtime(model.load().expires))
+    files = [str(tmp_path / f"sql-101-handouts.{suffix}") for suffix in ("csv", "html")]
+    assert out.splitlines() == [f"sql-101: 2 students, tokens until {until}", *files]
+
+    rows = read_handouts(tmp_path)
+    assert [row["student"] for row in rows] == ["Ada <b>Lovelace</b>", "Jörg Müller"]
+    assert [row["email"] for row in rows] == ["ada@x.org", "joerg@x.org"]
+    assert 5300 < datetime.fromisoformat(rows[0]["expires"]).timestamp() - time.time() <= 5400
+    with connect(rows[1]["address"], rows[1]["token"]) as database:
+        database.execute("DELETE FROM street")
+
+    page = (tmp_path / "sql-101-handouts.html").read_text("utf-8")
+    assert "Ada &lt;b&gt;Lovelace&lt;/b&gt;" in page
+    assert 'href="https://hub.example.org/?a=1&amp;b=2"' in page
+    assert page.count("<section>") == 2
+    for row in rows:
+        assert f"%pipedb connect {row['address']}" in page
+        assert row["token"] in page
+
+    assert run("reset", "jörg müller", "--yes") == (0, "Jörg Müller\n", "")
+    with connect(rows[1]["address"], rows[1]["token"]) as database:
+        assert database.execute("SELECT count(*) FROM street").rows == [(1,)]
+    assert run("close", "--confirm", "sql-101") == (0, "sql-101\n", "")
+    assert embedded.names() == {"lesson"}
+
+
+def test_the_files_with_tokens_are_private(run, tmp_path, settings_folder):
+    run(*CREATE)
+    paths = [*tmp_path.glob("*handouts*"), *settings_folder.rglob("*.json"), *settings_folder.rglob("*.lock")]
+    assert len(paths) == 4
+    assert {stat.S_IMODE(path.stat().st_mode) for path in paths} == {0o600}
+
+
+def test_create_again_with_a_longer_roster(run, tmp_path):
+    run(*CREATE, "--expires", "1h")
+    first = {seat.student: seat.token for seat in model.load().seats}
+    (tmp_path / "SQL 101.csv").write_text("name;email\nJörg Müller;joerg@x.org\nZoë;zoe@x.org\n", encoding="utf-8")
+    code, out, err = run(*CREATE, "--expires", "8h")
+    end = time.strftime("%Y-%m-%d %H:%M", time.localtime(model.load().expires))
+    assert (code, out.splitlines()[0]) == (0, f"sql-101: 3 students, tokens until {end}")
+    assert err.splitlines() == [
+        "sql-101 has 2 students; 1 new student",
+        f"the lesson ends at {end}, as before; --new-tokens creates new tokens for all students",
+        "not in the roster, but in the class: Ada <b>Lovelace</b>",
+        LOCAL,
+    ]
+    again = {seat.student: seat.token for seat in model.load().seats}
+    assert again | first == again
+    assert model.load().expires < time.time() + 3600
+    code, _, err = run(*CREATE, "--expires", "8h", "--new-tokens")
+    assert "as before" not in err
+    assert {seat.token for seat in model.load().seats}.isdisjoint(again.values())
+    assert model.load().expires > time.time() + 7 * 3600
+
+
+REFUSED = {
+    "an unknown group": (
+        ["create", "SQL 101.csv", "--group", "none"], "group not found",
+        "the groups are default; pipemagic group create none --location CODE creates it",
+    ),
+    "an unknown template": ([*CREATE[:-1], "lessn"], "lessn", "check the name"),
+    "a missing roster": (["create", "none.csv", "--group", "default"], "none.csv cannot be read", ""),
+    "a wrong name": ([*CREATE, "--name", "SQL 101"], "'SQL 101' cannot be the name of a class", "--name"),
+    "no class": (["reset", "--all", "--yes"], "there is no class", "pipemagic class create ROSTER.csv --group G"),
+    "an unknown class": (["close", "none"], "there is no class none", "pipemagic class create ROSTER.csv --group G"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("arguments", "message", "hint"), REFUSED.values(), ids=REFUSED)
+def test_mistakes(run, arguments, message, hint):
+    code, out, err = run(*arguments)
+    assert (code, out) == (1, "")
+    assert message in err
+    assert hint in err
+
+
+def test_a_wrong_group_can_be_corrected(run):
+    assert run("create", "SQL 101.csv", "--group", "none", "--from", "lesson")[0] == 1
+    assert run(*CREATE)[0] == 0
+
+
+def test_another_template_needs_another_class(run):
+    run(*CREATE)
+    code, _, err = run(*CREATE[:-1], "other")
+    assert code == 1
+    assert "the class sql-101 has the template lesson, not other" in err
+    assert "--name" in err
+
+
+def test_a_length_of_time_that_is_none(run):
+    code, _, err = run(*CREATE, "--expires", "soon")
+    assert code == 2
+    assert "'soon' is not a length of time up to a year: write 90m, 2h or 1d12h" in err
+
+
+def test_the_students_of_a_reset(run):
+    run(*CREATE)
+    assert run("reset")[0] == 2
+    assert run("reset", "--all", "Jörg Müller")[0] == 2
+    code, _, err = run("reset", "Jorg Muller")
+    assert code == 1
+    assert "the class sql-101 has no student Jorg Muller" in err
+    assert "did you mean Jörg Müller?" in err
+    code, _, err = run("reset", "ada@x.org")
+    assert code == 1
+    assert "this needs a confirmation: Discard everything in the databases of Ada <b>Lovelace</b>?" in err
+    assert run("reset", "sql-101-jorg-muller", "ADA@x.org", "-y")[:2] == (0, "Jörg Müller\nAda <b>Lovelace</b>\n")
+    assert run("reset", "--all", "-y")[0] == 0
+
+
+def test_two_students_of_one_name_are_named_by_their_databases(run, tmp_path):
+    (tmp_path / "SQL 101.csv").write_text("name,id\nAnna,1\nAnna,2\n")
+    run(*CREATE)
+    code, _, err = run("reset", "Anna", "-y")
+    assert code == 1
+    first, second = (seat.database for seat in model.load().seats)
+    assert "the class sql-101 has 2 students named Anna" in err
+    assert f"write {first} or {second}" in err
+    assert run("reset", second, "-y")[:2] == (0, "Anna\n")
+
+
+def test_close_needs_the_name(run, embedded):
+    run(*CREATE)
+    code, _, err = run("close")
+    assert code == 1
+    assert "Delete 2 databases with all work of the students permanently?" in err
+    assert "--confirm sql-101" in err
+    assert run("close", "--confirm", "sql-10")[0] == 1
+    assert len(embedded.names()) == 3
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a terminal of Unix")
+def test_close_asks_in_a_terminal(run, embedded):
+    run(*CREATE)
+    parent, child = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-m", "pipemagic", "class", "close"], stdin=child, stdout=child, stderr=child,
+        env={**os.environ, "PIPEMAGIC_DATA": ""},
+    ) as process:  # fmt: skip
+        os.close(child)
+        shown = b""
+        while b"Type sql-101 to confirm" not in shown:
+            shown += os.read(parent, 1000)
+        os.write(parent, b"yes\n")
+        while True:
+            try:
+                more = os.read(parent, 1000)
+            except OSError:  # the end of a terminal on Linux
+                break
+            if not more:
+                break
+            shown += more
+    os.close(parent)
+    assert len(embedded.names()) == 3
+    assert process.returncode != 0
+    assert b"nothing was changed: the typed name is not sql-101" in shown
+
+
+def test_a_class_of_another_service_is_refused(run, monkeypatch):
+    run(*CREATE)
+    changed = model.load()
+    changed.organization = "acme"
+    changed.save()
+    code, _, err = run("reset", "--all", "-y")
+    assert code == 1
+    assert "the class sql-101 belongs to the organization acme" in err
+
+
+def test_two_commands_at_once(run):
+    run(*CREATE)
+    with model.locked("sql-101"):
+        code, _, err = run(*CREATE)
+    assert code == 1
+    assert "another command is changing the class sql-101" in err
+
+
+def test_the_address_of_the_students_may_be_another(run, tmp_path):
+    run(*CREATE, "--address", "https://hub.example.org/services/sql")
+    rows = read_handouts(tmp_path)
+    assert {row["address"] for row in rows} == {"https://hub.example.org/services/sql"}
+    run(*CREATE)  # a repeated command keeps it
+    assert "https://hub.example.org/services/sql" in (tmp_path / "sql-101-handouts.html").read_text("utf-8")
+
+
+def test_the_address_of_the_students_gets_its_scheme(run, tmp_path):
+    run(*CREATE, "--address", "hub.example.org:8443")
+    assert {row["address"] for row in read_handouts(tmp_path)} == {"https://hub.example.org:8443"}
+
+
+def test_the_card_of_a_long_name_is_complete():
+    name = "Maximiliane " + "von und zu " * 9
+    seat = Seat("1", name, "sql-1", url="http://x", token="t")
+    made = Class("sql", "http://x", "local", "g", expires=1e9, seats=[seat])
+    assert re.search(f"<h2>{name}</h2>", handouts.as_html(made))
+
+
+def test_a_class_file_that_is_no_class(run, settings_folder):
+    run(*CREATE)
+    (settings_folder / "classes" / "sql-101.json").write_text("{}")
+    code, _, err = run("reset", "--all", "-y")
+    assert code == 1
+    assert "cannot be read: it was not written by this version of pipemagic" in err

@@ -1,0 +1,202 @@
+"""Submissions are run and graded on the visible and on the hidden data; a broken one does not stop the others."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import nbformat
+import pytest
+from course_notebooks import ANSWERS, EXERCISES, RINGED_ANSWER, insert_before, tamper, write_answers, write_source
+
+from pipemagic import cli
+from pipemagic.errors import SessionError
+from pipemagic.teaching.exercises.authoring import author
+from pipemagic.teaching.exercises.checking import check_cell, record
+from pipemagic.teaching.exercises.exercise import load, parse_cell
+from pipemagic.teaching.exercises.grading import Grade, grade, summary, verified_points
+from pipemagic.teaching.exercises.release import fingerprint, release_file
+
+FILES_OF_REPORTS = """\
+from pathlib import Path
+Path("../heavy.json").write_text('{"submission": "", "exercise": "heavy", "points": 4, "of": 4}')
+Path("../species.json").write_text("no JSON")
+Path("../ringed.json").mkdir()"""
+FORGED = """\
+from pathlib import Path
+from pipemagic.teaching.exercises import grading
+def forge(path, name, *rest):
+    points = {"heavy": 100, "ringed": -1}.get(name)
+    if name == "egg":
+        Path(path).mkdir()
+    else:
+        Path(path).write_text(f'{{"submission": "", "exercise": "egg", "points": {points}, "of": 100}}')
+grading.report = forge"""
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    return write_source(tmp_path_factory.mktemp("teacher"), *EXERCISES)
+
+
+@pytest.fixture(scope="module")
+def released(source, tmp_path_factory):
+    """The folder that students get."""
+    folder = tmp_path_factory.mktemp("released")
+    release_file(source, folder / "birds.ipynb")
+    return folder
+
+
+@pytest.fixture
+def solve(released, tmp_path):
+    """Write the notebook of a student to a copy of the released folder.
+
+    It connects without options, to a service of its own: its tables would exist in that of an earlier submission.
+    """
+
+    def solve(name, answers=None, ringed=""):
+        notebook = shutil.copytree(released, tmp_path / name) / "birds.ipynb"
+        write_answers(released / "birds.ipynb", notebook, answers or ANSWERS[name], ringed)
+        notebook.write_text(notebook.read_text("utf-8").replace("connect --temporary", "connect"), "utf-8")
+        return notebook
+
+    return solve
+
+
+@pytest.fixture
+def graded(source):
+    """Grade a submission; return its grades by exercise."""
+    return lambda notebook, **options: {result.exercise: result for result in grade(notebook, source, **options)}
+
+
+def points(grades):
+    return {name: result.points for name, result in grades.items()}
+
+
+def test_a_right_submission_has_all_points(solve, graded):
+    """It has a link to nothing in its folder, and a cell that looks for the references."""
+    notebook = solve("right", ringed=RINGED_ANSWER)
+    history = notebook.parents[1] / "history.txt"
+    insert_before(notebook, "%%check egg", f"open({str(history)!r}, 'w').write(repr([In, globals()]))")
+    notebook.with_name("data.csv").symlink_to("nothing")
+    before = {path: path.read_bytes() for path in notebook.parent.rglob("*") if path.is_file()}
+    assert graded(notebook, name="Ada") == {
+        "heavy": Grade("Ada", "heavy", 4, 4),
+        "species": Grade("Ada", "species", 2, 2, hidden=True),
+        "egg": Grade("Ada", "egg", 1, 1),
+        "ringed": Grade("Ada", "ringed", 2, 2),
+    }
+    assert {path: path.read_bytes() for path in notebook.parent.rglob("*") if path.is_file()} == before
+    text = history.read_text("utf-8")
+    assert "count(name)" in text  # the student's own answer
+    assert "'Eve'" not in text
+    assert "count(*)" not in text
+
+
+@pytest.mark.parametrize(
+    ("answer", "as_good"),
+    [
+        ("SELECT species, count(*) AS n FROM penguins WHERE species <> 'Adelie' GROUP BY 1", True),
+        ("SELECT column1 AS species, column2 AS n FROM (VALUES ('Adelie', 3), ('Gentoo', 2))", False),
+    ],
+)
+def test_points_are_at_most_those_on_the_hidden_data(session, tmp_path, answer, as_good):
+    reference, data = "SELECT species, count(*) AS n FROM penguins GROUP BY 1", "DELETE FROM penguins WHERE id = 1"
+    text = f"-- points: 2\n-- hidden: {data}\n{reference}"
+    author(parse_cell("species", text), session.connection(), tmp_path).save(tmp_path)
+    exercise = load("species", tmp_path)
+    check = record(check_cell(exercise, session.read(answer), session.connection()))
+    found = verified_points("species", fingerprint(exercise), reference=reference, data=data)
+    assert 0 < check.points < 2
+    assert (found == check.points) == as_good
+    assert 0 <= found <= check.points
+
+
+def test_partial_credit_and_errors_with_their_messages(solve, graded):
+    grades = graded(solve("partly", ANSWERS["partly"] | {"species": "SELECT x FROM bird"}))
+    assert points(grades) == {"heavy": 3.2, "species": 0, "egg": 0, "ringed": 0}
+    assert grades["species"].message == "no such column: x"
+    assert grades["egg"].message == "no answer"
+    assert grades["ringed"].message.startswith("state: no such column: ring")
+
+
+def test_a_tampered_submission_has_no_points(solve, graded):
+    """It writes files of reports, too."""
+    notebook = solve("tampered")
+    tamper(notebook)
+    insert_before(notebook, "%%check heavy", FILES_OF_REPORTS)
+    grades = graded(notebook)
+    assert points(grades) == {"heavy": 0, "species": 0, "egg": 0, "ringed": 0}
+    assert grades["egg"].message == "checked with another file than the teacher's"
+
+
+def test_forged_reports_do_not_stop_the_class_and_have_at_most_all_points(solve, graded):
+    notebook = solve("unsolved")
+    insert_before(notebook, "%%check heavy", FORGED)
+    grades = graded(notebook)
+    assert grades["heavy"] == Grade("birds", "heavy", 4, 4)
+    assert points(grades) == {"heavy": 4, "species": 0, "egg": 0, "ringed": 0}
+    assert grades["species"].message == grades["egg"].message == "the check did not report its points"
+
+
+def test_a_source_without_exercises(solve, tmp_path):
+    source = tmp_path / "source.ipynb"
+    nbformat.write(nbformat.v4.new_notebook(), source)
+    with pytest.raises(SessionError, match=r"no %%exercise cells in source\.ipynb"):
+        grade(solve("right"), source)
+
+
+def test_an_error_an_endless_cell_and_the_end_of_the_kernel_keep_the_points_before(solve, graded):
+    notebook = solve("right")
+    insert_before(notebook, "%%check heavy", "1 / 0")
+    insert_before(notebook, "%%check egg", "while True:\n    pass")
+    insert_before(notebook, "%check ringed", "import os\nos._exit(1)")
+    grades = graded(notebook, timeout=8)
+    assert points(grades) == {"heavy": 4, "species": 2, "egg": 1, "ringed": 0}
+    assert grades["ringed"].message == "Kernel died"
+
+
+def test_a_removed_check_has_no_points(solve, graded):
+    notebook = solve("right")
+    made = nbformat.read(notebook, as_version=4)
+    made.cells = [cell for cell in made.cells if not cell.source.startswith("%%check egg")]
+    nbformat.write(made, notebook)
+    assert graded(notebook)["egg"] == Grade("birds", "egg", 0, 1, message="not checked")
+
+
+def test_the_summary_of_a_class():
+    grades = [
+        Grade("ada", "heavy", 4, 4), Grade("ada", "egg", 0.5, 1), Grade("bo", "heavy", 0, 4), Grade("bo", "egg", 1, 1),
+    ]  # fmt: skip
+    frame = summary(grades)
+    assert frame.index.name == "submission"
+    assert frame.reset_index().to_dict("list") == {
+        "submission": ["ada", "bo"], "heavy": [4, 0], "egg": [0.5, 1], "total": [4.5, 1],
+    }  # fmt: skip
+
+
+def test_the_command_grades_a_class_with_a_broken_submission(solve, source, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    hard_coded, broken = solve("hard_coded"), solve("unsolved")
+    broken.write_text("no notebook")
+    paths = [str(path.relative_to(tmp_path)) for path in (hard_coded, broken)]
+    assert cli.main(["exercises", "grade", *paths, "--source", str(source), "--csv", "grades.csv"]) == 0
+    out, err = capsys.readouterr()
+    assert out.splitlines()[0].split() == ["SUBMISSION", "HEAVY", "SPECIES", "EGG", "RINGED", "TOTAL"]
+    assert "unsolved/birds: egg: 0 of 1: birds.ipynb cannot be read: " in err
+    assert "hard_coded/birds: species: 0 of 2: right on the visible data, wrong on the hidden data" in err
+    assert Path("grades.csv").read_text().splitlines() == [
+        "submission,heavy,species,egg,ringed,total",
+        "hard_coded/birds,0.0,0.0,0.0,0.0,0.0",
+        "unsolved/birds,0.0,0.0,0.0,0.0,0.0",
+    ]
+
+
+def test_the_command_releases_a_notebook(source, tmp_path, capsys):
+    assert cli.main(["exercises", "release", str(source), str(tmp_path / "class" / "birds.ipynb")]) == 0
+    assert (
+        capsys.readouterr().out == f"{tmp_path / 'class' / 'birds.ipynb'}: 4 exercises: heavy, species, egg, ringed\n"
+    )
+    assert sorted(path.name for path in (tmp_path / "class").rglob("*.*")) == [
+        "birds.ipynb", "egg.json", "heavy.json", "ringed.json", "species.json",
+    ]  # fmt: skip

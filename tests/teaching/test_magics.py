@@ -1,0 +1,208 @@
+"""%%exercise, %%check and %check in a shell."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+from IPython.core.completer import provisionalcompleter
+from magic_shell import ipython, make_database, plain_shell, server, service, shell
+
+from pipemagic.notebook.completion.inspection import inspect_cell
+from pipemagic.teaching.exercises import points, results
+
+__all__ = ["ipython", "plain_shell", "server", "service", "shell"]
+
+BIRDS = """%%sql
+CREATE TABLE birds (name TEXT, kind TEXT, mass REAL);
+INSERT INTO birds VALUES ('Ada', 'owl', 1.5), ('Bo', 'owl', 2.5), ('Cleo <b>', 'wren', NULL)"""
+
+KINDS = """%%exercise kinds
+-- task: Count the birds of each kind.
+-- points: 2
+-- hint: GROUP BY makes groups.
+-- hint: count(*) counts rows.
+-- hidden: DELETE FROM birds WHERE name = 'Ada'
+SELECT kind, count(*) AS n FROM birds GROUP BY kind ORDER BY n DESC"""
+
+
+@pytest.fixture
+def birds(shell, service, request, tmp_path, monkeypatch):
+    """A shell in an empty folder, connected to the embedded service (test_checking.py has other servers)."""
+    monkeypatch.chdir(tmp_path)
+    results.clear()
+    url, token = make_database(service, request.node.name)
+    monkeypatch.setenv("DB_TOKEN", token)
+    shell(f"%pipedb connect {url} --as db --token-env DB_TOKEN")
+    shell(BIRDS)
+    return shell
+
+
+def shown(cell):
+    """Return the feedback that a cell displays, as text and as HTML."""
+    (found,) = [bundle for bundle in cell.shown if "pipemagic-check" in bundle.get("text/html", "")]
+    return found["text/plain"], found["text/html"]
+
+
+def feedback(cell):
+    return shown(cell)[0].split("\n")
+
+
+def test_an_exercise_from_definition_to_the_right_answer(birds, tmp_path):
+    defined = birds(KINDS)
+    assert feedback(defined) == ["kinds: passed, 2 of 2 points"]
+    assert list(defined.value.columns) == ["kind", "n"]
+    assert [path.name for path in (tmp_path / "exercises").iterdir()] == ["kinds.json"]
+
+    empty = birds("%%check kinds\n-- Write your SQL here.")
+    assert (feedback(empty), empty.value) == (["kinds: no answer yet, 0 of 2 points"], None)
+
+    wrong = birds("%%check kinds\nSELECT kind FROM birds")
+    assert feedback(wrong)[0].endswith(" of 2 points")
+    assert feedback(wrong)[-1] == "Hint 1 of 2: GROUP BY makes groups."
+    assert len(wrong.value) == 3
+
+    failed = birds("%%check kinds\nSELECT kind, count(*) AS n\nFROM bird GROUP BY 1")
+    assert feedback(failed) == [
+        "kinds: 0 of 2 points",
+        "- no such table: bird",
+        "  line 2:",
+        "    FROM bird GROUP BY 1",
+        "         ^",
+        "  did you mean birds?",
+        "Hint 1 of 2: GROUP BY makes groups.",
+        "Hint 2 of 2: count(*) counts rows.",
+    ]
+
+    right = birds("%%check kinds\nSELECT kind, count(*) AS n FROM birds GROUP BY kind ORDER BY 2 DESC")
+    assert feedback(right) == ["kinds: passed, 2 of 2 points"]
+    assert points("kinds") == 2
+    assert birds("%check").value.to_dict("list") == {"exercise": ["kinds", "total"], "points": [2, 2], "of": [2, 2]}
+
+
+def test_parameters_are_variables_of_the_notebook(birds):
+    birds("%%exercise heavy\nSELECT name FROM birds WHERE mass > 2")
+    birds("least = 2")
+    assert (
+        feedback(birds("%%check heavy\nSELECT name FROM birds WHERE mass > :least"))[0] == "heavy: passed, 1 of 1 point"
+    )
+    unknown = feedback(birds("%%check heavy\nSELECT name FROM birds WHERE mass > :most"))
+    assert unknown[0] == "heavy: 0 of 1 point"
+    assert ":most" in unknown[1]
+
+
+def test_a_day_in_a_variable(birds):
+    birds("%%sql\nCREATE TABLE sighting (day DATE); INSERT INTO sighting VALUES ('2013-01-01'), ('2013-01-02')")
+    birds("%%exercise first\nSELECT count(*) AS n FROM sighting WHERE day = '2013-01-01'")
+    birds("import datetime\nday = datetime.datetime(2013, 1, 1)")
+    checked = birds("%%check first\nSELECT count(*) AS n FROM sighting WHERE day = :day")
+    assert feedback(checked)[0] == "first: passed, 1 of 1 point"
+
+
+def test_an_answer_without_an_end(birds):
+    birds("%%exercise one\nSELECT count(*) AS n FROM birds")
+    endless = "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c) SELECT count(*) AS n FROM c"
+    assert feedback(birds(f"%%check one\n{endless}"))[1:] == ["- the answer took longer than the server allows"]
+    assert feedback(birds("%%check one\nSELECT 3 AS n"))[0] == "one: passed, 1 of 1 point"
+
+
+def test_a_solution_in_other_cells(birds):
+    defined = birds(
+        "%%exercise rename\n-- solution: %%sql --atomic\n--   UPDATE birds SET kind = 'eagle' WHERE name = 'Bo'\n"
+        "UPDATE birds SET kind = 'eagle' WHERE name = 'Bo'"
+    )
+    assert feedback(defined) == ["rename: passed, 1 of 1 point"]
+    assert birds("%sql SELECT kind FROM birds WHERE name = 'Bo'").value.kind[0] == "eagle"  # the solution has run
+    birds("%sql UPDATE birds SET kind = 'owl' WHERE name = 'Bo'")
+    assert feedback(birds("%check rename"))[0] != "rename: passed, 1 of 1 point"
+    birds("%sql UPDATE birds SET kind = 'eagle' WHERE name = 'Bo'")
+    assert feedback(birds("%check rename")) == ["rename: passed, 1 of 1 point"]
+
+
+def test_a_solution_of_python(birds):
+    birds("import pandas as pd")
+    defined = birds(
+        "%%exercise counted\n-- variable: counted\n"
+        "-- solution: counted = pd.DataFrame({'kind': ['wren', 'owl'], 'n': [1, 2]})\n"
+        "SELECT kind, count(*) AS n FROM birds GROUP BY kind"
+    )
+    assert feedback(defined) == ["counted: passed, 1 of 1 point"]
+    birds.names["other"] = pd.DataFrame({"kind": ["wren"], "n": [1]})
+    assert feedback(birds("%check counted other"))[0] != "counted: passed, 1 of 1 point"
+    birds.names["other"] = 3
+    assert feedback(birds("%check counted other"))[:2] == [
+        "counted: 0 of 1 point",
+        "- int where a DataFrame is expected",
+    ]
+    assert feedback(birds("%check counted nothing")) == ["counted: no answer yet, 0 of 1 point"]
+
+
+def test_a_solution_that_does_not_solve_its_exercise_is_an_error(birds, tmp_path):
+    failed = birds.fails("%%exercise no\n-- solution: 1 + 1\nDELETE FROM birds")
+    assert "the solution of no does not pass its check" in failed.out
+    assert not (tmp_path / "exercises").exists()
+
+
+def test_another_connection_and_another_folder(birds, tmp_path):
+    birds('%config PipeMagic.exercises = "lessons"')
+    birds("%pipedb connect --temporary --as empty")
+    birds("%%exercise one --on empty\nSELECT 1 AS a")
+    assert (tmp_path / "lessons" / "one.json").exists()
+    assert feedback(birds("%%check one --on empty\nSELECT 1 AS a")) == ["one: passed, 1 of 1 point"]
+
+
+@pytest.mark.parametrize(
+    ("cell", "message"),
+    [
+        ("%%check\nSELECT 1", "EXERCISE is missing"),
+        ("%%check kinds more\nSELECT 1", "too many arguments"),
+        ("%%check kind\nSELECT 1", "did you mean kinds?"),
+        ("%check kinds", "kinds checks a result, not the state of the database"),
+        ("%%exercise kinds\n-- pionts: 2\nSELECT 1", "did you mean points?"),
+    ],
+)
+def test_wrong_lines(birds, cell, message):
+    birds(KINDS)
+    failed = birds.fails(cell)
+    assert message in failed.out + failed.err
+
+
+def test_feedback_is_escaped_in_html(birds):
+    birds('%%exercise names\nSELECT name, 1 AS "<u>" FROM birds')
+    cell = birds("%%check names\nSELECT name || '<i>' AS name, 2 AS \"<u>\" FROM birds")
+    _, html = shown(cell)
+    assert "<i>" not in html
+    assert "<u>" not in html
+    assert "<b>&" not in html.replace("<b>names", "")
+    assert "Cleo &lt;b&gt;" in html
+
+
+def test_the_magics_of_exercises_complete_and_explain_sql(birds):
+    birds(KINDS)
+    magics = birds.ip.magics_manager.registry["PipeMagics"]
+    assert magics.session.connection().schema.ready.wait(30)
+
+    def offers(text):
+        at = text.index("|")
+        with provisionalcompleter():
+            return [completion.text for completion in birds.ip.Completer.completions(text.replace("|", ""), at)]
+
+    assert "mass" in offers("%%check kinds\nSELECT | FROM birds")
+    assert "mass" in offers("%%exercise new\n-- task: x\nSELECT m| FROM birds")
+    assert offers("%%check ki|\nSELECT 1") == ["kinds"]
+    assert offers("%check ki|") == ["kinds"]
+    assert "--on" in offers("%%check kinds -|\nSELECT 1")
+    code = "%%check kinds\nSELECT mass FROM birds"
+    assert inspect_cell(magics, code, code.index("mass") + 1) == {"text/plain": "birds.mass: REAL"}
+    assert inspect_cell(magics, code, code.index("kinds") + 1) == {"text/plain": "EXERCISE\nthe name of the exercise"}
+
+
+def test_an_answer_shows_its_times_and_notes_dates_that_stay_text(birds):
+    birds("%%sql\nCREATE TABLE egg (at DATETIME);\nINSERT INTO egg VALUES ('2026-03-01 00:00:00'), ('March')")
+    first = "SELECT at FROM egg LIMIT 1"
+    for cell in (f"%%exercise first_egg\n{first}", f"%%check first_egg\n{first}"):
+        done = birds(cell)
+        assert "0 2026-03-01 00:00:00" in done.out.partition("Out[")[2]
+        assert type(done.value) is pd.DataFrame
+    assert birds("%%check first_egg\nSELECT at FROM egg").lines == [
+        "Column at is declared DATETIME but stays text: row 2 has 'March', which is not an ISO date."
+    ]
