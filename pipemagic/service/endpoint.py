@@ -19,7 +19,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from pipemagic.service.executor import UNVERIFIED, Executor, Job, Steps, Tenant
-from pipemagic.service.http_protocol import BODY_RECEIVED
+from pipemagic.service.http_server import BODY_RECEIVED
 from pipemagic.service.limits import Limits, MemoryBudget, Reservation
 from pipemagic.service.responses import PART, Refused, ServiceResponse
 

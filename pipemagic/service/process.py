@@ -10,7 +10,6 @@ import os
 import platform
 import shutil
 import signal
-import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -19,11 +18,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from uvicorn.server import HANDLED_SIGNALS
+
 from pipemagic.config import make_private_folder, private_lock, write_private
 from pipemagic.errors import ServiceError
 from pipemagic.service import heap
 from pipemagic.service.app import Activity, create_app
-from pipemagic.service.control import IdleTimer, Leases, operator_routes
 from pipemagic.service.embedded import EmbeddedEngine
 from pipemagic.service.endpoint import Runtime
 from pipemagic.service.files import (
@@ -36,9 +36,11 @@ from pipemagic.service.files import (
     has_space,
 )
 from pipemagic.service.hosting import LOOPBACK, LOOPBACK_6, Hosting
+from pipemagic.service.http_server import HttpServer
+from pipemagic.service.listeners import Bound, Certificate, Listener, listen_for_localhost, listen_locally
 from pipemagic.service.logs import AccessLog, logging_to
 from pipemagic.service.metrics import Metrics
-from pipemagic.service.server import Bound, Certificate, Listener, Server, listen_for_localhost, listen_locally
+from pipemagic.service.operator_api import Leases, operator_routes
 from pipemagic.service.service import Service
 from pipemagic.service.settings import Settings
 from pipemagic.version import __version__
@@ -162,8 +164,8 @@ def _allow_many_files() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
 
 
-class ServiceProcess(Server):
-    """The HTTP server of a service, with the runtime file and the leases that clients find it by and keep it by."""
+class ServiceProcess:
+    """A running service: its HTTP server, and the runtime file and leases that clients find it by and keep it by."""
 
     def __init__(
         self, settings: Settings, service: Service, listeners: Sequence[Listener],
@@ -179,7 +181,7 @@ class ServiceProcess(Server):
             "pipemagic_leases", "Programs on this machine that keep the service running.", lambda: self._leases.open
         )
         metrics.add_gauge(
-            "pipemagic_http_connections", "Open connections, including idle ones.", lambda: self.connections
+            "pipemagic_http_connections", "Open connections, including idle ones.", lambda: self._server.connections
         )
         metrics.add_abandoned(self._runtime.executor)
         routes = operator_routes(
@@ -189,27 +191,27 @@ class ServiceProcess(Server):
             service, self._runtime, metrics=metrics, cors=settings.cors, access_log=access_log, more_routes=routes,
             base_path=settings.base_path, activity=self._activity,
         )  # fmt: skip
-        super().__init__(app, listeners, connections=settings.connections, proxies=settings.proxies)
+        self._server = HttpServer(app, listeners, connections=settings.connections, proxies=settings.proxies)
 
     @property
     def lost_threads(self) -> int:
         """The number of threads whose statement was abandoned and has not ended."""
         return len(self._runtime.executor.lost)
 
-    def run(self, sockets: list[socket.socket] | None = None) -> None:
+    def run(self) -> None:
         """Serve until the process is to end."""
         try:
-            asyncio.run(self.serve(sockets))
+            with _signals_stop(self.stop):
+                asyncio.run(self._server.serve(on_start=self._start, on_stop=self._interrupt))
         finally:
             self._runtime.executor.close()
 
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen, then write the runtime file and announce the addresses."""
-        await super().startup(sockets)
+    def _start(self) -> None:
+        """Write the runtime file and announce the addresses: the sockets are bound."""
         self._loop = asyncio.get_running_loop()
         self._write_runtime_file()
         if self._settings.idle_timeout is not None:
-            IdleTimer(self._activity, self._settings.idle_timeout, self._stop_idle).start()
+            self._stop_if_idle(self._settings.idle_timeout)
         reload_on_signal(self._reload)
         if self._settings.temporary:
             threading.Thread(target=self._follow_input, name="pipemagic-input", daemon=True).start()
@@ -221,7 +223,7 @@ class ServiceProcess(Server):
 
     def _write_runtime_file(self) -> None:
         """Write the runtime file, later if the disk is full: the starter has the address, other programs read it."""
-        if self.should_exit:
+        if self._server.stopping:
             return
         try:
             write_private(self._settings.folder / RUNTIME_FILE, json.dumps(self._about).encode())
@@ -231,24 +233,27 @@ class ServiceProcess(Server):
             )
             self._loop.call_later(RETRY_RUNTIME_FILE, self._write_runtime_file)
 
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Interrupt running requests, and wait until they have ended."""
+    def _interrupt(self) -> None:
+        """Interrupt running requests; the server waits until they have ended, and the process no longer than that."""
         _log.info("stopping")
         timer = threading.Timer(DEADLINE, self._exit)
         timer.daemon = True
         timer.start()
         self._runtime.stop()
-        await super().shutdown(sockets)
 
     def stop(self) -> None:
         """Begin to stop: the service is no longer found, and the leases end."""
         _remove(self._settings.folder / RUNTIME_FILE)
         self._leases.end()
-        super().stop()
+        self._server.stop()
 
-    def _stop_idle(self) -> None:
-        if not self.should_exit:
-            _log.info("not used for %g s", self._settings.idle_timeout)
+    def _stop_if_idle(self, timeout: float) -> None:
+        """Stop once the service was not used for ``timeout`` seconds; also if its starter died before the first use."""
+        rest = timeout - self._activity.idle_time
+        if rest > 0:  # later use only postpones the next check: a timer for each request would cost more
+            self._loop.call_later(rest, self._stop_if_idle, timeout)
+        elif not self._server.stopping:
+            _log.info("not used for %g s", timeout)
             self.stop()
 
     def _stop_from_thread(self) -> None:
@@ -361,6 +366,17 @@ def reload_on_signal(reload: Callable[[], None]) -> None:
     """Call ``reload`` on SIGUSR1. Call this in the event loop."""
     if sys.platform != "win32":
         asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, reload)
+
+
+@contextmanager
+def _signals_stop(stop: Callable[[], None]) -> Iterator[None]:
+    """Call ``stop`` on a signal that ends a process: it then exits with code 0. Use it in the main thread."""
+    handlers = {number: signal.signal(number, lambda *_: stop()) for number in HANDLED_SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
 
 
 def stop_on_hang_up() -> None:

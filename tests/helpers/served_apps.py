@@ -9,15 +9,16 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from queue import SimpleQueue
 
-from starlette.types import ASGIApp
 from waiting import PATIENCE
 
 from pipemagic.service.app import create_app
 from pipemagic.service.endpoint import Runtime
 from pipemagic.service.executor import Executor
+from pipemagic.service.http_server import HttpServer
+from pipemagic.service.listeners import Listener
 from pipemagic.service.metrics import Metrics
-from pipemagic.service.server import Listener, Server
 from pipemagic.service.service import Service
 
 
@@ -27,7 +28,7 @@ class ServedApp:
 
     port: int
     runtime: Runtime
-    server: Server
+    server: HttpServer
     loop: asyncio.AbstractEventLoop
 
     @property
@@ -48,23 +49,6 @@ class ServedApp:
         self.loop.call_soon_threadsafe(self.runtime.stop)
 
 
-class TestServer(Server):
-    """A server that signals when it is ready, and cancels requests when it stops."""
-
-    def __init__(self, app: ASGIApp, listeners: Sequence[Listener], runtime: Runtime, proxies: Sequence[str]) -> None:
-        super().__init__(app, listeners, proxies=proxies)
-        self.ready, self._runtime = threading.Event(), runtime
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self.loop = asyncio.get_running_loop()
-        self.ready.set()
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._runtime.stop()
-        await super().shutdown(sockets)
-
-
 @contextmanager
 def serving(
     service: Service, runtime: Runtime | None = None, *, of_database: int | None = None, proxies: Sequence[str] = (),
@@ -77,12 +61,13 @@ def serving(
         runtime.executor = Executor(of_database=of_database)
     app = create_app(service, runtime, metrics=Metrics())
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        server = TestServer(app, [Listener(listener, tls)], runtime, proxies)
-        thread = threading.Thread(target=server.run)
+        server = HttpServer(app, [Listener(listener, tls)], proxies=proxies)
+        started: SimpleQueue[asyncio.AbstractEventLoop] = SimpleQueue()
+        serve = server.serve(on_start=lambda: started.put(asyncio.get_running_loop()), on_stop=runtime.stop)
+        thread = threading.Thread(target=asyncio.run, args=[serve])
         thread.start()
         try:
-            assert server.ready.wait(PATIENCE)
-            yield ServedApp(listener.getsockname()[1], runtime, server, server.loop)
+            yield ServedApp(listener.getsockname()[1], runtime, server, started.get(timeout=PATIENCE))
         finally:
             server.stop()
             thread.join(PATIENCE)

@@ -9,8 +9,8 @@ import pytest
 from asgi_calls import call, runtime
 
 from pipemagic.service.app import Activity
-from pipemagic.service.control import Leases, operator_routes
 from pipemagic.service.metrics import Metrics
+from pipemagic.service.operator_api import Leases, operator_routes
 
 ORG = "/v1/organizations/local"
 SELECT = json.dumps({"requests": [{"type": "execute", "stmt": {"sql": "SELECT 1"}}]}).encode()

@@ -21,7 +21,7 @@ import pipemagic
 from pipemagic import launcher
 from pipemagic.errors import ServiceError
 from pipemagic.service.hosting import Hosting
-from pipemagic.service.server import Certificate, listen
+from pipemagic.service.listeners import Certificate, listen
 
 WAIT = 15.0
 DOMAIN = "hub.example.test"

@@ -17,7 +17,7 @@ from waiting import until
 
 import pipemagic
 from pipemagic import launcher
-from pipemagic.service import server
+from pipemagic.service import http_server, listeners
 from pipemagic.service.files import LOG_FILE, RUNTIME_FILE
 from pipemagic.service.hosting import Hosting
 
@@ -50,12 +50,12 @@ def port_of(sock):
 
 @ipv6
 def test_a_service_listens_at_both_addresses_with_one_port(tmp_path):
-    with closing(server.listen_locally(tmp_path / "port", None)) as bound:
+    with closing(listeners.listen_locally(tmp_path / "port", None)) as bound:
         assert [sock.getsockname()[:2] for sock in bound.sockets] == [("127.0.0.1", bound.port), ("::1", bound.port)]
         assert bound.taken == ""
         port = bound.port
         assert (tmp_path / "port").read_text() == str(port)
-    with closing(server.listen_locally(tmp_path / "port", None)) as again:
+    with closing(listeners.listen_locally(tmp_path / "port", None)) as again:
         assert again.port == port
 
 
@@ -64,7 +64,7 @@ def test_a_port_that_another_process_has_at_one_of_them_is_not_chosen(tmp_path):
     for host in ("::1", "127.0.0.1"):
         with listening(host) as other:
             (tmp_path / "port").write_text(str(port_of(other)))
-            with closing(server.listen_locally(tmp_path / "port", None)) as bound:
+            with closing(listeners.listen_locally(tmp_path / "port", None)) as bound:
                 assert bound.port != port_of(other)
                 assert (len(bound.sockets), bound.taken) == (2, "")
 
@@ -72,9 +72,9 @@ def test_a_port_that_another_process_has_at_one_of_them_is_not_chosen(tmp_path):
 @ipv6
 def test_any_port_is_free_at_both(tmp_path, monkeypatch):
     with listening("::1") as other:
-        ports, bind = iter([port_of(other), port_of(other)]), server._bind
-        monkeypatch.setattr(server, "_bind", lambda host, port: bind(host, port or next(ports, 0)))
-        with closing(server.listen_locally(tmp_path / "port", 0)) as bound:
+        ports, bind = iter([port_of(other), port_of(other)]), listeners._bind
+        monkeypatch.setattr(listeners, "_bind", lambda host, port: bind(host, port or next(ports, 0)))
+        with closing(listeners.listen_locally(tmp_path / "port", 0)) as bound:
             assert bound.port != port_of(other)
             assert (len(bound.sockets), bound.taken) == (2, "")
 
@@ -82,7 +82,7 @@ def test_any_port_is_free_at_both(tmp_path, monkeypatch):
 @ipv6
 @pytest.mark.parametrize(("host", "taken"), [("127.0.0.1", "::1"), ("0.0.0.0", "::1"), ("::1", "127.0.0.1")])
 def test_a_port_that_was_named_is_used_at_the_other_address(host, taken):
-    with listening(taken) as other, closing(server.listen_for_localhost(host, port_of(other))) as bound:
+    with listening(taken) as other, closing(listeners.listen_for_localhost(host, port_of(other))) as bound:
         assert [sock.getsockname()[:2] for sock in bound.sockets] == [(host, port_of(other))]
         assert bound.taken == taken
 
@@ -90,25 +90,25 @@ def test_a_port_that_was_named_is_used_at_the_other_address(host, taken):
 @pytest.mark.parametrize("code", [errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT])
 def test_a_machine_without_ipv6(tmp_path, monkeypatch, code):
     """Nobody else can listen there, either."""
-    bind = server._bind
+    bind = listeners._bind
 
     def without_ipv6(host, port):
         if ":" in host:
             raise OSError(code, os.strerror(code))
         return bind(host, port)
 
-    monkeypatch.setattr(server, "_bind", without_ipv6)
-    with closing(server.listen_locally(tmp_path / "port", None)) as bound:
+    monkeypatch.setattr(listeners, "_bind", without_ipv6)
+    with closing(listeners.listen_locally(tmp_path / "port", None)) as bound:
         assert (len(bound.sockets), bound.taken) == (1, "")
         port = bound.port
-    with closing(server.listen_locally(tmp_path / "port", port)) as bound:
+    with closing(listeners.listen_locally(tmp_path / "port", port)) as bound:
         assert (len(bound.sockets), bound.taken, bound.port) == (1, "", port)
 
 
 @pytest.mark.parametrize("host", ["::", "192.0.2.1"])
 def test_other_addresses_have_no_second_one(monkeypatch, host):
-    monkeypatch.setattr(server, "_bind", lambda host, _port: host)
-    assert server.listen_for_localhost(host, 1) == ([host], "")
+    monkeypatch.setattr(listeners, "_bind", lambda host, _port: host)
+    assert listeners.listen_for_localhost(host, 1) == ([host], "")
 
 
 def test_the_address_of_a_service_at_the_ipv6_loopback():
@@ -123,7 +123,7 @@ def test_the_address_of_a_service_at_the_ipv6_loopback():
 )  # fmt: skip
 def test_a_trusted_proxy_on_this_machine_may_use_either_address(proxies, both):
     """Nginx connects to localhost at [::1], too."""
-    assert server._trusted(proxies) == [*proxies, *(["::1"] if both else [])]
+    assert http_server._trusted(proxies) == [*proxies, *(["::1"] if both else [])]
 
 
 # -- processes

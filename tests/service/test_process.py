@@ -22,8 +22,8 @@ from waiting import pause
 import pipemagic
 from pipemagic import __version__
 from pipemagic.errors import ServiceError
+from pipemagic.service import listeners
 from pipemagic.service import process as service_process
-from pipemagic.service import server
 from pipemagic.service.settings import Settings
 
 WAIT = 15.0
@@ -195,14 +195,14 @@ def test_a_folder_has_one_service(lasting):
 @pytest.mark.parametrize("content", ["", "nonsense", "-1", "99999999"])
 def test_a_port_file_may_have_any_content(tmp_path, content):
     (tmp_path / "port").write_text(content)
-    assert server.last_port(tmp_path / "port") == 0
+    assert listeners.last_port(tmp_path / "port") == 0
 
 
 def test_a_given_port_that_is_not_free_is_reported(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(ServiceError, match=f"cannot listen on port {port}") as caught:
-            server.listen_locally(tmp_path / "port", port)
+            listeners.listen_locally(tmp_path / "port", port)
         assert "--port 0" in caught.value.hint
 
 

@@ -13,7 +13,7 @@ from served_apps import serving
 from service_calls import caller_of, execute
 from waiting import until
 
-from pipemagic.service.http_protocol import HttpProtocol
+from pipemagic.service.http_server import HttpProtocol
 from pipemagic.service.service import Service
 
 WAIT = 20.0

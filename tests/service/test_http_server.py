@@ -15,10 +15,10 @@ import pytest
 from uvicorn.protocols.http.flow_control import FlowControl
 from waiting import pause, until
 
-from pipemagic.service import http_protocol, server
-from pipemagic.service.http_protocol import HEAD_LIMIT, MOST_HEADERS, SEND_MINIMUM, HttpProtocol
+from pipemagic.service import http_server
+from pipemagic.service.http_server import HEAD_LIMIT, MOST_HEADERS, SEND_MINIMUM, HttpProtocol, HttpServer
+from pipemagic.service.listeners import Listener
 from pipemagic.service.logs import LOG_INTERVAL, LogLimit
-from pipemagic.service.server import Listener, Server
 
 WAIT = 15.0
 
@@ -99,11 +99,12 @@ class Service:
 def serving(connections=None):
     app = App()
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        server = Server(app, [Listener(listener)], connections=connections)
-        thread = threading.Thread(target=server.run)
+        server, started = HttpServer(app, [Listener(listener)], connections=connections), threading.Event()
+        serve = server.serve(on_start=started.set, on_stop=lambda: None)
+        thread = threading.Thread(target=asyncio.run, args=[serve])
         thread.start()
         try:
-            until(lambda: server.started)
+            assert started.wait(WAIT)
             yield Service(app, server, listener.getsockname()[1])
         finally:
             if app.release is not None:
@@ -334,7 +335,7 @@ def test_a_connection_continues_behind_a_body_that_nobody_read(service):
 
 @pytest.mark.parametrize("path", ["/refuse", "/refuse-close"])
 def test_what_is_discarded_is_limited_in_size(service, monkeypatch, path):
-    monkeypatch.setattr(http_protocol, "DISCARD_LIMIT", 1_000_000)
+    monkeypatch.setattr(http_server, "DISCARD_LIMIT", 1_000_000)
     with service.connect() as connection, pytest.raises(ConnectionError):
         connection.sendall(head(path, size=2 * MUCH) + b"x" * 2 * MUCH)
     until(lambda: service.server.connections == 0)
@@ -380,7 +381,7 @@ def test_a_client_must_take_a_part_of_what_waits_in_each_period(taken, dropped):
 
 
 def test_idle_connections_end(monkeypatch):
-    monkeypatch.setattr(server, "KEEP_ALIVE", 0.3)
+    monkeypatch.setattr(http_server, "KEEP_ALIVE", 0.3)
     with serving() as service, service.connect() as connection, connection.makefile("rb") as stream:
         connection.sendall(head("/a"))
         assert read_response(stream)[0] == 200
@@ -389,13 +390,13 @@ def test_idle_connections_end(monkeypatch):
 
 
 def test_connections_without_a_request_end(monkeypatch):
-    monkeypatch.setattr(server, "KEEP_ALIVE", 0.3)
+    monkeypatch.setattr(http_server, "KEEP_ALIVE", 0.3)
     with serving() as service, service.connect() as connection:
         assert read_all(connection) == b""
 
 
 def test_a_connection_with_a_running_request_is_not_idle(monkeypatch):
-    monkeypatch.setattr(server, "KEEP_ALIVE", 0.2)
+    monkeypatch.setattr(http_server, "KEEP_ALIVE", 0.2)
     with serving() as service, service.connect() as connection, connection.makefile("rb") as stream:
         connection.sendall(head("/a"))
         assert read_response(stream)[0] == 200

@@ -1,4 +1,4 @@
-"""The HTTP/1.1 protocol of a connection: uvicorn's, with limits on heads, on slow clients and on connections.
+"""The HTTP/1.1 server: uvicorn's, with several sockets, and limits on heads, on slow clients and on connections.
 
 A connection serves one request at a time: one that is sent before the response to the previous one closes it behind
 that response, so nothing has to be kept for later (RFC 9112, 9.3.2).
@@ -7,20 +7,32 @@ that response, so nothing has to be kept for later (RFC 9112, 9.3.2).
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import re
 import select
 import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from enum import Enum
 from typing import Any
 
 import httptools
+import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from pipemagic.service.hosting import LOOPBACK, LOOPBACK_6
+from pipemagic.service.listeners import Listener
 
 ABORT = "pipemagic.abort"
 """Name of an ASGI extension in the scope: a function that drops the connection without a response."""
 
 BODY_RECEIVED = "pipemagic.body_received"
 """Key in the state of the scope, set once the whole body was received and can be read without waiting."""
+
+KEEP_ALIVE = 75  # seconds; clients drop idle connections before that, so they never use one that is being closed
+GRACE = 1  # seconds in which running requests may end when the server stops
+CONNECTIONS_SHARE = 4
+"""The limit of connections is the number of file handles divided by this: a stream of a client needs three more."""
 
 HEAD_LIMIT = 64 * 1024
 """Bytes of a request line and its headers; also of what is received in a row that is no body, such as trailers."""
@@ -36,6 +48,79 @@ READ_SIZE = 64 * 1024
 """Bytes read at once. asyncio's 256 KB are mapped for each read, which takes 40 us more, for all connections."""
 
 _HOST = re.compile(rb"(\[[0-9a-fA-F:.]+\]|[\w.~!$&'()*+,;=%-]*)(:\d*)?")
+
+
+class HttpServer:
+    """Serves an ASGI application.
+
+    ``connections``: how many may be open; further ones get 503. None derives it from the file handles. ``proxies``:
+    addresses or networks of trusted proxies, whose ``X-Forwarded-For`` names the client.
+    """
+
+    def __init__(
+        self, app: Any, listeners: Sequence[Listener], *, connections: int | None = None, proxies: Sequence[str] = ()
+    ) -> None:
+        self._uvicorn = uvicorn.Server(uvicorn.Config(
+            app, http=HttpProtocol, ws="none", lifespan="off", log_config=None, access_log=False,
+            server_header=False, proxy_headers=bool(proxies), forwarded_allow_ips=_trusted(proxies), interface="asgi3",
+            limit_concurrency=_default_connection_limit() if connections is None else connections,
+            timeout_keep_alive=KEEP_ALIVE, timeout_graceful_shutdown=GRACE,
+        ))  # fmt: skip
+        self._listeners = listeners
+
+    @property
+    def connections(self) -> int:
+        """The number of open connections."""
+        return len(self._uvicorn.server_state.connections)
+
+    @property
+    def stopping(self) -> bool:
+        """Whether it was told to stop."""
+        return self._uvicorn.should_exit
+
+    def stop(self) -> None:
+        """Begin to stop."""
+        self._uvicorn.should_exit = True
+
+    async def serve(self, *, on_start: Callable[[], None], on_stop: Callable[[], None]) -> None:
+        """Listen and call ``on_start``; serve until `stop`, call ``on_stop``, and wait for running requests."""
+        await self._listen()
+        on_start()
+        await self._uvicorn.main_loop()
+        on_stop()
+        await self._uvicorn.shutdown()
+
+    async def _listen(self) -> None:
+        """Listen on all sockets; uvicorn itself has one TLS context for all of them."""
+        config = self._uvicorn.config
+        config.load()
+        self._uvicorn.lifespan = config.lifespan_class(config)
+        servers = []
+        for listener in self._listeners:
+            config.ssl = listener.tls
+            await self._uvicorn.startup([listener.socket])
+            servers += self._uvicorn.servers
+        self._uvicorn.servers = servers
+
+
+def _trusted(proxies: Sequence[str]) -> list[str]:
+    """Return the addresses of trusted proxies, with both of this machine: one that connects to localhost has either."""
+    trusted = list(proxies)
+    for proxy in proxies:
+        with suppress(ValueError):
+            if ipaddress.ip_address(LOOPBACK) in ipaddress.ip_network(proxy, strict=False):
+                trusted.append(LOOPBACK_6)
+    return trusted
+
+
+def _default_connection_limit() -> int | None:
+    """Return how many connections the file handles of this process allow beside databases; None for any number."""
+    if sys.platform == "win32":
+        return None
+    import resource
+
+    handles, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return None if handles == resource.RLIM_INFINITY else handles // CONNECTIONS_SHARE
 
 
 class Phase(Enum):

@@ -20,38 +20,16 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import Receive, Scope, Send
 
-from pipemagic.service.app import Activity
 from pipemagic.service.auth.tokens import Tokens
 from pipemagic.service.endpoint import Runtime, count_as_use, disconnected
 from pipemagic.service.executor import UNVERIFIED
 from pipemagic.service.files import LEASE_PATH, METRICS_PATH, PROOF_PATH, STOP_PATH, proof
 from pipemagic.service.hosting import LOOPBACK
-from pipemagic.service.http_protocol import ABORT
+from pipemagic.service.http_server import ABORT
 from pipemagic.service.metrics import CONTENT_TYPE, Metrics
 from pipemagic.service.responses import JSON, Refused, ServiceResponse, json, text
 
 _NONCE = re.compile(rb"nonce=([0-9a-f]{64})")
-
-
-class IdleTimer:
-    """Calls ``on_idle`` when the service was not used for ``timeout`` seconds."""
-
-    def __init__(self, activity: Activity, timeout: float, on_idle: Callable[[], None]) -> None:
-        self._activity, self._timeout, self._on_idle = activity, timeout, on_idle
-
-    def start(self) -> None:
-        """Start the clock, so that the service also stops if its starter died."""
-        self._check_in(self._timeout)
-
-    def _check_in(self, seconds: float) -> None:
-        asyncio.get_running_loop().call_later(seconds, self._check)
-
-    def _check(self) -> None:
-        rest = self._timeout - self._activity.idle_time
-        if rest > 0:
-            self._check_in(rest)  # later use only postpones the next check: a timer for each request would cost more
-        else:
-            self._on_idle()
 
 
 class Leases:

@@ -1,31 +1,18 @@
-"""The HTTP server: uvicorn with several sockets, some of them with TLS, and a limit of connections."""
+"""The sockets that the service listens at, and its certificate."""
 
 from __future__ import annotations
 
 import errno
-import ipaddress
 import logging
 import socket
 import ssl
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
-from types import FrameType
-from typing import Any, NamedTuple
-
-import uvicorn
+from typing import NamedTuple
 
 from pipemagic.config import write_private
 from pipemagic.errors import ServiceError
 from pipemagic.service.hosting import LOOPBACK, LOOPBACK_6
-from pipemagic.service.http_protocol import HttpProtocol
-
-KEEP_ALIVE = 75  # seconds; clients drop idle connections before that, so they never use one that is being closed
-GRACE = 1  # seconds in which running requests may end when the server stops
-CONNECTIONS_SHARE = 4
-"""The limit of connections is the number of file handles divided by this: a stream of a client needs three more."""
-
 
 log = logging.getLogger(__name__)
 
@@ -41,67 +28,6 @@ class Listener(NamedTuple):
 
     socket: socket.socket
     tls: ssl.SSLContext | None = None
-
-
-class Server(uvicorn.Server):
-    """Serves an ASGI application. A signal ends it like `stop`, with exit code 0.
-
-    ``connections``: how many may be open; further ones get 503. None derives it from the file handles. ``proxies``:
-    addresses or networks of trusted proxies, whose ``X-Forwarded-For`` names the client.
-    """
-
-    def __init__(
-        self, app: Any, listeners: Sequence[Listener], *, connections: int | None = None, proxies: Sequence[str] = ()
-    ) -> None:
-        super().__init__(uvicorn.Config(
-            app, http=HttpProtocol, ws="none", lifespan="off", log_config=None, access_log=False,
-            server_header=False, proxy_headers=bool(proxies), forwarded_allow_ips=_trusted(proxies), interface="asgi3",
-            limit_concurrency=default_connection_limit() if connections is None else connections,
-            timeout_keep_alive=KEEP_ALIVE, timeout_graceful_shutdown=GRACE,
-        ))  # fmt: skip
-        self._listeners = listeners
-
-    @property
-    def connections(self) -> int:
-        """The number of open connections."""
-        return len(self.server_state.connections)
-
-    def stop(self) -> None:
-        """Begin to stop."""
-        self.should_exit = True
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:  # noqa: ARG002
-        """Listen on all sockets; uvicorn itself has one TLS context for all of them."""
-        servers = []
-        for listener in self._listeners:
-            self.config.ssl = listener.tls
-            await super().startup([listener.socket])
-            servers += self.servers
-        self.servers = servers
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
-        """Stop on a signal, without raising it again afterwards."""
-        self.stop()
-
-
-def _trusted(proxies: Sequence[str]) -> list[str]:
-    """Return the addresses of trusted proxies, with both of this machine: one that connects to localhost has either."""
-    trusted = list(proxies)
-    for proxy in proxies:
-        with suppress(ValueError):
-            if ipaddress.ip_address(LOOPBACK) in ipaddress.ip_network(proxy, strict=False):
-                trusted.append(LOOPBACK_6)
-    return trusted
-
-
-def default_connection_limit() -> int | None:
-    """Return how many connections the file handles of this process allow beside databases; None for any number."""
-    if sys.platform == "win32":
-        return None
-    import resource
-
-    handles, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return None if handles == resource.RLIM_INFINITY else handles // CONNECTIONS_SHARE
 
 
 class Certificate:
