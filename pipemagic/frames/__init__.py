@@ -7,7 +7,7 @@ Functions import pandas, modules do not, except `from_pandas`, `inference`, `del
 | the body of a response              | `typed_json`: large results by columns | wire rows, or `ColumnarRows` |
 | columns of a pipemagic service      | `columns` | chunks of columns |
 | rows that arrive one by one         | `columnar` | `ColumnarRows` |
-| rows or columns                     | `logical_types` (`dates`) | columns, each of one type |
+| rows or columns                     | `logical_types` (`moments`) | columns, each of one type |
 | typed columns                       | `to_pandas`, `arrow_polars`, `files` | DataFrame, Arrow, Polars, CSV, Parquet |
 
 `readers` reads local files: CSV and TSV by `delimited` and `grid`, with the types that `inference` finds, and the

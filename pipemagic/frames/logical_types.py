@@ -21,7 +21,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from pipemagic.frames.columnar import ColumnarRows
 from pipemagic.frames.columns import ColumnChunk, chunk_of, chunks_of, concat, nulls
-from pipemagic.frames.dates import Misfit, first_misfit, have_times, parse_dates
+from pipemagic.frames.moments import Misfit, first_misfit, have_times, parse_dates
 from pipemagic.hrana.messages import StmtResult
 from pipemagic.hrana.values import Blob, Float, Integer, Text
 from pipemagic.sql.type_affinity import affinity, is_boolean, is_date

@@ -1,11 +1,18 @@
-"""Parse SQLite text: tokens, statements, positions and names. Nothing is run."""
+"""Parse SQLite text: tokens, positions, statements and names. Nothing is run."""
 
 from pipemagic.sql.definition import Definition, parse_definition, terminated
-from pipemagic.sql.identifiers import folded, normalize, quote, table_name, unquote
-from pipemagic.sql.positions import caret, character_offset, position
-from pipemagic.sql.result_names import without_comments
+from pipemagic.sql.identifiers import folded, normalize, quote, table_name, unquote, without_comments
 from pipemagic.sql.statement import HIGHEST_PARAMETER, ParsedStatement, each, is_complete, parse, split, statements_of
-from pipemagic.sql.tokenizer import FIRST_LETTER, LETTER, Token, significant, tokens
+from pipemagic.sql.tokenizer import (
+    FIRST_LETTER,
+    LETTER,
+    Token,
+    caret,
+    character_offset,
+    position,
+    significant,
+    tokens,
+)
 
 __all__ = [
     "FIRST_LETTER", "HIGHEST_PARAMETER", "LETTER", "Definition", "ParsedStatement", "Token", "caret",

@@ -1,4 +1,4 @@
-"""Texts of dates as datetime64: their unit, their values, and the first one that does not fit."""
+"""Texts of moments as datetime64: their unit, their values, and the first one that does not fit."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipemagic.frames import dates, to_frame
+from pipemagic.frames import moments, to_frame
 from pipemagic.frames.columns import chunk_of_items
-from pipemagic.frames.dates import Misfit, have_times, parse_dates
+from pipemagic.frames.moments import Misfit, have_times, parse_dates
 from pipemagic.hrana.messages import Col, StmtResult
 from pipemagic.hrana.values import encode
 
@@ -74,7 +74,8 @@ def test_dates_are_the_same_one_by_one(texts) -> None:
     chunk = chunk_of_items(texts)
     if not chunk.kinds:
         return
-    fast, usual = dates._parse_alike(chunk, np.array([text is not None for text in texts])), dates._parse_each(texts)
+    fast = moments._parse_alike(chunk, np.array([text is not None for text in texts]))
+    usual = moments._parse_each(texts)
     if fast is not None and not isinstance(usual, Misfit):
         assert fast.zoned is usual.zoned
         assert fast.values.tolist() == usual.values.tolist()
@@ -85,7 +86,7 @@ def test_dates_are_the_same_one_by_one(texts) -> None:
 
 
 def test_fractions_of_different_length_are_read_as_arrays(monkeypatch) -> None:
-    monkeypatch.setattr(dates, "_parse_each", None)
+    monkeypatch.setattr(moments, "_parse_each", None)
     texts = ["2024-01-31 05:17:00", "2024-01-31 05:17:00.500000", None, "2024-01-31 05:17:00.123456789"]
     found = parse_dates(chunk_of_items([f"{text}+00:00" if text else None for text in texts]))
     assert str(found.dtype) == "datetime64[ns, UTC]"
