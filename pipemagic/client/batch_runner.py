@@ -34,7 +34,7 @@ def run(stream: ClientStream, stmts: Sequence[Stmt], *, atomic: bool, undo: bool
     if atomic:
         batch, first = transactional(stmts, mode=mode), 1
     else:
-        batch, first = chain(stmts, rollback=undo and stream.dialect is Dialect.V3), 0
+        batch, first = chain(stmts, rollback=undo), 0
     entry = stream.send([RunBatch(batch), *end])[0]
     if isinstance(entry, ErrorEntry):
         outcome = _find_bad_one(stream, entry.error, stmts)
@@ -42,7 +42,7 @@ def run(stream: ClientStream, stmts: Sequence[Stmt], *, atomic: bool, undo: bool
         outcome = _read_batch(entry, batch, stmts, first)
     too_large = isinstance(entry, ErrorEntry) and entry.error.code == RESPONSE_TOO_LARGE
     if outcome.error is not None and not close and (too_large if atomic else undo and stream.transaction.open):
-        stream.send([Execute(Stmt("ROLLBACK", want_rows=False))])  # version 2, or the whole batch was refused
+        stream.send([Execute(Stmt("ROLLBACK", want_rows=False))])  # the whole batch was refused
     return outcome
 
 

@@ -108,7 +108,7 @@ class Database:
 
     @property
     def dialect(self) -> Dialect:
-        """The protocol level of the server, requested once (``GET /v3``, then ``GET /v2``)."""
+        """The form of the protocol for the server, requested once (``GET /v3``)."""
         if self._dialect is None:
             self._dialect = self._probe()
         return self._dialect
@@ -124,8 +124,8 @@ class Database:
         return other
 
     def offers(self) -> frozenset[int]:
-        """Return the protocol versions that the server supports in full: {2, 3}, {2}, or an empty set."""
-        return {Dialect.V3: frozenset({2, 3}), Dialect.V2: frozenset({2})}.get(self.dialect, frozenset())
+        """Return the protocol versions that the server supports in full: {2, 3}, or none if it has no version 3."""
+        return frozenset({2, 3}) if self.dialect is Dialect.V3 else frozenset()
 
     def renew_token(self, token: str | Token) -> None:
         """Use another token from the next request on, also on open streams."""
@@ -139,7 +139,7 @@ class Database:
         the response is incomplete.
         """
         # Every server takes these two requests; arguments and an index require to know the server.
-        dialect = self.dialect if args or self.replication.index is not None else Dialect.V2
+        dialect = self.dialect if args or self.replication.index is not None else Dialect.SEED
         stream = ClientStream(
             self.transport, dialect=dialect, clock=self._clock, replication=self.replication, read_only=self.read_only
         )  # fmt: skip
@@ -273,15 +273,12 @@ class Database:
         self.close()
 
     def _probe(self) -> Dialect:
-        for dialect in (Dialect.V3, Dialect.V2):
-            response = self.transport.get(f"/v{dialect}")
-            if response.ok and "html" in response.content_type:
-                raise _not_a_database(self.url)
-            if response.ok:
-                return dialect
-            if response.status in (401, 403) or (response.status >= 500 and response.status != 501):
-                raise self.transport.refusal(response)
-        return Dialect.SEED
+        response = self.transport.get("/v3")
+        if response.ok and "html" in response.content_type:
+            raise _not_a_database(self.url)
+        if response.status in (401, 403) or (response.status >= 500 and response.status != 501):
+            raise self.transport.refusal(response)
+        return Dialect.V3 if response.ok else Dialect.SEED
 
 
 class DatabaseTransaction:

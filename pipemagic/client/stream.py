@@ -77,14 +77,12 @@ _SMALLEST: list[Request] = [Execute(Stmt("SELECT 1"))]
 
 
 class Dialect(IntEnum):
-    """The protocol level of a server; the number is that of the path."""
+    """The requests that a server is sent; the number is that of the path."""
 
-    SEED = 1
-    """Only ``execute`` and ``close``, on ``/v2/pipeline``."""
-    V2 = 2
-    """All request types of version 2."""
+    SEED = 2
+    """Only ``execute`` and ``close``, on ``/v2/pipeline``: every server of version 2 has them, whatever else it has."""
     V3 = 3
-    """Also ``get_autocommit`` and ``is_autocommit``, on ``/v3/pipeline``."""
+    """Those of version 3: also batches, descriptions, ``get_autocommit`` and cursors."""
 
 
 @dataclass(slots=True, eq=False)
@@ -167,7 +165,7 @@ class ClientStream:
         self._reads = ReadYourWrites(replication or ReplicationState())
         self._transport = transport
         self._clock = clock
-        self._path = f"/v{max(dialect, 2)}/pipeline"
+        self._path = f"/v{dialect:d}/pipeline"
         self._endpoint: Endpoint | None = None
         self._opened_at = 0.0
         self._response_at = 0.0
@@ -383,15 +381,15 @@ class ClientStream:
         return not (self.names_limit or self.limits) and self.idle_for() > IDLE_LIMIT
 
     def _check_seed(self, requests: Sequence[Request]) -> None:
-        """Raise UnsupportedError for requests that a server with only the seed does not know."""
+        """Raise UnsupportedError for requests that a server without version 3 is not sent."""
         for request in requests:
             if not isinstance(request, Execute | Close):
-                raise UnsupportedError("this server supports only execute and close")
+                raise UnsupportedError("only execute and close are sent to a server without version 3 of the protocol")
             if isinstance(request, Execute) and (request.stmt.args or request.stmt.named_args):
                 self._check_arguments()
 
     def _check_arguments(self) -> None:
-        """Check once whether a server with only the seed binds arguments, or ignores them, so that all are NULL."""
+        """Check once whether a server binds arguments, or ignores them, so that all are NULL: the seed has none."""
         if self._transport.binds_arguments is None:
             probe: list[Request] = [Execute(Stmt("SELECT ?", args=[Integer("7")])), Close()]
             response = self._transport.request("POST", self._path, pipeline(probe))

@@ -34,8 +34,8 @@ class StepState(Enum):
 def chain(stmts: Sequence[Stmt], *, rollback: bool = False) -> Batch:
     """Return a batch that stops at the first error: each step runs only if the previous one succeeded.
 
-    With ``rollback`` another step rolls back an open transaction after an error (version 3 only:
-    it uses ``is_autocommit``); its entry follows those of the statements.
+    With ``rollback`` another step rolls back an open transaction after an error; its entry follows those of the
+    statements.
     """
     steps = [Step(stmt, OkCond(number - 1) if number else None) for number, stmt in enumerate(stmts)]
     if rollback and steps:
@@ -45,7 +45,7 @@ def chain(stmts: Sequence[Stmt], *, rollback: bool = False) -> Batch:
 
 
 def transactional(stmts: Sequence[Stmt], *, mode: str = "IMMEDIATE") -> Batch:
-    """Return a batch that applies all statements or none, for version 2 and 3.
+    """Return a batch that applies all statements or none.
 
     Step 0 is BEGIN, the last two are COMMIT and ROLLBACK.
     """

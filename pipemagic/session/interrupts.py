@@ -138,7 +138,7 @@ def _in_time(database: Database, seconds: float, question: Callable[[Database], 
 def _responds(database: Database) -> bool:
     """Return True if the server responds to a statement that needs no lock."""
     try:
-        ClientStream(database.transport, dialect=Dialect.V2).send([Execute(Stmt("SELECT NULL")), Close()])
+        ClientStream(database.transport, dialect=Dialect.SEED).send([Execute(Stmt("SELECT NULL")), Close()])
     except PipemagicError:
         return False
     return True
@@ -152,7 +152,7 @@ def _compare_state(database: Database, index: int | None) -> InterruptOutcome | 
     the index is the same then, and the lost cell would have held the write lock from its start, nothing of it was or
     will be applied. The lock is released in the same request.
     """
-    stream = ClientStream(database.transport, dialect=Dialect.V2)
+    stream = ClientStream(database.transport, dialect=Dialect.SEED)
     requests: list[Request] = [Execute(Stmt("BEGIN IMMEDIATE")), Execute(Stmt("ROLLBACK")), Close()]
     try:
         begin, *_ = stream.send(requests)

@@ -13,6 +13,7 @@ from scripted_server import Answer, Call, ScriptedServer
 from seed_server import SeedServer
 from service_http import ServiceTransport
 from sqld_server import SqldDatabase
+from version_2 import version_2
 
 from pipemagic.client.address import parse_address
 from pipemagic.client.database import Database
@@ -129,9 +130,16 @@ def on_seed(seed: SeedServer, clock: Clock) -> Iterator[Database]:
         yield database
 
 
-@pytest.fixture(params=["on_sqld", "on_seed"])
+@pytest.fixture
+def on_version_2(sqld_database: SqldDatabase) -> Iterator[Database]:
+    """A database of a server without version 3 of the protocol."""
+    with version_2(sqld_database) as database:
+        yield database
+
+
+@pytest.fixture(params=["on_sqld", "on_version_2", "on_seed"])
 def database(request: pytest.FixtureRequest) -> Database:
-    """A database of a server with the whole protocol, and of one with the seed alone."""
+    """A database of a server with the whole protocol, of one without version 3, and of one with the seed alone."""
     return request.getfixturevalue(request.param)
 
 

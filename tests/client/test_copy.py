@@ -323,7 +323,7 @@ def test_an_interrupt_leaves_nothing(pair) -> None:
 def test_more_rows_than_one_response_without_cursors(on_sqld, embedded) -> None:
     numbers = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 12) SELECT n FROM c"
     on_sqld.batch(["CREATE TABLE t(n, x)", f"INSERT INTO t SELECT n, zeroblob(1000000) FROM ({numbers})"])
-    on_sqld._dialect = Dialect.V2
+    on_sqld._dialect = Dialect.SEED
     with pytest.raises(errors.LoadError, match="nothing was changed") as caught:
         on_sqld.copy("t", embedded)
     assert "no cursors: copy views of parts of it, with append" in caught.value.hint

@@ -160,13 +160,14 @@ def test_offers(embedded, on_sqld, on_seed) -> None:
     assert on_seed.offers() == frozenset()
 
 
-def test_offers_only_version_2(scripted) -> None:
+def test_a_server_without_version_3_is_sent_only_what_every_server_has(scripted) -> None:
     server = scripted(good)
     del server.pages["/v3"]
     with Database(server.url) as database:
-        assert database.offers() == {2}
-        database.open_stream().send([sql("SELECT 1")])
-    assert [call.path for call in server.calls] == ["/v3", "/v2", "/v2/pipeline"]
+        assert database.offers() == frozenset()
+        database.batch(["SELECT 1", "SELECT 2"])
+    assert [call.path for call in server.calls] == ["/v3", *["/v2/pipeline"] * 4]
+    assert [call.sql for call in server.posts] == [["BEGIN IMMEDIATE"], ["SELECT 1"], ["SELECT 2"], ["COMMIT"]]
 
 
 def test_arguments_that_are_ignored_are_an_error_too(scripted) -> None:

@@ -123,7 +123,7 @@ def test_of_two_threads_at_once_one_is_refused(scripted, stream_to, monkeypatch)
     assert len(server.calls) == 1
 
 
-@pytest.mark.parametrize("dialect", [Dialect.V3, Dialect.V2, Dialect.SEED])
+@pytest.mark.parametrize("dialect", [Dialect.V3, Dialect.SEED])
 def test_path_and_probe_fit_the_dialect(scripted, stream_to, dialect) -> None:
     server = scripted(good)
     stream_to(server, dialect).send([sql("SELECT 1")])
@@ -726,7 +726,7 @@ def test_a_redirect_is_not_followed(scripted, stream_to, status) -> None:
 
 def test_without_get_autocommit_the_text_decides(scripted, stream_to) -> None:
     server = scripted(good)
-    stream = stream_to(server, Dialect.V2)
+    stream = stream_to(server, Dialect.SEED)
     for text, state in [
         ("BEGIN IMMEDIATE", Tx.OPEN), ("INSERT INTO t VALUES (1)", Tx.OPEN), ("COMMIT", Tx.NONE),
         ("SAVEPOINT a", Tx.OPEN), ("SAVEPOINT b", Tx.OPEN), ("ROLLBACK TO a", Tx.OPEN), ("RELEASE a", Tx.NONE),
@@ -740,7 +740,7 @@ def test_without_get_autocommit_a_begin_after_an_error_shows_the_state(scripted,
     conflict = error_entry("UNIQUE constraint failed: t.a", "SQLITE_CONSTRAINT")
     within = error_entry("cannot start a transaction within a transaction", "SQLITE_UNKNOWN")
     server = scripted(good, results(conflict), results(within), results(conflict), good, good)
-    stream = stream_to(server, Dialect.V2)
+    stream = stream_to(server, Dialect.SEED)
     open_transaction(stream)
     stream.send([sql("INSERT INTO t VALUES (1)")])
     assert stream.transaction.state is Tx.OPEN
@@ -752,7 +752,7 @@ def test_without_get_autocommit_a_begin_after_an_error_shows_the_state(scripted,
 
 
 def test_a_server_that_ends_every_stream_cannot_hold_a_transaction(scripted, stream_to) -> None:
-    stream = stream_to(scripted(lambda call: good(call, None)), Dialect.V2)
+    stream = stream_to(scripted(lambda call: good(call, None)), Dialect.SEED)
     with pytest.raises(errors.TransactionLost, match="the server closed the connection"):
         stream.send([sql("BEGIN")])
 

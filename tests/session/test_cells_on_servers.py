@@ -4,12 +4,26 @@ from __future__ import annotations
 
 import pytest
 from seed_server import SeedServer
+from version_2 import version_2
 
 from pipemagic.client.database import Database
 from pipemagic.errors import ParameterError, StatementError, UnsupportedError
 from pipemagic.hrana.stream import Tx
 from pipemagic.session import Connection, Session
 from pipemagic.session.connection import RunOptions
+
+
+@pytest.fixture(params=["sqld", "version 2", "seed"])
+def session(request):
+    """A session on a server with the whole protocol, on one without version 3, and on one with the seed alone."""
+    if request.param == "seed":
+        yield request.getfixturevalue("seed_session")
+        return
+    made = request.getfixturevalue("sqld_database")
+    with version_2(made) if request.param == "version 2" else Database(made.url, made.token) as database:
+        session = Session(environ={})
+        session.adopt(Connection("main", database, "a test"))
+        yield session
 
 
 @pytest.fixture
