@@ -12,7 +12,7 @@ from benchmarks import servers
 from benchmarks.lines import Line, below
 from benchmarks.measure import Plan
 from benchmarks.servers import Target
-from pipemagic.service.sqld.binary import NoSqld
+from pipemagic.service.sqld.local_nodes import NoSqld
 
 READ = {"type": "execute", "stmt": {"sql": "SELECT count(*) FROM sqlite_schema"}}
 
@@ -52,7 +52,7 @@ def _sqld_starts(rounds: int) -> tuple[list[float], list[float]]:
     times, memory = [], []
     with tempfile.TemporaryDirectory() as name:
         try:
-            binary = servers.find(Path(name))
+            binary = servers.find_sqld(Path(name))
         except NoSqld:
             return [], []
         for number in range(rounds):

@@ -15,7 +15,7 @@ import psutil
 from sqld_server import Sqld, stop
 
 import pipemagic
-from pipemagic.service.sqld.binary import NoSqld, find
+from pipemagic.service.sqld.local_nodes import NoSqld, find_sqld
 
 UNLIMITED = ("--max-response", "4GB")
 SQLD_UNLIMITED = ("--max-response-size", "4GB", "--max-total-response-size", "8GB")
@@ -99,7 +99,7 @@ def sqld(parent: Path | None = None, options: tuple[str, ...] = ()) -> Iterator[
         unpack = Path(name) / "binary"
         unpack.mkdir()
         try:
-            server = Sqld(find(unpack), Path(name) / "sqld", *options)
+            server = Sqld(find_sqld(unpack), Path(name) / "sqld", *options)
         except NoSqld as reason:
             print(f"without sqld: {reason}", file=sys.stderr)
             yield None

@@ -20,7 +20,7 @@ from sqld_server import Sqld, SqldDatabase
 
 from pipemagic.service.limits import Limits
 from pipemagic.service.service import Service
-from pipemagic.service.sqld.binary import NoSqld, find
+from pipemagic.service.sqld.local_nodes import NoSqld, find_sqld
 
 __all__ = ["pytest_terminal_summary"]
 
@@ -172,7 +172,7 @@ def sqld_binary(tmp_path_factory: pytest.TempPathFactory) -> Path:
         folder = folder.parent
     try:
         with FileLock(folder / "sqld-binary.lock"):
-            return find(folder / "sqld-binary")
+            return find_sqld(folder / "sqld-binary")
     except NoSqld as reason:
         skip_or_fail(reason.message)
         raise

@@ -20,7 +20,7 @@ from pipemagic.cli.api import Credentials
 from pipemagic.errors import ServiceError, SessionError
 from pipemagic.http.transport import Connection, Origin
 from pipemagic.service import files, process, server
-from pipemagic.service.sqld import binary, cluster
+from pipemagic.service.sqld import local_nodes
 from pipemagic.session import tokens
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows takes its own branches in every other test")
@@ -132,9 +132,9 @@ def test_a_stale_connection_is_detected_without_poll(on):
 
 
 def test_sqld_is_not_for_windows(on, tmp_path):
-    on("win32", binary, cluster)
-    for attempt in (lambda: binary.find(tmp_path), lambda: cluster._locked(tmp_path).__enter__()):
-        with pytest.raises(binary.NoSqld, match="not built for Windows"):
+    on("win32", local_nodes)
+    for attempt in (lambda: local_nodes.find_sqld(tmp_path), lambda: local_nodes._locked(tmp_path).__enter__()):
+        with pytest.raises(local_nodes.NoSqld, match="not built for Windows"):
             attempt()
     assert not list(tmp_path.iterdir())
 

@@ -255,10 +255,10 @@ def format_time(seconds: float) -> str:
 
 def check_sqld(_data: Path | None) -> Finding:
     """Report where the libSQL server is installed, which only one engine needs."""
-    from pipemagic.service.sqld.binary import NoSqld, locate
+    from pipemagic.service.sqld.local_nodes import NoSqld, locate_sqld
 
     try:
-        path, packaged = locate()
+        path, packaged = locate_sqld()
     except NoSqld as missing:
         message = f"{missing.message}; only `serve --engine sqld` needs it"
         return Finding(FAIL, message, missing.hint) if os.environ.get("PIPEMAGIC_SQLD") else Finding(OK, message)

@@ -123,7 +123,7 @@ def origin(text: str) -> str:
     help="Store databases in files of this service, or on libSQL servers.",
 )  # fmt: skip
 @file_option("--nodes", help="For sqld: the list of servers, in TOML.")
-@click.option("--local", type=COUNT, metavar="N", help="For sqld: start N servers on this machine.")
+@click.option("--local", type=COUNT, metavar="N", help="For sqld: start N servers on this machine, for a trial.")
 @click.option("--here", type=location, metavar="CODE", help="The location of this service, to find the nearest ones.")
 @click.option("--simulate-latency", is_flag=True, help="Delay responses by the distance from --here to a location.")
 @click.option(

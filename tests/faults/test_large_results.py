@@ -7,7 +7,7 @@ from promises import Promise
 from served import serve
 
 from pipemagic import errors
-from pipemagic.service.sqld.cluster import free_port
+from pipemagic.service.sqld.local_nodes import free_port
 from pipemagic.session import Session
 from pipemagic.session.connection import RunOptions
 

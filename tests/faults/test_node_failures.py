@@ -36,6 +36,7 @@ class Kills(threading.Thread):
             for code in self.codes:
                 self.wait_for_cells()
                 self.engine.kill_node(code)
+                self.engine.restart_node(code)
             self.wait_for_cells()
         except BaseException as error:  # noqa: BLE001 - the test tells
             self.failure = error

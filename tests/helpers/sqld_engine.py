@@ -95,10 +95,15 @@ class SqldEngineProcess:
         }  # fmt: skip
 
     def kill_node(self, code: str) -> None:
-        """Kill a node with SIGKILL and wait until it was restarted and responds."""
-        before = self.pids()[code]
-        os.kill(before, signal.SIGKILL)
-        until(lambda: self.pids().get(code, before) != before, f"the node {code} was not started again")
+        """Kill a node with SIGKILL and wait until the service reports it."""
+        os.kill(self.pids()[code], signal.SIGKILL)
+        until(lambda: self.states()[code] == "down", f"the service does not notice that the node {code} has ended")
+
+    def restart_node(self, code: str) -> None:
+        """Start a node that has ended, and wait until it is up to date."""
+        for action in ("pause", "resume"):
+            self.manage("POST", f"/groups/default/locations/{code}/{action}")
+        until(lambda: self.states()[code] == "ok", f"the node {code} was not started again")
 
     def kill(self) -> None:
         """Kill the service with SIGKILL."""
@@ -126,7 +131,7 @@ def nodes_of(folder: Path) -> list[tuple[int, str]]:
             command = process.cmdline()
         except (psutil.NoSuchProcess, psutil.ZombieProcess):
             continue
-        if "--db-path" in command and command[0] != "/bin/sh":
+        if "--db-path" in command:
             data = Path(command[command.index("--db-path") + 1])
             if data.is_relative_to(folder):
                 found.append((process.pid, data.parent.name))

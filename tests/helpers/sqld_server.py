@@ -16,7 +16,7 @@ import jwt
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from pipemagic.service.sqld.cluster import START_TIMEOUT, free_port
+from pipemagic.service.sqld.local_nodes import START_TIMEOUT, free_port
 
 
 @dataclass(frozen=True)

@@ -169,16 +169,16 @@ class NodeState:
     """The state of a node, and the thread for its tasks.
 
     Changes of its namespaces run one after the other in this thread, and each reads the catalog when it runs: an older
-    state never replaces a newer one, and a node that hangs delays no other.
+    state never replaces a newer one, and a node that hangs delays no other. ``exit_status`` returns that of the process
+    of a local node, None while it runs.
     """
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, exit_status: Callable[[], int | None] = lambda: None) -> None:
         self.node, self.code = node, node.code
+        self._exit_status = exit_status
         self.admin = Admin(node)
         self.down: NodeDown | None = NodeDown(f"the node {node.code} was not checked yet")
         """Why the node cannot be used; None if it can."""
-        self.failures = 0
-        """Checks in a row without a response."""
         self.update: Future[None] | None = None
         """The last task that brings it up to date."""
         self._tasks = ThreadPoolExecutor(1, f"pipemagic-{node.code}")
@@ -208,8 +208,13 @@ class NodeState:
             pass
 
     def check(self) -> None:
-        """Raise `NodeDown` if the node does not respond."""
-        self._guard(lambda state: state.admin.check())
+        """Raise `NodeDown` if the node has ended or does not respond."""
+        self._guard(NodeState._check)
+
+    def _check(self) -> None:
+        if (status := self._exit_status()) is not None:
+            raise NodeDown(f"the node {self.code} ended with {status}; restart the service to start it", refused=True)
+        self.admin.check()
 
     def _guard(self, task: Callable[[NodeState], T]) -> T:
         try:

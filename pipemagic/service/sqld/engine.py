@@ -29,11 +29,9 @@ from pipemagic.service.locations import Location
 from pipemagic.service.responses import Refused, ServiceResponse, empty, text
 from pipemagic.service.service import Service
 from pipemagic.service.sqld.admin import SETTINGS, TIMEOUT, NamespaceExists, NodeDown, NodeState, NoNamespace
-from pipemagic.service.sqld.binary import find
-from pipemagic.service.sqld.cluster import NodeProcess, close_cluster, start_cluster
-from pipemagic.service.sqld.keys import NamespaceTokens, label, throwaway_key
-from pipemagic.service.sqld.metering import INTERVAL, Metering
-from pipemagic.service.sqld.namespaces import Namespaces, Removal
+from pipemagic.service.sqld.keys import NamespaceTokens, throwaway_key
+from pipemagic.service.sqld.local_nodes import NodeProcess, close_cluster, find_sqld, start_cluster
+from pipemagic.service.sqld.namespaces import INTERVAL, Metering, Namespaces, Removal, label
 from pipemagic.service.sqld.nodes import Node, load, refuse_open, warnings
 from pipemagic.version import __version__
 
@@ -44,8 +42,6 @@ log = logging.getLogger(__name__)
 
 POLL_INTERVAL = 1.0
 """Seconds between two checks of the nodes: one that responds again is brought up to date then."""
-HUNG_CHECKS = 5
-"""Checks without a response after which a running node counts as hung: a busy machine may delay some."""
 REPLICA_POLL_INTERVAL = 0.02
 SQL_PATHS = ("/v2", "/v2/pipeline", "/v3", "/v3/pipeline", "/v3/cursor")
 
@@ -65,6 +61,8 @@ class SqldEngine(Engine):
         self._namespaces = Namespaces(context.catalog.store)
         self._processes = {process.node.code: process for process in processes}
         self._nodes = {node.code: NodeState(node) for node in nodes}
+        for code, process in self._processes.items():
+            self._nodes[code] = NodeState(process.node, process.exit_status)
         self._primary, *self._replicas = self._nodes.values()
         self._metering = Metering(context, self._nodes, self.configure)
         self._failed: dict[str, DatabaseRecord] = {}
@@ -141,25 +139,21 @@ class SqldEngine(Engine):
             self._poll(state)
 
     def _poll(self, state: NodeState) -> None:
-        """Check a node; restart it if it ended or hangs; bring it up to date in its own thread."""
+        """Check a node, after starting it if it was resumed; bring it up to date in its own thread."""
         process = self._processes.get(state.code)
         if self._stopping.is_set() or (process is not None and process.stopped):
             return
-        if process is not None and process.ensure_running():
-            # A new object, so that an update that is under way does not end it; the same text is not logged again.
-            state.down = NodeDown(str(state.down or f"the node {state.code} was started again"))
         try:
+            if process is not None:
+                process.start()
             state.check()
-        except NodeDown as down:
-            state.failures = 0 if down.refused else state.failures + 1
-            if process is not None and state.failures >= HUNG_CHECKS:
-                log.error("the node %s hangs and is restarted", state.code)
-                process.restart()
-                state.failures = 0
-            return
-        state.failures = 0
-        if state.update is None or state.update.done():
-            state.update = state.submit(self._bring_up_to_date)
+        except ServiceError as error:
+            state.set_down(NodeDown(error.message, refused=True))
+        except NodeDown:
+            return  # it is recorded
+        else:
+            if state.update is None or state.update.done():
+                state.update = state.submit(self._bring_up_to_date)
 
     def _bring_up_to_date(self, state: NodeState) -> None:
         """Apply the catalog to a node that was down or restarted; remove the namespaces that are to be removed."""
@@ -168,7 +162,7 @@ class SqldEngine(Engine):
             for organization in self._catalog.organizations.all():
                 for record in self._catalog.databases(organization.slug):
                     self._apply(state, record.id)
-            if state.down is down:  # it was not paused or started again meanwhile
+            if state.down is down:  # it was not paused meanwhile
                 state.down = None
                 log.info("the node %s is up and up to date", state.code)
         self._remove(state)
@@ -496,7 +490,7 @@ def open_local(settings: Settings, *, count: int, cache: Path) -> Service:
     ``cache`` is where a binary that a package contains is unpacked. Raise `ServiceError` if there is none, or if a
     node does not start.
     """
-    processes = start_cluster(find(cache), settings.folder / "nodes", count)
+    processes = start_cluster(find_sqld(cache), settings.folder / "nodes", count)
     try:
         return _open(settings, [process.node for process in processes], processes)
     except BaseException:

