@@ -9,106 +9,36 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from pipemagic import errors
+from pipemagic.errors import *  # noqa: F403
 from pipemagic.version import __version__
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from pipemagic import errors, panels
+    from pipemagic import panels
     from pipemagic.client.database import Database, DatabaseTransaction, connect
     from pipemagic.client.result import Result
-    from pipemagic.errors import (
-        AddressError,
-        AlreadyExists,
-        AnswerTimeout,
-        AuthError,
-        BusyError,
-        CheckError,
-        ConfirmError,
-        ConnectError,
-        InterruptedRequest,
-        LoadError,
-        NotFound,
-        ParameterError,
-        PipemagicError,
-        PlotError,
-        ProtocolError,
-        ReadOnlyError,
-        ServerError,
-        ServiceError,
-        SessionError,
-        StatementError,
-        StreamError,
-        TemplateError,
-        TransactionLost,
-        TransferError,
-        UnknownName,
-        UnknownOutcome,
-        UnsupportedError,
-        UsageError,
-    )
     from pipemagic.management_api.client import Management, management
 
-
 __all__ = [
-    "AddressError",
-    "AlreadyExists",
-    "AnswerTimeout",
-    "AuthError",
-    "BusyError",
-    "CheckError",
-    "ConfirmError",
-    "ConnectError",
-    "Database",
-    "DatabaseTransaction",
-    "InterruptedRequest",
-    "LoadError",
-    "Management",
-    "NotFound",
-    "ParameterError",
-    "PipemagicError",
-    "PlotError",
-    "ProtocolError",
-    "ReadOnlyError",
-    "Result",
-    "ServerError",
-    "ServiceError",
-    "SessionError",
-    "StatementError",
-    "StreamError",
-    "TemplateError",
-    "TransactionLost",
-    "TransferError",
-    "UnknownName",
-    "UnknownOutcome",
-    "UnsupportedError",
-    "UsageError",
-    "__version__",
-    "connect",
-    "errors",
-    "load_ipython_extension",
-    "management",
-    "panels",
-    "unload_ipython_extension",
-]
+    "Database", "DatabaseTransaction", "Management", "Result", "__version__", "connect", "errors",
+    "load_ipython_extension", "management", "panels", "unload_ipython_extension",
+]  # fmt: skip
+__all__ += errors.__all__
 
-_HOMES = {
-    "Database": "pipemagic.client.database",
-    "DatabaseTransaction": "pipemagic.client.database",
-    "Management": "pipemagic.management_api.client",
-    "Result": "pipemagic.client.result",
-    "connect": "pipemagic.client.database",
-    "management": "pipemagic.management_api.client",
-}
+_MODULES = ("client.database", "client.result", "management_api.client")
+"""The modules that define the names which are imported on first use."""
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name on first use."""
     if name not in __all__:
         raise AttributeError(f"module 'pipemagic' has no attribute {name!r}")
-    if name in ("errors", "panels"):
-        return import_module(f"pipemagic.{name}")
-    value = getattr(import_module(_HOMES.get(name, "pipemagic.errors")), name)
+    if name == "panels":
+        return import_module("pipemagic.panels")
+    modules = (import_module(f"pipemagic.{module}") for module in _MODULES)
+    value = next(getattr(module, name) for module in modules if hasattr(module, name))
     globals()[name] = value
     return value
 

@@ -7,6 +7,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import Any, Self
 
+__all__ = [
+    "AddressError", "AlreadyExists", "AnswerTimeout", "AuthError", "BusyError", "CheckError", "ConfirmError",
+    "ConnectError", "InterruptedRequest", "LoadError", "NotFound", "ParameterError", "PipemagicError", "PlotError",
+    "ProtocolError", "ReadOnlyError", "ServerError", "ServiceError", "SessionError", "StatementError",
+    "StreamError", "TemplateError", "TransactionLost", "TransferError", "UnknownName", "UnknownOutcome",
+    "UnsupportedError", "UsageError",
+]  # fmt: skip
+
 
 class PipemagicError(Exception):
     """Base class of all exceptions; ``str()`` is the message, then the hint, with control characters escaped.

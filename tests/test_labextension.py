@@ -26,6 +26,18 @@ def test_the_script_is_named_by_its_content():
     assert f"static/{script.name}" == build["load"] == name
 
 
+def test_every_file_that_it_names_exists():
+    """Paths begin at the root of the repository, those of package.json at the folder of the extension."""
+    names = {
+        name: path
+        for path in [*EXTENSION.glob("*.json"), *EXTENSION.glob("static/*")]
+        for name in re.findall(r"[\w./-]+\.(?:cfg|css|js|json|md|py|svg|toml|txt|whl)\b", path.read_text("utf-8"))
+    }
+    assert {"pipemagic/notebook/sql_options.py", "tests/test_labextension.py"} <= set(names)
+    missing = [name for name, path in names.items() if not (ROOT / name).is_file() and not (EXTENSION / name).is_file()]
+    assert missing == []
+
+
 def test_it_is_the_extension_of_this_package():
     package = json.loads((EXTENSION / "package.json").read_text("utf-8"))
     assert (package["name"], package["version"]) == ("pipemagic-sql", pipemagic.__version__)

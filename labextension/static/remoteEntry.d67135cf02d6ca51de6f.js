@@ -7,8 +7,9 @@
   const MAGIC = /^\s*%%(sql|check|exercise)(?!\S)/;
   // %sql, %check and %pipedb at the beginning of a line or after "name =", as IPython has it.
   const LINE_MAGIC = /^\s*(?:[^\s%#=][^%#=]*=\s*)?(%(sql|check|pipedb))(?!\S)/;
-  const WORD = /\s*((?:"(?:[^"]|"")*"|'(?:[^']|'')*'|[^\s"'])+)/y; // as arguments.py splits a line
-  // The options of %sql that take the next word; tests/test_labextension.py compares them with options.py.
+  const WORD = /\s*((?:"(?:[^"]|"")*"|'(?:[^']|'')*'|[^\s"'])+)/y; // as pipemagic/notebook/arguments.py splits a line
+  // The options of %sql that take the next word; tests/test_labextension.py compares them with those of
+  // pipemagic/notebook/sql_options.py.
   const TAKES_VALUE = new Set([
     '--params', '--with', '--save', '--file', '--on', '--timeout', '--out', '-o', '--limit', '--type', '--to-csv',
     '--encoding', '--to-parquet'
