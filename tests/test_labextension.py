@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
+import runpy
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
 import pipemagic
-from pipemagic.notebook.sql_options import OPTIONS
 
 ROOT = Path(__file__).parent.parent
 EXTENSION = ROOT / "labextension"
 
 
-def test_the_script_is_named_by_its_content():
+def test_it_is_as_the_script_that_updates_it_writes_it():
+    """Its options are those of %sql, and the name of the script is that of its content."""
+    update = ROOT / ".ci" / "update_labextension.py"
+    for path, text in runpy.run_path(str(update))["updated"]().items():
+        assert path.exists(), f"run python .ci/{update.name}"
+        assert path.read_text("utf-8") == text
+
+
+def test_the_script_knows_which_options_take_a_value():
     (script,) = EXTENSION.glob("static/*")
-    # Browsers keep a file of one name for a year. After a change, rename the script, also in package.json.
-    name = f"static/remoteEntry.{hashlib.sha256(script.read_bytes()).hexdigest()[:20]}.js"
-    build = json.loads((EXTENSION / "package.json").read_text("utf-8"))["jupyterlab"]["_build"]
-    assert f"static/{script.name}" == build["load"] == name
+    (listed,) = re.findall(r"TAKES_VALUE = new Set\(\[(.*?)\]\)", script.read_text("utf-8"), re.DOTALL)
+    flags = re.findall(r"'([^']+)'", listed)
+    assert {"--on", "--out", "-o", "--limit"} <= set(flags)
+    assert not {"--explain", "--quiet", "-q"} & set(flags)
 
 
 def test_every_file_that_it_names_exists():
@@ -33,7 +40,7 @@ def test_every_file_that_it_names_exists():
         for path in [*EXTENSION.glob("*.json"), *EXTENSION.glob("static/*")]
         for name in re.findall(r"[\w./-]+\.(?:cfg|css|js|json|md|py|svg|toml|txt|whl)\b", path.read_text("utf-8"))
     }
-    assert {"pipemagic/notebook/sql_options.py", "tests/test_labextension.py"} <= set(names)
+    assert {"pipemagic/notebook/sql_options.py", ".ci/update_labextension.py"} <= set(names)
     missing = [name for name, path in names.items() if not (ROOT / name).is_file() and not (EXTENSION / name).is_file()]
     assert missing == []
 
@@ -48,14 +55,6 @@ def test_the_wheel_puts_it_where_jupyter_looks():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     shared = project["tool"]["hatch"]["build"]["targets"]["wheel"]["shared-data"]
     assert shared == {"labextension": "share/jupyter/labextensions/pipemagic-sql"}
-
-
-def test_the_script_knows_which_options_take_a_value():
-    (script,) = EXTENSION.glob("static/*")
-    listed = re.search(r"TAKES_VALUE = new Set\(\[(.*?)\]\)", script.read_text("utf-8"), re.DOTALL)
-    assert listed is not None
-    expected = {flag for option in OPTIONS if option.value for flag in (option.flag, option.short) if flag}
-    assert set(re.findall(r"'([^']+)'", listed[1])) == expected
 
 
 def test_jupyterlab_loads_the_installed_extension(tmp_path):

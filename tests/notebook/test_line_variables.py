@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from argument_samples import sample
 from IPython.core.completer import provisionalcompleter
 
 from pipemagic.errors import ParameterError, SessionError, UsageError
 from pipemagic.notebook import arguments
-from pipemagic.notebook.arguments import Option, Positional
+from pipemagic.notebook.arguments import Option
 from pipemagic.notebook.commands import COMMANDS, TOPIC
 from pipemagic.notebook.completion.inspection import inspect_cell
 from pipemagic.notebook.line_variables import LineVariables
@@ -27,32 +28,8 @@ MAGICS = {
 }
 """The arguments of every magic and subcommand."""
 
-SAMPLES = (
-    "--replace my 'own' \"name\"",
-    "--x y",
-    "5",
-    "10m",
-    "latin-1",
-    "a=DECIMAL(10, 2)",
-    "my col=1..2",
-    "a b=t.c",
-    "name",
-)
 TOKEN = "eyJhbGciOiJIUzI1NiIs.eyJhIjoicncifQ"
 DEFAULTS = {"given": "x"}
-
-
-def sample(argument):
-    """Return a value that the argument takes, with blanks and dashes if it takes them."""
-    for text in (*argument.choices, *SAMPLES):
-        try:
-            arguments.parse(
-                f"{word(text)}", (Positional("A", "", type=argument.type, choices=argument.choices),), (), ""
-            )
-        except UsageError:
-            continue
-        return text
-    raise AssertionError(f"no sample for {argument.name}")
 
 
 def taking_values(positionals, options):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations
 
+from argument_samples import with_sample
 from magic_shell import make_database
 
 from pipemagic.errors import UsageError
@@ -74,10 +75,11 @@ def test_every_other_pair_of_options_runs(shell, service, monkeypatch, tmp_path)
     (tmp_path / "q.sql").write_text("SELECT 1 AS a")
     values = {
         "--params": "row", "--with": "late", "--save": "other", "--file": f"{tmp_path}/q.sql", "--on": "db",
-        "--timeout": "5", "--out": "kept", "--limit": "3", "--type": "arrow", "--to-csv": f"{tmp_path}/x.csv",
-        "--to-parquet": f"{tmp_path}/x.parquet", "--encoding": "utf-8-sig",
+        "--out": "kept", "--to-csv": f"{tmp_path}/x.csv", "--to-parquet": f"{tmp_path}/x.parquet",
     }  # fmt: skip
-    given = [f"{option.flag} {values[option.flag]}" if option.value else option.flag for option in OPTIONS]
+    given = [
+        f"{option.flag} {values[option.flag]}" if option.flag in values else with_sample(option) for option in OPTIONS
+    ]
     for combination, other in combinations(given, 2):
         text = (
             ""

@@ -8,10 +8,10 @@
   // %sql, %check and %pipedb at the beginning of a line or after "name =", as IPython has it.
   const LINE_MAGIC = /^\s*(?:[^\s%#=][^%#=]*=\s*)?(%(sql|check|pipedb))(?!\S)/;
   const WORD = /\s*((?:"(?:[^"]|"")*"|'(?:[^']|'')*'|[^\s"'])+)/y; // as pipemagic/notebook/arguments.py splits a line
-  // The options of %sql that take the next word; tests/test_labextension.py compares them with those of
-  // pipemagic/notebook/sql_options.py.
+  // The options of %sql that take the next word, as in pipemagic/notebook/sql_options.py; after a change, run
+  // .ci/update_labextension.py.
   const TAKES_VALUE = new Set([
-    '--params', '--with', '--save', '--file', '--on', '--timeout', '--out', '-o', '--limit', '--type', '--to-csv',
+    '--on', '--timeout', '--params', '--with', '--save', '--file', '--out', '-o', '--limit', '--type', '--to-csv',
     '--encoding', '--to-parquet'
   ]);
   let shared; // shared[package][version].get() gives a factory of the package
