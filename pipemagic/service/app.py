@@ -1,14 +1,13 @@
-"""The ASGI application: middleware, errors, and the routes of each host name."""
+"""The ASGI application: what is counted of a request, its route by host name, and errors that become responses."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import closing
 from http import HTTPStatus
 
-import msgspec
 from starlette.datastructures import Headers
 from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import BaseRoute, Router
@@ -16,12 +15,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pipemagic.errors import ProtocolError
 from pipemagic.service import responses
-from pipemagic.service.endpoint import Disconnected, Runtime
+from pipemagic.service.endpoint import Runtime
 from pipemagic.service.executor import UNVERIFIED
 from pipemagic.service.hosting import host_of
 from pipemagic.service.limits import MB, Reservation
 from pipemagic.service.logs import AccessLog
 from pipemagic.service.metrics import Metrics
+from pipemagic.service.request import Disconnected, ServiceRequest
 from pipemagic.service.responses import Refused
 from pipemagic.service.service import Service
 
@@ -32,8 +32,6 @@ PREFLIGHT_AGE = 7200
 """Seconds for which a browser remembers the response to a preflight request."""
 LONGEST_HOST = 300
 """Bytes of a Host header that count: a domain name has at most 253."""
-CLIENT_CLOSED = 499
-"""The status, in metrics and logs, of a request whose client disconnected before the response. nginx uses the same."""
 OLD_HTTP_LIMIT = 128 * MB
 """Largest response, in bytes, to a client of HTTP/1.0, which has no chunks: its length must be known first."""
 
@@ -41,163 +39,54 @@ OLD_HTTP_LIMIT = 128 * MB
 def create_app(
     service: Service, runtime: Runtime, *, metrics: Metrics, cors: Collection[str] = (),
     access_log: AccessLog | None = None, more_routes: Sequence[BaseRoute] = (), base_path: str = "",
-    activity: Activity | None = None,
 ) -> ASGIApp:  # fmt: skip
     """Return the application.
 
     ``cors``: the origins whose pages may read responses, or ``*`` for all. ``base_path``: as in `Settings`.
-    ``activity`` records the running requests.
 
     Tokens are sent in a header that a page must set itself, never in cookies: a page without a token can read only what
     is public anyway.
     """
-    app: ASGIApp = Errors(Hosts(service, runtime, more_routes), runtime)
+    app: ASGIApp = Hosts(service, runtime, more_routes)
     if cors:
         app = CORSMiddleware(
             app, allow_origins=cors, allow_methods=METHODS, allow_headers=("*",), allow_private_network=True,
             max_age=PREFLIGHT_AGE,
         )  # fmt: skip
-    app = RequestLog(app, activity or Activity(), metrics, access_log)
-    return BasePath(app, base_path) if base_path else app
+    return Requests(app, runtime, metrics, access_log, base_path)
 
 
-class BasePath:
-    """Middleware that removes the path below which a proxy offers the service.
+class Requests:
+    """The outermost layer: registers each request, removes the base path, counts it and writes it to the access log.
 
-    Paths that do not begin with it stay as they are: programs of this machine connect without the proxy.
+    Paths that do not begin with the base path stay as they are: programs of this machine connect without the proxy.
     """
 
-    def __init__(self, app: ASGIApp, path: str) -> None:
-        self._app, self._path = app, path
+    def __init__(
+        self, app: ASGIApp, runtime: Runtime, metrics: Metrics, log: AccessLog | None, base_path: str
+    ) -> None:  # fmt: skip
+        self._app, self._runtime, self._metrics, self._log = app, runtime, metrics, log
+        self._base_path = base_path
+        metrics.in_flight.set_function(lambda: runtime.running)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request; ``scope["root_path"]`` is the removed path."""
-        if f"{scope['path']}/".startswith(f"{self._path}/"):
-            scope["root_path"], scope["path"] = self._path, scope["path"].removeprefix(self._path) or "/"
-        await self._app(scope, receive, send)
-
-
-class RequestLog:
-    """Middleware that counts every request and writes it to the access log."""
-
-    def __init__(self, app: ASGIApp, activity: Activity, metrics: Metrics, log: AccessLog | None = None) -> None:
-        self._app, self._activity, self._metrics, self._log = app, activity, metrics, log
-        metrics.in_flight.set_function(lambda: activity.running)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
-        traffic = scope["state"]["traffic"] = Traffic(receive, send)
+        """Serve one request; ``scope["root_path"]`` is the removed base path."""
+        if self._base_path and f"{scope['path']}/".startswith(f"{self._base_path}/"):
+            scope["root_path"], scope["path"] = self._base_path, scope["path"].removeprefix(self._base_path) or "/"
+        request = scope["state"]["request"] = ServiceRequest(scope, receive, send)
         start = time.perf_counter()
-        self._activity.begin(traffic)
+        self._runtime.begin(request)
         try:
-            await self._app(scope, traffic.receive, traffic.send)
+            await self._app(scope, request.receive_message, request.send_message)
         finally:
-            del scope["state"]["traffic"]  # it refers to uvicorn's object for the request, which refers to the scope
-            self._activity.end(traffic)
+            del scope["state"]["request"]  # it refers to uvicorn's object for the request, which refers to the scope
+            self._runtime.end(request)
             seconds = time.perf_counter() - start
             self._metrics.record(
-                scope["method"], scope["path"], traffic.status, seconds, traffic.received, traffic.sent
+                scope["method"], scope["path"], request.status, seconds, request.received, request.sent
             )
             if self._log is not None:
-                self._log.write(scope, traffic.status, traffic.sent, seconds)
-
-
-class Traffic(msgspec.Struct, eq=False):
-    """The messages of one request: the bytes of their bodies, and the status of the response.
-
-    ``is_use``: whether it counts as use of the service (see `count_as_use`).
-    """
-
-    receive_message: Receive
-    send_message: Send
-    status: int = CLIENT_CLOSED
-    received: int = 0
-    sent: int = 0
-    is_use: bool = False
-
-    @property
-    def responds(self) -> bool:
-        """Whether the response has begun."""
-        return self.status != CLIENT_CLOSED
-
-    async def receive(self) -> Message:
-        """Receive a message."""
-        message = await self.receive_message()
-        self.received += len(message.get("body", b""))
-        return message
-
-    async def send(self, message: Message) -> None:
-        """Send a message."""
-        await self.send_message(message)
-        if message["type"] == "http.response.start":
-            self.status = message["status"]
-        else:
-            self.sent += len(message.get("body", b""))
-
-
-class Activity:
-    """The running requests, and the time since the last use of the service. Use it in the event loop.
-
-    ``clock`` returns seconds that only increase.
-    """
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock, self._last_use = clock, clock()
-        self._running: set[Traffic] = set()
-
-    @property
-    def running(self) -> int:
-        """The number of running requests."""
-        return len(self._running)
-
-    def begin(self, request: Traffic) -> None:
-        """Add a running request."""
-        self._running.add(request)
-
-    def end(self, request: Traffic) -> None:
-        """Remove a request."""
-        self._running.remove(request)
-        if request.is_use:
-            self._last_use = self._clock()
-
-    @property
-    def idle_time(self) -> float:
-        """Seconds since the last request that counts as use ended; 0 while one runs."""
-        if any(request.is_use for request in self._running):
-            return 0.0
-        return self._clock() - self._last_use
-
-
-class Errors:
-    """Middleware that turns errors into responses."""
-
-    def __init__(self, app: ASGIApp, runtime: Runtime) -> None:
-        self._app, self._runtime = app, runtime
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
-        try:
-            if scope["http_version"] == "1.0":
-                with closing(ResponseWithLength(self._runtime.memory.reserve(UNVERIFIED), send)) as response:
-                    await self._app(scope, receive, response.send)
-            else:
-                await self._app(scope, receive, send)
-        except Disconnected:
-            _log.debug("%s %s: the client disconnected", scope["method"], scope["path"])
-        except Exception as error:
-            if isinstance(error, Refused):
-                refused = error
-            elif isinstance(error, ProtocolError):
-                line = f"Cannot deserialize client message from JSON: {error.message}"
-                refused = Refused(400, line, plain=True)
-            else:
-                if scope["state"]["traffic"].responds:  # uvicorn closes the connection: its end is missing
-                    raise
-                _log.exception("%s %s failed", scope["method"], scope["path"])
-                internal = Refused(500, "internal error of the service; see service.log in its data folder")
-                refused = responses.storage_refusal(error) or internal
-            _drop_tracebacks(error)
-            await refused.response()(scope, receive, send)
+                self._log.write(scope, request.status, request.sent, seconds)
 
 
 def _drop_tracebacks(error: BaseException | None) -> None:
@@ -239,7 +128,11 @@ class ResponseWithLength:
 
 
 class Hosts:
-    """Routes a request by its Host header: to the service itself, or to one of its databases."""
+    """Routes a request by its Host header: to the service itself, or to one of its databases. Errors become responses.
+
+    Starlette's `Host` matches patterns, and databases may have any name; it reads ``[::1]:8080`` as the host ``[``. Its
+    `ExceptionMiddleware` makes an error of the server's of each client that disconnects in the middle of a response.
+    """
 
     def __init__(self, service: Service, runtime: Runtime, more_routes: Sequence[BaseRoute]) -> None:
         self._service, self._runtime = service, runtime
@@ -248,17 +141,46 @@ class Hosts:
         self._databases = Router(service.engine.database_routes(runtime), default=_not_found, redirect_slashes=False)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request; ``scope["state"]["record"]`` is its database, None at the service's own address."""
-        host = next(
-            (host_of(value[:LONGEST_HOST].decode("latin-1")) for name, value in scope["headers"] if name == b"host"), ""
-        )
-        record, router = None, self._own
-        if host not in self._service.own_hosts:
-            record, router = self._service.recall_host(host), self._databases
-            if record is None:
-                record = await self._runtime.executor.call(UNVERIFIED, self._service.find_host, host)
-        scope["state"]["record"] = record
-        await router(scope, receive, send)
+        """Serve one request."""
+        request = ServiceRequest.of(scope)
+        try:
+            router = await self._route(request)
+            if scope["http_version"] == "1.0":
+                with closing(ResponseWithLength(self._runtime.memory.reserve(UNVERIFIED), send)) as response:
+                    await router(scope, receive, response.send)
+            else:
+                await router(scope, receive, send)
+        except Disconnected:
+            _log.debug("%s %s: the client disconnected", scope["method"], scope["path"])
+        except Exception as error:
+            if request.responds and not isinstance(error, Refused | ProtocolError):
+                raise  # uvicorn closes the connection: the end of the response is missing
+            refused = _refusal(error, scope)
+            _drop_tracebacks(error)
+            await refused.response()(scope, receive, send)
+
+    async def _route(self, request: ServiceRequest) -> Router:
+        """Return the router of the request's host; set its database."""
+        headers = request.scope["headers"]
+        value = next((value for name, value in headers if name == b"host"), b"")
+        host = host_of(value[:LONGEST_HOST].decode("latin-1"))
+        if host in self._service.own_hosts:
+            return self._own
+        request.record = self._service.recall_host(host)
+        if request.record is None:
+            request.record = await self._runtime.executor.call(UNVERIFIED, self._service.find_host, host)
+        return self._databases
+
+
+def _refusal(error: Exception, scope: Scope) -> Refused:
+    """Return the HTTP error for an error; log one that is unexpected."""
+    if isinstance(error, Refused):
+        return error
+    if isinstance(error, ProtocolError):
+        return Refused(400, f"Cannot deserialize client message from JSON: {error.message}", plain=True)
+    _log.exception("%s %s failed", scope["method"], scope["path"])
+    internal = Refused(500, "internal error of the service; see service.log in its data folder")
+    return responses.storage_refusal(error) or internal
 
 
 async def _not_found(scope: Scope, receive: Receive, send: Send) -> None:

@@ -16,7 +16,7 @@ from pipemagic.service.auth.tokens import Tokens
 from pipemagic.service.catalog.records import DatabaseRecord
 from pipemagic.service.database_api.endpoints import DatabaseApi, GreetingEndpoint
 from pipemagic.service.database_api.streams import StreamTable
-from pipemagic.service.endpoint import CancelToken, Runtime
+from pipemagic.service.endpoint import Runtime
 from pipemagic.service.engine import EngineContext
 from pipemagic.service.health import Health
 from pipemagic.service.metrics import collect_embedded
@@ -121,7 +121,7 @@ class EmbeddedEngine(Placement):
                 yield prepare
             return
         self.meter.organization_block(original.organization).check(writes=True)
-        with self.transfers.copy(original, CancelToken()) as copy:
+        with self.transfers.copy(original, lambda: False) as copy:
             place = partial(self.databases.place, file=copy)
             with self._prepared(place) as prepare:
                 yield prepare

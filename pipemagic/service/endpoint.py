@@ -7,20 +7,19 @@ a worker, and sends the response. Meanwhile it watches for a client that disconn
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from typing import Any, NamedTuple
+from typing import Any
 
-from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from pipemagic.service.executor import UNVERIFIED, Executor, Job, Steps, Tenant
 from pipemagic.service.http_server import BODY_RECEIVED
 from pipemagic.service.limits import Limits, MemoryBudget, Reservation
+from pipemagic.service.request import Disconnected, ServiceRequest
 from pipemagic.service.responses import PART, Refused, ServiceResponse
 
 BODY_TIMEOUT = 30.0
@@ -40,56 +39,27 @@ _WATCH_AFTER = 0.01
 """Seconds after which a disconnect of the client is watched for: most requests have ended by then."""
 
 
-class Disconnected(Exception):
-    """The client disconnected, so no response is sent."""
-
-
-class CancelToken:
-    """Cancellation of one request, from any thread: its client disconnected, or the service is stopping."""
-
-    def __init__(self) -> None:
-        self.cancelled = False
-        self.watch: asyncio.Task[None] | None = None
-        """Waits for the client to disconnect; None for requests that began a moment ago."""
-        self._lock = threading.Lock()
-        self._callbacks: list[Callable[[], None]] = []
-
-    def cancel(self) -> None:
-        """Cancel the request: call the callbacks, once."""
-        with self._lock:
-            self.cancelled = True
-            callbacks, self._callbacks = self._callbacks, []
-        for callback in callbacks:
-            callback()
-
-    def add_callback(self, callback: Callable[[], None]) -> None:
-        """Call ``callback`` when the request is cancelled; immediately if it already is."""
-        with self._lock:
-            self._callbacks.append(callback)
-        if self.cancelled:
-            self.cancel()
-
-    def remove_callback(self, callback: Callable[[], None]) -> None:
-        """Remove a callback; do nothing if it was called or removed before."""
-        with self._lock:
-            if callback in self._callbacks:
-                self._callbacks.remove(callback)
-
-
 class Runtime:
     """State that all endpoints share: the worker threads, the memory for requests, the running requests.
 
     ``body_timeout`` is in seconds, for the whole body of a request; a large one that arrives steadily has longer.
+    ``clock`` returns seconds that only increase.
     """
 
-    def __init__(self, limits: Limits | None = None, *, body_timeout: float = BODY_TIMEOUT) -> None:
+    def __init__(
+        self, limits: Limits | None = None, *,
+        body_timeout: float = BODY_TIMEOUT, clock: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
         self.limits = limits or Limits()
         self.executor = Executor()
         self.memory = MemoryBudget(self.limits.memory // 2)
         self._complete: Counter[Tenant] = Counter()
         """The bodies, by database, that were received and need more memory than expected."""
         self.stopping = False
-        self._running: dict[CancelToken, Receive] = {}
+        self._clock, self._last_use = clock, clock()
+        self._running: set[ServiceRequest] = set()
+        self._unwatched: set[ServiceRequest] = set()
+        """Those that began a moment ago: they end before a disconnect of their client is watched for, as most do."""
         self._timer: asyncio.TimerHandle | None = None
         self._body_timeout = body_timeout
         self._reading: set[asyncio.Timeout] = set()
@@ -100,32 +70,49 @@ class Runtime:
         for limit in self._reading:
             if not limit.expired():  # its request is being refused already
                 limit.reschedule(0.0)
-        for token in list(self._running):
-            token.cancel()
+        for request in list(self._running):
+            request.cancel()
 
-    def begin(self, receive: Receive) -> CancelToken:
-        """Register a request whose body was read; return its token, which is cancelled when the client disconnects."""
-        token = CancelToken()
-        self._running[token] = receive
+    @property
+    def running(self) -> int:
+        """The number of running requests."""
+        return len(self._running)
+
+    @property
+    def idle_time(self) -> float:
+        """Seconds since the last request that counts as use ended; 0 while one runs."""
+        if any(request.is_use for request in self._running):
+            return 0.0
+        return self._clock() - self._last_use
+
+    def begin(self, request: ServiceRequest) -> None:
+        """Add a running request."""
+        self._running.add(request)
+        if self.stopping:
+            request.cancel()
+
+    def end(self, request: ServiceRequest) -> None:
+        """Remove a request."""
+        self._running.discard(request)
+        self._unwatched.discard(request)
+        if request.watch is not None:
+            request.watch.cancel()
+            request.watch = None  # the task refers to the request: a reference cycle
+        if request.is_use:
+            self._last_use = self._clock()
+
+    def watch(self, request: ServiceRequest) -> None:
+        """Cancel a request, whose body was read, when its client disconnects."""
+        self._unwatched.add(request)
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(_WATCH_AFTER, self._watch)
-        if self.stopping:
-            token.cancel()
-        return token
-
-    def end(self, token: CancelToken) -> None:
-        """Remove a request."""
-        del self._running[token]
-        if token.watch is not None:
-            token.watch.cancel()
-            token.watch = None  # the task refers to the token: a reference cycle
 
     def _watch(self) -> None:
-        """Start a task for each running request that waits for its client to disconnect; most requests need none."""
+        """Start a task for each of these requests that still runs; most have ended."""
         self._timer = None
-        for token, receive in self._running.items():
-            if token.watch is None:
-                token.watch = asyncio.create_task(_cancel_when_disconnected(receive, token))
+        for request in self._unwatched:
+            request.watch = asyncio.create_task(_cancel_when_disconnected(request))
+        self._unwatched.clear()
 
     @asynccontextmanager
     async def body_time(self) -> AsyncIterator[asyncio.Timeout]:
@@ -171,58 +158,51 @@ class Runtime:
                 del self._complete[reservation.tenant]
 
 
-class Admission(NamedTuple):
-    """The tenant of a request, and what its endpoint found out before the body is read."""
+Handler = Callable[[ServiceRequest, Any], Steps[Response | bytes]]
+"""Serves a request with its body, in a worker: returns the response.
 
-    tenant: Tenant
-    context: Any = None
+For a streamed response, it yields the `StreamedResponse` and the pieces of its body, and returns the last piece.
+"""
 
 
 class Endpoint:
-    """An ASGI endpoint. ``body_limit`` is in bytes.
+    """An ASGI endpoint, which runs a ``handler``. ``body_limit`` is in bytes.
 
-    Subclasses check whether a request is allowed (`admit`) and serve it in a worker (`handle`).
+    Subclasses check whether a request is allowed (`admit`).
     """
 
     body_in_memory = True
     """Whether a body is read as a whole before it is handled."""
 
-    def __init__(self, runtime: Runtime, *, body_limit: int) -> None:
-        self._runtime, self._body_limit = runtime, body_limit
+    def __init__(self, runtime: Runtime, handler: Handler, *, body_limit: int) -> None:
+        self.handler, self._runtime, self._body_limit = handler, runtime, body_limit
 
-    async def admit(self, request: Request) -> Admission:
+    async def admit(self, request: ServiceRequest) -> Tenant:
         """Return the tenant of a request, or raise `Refused`."""
-        raise NotImplementedError
-
-    def handle(self, request: Request, admission: Admission, body: Any, cancel: CancelToken) -> Steps[Response | bytes]:
-        """Return the response, in a worker; yield a `Waiter` to wait.
-
-        For a streamed response, yield the `StreamedResponse` and the pieces of its body, and return the last piece.
-        """
         raise NotImplementedError
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
-        request = Request(scope)
-        admission = await self.admit(request)
+        request = ServiceRequest.of(scope)
+        request.tenant = await self.admit(request)
         if scope["state"].get(BODY_RECEIVED) and self.body_in_memory:
             body = (await receive()).get("body", b"")
             if len(body) > self._body_limit:
                 raise too_large(self._body_limit)
-            await self._respond(request, admission, body, receive, send)
+            await self._respond(request, body, receive, send)
             return
         async with AsyncExitStack() as stack:
-            memory = self._runtime.memory.reserve(admission.tenant)
+            memory = self._runtime.memory.reserve(request.tenant)
             stack.callback(memory.release)
-            body = await self.read(request, admission, receive, memory, stack)
-            await self._respond(request, admission, body, receive, send, memory)
+            body = await self.read(request, receive, memory, stack)
+            await self._respond(request, body, receive, send, memory)
 
     def memory_for(self, body: bytearray) -> int:
         """Return the bytes of memory that a large body needs with its values, about."""
         return len(body)
 
     async def read(
-        self, request: Request, admission: Admission, receive: Receive,
+        self, request: ServiceRequest, receive: Receive,
         memory: Reservation, stack: AsyncExitStack,  # noqa: ARG002 - for endpoints that keep more than memory
     ) -> Any:  # fmt: skip
         """Read the body; a large one takes its memory, and that of its values. ``stack`` is closed with the request.
@@ -255,72 +235,58 @@ class Endpoint:
                 if ends is not None and not runtime.stopping:
                     timeout.reschedule(ends + size / SLOWEST)
         if size > SMALL_BODY:
-            needed = await runtime.executor.call(admission.tenant, self.memory_for, body)
+            needed = await runtime.executor.call(request.tenant, self.memory_for, body)
             await runtime.reserve(memory, needed, size, complete=True)
         return body
 
     async def _respond(
-        self, request: Request, admission: Admission, body: Any, receive: Receive, send: Send,
-        memory: Reservation | None = None,
-    ) -> None:  # fmt: skip
+        self, request: ServiceRequest, body: Any, receive: Receive, send: Send, memory: Reservation | None = None
+    ) -> None:
         runtime = self._runtime
-        cancel = runtime.begin(receive)
-        job = runtime.executor.start(admission.tenant, self.handle(request, admission, body, cancel))
+        runtime.watch(request)
+        job = runtime.executor.start(request.tenant, self.handler(request, body))
         response = None
         try:
             response = await job.future
             if not job.done:
-                response.body_iterator = self._pieces(job, cancel)
+                response.body_iterator = self._pieces(job, request)
             if response.delay:
-                await _delay(response.delay, cancel)
+                await _delay(response.delay, request)
             if isinstance(response, ServiceResponse) and (response.pieces or len(response.body) > PART):
-                await response.send_in_parts(send, lambda: cancel.cancelled and not runtime.stopping)
+                await response.send_in_parts(send, lambda: request.cancelled and not runtime.stopping)
             else:
                 await response(request.scope, receive, send)
         finally:
-            runtime.end(cancel)
             if memory is not None and job.left is not None:
                 memory.release_after(job.left)
             try:
                 if not job.done:
-                    cancel.cancel()
+                    request.cancel()
                     if not job.future.cancelled():  # otherwise a worker may be running it, and it ends by itself
                         await runtime.executor.call(UNVERIFIED, job.steps.close)  # not behind its tenant's long jobs
             finally:
                 if response is not None and response.on_sent is not None:
                     response.on_sent()
 
-    async def _pieces(self, job: Job, cancel: CancelToken) -> AsyncIterator[bytes]:
+    async def _pieces(self, job: Job, request: ServiceRequest) -> AsyncIterator[bytes]:
         """Produce the next piece of a body when the previous one was sent."""
         while not job.done:
-            if cancel.cancelled and not self._runtime.stopping:
+            if request.cancelled and not self._runtime.stopping:
                 raise Disconnected
             piece = await self._runtime.executor.proceed(job)
             if piece:
                 yield piece
 
 
-def count_as_use(scope: Scope) -> None:
-    """Count a request as use, which keeps the service running: its token is valid, or it is a lease."""
-    scope["state"]["traffic"].is_use = True
+async def _cancel_when_disconnected(request: ServiceRequest) -> None:
+    await request.disconnect()
+    request.cancel()
 
 
-async def disconnected(receive: Receive) -> None:
-    """Wait until the client disconnects."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
-
-
-async def _cancel_when_disconnected(receive: Receive, cancel: CancelToken) -> None:
-    """Cancel a request when its client disconnects."""
-    await disconnected(receive)
-    cancel.cancel()
-
-
-async def _delay(seconds: float, cancel: CancelToken) -> None:
+async def _delay(seconds: float, request: ServiceRequest) -> None:
     """Wait before a response is sent, as if the network were slower; return early if the client disconnects."""
     cancelled = asyncio.Event()
-    cancel.add_callback(cancelled.set)
+    request.add_callback(cancelled.set)
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await cancelled.wait()

@@ -21,12 +21,13 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import Receive, Scope, Send
 
 from pipemagic.service.auth.tokens import Tokens
-from pipemagic.service.endpoint import Runtime, count_as_use, disconnected
+from pipemagic.service.endpoint import Runtime
 from pipemagic.service.executor import UNVERIFIED
 from pipemagic.service.files import LEASE_PATH, METRICS_PATH, PROOF_PATH, STOP_PATH, proof
 from pipemagic.service.hosting import LOOPBACK
 from pipemagic.service.http_server import ABORT
 from pipemagic.service.metrics import CONTENT_TYPE, Metrics
+from pipemagic.service.request import ServiceRequest
 from pipemagic.service.responses import JSON, Refused, ServiceResponse, json, text
 
 _NONCE = re.compile(rb"nonce=([0-9a-f]{64})")
@@ -48,10 +49,10 @@ class Leases:
         """Whether the leases have ended and no further ones are held."""
         return self._ended.is_set()
 
-    async def hold(self, receive: Receive) -> None:
+    async def hold(self, request: ServiceRequest) -> None:
         """Hold one lease until its client disconnects or the service stops."""
         self.open += 1
-        tasks = [asyncio.ensure_future(disconnected(receive)), asyncio.ensure_future(self._ended.wait())]
+        tasks = [asyncio.ensure_future(request.disconnect()), asyncio.ensure_future(self._ended.wait())]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -68,15 +69,16 @@ class LeaseResponse(Response):
         self._leases = leases
         del self.headers["content-length"]
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
         """Send the line and hold the lease."""
         if self._leases.ended:
             scope["extensions"][ABORT]()  # as a moment later: the client then starts a new service
             return
-        count_as_use(scope)
+        request = ServiceRequest.of(scope)
+        request.is_use = True
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         await send({"type": "http.response.body", "body": self.body, "more_body": True})
-        await self._leases.hold(receive)
+        await self._leases.hold(request)
         await send({"type": "http.response.body", "body": b""})
 
 

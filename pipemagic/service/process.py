@@ -23,7 +23,7 @@ from uvicorn.server import HANDLED_SIGNALS
 from pipemagic.config import make_private_folder, private_lock, write_private
 from pipemagic.errors import ServiceError
 from pipemagic.service import heap
-from pipemagic.service.app import Activity, create_app
+from pipemagic.service.app import create_app
 from pipemagic.service.embedded import EmbeddedEngine
 from pipemagic.service.endpoint import Runtime
 from pipemagic.service.files import (
@@ -174,7 +174,7 @@ class ServiceProcess:
         self._settings, self._announce = settings, announce
         self._reloaded = [part for part in (certificate, access_log) if part is not None]
         self._runtime = Runtime(settings.limits)
-        self._activity, self._leases = Activity(), Leases()
+        self._leases = Leases()
         self._about = _describe(settings, service, listeners)
         metrics = Metrics(service)
         metrics.add_gauge(
@@ -189,7 +189,7 @@ class ServiceProcess:
         )
         app = create_app(
             service, self._runtime, metrics=metrics, cors=settings.cors, access_log=access_log, more_routes=routes,
-            base_path=settings.base_path, activity=self._activity,
+            base_path=settings.base_path,
         )  # fmt: skip
         self._server = HttpServer(app, listeners, connections=settings.connections, proxies=settings.proxies)
 
@@ -249,7 +249,7 @@ class ServiceProcess:
 
     def _stop_if_idle(self, timeout: float) -> None:
         """Stop once the service was not used for ``timeout`` seconds; also if its starter died before the first use."""
-        rest = timeout - self._activity.idle_time
+        rest = timeout - self._runtime.idle_time
         if rest > 0:  # later use only postpones the next check: a timer for each request would cost more
             self._loop.call_later(rest, self._stop_if_idle, timeout)
         elif not self._server.stopping:

@@ -107,13 +107,13 @@ def call(
     service: Service, method: str, path: str, *, headers: Mapping[str, str] | None = None,
     body: bytes | Sequence[bytes] = b"",
     query: Mapping[str, str] | None = None, connection: Disconnect | None = None, scheme: str = "http",
-    client: str = "127.0.0.1", **options: Any,
+    client: str = "127.0.0.1", run_in: Runtime | None = None, **options: Any,
 ) -> Reply:  # fmt: skip
     """Send a request. The sweeper runs while the request waits, so that it waits for a write lock as in a process."""
     app = service.__dict__.get("_tested_app")
-    if app is None or options:
-        app = create_app(service, runtime(), metrics=Metrics(), **options)
-        if not options:
+    if app is None or options or run_in is not None:
+        app = create_app(service, run_in or runtime(), metrics=Metrics(), **options)
+        if not options and run_in is None:
             service.__dict__["_tested_app"] = app
     connection = connection or Disconnect()
     started: Future[Reply] = Future()

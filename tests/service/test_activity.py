@@ -6,9 +6,9 @@ import json
 from functools import partial
 
 import pytest
-from asgi_calls import call, runtime
+from asgi_calls import call
 
-from pipemagic.service.app import Activity
+from pipemagic.service.endpoint import Runtime
 from pipemagic.service.metrics import Metrics
 from pipemagic.service.operator_api import Leases, operator_routes
 
@@ -23,19 +23,19 @@ class Used:
     """A service with its operator's routes, and the activity that the test reads."""
 
     def __init__(self, service, database, clock):
-        self.service, self.clock, self.activity = service, clock, Activity(clock)
+        self.service, self.clock, self.runtime = service, clock, Runtime(clock=clock)
         about = {"port": 8080, "url": "http://127.0.0.1:8080"}
         operator = operator_routes(
-            runtime(), service.tokens, Leases(), Metrics(), lambda: None, service.folder, about
+            self.runtime, service.tokens, Leases(), Metrics(), lambda: None, service.folder, about
         )  # fmt: skip
-        self.call = partial(call, service, activity=self.activity, more_routes=operator, cors=["https://a.example"])
+        self.call = partial(call, service, run_in=self.runtime, more_routes=operator, cors=["https://a.example"])
         platform = (service.folder / "platform-token").read_text().strip()
         self.tokens = {"database": database.token, "platform": platform, "wrong": f"{database.token}x", "none": ""}
 
     def begin(self, method, path, *, token, **options):
         """Send a request a minute after the last use, and return the reply as far as it was sent."""
         self.clock.advance(60)
-        assert self.activity.idle_time >= 60
+        assert self.runtime.idle_time >= 60
         headers = {"host": "127.0.0.1:8080", **options.pop("headers", {})}
         if token != "none":
             headers["authorization"] = f"Bearer {self.tokens[token]}"
@@ -63,7 +63,7 @@ def used(service, db, clock):
 def test_requests_with_a_valid_token_are_use(used, method, path, token, status, body):
     reply = used.begin(method, path, token=token, body=body)
     reply.read()
-    assert (reply.status, used.activity.idle_time) == (status, 0)
+    assert (reply.status, used.runtime.idle_time) == (status, 0)
 
 
 @pytest.mark.parametrize(("method", "path", "token", "status"), [
@@ -91,7 +91,7 @@ def test_other_requests_are_no_use(used, method, path, token, status):
     preflight = {"origin": "https://a.example", "access-control-request-method": "POST"} if method == "OPTIONS" else {}
     reply = used.begin(method, path, token=token, headers=preflight)
     reply.read()
-    assert (reply.status, used.activity.idle_time) == (status, 60)
+    assert (reply.status, used.runtime.idle_time) == (status, 60)
 
 
 def test_a_token_that_was_rotated_is_no_use(used):
@@ -99,7 +99,7 @@ def test_a_token_that_was_rotated_is_no_use(used):
     used.service.catalog.rotate_database("local", "flights")
     reply = used.begin("POST", "/v2/pipeline", token="database", body=SELECT)
     reply.read()
-    assert (reply.status, used.activity.idle_time) == (401, 60)
+    assert (reply.status, used.runtime.idle_time) == (401, 60)
 
 
 def test_a_cursor_is_use_while_its_client_reads(used):
@@ -107,18 +107,18 @@ def test_a_cursor_is_use_while_its_client_reads(used):
     reply = used.begin("POST", "/v3/cursor", token="database", body=body)
     assert next(reply.chunks)
     used.clock.advance(3)
-    assert used.activity.idle_time == 0
+    assert used.runtime.idle_time == 0
     reply.chunks.close()
-    assert used.activity.idle_time == 0
+    assert used.runtime.idle_time == 0
     used.clock.advance(3)
-    assert used.activity.idle_time == 3
+    assert used.runtime.idle_time == 3
 
 
 def test_a_lease_is_use_until_its_client_disconnects(used):
     reply = used.begin("GET", "/pipemagic/lease", token="platform")
     assert json.loads(next(reply.chunks))["port"] == 8080
     used.clock.advance(60)
-    assert used.activity.idle_time == 0
+    assert used.runtime.idle_time == 0
     reply.chunks.close()
     used.clock.advance(60)
-    assert used.activity.idle_time == 60
+    assert used.runtime.idle_time == 60

@@ -16,7 +16,7 @@ from waiting import until
 
 from pipemagic.service import endpoint as module
 from pipemagic.service import responses
-from pipemagic.service.endpoint import Admission, Endpoint, Runtime
+from pipemagic.service.endpoint import Endpoint, Runtime
 from pipemagic.service.executor import Waiter
 from pipemagic.service.limits import MB, Limits, MemoryBudget
 from pipemagic.service.responses import Refused, StreamedResponse
@@ -50,20 +50,16 @@ class Service:
     def endpoint(self, runtime):
         return OneEndpoint(runtime, self)
 
-    def handle(self, request, body, cancel):
+    def handle(self, request, body):
         raise NotImplementedError
 
 
 class OneEndpoint(Endpoint):
     def __init__(self, runtime, service):
-        super().__init__(runtime, body_limit=service.body_limit)
-        self.service = service
+        super().__init__(runtime, service.handle, body_limit=service.body_limit)
 
     async def admit(self, request):
-        return Admission(request.url.path.split("/")[1])  # the requests of /wait are of one database
-
-    def handle(self, request, admission, body, cancel):
-        return self.service.handle(request, body, cancel)
+        return request.url.path.split("/")[1]  # the requests of /wait are of one database
 
 
 class Echo(Service):
@@ -72,7 +68,7 @@ class Echo(Service):
     def __init__(self, *, body_limit=MB):
         self.body_limit, self.seen = body_limit, []
 
-    def handle(self, request, body, cancel):
+    def handle(self, request, body):
         self.seen.append(request.scope["path"])
         return responses.json({"size": len(body)})
         yield
@@ -84,11 +80,11 @@ class UntilCancelled(Service):
     def __init__(self):
         self.running, self.cancelled = threading.Event(), threading.Event()
 
-    def handle(self, request, body, cancel):
-        cancel.add_callback(self.cancelled.set)
+    def handle(self, request, body):
+        request.add_callback(self.cancelled.set)
         self.running.set()
         assert self.cancelled.wait(WAIT)
-        return responses.json({"cancelled": cancel.cancelled}, 503)
+        return responses.json({"cancelled": request.cancelled}, 503)
         yield
 
 
@@ -101,7 +97,7 @@ class Waits(Service):
         self.gate = threading.Event()
         self.waiting, self.resumed = threading.Semaphore(0), threading.Semaphore(0)
 
-    def handle(self, request, body, cancel):
+    def handle(self, request, body):
         if request.url.path.startswith("/wait"):
             waiter = Waiter(deadline=0.0, exclusive=self.exclusive)
             self.waiters.append(waiter)
@@ -109,7 +105,7 @@ class Waits(Service):
             yield waiter
             self.resumed.release()
             assert self.gate.wait(WAIT)
-            return responses.json({"granted": waiter.granted, "cancelled": cancel.cancelled})
+            return responses.json({"granted": waiter.granted, "cancelled": request.cancelled})
         return responses.json("at once")
 
 
@@ -119,7 +115,7 @@ class Streams(Service):
     def __init__(self):
         self.closed = threading.Event()
 
-    def handle(self, request, body, cancel):
+    def handle(self, request, body):
         try:
             yield StreamedResponse("text/plain")
             yield b"0\n"
@@ -134,7 +130,7 @@ class Far(Service):
     def __init__(self):
         self.seen = threading.Semaphore(0)
 
-    def handle(self, request, body, cancel):
+    def handle(self, request, body):
         self.seen.release()
         response = responses.json({})
         response.delay = 3600.0 if request.url.path == "/far" else 0.01
@@ -174,13 +170,14 @@ class Uploads(Service):
 
 class UploadToFile(UploadEndpoint):
     def __init__(self, runtime, service):
-        Endpoint.__init__(self, runtime, body_limit=NO_LIMIT)
+        Endpoint.__init__(self, runtime, self.respond, body_limit=NO_LIMIT)
         self.transfers = service
 
     async def admit(self, request):
-        return Admission("db")
+        request.grant = None  # `begin_upload` of this service needs none
+        return "db"
 
-    def handle(self, request, admission, body, cancel):
+    def respond(self, _request, body):
         data = Path(body.name).read_bytes()
         return responses.json({"size": len(data), "first": data[:1].decode()})
         yield
@@ -273,7 +270,7 @@ class Holds(Echo):
         super().__init__(body_limit=100 * MB)
         self.gate, self.running = threading.Event(), threading.Semaphore(0)
 
-    def handle(self, request, body, cancel):
+    def handle(self, request, body):
         self.running.release()
         assert self.gate.wait(WAIT)
         return responses.json({"size": len(body)})

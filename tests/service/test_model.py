@@ -15,12 +15,11 @@ from asgi_calls import runtime
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from service_calls import CLOSE, GET_AUTOCOMMIT, Caller, Clock, caller_of, execute
-from starlette.requests import Request
 
 from pipemagic.hrana.stream import IDLE_LIMIT, TRANSACTION_LIMIT
-from pipemagic.service.endpoint import Admission, CancelToken
 from pipemagic.service.executor import Call, Steps, Waiter
 from pipemagic.service.limits import LimitMode, Limits
+from pipemagic.service.request import ServiceRequest
 from pipemagic.service.responses import Refused, ServiceResponse
 from pipemagic.service.service import Service
 
@@ -81,11 +80,15 @@ class Slot:
     began: float | None = None  # None if it began in a request that waited
     pending: list[int] = field(default_factory=list)
     marks: list[int] = field(default_factory=list)
-    parked: tuple[Steps[Any], Waiter, CancelToken, float] | None = None
+    parked: tuple[Steps[Any], Waiter, ServiceRequest, float] | None = None
     sent: list[tuple[str, int]] = field(default_factory=list)
     batch: bool = False
     waited: bool = False
     blocks: bool = False  # whether another slot waited at a sweep since its transaction began
+
+
+async def _no_message(*_: Any) -> Any:
+    raise NotImplementedError
 
 
 class Story:
@@ -137,36 +140,36 @@ class Story:
         body = json.dumps({"baton": slot.baton, "requests": requests + [CLOSE] * close}).encode()
         headers = [(name.encode(), value.encode()) for name, value in self.caller.headers.items()]
         scope = {"type": "http", "method": "POST", "path": "/v3/pipeline", "headers": headers, "scheme": "http"}
-        admission = Admission(self.grant.database.id, self.grant)
-        cancel = CancelToken()
-        self.step(slot, self.endpoint.handle(Request(scope), admission, body, cancel), cancel)
+        request = ServiceRequest(scope, _no_message, _no_message)
+        request.tenant, request.grant = self.grant.database.id, self.grant
+        self.step(slot, self.endpoint.handler(request, body), request)
 
-    def step(self, slot: Slot, steps: Steps[Any], cancel: CancelToken) -> None:
+    def step(self, slot: Slot, steps: Steps[Any], request: ServiceRequest) -> None:
         try:
             while isinstance(step := next(steps), Call):
                 step.run()
-            slot.parked = (steps, step, cancel, self.clock())
+            slot.parked = (steps, step, request, self.clock())
             slot.waited = True
         except StopIteration as end:
             slot.parked = None
-            self.answered(slot, end.value, cancel)
+            self.answered(slot, end.value, request)
         except Refused as refused:
             slot.parked = None
-            self.answered(slot, refused.response(), cancel)
+            self.answered(slot, refused.response(), request)
 
     def go_on(self, *, swept: bool) -> None:
         """Resume every request whose wait has ended; no wait may take longer than five seconds."""
         while ready := [slot for slot in self.slots if slot.parked and slot.parked[1].wait(0)]:
-            steps, _, cancel, _ = ready[0].parked
-            self.step(ready[0], steps, cancel)
+            steps, _, request, _ = ready[0].parked
+            self.step(ready[0], steps, request)
         if swept:
             assert all(slot.parked is None or self.clock() < slot.parked[3] + 5 for slot in self.slots)
 
-    def answered(self, slot: Slot, response: ServiceResponse, cancel: CancelToken) -> None:
+    def answered(self, slot: Slot, response: ServiceResponse, request: ServiceRequest) -> None:
         data = bytes(response.body)
         if response.on_sent is not None:
             response.on_sent()  # as the endpoint does
-        if cancel.cancelled:
+        if request.cancelled:
             assert response.status_code == 503
             self.forget(slot)
             return

@@ -9,14 +9,14 @@ from collections import defaultdict
 from inspect import isgenerator
 
 from starlette import routing as starlette
-from starlette.requests import Request
 from starlette.responses import Response
 
 from pipemagic.service.api import accounts, databases, groups, organizations, tokens, usage  # noqa: F401 - routes
 from pipemagic.service.api.routing import ORG, ROUTES, ApiRequest, Route, ServiceParts, parse_body
 from pipemagic.service.catalog.organizations import Role
-from pipemagic.service.endpoint import SMALL_BODY, Admission, CancelToken, Endpoint, Runtime, count_as_use
+from pipemagic.service.endpoint import SMALL_BODY, Endpoint, Runtime
 from pipemagic.service.executor import Steps, Tenant
+from pipemagic.service.request import ServiceRequest
 from pipemagic.service.responses import JSON, Refused, compress_if_large, json, wrong_method
 
 PREFIXES = ("/v1/", "/v2/organizations", "/v2/locations", "/v2/auth/")
@@ -45,21 +45,21 @@ class ManagementEndpoint(Endpoint):
     """An endpoint for one path of the management API; ``routes`` has its methods, and is empty for unknown paths."""
 
     def __init__(self, runtime: Runtime, parts: ServiceParts, routes: dict[str, Route]) -> None:
-        super().__init__(runtime, body_limit=SMALL_BODY)
+        super().__init__(runtime, self._handle, body_limit=SMALL_BODY)
         self._parts, self._routes = parts, routes
 
-    async def admit(self, request: Request) -> Admission:  # noqa: ARG002
+    async def admit(self, request: ServiceRequest) -> Tenant:  # noqa: ARG002
         """Admit every request: bodies are small, and the token is checked in the worker, which reads the catalog."""
-        return Admission(MANAGEMENT)
+        return MANAGEMENT
 
-    def handle(self, request: Request, admission: Admission, body: bytes, cancel: CancelToken) -> Steps[Response]:  # noqa: ARG002
+    def _handle(self, request: ServiceRequest, body: bytes) -> Steps[Response]:
         """Check the token and the role, and call the function."""
         route = self._routes.get("GET" if request.method == "HEAD" else request.method)
-        api_request = ApiRequest(self._parts, request, cancel, dict(request.path_params))
+        api_request = ApiRequest(self._parts, request, dict(request.path_params))
         if route is None or not route.public:
             authorization = request.headers.get("authorization")
             api_request.credential = self._parts.tokens.credential(authorization)
-            count_as_use(request.scope)
+            request.is_use = True
         if not self._routes:
             raise Refused(404, f"there is no {request.scope['path']} in the management API")
         if route is None:

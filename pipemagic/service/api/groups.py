@@ -163,8 +163,8 @@ def wait_for_location(request: ApiRequest) -> Steps[dict[str, Any]]:
         raise Refused(503, f"the location {code} is paused, so its replicas do not follow", "LOCATION_PAUSED")
     waiters = request.parts.engine.wait_for_replicas(group, code, WAIT)
     for waiter in waiters:
-        if not (waiter.granted or request.cancel.cancelled):
-            request.cancel.add_callback(waiter.finish)
+        if not (waiter.granted or request.http.cancelled):
+            request.http.add_callback(waiter.finish)
             yield waiter
     if not all(waiter.granted for waiter in waiters):
         raise Refused(503, f"the replicas at {code} did not catch up within {WAIT:g} s, or were paused")

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, TypeVar, get_type_hints
 
 import msgspec
-from starlette.requests import Request
 
 from pipemagic.service.auth.logins import Logins, network_of
 from pipemagic.service.auth.tokens import Tokens
@@ -17,10 +16,10 @@ from pipemagic.service.catalog.catalog import Catalog
 from pipemagic.service.catalog.organizations import Role
 from pipemagic.service.catalog.records import DatabaseRecord, utc
 from pipemagic.service.catalog.usage import UsageMeter
-from pipemagic.service.endpoint import CancelToken
 from pipemagic.service.engine import Engine
 from pipemagic.service.hosting import LOCAL_DOMAIN, LOOPBACK_HOSTS, host_of
 from pipemagic.service.limits import parse_size
+from pipemagic.service.request import ServiceRequest
 from pipemagic.service.responses import Refused
 
 ORG = "/v1/organizations/{org}"
@@ -43,8 +42,7 @@ class ApiRequest:
     """A request; ``request["org"]`` is a parameter of its path."""
 
     parts: ServiceParts
-    http: Request
-    cancel: CancelToken
+    http: ServiceRequest
     params: dict[str, str] = field(default_factory=dict)
     credential: Credential | None = None
     """The token of the sender; None at a public route."""

@@ -26,12 +26,13 @@ from pipemagic.service.database_api.results import Budget
 from pipemagic.service.database_api.statements import Cancelled
 from pipemagic.service.database_api.stream import ServerStream
 from pipemagic.service.database_api.streams import StreamTable
-from pipemagic.service.endpoint import SMALL_BODY, Admission, CancelToken, Endpoint, Runtime, count_as_use
-from pipemagic.service.executor import UNVERIFIED, Steps, Waiter
+from pipemagic.service.endpoint import SMALL_BODY, Endpoint, Handler, Runtime
+from pipemagic.service.executor import UNVERIFIED, Steps, Tenant, Waiter
 from pipemagic.service.health import Health
 from pipemagic.service.hosting import host_of
 from pipemagic.service.limits import Limits, MemoryBudget
 from pipemagic.service.replicas.placement import Placement
+from pipemagic.service.request import ServiceRequest
 from pipemagic.service.responses import (
     PART,
     SMALLEST,
@@ -45,8 +46,6 @@ from pipemagic.service.responses import (
 from pipemagic.service.sqlite.statement import Rejected
 from pipemagic.service.stopped_statements import StoppedStatements
 from pipemagic.version import __version__
-
-Handler = Callable[[Request, Admission, Any, CancelToken], Steps[Response | bytes]]
 
 LINES = {
     "/v2": "Hello, this is HTTP API v2 (Hrana over HTTP)",
@@ -62,21 +61,20 @@ class TokenEndpoint(Endpoint):
     method = "POST"
 
     def __init__(self, runtime: Runtime, tokens: Tokens, handler: Handler, *, body_limit: int) -> None:
-        super().__init__(runtime, body_limit=body_limit)
+        super().__init__(runtime, handler, body_limit=body_limit)
         self._tokens = tokens
-        self.handle = handler  # type: ignore[assignment,method-assign]
 
-    async def admit(self, request: Request) -> Admission:
+    async def admit(self, request: ServiceRequest) -> Tenant:
         """Check the token: from memory if it was checked before, otherwise in a worker, which reads the catalog."""
         if request.method != self.method:
             raise wrong_method(self.method)
-        authorization, record = request.headers.get("authorization"), request.scope["state"]["record"]
-        grant = self._tokens.recall(authorization, record)
+        authorization = request.headers.get("authorization")
+        grant = self._tokens.recall(authorization, request.record)
         if grant is None:
             executor = self._runtime.executor
-            grant = await executor.call(UNVERIFIED, self._tokens.check_database, authorization, record)
-        count_as_use(request.scope)
-        return Admission(grant.database.id, grant)
+            grant = await executor.call(UNVERIFIED, self._tokens.check_database, authorization, request.record)
+        request.grant, request.is_use = grant, True
+        return grant.database.id
 
     def memory_for(self, body: bytearray) -> int:
         """Return the bytes of memory that a large body needs with its values, about."""
@@ -87,18 +85,17 @@ class GreetingEndpoint(Endpoint):
     """An endpoint for GET without a token."""
 
     def __init__(self, runtime: Runtime, greet: Callable[[Request, DatabaseRecord | None], ServiceResponse]) -> None:
-        super().__init__(runtime, body_limit=SMALL_BODY)
+        super().__init__(runtime, self._handle, body_limit=SMALL_BODY)
         self._greet = greet
 
-    async def admit(self, request: Request) -> Admission:
+    async def admit(self, request: ServiceRequest) -> Tenant:
         """Admit every GET and HEAD."""
         if request.method not in ("GET", "HEAD"):
             raise wrong_method("GET,HEAD")
-        return Admission(UNVERIFIED)
+        return UNVERIFIED
 
-    def handle(self, request: Request, admission: Admission, body: Any, cancel: CancelToken) -> Steps[Response]:  # noqa: ARG002
-        """Return the response."""
-        response = self._greet(request, request.scope["state"]["record"])
+    def _handle(self, request: ServiceRequest, _: bytes) -> Steps[Response]:
+        response = self._greet(request, request.record)
         compress_if_large(response, request)
         return response
         yield
@@ -150,20 +147,20 @@ class DatabaseApi:
         return response
 
     def _pipeline(
-        self, request: Request, admission: Admission, body: bytes, cancel: CancelToken, *,
+        self, request: ServiceRequest, body: bytes, *,
         memory: MemoryBudget, version: int, decode: Callable[[bytes], messages.PipelineRequest],
     ) -> Steps[Response]:  # fmt: skip
         """Run a pipeline; the one of version 1 is a single request, of which a failed statement is a 400."""
         start, single = self._clock(), version == 1
         decoded = decode(body)
         check(decoded.requests, version)
-        stream = yield from self._stream(request, decoded.baton, admission.context, cancel)
-        budget, baton = Budget(self._limits.response, memory, admission.tenant), None
+        stream = yield from self._stream(request, decoded.baton)
+        budget, baton = Budget(self._limits.response, memory, request.tenant), None
         by_columns = request.headers.get(_COLUMNS_HEADER) == columns.VALUE
-        with self._in_use(stream, budget, cancel):
-            pipeline = Pipeline(stream, admission.context, budget=budget, by_columns=by_columns, **self._shared)
+        with self._in_use(request, stream, budget):
+            pipeline = Pipeline(stream, request.grant, budget=budget, by_columns=by_columns, **self._shared)
             result = yield from pipeline.run_one(decoded.requests[0]) if single else pipeline.run(decoded.requests)
-            base_url, delay = self._address(request, stream, admission.context.database)
+            base_url, delay = self._address(request, stream)
             if pipeline.closed:
                 self._streams.close(stream)
             else:
@@ -179,17 +176,17 @@ class DatabaseApi:
         return response
 
     def _cursor(
-        self, request: Request, admission: Admission, body: bytes, cancel: CancelToken, *, memory: MemoryBudget
+        self, request: ServiceRequest, body: bytes, *, memory: MemoryBudget
     ) -> Steps[Response | bytes]:  # fmt: skip
         decoded = cursors.decode_request(body) if len(body) <= LARGE else decode_cursor(body)
         check([messages.RunBatch(decoded.batch)], version=3)
-        stream = yield from self._stream(request, decoded.baton, admission.context, cancel)
-        budget = Budget(self._limits.response, memory, admission.tenant)  # of rows, for those that are not sent
+        stream = yield from self._stream(request, decoded.baton)
+        budget = Budget(self._limits.response, memory, request.tenant)  # of rows, for those that are not sent
         by_columns = request.headers.get(_COLUMNS_HEADER) == columns.VALUE
-        with self._in_use(stream, budget, cancel):  # until the client has read the rest, or disconnects
+        with self._in_use(request, stream, budget):  # until the client has read the rest, or disconnects
             baton = self._streams.next_baton(stream)
-            base_url, delay = self._address(request, stream, admission.context.database)
-            cursor = Cursor(stream, admission.context, budget=budget, by_columns=by_columns, **self._shared)
+            base_url, delay = self._address(request, stream)
+            cursor = Cursor(stream, request.grant, budget=budget, by_columns=by_columns, **self._shared)
             head = messages.encode(cursors.Head(baton, base_url, self._streams.ttl)) + b"\n"
             sent = partial(self._streams.sent, stream, stream.response_count)
             with closing(cursor.stream(decoded.batch)) as lines:
@@ -202,9 +199,9 @@ class DatabaseApi:
         return last
 
     @contextmanager
-    def _in_use(self, stream: ServerStream, budget: Budget, cancel: CancelToken) -> Iterator[None]:
+    def _in_use(self, request: ServiceRequest, stream: ServerStream, budget: Budget) -> Iterator[None]:
         """Close the stream if the request fails as a whole; cancel its statements if the client disconnects."""
-        cancel.add_callback(stream.cancel)
+        request.add_callback(stream.cancel)
         try:
             yield
         except BaseException as error:
@@ -218,12 +215,11 @@ class DatabaseApi:
                     raise Refused(503, line) from None
             raise
         finally:
-            cancel.remove_callback(stream.cancel)
+            request.remove_callback(stream.cancel)
 
-    def _stream(
-        self, request: Request, baton: str | None, grant: AccessGrant, cancel: CancelToken
-    ) -> Steps[ServerStream]:
+    def _stream(self, request: ServiceRequest, baton: str | None) -> Steps[ServerStream]:
         """Return the stream of the baton, or a new one at the nearest location; it is in use."""
+        grant = request.grant
         stream: ServerStream | Waiter
         if baton is None:
             database, place = self._placement.choose(grant.database, request)
@@ -232,9 +228,9 @@ class DatabaseApi:
             while isinstance(stream := self._resume(baton, grant), Waiter):  # for a running cursor
                 waiter = Waiter(math.inf)
                 stream.add_done_callback(waiter.finish)
-                cancel.add_callback(waiter.finish)
+                request.add_callback(waiter.finish)
                 yield waiter
-                if cancel.cancelled:
+                if request.cancelled:
                     raise Refused(503, "the client disconnected")
         try:
             # A rotation, or a suspension of the database, after the check did not see this stream.
@@ -256,9 +252,9 @@ class DatabaseApi:
                 raise Refused(403, f"{OPERATION_BLOCKED}: {reason} rolled back", BLOCKED) from None
             raise
 
-    def _address(self, request: Request, stream: ServerStream, database: DatabaseRecord) -> tuple[str | None, float]:
+    def _address(self, request: ServiceRequest, stream: ServerStream) -> tuple[str | None, float]:
         """Return the address of the stream's instance if it is not the request's, and the delay for its distance."""
-        base_url = self._placement.base_url(request, stream) if len(database.locations) > 1 else None
+        base_url = self._placement.base_url(request, stream) if len(request.grant.database.locations) > 1 else None
         return base_url, self._placement.delay(stream) if self._placement.simulates_latency else 0.0
 
     def _sent(self, stream: ServerStream, number: int, budget: Budget) -> None:

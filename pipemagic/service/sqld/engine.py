@@ -26,6 +26,7 @@ from pipemagic.service.endpoint import Runtime
 from pipemagic.service.engine import Engine, EngineContext, InstanceStatus
 from pipemagic.service.executor import Waiter
 from pipemagic.service.locations import Location
+from pipemagic.service.request import ServiceRequest
 from pipemagic.service.responses import Refused, ServiceResponse, empty, text
 from pipemagic.service.service import Service
 from pipemagic.service.sqld.admin import SETTINGS, TIMEOUT, NamespaceExists, NodeDown, NodeState, NoNamespace
@@ -465,7 +466,7 @@ class SqlRefusal:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> NoReturn:  # noqa: ARG002
         """Refuse a request."""
-        record: DatabaseRecord | None = scope["state"]["record"]
+        record = ServiceRequest.of(scope).record
         if record is None:
             raise Refused(404, "this service manages databases on libSQL servers; send SQL to a database's own address")
         raise Refused(421, f"send SQL for {record.name} to {self._engine.addresses(record)[record.locations[0]]}")

@@ -21,7 +21,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive
@@ -29,10 +28,11 @@ from starlette.types import Receive
 from pipemagic.service.auth.tokens import AccessGrant, Tokens
 from pipemagic.service.catalog.records import DatabaseRecord
 from pipemagic.service.catalog.usage import BLOCKED, OPERATION_BLOCKED, UsageMeter
-from pipemagic.service.database_api.endpoints import Handler, TokenEndpoint
-from pipemagic.service.endpoint import SLOWEST, SMALL_BODY, Admission, CancelToken, Disconnected, Runtime
+from pipemagic.service.database_api.endpoints import TokenEndpoint
+from pipemagic.service.endpoint import SLOWEST, SMALL_BODY, Handler, Runtime
 from pipemagic.service.executor import Steps
 from pipemagic.service.limits import MB, Limits, Reservation
+from pipemagic.service.request import Disconnected, ServiceRequest
 from pipemagic.service.responses import Refused, StreamedResponse, json, storage_refusal
 from pipemagic.service.sqlite.database import snapshot
 from pipemagic.service.sqlite.databases import UPLOAD_PATH, Databases
@@ -112,9 +112,9 @@ class Transfers:
         if disk.free < size + min(MARGIN, disk.total // 20):
             raise Refused(507, "the disk of the service is full: make room on it and try again", "DISK_FULL")
 
-    def _must_end(self, cancel: CancelToken) -> bool:
+    def _must_end(self, cancelled: Callable[[], bool]) -> bool:
         """Raise `Refused` if a transfer is cancelled or the disk is full, otherwise return False."""
-        if cancel.cancelled:
+        if cancelled():
             raise Refused(503, "the transfer was cancelled: its client disconnected, or the service is stopping")
         self._check_space(0)
         return False
@@ -162,11 +162,9 @@ class Transfers:
         if limit is not None and size > limit:
             raise Refused(413, f"the file is larger than the {limit:,} bytes that the database may have")
 
-    def _upload(
-        self, request: Request, admission: Admission, file: FileIO, cancel: CancelToken,  # noqa: ARG002
-    ) -> Steps[Response]:  # fmt: skip
-        database, path = admission.context.database, Path(file.name)
-        validate_upload(path, self._limits, partial(self._must_end, cancel))
+    def _upload(self, request: ServiceRequest, file: FileIO) -> Steps[Response]:
+        database, path = request.grant.database, Path(file.name)
+        validate_upload(path, self._limits, partial(self._must_end, lambda: request.cancelled))
         self._check_size(database, path.stat().st_size)  # a file that was rewritten may have grown
         self.databases.supply(database, path)
         self.databases.open(database)  # now it can have its replicas
@@ -180,30 +178,33 @@ class Transfers:
         return json({"current_generation": GENERATION, "snapshot": True})
         yield
 
-    def _dump(self, request: Request, admission: Admission, body: bytes, cancel: CancelToken) -> Steps[bytes]:  # noqa: ARG002
-        database = admission.context.database
-        with self._one_at_a_time(admission.context), self.copy(database, cancel) as path:
+    def _dump(self, request: ServiceRequest, _: bytes) -> Steps[Response | bytes]:
+        database, cancelled = request.grant.database, lambda: request.cancelled
+        with self._one_at_a_time(request.grant), self.copy(database, cancelled) as path:
             yield StreamedResponse("application/sql")
-            chunks = dump(path, self._limits, partial(self._must_end, cancel))
+            chunks = dump(path, self._limits, partial(self._must_end, cancelled))
             yield from _in_time(self._while_readable(database, chunks), path)
         return b""
 
-    def _export(self, request: Request, admission: Admission, body: bytes, cancel: CancelToken) -> Steps[bytes]:  # noqa: ARG002
-        generation, database = request.path_params["generation"], admission.context.database
+    def _export(self, request: ServiceRequest, _: bytes) -> Steps[Response | bytes]:
+        generation, database = request.path_params["generation"], request.grant.database
         if generation != str(GENERATION):
             raise Refused(404, f"the database has no generation {generation[:20]}; /info returns the current one")
-        with self._one_at_a_time(admission.context), self.copy(database, cancel) as path, path.open("rb") as file:
+        copy = self.copy(database, lambda: request.cancelled)
+        with self._one_at_a_time(request.grant), copy as path, path.open("rb") as file:
             yield StreamedResponse("application/vnd.sqlite3", {"content-length": str(path.stat().st_size)})
             yield from _in_time(self._while_readable(database, iter(lambda: file.read(CHUNK), b"")), path)
         return b""
 
-    def _must_end_copy(self, cancel: CancelToken, database: DatabaseRecord, outgrown: threading.Event) -> bool:
+    def _must_end_copy(
+        self, cancelled: Callable[[], bool], database: DatabaseRecord, outgrown: threading.Event
+    ) -> bool:  # fmt: skip
         """Raise `Refused` also if the database was suspended, or has changed too much (``outgrown``)."""
         if outgrown.is_set():
             raise Refused(503, "others wrote too much to the database while it was copied: try again later")
         if not self.databases.may_be_read(database):
             raise Refused(403, f"{OPERATION_BLOCKED}: the database {database.name} was suspended", BLOCKED)
-        return self._must_end(cancel)
+        return self._must_end(cancelled)
 
     def _while_readable(self, database: DatabaseRecord, chunks: Iterable[bytes]) -> Iterator[bytes]:
         """Yield the chunks of an export; end its response when the database is suspended."""
@@ -214,7 +215,7 @@ class Transfers:
             yield chunk
 
     @contextmanager
-    def copy(self, database: DatabaseRecord, cancel: CancelToken) -> Iterator[Path]:
+    def copy(self, database: DatabaseRecord, cancelled: Callable[[], bool]) -> Iterator[Path]:
         """Copy a database to a temporary file, which is removed at the end unless it was moved."""
         self._meter.block(database).check(writes=False)
         opened = self.databases.open(database)
@@ -224,7 +225,7 @@ class Transfers:
             connection, outgrown = opened.take(), threading.Event()
             try:
                 with opened.reading(outgrown.set):
-                    snapshot(connection.raw, path, partial(self._must_end_copy, cancel, database, outgrown))
+                    snapshot(connection.raw, path, partial(self._must_end_copy, cancelled, database, outgrown))
             finally:
                 connection.release(connection)
             yield path
@@ -244,13 +245,13 @@ class UploadEndpoint(TokenEndpoint):
     body_in_memory = False
 
     async def read(
-        self, request: Request, admission: Admission, receive: Receive,
+        self, request: ServiceRequest, receive: Receive,
         memory: Reservation, stack: AsyncExitStack,  # noqa: ARG002 - the body goes to a file
     ) -> FileIO:  # fmt: skip
         """Write the body to a file, which is removed at the end of the request; each part has the time limit."""
-        call: Callable[..., Any] = partial(self._runtime.executor.call, admission.tenant)
+        call: Callable[..., Any] = partial(self._runtime.executor.call, request.tenant)
         declared = request.headers.get("content-length", "")
-        upload = self.transfers.begin_upload(admission.context, int(declared) if declared.isdecimal() else 0)
+        upload = self.transfers.begin_upload(request.grant, int(declared) if declared.isdecimal() else 0)
         file: FileIO = await call(upload.__enter__)
         stack.push_async_callback(call, upload.__exit__, None, None, None)
         more = True
@@ -260,7 +261,7 @@ class UploadEndpoint(TokenEndpoint):
             if message["type"] == "http.disconnect":
                 raise Disconnected
             more = message.get("more_body", False)
-            await call(self.transfers.write, admission.context, file, message.get("body", b""))
+            await call(self.transfers.write, request.grant, file, message.get("body", b""))
         await call(self.transfers.finish, file)
         await stack.enter_async_context(self.checks)
         return file

@@ -200,7 +200,7 @@ def test_what_the_thread_has_counts_as_memory_until_it_has_left(service, db, han
     memory = runtime().memory
     answer = abandoned(db.post, request_)
     assert answer.codes == ["STATEMENT_TIMEOUT"]
-    until(lambda: runtime()._running == {})
+    until(lambda: runtime().running == 0)
     assert memory.taken > 4 * MB
     left(service, hang)
     until(lambda: memory.taken == 0)
