@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 from starlette.routing import BaseRoute
 
 from pipemagic.service import api
-from pipemagic.service.api.routing import ServiceParts
+from pipemagic.service.api.operations import ServiceParts
 from pipemagic.service.auth.logins import Logins
 from pipemagic.service.catalog.catalog import Catalog
 from pipemagic.service.catalog.records import DatabaseRecord

@@ -8,7 +8,7 @@ from account_calls import person
 from asgi_calls import call, runtime
 
 from pipemagic.service.api import openapi
-from pipemagic.service.api.routing import ROUTES
+from pipemagic.service.api.operations import OPERATIONS
 from pipemagic.service.database_api.endpoints import LINES, GreetingEndpoint
 
 
@@ -33,14 +33,14 @@ def test_the_description_has_exactly_the_existing_routes(service):
     described = {
         (method.upper(), path) for path, methods in openapi.description()["paths"].items() for method in methods
     }
-    routes = {(route.method, route.path) for route in ROUTES}
+    operations = {(operation.method, operation.path) for operation in OPERATIONS}
     served = {
         ("GET" if isinstance(route.app, GreetingEndpoint) else route.app.method, route.path)
         for route in service.engine.api.routes(runtime())
     }
     assert served == {("GET", path) for path in (*LINES, "/health")} | {("POST", path) for path in POSTED}
     own = served | {("GET", openapi.PATH)}
-    assert described == routes | own
+    assert described == operations | own
 
 
 def test_it_describes_the_header_for_columns():
@@ -74,7 +74,7 @@ def test_every_documented_field_of_a_body_is_read(service):
 
 def bodies(described):
     """Yield the path, the method and the schema of each body of the management API."""
-    for route in ROUTES:
+    for route in OPERATIONS:
         operation = described["paths"][route.path][route.method.lower()]
         if "requestBody" in operation:
             schema = operation["requestBody"]["content"]["application/json"]["schema"]

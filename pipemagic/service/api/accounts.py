@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipemagic.service.api.routing import ApiRequest, Body, Route
+from pipemagic.service.api.operations import ApiRequest, Body, Operation
 from pipemagic.service.catalog.accounts import Account
 from pipemagic.service.executor import Steps
 from pipemagic.service.responses import Refused
@@ -25,27 +25,27 @@ class NewPassword(Body):
     username: str | None = None
 
 
-@Route("POST", "/v1/auth/signup", public=True)
+@Operation("POST", "/v1/auth/signup", public=True)
 def sign_up(request: ApiRequest, body: Credentials) -> Steps[dict[str, Any]]:
     """Create an account and log in."""
     token = yield from request.parts.logins.sign_up(body.username, body.password, request.network)
     return {"token": token, "username": body.username, "organization": body.username}
 
 
-@Route("POST", "/v1/auth/login", public=True)
+@Operation("POST", "/v1/auth/login", public=True)
 def log_in(request: ApiRequest, body: Credentials) -> Steps[dict[str, Any]]:
     """Exchange a username and a password for a token."""
     token = yield from request.parts.logins.log_in(body.username, body.password, request.network)
     return {"token": token, "username": body.username, "organization": body.username}
 
 
-@Route("POST", "/v1/auth/invalidate")
+@Operation("POST", "/v1/auth/invalidate")
 def log_out(request: ApiRequest) -> Any:
     """End all logins of the account."""
     return {"ValidFrom": int(request.catalog.accounts.remove_logins(request.account))}
 
 
-@Route("POST", "/v1/auth/password")
+@Operation("POST", "/v1/auth/password")
 def change_password(request: ApiRequest, body: NewPassword) -> Steps[dict[str, Any]]:
     """Set a new password; the operator may set that of any account, without the current one."""
     username = body.username
@@ -62,15 +62,15 @@ def change_password(request: ApiRequest, body: NewPassword) -> Steps[dict[str, A
     return {}
 
 
-@Route("POST", "/v1/users", operator="may create accounts for others")
+@Operation("POST", "/v1/users", operator="may create accounts for others")
 def create_user(request: ApiRequest, body: Credentials) -> Steps[dict[str, Any]]:
     """Create an account for another person."""
     account = yield from request.parts.logins.open_account(body.username, body.password, request.network)
     return {"user": account_json(account)}
 
 
-@Route("GET", "/v1/user")
-@Route("GET", "/v1/current-user")
+@Operation("GET", "/v1/user")
+@Operation("GET", "/v1/current-user")
 def get_user(request: ApiRequest) -> Any:
     """Return the account."""
     return {"user": account_json(request.account)}

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from pipemagic.service.api.routing import ORG, ApiRequest, Body, Name, Route, Size, format_time, size_in_bytes
+from pipemagic.service.api.operations import ORG, ApiRequest, Body, Name, Operation, Size, format_time, size_in_bytes
 from pipemagic.service.catalog.records import DatabaseRecord
 from pipemagic.service.hosting import proxied_url
 from pipemagic.service.responses import Refused
@@ -55,7 +55,7 @@ class DatabaseSettings(Body):
     delete_protection: bool | None = None
 
 
-@Route("GET", DATABASES, query={"group": {"type": "string"}}, for_operator=True)
+@Operation("GET", DATABASES, query={"group": {"type": "string"}}, for_operator=True)
 def list_databases(request: ApiRequest) -> Any:
     """List the databases of an organization, or of one group."""
     query = request.http.query_params
@@ -65,13 +65,13 @@ def list_databases(request: ApiRequest) -> Any:
     return {"databases": [database_json(request, record) for record in records]}
 
 
-@Route("GET", DATABASE, for_operator=True)
+@Operation("GET", DATABASE, for_operator=True)
 def get_database(request: ApiRequest) -> Any:
     """Return one database."""
     return {"database": database_json(request, _database(request))}
 
 
-@Route("POST", DATABASES)
+@Operation("POST", DATABASES)
 def create_database(request: ApiRequest, body: NewDatabase) -> Any:
     """Create a database in a group: empty, as a copy of another one, or for a file that is uploaded next."""
     group = _group_name(request, body)
@@ -127,7 +127,7 @@ def _original(request: ApiRequest, seed: Seed) -> DatabaseRecord:
     return request.catalog.database(request["org"], name)
 
 
-@Route("DELETE", DATABASE)
+@Operation("DELETE", DATABASE)
 def delete_database(request: ApiRequest) -> Any:
     """Delete a database and its files."""
     request.parts.engine.check_change()
@@ -142,13 +142,13 @@ def finish_deletion(request: ApiRequest, database: DatabaseRecord) -> None:
     request.parts.engine.delete(database)
 
 
-@Route("GET", f"{DATABASE}/instances")
+@Operation("GET", f"{DATABASE}/instances")
 def list_instances(request: ApiRequest) -> Any:
     """List the instances of a database, the primary first."""
     return {"instances": _instances_json(request, _database(request))}
 
 
-@Route("GET", f"{DATABASE}/instances/{{instance}}")
+@Operation("GET", f"{DATABASE}/instances/{{instance}}")
 def get_instance(request: ApiRequest) -> Any:
     """Return the instance at one location."""
     for instance in _instances_json(request, _database(request)):
@@ -157,21 +157,21 @@ def get_instance(request: ApiRequest) -> Any:
     raise Refused(404, f"database {request['db']} has no instance at {request['instance']}")
 
 
-@Route("POST", f"{DATABASE}/wakeup")
-@Route("POST", f"{DATABASE}/update")
+@Operation("POST", f"{DATABASE}/wakeup")
+@Operation("POST", f"{DATABASE}/update")
 def wake_database(request: ApiRequest) -> Any:
     """Do nothing: databases are always running and up to date."""
     _database(request)
     return {}
 
 
-@Route("GET", f"{DATABASE}/configuration", for_operator=True)
+@Operation("GET", f"{DATABASE}/configuration", for_operator=True)
 def get_settings(request: ApiRequest) -> Any:
     """Return the settings of a database."""
     return _settings_json(_database(request))
 
 
-@Route("PATCH", f"{DATABASE}/configuration", for_operator=True)
+@Operation("PATCH", f"{DATABASE}/configuration", for_operator=True)
 def update_settings(request: ApiRequest, body: DatabaseSettings) -> Any:
     """Change the settings of a database, from the next request on; `block_reads` ends what runs."""
     changes = body.changes()

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import msgspec
 
 from pipemagic.service.api.databases import finish_deletion
-from pipemagic.service.api.routing import ORG, ApiRequest, Body, Name, Route, format_time
+from pipemagic.service.api.operations import ORG, ApiRequest, Body, Name, Operation, format_time
 from pipemagic.service.catalog.records import GroupRecord
 from pipemagic.service.executor import Steps
 from pipemagic.service.locations import LOCATIONS, nearest
@@ -41,14 +41,14 @@ class GroupSettings(Body):
     delete_protection: bool | None = None
 
 
-@Route("GET", "/v1/locations")
+@Operation("GET", "/v1/locations")
 def list_locations(request: ApiRequest) -> Any:
     """List the names of the locations that groups may have, by code."""
     return {"locations": {code: location.name for code, location in request.parts.engine.locations.items()}}
 
 
-@Route("GET", "/v2/locations")
-@Route("GET", "/v2/organizations/{org}/locations")
+@Operation("GET", "/v2/locations")
+@Operation("GET", "/v2/organizations/{org}/locations")
 def list_locations_by_platform(request: ApiRequest) -> Any:
     """List the names of the locations by platform and code, for newer clients."""
     platforms: dict[str, dict[str, str]] = {"aws": {}, "fly": {}}
@@ -57,7 +57,7 @@ def list_locations_by_platform(request: ApiRequest) -> Any:
     return {"locations": platforms}
 
 
-@Route("GET", "/v1/locations/{location}")
+@Operation("GET", "/v1/locations/{location}")
 def get_location(request: ApiRequest) -> Any:
     """Return one location and the others, the closest first."""
     code = request["location"]
@@ -68,27 +68,27 @@ def get_location(request: ApiRequest) -> Any:
     return {"location": {**location, "closest": others}}
 
 
-@Route("GET", "/v1/closest", public=True)
+@Operation("GET", "/v1/closest", public=True)
 def get_closest_location(request: ApiRequest) -> Any:
     """Return the best location for a new group; the public service has this at an address of its own."""
     here = request.parts.engine.here or FALLBACK
     return {"server": here, "client": here}
 
 
-@Route("GET", GROUPS)
+@Operation("GET", GROUPS)
 def list_groups(request: ApiRequest) -> Any:
     """List the groups of an organization."""
     return {"groups": [group_json(request, record) for record in request.catalog.groups(request["org"])]}
 
 
-@Route("GET", GROUP)
-@Route("POST", f"{GROUP}/unarchive")
+@Operation("GET", GROUP)
+@Operation("POST", f"{GROUP}/unarchive")
 def get_group(request: ApiRequest) -> Any:
     """Return one group. Groups are never archived."""
     return {"group": group_json(request, request.catalog.group(request["org"], request["group"]))}
 
 
-@Route("POST", GROUPS)
+@Operation("POST", GROUPS)
 def create_group(request: ApiRequest, body: NewGroup) -> Any:
     """Create a group at a location."""
     request.parts.engine.check_group(body.location)
@@ -97,7 +97,7 @@ def create_group(request: ApiRequest, body: NewGroup) -> Any:
     return {"group": group_json(request, record)}
 
 
-@Route("DELETE", GROUP)
+@Operation("DELETE", GROUP)
 def delete_group(request: ApiRequest) -> Any:
     """Delete a group and all its databases."""
     request.parts.engine.check_change()
@@ -108,13 +108,13 @@ def delete_group(request: ApiRequest) -> Any:
     return {"group": group_json(request, group)}
 
 
-@Route("GET", f"{GROUP}/configuration")
+@Operation("GET", f"{GROUP}/configuration")
 def get_group_settings(request: ApiRequest) -> Any:
     """Return the settings of a group."""
     return {"delete_protection": request.catalog.group(request["org"], request["group"]).delete_protection}
 
 
-@Route("PATCH", f"{GROUP}/configuration")
+@Operation("PATCH", f"{GROUP}/configuration")
 def update_group_settings(request: ApiRequest, body: GroupSettings) -> Any:
     """Change the settings of a group."""
     if body.delete_protection is not None:
@@ -122,7 +122,7 @@ def update_group_settings(request: ApiRequest, body: GroupSettings) -> Any:
     return get_group_settings(request)
 
 
-@Route("POST", LOCATION)
+@Operation("POST", LOCATION)
 def add_location(request: ApiRequest) -> Any:
     """Add a location to a group, unless the group has it; its databases get replicas there."""
     request.parts.engine.check_location(request["location"])
@@ -130,7 +130,7 @@ def add_location(request: ApiRequest) -> Any:
     return _apply_locations(request, record, "added")
 
 
-@Route("DELETE", LOCATION)
+@Operation("DELETE", LOCATION)
 def remove_location(request: ApiRequest) -> Any:
     """Remove a location from a group, with the replicas there."""
     request.parts.engine.check_change()
@@ -138,19 +138,19 @@ def remove_location(request: ApiRequest) -> Any:
     return _apply_locations(request, record, "removed")
 
 
-@Route("POST", f"{LOCATION}/pause")
+@Operation("POST", f"{LOCATION}/pause")
 def pause_location(request: ApiRequest) -> Any:
     """Stop the instances and the replication at a location."""
     return _set_paused(request, True)
 
 
-@Route("POST", f"{LOCATION}/resume")
+@Operation("POST", f"{LOCATION}/resume")
 def resume_location(request: ApiRequest) -> Any:
     """Start the instances and the replication at a location again."""
     return _set_paused(request, False)
 
 
-@Route("GET", f"{LOCATION}/wait")
+@Operation("GET", f"{LOCATION}/wait")
 def wait_for_location(request: ApiRequest) -> Steps[dict[str, Any]]:
     """Respond when the replicas at a location have all commits that their primaries have now.
 

@@ -1,6 +1,6 @@
 """The description of both APIs in OpenAPI 3.1, at ``GET /openapi.json``.
 
-The paths of the management API are those of its routes. Bodies are described by the structs that decode them.
+The paths of the management API are those of its operations. Bodies are described by the structs that decode them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import msgspec
 from pipemagic.hrana import columns
 from pipemagic.hrana.cursors import CursorRequest
 from pipemagic.hrana.messages import BatchBody, ExecuteBody, PipelineRequest, PipelineResponse
-from pipemagic.service.api.routing import ORG, ROUTES, Route
+from pipemagic.service.api.operations import OPERATIONS, ORG, Operation
 from pipemagic.service.responses import JSON
 from pipemagic.service.responses import TEXT as PLAIN
 from pipemagic.version import __version__
@@ -93,8 +93,8 @@ def description() -> dict[str, Any]:
             "tags": [DATABASE_API], "summary": summary, "security": [{"database": []}], "parameters": parameters,
             "requestBody": _body(body), "responses": _responses(AT_DATABASE, content),
         }  # fmt: skip
-    for route in ROUTES:
-        paths[route.path][route.method.lower()] = _operation(route)
+    for operation in OPERATIONS:
+        paths[operation.path][operation.method.lower()] = _describe(operation)
     schemes = {"platform": "a platform token", "database": "a token of the database"}
     return {
         "openapi": "3.1.0",
@@ -109,36 +109,36 @@ def description() -> dict[str, Any]:
     }
 
 
-def _operation(route: Route) -> dict[str, Any]:
-    statuses = READING if route.method == "GET" else CHANGING
-    summary, _, details = inspect.cleandoc(route.endpoint.__doc__ or "").partition("\n\n")
-    operation: dict[str, Any] = {
-        "tags": [route.endpoint.__module__.rpartition(".")[2]],
+def _describe(operation: Operation) -> dict[str, Any]:
+    statuses = READING if operation.method == "GET" else CHANGING
+    summary, _, details = inspect.cleandoc(operation.function.__doc__ or "").partition("\n\n")
+    description: dict[str, Any] = {
+        "tags": [operation.function.__module__.rpartition(".")[2]],
         "summary": summary,
-        "description": "\n\n".join(filter(None, [details, _who_may(route)])),
+        "description": "\n\n".join(filter(None, [details, _who_may(operation)])),
         "parameters": [
             *({"name": name, "in": "path", "required": True, "schema": TEXT}
-              for name in re.findall(r"\{(\w+)\}", route.path)),
+              for name in re.findall(r"\{(\w+)\}", operation.path)),
             *({"name": name, "in": "query", "required": False, "schema": schema}
-              for name, schema in route.query.items()),
+              for name, schema in operation.query.items()),
         ],
-        "security": [] if route.public else [{"platform": []}],
+        "security": [] if operation.public else [{"platform": []}],
         "responses": _responses(statuses, {JSON: {"schema": {"type": ["object", "array"]}}}),
     }  # fmt: skip
-    if route.body is not None:
-        operation["requestBody"] = _body(route.body, required=not route.body.optional)
-    return operation
+    if operation.body is not None:
+        description["requestBody"] = _body(operation.body, required=not operation.body.optional)
+    return description
 
 
-def _who_may(route: Route) -> str:
-    """Return a sentence about who may use a route."""
-    if route.public:
+def _who_may(operation: Operation) -> str:
+    """Return a sentence about who may use an operation."""
+    if operation.public:
         return "This needs no token."
-    if route.operator:
-        return f"Only the operator {route.operator}."
-    if ORG in route.path:
-        operator = " The operator may use it for every organization." if route.for_operator else ""
-        return f"The account needs the role {route.needs.label} in the organization, or a higher one.{operator}"
+    if operation.operator:
+        return f"Only the operator {operation.operator}."
+    if ORG in operation.path:
+        operator = " The operator may use it for every organization." if operation.for_operator else ""
+        return f"The account needs the role {operation.needs.label} in the organization, or a higher one.{operator}"
     return "All accounts may use this."
 
 
@@ -161,7 +161,7 @@ def _responses(statuses: tuple[int, ...], content: dict[str, Any]) -> dict[str, 
 
 def _schemas() -> dict[str, Schema]:
     """Return the schemas of all structs that a path refers to."""
-    kinds: set[type] = {route.body for route in ROUTES if route.body is not None}
+    kinds: set[type] = {operation.body for operation in OPERATIONS if operation.body is not None}
     for _, _, body, response, _ in _DATABASE_API:
         kinds |= {body, response or ApiError}
     return msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")[1]

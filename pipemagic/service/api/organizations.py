@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from pipemagic.service.api.routing import ORG, ApiRequest, Body, Route
+from pipemagic.service.api.operations import ORG, ApiRequest, Body, Operation
 from pipemagic.service.catalog.names import check_slug, slug_of
 from pipemagic.service.catalog.organizations import Member, OrganizationRecord, Role
 from pipemagic.service.responses import Refused
@@ -55,21 +55,21 @@ class ChangedRole(Body):
     role: RoleName
 
 
-@Route("GET", "/v1/organizations")
-@Route("GET", "/v2/organizations")
+@Operation("GET", "/v1/organizations")
+@Operation("GET", "/v2/organizations")
 def list_organizations(request: ApiRequest) -> Any:
     """List the organizations of the account, the personal one first."""
     records = request.catalog.organizations.of(request.account)
     return {"organizations": [organization_json(request, record) for record in records]}
 
 
-@Route("GET", ORG)
+@Operation("GET", ORG)
 def get_organization(request: ApiRequest) -> Any:
     """Return one organization."""
     return {"organization": organization_json(request, request.catalog.organizations.get(request["org"]))}
 
 
-@Route("POST", "/v1/organizations", query={"dry_run": {"type": "string", "enum": ["true", "false"]}})
+@Operation("POST", "/v1/organizations", query={"dry_run": {"type": "string", "enum": ["true", "false"]}})
 def create_organization(request: ApiRequest, body: NewOrganization) -> Any:
     """Create a team. With ``dry_run``, check only whether that is possible."""
     name, slug = body.name.strip(), slug_of(body.name)
@@ -84,14 +84,14 @@ def create_organization(request: ApiRequest, body: NewOrganization) -> Any:
     return {"org": organization, "organization": organization}
 
 
-@Route("PATCH", ORG, role=Role.ADMIN)
+@Operation("PATCH", ORG, role=Role.ADMIN)
 def update_organization(request: ApiRequest, body: OrganizationSettings) -> Any:
     """Change the overages setting."""
     record = request.catalog.organizations.set_overages(request["org"], body.overages)
     return {"organization": organization_json(request, record)}
 
 
-@Route("DELETE", ORG, role=Role.OWNER)
+@Operation("DELETE", ORG, role=Role.OWNER)
 def delete_organization(request: ApiRequest) -> Any:
     """Delete a team without groups."""
     organization = get_organization(request)
@@ -111,25 +111,25 @@ def organization_json(request: ApiRequest, record: OrganizationRecord) -> dict[s
     }  # fmt: skip
 
 
-@Route("GET", MEMBERS)
+@Operation("GET", MEMBERS)
 def list_members(request: ApiRequest) -> Any:
     """List the members and their roles."""
     return {"members": [member_json(member) for member in request.catalog.organizations.members(request["org"])]}
 
 
-@Route("GET", MEMBER)
+@Operation("GET", MEMBER)
 def get_member(request: ApiRequest) -> Any:
     """Return one member."""
     return {"member": member_json(request.catalog.organizations.member(request["org"], request["username"]))}
 
 
-@Route("POST", MEMBERS, role=Role.ADMIN)
+@Operation("POST", MEMBERS, role=Role.ADMIN)
 def add_member(request: ApiRequest, body: NewMember) -> Any:
     """Add an account to the organization."""
     return _add_member(request, body.username, body.role)
 
 
-@Route("POST", MEMBER, role=Role.ADMIN)
+@Operation("POST", MEMBER, role=Role.ADMIN)
 def add_named_member(request: ApiRequest, body: NewRole) -> Any:
     """Add the account of the path to the organization."""
     return _add_member(request, request["username"], body.role)
@@ -145,7 +145,7 @@ def _add_member(request: ApiRequest, username: str, label: str) -> Any:
     return {"member": username, "role": role.label}
 
 
-@Route("PATCH", MEMBER, role=Role.ADMIN)
+@Operation("PATCH", MEMBER, role=Role.ADMIN)
 def update_member(request: ApiRequest, body: ChangedRole) -> Any:
     """Change a member's role."""
     role = _grantable(request, body.role)
@@ -155,7 +155,7 @@ def update_member(request: ApiRequest, body: ChangedRole) -> Any:
     return get_member(request)
 
 
-@Route("DELETE", MEMBER, role=Role.VIEWER)
+@Operation("DELETE", MEMBER, role=Role.VIEWER)
 def remove_member(request: ApiRequest) -> Any:
     """Remove a member, who may also be the sender. Database tokens of the member stay valid until a rotation."""
     if request["username"] != request.account.username:

@@ -7,7 +7,7 @@ from typing import Any
 
 from pipemagic.service.api.databases import DATABASE
 from pipemagic.service.api.groups import GROUP
-from pipemagic.service.api.routing import ApiRequest, Body, Route
+from pipemagic.service.api.operations import ApiRequest, Body, Operation
 from pipemagic.service.auth.tokens import FIRST_TOKEN, parse_expiration
 from pipemagic.service.catalog.names import check_name
 from pipemagic.service.catalog.organizations import Role
@@ -36,7 +36,7 @@ class PlatformTokenOptions(Body):
     unsupported = ("organization", "group", "scopes")
 
 
-@Route("POST", f"{DATABASE}/auth/tokens", role=Role.VIEWER, query=QUERY)
+@Operation("POST", f"{DATABASE}/auth/tokens", role=Role.VIEWER, query=QUERY)
 def create_database_token(request: ApiRequest, body: DatabaseTokenOptions) -> Any:  # noqa: ARG001
     """Create a token for one database."""
     rights = _parse_rights(request)
@@ -44,7 +44,7 @@ def create_database_token(request: ApiRequest, body: DatabaseTokenOptions) -> An
     return {"jwt": request.parts.tokens.issue_database(database, **rights)}
 
 
-@Route("POST", f"{GROUP}/auth/tokens", role=Role.VIEWER, query=QUERY)
+@Operation("POST", f"{GROUP}/auth/tokens", role=Role.VIEWER, query=QUERY)
 def create_group_token(request: ApiRequest, body: DatabaseTokenOptions) -> Any:  # noqa: ARG001
     """Create a token for all databases of a group, including later ones."""
     rights = _parse_rights(request)
@@ -64,7 +64,7 @@ def _parse_rights(request: ApiRequest) -> dict[str, Any]:
     return {"read_only": read_only, "expires_in": expires_in, "subject": request.account.username}
 
 
-@Route("POST", f"{DATABASE}/auth/rotate")
+@Operation("POST", f"{DATABASE}/auth/rotate")
 def rotate_database_tokens(request: ApiRequest) -> Any:
     """Invalidate all tokens of a database, and end the streams that were opened with them."""
     request.parts.engine.check_change()
@@ -74,7 +74,7 @@ def rotate_database_tokens(request: ApiRequest) -> Any:
     return {}
 
 
-@Route("POST", f"{GROUP}/auth/rotate")
+@Operation("POST", f"{GROUP}/auth/rotate")
 def rotate_group_tokens(request: ApiRequest) -> Any:
     """Invalidate all tokens of a group and of its databases, and end the streams that were opened with them."""
     request.parts.engine.check_change()
@@ -84,8 +84,8 @@ def rotate_group_tokens(request: ApiRequest) -> Any:
     return {}
 
 
-@Route("GET", "/v1/auth/validate")
-@Route("GET", "/v1/auth/api-tokens/validate")  # of the published JavaScript client
+@Operation("GET", "/v1/auth/validate")
+@Operation("GET", "/v1/auth/api-tokens/validate")  # of the published JavaScript client
 def validate_token(request: ApiRequest) -> Any:
     """Return when the token of the request expires; platform tokens do not."""
     assert request.credential is not None
@@ -93,8 +93,8 @@ def validate_token(request: ApiRequest) -> Any:
     return {"exp": -1 if expires is None else int(expires)}
 
 
-@Route("GET", "/v1/auth/api-tokens")
-@Route("GET", "/v2/auth/api-tokens")
+@Operation("GET", "/v1/auth/api-tokens")
+@Operation("GET", "/v2/auth/api-tokens")
 def list_tokens(request: ApiRequest) -> Any:
     """List the account's platform tokens, without their values."""
     return {"tokens": [
@@ -103,7 +103,7 @@ def list_tokens(request: ApiRequest) -> Any:
     ]}  # fmt: skip
 
 
-@Route("POST", "/v1/auth/api-tokens/{name}")
+@Operation("POST", "/v1/auth/api-tokens/{name}")
 def create_token(request: ApiRequest, body: PlatformTokenOptions) -> Any:  # noqa: ARG001
     """Create a platform token; no later response contains its value."""
     check_name("token", request["name"], "")
@@ -111,15 +111,15 @@ def create_token(request: ApiRequest, body: PlatformTokenOptions) -> Any:  # noq
     return {"name": record.name, "id": record.id, "token": token}
 
 
-@Route("POST", "/v2/auth/api-tokens/{name}")
+@Operation("POST", "/v2/auth/api-tokens/{name}")
 def create_wrapped_token(request: ApiRequest, body: PlatformTokenOptions) -> Any:
     """Create a platform token, for clients of version 2."""
     token = create_token(request, body)
     return {"token": {"name": token["name"], "id": token["id"], "value": token["token"]}}
 
 
-@Route("DELETE", "/v1/auth/api-tokens/{name}")
-@Route("DELETE", "/v2/auth/api-tokens/{name}")
+@Operation("DELETE", "/v1/auth/api-tokens/{name}")
+@Operation("DELETE", "/v2/auth/api-tokens/{name}")
 def revoke_token(request: ApiRequest) -> Any:
     """Revoke a platform token."""
     if request["name"] == FIRST_TOKEN:

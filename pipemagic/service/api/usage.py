@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from pipemagic.service.api.databases import DATABASE
-from pipemagic.service.api.routing import ORG, ApiRequest, Body, Count, Route, Size, size_in_bytes
+from pipemagic.service.api.operations import ORG, ApiRequest, Body, Count, Operation, Size, size_in_bytes
 from pipemagic.service.catalog.records import DatabaseRecord
 from pipemagic.service.catalog.usage import DEFAULT, Quotas, month_of
 from pipemagic.service.responses import Refused
@@ -29,7 +29,7 @@ class QuotaSettings(Body):
     storage_bytes: Size | None = None
 
 
-@Route("GET", f"{ORG}/usage")
+@Operation("GET", f"{ORG}/usage")
 def get_organization_usage(request: ApiRequest) -> Any:
     """Return the usage of an organization in this month, and that of each of its databases."""
     request.parts.meter.flush()
@@ -50,7 +50,7 @@ def get_organization_usage(request: ApiRequest) -> Any:
     }}  # fmt: skip
 
 
-@Route("GET", f"{DATABASE}/usage", query={"from": {"type": "string"}, "to": {"type": "string"}})
+@Operation("GET", f"{DATABASE}/usage", query={"from": {"type": "string"}, "to": {"type": "string"}})
 def get_database_usage(request: ApiRequest) -> Any:
     """Return the usage of a database in the months from ``from`` to ``to``, by default the current one."""
     request.parts.meter.flush()
@@ -60,20 +60,20 @@ def get_database_usage(request: ApiRequest) -> Any:
     return {"database": usage, "instances": instances, "total": usage["total"]}
 
 
-@Route("GET", f"{DATABASE}/stats")
+@Operation("GET", f"{DATABASE}/stats")
 def get_database_stats(request: ApiRequest) -> Any:
     """Return the most expensive queries, which are not recorded."""
     request.catalog.database(request["org"], request["db"])
     return {"top_queries": []}  # not null: a published client iterates over it
 
 
-@Route("GET", f"{DATABASE}/usage/queries")
+@Operation("GET", f"{DATABASE}/usage/queries")
 def get_database_queries(request: ApiRequest) -> Any:
     """Return the same result for the public command-line tool."""
     return get_database_stats(request)["top_queries"]
 
 
-@Route("GET", f"{ORG}/plans")
+@Operation("GET", f"{ORG}/plans")
 def list_plans(request: ApiRequest) -> Any:
     """Return the only plan, with the quotas of the organization; 0 is no limit."""
     quotas = request.catalog.usage.quotas(request["org"])
@@ -86,20 +86,20 @@ def list_plans(request: ApiRequest) -> Any:
     }]}  # fmt: skip
 
 
-@Route("GET", f"{ORG}/subscription")
+@Operation("GET", f"{ORG}/subscription")
 def get_subscription(request: ApiRequest) -> Any:
     """Return the plan of the organization."""
     overages = request.catalog.organizations.get(request["org"]).overages
     return {"subscription": {"name": PLAN, "plan": PLAN, "overages": overages, "timeline": "monthly"}}
 
 
-@Route("GET", f"{ORG}/invoices")
+@Operation("GET", f"{ORG}/invoices")
 def list_invoices(_request: ApiRequest) -> Any:
     """List the invoices; there are none."""
     return {"invoices": []}
 
 
-@Route("GET", QUOTAS, operator=OPERATOR)
+@Operation("GET", QUOTAS, operator=OPERATOR)
 def list_quotas(request: ApiRequest) -> Any:
     """Return the default quotas, and for each organization its own (or null) and its usage in this month."""
     request.parts.meter.flush()
@@ -111,26 +111,26 @@ def list_quotas(request: ApiRequest) -> Any:
     return {"default": msgspec.structs.asdict(usage.own_quotas(DEFAULT) or Quotas()), "organizations": organizations}
 
 
-@Route("PATCH", QUOTAS, operator=OPERATOR)
+@Operation("PATCH", QUOTAS, operator=OPERATOR)
 def update_default_quotas(request: ApiRequest, body: QuotaSettings) -> Any:
     """Change the quotas of all organizations without quotas of their own."""
     return _update_quotas(request, DEFAULT, body)
 
 
-@Route("GET", f"{QUOTAS}/{{slug}}", operator=OPERATOR)
+@Operation("GET", f"{QUOTAS}/{{slug}}", operator=OPERATOR)
 def get_quotas(request: ApiRequest) -> Any:
     """Return the quotas of one organization."""
     organization = request.catalog.organizations.get(request["slug"])
     return {"quotas": msgspec.structs.asdict(request.catalog.usage.quotas(organization.slug))}
 
 
-@Route("PATCH", f"{QUOTAS}/{{slug}}", operator=OPERATOR)
+@Operation("PATCH", f"{QUOTAS}/{{slug}}", operator=OPERATOR)
 def update_quotas(request: ApiRequest, body: QuotaSettings) -> Any:
     """Change the quotas of one organization."""
     return _update_quotas(request, request.catalog.organizations.get(request["slug"]).slug, body)
 
 
-@Route("DELETE", f"{QUOTAS}/{{slug}}", operator=OPERATOR)
+@Operation("DELETE", f"{QUOTAS}/{{slug}}", operator=OPERATOR)
 def remove_quotas(request: ApiRequest) -> Any:
     """Remove the quotas of one organization; the default ones apply again."""
     request.catalog.usage.set_quotas(request["slug"], None)

@@ -19,7 +19,7 @@ from pipemagic.errors import TransferError
 from pipemagic.service.limits import MB, Limits
 from pipemagic.service.responses import Refused, storage_refusal
 from pipemagic.service.sqlite.database import snapshot
-from pipemagic.service.transfer.validation import INVALID, TOO_LARGE, Outcome, Task, convert, open_untrusted
+from pipemagic.service.transfer.validation import INVALID, TOO_LARGE, Task, ValidationResult, convert, open_untrusted
 
 MAGIC = b"SQLite format 3\0"
 HEADER_SIZE = 100
@@ -94,17 +94,17 @@ def _module_path() -> list[str]:
 
 
 def _raise_for(answer: bytes, code: int) -> None:
-    """Raise `Refused` unless the outcome is a valid file."""
+    """Raise `Refused` unless the result is a valid file."""
     if not answer and not 0 <= code < 2**31:  # a signal; on Windows, a code of the system
         log.error("an upload was refused: SQLite crashed when it was validated (exit code %d)", code)
         raise Refused(400, "the database is damaged: SQLite crashed when it was checked", INVALID)
     if not answer:
         raise ChildProcessError(f"the process that validates an upload ended with exit code {code}")
-    outcome = Outcome(*json.loads(answer))
-    if outcome.code in (INVALID, TOO_LARGE):
-        raise Refused(400, outcome.problem, outcome.code)
-    if outcome.problem:
-        error: apsw.Error = getattr(apsw, outcome.code)(outcome.problem)
+    result = ValidationResult(*json.loads(answer))
+    if result.code in (INVALID, TOO_LARGE):
+        raise Refused(400, result.problem, result.code)
+    if result.problem:
+        error: apsw.Error = getattr(apsw, result.code)(result.problem)
         raise storage_refusal(error) or error
 
 

@@ -2,7 +2,7 @@
 
 SQLite evaluates the expressions of a file's indexes and generated columns to validate it, and cannot be stopped inside
 one function; a damaged file may also make it use much memory. So `upload` starts this module as a process, and kills
-it when its time is up. The process gets no secrets: its task is the first line of its standard input, its outcome the
+it when its time is up. The process gets no secrets: its task is the first line of its standard input, its result the
 only line of its output. It ends with its parent, which holds the other end of the input.
 """
 
@@ -48,7 +48,7 @@ class Task(NamedTuple):
     statement: int
 
 
-class Outcome(NamedTuple):
+class ValidationResult(NamedTuple):
     """The result: an empty ``problem`` if the file is valid.
 
     ``code`` is that of an error of the file, or the name of apsw's class for an error of the disk.
@@ -62,7 +62,7 @@ class InvalidFile(Exception):
     """The file cannot become a database."""
 
 
-def validate(task: Task) -> Outcome:
+def validate(task: Task) -> ValidationResult:
     """Check a file, and convert it to the form of this service's databases.
 
     The schema is not trusted: CHECK constraints, triggers and views are not evaluated. Generated columns and indexes
@@ -79,12 +79,12 @@ def validate(task: Task) -> Outcome:
             convert(connection)
     except (apsw.NoMemError, MemoryError):
         line = f"checking the file took more than {MEMORY:,} bytes of memory: are its indexed values large?"
-        return Outcome(line, TOO_LARGE)
+        return ValidationResult(line, TOO_LARGE)
     except _OF_THE_SERVICE as error:
-        return Outcome(str(error), type(error).__name__)
+        return ValidationResult(str(error), type(error).__name__)
     except (InvalidFile, apsw.Error, UnicodeDecodeError) as error:
-        return Outcome(f"the database is damaged: {error}", INVALID)
-    return Outcome()
+        return ValidationResult(f"the database is damaged: {error}", INVALID)
+    return ValidationResult()
 
 
 def _check(connection: apsw.Connection, size: int) -> None:
@@ -129,7 +129,7 @@ def convert(connection: apsw.Connection) -> None:
 
 
 def main() -> None:
-    """Validate the file of the task, and print the outcome."""
+    """Validate the file of the task, and print the result."""
     task = Task(*json.loads(_read_line()))
     threading.Thread(target=_end_with_parent, daemon=True).start()
     _limit_resources()

@@ -1,10 +1,10 @@
-"""Access to every route with the tokens of strangers and of members in each role."""
+"""Access to every operation with the tokens of strangers and of members in each role."""
 
 from __future__ import annotations
 
 import pytest
 
-from pipemagic.service.api.routing import ROUTES
+from pipemagic.service.api.operations import OPERATIONS
 from pipemagic.service.catalog.organizations import Role
 
 PARTS = {
@@ -14,45 +14,47 @@ BODY = {
     "name": "new", "location": "ams", "group": "edge", "overages": True, "username": "eve", "role": "viewer",
     "delete_protection": True, "block_reads": True,
 }  # fmt: skip
-IN_ORGANIZATIONS = [route for route in ROUTES if "{org}" in route.path]
+IN_ORGANIZATIONS = [operation for operation in OPERATIONS if "{org}" in operation.path]
 
 
-def named(route):
-    return f"{route.method} {route.path}"
+def named(operation):
+    return f"{operation.method} {operation.path}"
 
 
-def path_of(route, slug):
-    return route.path.format(org=slug, **PARTS)
+def path_of(operation, slug):
+    return operation.path.format(org=slug, **PARTS)
 
 
-@pytest.mark.parametrize("route", IN_ORGANIZATIONS, ids=named)
-def test_an_account_that_is_not_a_member_gets_404_and_changes_nothing(route, ada, eve):
+@pytest.mark.parametrize("operation", IN_ORGANIZATIONS, ids=named)
+def test_an_account_that_is_not_a_member_gets_404_and_changes_nothing(operation, ada, eve):
     before = everything(ada)
-    refusal = eve.call(route.method, path_of(route, "acme"), BODY)
+    refusal = eve.call(operation.method, path_of(operation, "acme"), BODY)
     assert refusal[0] == 404
     assert refusal[1]["error"] == "organization not found"
-    assert eve.call(route.method, path_of(route, "nope"), BODY) == refusal
+    assert eve.call(operation.method, path_of(operation, "nope"), BODY) == refusal
     assert everything(ada) == before
 
 
-@pytest.mark.parametrize("route", IN_ORGANIZATIONS, ids=named)
-def test_a_viewer_reads_and_changes_nothing(route, ada, join):
+@pytest.mark.parametrize("operation", IN_ORGANIZATIONS, ids=named)
+def test_a_viewer_reads_and_changes_nothing(operation, ada, join):
     vera = join("vera", "viewer")
     before = everything(ada)
-    status, answer = vera.call(route.method, path_of(route, "acme"), BODY)
-    if route.needs is Role.VIEWER:
-        assert status in ((200, 400, 404) if route.method == "GET" else (403,))  # nothing is at nrt yet
+    status, answer = vera.call(operation.method, path_of(operation, "acme"), BODY)
+    if operation.needs is Role.VIEWER:
+        assert status in ((200, 400, 404) if operation.method == "GET" else (403,))  # nothing is at nrt yet
     else:
         assert (status, answer["error"]) == (
-            403, f"your role in acme is viewer; this requires the role {route.needs.label}",
+            403, f"your role in acme is viewer; this requires the role {operation.needs.label}",
         )  # fmt: skip
     assert everything(ada) == before
 
 
-@pytest.mark.parametrize("route", [route for route in ROUTES if not route.public], ids=named)
-def test_an_invalid_token_is_refused(route, service, ada):
+@pytest.mark.parametrize("operation", [operation for operation in OPERATIONS if not operation.public], ids=named)
+def test_an_invalid_token_is_refused(operation, service, ada):
     ada.token = "pmp_nonsense"
-    status, text = ada.refused(route.method, route.path.format(org="acme", slug="acme", name="x", **PARTS), BODY)
+    status, text = ada.refused(
+        operation.method, operation.path.format(org="acme", slug="acme", name="x", **PARTS), BODY
+    )
     assert (status, text) == (401, "Unauthorized: `The platform token is invalid`")
 
 

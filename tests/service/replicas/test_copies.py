@@ -18,7 +18,7 @@ from service_calls import CLOSE, execute
 
 from pipemagic.service.replicas import primary_pages, replica_set
 from pipemagic.service.replicas.primary_pages import PrimaryPages, WalError
-from pipemagic.service.replicas.replica_file import ReplicaFile
+from pipemagic.service.replicas.replica import ReplicaFile
 from pipemagic.service.responses import Refused
 from pipemagic.service.sqlite import database
 

@@ -1,4 +1,4 @@
-"""The routes of the management API: how functions are registered for them, and what they receive."""
+"""The operations of the management API: how functions are registered for them, and what they receive."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from pipemagic.service.request import ServiceRequest
 from pipemagic.service.responses import Refused
 
 ORG = "/v1/organizations/{org}"
-"""The path of an organization; a route with ``{org}`` returns 404 to accounts that are not members."""
+"""The path of an organization; an operation with ``{org}`` returns 404 to accounts that are not members."""
 
 
 @dataclass
@@ -45,13 +45,13 @@ class ApiRequest:
     http: ServiceRequest
     params: dict[str, str] = field(default_factory=dict)
     credential: Credential | None = None
-    """The token of the sender; None at a public route."""
+    """The token of the sender; None at a public operation."""
     role: Role = Role.VIEWER
     """The sender's role in the organization of the path, if the path has one."""
 
     @property
     def account(self) -> Account:
-        """The account of the sender; not available at public routes."""
+        """The account of the sender; not available at public operations."""
         assert self.credential is not None
         return self.credential.account
 
@@ -150,19 +150,16 @@ def _message(error: str) -> str:
     return f'"{path.strip("`").removeprefix("$.")}" {_REQUIREMENTS[expected[1] or expected[2]]}'
 
 
-Endpoint = Callable[..., Any]
-"""Receives the request, and its body if the parameter ``body`` is declared.
-
-Returns the JSON of a 200, as a generator if it has to wait, or raises `Refused`.
-"""
-
-
-_Endpoint = TypeVar("_Endpoint", bound=Endpoint)
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 @dataclass(eq=False)
-class Route:
-    """A decorator that registers a function for a method and a path, in which a ``{name}`` is one segment."""
+class Operation:
+    """A decorator that registers a function for a method and a path, in which a ``{name}`` is one segment.
+
+    The function receives the request, and its body if the parameter ``body`` is declared. It returns the JSON of a 200,
+    as a generator if it has to wait, or raises `Refused`.
+    """
 
     method: str
     path: str
@@ -171,12 +168,12 @@ class Route:
     public: bool = False
     """Whether no token is required."""
     operator: str = ""
-    """What only the operator of the service may do; empty if all accounts may use the route."""
+    """What only the operator of the service may do; empty if all accounts may use the operation."""
     for_operator: bool = False
     """Whether the operator of the service may use it in every organization, as a member: to suspend a database."""
     query: Mapping[str, Any] = field(default_factory=dict)
     """JSON schemas of the query parameters, for OpenAPI."""
-    endpoint: Endpoint = field(init=False)
+    function: Callable[..., Any] = field(init=False)
     body: type[Body] | None = field(init=False)
 
     @property
@@ -184,15 +181,15 @@ class Route:
         """The role that is required."""
         return self.role or (Role.VIEWER if self.method == "GET" else Role.MEMBER)
 
-    def __call__(self, endpoint: _Endpoint) -> _Endpoint:
+    def __call__(self, function: _Function) -> _Function:
         """Register the function."""
-        self.endpoint, self.body = endpoint, get_type_hints(endpoint).get("body")
-        ROUTES.append(self)
-        return endpoint
+        self.function, self.body = function, get_type_hints(function).get("body")
+        OPERATIONS.append(self)
+        return function
 
 
-ROUTES: list[Route] = []
-"""The routes of the management API."""
+OPERATIONS: list[Operation] = []
+"""The operations of the management API."""
 
 
 def format_time(seconds: float) -> str:
