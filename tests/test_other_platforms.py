@@ -16,7 +16,7 @@ from waiting import until
 
 from pipemagic import config, launcher
 from pipemagic.cli import doctor, shell
-from pipemagic.cli.api import Credentials
+from pipemagic.cli.api import CredentialsFile
 from pipemagic.errors import ServiceError, SessionError
 from pipemagic.http.transport import Connection, Origin
 from pipemagic.service import files, process, server
@@ -99,7 +99,7 @@ def test_the_doctor_checks_modes_where_files_have_them(on, tmp_path):
 
 def test_the_doctor_checks_modes_of_logins_where_files_have_them(on, tmp_path, monkeypatch):
     monkeypatch.setenv("PIPEMAGIC_CONFIG", str(tmp_path))
-    credentials = Credentials()
+    credentials = CredentialsFile()
     credentials.put("a service", token="a-token")
     credentials.path.chmod(0o644)
     logins = doctor.check_logins(None)

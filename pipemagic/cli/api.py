@@ -91,7 +91,7 @@ def api_login(data: Path | None) -> Iterator[tuple[Endpoint, str, str]]:
     folder. The embedded service is started if necessary.
     """
     selected = SelectedService(data)
-    account = Credentials().get(selected.account_key)
+    account = CredentialsFile().get(selected.account_key)
     if selected.address:
         yield parse_address(selected.key), selected.token or account.token, account.organization
         return
@@ -121,8 +121,8 @@ def _quote(word: str) -> str:
 class SelectedService:
     """The service that a command uses: that of PIPEMAGIC_API_URL, or else (or with ``data``) the embedded one.
 
-    ``address`` and ``token`` are those of the environment, None for the embedded service. In `Credentials`, ``key`` is
-    the key of the service, and ``account_key`` that of the account: a token of the environment may belong to another
+    ``address`` and ``token`` are those of the environment, None for the embedded service. In `CredentialsFile`, ``key``
+    is the key of the service, and ``account_key`` that of the account: a token of the environment may belong to another
     account than the one that is logged in.
     """
 
@@ -144,7 +144,7 @@ class SelectedService:
 
 
 @dataclass(frozen=True)
-class Account:
+class Login:
     """The stored login at one service, and the current organization; without a token, no account is logged in."""
 
     token: str = field(default="", repr=False)
@@ -152,7 +152,7 @@ class Account:
     organization: str = ""
 
 
-class Credentials:
+class CredentialsFile:
     """The file with the logins, readable by its owner only.
 
     A key is the address of a management API, or ``data:`` and a folder.
@@ -161,24 +161,24 @@ class Credentials:
     def __init__(self, folder: Path | None = None) -> None:
         self.path = (folder or config_folder()) / "credentials.json"
 
-    def get(self, key: str) -> Account:
-        """Return the account that is stored under a key."""
-        return self._read().get(key, Account())
+    def get(self, key: str) -> Login:
+        """Return the login that is stored under a key."""
+        return self._read().get(key, Login())
 
     def put(self, key: str, **changes: str) -> None:
-        """Change fields of the account that is stored under a key."""
+        """Change fields of the login that is stored under a key."""
         with self._locked() as accounts:
-            accounts[key] = replace(accounts.get(key, Account()), **changes)
+            accounts[key] = replace(accounts.get(key, Login()), **changes)
 
     def forget(self, key: str) -> bool:
-        """Remove the account that is stored under a key; return False if it had no login."""
+        """Remove the login that is stored under a key; return False if it had no login."""
         with self._locked() as accounts:
-            return bool(accounts.pop(key, Account()).token)
+            return bool(accounts.pop(key, Login()).token)
 
-    def _read(self) -> dict[str, Account]:
+    def _read(self) -> dict[str, Login]:
         try:
             parsed = json.loads(self.path.read_bytes())
-            return {key: Account(**account) for key, account in parsed["services"].items()}
+            return {key: Login(**account) for key, account in parsed["services"].items()}
         except FileNotFoundError:
             return {}
         except (ValueError, KeyError, TypeError, AttributeError):
@@ -190,7 +190,7 @@ class Credentials:
             raise SessionError(f"{self.path} cannot be read: {error.strerror}") from None
 
     @contextmanager
-    def _locked(self) -> Iterator[dict[str, Account]]:
+    def _locked(self) -> Iterator[dict[str, Login]]:
         """Lock the file, and write the changes of the block."""
         make_config_folder(self.path.parent)
         with private_lock(self.path.with_suffix(".lock")).acquire(LOCK_TIMEOUT):

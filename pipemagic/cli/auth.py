@@ -10,7 +10,7 @@ import click
 from pipemagic.cli import console
 from pipemagic.cli.api import (
     LOG_IN,
-    Credentials,
+    CredentialsFile,
     SelectedService,
     api_command,
     api_login,
@@ -44,7 +44,7 @@ def add_login_command(action: str, description: str, *, repeat: str | None = Non
         with management(data, anonymous=True) as api:
             login = getattr(api, action)(username, password)
         changes = {"token": str(login.token), "username": login.username, "organization": login.organization}
-        Credentials().put(SelectedService(data).key, **changes)
+        CredentialsFile().put(SelectedService(data).key, **changes)
         console.print_line(login.username)
 
 
@@ -71,7 +71,7 @@ def logout(data: Path | None, everywhere: bool) -> None:
     if everywhere:
         with management(data) as api:
             api.invalidate_logins()
-    if not Credentials().forget(SelectedService(data).key):
+    if not CredentialsFile().forget(SelectedService(data).key):
         console.print_note("no account was logged in")
 
 

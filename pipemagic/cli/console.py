@@ -18,8 +18,8 @@ import click
 from pipemagic.errors import PipemagicError, SessionError
 from pipemagic.text import display_width, escape_controls, mask_passwords, text_table
 
-Columns = Sequence[str]
-Rows = Sequence[Sequence[Any]]
+SqlRows = Sequence[Sequence[Any]]
+"""The rows of a result, with Python's values."""
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 yes_option = click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
@@ -94,13 +94,13 @@ def print_json(value: Any) -> None:
     print_line(json.dumps(value, indent=2, ensure_ascii=False))
 
 
-def print_table(headers: Columns, rows: Iterable[Sequence[str]]) -> None:
+def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print rows in aligned columns below headers in capitals."""
     for line in text_table([[header.upper() for header in headers], *rows]):
         print_line(line)
 
 
-def print_records(headers: Columns, rows: Sequence[Sequence[str | None]], *, as_json: bool) -> None:
+def print_records(headers: Sequence[str], rows: Sequence[Sequence[str | None]], *, as_json: bool) -> None:
     """Print rows as a table, or as JSON objects whose keys are the headers with underscores."""
     if as_json:
         keys = [header.replace(" ", "_") for header in headers]
@@ -116,7 +116,7 @@ def print_fields(**fields: str) -> None:
         print_line(f"{name + ':':<{width}}{value}".rstrip())
 
 
-def format_table(columns: Columns, rows: Rows) -> Iterator[str]:
+def format_table(columns: Sequence[str], rows: SqlRows) -> Iterator[str]:
     """Return the lines of a table of SQL values; numbers are aligned to the right."""
     to_right = [_is_numeric(column) for column in zip(*rows, strict=True)]
     cells = [list(map(escape_controls, columns)), *(list(map(_table_cell, row)) for row in rows)]
@@ -124,20 +124,20 @@ def format_table(columns: Columns, rows: Rows) -> Iterator[str]:
     return text_table([cells[0], rule, *cells[1:]], to_right)
 
 
-def format_csv(columns: Columns, rows: Rows) -> Iterator[str]:
+def format_csv(columns: Sequence[str], rows: SqlRows) -> Iterator[str]:
     """Return the lines of CSV (RFC 4180) with a header: NULL is empty, an empty text is ``""``."""
     for row in (columns, *rows):
         yield ",".join(map(_csv_cell, row))
 
 
-def format_json(columns: Columns, rows: Rows) -> Iterator[str]:
+def format_json(columns: Sequence[str], rows: SqlRows) -> Iterator[str]:
     """Return a JSON array of objects, one on each line; blobs as ``{"base64": ...}``, infinity as text."""
     keys = _distinct(columns)
     lines = [json.dumps(dict(zip(keys, map(_json_cell, row), strict=True)), ensure_ascii=False) for row in rows]
     yield "[" + ",\n ".join(lines) + "]"
 
 
-FORMATS: dict[str, Callable[[Columns, Rows], Iterable[str]]] = {
+FORMATS: dict[str, Callable[[Sequence[str], SqlRows], Iterable[str]]] = {
     "csv": format_csv, "json": format_json, "table": format_table,
 }  # fmt: skip
 
@@ -177,7 +177,7 @@ def _json_cell(value: Any) -> Any:
     return value
 
 
-def _distinct(names: Columns) -> list[str]:
+def _distinct(names: Sequence[str]) -> list[str]:
     """Return a different key for each column."""
     keys: list[str] = []
     for name in names:

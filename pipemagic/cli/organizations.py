@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from pipemagic.cli import console
-from pipemagic.cli.api import Credentials, SelectedService, api_command, data_option, management, name_argument
+from pipemagic.cli.api import CredentialsFile, SelectedService, api_command, data_option, management, name_argument
 from pipemagic.errors import NotFound, UnsupportedError
 from pipemagic.management_api.client import Management
 from pipemagic.text import format_size
@@ -49,7 +49,7 @@ def switch(data: Path | None, slug: str) -> None:
         if slug not in [organization.slug for organization in api.organizations()]:
             hint = "list the organizations with `pipemagic org list`"
             raise NotFound(f"there is no organization {slug!r}", status=404, hint=hint)
-    Credentials().put(SelectedService(data).account_key, organization=slug)
+    CredentialsFile().put(SelectedService(data).account_key, organization=slug)
     console.print_line(slug)
 
 

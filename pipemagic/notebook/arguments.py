@@ -107,7 +107,7 @@ class Option(_Argument):
 
 
 @dataclass
-class Arguments:
+class ParsedArguments:
     """The values by positional name (``TABLE``) and flag (``--as``), the switches, and the values of repeated ones."""
 
     values: dict[str, Any] = field(default_factory=dict)
@@ -356,14 +356,14 @@ def argument_at(
     return here, before
 
 
-def given_values(assigned: Iterable[Assigned]) -> Arguments:
+def given_values(assigned: Iterable[Assigned]) -> ParsedArguments:
     """Return the values of the options on a line that may be incomplete or wrong; nothing is checked or converted."""
     pairs = (
         (assignment.argument.name, assignment.value)
         for assignment in assigned
         if isinstance(assignment.argument, Option)
     )
-    return Arguments({name: value for name, value in pairs if value})
+    return ParsedArguments({name: value for name, value in pairs if value})
 
 
 def waiting_option(assigned: Sequence[Assigned]) -> Option | None:
@@ -389,11 +389,11 @@ def leading_options(line: str, options: Sequence[Option]) -> tuple[list[Assigned
 
 def leading(
     line: str, options: Sequence[Option], usage: str, value_of: ValueOf = _as_written
-) -> tuple[Arguments, str]:  # fmt: skip
+) -> tuple[ParsedArguments, str]:  # fmt: skip
     """Parse the options at the beginning of a line; return them and the rest of the line."""
     text = line.lstrip()
     if not text.startswith("-"):
-        return Arguments(), text
+        return ParsedArguments(), text
     assignments, rest = leading_options(line, options)
     for assignment in assignments:
         _check_closed(assignment.word, line)
@@ -406,7 +406,7 @@ def parse(
     options: Sequence[Option],
     usage: str,
     value_of: ValueOf = _as_written,
-) -> Arguments:
+) -> ParsedArguments:
     """Parse a whole line; raise UsageError, which shows ``usage``, if it does not match the arguments."""
     refuse_secrets(line)
     rest = find_option("--", options)
@@ -438,9 +438,9 @@ def _refuse_comment(line: str, positionals: Sequence[Positional], options: Seque
             raise UsageError(NO_COMMENT.format(line[place.word.start :].strip()))
 
 
-def _collect(assigned: Iterable[Assigned], options: Sequence[Option], usage: str, value_of: ValueOf) -> Arguments:
+def _collect(assigned: Iterable[Assigned], options: Sequence[Option], usage: str, value_of: ValueOf) -> ParsedArguments:
     """Convert the values of a line; raise UsageError for those that do not match their arguments."""
-    args, assignments = Arguments(), list(assigned)
+    args, assignments = ParsedArguments(), list(assigned)
     for item in assignments:
         argument = item.argument
         if argument is None and item.flag:

@@ -25,7 +25,7 @@ from pipemagic.session.profiles import word
 if TYPE_CHECKING:
     from pipemagic.session import Session
 
-Values = dict[str, list[str]]
+OptionValues = dict[str, list[str]]
 """The values of options by long name; a switch has none."""
 
 _ADDRESS = re.compile(r"[\"']?[A-Za-z][\w+.-]*://")
@@ -87,7 +87,7 @@ class _Line:
             self.address = first.text
             self.text = self.text[first.end + (own_options[-1].word.end if own_options else 0) :].strip()
         self.words = [token.text for token in arguments.split(self.text)]
-        self.given: Values = {}
+        self.given: OptionValues = {}
         for option in self.options:
             if isinstance(option.argument, Option) and option.argument in _SQL:
                 self.given.setdefault(option.argument.flag, []).extend([] if option.value is None else [option.value])
@@ -244,7 +244,7 @@ def refuse_sqlcmd(line: str, variables: Mapping[str, Any]) -> NoReturn:
     _refuse(f"%sqlcmd is a magic of JupySQL; use instead{note}", *lines)
 
 
-def _check_line(table: str, options: Values) -> str:
+def _check_line(table: str, options: OptionValues) -> str:
     """Return the line of ``check`` for the conditions of ``%sqlcmd test``."""
     name = sql.unquote(_first(options, "--column"))
     bounds = {operator: value for flag, operator in _BOUNDS.items() if (value := _first(options, flag))}
@@ -290,7 +290,7 @@ def refuse_sqlplot(line: str, session: Session, variables: Mapping[str, Any]) ->
 
 def _parse(
     magic: str, line: str, variables: Mapping[str, Any], commands: Mapping[str, Sequence[Option]]
-) -> tuple[str, Values, list[str]]:
+) -> tuple[str, OptionValues, list[str]]:
     """Return the command of a line, the values of its options, and the other words.
 
     As in JupySQL, ``{{name}}`` and a word that is ``{name}`` are the value of the variable, and an option with ``many``
@@ -300,7 +300,7 @@ def _parse(
     for token in words:
         arguments.refuse_password(token.text)
     name = words[0].text if words else ""
-    options, rest, last = Values(), list[str](), None
+    options, rest, last = OptionValues(), list[str](), None
     for item in arguments.assign(words[1:], (), commands.get(name, ())):
         if item.flag and item.argument is None and name in commands:
             flags = ", ".join(option.flag for option in commands[name]) or "none"
@@ -331,5 +331,5 @@ def _word(text: str) -> str:
     return text if name_in_braces(text) else word(text)
 
 
-def _first(options: Values, flag: str) -> str:
+def _first(options: OptionValues, flag: str) -> str:
     return next(iter(options.get(flag, [])), "")

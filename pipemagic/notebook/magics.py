@@ -204,12 +204,12 @@ class PipeMagics(Magics):
 
         %pipedb help lists the subcommands and topics; %pipedb SUBCOMMAND --help shows one.
         """
-        from pipemagic.notebook.commands import Context, run
+        from pipemagic.notebook.commands import CommandContext, run
 
         self.session.wire.begin()
         with short_traceback():
             visible = visible_variables(local_ns, self.user_ns)
-            value = run(line, Context(self.session, visible, self.user_ns, self.settings))
+            value = run(line, CommandContext(self.session, visible, self.user_ns, self.settings))
         if type(value).__name__ == "DataFrame":
             self.frame_display.apply(value)
         return value

@@ -49,7 +49,7 @@ if hasattr(os, "register_at_fork"):  # not on Windows
 
 
 @dataclass
-class Cell:
+class RunningCell:
     """A cell that runs: the id of its request, and the messages and forks of the kernel before its first output."""
 
     request: str
@@ -72,19 +72,19 @@ class CellMessages:
     def start(self) -> None:
         """Count from here, unless the running cell itself runs this one, as ``%run`` does."""
         if self.cell is None:
-            self._of_thread.cell = Cell(self._request, self._sent, _forks[0])
+            self._of_thread.cell = RunningCell(self._request, self._sent, _forks[0])
 
     @property
-    def cell(self) -> Cell | None:
+    def cell(self) -> RunningCell | None:
         """The cell that this thread runs; None in a thread of the user, and for a click on a widget."""
-        cell: Cell | None = getattr(self._of_thread, "cell", None)
+        cell: RunningCell | None = getattr(self._of_thread, "cell", None)
         return cell if cell is not None and cell.request == self._request else None
 
-    def are(self, number: int, cell: Cell) -> bool:
+    def are(self, number: int, cell: RunningCell) -> bool:
         """Return True if this number of messages was sent since the start of the cell."""
         return (self._sent, _forks[0]) == (cell.messages + number, cell.forks)
 
-    def clear(self, number: int, cell: Cell) -> bool:
+    def clear(self, number: int, cell: RunningCell) -> bool:
         """Remove all outputs of the cell if it has sent this number of messages; return False if not.
 
         The thread that sends the messages compares and clears, so no other output is sent between the two.
@@ -136,7 +136,7 @@ def stop_counting(shell: InteractiveShell) -> None:
 class NotebookView:
     """Progress as the only output of the cell."""
 
-    def __init__(self, messages: CellMessages, cell: Cell) -> None:
+    def __init__(self, messages: CellMessages, cell: RunningCell) -> None:
         self._messages, self._cell = messages, cell
         self._handle: Any = None
         self._sent = 0
@@ -184,7 +184,7 @@ class TerminalView:
         self._stream.flush()
 
 
-class Progress:
+class ProgressDisplay:
     """The state of some work. Call it with the amount done and, if known, the total."""
 
     def __init__(
@@ -229,13 +229,13 @@ def format_progress(label: str, done: int | None, total: int | None, seconds: fl
 
 
 @contextmanager
-def show_progress(label: str, settings: PipeMagic) -> Iterator[Progress]:
-    """Show progress of a block unless ``PipeMagic.progress`` is False. The block calls the yielded `Progress`.
+def show_progress(label: str, settings: PipeMagic) -> Iterator[ProgressDisplay]:
+    """Show progress of a block unless ``PipeMagic.progress`` is False. The block calls the yielded `ProgressDisplay`.
 
     Another thread shows it, since the block may wait for a single response.
     """
     view = _view() if settings.progress else None
-    progress = Progress(label, view)
+    progress = ProgressDisplay(label, view)
     if view is None:
         yield progress
         return

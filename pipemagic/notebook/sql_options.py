@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pipemagic import sql
 from pipemagic.errors import PipemagicError, UsageError
 from pipemagic.notebook import arguments
-from pipemagic.notebook.arguments import Arguments, Option, at_least, names
+from pipemagic.notebook.arguments import Option, ParsedArguments, at_least, names
 from pipemagic.notebook.sql_source import read_file, refuse_addresses, starts_statement
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ def parse(line: str, cell: str | None, variables: Mapping[str, Any]) -> tuple[Sq
     without effect, and missing SQL.
     """
     usage = sql_usage(cell is not None)
-    args, first = Arguments(), line.lstrip()
+    args, first = ParsedArguments(), line.lstrip()
     if first.startswith("-"):
         args, first = arguments.leading(line, OPTIONS, usage, _line_variables(line, cell, variables).value)
     if first.startswith("#"):
@@ -237,7 +237,7 @@ def _check_comments(first: str) -> None:
             raise UsageError(f"{flag} after SQL is a comment; options go before the SQL")
 
 
-def _check_combinations(args: Arguments) -> None:
+def _check_combinations(args: ParsedArguments) -> None:
     """Raise UsageError for options of which one would have no effect."""
     flags = [flag for flag in _FLAGS if flag in args.switches or flag in args.values]
     for flag, required, placeholder in _REQUIRED:

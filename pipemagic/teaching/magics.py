@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pipemagic import sql
 from pipemagic.errors import PipemagicError, SessionError
 from pipemagic.notebook import arguments
-from pipemagic.notebook.arguments import Arguments, Option, Positional
+from pipemagic.notebook.arguments import Option, ParsedArguments, Positional
 from pipemagic.notebook.commands.base import frame_of
 from pipemagic.notebook.display import KEPT, say, show
 from pipemagic.notebook.line_variables import LineVariables
@@ -177,7 +177,7 @@ def folder_of(magics: PipeMagics) -> Path:
     return Path(magics.settings.exercises)
 
 
-def _parse(marker: str, line: str, variables: Mapping[str, Any]) -> Arguments:
+def _parse(marker: str, line: str, variables: Mapping[str, Any]) -> ParsedArguments:
     accepted = ARGUMENTS[marker]
     usage = arguments.usage_of(marker, accepted, (ON,))
     return arguments.parse(line, accepted, (ON,), usage, LineVariables(line, usage, variables).value)

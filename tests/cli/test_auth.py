@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 
 from pipemagic import cli, launcher
-from pipemagic.cli.api import Credentials
+from pipemagic.cli.api import CredentialsFile
 
 PASSWORD = "correct horse battery"
 
@@ -45,7 +45,7 @@ def test_commands_use_the_account_between_signup_and_logout(run, log, folder, se
     assert json.loads(run("db", "list", "--json")[1]) == []
     code, _, err = run("db", "list", "--org", "local")  # the account is not a member
     assert (code, "organization not found" in err) == (1, True)
-    assert run("auth", "token")[1].strip() == Credentials(settings_folder).get(f"data:{folder}").token
+    assert run("auth", "token")[1].strip() == CredentialsFile(settings_folder).get(f"data:{folder}").token
     run("group", "create", "mine", "--location", "ams")
     assert run("db", "create", "theirs", "--group", "mine") == (0, "theirs\n", "")  # names are those of an organization
     assert run("auth", "logout") == (0, "", "")
@@ -71,9 +71,9 @@ def test_logging_in_and_out(run, log, ada):
 
 def test_a_login_that_another_machine_invalidated(run, log, settings_folder, folder, ada):
     log("signup", ada)
-    token = Credentials(settings_folder).get(f"data:{folder}").token
+    token = CredentialsFile(settings_folder).get(f"data:{folder}").token
     run("auth", "logout", "--all")
-    Credentials(settings_folder).put(f"data:{folder}", token=token, username=ada, organization=ada)
+    CredentialsFile(settings_folder).put(f"data:{folder}", token=token, username=ada, organization=ada)
     code, _, err = run("db", "list")
     assert code == 1
     assert "log in with `pipemagic auth login`" in err
@@ -143,7 +143,7 @@ def test_a_hosted_service(run, log, folder, settings_folder, monkeypatch, capsys
     assert cli.main(["auth", "signup", "grace", "--password-stdin"]) == 0
     assert cli.main(["auth", "whoami"]) == 0
     assert capsys.readouterr().out == "grace\ngrace\n"
-    assert Credentials(settings_folder).get(url).username == "grace"
+    assert CredentialsFile(settings_folder).get(url).username == "grace"
     assert cli.main(["auth", "logout"]) == 0
     assert cli.main(["auth", "token"]) == 1
     assert "log in with" in capsys.readouterr().err

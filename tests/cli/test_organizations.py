@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from pipemagic import cli, launcher
-from pipemagic.cli.api import Credentials
+from pipemagic.cli.api import CredentialsFile
 from pipemagic.errors import SessionError
 
 
@@ -159,12 +159,12 @@ def test_org_switch_is_stored_for_each_service(run, settings_folder, folder):
         1, "Error: there is no organization 'nope'\nHint: list the organizations with `pipemagic org list`\n"
     )  # fmt: skip
     assert run("org", "switch", "local") == (0, "local\n", "")
-    assert Credentials(settings_folder).get(f"data:{folder}").organization == "local"
+    assert CredentialsFile(settings_folder).get(f"data:{folder}").organization == "local"
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes are those of POSIX")
 def test_credentials_are_private(settings_folder):
-    credentials = Credentials(settings_folder)
+    credentials = CredentialsFile(settings_folder)
     credentials.put("https://api.example.io", token="secret", username="ada")
     credentials.put("https://api.example.io", organization="acme")
     assert credentials.get("https://api.example.io").token == "secret"

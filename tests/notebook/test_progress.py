@@ -16,7 +16,7 @@ from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_notebook
 
 from pipemagic.notebook import progress
-from pipemagic.notebook.progress import Progress, TerminalView, show_progress
+from pipemagic.notebook.progress import ProgressDisplay, TerminalView, show_progress
 from pipemagic.notebook.settings import PipeMagic
 from pipemagic.text import literal_html
 
@@ -42,7 +42,7 @@ class RecordingView:
 
 def test_progress_shows_counts_and_elapsed_time() -> None:
     seconds, view = Seconds(), RecordingView()
-    bar = Progress("rows sent", view, seconds)
+    bar = ProgressDisplay("rows sent", view, seconds)
     for seconds.now, state in [(1.0, None), (1.2, None), (2.5, (12_000, None)), (70.0, (13_000, 20_000))]:
         if state:
             bar(*state)

@@ -8,7 +8,7 @@ from pipemagic.errors import UsageError
 from pipemagic.notebook import arguments
 from pipemagic.notebook.arguments import Positional
 from pipemagic.notebook.commands import connections, data, explore, organization, status
-from pipemagic.notebook.commands.base import Command, Context
+from pipemagic.notebook.commands.base import Command, CommandContext
 from pipemagic.notebook.commands.help import show_help
 from pipemagic.notebook.line_variables import LineVariables, name_in_braces
 
@@ -27,7 +27,7 @@ DAILY = (
 """The commands of daily use, which help and completion list first."""
 
 
-def run(line: str, context: Context) -> object:
+def run(line: str, context: CommandContext) -> object:
     """Run a line of %pipedb; raise UsageError for an unknown subcommand."""
     name, _, rest = line.strip().partition(" ")
     if name in ("", "help", "--help", "-h"):
@@ -51,7 +51,7 @@ def run(line: str, context: Context) -> object:
     return command(rest, context)
 
 
-def _topic(text: str, context: Context) -> str:
+def _topic(text: str, context: CommandContext) -> str:
     """Return what the help is about; the name of a topic or page may be in a variable."""
     if text[:1] not in ("{", "$"):
         return text
@@ -62,4 +62,4 @@ def _topic(text: str, context: Context) -> str:
     return topic
 
 
-__all__ = ["COMMANDS", "DAILY", "GROUPS", "Context", "run"]
+__all__ = ["COMMANDS", "DAILY", "GROUPS", "CommandContext", "run"]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipemagic.errors import ConfirmError, PipemagicError
 from pipemagic.notebook import arguments
-from pipemagic.notebook.arguments import Arguments, Option, Positional
+from pipemagic.notebook.arguments import Option, ParsedArguments, Positional
 from pipemagic.notebook.line_variables import LineVariables
 from pipemagic.notebook.load_source import add_load_hint
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Context:
+class CommandContext:
     """One call of a subcommand: the session, the variables, the settings, and the arguments.
 
     ``variables`` are those that the magic sees, in a function also the local ones; ``user_ns`` are those of the
@@ -33,7 +33,7 @@ class Context:
     variables: Mapping[str, Any]
     user_ns: dict[str, Any]
     settings: PipeMagic
-    args: Arguments = field(default_factory=Arguments)
+    args: ParsedArguments = field(default_factory=ParsedArguments)
     line: str = ""
 
     @property
@@ -47,9 +47,9 @@ class Context:
         return self.session.organization
 
 
-Run = Callable[[Context], object]
+CommandFunction = Callable[[CommandContext], object]
 
-Check = Callable[[str, Mapping[str, Any]], None]
+LineCheck = Callable[[str, Mapping[str, Any]], None]
 """Raises UsageError for a line of arguments, before it is parsed; the second parameter is the variables."""
 
 
@@ -60,10 +60,10 @@ class Command:
     The docstring of ``run`` is the help: its first line, and examples below it.
     """
 
-    run: Run
+    run: CommandFunction
     positionals: tuple[Positional, ...] = ()
     options: tuple[Option, ...] = ()
-    check: Check | None = None
+    check: LineCheck | None = None
 
     @property
     def name(self) -> str:
@@ -89,9 +89,9 @@ class Command:
         """The usage line."""
         return arguments.usage_of(f"%pipedb {self.name}", self.positionals, self.options)
 
-    def __call__(self, line: str, context: Context) -> object:
+    def __call__(self, line: str, context: CommandContext) -> object:
         """Parse the rest of the line and run the command."""
-        variables, args = LineVariables(line, self.usage, context.variables), Arguments()
+        variables, args = LineVariables(line, self.usage, context.variables), ParsedArguments()
         try:
             if self.check is not None:
                 self.check(line, context.variables)
@@ -103,26 +103,28 @@ class Command:
             raise variables.hint(explained, words) from None
 
 
-class Group:
+class CommandGroup:
     """The subcommands under one heading of the help."""
 
     def __init__(self, title: str) -> None:
         self.title = title
         self.commands: list[Command] = []
 
-    def command(self, *accepted: Positional | Option, check: Check | None = None) -> Callable[[Run], Run]:
+    def command(
+        self, *accepted: Positional | Option, check: LineCheck | None = None
+    ) -> Callable[[CommandFunction], CommandFunction]:
         """Decorate the function of a subcommand that accepts these arguments."""
         positionals = tuple(argument for argument in accepted if isinstance(argument, Positional))
         options = tuple(argument for argument in accepted if isinstance(argument, Option))
 
-        def declare(run: Run) -> Run:
+        def declare(run: CommandFunction) -> CommandFunction:
             self.commands.append(Command(run, positionals, options, check))
             return run
 
         return declare
 
 
-def check_confirmed(context: Context, effect: str) -> None:
+def check_confirmed(context: CommandContext, effect: str) -> None:
     """Raise ConfirmError if the line has no ``--confirm``; ``effect`` is what the command does."""
     if not context.args.on("--confirm"):
         raise ConfirmError(f"this command {effect}; nothing was changed", hint="add --confirm to run it")

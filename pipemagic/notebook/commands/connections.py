@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pipemagic.errors import PipemagicError, SessionError, UsageError
 from pipemagic.notebook import outcomes
 from pipemagic.notebook.arguments import Option, Positional, duration
-from pipemagic.notebook.commands.base import ON, Context, Group, check_confirmed, frame_of
+from pipemagic.notebook.commands.base import ON, CommandContext, CommandGroup, check_confirmed, frame_of
 from pipemagic.notebook.display import say
 from pipemagic.text import join_words, plural
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from pipemagic.session.profiles import Profile
     from pipemagic.session.session import Session
 
-GROUP = Group("Connections")
-TRANSACTIONS = Group("Transactions")
+GROUP = CommandGroup("Connections")
+TRANSACTIONS = CommandGroup("Transactions")
 
 
 @GROUP.command(
@@ -48,7 +48,7 @@ TRANSACTIONS = Group("Transactions")
         choices=("exact", "relaxed"),
     ),
 )
-def connect(context: Context) -> None:
+def connect(context: CommandContext) -> None:
     """Connect to a database and make it the current one.
 
     %pipedb connect
@@ -77,7 +77,7 @@ def connect(context: Context) -> None:
 
 
 @GROUP.command(Positional("NAME", "a connection, as listed by %pipedb connections", completes="connection"))
-def use(context: Context) -> None:
+def use(context: CommandContext) -> None:
     """Make another connection the current one.
 
     %pipedb use flights
@@ -86,7 +86,7 @@ def use(context: Context) -> None:
 
 
 @GROUP.command()
-def connections(context: Context) -> DataFrame:
+def connections(context: CommandContext) -> DataFrame:
     """List the connections.
 
     %pipedb connections
@@ -106,7 +106,7 @@ def _duration_or_off(text: str, name: str) -> float | None:
 @GROUP.command(
     Positional("TIME", "90s, 10m or 1h; or off, so that the server closes idle connections", type=_duration_or_off), ON
 )
-def keep_alive(context: Context) -> None:
+def keep_alive(context: CommandContext) -> None:
     """Keep the server-side connection open for some time after each cell.
 
     %pipedb keep-alive 10m
@@ -116,7 +116,7 @@ def keep_alive(context: Context) -> None:
 
 
 @GROUP.command(Positional("NAME", "by default the current connection", optional=True, completes="connection"))
-def close(context: Context) -> None:
+def close(context: CommandContext) -> None:
     """Close a connection; an open transaction is rolled back.
 
     %pipedb close
@@ -126,7 +126,7 @@ def close(context: Context) -> None:
 
 
 @GROUP.command(Option("--confirm", "required if the service is temporary, since its databases are deleted"))
-def stop(context: Context) -> None:
+def stop(context: CommandContext) -> None:
     """Stop the temporary service of this notebook, or the embedded service for all notebooks that use it.
 
     %pipedb stop
@@ -145,7 +145,7 @@ def stop(context: Context) -> None:
     Option("--trust", "allow a profile of the project to send its token to its host", "NAME", completes="profile"),
     Option("--on", "the connection to save, by default the current one", "NAME"),
 )
-def profiles(context: Context) -> DataFrame | None:
+def profiles(context: CommandContext) -> DataFrame | None:
     """List the connections defined in configuration files, which contain no secrets.
 
     %pipedb profiles
@@ -170,7 +170,7 @@ def profiles(context: Context) -> DataFrame | None:
     return None
 
 
-def _save(context: Context, name: str) -> None:
+def _save(context: CommandContext, name: str) -> None:
     from pipemagic.session.profiles import word
 
     connection = context.connection
@@ -219,7 +219,7 @@ def _file(session: Session, profile: Profile) -> str:
     ),
     ON,
 )
-def begin(context: Context) -> None:
+def begin(context: CommandContext) -> None:
     """Begin a transaction on the connection of the cells.
 
     %pipedb begin
@@ -229,7 +229,7 @@ def begin(context: Context) -> None:
 
 
 @TRANSACTIONS.command(ON)
-def commit(context: Context) -> None:
+def commit(context: CommandContext) -> None:
     """Commit the open transaction.
 
     %pipedb commit
@@ -238,7 +238,7 @@ def commit(context: Context) -> None:
 
 
 @TRANSACTIONS.command(ON)
-def rollback(context: Context) -> None:
+def rollback(context: CommandContext) -> None:
     """Roll back the open transaction, or discard a lost one.
 
     %pipedb rollback
@@ -247,7 +247,7 @@ def rollback(context: Context) -> None:
 
 
 @TRANSACTIONS.command(ON)
-def retry(context: Context) -> None:
+def retry(context: CommandContext) -> None:
     """Rerun a lost transaction, all or nothing.
 
     %pipedb retry

@@ -10,8 +10,18 @@ from typing import TYPE_CHECKING
 from pipemagic import sql
 from pipemagic.errors import SessionError, UsageError
 from pipemagic.hrana.stream import Tx
-from pipemagic.notebook.arguments import Arguments, Option, Positional, assign, items, names, new_table, split, table
-from pipemagic.notebook.commands.base import ON, Context, Group, frame_of
+from pipemagic.notebook.arguments import (
+    Option,
+    ParsedArguments,
+    Positional,
+    assign,
+    items,
+    names,
+    new_table,
+    split,
+    table,
+)
+from pipemagic.notebook.commands.base import ON, CommandContext, CommandGroup, frame_of
 from pipemagic.notebook.display import say
 from pipemagic.notebook.line_variables import LineVariables
 from pipemagic.notebook.load_source import FILE_FRAME, find_source, fixes_of_file, reader_options, refuse_expression
@@ -26,7 +36,7 @@ if TYPE_CHECKING:
     from pipemagic.client.database import Database
     from pipemagic.session import Connection
 
-GROUP = Group("Data")
+GROUP = CommandGroup("Data")
 
 SHOWN_TYPES = 12
 """The most columns whose types are listed because they do not follow from their dtypes."""
@@ -75,7 +85,7 @@ _LOAD_OPTIONS = (
 
 
 @GROUP.command(_FRAME, *_LOAD_OPTIONS, check=refuse_expression)
-def load(context: Context) -> None:
+def load(context: CommandContext) -> None:
     """Write a frame or a file into a table, all rows or none.
 
     %pipedb load frame --table flights
@@ -132,7 +142,7 @@ def load(context: Context) -> None:
     Option("--replace", "replace the table; its triggers and views are kept"),
     ON,
 )
-def copy(context: Context) -> None:
+def copy(context: CommandContext) -> None:
     """Copy the committed rows of a table to another connection, all or none.
 
     %pipedb copy flights --to other
@@ -153,7 +163,7 @@ def copy(context: Context) -> None:
     say(f"Copied {plural(count, 'row')} into {new} on {target.name}.")
 
 
-def _if_exists(args: Arguments) -> IfExists:
+def _if_exists(args: ParsedArguments) -> IfExists:
     return _IF_EXISTS.get(args.one_of("--create", "--append", "--replace", "--upsert"), "fail")
 
 
@@ -180,7 +190,7 @@ _LABELS = {
 """What the line of a load says on row labels without a name."""
 
 
-def _line_with(context: Context, source: str) -> str:
+def _line_with(context: CommandContext, source: str) -> str:
     """Return the line of the call with another source."""
     line = context.line
     there = next(
@@ -189,14 +199,14 @@ def _line_with(context: Context, source: str) -> str:
     return f"%pipedb load {line[: there.start].lstrip()}{source}{line[there.end :]}".rstrip()
 
 
-def _reader_options(context: Context) -> list[str]:
+def _reader_options(context: CommandContext) -> list[str]:
     """Return the options of the reader; the value of one may be in a variable: ``sep={mark}``."""
     options: list[str] = context.args.get("--") or []
     variables = LineVariables(context.line, "%pipedb load", context.variables)
     return [variables.literal(option, _READER) for option in options]
 
 
-def _frame(source: object, args: Arguments, options: Sequence[str]) -> DataFrame:
+def _frame(source: object, args: ParsedArguments, options: Sequence[str]) -> DataFrame:
     if isinstance(source, Path):
         from pipemagic.frames.readers import read_file
 
@@ -206,7 +216,7 @@ def _frame(source: object, args: Arguments, options: Sequence[str]) -> DataFrame
     return as_pandas(source, args["FRAME"])
 
 
-def _details(loaded: Load, args: Arguments, *, is_file: bool) -> str:
+def _details(loaded: Load, args: ParsedArguments, *, is_file: bool) -> str:
     """Return the types to list behind the name of the table, and whether it keeps those that it had."""
     everything = args.on("--verbose") or is_file
     types = loaded.plan.types if everything else loaded.unexpected_types
@@ -226,7 +236,7 @@ def _shown_name(name: str) -> str:
     Positional("NAME", "the SELECT to show", optional=True, completes="snippet"),
     Option("--delete", "delete this SELECT", "NAME", completes="snippet"),
 )
-def snippets(context: Context) -> DataFrame | None:
+def snippets(context: CommandContext) -> DataFrame | None:
     """List the SELECTs saved with %%sql --save, or show one.
 
     %pipedb snippets

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from pipemagic import sql
 from pipemagic.errors import CheckError, UnknownName, UsageError
 from pipemagic.notebook.arguments import Option, Positional, at_least, names, table
-from pipemagic.notebook.commands.base import ON, Context, Group
+from pipemagic.notebook.commands.base import ON, CommandContext, CommandGroup
 from pipemagic.notebook.display import Plot, say, show_frame
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-GROUP = Group("Exploring")
+GROUP = CommandGroup("Exploring")
 TABLE = Positional("TABLE", 'the table or view, in quotes if its name contains blanks: "my table"', type=table)
 
 _NAME = r'\s*(?:"(?:[^"]|"")*"|[^",.=][^,.=]*)\s*'
@@ -41,7 +41,7 @@ _NAMES = rf"(?:{_NAME}|\s*)(?:,(?:{_NAME}|\s*))*"  # `names` refuses the empty o
 _NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?", re.IGNORECASE | re.ASCII)
 
 
-def _request(context: Context, function: Callable[[Database], T]) -> T:
+def _request(context: CommandContext, function: Callable[[Database], T]) -> T:
     with _explain_uncommitted(context.connection, context.args.get("TABLE")):
         return context.connection.with_database(function)
 
@@ -58,7 +58,7 @@ def _explain_uncommitted(connection: Connection, *relations: str | None) -> Iter
         raise
 
 
-def _values(context: Context, connection: Connection, text: str) -> tuple[str, Mapping[str, SqlValue]] | None:
+def _values(context: CommandContext, connection: Connection, text: str) -> tuple[str, Mapping[str, SqlValue]] | None:
     """Return a statement with the values of its parameters, as in a cell; None if it is not exactly one."""
     from pipemagic.client.arguments import values_of
 
@@ -69,7 +69,7 @@ def _values(context: Context, connection: Connection, text: str) -> tuple[str, M
     return stmt.sql or "", values_of(stmt)
 
 
-def _condition(context: Context, text: str) -> Condition:
+def _condition(context: CommandContext, text: str) -> Condition:
     """Return a condition on the rows of the table with the values of its parameters."""
     from pipemagic.explore import conditions
 
@@ -84,7 +84,7 @@ def _condition(context: Context, text: str) -> Condition:
     Option("--rows", "count the rows of each table; the server reads every table in full"),
     ON,
 )
-def tables(context: Context) -> DataFrame:
+def tables(context: CommandContext) -> DataFrame:
     """List the tables and views.
 
     %pipedb tables
@@ -97,7 +97,7 @@ def tables(context: Context) -> DataFrame:
 
 
 @GROUP.command(TABLE, ON)
-def columns(context: Context) -> DataFrame:
+def columns(context: CommandContext) -> DataFrame:
     """List the columns of a table or view.
 
     %pipedb columns flights
@@ -109,7 +109,7 @@ def columns(context: Context) -> DataFrame:
 
 
 @GROUP.command(replace(TABLE, optional=True), ON)
-def schema(context: Context) -> Script:
+def schema(context: CommandContext) -> Script:
     """Show the CREATE statements of a table with its indexes and triggers, or of the whole database.
 
     %pipedb schema flights
@@ -132,7 +132,7 @@ def schema(context: Context) -> Script:
     ),
     ON,
 )
-def profile(context: Context) -> Profile:
+def profile(context: CommandContext) -> Profile:
     """Summarize the columns of a table: counts, NULLs, quartiles, frequent values.
 
     %pipedb profile flights
@@ -193,7 +193,7 @@ def _references(text: str, name: str) -> tuple[list[str], str, list[str]]:
     ),
     ON,
 )  # fmt: skip
-def check(context: Context) -> None:
+def check(context: CommandContext) -> None:
     """Check the rows of a table against rules; raise an error if a rule fails.
 
     %pipedb check flights --not-null origin,dest --unique id
@@ -211,7 +211,7 @@ def check(context: Context) -> None:
         raise
 
 
-def _rules(context: Context) -> list[Rule]:
+def _rules(context: CommandContext) -> list[Rule]:
     """Return the rules given as options; raise an error for an invalid condition."""
     from pipemagic.explore import rules
 
@@ -256,7 +256,7 @@ def _show_failures(error: CheckError) -> None:
     Option("--key", "the columns that identify a row; by default the common primary key", "A,B", type=names),
     Option("--limit", "the maximum number of rows to show of each kind; by default 10", "N", type=at_least(0)),
 )
-def diff(context: Context) -> Diff:
+def diff(context: CommandContext) -> Diff:
     """Compare two tables, views or SELECTs: columns, types, rows.
 
     %pipedb diff flights flights_of_july --key id
@@ -282,7 +282,7 @@ def diff(context: Context) -> Diff:
         return first.with_database(lambda database: second.with_database(lambda other: compare(database, other)))
 
 
-def _query(context: Context, connection: Connection, text: str) -> tuple[str, Mapping[str, SqlValue]]:
+def _query(context: CommandContext, connection: Connection, text: str) -> tuple[str, Mapping[str, SqlValue]]:
     """Return the name of a table unchanged, or a SELECT with the values of its parameters."""
     from pipemagic.explore.diff_inputs import is_query
 
@@ -317,7 +317,7 @@ def _renamed(
     Option("--to", "write the diagram to this file: .svg, or .mmd for Mermaid", "FILE"),
     ON,
 )  # fmt: skip
-def diagram(context: Context) -> Diagram | None:
+def diagram(context: CommandContext) -> Diagram | None:
     """Draw tables, columns and foreign keys.
 
     %pipedb diagram
@@ -356,7 +356,7 @@ def diagram(context: Context) -> Diagram | None:
     Option("--with", "plot this SELECT, saved with %%sql --save, instead of a table", "NAME"),
     ON,
 )
-def plot(context: Context) -> Plot | None:
+def plot(context: CommandContext) -> Plot | None:
     """Draw one or two columns from a summary that the server computes.
 
     %pipedb plot histogram flights --x air_time
@@ -403,7 +403,7 @@ def _check_plot_options(kind: str, y: str | None, bins: int | None) -> None:
         raise UsageError(f"--bins is the number of intervals of a histogram, or of bars; plot {kind} has none")
 
 
-def _plotted_rows(context: Context) -> str | Rows:
+def _plotted_rows(context: CommandContext) -> str | Rows:
     """Return the rows to plot: the name of a table, or a SELECT with its values."""
     from pipemagic.client.arguments import values_of
     from pipemagic.explore.plot_query import Rows

@@ -14,7 +14,7 @@ from importlib.resources import files
 
 from pipemagic.errors import UsageError
 from pipemagic.notebook.arguments import Option, Positional, refuse_password
-from pipemagic.notebook.commands.base import Command, Group
+from pipemagic.notebook.commands.base import Command, CommandGroup
 from pipemagic.notebook.commands.pages import error_texts, help_on_code, page_about, page_named, page_words, pages
 from pipemagic.notebook.display import say, show
 
@@ -48,7 +48,7 @@ def topic_named(name: str) -> Topic | None:
     return next((topic for topic in topics().values() if name in (topic.name, *topic.others)), None)
 
 
-def show_help(name: str, groups: Sequence[Group], daily: Sequence[str]) -> None:
+def show_help(name: str, groups: Sequence[CommandGroup], daily: Sequence[str]) -> None:
     """Show the help on a subcommand, topic or page; for '' the list of all, those of ``daily`` use first."""
     commands = {command.name: (command, group) for group in groups for command in group.commands}
     on_code = help_on_code(name)
@@ -73,7 +73,7 @@ def show_help(name: str, groups: Sequence[Group], daily: Sequence[str]) -> None:
         raise UsageError(f"no help for {name[:40]!r}{hint}")
 
 
-def _overview(groups: Sequence[Group], daily: Sequence[str]) -> str:
+def _overview(groups: Sequence[CommandGroup], daily: Sequence[str]) -> str:
     commands = {command.name: command for group in groups for command in group.commands}
     sections = {"Daily use": [commands[name] for name in daily]}
     for group in groups:

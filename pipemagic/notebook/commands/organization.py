@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from pipemagic.errors import AlreadyExists, UnsupportedError, UsageError
 from pipemagic.notebook import outcomes
 from pipemagic.notebook.arguments import Option, Positional
-from pipemagic.notebook.commands.base import Context, Group, check_confirmed, frame_of
+from pipemagic.notebook.commands.base import CommandContext, CommandGroup, check_confirmed, frame_of
 from pipemagic.notebook.display import say
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-GROUP = Group("Groups and databases")
+GROUP = CommandGroup("Groups and databases")
 
 RESOURCES = ("rows_read", "rows_written", "storage_bytes", "databases", "groups", "locations", "bytes_synced")
 """The resources with a usage, in the order of the table."""
@@ -31,7 +31,7 @@ DATABASE = Positional("DATABASE", "the name of the database", completes="databas
     Option("--at", "the address of the management API; by default that of the embedded service", "URL"),
     Option("--token-env", "the environment variable that contains the platform token", "VARIABLE"),
 )
-def organization(context: Context) -> None:
+def organization(context: CommandContext) -> None:
     """Select the organization for the commands of this group, or show the current one.
 
     %pipedb organization
@@ -45,7 +45,7 @@ def organization(context: Context) -> None:
 
 
 @GROUP.command(Option("--latency", "list the locations of databases with the time of a small request to each"))
-def locations(context: Context) -> DataFrame:
+def locations(context: CommandContext) -> DataFrame:
     """List the locations that a group can have.
 
     %pipedb locations
@@ -66,7 +66,7 @@ def locations(context: Context) -> DataFrame:
 
 
 @GROUP.command()
-def groups(context: Context) -> DataFrame:
+def groups(context: CommandContext) -> DataFrame:
     """List the groups.
 
     %pipedb groups
@@ -78,7 +78,7 @@ def groups(context: Context) -> DataFrame:
 
 
 @GROUP.command()
-def databases(context: Context) -> DataFrame:
+def databases(context: CommandContext) -> DataFrame:
     """List the databases.
 
     %pipedb databases
@@ -99,7 +99,7 @@ def _warn_if_incomplete(complete: bool, what: str) -> None:
     Option("--location", "its primary location", "CODE", required=True),
     IF_NOT_EXISTS,
 )
-def create_group(context: Context) -> None:
+def create_group(context: CommandContext) -> None:
     """Create a group.
 
     %pipedb create-group europe --location ams --if-not-exists
@@ -118,7 +118,7 @@ def create_group(context: Context) -> None:
     Option("--from-dump", "run the SQL text in this file, such as a dump of SQLite's shell", "FILE"),
     IF_NOT_EXISTS,
 )
-def create_database(context: Context) -> None:
+def create_database(context: CommandContext) -> None:
     """Create a database in a group.
 
     %pipedb create-database flights
@@ -147,7 +147,7 @@ def create_database(context: Context) -> None:
 
 
 @GROUP.command(GROUP_NAME, Positional("CODE", "the location"), IF_NOT_EXISTS)
-def add_location(context: Context) -> None:
+def add_location(context: CommandContext) -> None:
     """Replicate a group to another location.
 
     %pipedb add-location europe fra
@@ -158,7 +158,7 @@ def add_location(context: Context) -> None:
 
 
 @GROUP.command(Positional("SETTING", "on or off", choices=("on", "off")))
-def overages(context: Context) -> None:
+def overages(context: CommandContext) -> None:
     """Allow or forbid usage above the quotas of the organization.
 
     %pipedb overages off
@@ -167,7 +167,7 @@ def overages(context: Context) -> None:
 
 
 @GROUP.command(Positional("NAME", "the name of the group", completes="group"), CONFIRM)
-def delete_group(context: Context) -> None:
+def delete_group(context: CommandContext) -> None:
     """Delete a group and all its databases.
 
     %pipedb delete-group europe --confirm
@@ -178,7 +178,7 @@ def delete_group(context: Context) -> None:
 
 
 @GROUP.command(Positional("NAME", "the name of the database", completes="database"), CONFIRM)
-def delete_database(context: Context) -> None:
+def delete_database(context: CommandContext) -> None:
     """Delete a database and its contents.
 
     %pipedb delete-database flights --confirm
@@ -192,7 +192,7 @@ def delete_database(context: Context) -> None:
     Positional("NAME", "the name of the database", completes="database"),
     Option("--confirm", "required, since what runs is lost: open transactions are rolled back"),
 )
-def suspend_database(context: Context) -> None:
+def suspend_database(context: CommandContext) -> None:
     """End everything that runs on a database, and refuse its statements until it is resumed.
 
     %pipedb suspend-database flights --confirm
@@ -203,7 +203,7 @@ def suspend_database(context: Context) -> None:
 
 
 @GROUP.command(Positional("NAME", "the name of the database", completes="database"))
-def resume_database(context: Context) -> None:
+def resume_database(context: CommandContext) -> None:
     """Allow the statements of a suspended database again.
 
     %pipedb resume-database flights
@@ -212,7 +212,7 @@ def resume_database(context: Context) -> None:
 
 
 @GROUP.command(GROUP_NAME, Positional("CODE", "a location other than the primary one"))
-def remove_location(context: Context) -> None:
+def remove_location(context: CommandContext) -> None:
     """Remove a location from a group and delete its replicas there.
 
     %pipedb remove-location europe fra
@@ -221,7 +221,7 @@ def remove_location(context: Context) -> None:
 
 
 @GROUP.command()
-def organizations(context: Context) -> DataFrame:
+def organizations(context: CommandContext) -> DataFrame:
     """List your organizations.
 
     %pipedb organizations
@@ -232,7 +232,7 @@ def organizations(context: Context) -> DataFrame:
 
 
 @GROUP.command(Option("--databases", "show the usage of each database"))
-def usage(context: Context) -> DataFrame:
+def usage(context: CommandContext) -> DataFrame:
     """Show the usage of this month and the quotas.
 
     %pipedb usage
@@ -263,7 +263,7 @@ def usage(context: Context) -> DataFrame:
     Option("--to-file", "the file to write, readable only by you", "PATH"),
     Option("--replace", "overwrite the variable or file"),
 )
-def create_token(context: Context) -> None:
+def create_token(context: CommandContext) -> None:
     """Create a database token and store it outside the notebook.
 
     %pipedb create-token flights --expiration 7d --read-only --to-env FLIGHTS_TOKEN
@@ -284,7 +284,7 @@ def create_token(context: Context) -> None:
 
 
 @GROUP.command(DATABASE, CONFIRM)
-def invalidate_tokens(context: Context) -> None:
+def invalidate_tokens(context: CommandContext) -> None:
     """Invalidate all tokens of a database; connections of this notebook get new ones.
 
     %pipedb invalidate-tokens flights --confirm

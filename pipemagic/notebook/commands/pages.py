@@ -44,7 +44,7 @@ _NOT_SHOWN = re.compile(r"\A---\n.*?^---\n|^ *<!--.*?-->\n*|^:::[^\n]*\n|^\(\S+\
 
 
 @dataclass(frozen=True, repr=False)
-class Page:
+class DocumentationPage:
     """A page: Markdown in a notebook, the same as plain text in a terminal."""
 
     name: str
@@ -104,10 +104,10 @@ def _folder() -> Path:
 
 
 @cache
-def pages() -> dict[str, Page]:
+def pages() -> dict[str, DocumentationPage]:
     """Return the pages by name, such as ``how-to/load-data``: those of the wheel, or of docs/ in a checkout."""
     paths = [path for part in PARTS for path in sorted((_folder() / part).glob("*.md")) if path.stem != "index"]
-    entries = (Page(f"{path.parent.name}/{path.stem}", path) for path in paths)
+    entries = (DocumentationPage(f"{path.parent.name}/{path.stem}", path) for path in paths)
     return {page.name: page for page in entries}
 
 
@@ -116,7 +116,7 @@ def page_words() -> list[str]:
     return [*(page.path.stem for page in pages().values()), *WORDS]
 
 
-def page_named(name: str) -> Page | None:
+def page_named(name: str) -> DocumentationPage | None:
     """Return the page of that name, with or without its folder, or about that word; None if there is none."""
     name = WORDS.get(name, name)
     return next((page for page in pages().values() if name in (page.name, page.path.stem)), None)

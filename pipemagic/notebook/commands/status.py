@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pipemagic.errors import ServerError, SessionError
 from pipemagic.hrana.stream import Tx
 from pipemagic.notebook.arguments import Option, Positional
-from pipemagic.notebook.commands.base import ON, Context, Group
+from pipemagic.notebook.commands.base import ON, CommandContext, CommandGroup
 from pipemagic.notebook.display import say
 
 if TYPE_CHECKING:
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from pipemagic.session import Connection
     from pipemagic.session.trace import Trace
 
-GROUP = Group("Status")
+GROUP = CommandGroup("Status")
 PANELS = ("locations", "groups", "databases", "organization", "session", "explore", "class")
 
 
 @GROUP.command(ON)
-def status(context: Context) -> None:
+def status(context: CommandContext) -> None:
     """Show connections, transactions and time left, checks that are switched off, and the address for other programs.
 
     %pipedb status
@@ -102,7 +102,7 @@ def _kept_alive(connection: Connection) -> str:
 
 
 @GROUP.command(ON)
-def version(context: Context) -> None:
+def version(context: CommandContext) -> None:
     """Show the version of the database server.
 
     %pipedb version
@@ -111,7 +111,7 @@ def version(context: Context) -> None:
 
 
 @GROUP.command(ON)
-def health(context: Context) -> None:
+def health(context: CommandContext) -> None:
     """Check that the database server is healthy.
 
     %pipedb health --on flights
@@ -127,7 +127,7 @@ def health(context: Context) -> None:
     Option("--on", "only requests of this connection", "NAME"),
     Option("--stable", "omit times, sizes and batons, for notebooks that are rerun and compared"),
 )
-def wire(context: Context) -> Trace | None:
+def wire(context: CommandContext) -> Trace | None:
     """Show the requests and responses of the last cell, or of every later cell.
 
     %pipedb wire on
@@ -147,7 +147,7 @@ def wire(context: Context) -> Trace | None:
     Option("--reset", "reset the counts to zero"),
     Option("--time", "add the seconds spent waiting"),
 )
-def stats(context: Context) -> DataFrame | None:
+def stats(context: CommandContext) -> DataFrame | None:
     """Count round trips, bytes, statements and rows of each connection.
 
     %pipedb stats
@@ -162,7 +162,7 @@ def stats(context: Context) -> DataFrame | None:
 
 
 @GROUP.command(Positional("NAME", "the panel; by default all of them, in tabs", optional=True, choices=PANELS))
-def panel(context: Context) -> Displayable:
+def panel(context: CommandContext) -> Displayable:
     """Show a panel: databases and groups, the session, the tables of a database, or the students of a class.
 
     %pipedb panel

@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from pipemagic.explore.sqlite_reference import is_displayable
-from pipemagic.notebook.arguments import Arguments, Option, assign, given_values, split
+from pipemagic.notebook.arguments import Option, ParsedArguments, assign, given_values, split
 from pipemagic.notebook.line_variables import name_in_braces, text_of
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ WIDTH = 64
 _ON = Option("--on", "the connection", "NAME")
 _NOT_VARIABLES = {"In", "Out", "exit", "quit", "get_ipython", "open"}
 
-Names = Mapping[str, Callable[[], Iterable[str]]]
+NamesByKind = Mapping[str, Callable[[], Iterable[str]]]
 """Functions that return the known names of a kind (``connection``, ``table``, ...); a mapping has their details."""
 
 
@@ -103,7 +103,7 @@ class KnownNames:
         tables = [table for table in self.tables(on) if table.name.lower() in named]
         return {name: type_ for table in tables for name, type_ in table.typed}
 
-    def parameters(self, args: Arguments) -> list[str]:
+    def parameters(self, args: ParsedArguments) -> list[str]:
         """Return the names of the values that SQL can use as parameters."""
         params: Any = self._magics.user_ns.get(args.get("--params") or "")
         if issubclass(type(params), Mapping):
@@ -111,7 +111,7 @@ class KnownNames:
         frames = set(self._frames())
         return sorted(name for name, _ in self._variables() if name not in frames)
 
-    def by_kind(self, on: str | None) -> Names:
+    def by_kind(self, on: str | None) -> NamesByKind:
         """Return the names by kind; tables are those of a connection, by default of the current one."""
         names: dict[str, Callable[[], Iterable[str]]] = {
             "table": lambda: sorted(table.name for table in self.tables(on)),

@@ -10,8 +10,15 @@ from typing import TYPE_CHECKING
 
 from pipemagic.explore.sqlite_reference import is_displayable
 from pipemagic.notebook import arguments
-from pipemagic.notebook.arguments import Arguments, Assigned, Option, Positional, kind_of
-from pipemagic.notebook.completion.candidates import Completion, Completions, KnownNames, Names, connection_of, matching
+from pipemagic.notebook.arguments import Assigned, Option, ParsedArguments, Positional, kind_of
+from pipemagic.notebook.completion.candidates import (
+    Completion,
+    Completions,
+    KnownNames,
+    NamesByKind,
+    connection_of,
+    matching,
+)
 from pipemagic.notebook.sql_options import OPTIONS
 from pipemagic.teaching.magics import ARGUMENTS, ON
 
@@ -79,7 +86,9 @@ def complete_cell(magics: PipeMagics, context: CompletionContext) -> Completions
         on = connection_of(magic.line)
         if magic.on_line:
             return complete(magic.line, magic.at, ARGUMENTS[magic.marker], (ON,), names.by_kind(on))
-        return sql.complete(magic.body, magic.at - len(magic.line) - 1, names.tables(on), names.parameters(Arguments()))
+        return sql.complete(
+            magic.body, magic.at - len(magic.line) - 1, names.tables(on), names.parameters(ParsedArguments())
+        )
     options, rest = arguments.leading_options(magic.line[: magic.at] if magic.on_line else f"{magic.line}\n", OPTIONS)
     args = arguments.given_values(options)
     tables, parameters = names.tables(args.get("--on")), names.parameters(args)
@@ -125,15 +134,15 @@ def _complete_command(line: str, at: int, namespace: KnownNames) -> Completions:
 
 
 def complete(
-    line: str, at: int, positionals: Sequence[Positional], options: Sequence[Option], names: Names
+    line: str, at: int, positionals: Sequence[Positional], options: Sequence[Option], names: NamesByKind
 ) -> Completions:
     """Complete the argument at an offset of a line."""
     here, before = arguments.argument_at(line[:at], at, positionals, options)
-    completions = _completions(_Cursor(here, line[at:]), before, options, names)
+    completions = _completions(_TypedValue(here, line[at:]), before, options, names)
     return Completions(matching(completions, here.word.text), here.word.raw)
 
 
-class _Cursor:
+class _TypedValue:
     """The value that is being typed: its text, its prefix (``--on=``), and the quotes around it."""
 
     def __init__(self, here: Assigned, after: str) -> None:
@@ -165,7 +174,7 @@ class _Cursor:
 
 
 def _completions(
-    cursor: _Cursor, before: Sequence[Assigned], options: Sequence[Option], names: Names
+    cursor: _TypedValue, before: Sequence[Assigned], options: Sequence[Option], names: NamesByKind
 ) -> Iterator[Completion]:
     here, argument = cursor.here, cursor.here.argument
     is_value = not here.flag or (bool(cursor.prefix) and isinstance(argument, Option) and bool(argument.value))
@@ -187,14 +196,16 @@ def _completions(
     )
 
 
-def _values(argument: Option | Positional, cursor: _Cursor, names: Names) -> Iterator[Completion]:
+def _values(argument: Option | Positional, cursor: _TypedValue, names: NamesByKind) -> Iterator[Completion]:
     if argument.choices:
         yield from (Completion(choice, "value") for choice in argument.choices)
     for kind in () if argument.choices else kind_of(argument).split("|"):
         yield from _values_of(kind, argument, cursor, names)
 
 
-def _values_of(kind: str, argument: Option | Positional, cursor: _Cursor, names: Names) -> Iterator[Completion]:
+def _values_of(
+    kind: str, argument: Option | Positional, cursor: _TypedValue, names: NamesByKind
+) -> Iterator[Completion]:
     if kind == "file":
         yield from _files(cursor)
     elif kind == "data file":
@@ -223,7 +234,7 @@ def _in_list(name: str) -> str:
     return f'"{name.replace(chr(34), chr(34) * 2)}"' if "," in name or quoted or name != name.strip() else name
 
 
-def _files(cursor: _Cursor, accepts: Callable[[str], bool] = bool) -> Iterator[Completion]:
+def _files(cursor: _TypedValue, accepts: Callable[[str], bool] = bool) -> Iterator[Completion]:
     """Return the files of this machine; those whose names begin with a dot only when it is typed."""
     head, tail = os.path.split(cursor.text)
     try:

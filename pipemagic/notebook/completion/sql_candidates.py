@@ -228,27 +228,27 @@ class _Candidates:
         if self.context.typed and not self.sources:
             yield from map(_table, self.tables.values())
 
-    def _conditions(self) -> list[Condition]:
+    def _conditions(self) -> list[JoinCondition]:
         """Return the conditions that can join the last table, if the cursor is in its ON."""
         if self.context.clause != "ON" or self.previous not in ("ON", "AND", "."):
             return []
         before = Cursor(self.group.slice(0, self.at), self.at)  # later tables cannot be named in this ON
         return join_conditions(query_at(before, self.tables).sources)
 
-    def _as_typed(self, condition: Condition) -> str:
+    def _as_typed(self, condition: JoinCondition) -> str:
         """Return the condition with the side first that is typed."""
         typed = self.context.typed.lower()
         first, *_ = sides = list(condition.values())
         return next((side for side in sides if typed and side.lower().startswith(typed)), first)
 
 
-Condition = dict[str, str]
+JoinCondition = dict[str, str]
 """A condition of a join by the label of the table on its left: ``a.x = b.y`` and ``b.y = a.x`` are one."""
 
 _Side = Sequence[tuple[Source, str]]
 
 
-def join_conditions(sources: Sequence[Source]) -> list[Condition]:
+def join_conditions(sources: Sequence[Source]) -> list[JoinCondition]:
     """Return the conditions that join the last of some tables: by foreign keys, or else by columns of the same name."""
     if len(sources) < 2:
         return []
