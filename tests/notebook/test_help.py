@@ -7,13 +7,14 @@ import re
 import pytest
 
 from pipemagic import sql
-from pipemagic.notebook import arguments, exercises, sql_options
+from pipemagic.notebook import arguments, sql_options
 from pipemagic.notebook.commands import COMMANDS, DAILY
 from pipemagic.notebook.commands.help import topics
 from pipemagic.notebook.commands.pages import pages
 from pipemagic.notebook.magics import PipeMagics
 from pipemagic.notebook.settings import PipeMagic
 from pipemagic.notebook.sql_options import OPTIONS
+from pipemagic.teaching.magics import ARGUMENTS, ON
 
 
 def examples_in(text):
@@ -38,8 +39,8 @@ def check(example):
         arguments.parse(rest, command.positionals, command.options, command.usage)
     elif head.startswith("%%sql"):
         sql_options.parse(head.removeprefix("%%sql"), body or "SELECT 1", {})
-    elif (marker := head.split(" ", 1)[0]) in exercises.ARGUMENTS:
-        arguments.parse(head.removeprefix(marker), exercises.ARGUMENTS[marker], (exercises.ON,), marker)
+    elif (marker := head.split(" ", 1)[0]) in ARGUMENTS:
+        arguments.parse(head.removeprefix(marker), ARGUMENTS[marker], (ON,), marker)
         assert not marker.startswith("%%") or sql.split(body)
     elif "--file" in head:  # which there is not
         arguments.leading(head.removeprefix("%sql"), OPTIONS, "")

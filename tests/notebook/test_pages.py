@@ -55,7 +55,7 @@ def test_every_page_that_a_message_names_exists():
     sources = [path for kind in ("py", "md", "js") for path in package.rglob(f"*.{kind}")]
     sources = [path for path in sources if package / "pages" not in path.parents]
     named = {(path.name, found) for path in sources for found in NAMED.findall(path.read_text("utf-8"))}
-    assert {"class_serve.py", "nodes.py", "pages.py", "serving.py"} <= {name for name, _ in named}
+    assert {"nodes.py", "pages.py", "serve.py", "serving.py"} <= {name for name, _ in named}
     assert {(name, found) for name, found in named if found not in pages()} == set()
 
 
