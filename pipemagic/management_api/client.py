@@ -46,23 +46,23 @@ from pipemagic.management_api.models import (
     listed,
     member,
     text_of,
-    unwrapped,
+    wrapped,
 )
 
 if TYPE_CHECKING:
     import httpx
 
 _MISSING = re.compile(
-    r"\b(?:organization|group|database|location|member|user|account|token|instance|record)\b.*"
-    r"(?:not found|n[o']t exist|is not)|could not find", re.IGNORECASE | re.DOTALL,
-)  # fmt: skip
-"""A 404 about an object: the endpoint exists, the object does not."""
-
-_UNKNOWN = re.compile(
-    r"\b(group|database|organization)\b.*(?:not found|n[o']t exist)|could not find (database)|invalid (location)|"
-    r"(location) not found",
+    r"\b(?:organization|group|database|location|member|user|token)\b.* not found|could not find |is not a member",
     re.IGNORECASE,
 )
+"""A 404 about an object: the endpoint exists, the object does not. The published API and ours use these words."""
+
+_UNKNOWN = re.compile(
+    r"\b(group|database|organization)\b.* not found|could not find (database)|invalid (location)", re.IGNORECASE
+)
+"""The same in a 400 or 404, for the kinds of names that requests have."""
+
 _LOGINS = ("/v1/auth/signup", "/v1/auth/login")
 _ERRORS: dict[int, tuple[type[ServerError], str]] = {
     401: (AuthError, "the token was not accepted"),
@@ -89,9 +89,16 @@ class Refusal:
     @property
     def name_is_taken(self) -> bool:
         """Whether a name already exists. Requests other than POST create nothing."""
-        text = self.message.lower()
-        says_so = "already exist" in text or (self.status == 422 and "available" in text)
-        return self.method == "POST" and (self.status == 409 or (self.status in (400, 422) and says_so))
+        if self.method != "POST":
+            return False
+        match self.status:
+            case 409:  # by the documents of the published API, and by ours
+                return True
+            case 400:  # by the published API since July 2026
+                return "already exists" in self.message
+            case 422:  # a name that nobody may take, by both
+                return "not available" in self.message
+        return False
 
     @property
     def unknown_kind(self) -> str:
@@ -223,9 +230,8 @@ class Management:
 
     def username(self) -> str:
         """Return the name of the account that the token belongs to."""
-        return text_of(
-            unwrapped(self._call("GET", "/v1/user", optional="the account's name"), "user"), "username", "name"
-        )
+        response = self._call("GET", "/v1/user", optional="the account's name")
+        return text_of(wrapped(response, "user"), "username")
 
     def validate(self) -> float | None:
         """Return the Unix time at which the platform token expires, None if never; raise AuthError if it is invalid."""
@@ -239,7 +245,7 @@ class Management:
     def create_api_token(self, name: str) -> Secret:
         """Create a platform token; only this response contains its value."""
         response = self._call("POST", _path("/v1/auth/api-tokens", name), optional="tokens")
-        return _secret(member(unwrapped(response, "token"), "token", "value"))
+        return _secret(member(response, "token"))
 
     def revoke_api_token(self, name: str) -> None:
         """Revoke a platform token."""
@@ -262,17 +268,17 @@ class Management:
     def organization(self) -> Organization:
         """Return the organization itself."""
         response = self._call("GET", self._path(), optional="an organization's settings")
-        return Organization.read(response, slug=self.slug)
+        return Organization.read(wrapped(response, "organization"), slug=self.slug)
 
     def create_organization(self, name: str) -> Organization:
         """Create an organization; the server derives the slug from its name."""
         response = self._call("POST", "/v1/organizations", {"name": name}, optional="more organizations")
-        return Organization.read(unwrapped(unwrapped(response, "organization"), "org"), slug=name)
+        return Organization.read(wrapped(response, "org"), slug=name)
 
     def update_organization(self, *, overages: bool) -> Organization:
         """Set whether the organization may exceed its quotas."""
         response = self._call("PATCH", self._path(), {"overages": overages})
-        return Organization.read(response, slug=self.slug, overages=overages)
+        return Organization.read(wrapped(response, "organization"), slug=self.slug, overages=overages)
 
     def members(self) -> list[Member]:
         """List the members of the organization."""
@@ -280,10 +286,10 @@ class Management:
 
     def add_member(self, username: str, role: str = "member") -> Member:
         """Add an account to the organization."""
+        # The published API reads member, ours username; neither returns the account as in its list.
         body = {"member": username, "username": username, "role": role}
-        return Member.read(
-            self._call("POST", self._path("members"), body, optional="members"), username=username, role=role
-        )
+        self._call("POST", self._path("members"), body, optional="members")
+        return Member(username, role)
 
     def remove_member(self, username: str) -> None:
         """Remove an account from the organization."""
@@ -291,7 +297,8 @@ class Management:
 
     def subscription(self) -> Subscription:
         """Return the organization's plan."""
-        return Subscription.read(self._call("GET", self._path("subscription"), optional="plans"))
+        response = self._call("GET", self._path("subscription"), optional="plans")
+        return Subscription.read(wrapped(response, "subscription"))
 
     def plans(self) -> list[Plan]:
         """List the plans with their quotas."""
@@ -309,12 +316,12 @@ class Management:
 
     def group(self, name: str) -> Group:
         """Return one group."""
-        return Group.read(self._call("GET", self._path("groups", name)), name=name)
+        return Group.read(wrapped(self._call("GET", self._path("groups", name)), "group"), name=name)
 
     def create_group(self, name: str, location: str) -> Group:
         """Create a group with its primary location, a code from `locations`."""
         response = self._call("POST", self._path("groups"), {"name": name, "location": location})
-        return Group.read(response, name=name, primary=location)
+        return Group.read(wrapped(response, "group"), name=name, primary=location)
 
     def default_group(
         self, *, known: Sequence[Group] = (), name_group: Callable[[str], str] = "name it with group={!r}".format,
@@ -400,14 +407,12 @@ class Management:
     def databases(self, group: str | None = None) -> list[DatabaseInfo]:
         """List the databases, of one group or of all."""
         responses = self._list(self._path("databases"), "databases", **({"group": group} if group else {}))
-        databases = [DatabaseInfo.read_from(self.endpoint, item) for item in responses]
-        # A server that ignores the filter lists all of them.
-        return [database for database in databases if group is None or database.group in (group, "")]
+        return [DatabaseInfo.read_from(self.endpoint, item) for item in responses]
 
     def database(self, name: str) -> DatabaseInfo:
         """Return one database."""
         response = self._call("GET", self._path("databases", name))  # by the endpoint of now, which may have changed
-        return DatabaseInfo.read_from(self.endpoint, response, name=name)
+        return DatabaseInfo.read_from(self.endpoint, wrapped(response, "database"), name=name)
 
     def create_database(
         self, name: str, group: str | None = None, *, copy_of: str | None = None, awaits_upload: bool = False,
@@ -427,7 +432,7 @@ class Management:
         if size_limit is not None:
             body["size_limit"] = size_limit
         response = self._call("POST", self._path("databases"), body)
-        return DatabaseInfo.read_from(self.endpoint, response, name=name, group=group)
+        return DatabaseInfo.read_from(self.endpoint, wrapped(response, "database"), name=name, group=group)
 
     def delete_database(self, name: str) -> None:
         """Delete a database and everything in it."""
@@ -464,12 +469,12 @@ class Management:
     def _login(self, how: str, username: str, password: str) -> Login:
         body = {"username": username, "password": password}
         response = self._call("POST", f"/v1/auth/{how}", body, optional=f"{how} by password")
-        token = _secret(member(response, "token", "jwt"))
+        token = _secret(member(response, "token"))
         return Login(token, text_of(response, "username") or username, text_of(response, "organization"))
 
     def _change_location(self, method: str, group: str, location: str, *action: str, optional: str = "") -> Group:
         path = self._path("groups", group, "locations", location, *action)
-        return Group.read(self._call(method, path, optional=optional), name=group)
+        return Group.read(wrapped(self._call(method, path, optional=optional), "group"), name=group)
 
     def _create_token(self, optional: str, owner: tuple[str, str], expiration: str, read_only: bool) -> Secret:
         params = {"expiration": expiration, "authorization": "read-only" if read_only else "full-access"}
@@ -480,7 +485,7 @@ class Management:
         return _path("/v1/organizations", self.slug, *names)
 
     def _list(self, path: str, what: str, **params: str) -> list[Any]:
-        """GET a list, including all pages: ``pagination.next`` refers to the next one."""
+        """GET a list, including all pages: the published API may send the next one's cursor in ``pagination.next``."""
         items, cursors = list[Any](), set[str]()
         while True:
             response = self._call("GET", path, params=params, optional=what, is_list=True)

@@ -1,13 +1,15 @@
 """The objects of the management API.
 
-Servers differ: objects may be wrapped, spellings of member names vary, and members may be missing.
+Responses are those of the published API and of the embedded service; where these differ, a comment says who sends what.
+The bodies of the five endpoints of the requirement are not specified: what a response lacks is taken from the request.
+The member of a response has the name of its field, or the one in ``rename``.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
+from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, ClassVar, Self
 
 import msgspec
@@ -19,47 +21,28 @@ from pipemagic.errors import AddressError, ProtocolError
 DEFAULT_GROUP = "default"
 """The group of a database whose group is not named, if there are several groups or none."""
 
-_SPELLINGS = {
-    "id": ("DbId", "uuid", "id"),
-    "primary": ("primary", "primaryRegion", "location"),
-    "locations": ("regions", "locations"),
-    "username": ("username", "member", "name"),
-    "plan": ("plan", "name"),
-    "created": ("created_at", "created"),
-    "lag": ("lag_seconds",),
-}
-"""Other names of members in responses, in order of precedence.
-
-The spelling (``created_at``, ``createdAt``) does not matter.
-"""
-
 _CAMEL_CASE = re.compile(r"(?<=[a-z])([A-Z])")
 
 
 class Model(msgspec.Struct, frozen=True):
-    """Base class of the objects. ``wrapper`` is the name under which a server may wrap one."""
+    """Base class of the objects. ``noun`` is what messages call one, and the member under which a response has it."""
 
-    wrapper: ClassVar[str] = ""
+    noun: ClassVar[str] = ""
 
     @classmethod
-    def read(cls, response: Any, **given: Any) -> Self:
+    def read(cls, item: Any, **given: Any) -> Self:
         """Convert an object of a response.
 
-        A member that is missing, empty or of another type has the value ``given``, known from the request, or its
+        A member that is missing, null, empty or of another type has the value ``given``, known from the request, or its
         default. Raise ProtocolError if a required member has neither.
         """
-        response = unwrapped(response, cls.wrapper)
         for field in msgspec.structs.fields(cls):
-            candidates = (
-                _convert(member(response, name), field.type) for name in _SPELLINGS.get(field.name, (field.name,))
-            )
-            if (
-                value := next((candidate for candidate in candidates if candidate not in (None, "", ())), None)
-            ) is not None:
+            value = _convert(member(item, field.encode_name), field.type)
+            if value not in (None, "", ()):
                 given[field.name] = value
             if field.required and not given.get(field.name):
-                article = "an" if cls.wrapper.startswith("o") else "a"
-                raise ProtocolError(f"the server sent {article} {cls.wrapper} without a {field.name}")
+                article = "an" if cls.noun.startswith("o") else "a"
+                raise ProtocolError(f"the server sent {article} {cls.noun} without a {field.name}")
         return cls(**given)
 
 
@@ -76,14 +59,14 @@ class Location(msgspec.Struct, frozen=True):
 
     @classmethod
     def read_all(cls, response: Any) -> list[Location]:
-        """Convert a map from code to name, possibly nested by platform, or a list of objects or codes."""
-        return [cls(code, name) for code, name in sorted(dict(_locations(unwrapped(response, "locations"))).items())]
+        """Convert the map ``locations`` from code to name; no locations if the response has none."""
+        return [cls(code, name) for code, name in sorted(wrapped(response, "locations").items())]
 
 
 class Organization(Model, frozen=True):
     """An organization or a personal account."""
 
-    wrapper = "organization"
+    noun = "organization"
     slug: str
     name: str = ""
     type: str = ""
@@ -94,9 +77,9 @@ class Organization(Model, frozen=True):
     """Whether reading or writing is blocked because a quota is exhausted."""
 
     @classmethod
-    def read(cls, response: Any, **given: Any) -> Self:
+    def read(cls, item: Any, **given: Any) -> Self:
         """Convert one; the default of its name is the slug."""
-        organization = super().read(response, **given)
+        organization = super().read(item, **given)
         return organization if organization.name else msgspec.structs.replace(organization, name=organization.slug)
 
 
@@ -108,7 +91,7 @@ class Login(msgspec.Struct, frozen=True):
     organization: str
 
 
-class ApiToken(Model, frozen=True):
+class ApiToken(Model, frozen=True, rename={"created": "created_at"}):
     """A platform token in a list, without its value; ``created`` is a date in the server's format."""
 
     name: str = ""
@@ -119,7 +102,6 @@ class ApiToken(Model, frozen=True):
 class Member(Model, frozen=True):
     """An account in an organization; ``role`` is owner, admin, member or viewer."""
 
-    wrapper = "member"
     username: str = ""
     role: str = ""
 
@@ -136,12 +118,11 @@ class Usage(msgspec.Struct, frozen=True):
     @classmethod
     def read(cls, response: Any) -> Usage:
         """Convert the figures of an organization; values other than numbers are omitted."""
-        response = unwrapped(response, "organization")
-        databases = (
-            (text_of(entry, "name") or text_of(entry, "uuid", "id"), entry)
-            for entry in _list(member(response, "databases"))
+        organization = wrapped(response, "organization")
+        databases = (  # the embedded service sends names, the published one only ids
+            (text_of(item, "name") or text_of(item, "uuid"), item) for item in _list(organization, "databases")
         )
-        return cls(_used(response), {name: _used(figures) for name, figures in databases if name})
+        return cls(_numbers(organization, "usage"), {name: _sums(item) for name, item in databases if name})
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -151,26 +132,25 @@ class Plan(msgspec.Struct, frozen=True):
     quotas: Mapping[str, int]
 
     @classmethod
-    def read(cls, response: Any) -> Plan:
+    def read(cls, item: Any) -> Plan:
         """Convert one."""
-        return cls(text_of(response, "name"), _numbers(member(response, "quotas")))
+        return cls(text_of(item, "name"), _numbers(item, "quotas"))
 
 
 class Subscription(Model, frozen=True):
     """An organization's plan, and whether it may exceed its quotas (None if the server does not report it)."""
 
-    wrapper = "subscription"
     plan: str = ""
     overages: bool | None = None
 
 
-class Group(Model, frozen=True):
+class Group(Model, frozen=True, rename={"id": "uuid"}):
     """A group of databases; ``locations`` includes the primary one, first.
 
     ``status`` is the state of its locations by code (``ok``, ``paused``, ...), if the server sends it.
     """
 
-    wrapper = "group"
+    noun = "group"
     name: str
     primary: str = ""
     locations: tuple[str, ...] = ()
@@ -179,15 +159,13 @@ class Group(Model, frozen=True):
     version: str = ""
 
     @classmethod
-    def read(cls, response: Any, **given: Any) -> Self:
-        """Convert one; the default of the primary location is the first one."""
-        group = super().read(response, **given)
-        primary = group.primary or "".join(group.locations[:1])
-        states = _list(member(member(unwrapped(response, cls.wrapper), "status"), "locations"))
+    def read(cls, item: Any, **given: Any) -> Self:
+        """Convert one."""
+        group = super().read(item, **given)
+        states = _list(member(item, "status"), "locations")
         return msgspec.structs.replace(
             group,
-            primary=primary,
-            locations=tuple(dict.fromkeys([primary, *group.locations] if primary else ())),
+            locations=tuple(dict.fromkeys(filter(None, [group.primary, *group.locations]))),
             status={text_of(state, "name"): text_of(state, "status") for state in states},
         )
 
@@ -198,14 +176,19 @@ _STATUSES = {
 """The states of databases, by what is blocked: reads, writes."""
 
 
-class DatabaseInfo(Model, frozen=True):
+_DATABASE_MEMBERS = {
+    "name": "Name", "hostname": "Hostname", "id": "DbId", "primary": "primaryRegion", "locations": "regions",
+}  # fmt: skip
+
+
+class DatabaseInfo(Model, frozen=True, rename=_DATABASE_MEMBERS):
     """A database: ``url`` is its address, ``hostname`` its host name as sent by the server.
 
     ``created`` is in Unix seconds, None if the server does not report it. ``block_reads`` and ``block_writes`` are
     settings: whether statements, or those that write, are refused.
     """
 
-    wrapper = "database"
+    noun = "database"
     name: str
     group: str = ""
     hostname: str = ""
@@ -223,20 +206,18 @@ class DatabaseInfo(Model, frozen=True):
         return _STATUSES[self.block_reads, self.block_writes]
 
     @classmethod
-    def read_from(cls, endpoint: Endpoint, response: Any, **given: Any) -> Self:
-        """Convert one; ``endpoint`` is that of the management API."""
-        database = cls.read(response, **given)
-        created = database.created
-        if created is None:
-            created = _timestamp(text_of(unwrapped(response, cls.wrapper), *_SPELLINGS["created"]))
+    def read_from(cls, endpoint: Endpoint, item: Any, **given: Any) -> Self:
+        """Convert one; ``endpoint`` is that of the management API. Only the embedded service sends when and where."""
+        database = cls.read(item, **given)
         url = _address(database.hostname, database.url, endpoint, local=database.primary == "local")
-        return msgspec.structs.replace(database, url=url, created=created)
+        return msgspec.structs.replace(database, url=url, created=_timestamp(text_of(item, "created_at")))
 
 
-class Instance(Model, frozen=True):
+class Instance(Model, frozen=True, rename={"state": "status", "lag": "lag_seconds"}):
     """A database at one location. ``type`` is primary or replica, ``state`` the reported state, or ''.
 
-    ``lag`` is the replica lag in seconds, None if the server does not report it.
+    ``lag`` is the replica lag in seconds, None if the server does not report it. Only the embedded service sends
+    ``url``, ``state`` and ``lag``.
     """
 
     name: str = ""
@@ -246,95 +227,75 @@ class Instance(Model, frozen=True):
     lag: float | None = None
 
     @classmethod
-    def read_from(cls, endpoint: Endpoint, response: Any) -> Self:
+    def read_from(cls, endpoint: Endpoint, item: Any) -> Self:
         """Convert one; ``endpoint`` is that of the management API."""
-        instance = cls.read(response, name=text_of(response, "region"))
-        url = _address(text_of(response, "hostname"), instance.url, endpoint, local=False)
-        state = text_of(response, "status") or text_of(member(response, "status"), "state") or instance.state
-        return msgspec.structs.replace(instance, url=url, state=state)
+        instance = cls.read(item)
+        url = _address(text_of(item, "hostname"), instance.url, endpoint, local=False)
+        return msgspec.structs.replace(instance, url=url)
 
 
-def member(response: Any, *names: str) -> Any:
-    """Return the first existing one of the named members, in any spelling; None if there is none."""
-    if isinstance(response, dict):
-        for name in names:
-            for key, value in response.items():
-                if key.replace("_", "").lower() == name.replace("_", "").lower() and value is not None:
-                    return value
-    return None
+def member(item: Any, name: str) -> Any:
+    """Return a member of an object; None if it has none of that name, or is no object."""
+    return item.get(name) if isinstance(item, dict) else None
 
 
-def text_of(response: Any, *names: str) -> str:
-    """Return the first existing one of the named members if it is text; otherwise ''."""
-    value = member(response, *names)
+def text_of(item: Any, name: str) -> str:
+    """Return a member of an object if it is text; otherwise ''."""
+    value = member(item, name)
     return value if isinstance(value, str) else ""
 
 
-def unwrapped(response: Any, wrapper: str) -> Any:
-    """Return the object under ``wrapper``, or the response itself if it is not wrapped."""
-    inner = member(response, wrapper)
-    return inner if isinstance(inner, dict | list) else response
+def wrapped(response: Any, name: str) -> dict[str, Any]:
+    """Return the object that a response has under a name; an empty one if it has none."""
+    value = member(response, name)
+    return value if isinstance(value, dict) else {}
 
 
-def listed(response: Any, wrapper: str) -> list[Any]:
-    """Return the list under ``wrapper``, or the response itself if it is a list; otherwise raise ProtocolError."""
-    items = unwrapped(response, wrapper) or []
-    if not isinstance(items, list):
-        raise ProtocolError(f"the server's response holds no list of {wrapper}")
-    return items
+def listed(response: Any, name: str) -> list[Any]:
+    """Return the list that a response has under a name; raise ProtocolError if it has none."""
+    if isinstance(response, list):  # the organizations, by the OpenAPI document of the published API
+        return response
+    items = response.get(name, "") if isinstance(response, dict) else ""
+    if not isinstance(items, list | None):
+        raise ProtocolError(f"the server's response holds no list of {name}")
+    return items or []  # an empty list of a program in Go may be null
 
 
-def _list(value: Any) -> list[Any]:
+def _list(item: Any, name: str) -> list[Any]:
+    """Return a member of an object if it is a list; otherwise an empty list."""
+    value = member(item, name)
     return value if isinstance(value, list) else []
 
 
 def _convert(value: Any, kind: Any) -> Any:
-    """Convert a member; None if it has another type. Lists contain only text."""
+    """Convert a member; None if it has another type."""
     try:
-        return msgspec.convert(
-            [item for item in value if isinstance(item, str)] if isinstance(value, list) else value, kind
-        )
+        return msgspec.convert(value, kind)
     except msgspec.ValidationError:
         return None
 
 
-def _locations(response: Any) -> Iterator[tuple[str, str]]:
-    if isinstance(response, list):
-        for item in response:
-            if code := item if isinstance(item, str) else text_of(item, "code", "location", "name", "id"):
-                yield code, text_of(item, "description", "name") or code
-    elif isinstance(response, dict):
-        for code, value in response.items():
-            if isinstance(value, str):
-                yield code, value
-            else:  # platform -> code -> name
-                yield from _locations(value)
+def _sums(database: Any) -> dict[str, int]:
+    """Return the figures of a database: under ``usage``, or ``total`` by the documents of the published API."""
+    return _numbers(database, "usage") or _numbers(database, "total")
 
 
-def _used(response: Any) -> dict[str, int]:
-    """Return the figures of a document: under ``usage``, under ``total``, or at the top."""
-    inner = member(response, "usage", "total")
-    return _numbers(inner if isinstance(inner, dict) else response)
-
-
-def _numbers(response: Any) -> dict[str, int]:
-    """Return the members that are numbers, with names in snake case: ``rows_read`` for ``rowsRead``."""
-    if not isinstance(response, dict):
-        return {}
+def _numbers(item: Any, name: str) -> dict[str, int]:
+    """Return the numbers in a member, with names in snake case: quotas have ``rowsRead``, figures ``rows_read``."""
     figures = {
-        _CAMEL_CASE.sub(r"_\1", key).lower(): int(value) for key, value in response.items()
+        _CAMEL_CASE.sub(r"_\1", key).lower(): int(value) for key, value in wrapped(item, name).items()
         if isinstance(value, int | float) and not isinstance(value, bool)
     }  # fmt: skip
+    # In quotas, and in figures of the published API before 2025, the size is called storage.
     return {"storage_bytes" if name == "storage" else name: value for name, value in figures.items()}
 
 
 def _timestamp(text: str) -> float | None:
     """Convert a time in the format of RFC 3339 to Unix seconds; None for anything else."""
     try:
-        moment = datetime.fromisoformat(text)
+        return datetime.fromisoformat(text).timestamp()
     except ValueError:
         return None
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
 def _address(hostname: str, url: str, endpoint: Endpoint, *, local: bool) -> str:
@@ -348,8 +309,8 @@ def _address(hostname: str, url: str, endpoint: Endpoint, *, local: bool) -> str
             return url
     except AddressError:
         pass  # the host name is enough
-    if not hostname or "://" in hostname:
-        return hostname
+    if not hostname:
+        return ""
     bare = hostname.rpartition(":")[0] or hostname
     if bare == hostname and bare.endswith(f".{endpoint.named_host}"):
         return f"{endpoint.scheme}://{hostname}{endpoint.port_suffix}"

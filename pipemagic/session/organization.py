@@ -409,7 +409,7 @@ class Organization:
 
     def _remembered(self, new: N) -> N:
         """Return the known item with the name of a new one, otherwise the new one."""
-        item: N = self._known.get(new.wrapper, {}).get(new.name, new)
+        item: N = self._known.get(new.noun, {}).get(new.name, new)
         return item
 
     def _create(self, create: Callable[[], N], existing: Callable[[], N] | None, fallback: N) -> N:
@@ -421,7 +421,7 @@ class Organization:
                 if existing is None:
                     raise
                 item = self._existing(existing, fallback, error)
-            self._known.setdefault(fallback.wrapper, {})[fallback.name] = item
+            self._known.setdefault(fallback.noun, {})[fallback.name] = item
         return item
 
     def _existing(self, existing: Callable[[], N], fallback: N, error: AlreadyExists) -> N:

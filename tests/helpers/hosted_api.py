@@ -38,7 +38,7 @@ class Shapes:
     sums: str = "total"
     """Member with the sums of a database's usage: ``total`` [docs], ``usage`` [cli][sdk][docs-23]."""
     locations: str = "airports"
-    """``airports`` [docs-24], ``regions`` with an ``aws-`` prefix [docs], ``two levels`` by platform [cli]."""
+    """``airports`` [docs-24], ``regions`` with an ``aws-`` prefix [docs]."""
     storage: str = "storage_bytes"
     """``storage`` in [docs] until January 2025."""
     more_locations: Answer | None = None
@@ -211,9 +211,7 @@ class HostedApi(ScriptedServer):
     # -- locations and groups: sections 2.1, 2.2, 2.4, 3.2
 
     def _locations(self, _call: Call) -> Answer:
-        places = self.shapes.places
-        two = self.shapes.locations == "two levels"
-        return as_json({"locations": {"fly": places, "aws": REGIONS} if two else places})
+        return as_json({"locations": self.shapes.places})
 
     def _list_groups(self, _call: Call, slug: str) -> Answer:
         return as_json({"groups": [] if slug in self.teams else list(self.groups.values())})
@@ -223,7 +221,7 @@ class HostedApi(ScriptedServer):
         name, code = wish["name"], wish["location"]
         if name in self.groups:
             return as_json({"error": "group already exists"}, 409)  # [docs]
-        if code not in self._codes:
+        if code not in self.shapes.places:
             return as_json({"error": f"invalid location: {code}"}, 400)  # [inferred], as for 2.4
         self.groups[name] = {
             "name": name, "uuid": str(uuid.uuid1()), "locations": [code], "primary": code, "archived": False,
@@ -246,7 +244,7 @@ class HostedApi(ScriptedServer):
             return self._missing("group")
         if self.shapes.more_locations is not None:
             return self.shapes.more_locations
-        if code not in self._codes:
+        if code not in self.shapes.places:
             return as_json({"error": f"invalid location: {code}"}, 400)
         group = self.groups[name]
         group["locations"] = list(dict.fromkeys([*group["locations"], code]))
@@ -263,10 +261,6 @@ class HostedApi(ScriptedServer):
 
     def _wait(self, _call: Call, _slug: str, _name: str, _code: str) -> Answer:
         return self._lacking("wait") or Answer()  # 200 without a body [cli]
-
-    @property
-    def _codes(self) -> set[str]:
-        return {*self.shapes.places, *(REGIONS if self.shapes.locations == "two levels" else ())}
 
     # -- databases: sections 2.3, 3.3
 

@@ -130,26 +130,16 @@ def api_of():
     ("body", "found"),
     [
         ({"locations": {"nrt": "Tokyo", "ams": "Amsterdam"}}, [Location("ams", "Amsterdam"), Location("nrt", "Tokyo")]),
-        ({"ams": "Amsterdam"}, [Location("ams", "Amsterdam")]),
-        ({"locations": {"fly": {"ams": "Amsterdam"}, "aws": {"aws-us-east-1": "Virginia"}}},
-         [Location("ams", "Amsterdam"), Location("aws-us-east-1", "Virginia")]),
-        ([{"code": "ams", "description": "Amsterdam"}], [Location("ams", "Amsterdam")]),
-        ({"locations": ["ams"]}, [Location("ams", "ams")]),
-        ({}, []),
+        ({}, []),  # a service with the five endpoints, whose bodies are not specified
     ],
-)  # fmt: skip
-def test_locations_in_any_shape(api_of, body, found) -> None:
+)
+def test_locations(api_of, body, found) -> None:
     assert api_of(as_json(body)).locations() == found
 
 
-@pytest.mark.parametrize("wrap", [lambda group: group, lambda group: {"group": group}])
-@pytest.mark.parametrize("one", [
-    {"name": "edge", "primary": "ams", "locations": ["ams", "nrt"]},
-    {"Name": "edge", "Primary": "ams", "Locations": ["nrt", "ams"]},
-    {"name": "edge", "locations": ["ams", "nrt"]},
-])  # fmt: skip
-def test_groups_in_any_shape(api_of, wrap, one) -> None:
-    assert api_of(as_json(wrap(one))).group("edge") == Group("edge", "ams", ("ams", "nrt"))
+def test_the_primary_location_of_a_group_is_the_first(api_of) -> None:
+    group = {"name": "edge", "uuid": "u", "primary": "ams", "locations": ["nrt", "ams"]}
+    assert api_of(as_json({"group": group})).group("edge") == Group("edge", "ams", ("ams", "nrt"), "u")
 
 
 @pytest.mark.parametrize("answer", [Answer(), as_json({}), as_json(None), Answer(201, b'{"group": "edge"}')])
@@ -164,8 +154,8 @@ def test_missing_members_of_a_response_have_the_values_of_the_request(api_of, an
     ("one", "url"),
     [
         ({"Hostname": "flights-acme.example.io"}, "https://flights-acme.example.io"),
-        ({"hostname": "flights-acme.localhost"}, "http://flights-acme.localhost:PORT"),
-        ({"hostname": "flights-acme.localhost:9"}, "http://flights-acme.localhost:9"),
+        ({"Hostname": "flights-acme.localhost"}, "http://flights-acme.localhost:PORT"),
+        ({"Hostname": "flights-acme.localhost:9"}, "http://flights-acme.localhost:9"),
         ({"Hostname": "flights-acme.lan", "primaryRegion": "local"}, "http://flights-acme.lan:PORT"),
     ],
 )
@@ -272,8 +262,8 @@ def test_a_thing_that_is_not_there_is_not_taken_for_an_endpoint(api_of, text) ->
         api_of(as_json({"error": text}, 404)).pause_location("edge", "nrt")
 
 
-def test_answers_in_other_shapes(api_of) -> None:
-    made = {"token": {"name": "ci", "id": "x", "value": "secret-value"}}
+def test_answers_of_the_published_api(api_of) -> None:
+    made = {"name": "ci", "id": "x", "token": "secret-value"}
     assert api_of(as_json(made)).create_api_token("ci") == "secret-value"
     assert api_of(as_json({"org": {"name": "Team", "slug": "team-1"}})).create_organization("Team").slug == "team-1"
     plans = [{"name": "free", "quotas": {"rowsRead": 10, "storage": 5, "x": None}}]
@@ -285,7 +275,7 @@ def test_answers_in_other_shapes(api_of) -> None:
     assert api_of(as_json(group)).group("edge").status == {"nrt": "down"}
     found = api_of(as_json({"instances": [
         {"name": "nrt", "type": "replica", "hostname": "nrt-x-acme.example.io"},
-        {"name": "ams", "type": "primary", "hostname": "ams-x-acme.example.io", "status": {"state": "ok"}},
+        {"name": "ams", "type": "primary", "hostname": "ams-x-acme.example.io", "status": "ok"},
     ]})).instances("x")  # fmt: skip
     assert [(instance.name, instance.url, instance.state) for instance in found] == [
         ("ams", "https://ams-x-acme.example.io", "ok"), ("nrt", "https://nrt-x-acme.example.io", ""),
@@ -318,30 +308,35 @@ USED = {"rows_read": 3, "rows_written": 2, "storage_bytes": 8}
     "body",
     [
         [{"slug": "acme", "name": "Acme", "type": "team", "overages": True}],
-        {"organizations": [{"Slug": "acme", "Name": "Acme", "Type": "team", "Overages": True}]},
+        {"organizations": [{"slug": "acme", "name": "Acme", "type": "team", "overages": True}]},
     ],
 )
 def test_organizations_bare_or_wrapped(api_of, body) -> None:
+    """The first is that of the OpenAPI document of the published API, the second that of its client and of ours."""
     assert api_of(as_json(body)).organizations() == [Organization("acme", "Acme", "team", True)]
 
 
-@pytest.mark.parametrize("quotas", [FREE, SNAKE])
-def test_quotas_have_one_name_each(api_of, quotas) -> None:
-    (plan,) = api_of(as_json({"plans": [{"name": "starter", "quotas": quotas}]})).plans()
+def test_quotas_have_the_names_of_usage(api_of) -> None:
+    (plan,) = api_of(as_json({"plans": [{"name": "starter", "quotas": FREE}]})).plans()
     assert plan.quotas == SNAKE
 
 
-@pytest.mark.parametrize(
-    ("sums", "storage", "wrapped"),
-    [("usage", "storage", True), ("usage", "storage_bytes", False), ("total", "storage_bytes", True),
-     ("total", "storage", False), (None, "storage", True), (None, "storage_bytes", False)],
-)  # fmt: skip
-def test_usage_in_any_shape(api_of, sums, storage, wrapped) -> None:
+@pytest.mark.parametrize("sums", ["usage", "total"])  # of its client packages and of ours, of its OpenAPI document
+@pytest.mark.parametrize("storage", ["storage_bytes", "storage"])  # since 2025, and before
+def test_usage_of_the_published_api(api_of, sums, storage) -> None:
     figures = {storage if name == "storage_bytes" else name: value for name, value in USED.items()}
-    shown = {sums: figures} if sums else figures
-    body = {"uuid": "u", **shown, "databases": [{"uuid": "d", "instances": [], **shown}]}
-    used = api_of(as_json({"organization": body} if wrapped else body)).usage()
+    databases = [{"uuid": "d", "instances": [], sums: figures}]
+    used = api_of(as_json({"organization": {"uuid": "u", "usage": figures, "databases": databases}})).usage()
     assert (used.figures, used.databases) == (USED, {"d": USED})
+
+
+def test_an_empty_list_may_be_null(api_of) -> None:
+    assert api_of(as_json({"groups": None})).groups() == []
+
+
+def test_a_response_without_the_list_is_no_empty_list(api_of) -> None:
+    with pytest.raises(errors.ProtocolError, match="holds no list of databases"):
+        api_of(as_json({"instances": []})).databases()
 
 
 def test_usage_without_databases(api_of) -> None:
@@ -375,8 +370,7 @@ def test_a_new_database_needs_three_members_only(api_of) -> None:
     ("told", "created"),
     [
         ("2026-01-31T00:00:00Z", 1769817600.0), ("2026-01-31T01:00:00+01:00", 1769817600.0),
-        ("2026-01-31T00:00:00", 1769817600.0), (1769817600, 1769817600.0),
-        ("yesterday", None), (None, None), (True, None),
+        ("yesterday", None), (None, None), (1769817600, None),
     ],
 )  # fmt: skip
 def test_when_a_database_was_made(api_of, told, created) -> None:
@@ -414,10 +408,10 @@ def test_a_page_that_leads_to_itself_is_not_read_for_ever(api_of) -> None:
 
 
 def test_members_of_another_type_count_as_missing(api_of) -> None:
-    group = {"name": "edge", "primary": 5, "locations": ["ams", 7, "nrt"], "uuid": [], "status": "ok"}
-    assert api_of(as_json({"group": group})).group("edge") == Group("edge", "ams", ("ams", "nrt"))
+    group = {"name": "edge", "primary": 5, "locations": ["ams", "nrt"], "uuid": [], "status": "ok"}
+    assert api_of(as_json({"group": group})).group("edge") == Group("edge", "", ("ams", "nrt"))
     organization = {"slug": "acme", "name": None, "overages": "yes", "blocked_reads": 1}
-    assert api_of(as_json(organization)).organization() == Organization("acme", "acme")
+    assert api_of(as_json({"organization": organization})).organization() == Organization("acme", "acme")
     database = {"Name": "flights", "regions": {}, "created_at": "soon", "group": 3}
     assert api_of(as_json({"database": database})).database("flights") == DatabaseInfo("flights")
 

@@ -15,9 +15,7 @@ from pipemagic.notebook.panels.opening import open_panel
 
 HOSTED = {
     "as documented": Shapes(),
-    "as client packages read it": Shapes(
-        organizations="bare", sums="usage", deleted="object", locations="two levels", storage="storage"
-    ),
+    "as client packages read it": Shapes(organizations="bare", sums="usage", deleted="object", storage="storage"),
     "lacking": Shapes(lacks=frozenset({"usage", "plans", "subscription", "instances", "wait"}), pending=2),
 }
 
