@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipemagic.explore.lint import lint
-from pipemagic.explore.lint.forms import readings
+from pipemagic.explore.lint.dates import readings
 from pipemagic.explore.schema import Column, Relation
 from pipemagic.notebook.notes import FOUND_IN
 

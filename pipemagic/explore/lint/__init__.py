@@ -9,24 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import islice
 
-from pipemagic.explore.lint.aggregates import bare_columns
-from pipemagic.explore.lint.aliases import batch_ends, misspelt_joins
-from pipemagic.explore.lint.arithmetic import text_arithmetic, text_sums
-from pipemagic.explore.lint.casts import casts
-from pipemagic.explore.lint.characters import lookalike_characters
+from pipemagic.explore.lint.characters import letters_beyond_ascii, lookalike_characters
+from pipemagic.explore.lint.columns import bare_columns, numbering_types
+from pipemagic.explore.lint.comparisons import date_comparisons, text_comparisons
 from pipemagic.explore.lint.context import Context
-from pipemagic.explore.lint.date_comparisons import date_comparisons
-from pipemagic.explore.lint.date_functions import date_functions
-from pipemagic.explore.lint.date_literals import unquoted_dates
+from pipemagic.explore.lint.conversions import casts, text_arithmetic, text_sums
+from pipemagic.explore.lint.dates import date_functions, stored_moments, unquoted_dates
 from pipemagic.explore.lint.divisions import integer_divisions, zero_divisions
-from pipemagic.explore.lint.keys import numbering_types
-from pipemagic.explore.lint.letters import letters_beyond_ascii
-from pipemagic.explore.lint.moments import stored_moments
-from pipemagic.explore.lint.nulls import null_comparisons, null_lists
-from pipemagic.explore.lint.placeholders import quoted_placeholders
-from pipemagic.explore.lint.strings import double_quoted, double_quoted_placeholders
-from pipemagic.explore.lint.text_values import text_comparisons
-from pipemagic.explore.lint.truth import constant_conditions, joined_assignments
+from pipemagic.explore.lint.truth_values import constant_conditions, joined_assignments, null_comparisons, null_lists
+from pipemagic.explore.lint.words import (
+    batch_ends,
+    double_quoted,
+    double_quoted_placeholders,
+    misspelt_joins,
+    quoted_placeholders,
+)
 from pipemagic.explore.query import QUERY, all_queries, nest, queries_of
 from pipemagic.explore.schema import Relation
 from pipemagic.hrana.messages import StmtResult

@@ -13,7 +13,7 @@ from pipemagic.hrana.values import SqlValue
 from pipemagic.sql import Token, significant
 from pipemagic.sql.type_affinity import affinity, is_boolean, is_decimal
 
-Kind = Literal["", "real", "decimal", "integer", "null"]
+_NumericType = Literal["", "real", "decimal", "integer", "null"]
 """What a value is: '' for one that may be anything, 'decimal' for an integer or a number with a fraction."""
 
 CONDITION = frozenset(
@@ -41,10 +41,12 @@ class Numbers:
 
     def __init__(self, args: Mapping[str, SqlValue], tables: Mapping[str, Relation]) -> None:
         self._args, self._tables = args, tables
-        self._columns: dict[tuple[int, str], tuple[Kind, Relation]] = {}  # the relation stays, and so does its id
-        self._groups: dict[Group, Kind] = {}
+        self._columns: dict[
+            tuple[int, str], tuple[_NumericType, Relation]
+        ] = {}  # keeps each relation, and so its id
+        self._groups: dict[Group, _NumericType] = {}
 
-    def kind(self, query: Query, expression: Group, depth: int = 0) -> Kind:
+    def kind(self, query: Query, expression: Group, depth: int = 0) -> _NumericType:
         """Return what an expression is; its columns are those of ``query``."""
         words = expression.words()
         if depth > DEPTH or not words:
@@ -53,7 +55,7 @@ class Numbers:
             return "integer"
         return _together(self._operand(query, expression.slice(*place), depth) for _, *place in operands(expression))
 
-    def _operand(self, query: Query, part: Group, depth: int) -> Kind:
+    def _operand(self, query: Query, part: Group, depth: int) -> _NumericType:
         part = part.slice(next((at for at, word in enumerate(part.words()) if word not in _SIGNS), 0))
         inner, arguments, last = part.group(0), part.group(1), len(part.items) - 1
         if not part.items or not TIGHT.isdisjoint(part.words()):
@@ -69,15 +71,15 @@ class Numbers:
             return self._of_call(query, part.name(0).lower(), arguments, depth + 1) if is_whole else ""
         return self._of_name(query, part, depth + 1) if part.is_name(last) else self._of_literal(part)
 
-    def _of_group(self, query: Query, group: Group, depth: int) -> Kind:
+    def _of_group(self, query: Query, group: Group, depth: int) -> _NumericType:
         if group.word(0) == "CASE":
-            return _together(self.kind(query, value, depth) for value in values_of_case(group))
+            return _together(self.kind(query, value, depth) for value in _values_of_case(group))
         if group.word(0) in QUERY:
             members = queries_of(group, query.tables, query)
             return _together(self._of_place(member, 0, depth) for member in members)
         return self.kind(query, group, depth) if "," not in group.words() else ""
 
-    def _of_call(self, query: Query, name: str, arguments: Group, depth: int) -> Kind:
+    def _of_call(self, query: Query, name: str, arguments: Group, depth: int) -> _NumericType:
         if name in _COUNTS:
             return "integer"
         if name in _REALS:
@@ -92,7 +94,7 @@ class Numbers:
         is_known = name in LIKE_ARGUMENTS and bool(values)
         return _together(self.kind(query, value, depth) for value in values) if is_known else ""
 
-    def _of_literal(self, part: Group) -> Kind:
+    def _of_literal(self, part: Group) -> _NumericType:
         item = part.items[0] if len(part.items) == 1 else None
         if not isinstance(item, Token):
             return ""
@@ -104,7 +106,7 @@ class Numbers:
             return "integer" if is_integer else "real"
         return ""
 
-    def _of_name(self, query: Query, part: Group, depth: int) -> Kind:
+    def _of_name(self, query: Query, part: Group, depth: int) -> _NumericType:
         last = len(part.items) - 1
         if last not in (0, 2, 4) or any(part.word(at) != "." for at in range(1, last, 2)):
             return ""
@@ -122,7 +124,7 @@ class Numbers:
                 return self.kind(outer, values[0], depth) if len(values) == 1 else ""
         return ""
 
-    def _of_column(self, table: Relation | None, name: str, depth: int) -> Kind:
+    def _of_column(self, table: Relation | None, name: str, depth: int) -> _NumericType:
         if table is None or depth > DEPTH:
             return ""
         key = (id(table), name)
@@ -131,7 +133,7 @@ class Numbers:
             self._columns[key] = self._of_derived(table, name, depth), table
         return self._columns[key][0]
 
-    def _of_derived(self, table: Relation, name: str, depth: int) -> Kind:
+    def _of_derived(self, table: Relation, name: str, depth: int) -> _NumericType:
         types = [type_ for column, type_ in table.typed if column.lower() == name]
         if len(types) != 1:
             return ""
@@ -147,7 +149,7 @@ class Numbers:
         kinds = {self._of_place(member, place, depth + 1) for member in members} - {"null"}
         return kinds.pop() if len(kinds) == 1 else ""
 
-    def _of_place(self, query: Query, place: int, depth: int) -> Kind:
+    def _of_place(self, query: Query, place: int, depth: int) -> _NumericType:
         """Return the kind of a column of the result, counted from 0."""
         if not any(map(_is_star, query.select_list)):
             chosen = query.select_list[place : place + 1]
@@ -195,20 +197,20 @@ def operands(item: Group) -> Iterator[tuple[str, int, int]]:
     yield sign, start, len(item.items)
 
 
-def values_of_case(case: Group) -> list[Group]:
+def _values_of_case(case: Group) -> list[Group]:
     """Return the expressions after THEN and ELSE."""
     words = case.words()
     cuts = [at for at, word in enumerate(words) if word in ("WHEN", "THEN", "ELSE", "END")]
     return [case.slice(start + 1, end) for start, end in pairwise(cuts) if words[start] in ("THEN", "ELSE")]
 
 
-def _together(kinds: Iterable[Kind]) -> Kind:
+def _together(kinds: Iterable[_NumericType]) -> _NumericType:
     """Return the kind of a sum, or of one of several values."""
     members = set(kinds)
-    return next((kind for kind in get_args(Kind) if kind in members), "")
+    return next((kind for kind in get_args(_NumericType) if kind in members), "")
 
 
-def _of_cast(arguments: Group) -> Kind:
+def _of_cast(arguments: Group) -> _NumericType:
     cut = next((at for at, word in enumerate(arguments.words()) if word == "AS"), 0)
     type_ = affinity(" ".join(arguments.slice(cut + 1).words()))
     value = arguments.slice(0, cut)
@@ -217,7 +219,7 @@ def _of_cast(arguments: Group) -> Kind:
     return "real" if type_ == "REAL" else ""
 
 
-def _of_type(declared: str) -> Kind:
+def _of_type(declared: str) -> _NumericType:
     """Return the kind of a column: SQLite gives it INTEGER affinity if its type contains INT."""
     if is_decimal(declared):
         return "decimal"

@@ -1,4 +1,7 @@
-"""Dates compared with texts of another form, which SQLite compares character by character."""
+"""Comparisons of dates with texts of another form, and of texts with numbers.
+
+SQLite compares dates character by character. A TEXT column converts a number; any other text is never equal to one.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,16 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pipemagic.explore.comparisons import Comparison
+from pipemagic.explore.comparisons import ORDERED, Comparison
 from pipemagic.explore.lint.context import Context
-from pipemagic.explore.lint.expressions import start_of, written
-from pipemagic.explore.lint.forms import form_of_call, form_of_text, readings
-from pipemagic.explore.query import Query
+from pipemagic.explore.lint.dates import form_of_call, form_of_text, is_number, readings
+from pipemagic.explore.lint.expressions import arguments_of, start_of, string_value, written
+from pipemagic.explore.query import Group, Query
+from pipemagic.hrana.values import SqlValue
 from pipemagic.sql import dates, unquote
 from pipemagic.sql.type_affinity import affinity, is_date, is_day_type
 
-EQUAL = ("=", "==", "<>", "!=", "IS", "IN", "WHEN")
+_EQUAL = ("=", "==", "<>", "!=", "IS", "IN", "WHEN")
 _YEAR = re.compile(r"[12]\d{3}", re.ASCII)
 _FLIPPED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 
@@ -43,7 +47,7 @@ def date_comparisons(context: Context) -> Iterator[str]:
         if subject is None or (comparison.value is None and not subject.declared and _declared(comparison)):
             continue  # the column is the subject, from the other side
         form, text = _form_of_value(context, comparison)
-        operator = order(comparison)
+        operator = _order(comparison)
         note = _note(comparison, subject, form, text, operator) if form else ""
         if not note or (subject.text, operator, form) in causes or _is_disproved(context, comparison, subject, form):
             continue
@@ -51,7 +55,7 @@ def date_comparisons(context: Context) -> Iterator[str]:
         yield note
 
 
-def order(comparison: Comparison) -> str:
+def _order(comparison: Comparison) -> str:
     """Return the operator with the other operand on its left; BETWEEN is >= and <=."""
     operator = comparison.operator
     if operator == "BETWEEN":
@@ -60,12 +64,12 @@ def order(comparison: Comparison) -> str:
     return _FLIPPED.get(operator, operator) if comparison.is_first else operator
 
 
-def value_of(comparison: Comparison) -> str:
+def _value_of(comparison: Comparison) -> str:
     """Return the operand as it is written."""
     return written(comparison.operand) if comparison.value is None else comparison.value.text
 
 
-def compared(comparison: Comparison, subject: str, value: str) -> str:
+def _compared(comparison: Comparison, subject: str, value: str) -> str:
     """Return a comparison as it is to be written, or the part of it that is to be replaced."""
     operator, old = comparison.operator, written(comparison.other)
     if operator in ("IS", "IN", "BETWEEN", "WHEN"):
@@ -95,7 +99,7 @@ def _form_of_value(context: Context, comparison: Comparison) -> tuple[str, str]:
     if not isinstance(text, str) or value.kind == "number":
         is_year = _YEAR.fullmatch(str(text)) is not None and _holds_texts(context, comparison)
         return ("year" if is_year else ""), ""
-    if comparison.declared is not None and is_sent_as_date(context, comparison):
+    if comparison.declared is not None and _is_sent_as_date(context, comparison):
         return "day", text[:10]
     forms = {form_of_text(other) if isinstance(other, str) else "" for other in texts}
     return (forms.pop() if len(forms) == 1 else ""), text
@@ -105,7 +109,7 @@ def _holds_texts(context: Context, comparison: Comparison) -> bool:
     """Return True if the result shows that a column of dates has no numbers, such as years."""
     if not _is_numeric_column(comparison):
         return False
-    if order(comparison) in (*EQUAL, "<", "<=") and context.finds_rows is False:
+    if _order(comparison) in (*_EQUAL, "<", "<=") and context.finds_rows is False:
         return True
     values = context.values(_column(written(comparison.other)))
     return any(isinstance(value, str) and dates.is_day(value[:10]) for value in values)
@@ -122,7 +126,7 @@ def _declared(comparison: Comparison) -> str:
     return declared if is_date(declared) else ""
 
 
-def is_sent_as_date(context: Context, comparison: Comparison) -> bool:
+def _is_sent_as_date(context: Context, comparison: Comparison) -> bool:
     """Return True for a parameter at midnight that is compared with DATE columns alone: they get its date.
 
     So is a list with one.
@@ -136,8 +140,8 @@ def is_sent_as_date(context: Context, comparison: Comparison) -> bool:
 
 def _note(comparison: Comparison, subject: _Dates, form: str, text: str, operator: str) -> str:
     """Return the note on dates that are compared with a value of a form; '' if it is right."""
-    value = value_of(comparison)
-    is_equal = operator in EQUAL
+    value = _value_of(comparison)
+    is_equal = operator in _EQUAL
     match subject.form, form:
         case "moment", "day" | "days":
             return _moments_and_day(comparison, subject, value, operator, text)
@@ -151,16 +155,16 @@ def _note(comparison: Comparison, subject: _Dates, form: str, text: str, operato
             compares = f"{value} becomes a number, which is less than every date"
             return write and f"{subject.described}, so {compares}: write {write}"
         case _, "year":
-            write = compared(comparison, f"CAST(strftime('%Y', {subject.text}) AS INTEGER)", value)
+            write = _compared(comparison, f"CAST(strftime('%Y', {subject.text}) AS INTEGER)", value)
             return f"{subject.described} and {value} is a number, which is less than every date: write {write}"
         case _, "number" if len(text) == 4:
             start = f"strftime('%Y', {_argument(comparison)})"
             return _part_of_date(comparison, value, operator, start, "year")
         case _, "now":
             now = "date('now')" if subject.form == "day" else "datetime('now')"
-            return f"in a comparison, {value} is only a string: write {compared(comparison, subject.text, now)}"
+            return f"in a comparison, {value} is only a string: write {_compared(comparison, subject.text, now)}"
         case _, "other":
-            write = " or ".join(compared(comparison, subject.text, f"'{day}'") for day in readings(text))
+            write = " or ".join(_compared(comparison, subject.text, f"'{day}'") for day in readings(text))
             is_never = "never equals a date" if is_equal else "is not ordered as dates are"
             return f"{value} is not in SQLite's date format and {is_never}: write {write}"
     return ""
@@ -168,8 +172,8 @@ def _note(comparison: Comparison, subject: _Dates, form: str, text: str, operato
 
 def _moments_and_day(comparison: Comparison, subject: _Dates, value: str, operator: str, text: str) -> str:
     """Return the note on moments that are compared with a day; ``text`` is '' unless it is a constant."""
-    write = f"write {compared(comparison, f'date({subject.text})', value)}"
-    if operator in EQUAL:
+    write = f"write {_compared(comparison, f'date({subject.text})', value)}"
+    if operator in _EQUAL:
         described = f"is declared {_declared(comparison)}" if _declared(comparison) else "has no time"
         return f"{subject.described} and {value} {described}, so they are never equal: {write}"
     if operator == "<=":
@@ -184,8 +188,8 @@ def _moments_and_day(comparison: Comparison, subject: _Dates, value: str, operat
 def _days_and_moment(comparison: Comparison, subject: _Dates, value: str, form: str, operator: str) -> str:
     token = comparison.value
     day = f"date({value})" if token is None or token.kind == "param" else f"'{unquote(value)[:10]}'"
-    write = f"write {compared(comparison, subject.text, day)}"
-    if operator in EQUAL:
+    write = f"write {_compared(comparison, subject.text, day)}"
+    if operator in _EQUAL:
         described = f"is declared {_declared(comparison)}" if _declared(comparison) else "has a time"
         return f"{subject.described} and {value} {described}, so they are never equal: {write}"
     if form == "midnight" and operator in ("<", ">="):
@@ -195,8 +199,8 @@ def _days_and_moment(comparison: Comparison, subject: _Dates, value: str, form: 
 
 def _part_of_date(comparison: Comparison, value: str, operator: str, start: str, part: str) -> str:
     """Return the note on a month or a year that is compared with whole dates."""
-    write = f"write {compared(comparison, start, value)}"
-    if operator in EQUAL:
+    write = f"write {_compared(comparison, start, value)}"
+    if operator in _EQUAL:
         return f"{value} is only a {part}, so no date equals it: {write}"
     if operator in ("<=", ">"):
         return f"{value} is only a {part}, so all its dates are greater than it: {write}"
@@ -206,8 +210,8 @@ def _part_of_date(comparison: Comparison, value: str, operator: str, start: str,
 def _year_or_day(comparison: Comparison, subject: str, value: str, text: str) -> str:
     """Return what to write for 2013 or 20130105; '' for other numbers, which may count days or seconds."""
     if len(text) == 4 and text.isdecimal():
-        return compared(comparison, f"strftime('%Y', {subject})", value)
-    return " or ".join(compared(comparison, subject, f"'{day}'") for day in readings(text))
+        return _compared(comparison, f"strftime('%Y', {subject})", value)
+    return " or ".join(_compared(comparison, subject, f"'{day}'") for day in readings(text))
 
 
 def _argument(comparison: Comparison) -> str:
@@ -232,7 +236,7 @@ _OTHERS = {"moment": ("day",), "day": ("moment", "midnight")}
 
 def _is_disproved(context: Context, comparison: Comparison, subject: _Dates, form: str) -> bool:
     """Return True if the result shows that the column has other values than its declared type says."""
-    if order(comparison) in EQUAL and is_met(context, comparison):
+    if _order(comparison) in _EQUAL and _is_met(context, comparison):
         return True
     if subject.declared and context.counts_seconds:
         return True
@@ -250,7 +254,7 @@ def _is_disproved(context: Context, comparison: Comparison, subject: _Dates, for
     return False
 
 
-def is_met(context: Context, comparison: Comparison) -> bool:
+def _is_met(context: Context, comparison: Comparison) -> bool:
     """Return True if the result has rows, each of which meets the comparison."""
     query = comparison.query
     if not context.finds_rows or query.outer is not None or comparison.operator in ("<>", "!="):
@@ -265,3 +269,198 @@ def _is_in_where(query: Query, comparison: Comparison) -> bool:
     where = query.clause("WHERE")
     first, last = start_of(where), start_of(where.slice(-1))
     return first is not None and last is not None and first <= (start_of(comparison.other) or -1) <= last
+
+
+# -- texts and numbers
+
+
+_TEXTS = frozenset(
+    ["char", "concat", "concat_ws", "date", "datetime", "format", "group_concat", "hex", "lower", "ltrim", "printf",
+     "quote", "replace", "rtrim", "strftime", "string_agg", "substr", "substring", "time", "trim", "typeof", "upper"]
+)  # fmt: skip
+"""Functions that return a text."""
+
+_NUMBERS = frozenset(
+    ["abs", "avg", "changes", "count", "cume_dist", "dense_rank", "instr", "julianday", "last_insert_rowid", "length",
+     "ntile", "octet_length", "percent_rank", "random", "rank", "round", "row_number", "sign", "sum", "total",
+     "total_changes", "unicode", "unixepoch"]
+)  # fmt: skip
+"""Functions that return a number."""
+
+_DIGITS = {"Y": 4, "G": 4, "j": 3, "w": 1, "u": 1, **dict.fromkeys("dHIkmMSUVWgel", 2)}
+"""Letters of strftime that are replaced by digits, and how many."""
+
+_ARITHMETIC = frozenset(["+", "-", "*", "/", "%"])
+
+
+def text_comparisons(context: Context) -> Iterator[str]:
+    """Yield each comparison of a text with a number.
+
+    A TEXT column converts the number to text: '10' < '9.5'. An integer equals the text of its digits, so = and IN with
+    integers are left out. Other texts, such as that of strftime(), are greater than every number.
+    """
+    causes = set[str]()
+    for comparison in context.comparisons:
+        message = next(filter(None, (note(context, comparison) for note in _NOTES)), "")
+        cause = written(comparison.other) + comparison.operator
+        if message and cause not in causes:
+            causes.add(cause)
+            yield message
+
+
+# -- columns declared TEXT
+
+
+def _column_note(context: Context, comparison: Comparison) -> str:
+    values = _values_of(context, comparison)
+    is_float = any(isinstance(value, float) for value in values)
+    if not is_float and (comparison.operator not in (*ORDERED, "BETWEEN") or not any(map(_is_number, values))):
+        return ""
+    declared = comparison.declared if comparison.other.word(0) not in ("MIN", "MAX") else None
+    if not declared or affinity(declared) != "TEXT" or (_order(comparison) in _EQUAL and _is_met(context, comparison)):
+        return ""
+    column, value = written(comparison.other), _value_of(comparison)
+    what = "contains numbers" if comparison.parameter is not None and value not in context.args else "is a number"
+    reason = f"{column} is declared {declared} and {value} {what}, so {comparison.operator} compares text"
+    return f"{reason}: write {_compared(comparison, f'CAST({column} AS REAL)', value)}"
+
+
+def _values_of(context: Context, comparison: Comparison) -> list[SqlValue]:
+    """Return the value of the operand, or the values of a parameter that stands for a list."""
+    token = comparison.value
+    if token is None or token.kind == "string":
+        return [] if token is None else [unquote(token.text)]
+    if token.kind == "param":
+        return context.values_of(token.text) if context.args else []
+    try:
+        return [int(token.text)]
+    except ValueError:
+        pass
+    try:
+        return [float(token.text)]
+    except ValueError:  # a hexadecimal number
+        return []
+
+
+def _is_number(value: SqlValue) -> bool:
+    return isinstance(value, int | float)
+
+
+# -- texts without a declared type, such as that of strftime()
+
+
+def _text_note(context: Context, comparison: Comparison) -> str:
+    """Return the note on a text that is no column and is compared with a number, or with fewer digits than it has."""
+    text = comparison.query.definition(comparison.other) if comparison.is_readable else comparison.other
+    if not _is_text(text) or (_order(comparison) in _EQUAL and _is_met(context, comparison)):
+        return ""
+    shown, value = written(comparison.other), _value_of(comparison)
+    values = _values_of(context, comparison)
+    if not _is_number_expression(comparison.operand) and not any(map(_is_number, values)):
+        return _digits_note(comparison, text, shown, values)
+    write = _as_number(comparison, text, shown, values)
+    what = "contains numbers" if comparison.parameter is not None and value not in context.args else "is a number"
+    why = "so they are never equal" if _order(comparison) in _EQUAL else "and text is greater than every number"
+    return f"{shown} is text and {value} {what}, {why}: write {write}"
+
+
+def _is_text(expression: Group) -> bool:
+    if form_of_call(expression):
+        return True
+    words = expression.words()
+    if "||" in words:
+        return _ARITHMETIC.isdisjoint(words)
+    return arguments_of(expression) is not None and expression.name(0).lower() in _TEXTS
+
+
+def _is_number_expression(expression: Group) -> bool:
+    words = expression.words()
+    if len(words) > 2 and not _ARITHMETIC.isdisjoint(words[1:]) and "||" not in words and "(" not in words:
+        return words[0] != "CASE"
+    return arguments_of(expression) is not None and expression.name(0).lower() in _NUMBERS
+
+
+def _as_number(comparison: Comparison, text: Group, shown: str, values: list[SqlValue]) -> str:
+    """Return a comparison of numbers, or of the digits that strftime() returns; ``text`` defines the other operand."""
+    token, value = comparison.value, _value_of(comparison)
+    is_one = comparison.operator not in ("IS", "IN", "BETWEEN", "WHEN")
+    if is_one and token is not None and token.kind == "number" and token.text.isdecimal():
+        digits = _digits_of(text)
+        if len(token.text) <= digits:
+            return _compared(comparison, shown, f"'{token.text.zfill(digits)}'")
+    part = {"day": "%Y", "moment": "%Y", "time": "%H"}.get(form_of_call(text))
+    if part is not None:
+        arguments = ", ".join(map(written, arguments_of(text) or [])) or "'now'"
+        shown = f"strftime('{part}', {arguments if text is comparison.other else shown})"
+    type_ = "REAL" if any(isinstance(number, float) for number in values) else "INTEGER"
+    return _compared(comparison, f"CAST({shown} AS {type_})", value)
+
+
+def _letters_of(expression: Group) -> list[str]:
+    """Return the format of a call of strftime(), as the texts between its letters and the letters in turn."""
+    arguments = arguments_of(expression)
+    if not arguments or expression.word(0) != "STRFTIME":
+        return []
+    return re.split("%([A-Za-z])", string_value(arguments[0]) or "")
+
+
+def _digits_of(expression: Group) -> int:
+    """Return the number of digits that strftime() returns for a format of one letter; 0 for anything else."""
+    match _letters_of(expression):
+        case ["", letter, ""]:
+            return _DIGITS.get(letter, 0)
+    return 0
+
+
+def _padded(expression: Group, text: str) -> str:
+    """Return a text with the zeros that strftime() writes; '' if none is missing, or it has another form."""
+    parts = _letters_of(expression)
+    letters, between = parts[1::2], parts[2:-1:2]
+    if not letters or not all(between) or not all(letter in _DIGITS for letter in letters):
+        return ""
+    pattern = "".join(
+        rf"(\d{{1,{_DIGITS[part]}}})" if number % 2 else re.escape(part) for number, part in enumerate(parts)
+    )
+    match = re.fullmatch(pattern, text, re.ASCII)
+    if match is None:
+        return ""
+    digits = [digits.zfill(_DIGITS[letter]) for digits, letter in zip(match.groups(), letters, strict=True)]
+    padded = parts[0] + "".join(piece for pair in zip(digits, parts[2::2], strict=True) for piece in pair)
+    return padded if padded != text else ""
+
+
+def _digits_note(comparison: Comparison, text: Group, shown: str, values: list[SqlValue]) -> str:
+    """Return the note on strftime('%m', day) = '6', which is '06', and '%Y-%m' with '2013-6'."""
+    number = values[0] if len(values) == 1 else None
+    padded = _padded(text, number) if isinstance(number, str) else ""
+    digits = _digits_of(text)
+    if not padded or (digits == 0 and (_order(comparison) not in _EQUAL or comparison.parameter is not None)):
+        return ""
+    form = f"{digits} digits" if digits else "zeros in front of single digits"
+    write = f"'{padded}'" if comparison.parameter is None else f"printf('%0{digits}d', {_value_of(comparison)})"
+    return f"{shown} has {form}, such as '{padded}': write {_compared(comparison, shown, write)}"
+
+
+# -- numbers that are no columns
+
+
+def _number_note(context: Context, comparison: Comparison) -> str:
+    """Return the note on a number that is no column, such as count(*), and is compared with a text."""
+    if not _is_number_expression(comparison.other):
+        return ""
+    texts = [value for value in _values_of(context, comparison) if isinstance(value, str)]
+    if not texts or not is_number(texts[0]):
+        return ""
+    shown, value = written(comparison.other), _value_of(comparison)
+    number = texts[0].strip()
+    type_ = "INTEGER" if number.lstrip("+-").isdecimal() else "REAL"
+    write = number if comparison.parameter is None else f"CAST({value} AS {type_})"
+    why = "so they are never equal" if _order(comparison) in _EQUAL else "and a number is less than any text"
+    if comparison.operator in ("IS", "IN", "BETWEEN", "WHEN"):
+        write = f"{write} instead of {value}"
+    else:
+        write = _compared(comparison, shown, write)
+    return f"{shown} is a number and {value} is text, {why}: write {write}"
+
+
+_NOTES = (_column_note, _text_note, _number_note)

@@ -1,0 +1,209 @@
+"""Conditions that are never or always true: comparisons with NULL, x = 'a' OR 'b', SET a = 1 AND b = 2."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import chain, pairwise
+
+from pipemagic.explore.lint.context import Context
+from pipemagic.explore.lint.expressions import number_value, string_value, written
+from pipemagic.explore.query import QUERY, Group, Query, queries_of
+from pipemagic.sql import Token
+
+# -- comparisons with NULL, which are never true
+
+
+def null_comparisons(context: Context) -> Iterator[str]:
+    """Yield each ``= NULL`` and ``<> NULL`` of a statement."""
+    return chain.from_iterable(map(_null_comparisons, context.queries))
+
+
+def _null_comparisons(query: Query) -> Iterator[str]:
+    """Yield each ``= NULL`` and ``<> NULL``: neither is ever true."""
+    clause, part = "", query.part
+    for index, word in enumerate(part.words()):
+        clause = part.clause(index) or clause
+        if word in ("=", "==", "<>", "!="):
+            assigns = clause == "SET" and part.word(index - 2) in ("SET", ",")
+            if (part.word(index + 1) == "NULL" and not assigns) or part.word(index - 1) == "NULL":
+                instead = "IS NULL" if word in ("=", "==") else "IS NOT NULL"
+                yield f"{word} NULL is never true: write {instead}"
+
+
+def null_lists(context: Context) -> Iterator[str]:
+    """Yield each NOT IN whose list has a NULL, or whose subquery can have one if the statement found no rows."""
+    if "NOT" not in context.text.upper():
+        return
+    for query in context.queries:
+        part, words = query.part, query.part.words()
+        for index, word in enumerate(words):
+            listed = part.group(index + 1)
+            if word != "IN" or words[index - 1 : index] != ["NOT"]:
+                continue
+            if listed is None:
+                yield from _null_parameters(context, part.slice(index + 1, index + 2))
+            elif listed.word(0) in ("SELECT", "WITH"):
+                yield from _nullable_subquery(context, query, index, listed)
+            else:
+                yield from _null_elements(context, listed)
+
+
+def _null_elements(context: Context, listed: Group) -> Iterator[str]:
+    for element in listed.split():
+        if element.word(0) == "NULL" and len(element.items) == 1:
+            yield "NOT IN with a NULL in its list is never true: leave the NULL out"
+        else:
+            yield from _null_parameters(context, element)
+
+
+def _null_parameters(context: Context, operand: Group) -> Iterator[str]:
+    """Yield a note if a parameter is None, or a list with a None."""
+    name = written(operand)
+    if name[:1] in (":", "@", "$") and None in context.values_of(name):
+        yield f"{name} has a None, which is NULL, and NOT IN with a NULL in its list is never true: leave it out"
+
+
+def _nullable_subquery(context: Context, query: Query, index: int, listed: Group) -> Iterator[str]:
+    """Yield a note if a subquery can return NULL, and a query, whose rows must meet the condition, found none.
+
+    An INSERT or DELETE of all rows that are missing elsewhere usually finds none.
+    """
+    is_empty = context.statement.is_query and context.finds_rows is False
+    if not is_empty or query.outer is not None or not _must_hold(query, index):
+        return
+    selects = queries_of(listed, query.tables, query)
+    for select in selects:
+        column = _nullable_column(select)
+        if column:
+            reason = f"NOT IN is never true if its subquery has a NULL, and {column} can be NULL"
+            yield f"{reason}: write WHERE {column} IS NOT NULL in it"
+            return
+
+
+def _must_hold(query: Query, index: int) -> bool:
+    words = query.part.words()
+    return "WHERE" in words[:index] and {"OR", "CASE", "UNION"}.isdisjoint(words)
+
+
+def _nullable_column(select: Query) -> str:
+    """Return the only column of a subquery if it is one that may be NULL, and no condition is on it; otherwise ''."""
+    if len(select.select_list) != 1 or len(select.all_sources) != 1 or select.part.word(0) not in QUERY:
+        return ""
+    expression, _ = select.select_list[0]
+    place = select.column(expression, len(expression.items) - 1) if len(expression.items) in (1, 3) else None
+    table = place[0].table if place is not None else None
+    if place is None or table is None or table.kind != "table" or table.parsed or place[0] not in select.sources:
+        return ""
+    column = next(column for column in table.columns if column.name.lower() == place[1])
+    is_key = column.key > 0 or (column.name,) in table.unique_keys
+    where = {name.lower() for name in _names(select.clause("WHERE"))}
+    return "" if is_key or not column.nullable or place[1] in where else written(expression)
+
+
+def _names(group: Group) -> Iterator[str]:
+    """Yield all names in an expression."""
+    for index, item in enumerate(group.items):
+        if isinstance(item, Group):
+            yield from _names(item)
+        elif group.is_name(index):
+            yield group.name(index)
+
+
+# -- texts and numbers that stand where a condition is expected
+
+
+_EQUAL = ("=", "==")
+
+
+def constant_conditions(context: Context) -> Iterator[str]:
+    """Yield each OR whose right side is a text or a number beside a comparison with =."""
+    if "OR" in context.text.upper():
+        for query in context.queries:
+            yield from _constant_conditions(query.part)
+
+
+def _constant_conditions(part: Group) -> Iterator[str]:
+    words = part.words()
+    for index, word in enumerate(words):
+        if word != "OR" or not _is_constant(part, index + 1):
+            continue
+        value = part.slice(index + 1, index + 2)
+        if words[index - 2 : index - 1] and words[index - 2] in _EQUAL and _is_literal(part, index - 1):
+            name = _name_before(part, index - 2)
+            if name:
+                values = ", ".join([written(part.slice(index - 1, index)), *_constants(part, index)])
+                is_own = f"OR {written(value)} is a condition of its own, which is {_truth(value)} true"
+                yield f"{is_own}: write {name} IN ({values})"
+        elif index == 1 and part.parent is not None and part.parent.word(part.index - 1) == "IN":
+            values = ", ".join([written(part.slice(0, 1)), *_constants(part, index)])
+            if len(words) == 2 * len(values.split(", ")) - 1:
+                yield f"{written(part)} is one condition, 0 or 1: write ({values})"
+
+
+def _constants(part: Group, index: int) -> Iterator[str]:
+    """Yield the constants of OR 'b' OR 'c' from an index on."""
+    while part.word(index) == "OR" and _is_constant(part, index + 1):
+        yield written(part.slice(index + 1, index + 2))
+        index += 2
+
+
+def _is_constant(part: Group, index: int) -> bool:
+    """Return True for a text or a number other than 0 and 1 that no operator follows."""
+    follows = part.word(index + 1)
+    return _is_value(part, index) and (follows in ("", "OR", "AND") or bool(part.clause(index + 1)))
+
+
+def _is_value(part: Group, index: int) -> bool:
+    return _is_literal(part, index) and number_value(part.slice(index, index + 1)) not in (0, 1)
+
+
+def _is_literal(part: Group, index: int) -> bool:
+    item = part.items[index] if 0 <= index < len(part.items) else None
+    return isinstance(item, Token) and item.kind in ("string", "number")
+
+
+def _is_constant_value(part: Group, index: int) -> bool:
+    """Return True for a literal or a parameter; another value and a condition behind AND may be meant."""
+    item = part.items[index] if index < len(part.items) else None
+    return isinstance(item, Token) and item.kind in ("string", "number", "param")
+
+
+def _truth(value: Group) -> str:
+    """Return how often a constant is true: a text counts as the number at its start."""
+    text = string_value(value)
+    digits = re.match(r"\s*[+-]?[\d.]*", text) if text is not None else None
+    return "always" if digits is None or re.search("[1-9]", digits[0]) else "never"
+
+
+def _name_before(part: Group, index: int) -> str:
+    """Return the column that ends before an index; '' for any other expression."""
+    start = index - 1
+    while part.word(start - 1) == "." and part.is_name(start - 2):
+        start -= 2
+    return written(part.slice(start, index)) if start >= 0 and part.is_name(start) else ""
+
+
+def joined_assignments(context: Context) -> Iterator[str]:
+    """Yield each assignment of an UPDATE that continues with AND and another assignment."""
+    if "SET" in context.text.upper():
+        for query in context.queries:
+            yield from _joined_assignments(query)
+
+
+def _joined_assignments(query: Query) -> Iterator[str]:
+    names = {name.lower() for source in query.sources for name in source.names}
+    for item in query.clause("SET").split():
+        assignments = _assignments(item)
+        if len(assignments) > 1 and all(part.name(0).lower() in names for part in assignments):
+            name, parts = assignments[0].name(0), ", ".join(map(written, assignments))
+            yield f"AND makes one condition of it, so {name} becomes 0 or 1: write SET {parts}"
+
+
+def _assignments(item: Group) -> list[Group]:
+    """Return the parts of a = 1 AND b = 2; an empty list for a condition that may be meant, such as a = b AND c = 2."""
+    words = item.words()
+    cuts = [-1, *(at for at, word in enumerate(words) if word == "AND"), len(words)]
+    parts = [item.slice(start + 1, end) for start, end in pairwise(cuts)]
+    is_simple = len(parts[0].items) == 3 and _is_constant_value(parts[0], 2)
+    return parts if is_simple and all(part.is_name(0) and part.word(1) == "=" for part in parts) else []
