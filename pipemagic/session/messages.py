@@ -170,7 +170,7 @@ def locate(error: StatementError, sql: str) -> LocatedMessage:
 
 def explained(error: StatementError, names: Names) -> StatementError:
     """Return an error of a statement outside of a cell with its cause as the message, and a hint."""
-    from pipemagic.session.name_hints import name_hint  # cells that run need no hints
+    from pipemagic.session.name_hints import name_hint
 
     fault = locate(error, error.sql)
     hint = error.hint or name_hint(fault.message.split("\n")[0], error.sql, fault.offset, names)

@@ -6,17 +6,21 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from pipemagic.explore.hints import dialects, idioms, misuse, statements
-from pipemagic.explore.hints.dialects import Place
-from pipemagic.explore.hints.keywords import misspelt_join
+from pipemagic.explore.hints import misuse
+from pipemagic.explore.hints.characters import of_lookalikes_in_name
+from pipemagic.explore.hints.commands import of_command, of_file
+from pipemagic.explore.hints.expressions import of_column_of_dialect, of_expression, of_position, of_unrecognized
+from pipemagic.explore.hints.functions import of_function, of_table
+from pipemagic.explore.hints.keywords import distance, misspelt_join
+from pipemagic.explore.hints.select_clauses import of_clause, of_cube, of_percent
+from pipemagic.explore.hints.statements import of_statement
 from pipemagic.explore.hints.syntax_errors import begins_with_digit, ends_early, is_unreadable, unquoted_name
-from pipemagic.explore.hints.unknown_names import of_unknown_name
-from pipemagic.explore.hints.words import Span, Words
+from pipemagic.explore.hints.words import Place, Words
 from pipemagic.explore.query import Query, Source, all_queries, cursor_at, nest, query_at
 from pipemagic.explore.schema import Relation
 from pipemagic.explore.sqlite_reference import FUNCTIONS, quote_if_needed
 from pipemagic.session.schema_cache import SchemaCache
-from pipemagic.sql import normalize, parse, quote, significant, tokens
+from pipemagic.sql import Token, normalize, parse, quote, significant, tokens
 from pipemagic.text import mask_passwords, nearest, unseen_difference
 
 if TYPE_CHECKING:
@@ -29,7 +33,6 @@ _LONGEST = 50_000  # characters of a statement that is read
 _ALIKE = 0.75  # of two function names: `regexp` is not a misspelt `exp`
 _SYNTAX_OF_SQLITE = re.compile(r'\Anear ".+": syntax error', re.DOTALL)
 _CATALOGS = ("information_schema", "pg_catalog", "sys")
-_DIGITS = re.compile(r"[-+]?[\d., ]+")
 
 
 def name_hint(message: str, text: str, place: int | None, names: Names) -> str:
@@ -68,14 +71,14 @@ def _of_syntax(message: str, text: str, place: int | None, names: Names) -> str:
     hint = ""
     if ends_early(message):
         words = Words(text)
-        hint = dialects.of_percent(text) or statements.of_statement(Place(words, len(words), text, names.tables))
+        hint = of_percent(text) or of_statement(Place(words, len(words), text, names.tables))
     elif place is not None:
-        hint = statements.of_command(text, place) or dialects.of_unrecognized(text, place)
+        hint = of_command(text, place) or of_unrecognized(text, place)
         words = Words(text)
         of_sqlite = _SYNTAX_OF_SQLITE.match(message) is not None
         at = Place(words, words.at(place), text, names.tables, of_sqlite=of_sqlite)
         hint = hint or misuse.of_default(text, place, names.values)
-        hint = hint or dialects.of_clause(at) or statements.of_statement(at)
+        hint = hint or of_clause(at) or of_expression(at) or of_statement(at)
     return hint or _quotes(text, place, names.schema) or begins_with_digit(text, place)
 
 
@@ -84,7 +87,7 @@ def _of_others(message: str, text: str) -> str:
     if re.search(r"unknown table option|unknown database|unsupported statement", message):
         words = Words(text)
         indexes = [index for index in range(1, len(words)) if message.lower().endswith(words.word(index).lower())]
-        return statements.of_statement(Place(words, indexes[-1], text, {})) if indexes else ""
+        return of_statement(Place(words, indexes[-1], text, {})) if indexes else ""
     return ""
 
 
@@ -94,9 +97,9 @@ def _of_others(message: str, text: str) -> str:
 def _of_table(written: str, text: str, place: int | None, names: Names) -> str:
     owner, _, name = written.strip('"').rpartition(".")
     name = name.strip('"')
-    if hint := of_unknown_name(text, written):
+    if hint := _of_unknown_name(text, written):
         return hint
-    if user := user_of(written, text, names.tables):
+    if user := _user_of(written, text, names.tables):
         return user
     if owner.lower() in _CATALOGS:
         return "%pipedb tables lists the tables, %pipedb columns TABLE the columns of a table"
@@ -104,23 +107,10 @@ def _of_table(written: str, text: str, place: int | None, names: Names) -> str:
         return "leave FROM dual out"
     if saved := next((saved for saved in names.saved if saved.lower() == name.lower()), None):
         return f"{saved} is a saved SELECT: add --with {saved} after %%sql or %sql"
-    if file := statements.of_file(text, written.removeprefix("main.").strip('"')):
+    if file := of_file(text, written.removeprefix("main.").strip('"')):
         return file
-    instead = idioms.of_table(text, place, name, names.tables) or _of_position(text, name)
+    instead = of_table(text, place, name, names.tables) or of_position(text, name)
     return instead or _quotes(text, place, names.schema) or _near_table(name, names)
-
-
-def _of_position(text: str, name: str) -> str:
-    """Return the hint on ``position('a' IN name)``, where SQLite reads the name as a table."""
-    words = Words(text)
-    at = next((at for at in range(len(words)) if words.words(at, 2) == ["POSITION", "("]), None)
-    closing = None if at is None else words.closing(at + 1)
-    if at is None or closing is None:
-        return ""
-    middle = next((index for index in range(at, closing) if words.word(index) == "IN"), None)
-    if middle is None or words.name(middle + 1).lower() != name.lower():
-        return ""
-    return f"write instr({words.text(Span(middle + 1, closing))}, {words.text(Span(at + 2, middle))})"
 
 
 def _near_table(name: str, names: Names) -> str:
@@ -139,57 +129,16 @@ def _near_table(name: str, names: Names) -> str:
 def _of_column(written: str, text: str, place: int | None, names: Names) -> str:
     owner, _, name = written.rpartition(".")
     owner, name = owner.rpartition(".")[2].strip('"'), name.strip('"')
-    if hint := of_unknown_name(text, written):
+    if hint := _of_unknown_name(text, written):
         return hint
-    if user := user_of(written, text, names.tables):
+    if user := _user_of(written, text, names.tables):
         return user
     return (
-        _of_other_database(text, place, names)
+        of_column_of_dialect(text, place, names.tables)
         or _quotes(text, place, names.schema)
         or (_of_alias(owner, name, text, place, names) if owner else "")
         or _near_column(name, text, names.schema)
     )
-
-
-def _of_other_database(text: str, place: int | None, names: Names) -> str:
-    """Return the hint on DATE '2024-01-01', INTERVAL '1 day', ARRAY[1, 2], [1, 2] and CONVERT(INTEGER, flight)."""
-    if place is None:
-        return ""
-    words = Words(text)
-    at = words.at(place)
-    following, token = words.token(at + 1), words.token(at)
-    if token is None:
-        return ""
-    opening = words.around(at)
-    if opening is not None and opening == at - 1 and idioms.takes_unit(words, opening - 1):
-        return idioms.of_call(words, opening - 1, text, names.tables)
-    if words.word(at) == "INTERVAL":
-        return dialects.of_interval(words, at, text, names.tables)
-    if hint := dialects.of_typed_text(words, at + 1):
-        interval = next((index for index in (at + 2, at + 3) if words.word(index) == "INTERVAL"), None)
-        return hint if interval is None else dialects.of_interval(words, interval, text, names.tables)
-    array = following if words.word(at) == "ARRAY" else token
-    if array is not None and array.text.startswith("[") and _DIGITS.fullmatch(array.text[1:-1]) and "," in array.text:
-        return f"write json_array({array.text[1:-1]})"
-    return _of_convert(words, at)
-
-
-def _of_convert(words: Words, at: int) -> str:
-    """CONVERT(INTEGER, flight) of SQL Server, CONVERT(flight, SIGNED) of MySQL."""
-    opening = words.around(at)
-    arguments = None if opening is None or words.word(opening - 1) != "CONVERT" else words.arguments(opening - 1)
-    if arguments is None or len(arguments) != 2:
-        return ""
-    types = {"SIGNED": "INTEGER", "UNSIGNED": "INTEGER", "INT": "INTEGER", "INTEGER": "INTEGER", "BIGINT": "INTEGER",
-             "CHAR": "TEXT", "VARCHAR": "TEXT", "NVARCHAR": "TEXT", "TEXT": "TEXT", "DECIMAL": "REAL", "FLOAT": "REAL",
-             "REAL": "REAL", "DOUBLE": "REAL", "NUMERIC": "REAL"}  # fmt: skip
-    for type_, value in (arguments, arguments[::-1]):
-        name, written = words.word(type_.start), words.text(value)
-        if name in types:
-            return f"write CAST({written} AS {types[name]})"
-        if name in ("DATE", "DATETIME", "TIMESTAMP"):
-            return f"write {'date' if name == 'DATE' else 'datetime'}({written})"
-    return ""
 
 
 def _of_alias(owner: str, name: str, text: str, place: int | None, names: Names) -> str:
@@ -277,20 +226,20 @@ def _near_column(name: str, text: str, schema: SchemaCache) -> str:
 
 def _of_function(name: str, text: str, place: int | None, names: Names) -> str:
     tables = names.tables
-    if hint := of_unknown_name(text, name):
+    if hint := _of_unknown_name(text, name):
         return hint
-    if user := user_of(name, text, tables):
+    if user := _user_of(name, text, tables):
         return user
-    if hint := dialects.of_cube(name, text, place):
+    if hint := of_cube(name, text, place):
         return hint
-    instead = idioms.of_function(text, place, name, tables)
+    instead = of_function(text, place, name, tables)
     return _near(name, FUNCTIONS, cutoff=_ALIKE) if instead is None else instead
 
 
 # -- triggers and views
 
 
-def user_of(name: str, text: str, tables: Mapping[str, Relation]) -> str:
+def _user_of(name: str, text: str, tables: Mapping[str, Relation]) -> str:
     """Return the trigger or view that uses a name, which the statement itself does not name; '' if none is certain."""
     bare_name = name.rsplit(".", 1)[-1].strip('"').lower()
     if _names(text, bare_name):
@@ -371,3 +320,42 @@ def _near(name: str, names: Iterable[str], *, cutoff: float = 0.6) -> str:
     # A mark that is not seen may be a letter for SQLite.
     suggestion = quote(closest) if difference else quote_if_needed(closest)
     return f"did you mean {suggestion}?{difference}"
+
+
+# -- names that are no names: None of Python, a misspelt DISTINCT, characters that look like others
+
+
+_IS_NULL = {"=": "IS NULL", "==": "IS NULL", "!=": "IS NOT NULL", "<>": "IS NOT NULL"}
+_AFTER_COLUMN = ("AS", "FROM")
+_SIMILAR = 2  # the highest distance from DISTINCT
+
+
+def _of_unknown_name(text: str, name: str) -> str:
+    """Return a hint for a table, column or function that the server does not know; '' if its name says nothing.
+
+    ``name`` is that of the message, perhaps with an owner.
+    """
+    for part in name.split("."):
+        if hint := of_lookalikes_in_name(text, part):
+            return hint
+    words = significant(text)
+    place = next((at for at, token in enumerate(words) if token.kind == "word" and token.text == name), None)
+    if place is None:
+        return ""
+    return _null(words, place) if name == "None" else _distinct(words, place)
+
+
+def _null(words: list[Token], at: int) -> str:
+    before = words[at - 1].text
+    if before in _IS_NULL:
+        return f"write {_IS_NULL[before]} instead of {before} None"
+    return "write NULL instead of None"
+
+
+def _distinct(words: list[Token], at: int) -> str:
+    """Return the hint for a misspelt DISTINCT, whose column SQLite takes for an alias."""
+    following = words[at + 1] if at + 1 < len(words) else None
+    if following is None or following.kind not in ("word", "quoted") or following.word in _AFTER_COLUMN:
+        return ""
+    is_similar = distance(words[at].word, "DISTINCT") <= _SIMILAR
+    return "did you mean DISTINCT?" if is_similar and words[at - 1].word == "SELECT" else ""

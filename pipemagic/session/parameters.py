@@ -155,12 +155,12 @@ class _Binder:
         token, before = self._token(at), self._token(at - 1)
         where = self._where(token)
         if before.text == ":" and before.end == token.start:  # a cast of PostgreSQL, not a parameter
-            from pipemagic.explore.hints.casts import of_cast
+            from pipemagic.explore.hints.functions import of_cast
 
             hint = of_cast(self._source_map.text, before.start, token.text[1:])
             raise ParameterError(f"{where}: SQLite has no :{token.text}", hint=hint)
         if at in (1, 2) and self._token(0).word in ("DECLARE", "SET", "DELIMITER"):
-            from pipemagic.explore.hints.statements import of_program
+            from pipemagic.explore.hints.commands import of_program
 
             raise ParameterError(
                 f"{where}: SQLite has no {self._token(0).word}", hint=of_program(self._source_map.text)

@@ -7,8 +7,8 @@ import random
 import pytest
 
 from pipemagic.explore.hints import corrections
+from pipemagic.explore.hints.broken_statement import Grammar
 from pipemagic.explore.hints.corrections import correction
-from pipemagic.explore.hints.grammar import Grammar
 from pipemagic.explore.sqlite_reference import KEYWORDS
 from pipemagic.sql import Token, significant
 

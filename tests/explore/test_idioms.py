@@ -7,8 +7,9 @@ import datetime
 import pytest
 
 from pipemagic.client.database import Database
-from pipemagic.explore.hints import idioms, moments, patterns
-from pipemagic.explore.hints.casts import of_cast
+from pipemagic.explore.hints import dates, functions
+from pipemagic.explore.hints.functions import of_cast
+from pipemagic.explore.hints.texts import matching
 from pipemagic.explore.hints.words import Words
 from pipemagic.explore.schema import Relation
 
@@ -44,7 +45,7 @@ def duck():
 def hint_of(expression: str, rest: str = "FROM trips") -> str:
     text = f"SELECT {expression} {rest}"
     name = expression[: expression.index("(")]
-    return idioms.of_function(text, len("SELECT "), name, TABLES) or ""
+    return functions.of_function(text, len("SELECT "), name, TABLES) or ""
 
 
 def written(hint: str) -> str:
@@ -119,7 +120,7 @@ def test_the_statistics_of_groups(trips, duck, name, where):
     expected = duck.execute(f"SELECT parent, {name}(price) {rest} ORDER BY 1").fetchall()
     duck.execute("ROLLBACK")
     text = f"SELECT t.parent, {name}(t.price) {rest}"
-    hint = idioms.of_function(text, text.index(name), name, TABLES)
+    hint = functions.of_function(text, text.index(name), name, TABLES)
     found = {row[0]: row[1] for row in trips.execute(written(hint or "")).rows}
     assert found == {parent: pytest.approx(value) for parent, value in expected if parent in found}
     assert set(found) >= {parent for parent, value in expected if value is not None}
@@ -131,9 +132,9 @@ def test_the_median_of_the_rows_of_a_select(trips, duck, where):
     sql = written(hint_of("median(price)", f"FROM trips {where}"))
     assert trips.execute(sql).rows == expected
     text = f"SELECT avg(price), median(price) FROM trips {where}"
-    sql = written(idioms.of_function(text, text.index("median"), "median", TABLES) or "")
+    sql = written(functions.of_function(text, text.index("median"), "median", TABLES) or "")
     assert [row[1:] for row in trips.execute(text.replace("median(price)", sql)).rows] == expected
-    assert hint_of("median(price) + 1", f"FROM trips {where}") == idioms.general("median")
+    assert hint_of("median(price) + 1", f"FROM trips {where}") == functions.general("median")
 
 
 def test_the_variance_of_large_values(trips):
@@ -151,12 +152,12 @@ DAYS = ["2024-01-31", "2024-02-29", "2023-12-31", "2026-03-31", "2025-01-01"]
 def test_a_shifted_date_is_that_of_duckdb(trips, duck, unit, count):
     for day in DAYS:
         for moment in (day, f"{day} 05:06:07"):
-            kind = moments.DAY if moment == day else moments.MOMENT
+            kind = dates.DAY if moment == day else dates.MOMENT
             type_ = "DATE" if moment == day else "TIMESTAMP"
-            if kind == moments.DAY and unit in ("hour", "minute"):
+            if kind == dates.DAY and unit in ("hour", "minute"):
                 continue
-            (sql,) = moments.shifted(f"'{moment}'", kind, str(count), unit)
-            by_number = moments.shifted(f"'{moment}'", kind, f"{count} + 0", unit)[0]
+            (sql,) = dates.shifted(f"'{moment}'", kind, str(count), unit)
+            by_number = dates.shifted(f"'{moment}'", kind, f"{count} + 0", unit)[0]
             shift = f"{type_} '{moment}' + INTERVAL ({count}) {unit}"
             expected = values(duck.execute(f"SELECT CAST({shift} AS {type_})").fetchall())
             assert values(trips.execute(f"SELECT {sql}").rows) == expected, sql
@@ -213,7 +214,7 @@ def test_the_value_is_that_of_other_databases(trips, expression, value):
 
 
 def test_a_day_and_a_moment_if_the_type_is_not_known():
-    hint = idioms.of_function("SELECT date_add(born, INTERVAL 1 DAY) FROM people", 7, "date_add", {})
+    hint = functions.of_function("SELECT date_add(born, INTERVAL 1 DAY) FROM people", 7, "date_add", {})
     assert hint == "write date(born, '+1 day'), or datetime(born, '+1 day') to keep the time"
 
 
@@ -222,7 +223,7 @@ def test_random_numbers(trips):
     found = [row[0] for row in trips.execute(f"SELECT {sql} FROM trips, trips AS t, trips AS u").rows]
     assert len(set(found)) == len(ROWS) ** 3
     assert min(found) >= 0 and max(found) < 1  # noqa: PT018
-    assert written(idioms.of_function("SELECT 1 ORDER BY rand()", 18, "rand", {}) or "") == "random()"
+    assert written(functions.of_function("SELECT 1 ORDER BY rand()", 18, "rand", {}) or "") == "random()"
 
 
 @pytest.mark.parametrize(
@@ -246,7 +247,7 @@ def test_a_call_that_does_not_fit_gets_no_column(expression, hint):
 
 
 def test_an_unknown_function_has_no_hint():
-    assert idioms.of_function("SELECT cuont(1)", 7, "cuont", {}) is None
+    assert functions.of_function("SELECT cuont(1)", 7, "cuont", {}) is None
 
 
 @pytest.mark.parametrize(
@@ -259,7 +260,7 @@ def test_an_unknown_function_has_no_hint():
 )  # fmt: skip
 def test_regular_expressions_as_patterns(trips, duck, pattern, texts):
     for text in texts.split():
-        condition = patterns.matching(f"'{text}'", pattern)
+        condition = matching(f"'{text}'", pattern)
         if condition:
             expected = duck.execute(f"SELECT regexp_matches('{text}', '{pattern}')").fetchall()
             assert values(trips.execute(f"SELECT {condition}").rows) == values(expected), condition
@@ -270,7 +271,7 @@ def test_regular_expressions_as_patterns(trips, duck, pattern, texts):
 @pytest.mark.parametrize("value", ["12", "-3", "007", "1.5", "", "abc", "1-2", "-", "2.25", "1e3"])
 @pytest.mark.parametrize("type_", ["INTEGER", "DOUBLE"])
 def test_try_cast(trips, duck, value, type_):
-    (found,) = trips.execute(f"SELECT {idioms.try_cast(repr(value), type_)}").rows
+    (found,) = trips.execute(f"SELECT {functions.try_cast(repr(value), type_)}").rows
     (expected,) = duck.execute(f"SELECT TRY_CAST('{value}' AS {type_})").fetchall()
     rounds = type_ == "INTEGER" and any(sign in value for sign in ".e")
     assert found == expected or (found == (None,) and (rounds or "e" in value))

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from pipemagic.client.database import Database
-from pipemagic.explore.hints import dialects
-from pipemagic.explore.hints.dialects import Place
-from pipemagic.explore.hints.words import Span, Words
+from pipemagic.explore.hints import expressions, select_clauses
+from pipemagic.explore.hints.words import Place, Span, Words
 from pipemagic.explore.schema import Relation
 from pipemagic.explore.sqlite_reference import FUNCTIONS, KEYWORDS
 from pipemagic.sql import significant, unquote
@@ -46,6 +45,10 @@ def place_of(text: str, word: str) -> Place:
     return Place(words, words.at(text.index(word)), text, TABLES)
 
 
+def hint_at(place: Place) -> str:
+    return select_clauses.of_clause(place) or expressions.of_expression(place)
+
+
 QUERIES = [
     ("SELECT DISTINCT ON (carrier) carrier, id FROM flights ORDER BY carrier, distance DESC, id", "ON"),
     ("SELECT DISTINCT ON (carrier) carrier, id FROM flights WHERE id > 1 ORDER BY carrier, id LIMIT 2", "ON"),
@@ -62,9 +65,9 @@ QUERIES = [
 def test_a_query_of_the_hint_returns_the_rows_of_duckdb(flights, duck, query, word):
     expected = query.replace("carrier WITH ROLLUP", "ROLLUP (carrier)")
     place = place_of(query, word)
-    hint = dialects.of_clause(place)
+    hint = hint_at(place)
     if word == "ROLLUP":
-        hint = dialects.of_cube("ROLLUP", query, query.index("ROLLUP"))
+        hint = select_clauses.of_cube("ROLLUP", query, query.index("ROLLUP"))
     rows = flights.execute(hint.removeprefix("write ")).rows
     known = [tuple(str(value) for value in row) for row in duck.execute(expected).fetchall()]
     assert sorted(tuple(str(value) for value in row) for row in rows) == sorted(known)
@@ -101,7 +104,7 @@ PARTS = [  # a statement, the word of the error, and the part that the hint repl
 
 @pytest.mark.parametrize(("text", "word", "part"), PARTS)
 def test_a_part_of_the_hint_returns_the_rows_of_duckdb(flights, duck, text, word, part):
-    hint = dialects.of_clause(place_of(text, word))
+    hint = hint_at(place_of(text, word))
     sql = hint.removeprefix("write ").removesuffix(", which ignores NULLs").removesuffix(" at the end")
     sql = re.sub(r"\ASQLite has no [^:]*: list the columns: ", "", sql)
     of_duckdb = text.replace("OFFSET 1 ROWS FETCH NEXT 2 ROWS ONLY", "LIMIT 2 OFFSET 1")
@@ -121,7 +124,7 @@ def test_a_part_of_the_hint_returns_the_rows_of_duckdb(flights, duck, text, word
     ],
 )  # fmt: skip
 def test_no_hint_for_other_syntax_errors(text, word):
-    assert dialects.of_clause(place_of(text, word)) == ""
+    assert hint_at(place_of(text, word)) == ""
 
 
 ALIASES = {"flights_flight_day", "rowid", "place", "size", "deviation", "series", "value"}

@@ -15,7 +15,7 @@ import pytest
 from page_examples import PAGES, cells, name
 
 from pipemagic.errors import UsageError
-from pipemagic.explore.hints.grammar import Grammar
+from pipemagic.explore.hints.broken_statement import Grammar
 from pipemagic.explore.lint import lint
 from pipemagic.hrana.stream import Tx
 from pipemagic.notebook import sql_options

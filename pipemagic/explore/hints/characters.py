@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from pipemagic.explore.hints.broken_statement import BrokenStatement, Suggestion
 from pipemagic.explore.hints.keywords import COMPARISONS, compares, is_name
-from pipemagic.explore.hints.stopped import Change, Stopped
 from pipemagic.explore.sqlite_reference import BEFORE_OPERAND
 from pipemagic.sql import normalize, significant
 from pipemagic.sql.lookalikes import Lookalike, lookalikes
@@ -17,7 +17,7 @@ _MOST = 3  # characters that a hint names
 _MOST_COMMENTS = 50  # a text in quotes may begin in each, so the text is read again after each
 
 
-def of_lookalikes(text: str, found: Iterable[Lookalike]) -> str:
+def _of_lookalikes(text: str, found: Iterable[Lookalike]) -> str:
     """Return a hint that names characters of a text that look like others, each once; '' for none."""
     lines: dict[str, str] = {}
     for lookalike in found:
@@ -46,40 +46,40 @@ def of_lookalikes_in_name(text: str, name: str) -> str:
         if token.kind == "word" and not token.text.isascii() and normalize(token.text).strip() == name.lower().strip()
     ]
     inside = [sign for sign in lookalikes(text) if any(token.start <= sign.offset < token.end for token in places)]
-    return of_lookalikes(text, inside)
+    return _of_lookalikes(text, inside)
 
 
-def lookalikes_replaced(stopped: Stopped) -> Iterator[Change]:
+def lookalikes_replaced(broken: BrokenStatement) -> Iterator[Suggestion]:
     """Propose to replace all characters that look like others."""
-    if characters := list(lookalikes(stopped.text)):
-        yield _replaced(stopped.text, characters)
+    if characters := list(lookalikes(broken.text)):
+        yield _replaced(broken.text, characters)
 
 
-def lookalikes_separating(stopped: Stopped) -> Iterator[Change]:
+def lookalikes_separating(broken: BrokenStatement) -> Iterator[Suggestion]:
     """Propose blanks for the characters that are not seen, where they separate two words."""
-    if characters := [lookalike._replace(instead=lookalike.instead or " ") for lookalike in lookalikes(stopped.text)]:
-        yield _replaced(stopped.text, characters)
+    if characters := [lookalike._replace(instead=lookalike.instead or " ") for lookalike in lookalikes(broken.text)]:
+        yield _replaced(broken.text, characters)
 
 
-def _replaced(text: str, characters: Sequence[Lookalike]) -> Change:
+def _replaced(text: str, characters: Sequence[Lookalike]) -> Suggestion:
     pieces, end = [], 0
     for lookalike in characters:
         pieces += [text[end : lookalike.offset], lookalike.instead]
         end = lookalike.offset + 1
-    return Change(of_lookalikes(text, characters), "".join([*pieces, text[end:]]))
+    return Suggestion(_of_lookalikes(text, characters), "".join([*pieces, text[end:]]))
 
 
-def comments_removed(stopped: Stopped) -> Iterator[Change]:
+def comments_removed(broken: BrokenStatement) -> Iterator[Suggestion]:
     """Propose to remove everything from each # to the end of its line."""
-    text = stopped.text
+    text = broken.text
     for _ in range(_MOST_COMMENTS):
         start = next((token.start for token in significant(text) if token.text[0] == "#"), None)
         if start is None:
             break
         end = text.find("\n", start)
         text = text[:start] + ("" if end < 0 else text[end:])
-    if text != stopped.text:
-        yield Change(COMMENT, text)
+    if text != broken.text:
+        yield Suggestion(COMMENT, text)
 
 
 _OPERATORS = {
@@ -87,65 +87,63 @@ _OPERATORS = {
 }  # fmt: skip
 
 
-def operators_replaced(stopped: Stopped) -> Iterator[Change]:
+def operators_replaced(broken: BrokenStatement) -> Iterator[Suggestion]:
     """Propose another operator for one of other languages, and for one with a blank inside."""
-    tokens, at, replaced = stopped.tokens, stopped.at, False
+    tokens, at, replaced = broken.tokens, broken.at, False
     for first in range(max(0, at - 2), at + 1):
         for last in range(first + 1, min(first + 3, len(tokens))):
             operator = tokens[first : last + 1]
             if not first <= at <= last or any(token.kind != "op" for token in operator):
                 continue
-            joined, written = "".join(token.text for token in operator), stopped.written(first, last)
+            joined, written = "".join(token.text for token in operator), broken.written(first, last)
             instead = _OPERATORS.get(joined) or (joined if joined != written and joined in BEFORE_OPERAND else "")
             if instead:
                 end, replaced = tokens[last].end, True
-                yield Change(f"write {instead} instead of {written}", stopped.replace(first, last, instead), end)
-    if stopped.word(at) == "!" and not replaced and not _follows_operand(stopped):
-        yield Change("write NOT instead of !", stopped.replace(at, at, "NOT"), tokens[at].end)
+                yield Suggestion(f"write {instead} instead of {written}", broken.replace(first, last, instead), end)
+    if broken.word(at) == "!" and not replaced and not _follows_operand(broken):
+        yield Suggestion("write NOT instead of !", broken.replace(at, at, "NOT"), tokens[at].end)
 
 
-def _follows_operand(stopped: Stopped) -> bool:
-    before = stopped.at - 1
-    return (
-        stopped.kind(before) in ("number", "string", "param") or is_name(stopped, before) or stopped.word(before) == ")"
-    )
+def _follows_operand(broken: BrokenStatement) -> bool:
+    before = broken.at - 1
+    return broken.kind(before) in ("number", "string", "param") or is_name(broken, before) or broken.word(before) == ")"
 
 
 _APOSTROPHE = re.compile(r"(?<=\w)'(?=\w)")
 _MOST_APOSTROPHES = 20
 
 
-def quotes_mended(stopped: Stopped) -> Iterator[Change]:
+def quotes_mended(broken: BrokenStatement) -> Iterator[Suggestion]:
     """Propose to double the apostrophes between letters, and to end a text with the mark that it begins with."""
-    places = [match.start() for match in _APOSTROPHE.finditer(stopped.text)]
+    places = [match.start() for match in _APOSTROPHE.finditer(broken.text)]
     for chosen in [*([place] for place in places[:_MOST_APOSTROPHES]), places]:
-        yield from _doubled(stopped.text, chosen)
-    last = stopped.tokens[-1] if stopped.tokens else None
+        yield from _doubled(broken.text, chosen)
+    last = broken.tokens[-1] if broken.tokens else None
     if last is not None and not last.is_finished and last.text[0] in "'\"":
         end = last.text.find("'" if last.text[0] == '"' else '"')
         literal = f"'{last.text[1:end]}'"
         if end > 0:
-            text = f"{stopped.text[: last.start]}{literal}{stopped.text[last.start + end + 1 :]}"
-            yield Change(f"write {literal}, with the same mark at both ends", text)
+            text = f"{broken.text[: last.start]}{literal}{broken.text[last.start + end + 1 :]}"
+            yield Suggestion(f"write {literal}, with the same mark at both ends", text)
 
 
-def text_quoted(stopped: Stopped) -> Iterator[Change]:
+def text_quoted(broken: BrokenStatement) -> Iterator[Suggestion]:
     """Propose quotes around the words after a comparison: a text without them."""
-    first = last = stopped.at - 1
-    while last + 1 < len(stopped.tokens) and is_name(stopped, last + 1):
+    first = last = broken.at - 1
+    while last + 1 < len(broken.tokens) and is_name(broken, last + 1):
         last += 1
-    if last > first > 1 and is_name(stopped, first) and stopped.word(first - 1) in COMPARISONS:
-        literal = f"'{stopped.written(first, last)}'"
-        if not compares(stopped, last):
-            yield Change(
-                f"if {stopped.written(first, last)} is a string, write {literal}", stopped.replace(first, last, literal)
+    if last > first > 1 and is_name(broken, first) and broken.word(first - 1) in COMPARISONS:
+        literal = f"'{broken.written(first, last)}'"
+        if not compares(broken, last):
+            yield Suggestion(
+                f"if {broken.written(first, last)} is a string, write {literal}", broken.replace(first, last, literal)
             )
 
 
-def _doubled(text: str, places: Sequence[int]) -> Iterator[Change]:
+def _doubled(text: str, places: Sequence[int]) -> Iterator[Suggestion]:
     for place in reversed(places):
         text = f"{text[:place]}'{text[place:]}"
     literals = [token.text for token in significant(text) if token.kind == "string"]
     changed = [literal for literal in literals if _APOSTROPHE.search(literal[1:-1].replace("''", "'"))]
     if places and changed:
-        yield Change(f"write {changed[0]}, with two apostrophes inside", text)
+        yield Suggestion(f"write {changed[0]}, with two apostrophes inside", text)

@@ -8,30 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from pipemagic.explore.hints import alterations, characters, clauses, keywords, lists
-from pipemagic.explore.hints.grammar import Grammar
-from pipemagic.explore.hints.stopped import Change, Stopped
+from pipemagic.explore.hints import characters, keywords, structure
+from pipemagic.explore.hints.broken_statement import BrokenStatement, Grammar, Suggestion
 
 LONGEST = 10_000
 """Characters of the longest statement that is corrected."""
 
-_RULES: tuple[tuple[Callable[[Stopped], Iterable[Change]], ...], ...] = (
+_RULES: tuple[tuple[Callable[[BrokenStatement], Iterable[Suggestion]], ...], ...] = (
     (characters.lookalikes_replaced,),
     (characters.lookalikes_separating,),
     (characters.comments_removed,),
     (characters.operators_replaced,),
     (keywords.misspelt,),
-    (clauses.reordered,),
+    (structure.reordered,),
     (characters.quotes_mended,),
-    (clauses.separated, alterations.columns_added),
-    (keywords.too_many, lists.commas_removed),
-    (lists.parentheses,),
+    (structure.separated, structure.columns_added),
+    (keywords.too_many, structure.commas_removed),
+    (structure.parentheses,),
     (keywords.missing_from,),
-    (lists.commas_inserted, keywords.missing, keywords.badly_misspelt),
+    (structure.commas_inserted, keywords.missing, keywords.badly_misspelt),
     (characters.text_quoted,),
-    (clauses.missing_operand,),
-    (clauses.missing_name,),
-    (clauses.missing_operator,),
+    (structure.missing_operand,),
+    (structure.missing_name,),
+    (structure.missing_operator,),
 )
 """The rules, the most specific first; those of a line exclude each other."""
 
@@ -46,7 +45,7 @@ _FIRST_OF_SEVERAL = (
     characters.lookalikes_replaced,
     characters.operators_replaced,
     keywords.misspelt,
-    lists.commas_inserted,
+    structure.commas_inserted,
 )
 """Rules whose changes also count if SQLite then stops at a later error."""
 
@@ -62,17 +61,17 @@ def correction(text: str) -> str:
     offset = grammar.stop(text)
     if offset is None:
         return ""
-    stopped = Stopped(text, offset)
-    if any(stopped.word(index) in _FOREIGN for index in range(stopped.at - _BACK, stopped.at + _AHEAD + 1)):
+    broken = BrokenStatement(text, offset)
+    if any(broken.word(index) in _FOREIGN for index in range(broken.at - _BACK, broken.at + _AHEAD + 1)):
         return ""
-    if hint := alterations.column_changed(stopped):
+    if hint := structure.column_changed(broken):
         return hint
     for rules in _RULES:
-        hints = {change.hint for rule in rules for change in rule(stopped) if grammar.reads(change.text)}
+        hints = {change.hint for rule in rules for change in rule(broken) if grammar.reads(change.text)}
         if hints:
             return _only(hints)
     for rule in _FIRST_OF_SEVERAL:
-        hints = {change.hint for change in rule(stopped) if _reads_further(grammar, stopped, change)}
+        hints = {change.hint for change in rule(broken) if _reads_further(grammar, broken, change)}
         if hints:
             return _only(hints)
     return ""
@@ -82,7 +81,7 @@ def _only(hints: set[str]) -> str:
     return hints.pop() if len(hints) == 1 else ""
 
 
-def _reads_further(grammar: Grammar, stopped: Stopped, change: Change) -> bool:
+def _reads_further(grammar: Grammar, broken: BrokenStatement, change: Suggestion) -> bool:
     offset = grammar.stop(change.text)
-    longer = len(change.text) - len(stopped.text)
-    return offset is None or offset - longer > max(change.end, stopped.offset)
+    longer = len(change.text) - len(broken.text)
+    return offset is None or offset - longer > max(change.end, broken.offset)

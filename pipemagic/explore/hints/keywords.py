@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pipemagic.explore.hints.stopped import Change, Stopped
+from pipemagic.explore.hints.broken_statement import BrokenStatement, Suggestion
 from pipemagic.explore.hints.words import Span
 from pipemagic.explore.sqlite_reference import FUNCTIONS, KEYWORDS, PHRASES
 
@@ -62,22 +62,22 @@ def _swapped(word: str, at: int) -> str:
     return f"{word[:at]}{word[at + 1]}{word[at]}{word[at + 2 :]}"
 
 
-def misspelt(stopped: Stopped) -> Iterator[Change]:
+def misspelt(broken: BrokenStatement) -> Iterator[Suggestion]:
     """Propose the keywords that are close to a word at the stop, or shortly before it."""
-    yield from _similar(stopped, CLOSE)
+    yield from _similar(broken, CLOSE)
 
 
-def badly_misspelt(stopped: Stopped) -> Iterator[Change]:
+def badly_misspelt(broken: BrokenStatement) -> Iterator[Suggestion]:
     """Propose keywords that are less similar."""
-    yield from _similar(stopped, CLOSE + 1)
+    yield from _similar(broken, CLOSE + 1)
 
 
-def _similar(stopped: Stopped, wanted: int) -> Iterator[Change]:
-    for index in range(max(0, stopped.at - _BACK), min(stopped.at + 1, len(stopped.tokens))):
-        token = stopped.tokens[index]
+def _similar(broken: BrokenStatement, wanted: int) -> Iterator[Suggestion]:
+    for index in range(max(0, broken.at - _BACK), min(broken.at + 1, len(broken.tokens))):
+        token = broken.tokens[index]
         for keyword in (*KEYWORDS, *_MEANT.values()) if token.kind == "word" else ():
             if distance(token.word, keyword) == wanted:
-                yield Change(f"did you mean {keyword}?", stopped.replace(index, index, keyword), token.end)
+                yield Suggestion(f"did you mean {keyword}?", broken.replace(index, index, keyword), token.end)
 
 
 # -- missing keywords
@@ -91,11 +91,11 @@ _WITH_BY = ("ORDER", "GROUP", "PARTITION", "INDEXED")
 _CONDITIONS = ("WHERE", "HAVING", "ON")
 
 
-def missing_from(stopped: Stopped) -> Iterator[Change]:
+def missing_from(broken: BrokenStatement) -> Iterator[Suggestion]:
     """Propose FROM: without it, SQLite takes the table for a column, and a comma could also be meant."""
-    at = stopped.at if is_name(stopped, stopped.at) else stopped.at - 1  # SQLite reads it as an alias
-    if at > 0 and is_name(stopped, at) and (stopped.word(at + 1) != "(" or _is_table_function(stopped.word(at))):
-        yield Change(f"write FROM before {stopped.shown(at)}", stopped.insert(at, "FROM"))
+    at = broken.at if is_name(broken, broken.at) else broken.at - 1  # SQLite reads it as an alias
+    if at > 0 and is_name(broken, at) and (broken.word(at + 1) != "(" or _is_table_function(broken.word(at))):
+        yield Suggestion(f"write FROM before {broken.shown(at)}", broken.insert(at, "FROM"))
 
 
 def _is_table_function(word: str) -> bool:
@@ -103,76 +103,76 @@ def _is_table_function(word: str) -> bool:
     return word.startswith("PRAGMA_") or (function is not None and function.kind == "table function")
 
 
-def missing(stopped: Stopped) -> Iterator[Change]:
+def missing(broken: BrokenStatement) -> Iterator[Suggestion]:
     """Propose a keyword before the stop, or before the word in front of it that SQLite reads as an alias."""
-    at = stopped.at
-    for index in (at - 1, at, stopped.parenthesis().start - 1):
-        if 0 < index < len(stopped.tokens) and (stopped.word(index) not in KEYWORDS or stopped.word(index) in _FOLLOW):
-            for keyword in _missing_at(stopped, index):
-                yield Change(f"write {keyword} before {stopped.shown(index)}", stopped.insert(index, keyword))
-    if at < len(stopped.tokens) and compares(stopped, at) and last_clause(stopped, at) != "SET":
-        yield Change(f"write AND or OR before {stopped.shown(at)}", stopped.insert(at, "AND"))
+    at = broken.at
+    for index in (at - 1, at, broken.parenthesis().start - 1):
+        if 0 < index < len(broken.tokens) and (broken.word(index) not in KEYWORDS or broken.word(index) in _FOLLOW):
+            for keyword in _missing_at(broken, index):
+                yield Suggestion(f"write {keyword} before {broken.shown(index)}", broken.insert(index, keyword))
+    if at < len(broken.tokens) and compares(broken, at) and last_clause(broken, at) != "SET":
+        yield Suggestion(f"write AND or OR before {broken.shown(at)}", broken.insert(at, "AND"))
 
 
-def _missing_at(stopped: Stopped, index: int) -> Iterator[str]:
+def _missing_at(broken: BrokenStatement, index: int) -> Iterator[str]:
     """Yield the keywords that may be missing before the token at an index."""
-    words = [stopped.word(place) for place in range(index)]
-    yield from (word for word in _MISSING if word != "JOIN" or stopped.word(index) != "(")
-    if words[-1] in _WITH_BY and stopped.word(index) != "BY":
+    words = [broken.word(place) for place in range(index)]
+    yield from (word for word in _MISSING if word != "JOIN" or broken.word(index) != "(")
+    if words[-1] in _WITH_BY and broken.word(index) != "BY":
         yield "BY"
     if "BETWEEN" in words[-4:] and "AND" not in words[-4:]:
         yield "AND"
-    if compares(stopped, index):
-        yield from {"JOIN": ["ON"], "FROM": ["WHERE"], "SET": ["WHERE"]}.get(last_clause(stopped, index), [])
+    if compares(broken, index):
+        yield from {"JOIN": ["ON"], "FROM": ["WHERE"], "SET": ["WHERE"]}.get(last_clause(broken, index), [])
 
 
-def last_clause(stopped: Stopped, index: int) -> str:
+def last_clause(broken: BrokenStatement, index: int) -> str:
     """Return the keyword of the clause before an index that decides which word may be missing."""
-    outer = [stopped.word(place) for place in stopped.outer(Span(stopped.parenthesis().start, index))]
+    outer = [broken.word(place) for place in broken.outer(Span(broken.parenthesis().start, index))]
     return next((word for word in reversed(outer) if word in ("JOIN", "FROM", "SET", *_CONDITIONS)), "")
 
 
-def is_after_comparison(stopped: Stopped, index: int) -> bool:
+def is_after_comparison(broken: BrokenStatement, index: int) -> bool:
     """Return True if the operand that ends before an index is the second one of a comparison."""
-    first = index - 3 if stopped.word(index - 2) == "." else index - 1
-    return stopped.word(first - 1) in COMPARISONS
+    first = index - 3 if broken.word(index - 2) == "." else index - 1
+    return broken.word(first - 1) in COMPARISONS
 
 
-def is_name(stopped: Stopped, index: int) -> bool:
+def is_name(broken: BrokenStatement, index: int) -> bool:
     """Return True if a name is at an index that is no keyword."""
-    return stopped.kind(index) == "quoted" or (stopped.kind(index) == "word" and stopped.word(index) not in KEYWORDS)
+    return broken.kind(index) == "quoted" or (broken.kind(index) == "word" and broken.word(index) not in KEYWORDS)
 
 
-def compares(stopped: Stopped, at: int) -> bool:
+def compares(broken: BrokenStatement, at: int) -> bool:
     """Return True if a comparison begins at an index: of a name, table.name, a call; in parentheses; NOT, EXISTS."""
-    if stopped.word(at) == "(":
-        return any(stopped.word(index) in COMPARISONS for index in range(at, stopped.end_of(at)))
-    after = at + 3 if stopped.word(at + 1) == "." else at + 1
-    if stopped.word(after) == "(":
-        after = stopped.end_of(after)
-    return stopped.word(after) in COMPARISONS or stopped.word(at) in ("NOT", "EXISTS")
+    if broken.word(at) == "(":
+        return any(broken.word(index) in COMPARISONS for index in range(at, broken.end_of(at)))
+    after = at + 3 if broken.word(at + 1) == "." else at + 1
+    if broken.word(after) == "(":
+        after = broken.end_of(after)
+    return broken.word(after) in COMPARISONS or broken.word(at) in ("NOT", "EXISTS")
 
 
 # -- keywords that are too many
 
 
-def too_many(stopped: Stopped) -> Iterator[Change]:
+def too_many(broken: BrokenStatement) -> Iterator[Suggestion]:
     """Propose to remove a keyword that stands twice, or where other databases allow it."""
-    at = stopped.at
-    word, before = stopped.word(at), stopped.word(at - 1)
+    at = broken.at
+    word, before = broken.word(at), broken.word(at - 1)
     if not word:
         return
     operator = at - 2 if before == "NOT" else at - 1
-    twice = next((index for index in (at, at - 1) if stopped.word(index) == stopped.word(index - 1)), 0)
-    if twice > 0 and stopped.word(twice) in KEYWORDS:
-        yield Change(f"write {stopped.word(twice)} once", stopped.remove(twice))
+    twice = next((index for index in (at, at - 1) if broken.word(index) == broken.word(index - 1)), 0)
+    if twice > 0 and broken.word(twice) in KEYWORDS:
+        yield Suggestion(f"write {broken.word(twice)} once", broken.remove(twice))
     elif word in ("AND", "OR", "TABLE") and (before in KEYWORDS or before == "("):
-        yield Change(f"remove {word} after {before}", stopped.remove(at))
+        yield Suggestion(f"remove {word} after {before}", broken.remove(at))
     elif before in ("VALUES", "AS") and word in ("SELECT", "WITH", "VALUES"):
-        yield Change(f"remove {before} before {word}", stopped.remove(at - 1))
+        yield Suggestion(f"remove {before} before {word}", broken.remove(at - 1))
     elif word == "*" and before == "DELETE":
-        yield Change("remove * after DELETE", stopped.remove(at))
-    elif stopped.word(operator) == "IS" and word in _AFTER_NOT:
-        yield Change(f"remove IS before {stopped.written(operator + 1, at)}", stopped.remove(operator))
-    elif word in _CONDITIONS and last_clause(stopped, at) == word:
-        yield Change(f"write AND instead of the second {word}", stopped.replace(at, at, "AND"))
+        yield Suggestion("remove * after DELETE", broken.remove(at))
+    elif broken.word(operator) == "IS" and word in _AFTER_NOT:
+        yield Suggestion(f"remove IS before {broken.written(operator + 1, at)}", broken.remove(operator))
+    elif word in _CONDITIONS and last_clause(broken, at) == word:
+        yield Suggestion(f"write AND instead of the second {word}", broken.replace(at, at, "AND"))

@@ -5,7 +5,7 @@ The differences from the mean are squared: the difference of two sums of squares
 
 from __future__ import annotations
 
-from pipemagic.explore.hints.words import Select, Span
+from pipemagic.explore.hints.words import FunctionCall, FunctionRule, Select, Span, by_name
 
 VARIANCES = {
     "stddev": ("sqrt", 1), "stddev_samp": ("sqrt", 1), "stddev_pop": ("sqrt", 0), "variance": ("", 1),
@@ -14,7 +14,7 @@ VARIANCES = {
 """The functions, whether the result is a root, and the number to subtract from the number of values."""
 
 
-def variance(name: str, value: str, select: Select) -> str:
+def _variance_sql(name: str, value: str, select: Select) -> str:
     """Return the expression or the query for a variance or standard deviation; '' if the SELECT is not simple."""
     root, less = VARIANCES[name]
     keys = _keys(select)
@@ -35,7 +35,7 @@ def variance(name: str, value: str, select: Select) -> str:
     )
 
 
-def median(value: str, select: Select, call: Span) -> str:
+def _median_sql(value: str, select: Select, call: Span) -> str:
     """Return the query for a median, or the part of one that replaces the ``call``; '' if the SELECT is not simple."""
     keys = _keys(select)
     if keys is None or not select.clause("FROM"):
@@ -102,3 +102,57 @@ def _last(column: str) -> str:
 
 def _operand(value: str) -> str:
     return value if value.replace(".", "").replace("_", "").isalnum() else f"({value})"
+
+
+# -- functions
+
+
+def _variance(call: FunctionCall) -> str:
+    select = call.select
+    if len(call.arguments) != 1 or select is None or _is_window(call):
+        return ""
+    return _variance_sql(call.name, call.arguments[0], select)
+
+
+def _median(call: FunctionCall) -> str:
+    return _median_of(call, call.arguments[0]) if len(call.arguments) == 1 and not _is_window(call) else ""
+
+
+def _median_of(call: FunctionCall, value: str) -> str:
+    select, closing = call.select, call.words.closing(call.index + 1)
+    if select is None or closing is None:
+        return ""
+    return _median_sql(value, select, Span(call.index, closing + 1))
+
+
+def _percentile(call: FunctionCall) -> str:
+    """PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY expression), or percentile_cont(expression, 0.5)."""
+    if len(call.arguments) == 2 and call.arguments[1] in ("0.5", ".5") and not _is_window(call):
+        return _median_of(call, call.arguments[0])
+    after = call.words.closing(call.index + 1)
+    select = call.select
+    if after is None or select is None or list(call.arguments) not in (["0.5"], [".5"]):
+        return ""
+    order = call.words.arguments(after + 2)
+    is_ordered = call.words.words(after + 1, 2) == ["WITHIN", "GROUP"] and order is not None and len(order) == 1
+    if not is_ordered or order is None or call.words.words(order[0].start, 2) != ["ORDER", "BY"]:
+        return ""
+    value = Span(order[0].start + 2, order[0].end)
+    end = call.words.closing(after + 3)
+    if end is None or not call.words.is_operand(value):
+        return ""
+    return _median_sql(call.words.text(value), select, Span(call.index, end + 1))
+
+
+def _is_window(call: FunctionCall) -> bool:
+    closing = call.words.closing(call.index + 1)
+    return closing is not None and call.words.word(closing + 1) in ("OVER", "FILTER")
+
+
+STATISTICS_RULES: dict[str, FunctionRule] = by_name(
+    {
+        " ".join(VARIANCES): _variance,
+        "median": _median,
+        "percentile_cont": _percentile,
+    }
+)

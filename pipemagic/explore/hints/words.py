@@ -5,12 +5,14 @@ A statement that was refused is no tree: it is read around the place of its erro
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
-from pipemagic.explore.query import COMPOUND
+from pipemagic.explore.query import COMPOUND, Query, cursor_at, query_at
+from pipemagic.explore.schema import Relation
 from pipemagic.explore.sqlite_reference import BEFORE_OPERAND, FUNCTIONS, KEYWORDS, UNRESERVED
 from pipemagic.sql import Token, significant, unquote
 
@@ -27,7 +29,7 @@ class Span(NamedTuple):
     end: int
 
 
-class Tokens:
+class TokenList:
     """The tokens of a statement, by index, and the parentheses around them."""
 
     def __init__(self, tokens: Sequence[Token]) -> None:
@@ -92,7 +94,7 @@ class Tokens:
         return [Span(start + 1, end) for start, end in pairwise(cuts)]
 
 
-class Words(Tokens):
+class Words(TokenList):
     """The tokens of a statement without semicolons: its names, operands, calls and clauses."""
 
     def __init__(self, text: str) -> None:
@@ -324,3 +326,89 @@ class Select(NamedTuple):
             return None
         order = f" ORDER BY {', '.join(terms)}" if terms else ""
         return order + self.clause("LIMIT", "OFFSET")
+
+
+# -- what a rule reads: the place of an error, a call of a function
+
+
+@dataclass(frozen=True)
+class Place:
+    """The place of a syntax error: the index of the word at which the server stopped, in the words of a statement.
+
+    ``of_sqlite`` is True if the message is SQLite's own, False for a server with another parser.
+    """
+
+    words: Words
+    index: int
+    text: str
+    tables: Mapping[str, Relation]
+    of_sqlite: bool = True
+
+    @property
+    def word(self) -> str:
+        """The word at the place."""
+        return self.words.word(self.index)
+
+    @property
+    def before(self) -> str:
+        """The word before the place."""
+        return self.words.word(self.index - 1)
+
+    @property
+    def select(self) -> Select | None:
+        """The innermost SELECT around the place."""
+        return self.words.select_around(self.index)
+
+    @property
+    def query(self) -> Query:
+        """The same as the model of queries reads it."""
+        token = self.words.token(self.index)
+        return query_at(cursor_at(self.text, len(self.text) if token is None else token.start), self.tables)
+
+    @property
+    def function(self) -> int | None:
+        """The index of the word before the innermost parenthesis that is open at the place."""
+        opening = self.words.around(self.index)
+        return None if opening is None or opening == 0 else opening - 1
+
+
+PlaceRule = Callable[[Place], str]
+
+
+@dataclass(frozen=True)
+class FunctionCall:
+    """A call of a function: its name in lower case, and its arguments as text and as words."""
+
+    name: str
+    arguments: Sequence[str]
+    spans: Sequence[Span]
+    words: Words
+    index: int
+    text: str
+    tables: Mapping[str, Relation]
+    rewrite: Callable[[Span], str]
+
+    @property
+    def select(self) -> Select | None:
+        """The SELECT around it."""
+        return self.words.select_around(self.index)
+
+    def string(self, number: int) -> str | None:
+        """Return the text of an argument that is a string; None for any other one."""
+        token = self.words.literal(self.spans[number])
+        return unquote(token.text) if token is not None and token.kind == "string" else None
+
+
+FunctionRule = Callable[[FunctionCall], "str | list[str]"]
+_T = TypeVar("_T")
+
+
+def by_name(table: Mapping[str, _T]) -> dict[str, _T]:
+    """Return a table whose keys are several names each as one with a key for each name."""
+    return {name: value for names, value in table.items() for name in names.split()}
+
+
+def as_operand(expression: str) -> str:
+    """Return an expression that can stand beside an operator."""
+    words = Words(expression)
+    return expression if words.is_operand(Span(0, len(words))) else f"({expression})"

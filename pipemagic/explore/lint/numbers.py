@@ -41,9 +41,8 @@ class Numbers:
 
     def __init__(self, args: Mapping[str, SqlValue], tables: Mapping[str, Relation]) -> None:
         self._args, self._tables = args, tables
-        self._columns: dict[
-            tuple[int, str], tuple[_NumericType, Relation]
-        ] = {}  # keeps each relation, and so its id
+        # by the id of a relation, which is kept so that no other one gets that id
+        self._columns: dict[tuple[int, str], tuple[_NumericType, Relation]] = {}
         self._groups: dict[Group, _NumericType] = {}
 
     def kind(self, query: Query, expression: Group, depth: int = 0) -> _NumericType:
