@@ -18,8 +18,9 @@ from pipemagic.service import responses
 from pipemagic.service.endpoint import Runtime
 from pipemagic.service.executor import UNVERIFIED
 from pipemagic.service.hosting import host_of
-from pipemagic.service.limits import MB, Reservation
+from pipemagic.service.limits import MB
 from pipemagic.service.logs import AccessLog
+from pipemagic.service.memory import Reservation
 from pipemagic.service.metrics import Metrics
 from pipemagic.service.request import Disconnected, ServiceRequest
 from pipemagic.service.responses import Refused

@@ -18,7 +18,8 @@ from starlette.types import Receive, Scope, Send
 
 from pipemagic.service.executor import UNVERIFIED, Executor, Job, Steps, Tenant
 from pipemagic.service.http_server import BODY_RECEIVED
-from pipemagic.service.limits import Limits, MemoryBudget, Reservation
+from pipemagic.service.limits import Limits
+from pipemagic.service.memory import MemoryBudget, Reservation
 from pipemagic.service.request import Disconnected, ServiceRequest
 from pipemagic.service.responses import PART, Refused, ServiceResponse
 

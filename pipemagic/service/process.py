@@ -22,7 +22,7 @@ from uvicorn.server import HANDLED_SIGNALS
 
 from pipemagic.config import make_private_folder, private_lock, write_private
 from pipemagic.errors import ServiceError
-from pipemagic.service import heap
+from pipemagic.service import memory
 from pipemagic.service.app import create_app
 from pipemagic.service.embedded import EmbeddedEngine
 from pipemagic.service.endpoint import Runtime
@@ -82,7 +82,7 @@ def run(settings: Settings, announce: Announce) -> None:
     # A request creates some hundred objects and no cycles: a collection every 700 objects takes 5 % of the time.
     gc.freeze()
     gc.set_threshold(100_000, 20, 20)
-    heap.limit(settings.limits.memory // 2)
+    memory.limit_heap(settings.limits.memory // 2)
     _allow_many_files()
     with ExitStack() as stack:
         stack.enter_context(_data_folder(settings))

@@ -14,8 +14,8 @@ from service_http import ServiceTransport
 from pipemagic import errors
 from pipemagic.client.database import Database
 from pipemagic.hrana.messages import Execute, Stmt
+from pipemagic.service.database_api import statements
 from pipemagic.service.embedded import EmbeddedEngine
-from pipemagic.service.limits import Limits
 from pipemagic.service.service import Service
 
 
@@ -26,9 +26,10 @@ def replica_wait() -> float:
 
 
 @pytest.fixture
-def service(tmp_path: Path, replica_wait: float) -> Iterator[Service]:
+def service(tmp_path: Path, replica_wait: float, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
     """A service near Frankfurt, with a database whose primary is in Amsterdam."""
-    service = Service(tmp_path / "data", partial(EmbeddedEngine, here="fra"), limits=Limits(replica_wait=replica_wait))
+    monkeypatch.setattr(statements, "REPLICA_WAIT", replica_wait)
+    service = Service(tmp_path / "data", partial(EmbeddedEngine, here="fra"))
     service.start()
     service.catalog.create_group("local", "default", "ams")
     service.catalog.create_database("local", "db", "default")

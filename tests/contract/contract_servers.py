@@ -201,7 +201,7 @@ class InProcess(Embedded):
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.clock = folder, FakeClock()
-        limits = Limits(body=MAX_BODY, response=10 * 1024 * 1024, idle_connections_in_all=20)
+        limits = Limits(body=MAX_BODY, response=10 * 1024 * 1024)
         self.service = Service(folder, clock=self.clock, limits=limits)
         self._transport = ServiceTransport(self.service)
         self.http = httpx.Client(transport=self._transport, base_url="http://127.0.0.1:8080")

@@ -166,7 +166,7 @@ def test_an_upload_whose_conversion_fills_the_disk(disk):
         db.execute("PRAGMA page_size = 1024; CREATE TABLE t(a); INSERT INTO t VALUES (randomblob(3000000))")
     fill(disk)
     with pytest.raises(Refused) as caught:
-        validate_upload(disk / "file", Limits(), lambda: False)
+        validate_upload(disk / "file", lambda: False)
     assert (caught.value.status, caught.value.code) == (507, "DISK_FULL")
 
 

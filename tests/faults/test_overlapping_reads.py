@@ -18,8 +18,8 @@ from promises import Promise
 from served import Database, Served, serve
 from waiting import PATIENCE, until
 
-from pipemagic.service.limits import Limits
 from pipemagic.service.sqlite.connection import KEPT_WAL
+from pipemagic.service.sqlite.readers import FULL_WAL
 
 pytestmark = pytest.mark.promise(Promise.DISK)
 
@@ -159,8 +159,8 @@ def test_the_wal_is_bounded_while_reads_overlap(scene: Scene) -> None:
         for number in range(1, COMMITS + 1):
             scene.write(number, ROW)
     print(f"\nlargest WAL {scene.largest:,} bytes, reads {dict(scene.reads)}, errors {Counter(scene.errors)}")
-    assert Limits().wal < ROW * ROWS * COMMITS
-    assert scene.largest <= Limits().wal * 1.1
+    assert FULL_WAL < ROW * ROWS * COMMITS
+    assert scene.largest <= FULL_WAL * 1.1
     assert set(scene.errors) <= DOCUMENTED
     assert set(scene.reads) == {"long_select", "short_select", "transaction", "cursor"}
     assert scene.db.rows("SELECT min(v), max(v), count(*) FROM u") == [(str(COMMITS), str(COMMITS), str(ROWS))]
@@ -177,7 +177,7 @@ def test_the_wal_is_bounded_while_readers_do_not_end(scene: Scene) -> None:
             scene.write(number, LARGE_COMMIT // ROWS)
         scene.end_reads()
     print(f"\nlargest WAL {scene.largest:,} bytes after {number} commits of {LARGE_COMMIT:,} bytes")
-    assert scene.largest <= Limits().wal * 1.25
+    assert scene.largest <= FULL_WAL * 1.25
     assert set(scene.errors) == {"STATEMENT_TIMEOUT"}
     assert scene.reads["short_select"]
     assert scene.db.rows("SELECT min(v), max(v) FROM u") == [(str(number), str(number))]

@@ -18,7 +18,8 @@ from pipemagic.service import endpoint as module
 from pipemagic.service import responses
 from pipemagic.service.endpoint import Endpoint, Runtime
 from pipemagic.service.executor import Waiter
-from pipemagic.service.limits import MB, Limits, MemoryBudget
+from pipemagic.service.limits import MB, Limits
+from pipemagic.service.memory import MemoryBudget
 from pipemagic.service.responses import Refused, StreamedResponse
 from pipemagic.service.transfer.endpoints import NO_LIMIT, UploadEndpoint
 

@@ -14,7 +14,7 @@ import apsw
 import msgspec
 
 from pipemagic.errors import ServiceError
-from pipemagic.service import heap
+from pipemagic.service import memory
 from pipemagic.service.files import lacks_space_to_open
 
 log = logging.getLogger(__name__)
@@ -59,12 +59,12 @@ class Store:
         if self._connection.pragma("locking_mode") == "exclusive":  # opened on a full disk: no other one can read it
             return
         flags = apsw.SQLITE_OPEN_READONLY
-        with heap.for_catalog(), closing(apsw.Connection(str(self._path), flags=flags)) as fresh:
+        with memory.for_catalog(), closing(apsw.Connection(str(self._path), flags=flags)) as fresh:
             fresh.execute(sql).fetchall()
 
     def rows(self, sql: str, arguments: Sequence[Any] = ()) -> list[Any]:
         """Run one statement and return its rows."""
-        with self.lock, heap.for_catalog():
+        with self.lock, memory.for_catalog():
             return self._connection.execute(sql, tuple(arguments)).fetchall()
 
     def records(self, kind: type[_Record], sql: str, arguments: Sequence[Any] = ()) -> list[_Record]:
@@ -80,7 +80,7 @@ class Store:
         """Run a durable transaction; a nested change joins it. Without ``cached``, caches remain valid."""
         with self.lock:
             try:
-                with heap.for_catalog(), self._connection:
+                with memory.for_catalog(), self._connection:
                     yield self.rows
             finally:
                 if cached:

@@ -30,7 +30,8 @@ from pipemagic.service.endpoint import SMALL_BODY, Endpoint, Handler, Runtime
 from pipemagic.service.executor import UNVERIFIED, Steps, Tenant, Waiter
 from pipemagic.service.health import Health
 from pipemagic.service.hosting import host_of
-from pipemagic.service.limits import Limits, MemoryBudget
+from pipemagic.service.limits import Limits
+from pipemagic.service.memory import MemoryBudget
 from pipemagic.service.replicas.placement import Placement
 from pipemagic.service.request import ServiceRequest
 from pipemagic.service.responses import (

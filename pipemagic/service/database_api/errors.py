@@ -8,7 +8,8 @@ import apsw
 
 from pipemagic.hrana import faults
 from pipemagic.hrana.messages import Error
-from pipemagic.service.limits import Limits
+from pipemagic.service.limits import LONGEST, Limits
+from pipemagic.service.sqlite.sandbox import LONGEST_STATEMENT
 
 LONGEST_MESSAGE = 4000
 """Characters of an error message."""
@@ -23,7 +24,7 @@ def timed_out(limits: Limits) -> Error:
     """Return the error of a transaction that was open for as long as it may be in any case."""
     if not limits.relaxed:
         return faults.TRANSACTION_TIMED_OUT
-    return faults.timed_out(f"it was open for {limits.longest:g} s")
+    return faults.timed_out(f"it was open for {LONGEST:g} s")
 
 
 def waited_for(limit: float) -> Error:
@@ -143,7 +144,7 @@ def sqlite_error(
         message += f" (the size limit of this database is {size_limit:,} bytes)"
     if isinstance(error, apsw.TooBigError):
         message += f": a value or row has at most {limits.value:,} bytes (--max-value)"
-        message += f", the text of a statement {limits.statement:,}"
+        message += f", the text of a statement {LONGEST_STATEMENT:,}"
     at = f" (at offset {offset + skipped})" if offset is not None and offset >= 0 else ""
     if _SYNTAX.search(message):
         return Error(f"SQL string could not be parsed: {message}{at}", faults.SQL_PARSE_ERROR, extended_code)

@@ -22,7 +22,7 @@ from pipemagic.hrana.columns import CELL, Blobs, Column, Floats, Integers, Mixed
 from pipemagic.hrana.messages import Col
 from pipemagic.hrana.values import NULL, Blob, Float, Integer, SqlValue, Text, Value
 from pipemagic.service.executor import Tenant, Waiter
-from pipemagic.service.limits import MemoryBudget
+from pipemagic.service.memory import MemoryBudget
 
 SqlRow: TypeAlias = tuple[SqlValue, ...]
 

@@ -27,9 +27,13 @@ from pipemagic.service.limits import Limits
 from pipemagic.service.replicas.replica import Replica
 from pipemagic.service.responses import Refused
 from pipemagic.service.sqlite.connection import NeedsWriteLock
+from pipemagic.service.sqlite.readers import CHECKPOINT_WAIT, DRAIN_WAIT, FULL_WAL
 from pipemagic.service.sqlite.resources import UsageExceeded
 from pipemagic.service.sqlite.statement import Rejected, SqlStatement
 from pipemagic.service.stopped_statements import StoppedStatements, StopReason
+
+WRITER_WAIT = REPLICA_WAIT = 5.0
+"""Seconds that a request waits for the write lock, and at a replica for the index that it names."""
 
 NESTED = Error("SQLite error: cannot start a transaction within a transaction", "SQLITE_ERROR")
 
@@ -282,14 +286,14 @@ class Statements:
         place = self._stream.place
         if index is None or not isinstance(place, Replica) or int(index) <= place.index:
             return
-        waiter = place.wait_for(int(index), self._clock() + self._limits.replica_wait)
+        waiter = place.wait_for(int(index), self._clock() + REPLICA_WAIT)
         if not waiter.granted:
             yield from self._stream.wait_for(waiter, self._clock)
         self._refuse_if_ended()
         if not waiter.granted:
             raise Rejected(
                 f"the replica at {place.code} is at replication_index {place.index} and did not reach {index} "
-                f"within {self._limits.replica_wait:g} s; try again, or use the primary",
+                f"within {REPLICA_WAIT:g} s; try again, or use the primary",
                 "REPLICA_BEHIND",
             )
 
@@ -297,7 +301,7 @@ class Statements:
 
     def _begin_reading(self) -> Steps[None]:
         while not self._stream.begin_reading(now=self._has_waited):
-            yield from self._wait_for_checkpoint(self._limits.checkpoint_wait)
+            yield from self._wait_for_checkpoint(CHECKPOINT_WAIT)
 
     def _wait_for_checkpoint(self, seconds: float) -> Steps[None]:
         """Wait until readers need not give way any more, or for some seconds."""
@@ -317,9 +321,9 @@ class Statements:
         """Wait after a statement gave way; raise `Rejected` if it was stopped for the second time."""
         if self._has_restarted and not brief:
             self._stopped.add(self._grant, StopReason.WAL)
-            raise Rejected.of(errors.outgrown(self._limits.wal)) from None
+            raise Rejected.of(errors.outgrown(FULL_WAL)) from None
         self._has_restarted = not brief
-        yield from self._wait_for_checkpoint(self._limits.drain_wait)
+        yield from self._wait_for_checkpoint(DRAIN_WAIT)
 
     # The write lock and the time limits.
 
@@ -327,7 +331,7 @@ class Statements:
         stream = self._stream
         if stream.snapshot is not None and stream.snapshot != stream.database.index:
             raise Rejected.of(errors.CHANGED_SINCE)
-        deadline = min(started + self._limits.writer_wait, stream.window_ends)
+        deadline = min(started + WRITER_WAIT, stream.window_ends)
         stream.write_waiter = waiter = stream.database.write_lock.acquire(deadline)
         if not waiter.granted and not stream.cancelled:
             yield from stream.wait_for(waiter, self._clock)

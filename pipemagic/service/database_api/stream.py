@@ -17,7 +17,8 @@ from pipemagic.service.auth.tokens import Owner
 from pipemagic.service.database_api import errors
 from pipemagic.service.database_api.results import Budget
 from pipemagic.service.executor import Steps, Waiter
-from pipemagic.service.limits import Limits, Reservation
+from pipemagic.service.limits import Limits
+from pipemagic.service.memory import Reservation
 from pipemagic.service.replicas.replica import Replica
 from pipemagic.service.sqlite.connection import Connection
 from pipemagic.service.sqlite.database import OpenDatabase
@@ -28,6 +29,8 @@ log = logging.getLogger(__name__)
 
 ABANDONED_AFTER = 10.0
 """Seconds after which a statement that was stopped is given up: it is inside one function, which cannot be stopped."""
+READER_WAIT = 30.0
+"""Seconds that the rows of a cursor wait for a reader that reads nothing."""
 STORED_TEXT = 256
 """Bytes of memory that a stored text needs besides its characters."""
 
@@ -290,7 +293,7 @@ class ServerStream:
                 else:
                     self._stop()
             elif isinstance(self._waiting_for, bytes):
-                if self._exceeded or now >= self._waits_since + limits.reader_wait:
+                if self._exceeded or now >= self._waits_since + READER_WAIT:
                     self.cancelled = True
                     self._abort()
             elif self._running and now >= self._began + limits.statement_time:
@@ -319,7 +322,7 @@ class ServerStream:
             if self.phase is Phase.IDLE:
                 deadline = self.idle_since + limits.longest_idle
             elif isinstance(self._waiting_for, bytes):
-                deadline = self._waits_since + (0.0 if self._exceeded else limits.reader_wait)
+                deadline = self._waits_since + (0.0 if self._exceeded else READER_WAIT)
             elif self._is_stopping:
                 deadline = 0.0 if self._stopped_since == math.inf else self._stopped_since + ABANDONED_AFTER
             elif self._running:

@@ -30,6 +30,9 @@ from pipemagic.service.replicas.replica import Replica
 from pipemagic.service.responses import Refused
 from pipemagic.service.sqlite.database import OpenDatabase
 
+TOMBSTONE = 300.0
+"""Seconds for which an expired stream is distinguished from an unknown one."""
+
 log = logging.getLogger(__name__)
 
 _ID, _COUNT, _SEAL = 12, 4, 32
@@ -246,7 +249,7 @@ class StreamTable:
         now = self._clock()
         with self._lock:
             streams = list(self._streams.values())
-            oldest = now - self._limits.tombstone
+            oldest = now - TOMBSTONE
             for number in list(takewhile(lambda number: self._expired[number] < oldest, self._expired)):
                 del self._expired[number]  # the first ones: they are in order of time
         for stream in streams:

@@ -131,7 +131,7 @@ class Replica:
             sync_folder(self.path.parent)
             self.copied = None
         if self.pool is None:
-            self.pool = Pool(partial(Connection, self, busy_timeout=READER_TIMEOUT), self.limits, self._clock)
+            self.pool = Pool(partial(Connection, self, busy_timeout=READER_TIMEOUT), self._clock)
         self.index = max(self.index, index)
         with self._lock:
             reached = [waiter for least, waiter in self._waiting if least <= self.index]

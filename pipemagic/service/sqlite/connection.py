@@ -21,7 +21,7 @@ import apsw
 
 from pipemagic.hrana.messages import Col
 from pipemagic.hrana.values import SqlValue
-from pipemagic.service import heap
+from pipemagic.service import memory
 from pipemagic.service.executor import Call, pause
 from pipemagic.service.limits import MB, Limits
 from pipemagic.service.sqlite import (
@@ -50,6 +50,8 @@ LARGE_SCHEMA = 128 * 1024
 """Bytes of memory of a schema that is parsed again, by the next statement, rather than kept while memory is short."""
 MOST_DECISIONS = 64
 """Texts of statements of which a connection knows whether they may build large values."""
+DISK_RESERVE = 256 * MB
+"""Free space of a disk that writes to databases leave; of a small one, a twentieth."""
 FRAME_HEADER = 24  # bytes before each page in a WAL
 KEPT_WAL = 8 * MB
 """Bytes of a WAL that stay allocated when SQLite begins it again: some more than between two checkpoints."""
@@ -138,7 +140,7 @@ class Connection:
         resources.keep_temporary_files_bounded(self.raw)
         self._install_functions(self.raw)
         aggregates.install_percentiles(self.raw, lambda: self.stopped, resources.hold)
-        self.sandbox.install(self.raw, database.limits)
+        self.sandbox.install(self.raw, database.limits.value)
         virtual_tables.hide_path(self.raw)
         functions.count_changes_since(self.raw, lambda: self._changes_before, lambda: self._explained_after)
         self._changes_before = 0
@@ -147,7 +149,7 @@ class Connection:
         """What ``changes()`` was before a write was explained, which resets it, until that write has run."""
         self._counting = False
         """Whether the last statement started, and counts its changes."""
-        self._usage = StatementUsage(database.limits, 0)
+        self._usage = StatementUsage(0)
         self._temporary_tables_bounded = False
         self._may_hold_larger = _size_with_wal(database.path) > database.limits.value
         """Whether the file may hold values beyond the limit, which only other programs and settings have written."""
@@ -264,7 +266,7 @@ class Connection:
     def _size_that_fits(self) -> int:
         """Return how many bytes the file may have: a new page is written twice, to the WAL and later to the file."""
         path, disk = self._database.path, disk_usage(self._database.path.parent)
-        room = disk.free - min(self._database.limits.disk_reserve, disk.total // 20)
+        room = disk.free - min(DISK_RESERVE, disk.total // 20)
         return resources.file_size(path) + resources.file_size(path.with_name(f"{path.name}-wal")) + max(0, room) // 2
 
     @contextmanager
@@ -301,7 +303,7 @@ class Connection:
 
     def free_caches(self) -> None:
         """Free what the idle connection caches, as far as memory is short: pages, and a large schema."""
-        if heap.allows_idle_caches():
+        if memory.allows_idle_caches():
             return
         self.raw.release_memory()
         if self.autocommit and self.raw.status(apsw.SQLITE_DBSTATUS_SCHEMA_USED)[0] > LARGE_SCHEMA:
@@ -338,7 +340,7 @@ class Connection:
 
         # If a cached statement cannot be prepared again, SQLite's error has no position. A cached EXPLAIN that is
         # prepared again reads the programs of triggers that no longer exist, which crashes the process.
-        can_cache = not (statement.changes_schema or statement.explains) and heap.allows_caches()
+        can_cache = not (statement.changes_schema or statement.explains) and memory.allows_caches()
         self._cursor, shape = self._execute(statement, bindings, may_start, can_cache=can_cache)
         if self._cursor is None:
             raise NeedsWriteLock
@@ -359,7 +361,7 @@ class Connection:
     def _bound_temporary_tables(self) -> None:
         """Limit temporary tables once the connection has any: without a temporary schema it needs less memory."""
         with self._without_sandbox():
-            resources.bound_temporary_tables(self.raw, self._database.limits)
+            resources.bound_temporary_tables(self.raw)
         self._temporary_tables_bounded = True
 
     def _alter_column(self, statement: SqlStatement, change: AlterColumn) -> None:
@@ -372,7 +374,7 @@ class Connection:
         """Open an empty database with the sandbox and the limits of this connection, which also ends with it."""
         scratch = apsw.Connection(":memory:")
         self._install_functions(scratch)
-        Sandbox(unicode=self._database.unicode).install(scratch, self._database.limits)
+        Sandbox(unicode=self._database.unicode).install(scratch, self._database.limits.value)
         scratch.set_progress_handler(lambda: self.stopped or self._usage.check_memory(), resources.FIRST_INTERVAL)
         return scratch
 
@@ -424,7 +426,7 @@ class Connection:
         self.changes_schema = statement.changes_schema or (self.changes_schema and not self.autocommit)
         if self._usage.interval != resources.FIRST_INTERVAL:
             self.raw.set_progress_handler(self._must_end, resources.FIRST_INTERVAL)
-        self._usage = StatementUsage(self._database.limits, resources.memory_used())
+        self._usage = StatementUsage(resources.memory_used())
         if self._may_hold_larger:
             self._limit_values(statement, bindings)
         prepared: list[Shape] = []

@@ -20,7 +20,7 @@ from pipemagic.service.limits import Limits
 from pipemagic.service.responses import Refused
 from pipemagic.service.sqlite.connection import BUSY_TIMEOUT, FRAME_HEADER, KEPT_WAL, Connection, open_file
 from pipemagic.service.sqlite.pool import Pool
-from pipemagic.service.sqlite.readers import Phase, Readers
+from pipemagic.service.sqlite.readers import CHECKPOINT_WAIT, Phase, Readers
 from pipemagic.service.sqlite.resources import file_size
 from pipemagic.service.sqlite.unicode import fits_schema
 
@@ -169,7 +169,7 @@ class OpenDatabase:
         self.paused = False
         self.write_lock = WriteLock(clock)
         self.schema_changes = 0
-        self.readers = Readers(limits, clock)
+        self.readers = Readers(clock)
         self._frames = 0
         """Frames of the WAL after the last commit."""
         self._committed_at = 0.0
@@ -183,7 +183,7 @@ class OpenDatabase:
         self._lock = threading.Lock()
         self.index = self._reserved = index
         """The ``replication_index``: the number of commits of this database. It never decreases."""
-        self.pool = Pool(self._connect, limits, clock)
+        self.pool = Pool(self._connect, clock)
         self.take = self.pool.take
         self.disk_full = False
         """Whether the disk has no space for what SQLite writes to open the file: it can only be read."""
@@ -294,10 +294,9 @@ class OpenDatabase:
     @contextmanager
     def reading(self, stop: Callable[[], None]) -> Iterator[None]:
         """Read from a snapshot beside the streams; ``stop`` ends that soon, in any thread."""
-        limit = self.limits.checkpoint_wait
         reading = self.readers.begin(stop, restartable=False)
         if reading is None:
-            self.readers.wait(limit).wait(limit)
+            self.readers.wait(CHECKPOINT_WAIT).wait(CHECKPOINT_WAIT)
             reading = self.readers.begin(stop, restartable=False, now=True)
         assert reading is not None
         try:

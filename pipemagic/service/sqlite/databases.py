@@ -22,6 +22,11 @@ from pipemagic.service.sqlite.resources import file_size
 
 UPLOAD_PATH = "/v1/upload"
 
+MOST_IDLE = 500
+"""Clean connections that are kept for all databases; each needs three file handles and 200 kB."""
+IDLE_TIME = 60.0
+"""Seconds for which a clean connection is kept."""
+
 
 class Databases:
     """The databases that are in use, by id. ``replicate`` starts the replicas that a database's record names."""
@@ -196,9 +201,9 @@ class Databases:
         Otherwise requests to ever more databases would use up all file handles.
         """
         pools = [pool for database in self.in_use() for pool in database.pools()]
-        most = self._limits.idle_connections_in_all
+        most = MOST_IDLE
         idle = sorted(since for pool in pools for since in pool.idle())
-        oldest = now - self._limits.idle_connection_age
+        oldest = now - IDLE_TIME
         if len(idle) > most:
             oldest = max(oldest, idle[-most])
         if idle and idle[0] < oldest:

@@ -9,11 +9,13 @@ from collections.abc import Callable
 
 import apsw
 
-from pipemagic.service.limits import Limits
 from pipemagic.service.responses import Refused
 from pipemagic.service.sqlite.connection import Connection
 
 log = logging.getLogger(__name__)
+
+MOST_IDLE = 8
+"""Clean connections that are kept for one database."""
 
 
 class Closed(Refused):
@@ -33,8 +35,8 @@ class TooManyConnections(Refused):
 class Pool:
     """Clean connections to one file, kept for the next stream."""
 
-    def __init__(self, connect: Callable[[], Connection], limits: Limits, clock: Callable[[], float]) -> None:
-        self._connect, self._limits, self._clock = connect, limits, clock
+    def __init__(self, connect: Callable[[], Connection], clock: Callable[[], float]) -> None:
+        self._connect, self._clock = connect, clock
         self._lock = threading.Lock()
         self._idle: list[Connection] = []
         self._closed = False
@@ -71,7 +73,7 @@ class Pool:
             connection.free_caches()
             connection.idle_since = self._clock()
             with self._lock:
-                if not self._closed and len(self._idle) < self._limits.idle_connections:
+                if not self._closed and len(self._idle) < MOST_IDLE:
                     self._idle.append(connection)
                     return
         connection.close()

@@ -13,8 +13,8 @@ DRAINING  is large, and earlier readers continue       reads for `BRIEF`; if tha
 SEALED    is large, and earlier readers have ended     waits for the checkpoint
 ========  ===========================================  ==============================================================
 
-A phase that lasts longer than its limit (`Limits.drain_wait`, `Limits.checkpoint_wait`) has failed: all readers begin
-until the WAL has grown by `STEP`. Once it has the size `Limits.wal`, they are stopped. Writers never wait for readers.
+A phase that lasts longer than its limit (`DRAIN_WAIT`, `CHECKPOINT_WAIT`) has failed: all readers begin
+until the WAL has grown by `STEP`. Once it has `FULL_WAL`, they are stopped. Writers never wait for readers.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from collections.abc import Callable
 from enum import Enum
 
 from pipemagic.service.executor import Waiter
-from pipemagic.service.limits import MB, Limits
+from pipemagic.service.limits import MB
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +36,13 @@ BRIEF = 0.02
 
 STEP = 8 * MB
 """Bytes by which a WAL grows until its readers give way again after a failed attempt."""
+
+
+DRAINED_WAL, FULL_WAL = 64 * MB, 256 * MB
+"""Sizes of a WAL beyond which readers give way to a checkpoint, and are stopped."""
+
+DRAIN_WAIT, CHECKPOINT_WAIT = 10.0, 1.0
+"""Seconds that a reader waits for those that began before it, and then for the checkpoint."""
 
 
 class Phase(Enum):
@@ -67,8 +74,8 @@ class Reading:
 class Readers:
     """The readers of one database. Thread-safe."""
 
-    def __init__(self, limits: Limits, clock: Callable[[], float]) -> None:
-        self._limits, self._clock = limits, clock
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
         self._lock = threading.Lock()
         self._active: set[Reading] = set()
         self._waiting: list[Waiter] = []
@@ -77,7 +84,7 @@ class Readers:
         """When the phase began."""
         self._size = 0
         """The size of the WAL after the last commit that was recorded."""
-        self._drain_at, self._stop_at = limits.drained_wal, limits.wal
+        self._drain_at, self._stop_at = DRAINED_WAL, FULL_WAL
         """The sizes of the WAL at which readers give way, and are stopped."""
 
     @property
@@ -143,8 +150,8 @@ class Readers:
             self._size = size
             granted: list[Waiter] = []
             stopped: list[Reading] = []
-            if size <= self._limits.drained_wal or (complete and not self._active):
-                self._drain_at, self._stop_at = self._limits.drained_wal, self._limits.wal
+            if size <= DRAINED_WAL or (complete and not self._active):
+                self._drain_at, self._stop_at = DRAINED_WAL, FULL_WAL
                 granted = self._open()
             elif size >= self._stop_at and not self._is_first_attempt:
                 stopped = self._stop_all()
@@ -159,11 +166,11 @@ class Readers:
     @property
     def _is_first_attempt(self) -> bool:
         """Whether readers had no occasion yet to give way since the WAL began: one transaction may exceed all sizes."""
-        return self.phase is Phase.OPEN and self._drain_at == self._limits.drained_wal
+        return self.phase is Phase.OPEN and self._drain_at == DRAINED_WAL
 
     def _drain(self) -> None:
         if self._is_first_attempt:
-            self._stop_at = max(self._stop_at, self._size + self._limits.wal // 4)
+            self._stop_at = max(self._stop_at, self._size + FULL_WAL // 4)
         self.phase, self._since = Phase.DRAINING, self._clock()
 
     def _open(self) -> list[Waiter]:
@@ -177,7 +184,7 @@ class Readers:
         if self.phase is Phase.OPEN:
             return []
         now = self._clock()
-        limit = self._limits.drain_wait if self.phase is Phase.DRAINING else self._limits.checkpoint_wait
+        limit = DRAIN_WAIT if self.phase is Phase.DRAINING else CHECKPOINT_WAIT
         if now >= self._since + limit:
             self._drain_at = self._size + STEP
             return self._open()
@@ -187,7 +194,7 @@ class Readers:
 
     def _stop_all(self) -> list[Reading]:
         # Another program may read the file: the service's own readers are not stopped at every commit.
-        self._stop_at = self._size + self._limits.wal // 4
+        self._stop_at = self._size + FULL_WAL // 4
         self.phase, self._since = Phase.SEALED, self._clock()
         log.warning("a WAL has reached %d bytes: its %d readers are stopped", self._size, len(self._active))
         return list(self._active)

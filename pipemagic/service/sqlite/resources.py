@@ -24,7 +24,7 @@ from pathlib import Path
 import apsw
 import msgspec
 
-from pipemagic.service.limits import MB, Limits
+from pipemagic.service.limits import MB
 
 if sys.platform == "linux":
     import resource
@@ -35,6 +35,11 @@ FIRST_INTERVAL, SHORTEST_INTERVAL, LONGEST_INTERVAL = 100, 10, 10_000
 The first is short because an instruction on large values may take milliseconds, and write as many bytes. More checks
 than are needed would cost other threads the interpreter lock.
 """
+TEMPORARY_TABLES = 256 * MB
+"""Bytes of the temporary tables of one stream."""
+RESERVE = 256 * MB
+"""Free space of a disk, of a small one a twentieth, below which the statement with the largest temporary files is
+stopped."""
 _LARGE = 4 * MB
 """Bytes: a statement that has written fewer has not filled a disk."""
 _QUICK, _SLOW = 0.0005, 0.004
@@ -73,7 +78,6 @@ class StatementUsage(msgspec.Struct, eq=False):
     ``memory_before``: `memory_used` at its start; ``exceeded``: the reason if it was stopped.
     """
 
-    limits: Limits
     memory_before: int
     exceeded: UsageExceeded | None = None
     interval: int = FIRST_INTERVAL
@@ -110,7 +114,7 @@ class StatementUsage(msgspec.Struct, eq=False):
         if self.spilled < _LARGE:
             return False
         disk = shutil.disk_usage(temporary_folder())
-        return disk.free < min(self.limits.temporary_reserve, disk.total // 20)
+        return disk.free < min(RESERVE, disk.total // 20)
 
     def exceed_disk(self) -> None:
         """Set `exceeded`: the disk is nearly full, and this statement has the largest temporary files."""
@@ -175,6 +179,6 @@ def keep_temporary_files_bounded(raw: apsw.Connection) -> None:
         raw.pragma("temp_store", "MEMORY")
 
 
-def bound_temporary_tables(raw: apsw.Connection, limits: Limits) -> None:
+def bound_temporary_tables(raw: apsw.Connection) -> None:
     """Limit the size of the temporary tables of a connection, which outlive a statement."""
-    raw.pragma("max_page_count", max(1, limits.temporary // raw.pragma("page_size", schema="temp")), schema="temp")
+    raw.pragma("max_page_count", max(1, TEMPORARY_TABLES // raw.pragma("page_size", schema="temp")), schema="temp")

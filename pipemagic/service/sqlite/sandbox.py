@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 import apsw
 
 from pipemagic.hrana.values import SqlValue
-from pipemagic.service.limits import Limits
+from pipemagic.service.limits import MB
 from pipemagic.sql.statement import READ_PRAGMAS
 
 SETTABLE = frozenset({
@@ -60,6 +60,9 @@ CREATE_TEMPORARY = frozenset({
 })  # fmt: skip
 """Actions whose effect outlives the stream."""
 
+LONGEST_STATEMENT = 16 * MB
+"""Bytes of the text of one statement."""
+
 MAX_ARGUMENTS = 127
 """Arguments of a function, as in libSQL; SQLite allows 1000 by default, and each may have to be copied."""
 
@@ -90,12 +93,12 @@ class Sandbox:
         self.describing = False
         """Set while a statement is described: SQLite changes some settings when it prepares their PRAGMA."""
 
-    def install(self, connection: apsw.Connection, limits: Limits) -> None:
-        """Put the limits and the authorizer on a fresh connection."""
+    def install(self, connection: apsw.Connection, largest_value: int) -> None:
+        """Put the limits and the authorizer on a fresh connection. ``largest_value`` is in bytes."""
         connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_FKEY, 1)
-        connection.limit(apsw.SQLITE_LIMIT_LENGTH, limits.value)
-        connection.limit(apsw.SQLITE_LIMIT_SQL_LENGTH, limits.statement)
+        connection.limit(apsw.SQLITE_LIMIT_LENGTH, largest_value)
+        connection.limit(apsw.SQLITE_LIMIT_SQL_LENGTH, LONGEST_STATEMENT)
         connection.limit(apsw.SQLITE_LIMIT_FUNCTION_ARG, MAX_ARGUMENTS)
         connection.authorizer = self.authorize
 

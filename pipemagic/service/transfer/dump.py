@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from textwrap import shorten
 
@@ -19,7 +18,6 @@ import apsw
 
 from pipemagic.errors import TransferError
 from pipemagic.hrana.values import SqlValue
-from pipemagic.service.limits import Limits
 from pipemagic.service.sqlite import functions
 from pipemagic.service.sqlite.sandbox import Sandbox
 from pipemagic.service.sqlite.value_limit import LARGEST
@@ -43,14 +41,14 @@ _GENERATED = (2, 3)
 _CODECS = {"UTF-8": "utf-8", "UTF-16le": "utf-16-le", "UTF-16be": "utf-16-be"}
 
 
-def dump(path: Path, limits: Limits, must_end: Callable[[], bool]) -> Iterator[bytes]:
+def dump(path: Path, must_end: Callable[[], bool]) -> Iterator[bytes]:
     """Yield the SQL text (UTF-8) of a database file in chunks; the file must not change meanwhile.
 
     Its schema may be of a file that was uploaded, so it is read in the sandbox. ``must_end`` is called often; it may
     raise to end the dump.
     """
     with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)) as connection:
-        Sandbox().install(connection, replace(limits, value=LARGEST))
+        Sandbox().install(connection, LARGEST)
         connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
         connection.set_progress_handler(must_end, CHECK_INTERVAL)
         pending, size = [], 0

@@ -31,7 +31,8 @@ from pipemagic.service.catalog.usage import BLOCKED, OPERATION_BLOCKED, UsageMet
 from pipemagic.service.database_api.endpoints import TokenEndpoint
 from pipemagic.service.endpoint import SLOWEST, SMALL_BODY, Handler, Runtime
 from pipemagic.service.executor import Steps
-from pipemagic.service.limits import MB, Limits, Reservation
+from pipemagic.service.limits import MB, Limits
+from pipemagic.service.memory import Reservation
 from pipemagic.service.request import Disconnected, ServiceRequest
 from pipemagic.service.responses import Refused, StreamedResponse, json, storage_refusal
 from pipemagic.service.sqlite.database import snapshot
@@ -164,7 +165,7 @@ class Transfers:
 
     def _upload(self, request: ServiceRequest, file: FileIO) -> Steps[Response]:
         database, path = request.grant.database, Path(file.name)
-        validate_upload(path, self._limits, partial(self._must_end, lambda: request.cancelled))
+        validate_upload(path, partial(self._must_end, lambda: request.cancelled))
         self._check_size(database, path.stat().st_size)  # a file that was rewritten may have grown
         self.databases.supply(database, path)
         self.databases.open(database)  # now it can have its replicas
@@ -182,7 +183,7 @@ class Transfers:
         database, cancelled = request.grant.database, lambda: request.cancelled
         with self._one_at_a_time(request.grant), self.copy(database, cancelled) as path:
             yield StreamedResponse("application/sql")
-            chunks = dump(path, self._limits, partial(self._must_end, cancelled))
+            chunks = dump(path, partial(self._must_end, cancelled))
             yield from _in_time(self._while_readable(database, chunks), path)
         return b""
 

@@ -16,10 +16,10 @@ from pathlib import Path
 import apsw
 
 from pipemagic.errors import TransferError
-from pipemagic.service.limits import MB, Limits
+from pipemagic.service.limits import MB
 from pipemagic.service.responses import Refused, storage_refusal
 from pipemagic.service.sqlite.database import snapshot
-from pipemagic.service.transfer.validation import INVALID, TOO_LARGE, Task, ValidationResult, convert, open_untrusted
+from pipemagic.service.transfer.validation import INVALID, TOO_LARGE, ValidationResult, convert, open_untrusted
 
 MAGIC = b"SQLite format 3\0"
 HEADER_SIZE = 100
@@ -41,7 +41,7 @@ _ROOT = str(Path(__file__).resolve().parents[3])
 log = logging.getLogger(__name__)
 
 
-def validate_upload(path: Path, limits: Limits, must_end: Callable[[], bool]) -> None:
+def validate_upload(path: Path, must_end: Callable[[], bool]) -> None:
     """Check an uploaded file and convert it to the form of this service's databases, in a process of its own.
 
     Raise `Refused` (400) if it is invalid, or if that takes too much time or memory. ``must_end`` is called often; it
@@ -50,7 +50,7 @@ def validate_upload(path: Path, limits: Limits, must_end: Callable[[], bool]) ->
     check_header(path)
     seconds = CHECK_TIME + path.stat().st_size / CHECK_RATE
     deadline = time.monotonic() + seconds
-    with _process(Task(str(path), limits.statement), path.parent) as process:
+    with _process(path) as process:
         while process.poll() is None:
             must_end()
             if time.monotonic() > deadline:
@@ -64,21 +64,21 @@ def validate_upload(path: Path, limits: Limits, must_end: Callable[[], bool]) ->
 
 
 @contextmanager
-def _process(task: Task, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+def _process(file: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Start the process that validates; it is killed at the end if it still runs."""
     environment = {name: value for name, value in os.environ.items() if _INHERITED.fullmatch(name)}
-    environment |= dict.fromkeys(("SQLITE_TMPDIR", "TMP", "TEMP"), str(folder))
+    environment |= dict.fromkeys(("SQLITE_TMPDIR", "TMP", "TEMP"), str(file.parent))
     flags = 0
     if sys.platform == "win32":
         flags = subprocess.CREATE_NO_WINDOW | subprocess.BELOW_NORMAL_PRIORITY_CLASS
     with subprocess.Popen(
         [sys.executable, "-IS", "-c", _CODE, json.dumps(_module_path())],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, env=environment, cwd=folder, creationflags=flags,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, env=environment, cwd=file.parent, creationflags=flags,
     ) as process:  # fmt: skip
         try:
             assert process.stdin is not None
             with suppress(BrokenPipeError):  # it could not start: its exit code says so
-                process.stdin.write(json.dumps(task).encode() + b"\n")
+                process.stdin.write(json.dumps(str(file)).encode() + b"\n")
             yield process
         finally:
             process.kill()

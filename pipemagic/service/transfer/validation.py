@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import apsw
 
-from pipemagic.service.limits import MB, Limits
+from pipemagic.service.limits import MB
 from pipemagic.service.sqlite import functions
 from pipemagic.service.sqlite.sandbox import Sandbox
 
@@ -41,13 +41,6 @@ _DEFINITIONS = (
 )
 
 
-class Task(NamedTuple):
-    """A file to validate, and the largest text of a statement, in bytes, that the service can read."""
-
-    path: str
-    statement: int
-
-
 class ValidationResult(NamedTuple):
     """The result: an empty ``problem`` if the file is valid.
 
@@ -62,18 +55,18 @@ class InvalidFile(Exception):
     """The file cannot become a database."""
 
 
-def validate(task: Task) -> ValidationResult:
+def validate(path: Path) -> ValidationResult:
     """Check a file, and convert it to the form of this service's databases.
 
     The schema is not trusted: CHECK constraints, triggers and views are not evaluated. Generated columns and indexes
     are, with values up to the size of the file.
     """
     try:
-        with closing(open_untrusted(Path(task.path))) as connection:
+        with closing(open_untrusted(path)) as connection:
             functions.install(connection)
             sandbox = Sandbox()
-            size = Path(task.path).stat().st_size
-            sandbox.install(connection, Limits(value=min(max(size, MB), 2**31 - 1), statement=task.statement))
+            size = path.stat().st_size
+            sandbox.install(connection, min(max(size, MB), 2**31 - 1))
             _check(connection, size)
             sandbox.bypass = True  # for the pragmas of the form
             convert(connection)
@@ -129,16 +122,16 @@ def convert(connection: apsw.Connection) -> None:
 
 
 def main() -> None:
-    """Validate the file of the task, and print the result."""
-    task = Task(*json.loads(_read_line()))
+    """Validate the file that is named on the first line of standard input, and print the result."""
+    path = Path(json.loads(_read_line()))
     threading.Thread(target=_end_with_parent, daemon=True).start()
     _limit_resources()
-    os.write(1, json.dumps(validate(task)).encode())
+    os.write(1, json.dumps(validate(path)).encode())
     os._exit(0)  # the thread above is in a read
 
 
 def _read_line() -> bytes:
-    """Read the task without a buffer, which would hold a lock in the other thread."""
+    """Read a line without a buffer, which would hold a lock in the other thread."""
     line = b""
     while not line.endswith(b"\n"):
         line += os.read(0, 65536) or b"\n"

@@ -15,7 +15,7 @@ from asgi_calls import Disconnect, runtime
 from service_calls import CLOSE, Clock, caller_of, execute, new_service
 from waiting import PATIENCE, until
 
-from pipemagic.service import heap
+from pipemagic.service import memory
 from pipemagic.service.database_api.stream import ABANDONED_AFTER
 from pipemagic.service.limits import MB
 from pipemagic.service.sqlite import functions
@@ -271,12 +271,12 @@ def test_the_service_closes_meanwhile(tmp_path, hang):
 def short_memory():
     """SQLite's memory is short, so that idle streams keep no caches."""
     with closing(apsw.Connection(":memory:")) as hog:
-        heap.limit(64 * MB)
+        memory.limit_heap(64 * MB)
         hog.execute("CREATE TABLE t(a)")
         for _ in range(20):
             hog.execute("INSERT INTO t VALUES (zeroblob(1000000))")
         yield
-        heap.limit(0)
+        memory.limit_heap(0)
 
 
 @pytest.mark.usefixtures("short_memory")

@@ -10,6 +10,7 @@ from asgi_calls import Disconnect, call
 from service_calls import CLOSE, GET_AUTOCOMMIT, caller_of, entries_of, execute
 
 from pipemagic.service.database_api import cursors
+from pipemagic.service.database_api.stream import READER_WAIT
 from pipemagic.service.limits import Limits
 from pipemagic.service.service import Service
 
@@ -95,7 +96,7 @@ def test_a_reader_that_does_not_read_for_too_long_loses_the_stream(db, clock, se
     """Otherwise it would prevent checkpoints."""
     db.run("CREATE TABLE t(a)")
     baton, chunks = read_part(db.cursor(f"SELECT * FROM sqlite_schema, ({LONG})"))
-    clock.advance(service.limits.reader_wait - 0.1)
+    clock.advance(READER_WAIT - 0.1)
     service.engine.sweep()
     stream = next(iter(service.engine.streams._streams.values()))
     assert stream.connection.raw.txn_state("main") == 1
@@ -113,7 +114,7 @@ def test_a_reader_that_keeps_reading_is_never_too_slow(db, clock, service):
     data = b""
     for piece in chunks:
         data += piece
-        clock.advance(service.limits.reader_wait - 0.1)
+        clock.advance(READER_WAIT - 0.1)
         service.engine.sweep()
     assert json.loads(data.splitlines()[-1])["type"] == "step_end"
 

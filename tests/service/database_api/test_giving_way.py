@@ -9,21 +9,23 @@ import pytest
 from service_calls import CLOSE, caller_of, entries_of, execute
 from waiting import until
 
-from pipemagic.service.limits import MB, Limits
+from pipemagic.service.limits import MB
 from pipemagic.service.service import Service
+from pipemagic.service.sqlite import readers
 from pipemagic.service.sqlite.connection import KEPT_WAL, Connection
-from pipemagic.service.sqlite.readers import Phase
+from pipemagic.service.sqlite.readers import DRAIN_WAIT, Phase
 
-LIMITS = Limits(drained_wal=6 * MB, wal=12 * MB)
+DRAINED, FULL = 6 * MB, 12 * MB
 MANY = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 20000) SELECT n FROM c"
 WRITE = "UPDATE u SET b = randomblob(1000000)"
 ROWS = "SELECT a, hex(zeroblob(100)) FROM t"
 LONG = "SELECT count(*) FROM t x, t y WHERE x.a <= 500 AND x.a + y.a = 7"
 
 
-@pytest.fixture
-def limits():
-    return LIMITS
+@pytest.fixture(autouse=True)
+def small_wal(monkeypatch):
+    monkeypatch.setattr(readers, "DRAINED_WAL", DRAINED)
+    monkeypatch.setattr(readers, "FULL_WAL", FULL)
 
 
 @pytest.fixture
@@ -67,7 +69,7 @@ def test_a_cursor_that_keeps_the_wal_ends_at_the_limit(service, db, caplog):
     assert "others wrote too much" in last["error"]["message"]
     assert "a statement on local/db was stopped: others wrote too much to the database while it read" in caplog.text
     write(db, 20)
-    assert wal(service) < LIMITS.wal + 2 * MB
+    assert wal(service) < FULL + 2 * MB
     assert db.run("PRAGMA integrity_check").rows() == [["ok"]]
 
 
@@ -76,7 +78,7 @@ def test_a_cursor_that_ends_in_time_is_complete(service, db):
     write(db, 9)
     assert last_entry(rows)["type"] == "step_end"
     write(db, 20)
-    assert wal(service) < LIMITS.wal
+    assert wal(service) < FULL
 
 
 def test_a_single_large_transaction_stops_no_reader(service, db):
@@ -98,7 +100,7 @@ def test_a_transaction_that_keeps_the_wal_is_lost_at_the_limit(service, db):
     assert "others wrote too much" in late.error()["message"]
     again = db.post(execute("BEGIN"), execute("SELECT count(*) FROM t"), execute("COMMIT"), CLOSE, baton=late.baton)
     assert again.codes == ["ok", "ok", "ok", "ok"]
-    assert wal(service) < LIMITS.wal + 2 * MB
+    assert wal(service) < FULL + 2 * MB
 
 
 def test_a_transaction_that_writes_only_to_temporary_tables_is_lost_as_well(service, db):
@@ -151,7 +153,7 @@ def test_a_long_read_waits_for_the_earlier_readers_and_then_starts_again(service
         assert last_entry(rows)["type"] == "step_end"
     assert answers[0].rows() == [["1", "5"]]
     assert readers.phase is Phase.OPEN
-    assert wal(service) < LIMITS.drained_wal + 4 * MB
+    assert wal(service) < DRAINED + 4 * MB
 
 
 def test_the_rows_of_a_long_cursor_that_starts_again_are_sent_once(service, db):
@@ -174,7 +176,7 @@ def test_a_long_read_waits_for_a_limited_time(service, db, clock):
     answers = []
     with reading(db, LONG, answers):
         until(primary(service).readers.waiters)
-        clock.advance(LIMITS.drain_wait)
+        clock.advance(DRAIN_WAIT)
         service.engine.sweep()
     assert answers[0].rows() == [["6"]]
     assert last_entry(rows)["type"] == "step_end"
@@ -203,7 +205,7 @@ def test_a_read_that_is_stopped_at_the_limit_starts_again_once(service, db, monk
         assert "stopped twice because others wrote" in answers[0].error()["message"]
     assert ("a statement on local/db was stopped" in caplog.text) == (code != "ok")
     assert len(starts) == stops
-    assert wal(service) < LIMITS.wal
+    assert wal(service) < FULL
 
 
 def test_an_export_is_ended_at_the_limit(service, db, monkeypatch):
@@ -264,7 +266,7 @@ def test_readers_that_gave_way_in_vain_begin_until_the_wal_has_grown(service, db
     write(db, 8)
     readers = primary(service).readers
     assert readers.phase is Phase.DRAINING
-    clock.advance(LIMITS.drain_wait)
+    clock.advance(DRAIN_WAIT)
     service.engine.sweep()
     assert readers.phase is Phase.OPEN
     write(db, 1)

@@ -12,7 +12,9 @@ from asgi_calls import call
 from service_calls import CLOSE, caller_of, execute, new_service
 from waiting import until
 
+from pipemagic.service.database_api import statements
 from pipemagic.service.limits import MB, LimitMode, Limits
+from pipemagic.service.sqlite import readers
 
 HOUR = 3600
 RELAXED = {"mode": LimitMode.RELAXED}
@@ -107,8 +109,8 @@ def test_a_commit_that_arrives_while_a_writer_waits_is_made(service, table, cloc
     assert codes == ["ok", "ok"]
 
 
-@pytest.mark.parametrize("limits", [Limits(writer_wait=2.0, **RELAXED)])
-def test_a_writer_that_gave_up_does_not_end_a_transaction(service, table, pass_time):
+def test_a_writer_that_gave_up_does_not_end_a_transaction(service, table, pass_time, monkeypatch):
+    monkeypatch.setattr(statements, "WRITER_WAIT", 2.0)
     baton = table.post(execute("BEGIN IMMEDIATE")).baton
     with writing(service, table) as codes:
         pass_time(2)
@@ -133,9 +135,10 @@ def test_a_running_statement_of_a_transaction_that_another_waits_for_is_stopped(
     assert (codes, answers[0].codes) == (["ok", "ok"], ["TRANSACTION_TIMEOUT"])
 
 
-def test_a_reader_of_the_log_that_others_must_shorten_ends(tmp_path, clock):
-    limits = Limits(drained_wal=6 * MB, wal=24 * MB, **RELAXED)
-    with new_service(tmp_path, clock=clock, limits=limits) as service:
+def test_a_reader_of_the_log_that_others_must_shorten_ends(tmp_path, clock, monkeypatch):
+    monkeypatch.setattr(readers, "DRAINED_WAL", 6 * MB)
+    monkeypatch.setattr(readers, "FULL_WAL", 24 * MB)
+    with new_service(tmp_path, clock=clock, limits=Limits(**RELAXED)) as service:
         db = caller_of(service, "db")
         db.run("CREATE TABLE u(b)", "INSERT INTO u VALUES (0)")
         batons = [db.post(execute("BEGIN"), execute("SELECT count(*) FROM u")).baton for _ in range(2)]

@@ -12,7 +12,8 @@ from pipemagic.hrana import cursors, messages
 from pipemagic.hrana.values import decode
 from pipemagic.service.database_api import requests
 from pipemagic.service.database_api.requests import LARGE
-from pipemagic.service.limits import MB, Limits, MemoryBudget
+from pipemagic.service.limits import MB, Limits
+from pipemagic.service.memory import MemoryBudget
 
 FIRST = {"stmt": {"sql": "SELECT 1", "want_rows": False}}
 STEP = {

@@ -22,7 +22,8 @@ from pipemagic.hrana.values import MAX_INTEGER, MIN_INTEGER
 from pipemagic.service.database_api import results
 from pipemagic.service.database_api.results import Budget, BufferedRows, TooLarge
 from pipemagic.service.executor import UNVERIFIED, Waiter
-from pipemagic.service.limits import MB, MemoryBudget
+from pipemagic.service.limits import MB
+from pipemagic.service.memory import MemoryBudget
 
 INTEGERS, FLOATS = st.integers(MIN_INTEGER, MAX_INTEGER), st.floats(allow_nan=False)
 TEXTS, BLOBS = st.text(st.characters(exclude_categories=["Cs"]), max_size=5), st.binary(max_size=5)

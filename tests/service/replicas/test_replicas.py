@@ -11,8 +11,8 @@ from replicated import Replicated
 from service_calls import CLOSE, execute
 
 from pipemagic.service import endpoint
+from pipemagic.service.database_api import statements
 from pipemagic.service.embedded import EmbeddedEngine
-from pipemagic.service.limits import Limits
 
 
 @pytest.fixture
@@ -150,8 +150,9 @@ def test_a_request_waits_for_the_index_that_it_carries(pair):
     assert count(pair.at("ams"), replication_index=ahead) == 2  # a primary has all commits
 
 
-def test_the_wait_is_bounded(tmp_path):
-    one = Replicated(tmp_path / "data", limits=Limits(replica_wait=0.0))
+def test_the_wait_is_bounded(tmp_path, monkeypatch):
+    monkeypatch.setattr(statements, "REPLICA_WAIT", 0.0)
+    one = Replicated(tmp_path / "data")
     one.run("CREATE TABLE t(a)")
     one.location("nrt")
     one.follow()

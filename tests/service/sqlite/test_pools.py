@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 from service_calls import caller_of
 
-from pipemagic.service.limits import Limits
+from pipemagic.service.sqlite import databases
 
 MOST = 3
 
 
-@pytest.fixture
-def limits():
-    return Limits(idle_connections_in_all=MOST)
+@pytest.fixture(autouse=True)
+def few(monkeypatch):
+    monkeypatch.setattr(databases, "MOST_IDLE", MOST)
 
 
 def kept(service):
@@ -37,7 +37,7 @@ def test_the_connections_idle_longest_are_closed_when_all_databases_keep_too_man
 
 def test_an_idle_connection_is_closed(service, clock):
     caller_of(service, "d0").run("SELECT 1")
-    clock.advance(service.limits.idle_connection_age)
+    clock.advance(databases.IDLE_TIME)
     service.engine.sweep()
     assert kept(service) == {"d0": 1}
     clock.advance(0.1)

@@ -45,8 +45,9 @@ def full_disk(monkeypatch):
 
 
 @pytest.fixture
-def small(tmp_path):
-    with new_service(tmp_path, limits=Limits(temporary=LIMIT)) as service:
+def small(tmp_path, monkeypatch):
+    monkeypatch.setattr(resources, "TEMPORARY_TABLES", LIMIT)
+    with new_service(tmp_path) as service:
         yield service
 
 
@@ -289,7 +290,7 @@ def test_writes_of_an_insert_to_the_database_are_not_temporary_files(db):
 def test_the_headers_of_a_wal_are_not_temporary_files(tmp_path):
     """24 bytes for each page of 250 MB, which are more than the limit."""
     filled = f"INSERT INTO t {NUMBERS.format(rows=2500)} SELECT zeroblob(100000) FROM n"
-    with new_service(tmp_path, limits=Limits(temporary=MB)) as service:
+    with new_service(tmp_path) as service:
         assert caller_of(service, "db").run("CREATE TABLE t(a)", filled, "DROP TABLE t").codes == ["ok"] * 4
 
 
@@ -303,7 +304,7 @@ def test_the_error_of_a_sort_is_not_that_of_the_next_alter_table(db):
 
 @pytest.mark.usefixtures("full_disk")
 def test_a_cursor_is_not_stopped_for_writes_of_its_thread_for_others(tmp_path):
-    connection = Connection(File(tmp_path / "db", Limits(temporary=LIMIT)), writable=True)
+    connection = Connection(File(tmp_path / "db", Limits()), writable=True)
     executor = Executor()
     counting = f"{NUMBERS.format(rows=2_000_000)} SELECT i FROM n WHERE i % 500000 = 0"
 

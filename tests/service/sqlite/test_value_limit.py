@@ -12,7 +12,7 @@ import pytest
 from service_calls import CLOSE, Caller, caller_of, execute, new_service
 
 from pipemagic.service.limits import MB, Limits
-from pipemagic.service.sqlite import value_limit
+from pipemagic.service.sqlite import sandbox, value_limit
 from pipemagic.service.sqlite.value_limit import LARGEST, may_build
 from pipemagic.service.transfer.dump import dump, restore
 
@@ -182,7 +182,7 @@ def test_a_dump_has_larger_values_and_restores(db, service, tmp_path):
         original.execute("INSERT INTO t(a) VALUES (?)", ("it's\0" + TEXT,))
         original.commit()
         expected = original.execute("SELECT id, a, note FROM t").fetchall()
-    chunks = list(dump(path, Limits(value=LIMIT), lambda: False))
+    chunks = list(dump(path, lambda: False))
     assert max(map(len, chunks)) < LIMIT
     restore([b"".join(chunks).decode()], tmp_path / "restored", "dump")
     with closing(sqlite3.connect(tmp_path / "restored")) as restored:
@@ -221,8 +221,9 @@ def test_blobs_in_the_text_of_a_statement(db):
     assert db.run("SELECT hex(a), x'c3ff' FROM t").codes[0] == "SQLITE_TOOBIG"
 
 
-def test_a_text_that_is_explained_need_not_fit(tmp_path):
-    with new_service(tmp_path, limits=Limits(value=LIMIT, statement=1000)) as service:
+def test_a_text_that_is_explained_need_not_fit(tmp_path, monkeypatch):
+    monkeypatch.setattr(sandbox, "LONGEST_STATEMENT", 1000)
+    with new_service(tmp_path, limits=Limits(value=LIMIT)) as service:
         record = service.catalog.create_database("local", "large", "default")
         service.engine.databases.place(record.id, make_file(tmp_path / "file"))
         text = f"SELECT count(*) FROM t WHERE '{'x' * 1000}"[:999] + "'"

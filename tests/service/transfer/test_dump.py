@@ -10,13 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipemagic.errors import TransferError
-from pipemagic.service.limits import Limits
 from pipemagic.service.transfer.dump import dump as dump_in_sandbox
 from pipemagic.service.transfer.dump import restore
 
 
 def dump(path):
-    return dump_in_sandbox(path, Limits(), lambda: False)
+    return dump_in_sandbox(path, lambda: False)
 
 
 EVERYTHING = """
@@ -210,7 +209,7 @@ def test_a_dump_ends_when_it_is_cancelled(original):
         raise Cancelled
 
     with pytest.raises(Cancelled):
-        list(dump_in_sandbox(original, Limits(), must_end))
+        list(dump_in_sandbox(original, must_end))
 
 
 @pytest.mark.parametrize(

@@ -23,11 +23,10 @@ import pytest
 from served import serve
 from waiting import until
 
-from pipemagic.service.limits import Limits
 from pipemagic.service.responses import Refused
 from pipemagic.service.transfer import upload
 from pipemagic.service.transfer.upload import validate_upload
-from pipemagic.service.transfer.validation import Task, validate
+from pipemagic.service.transfer.validation import validate
 
 from .test_transfers import awaiting, make_file
 
@@ -96,7 +95,7 @@ def test_a_cancelled_validation_ends_its_process(endless):
         raise Seen
 
     with pytest.raises(Seen):
-        validate_upload(endless, Limits(), must_end)
+        validate_upload(endless, must_end)
     assert len(seen) == 1
     assert not exists(seen[0])
 
@@ -145,7 +144,7 @@ def test_the_process_has_no_secrets(endless, monkeypatch):
         return False
 
     with pytest.raises(Seen):
-        validate_upload(endless, Limits(), must_end)
+        validate_upload(endless, must_end)
     names = {line.partition(b"=")[0] for line in seen[0].split(b"\0")}
     assert names <= {b"", b"PATH", b"LD_LIBRARY_PATH", b"SQLITE_TMPDIR", b"TMP", b"TEMP"}
     assert b"the-secret" not in seen[0] + seen[1]
@@ -158,7 +157,7 @@ from pipemagic.service.limits import Limits
 from pipemagic.service.transfer.upload import validate_upload
 if len(sys.argv) > 2:
     os.rmdir(sys.argv[2])
-print(validate_upload(Path(sys.argv[1]), Limits(), lambda: False))
+print(validate_upload(Path(sys.argv[1]), lambda: False))
 """
 
 
@@ -190,7 +189,7 @@ def test_a_service_whose_folder_was_removed(tmp_path):
 def test_a_file_that_crashes_sqlite_is_refused(tmp_path, monkeypatch, caplog):
     monkeypatch.setattr(upload, "_CODE", f"import os; os.kill(os.getpid(), {int(signal.SIGSEGV)})")
     with pytest.raises(Refused) as caught:
-        validate_upload(make_file(tmp_path / "f"), Limits(), lambda: False)
+        validate_upload(make_file(tmp_path / "f"), lambda: False)
     assert (caught.value.status, caught.value.code) == (400, "CORRUPT_DATABASE")
     assert "exit code -11" in caplog.text
 
@@ -214,7 +213,7 @@ def test_a_definition_of_which_sqlite_reads_only_a_part(tmp_path, column, encodi
     for number, (schema, form) in enumerate(itertools.product(SCHEMAS, forms)):
         change = f"PRAGMA writable_schema = ON; UPDATE sqlite_schema SET {column} = {form} WHERE name = 'u'"
         file = make_file(tmp_path / f"f{number}", f"{schema}; {change}", f"PRAGMA encoding = '{encoding}'")
-        assert validate(Task(str(file), 10**6)).code == "CORRUPT_DATABASE", (schema, form)
+        assert validate(file).code == "CORRUPT_DATABASE", (schema, form)
 
 
 @pytest.mark.parametrize("change", [

@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager, suppress
 import apsw
 import pytest
 
-from pipemagic.service import heap
+from pipemagic.service import memory
 from pipemagic.service.catalog.store import Store
 from pipemagic.service.limits import MB
 
@@ -20,9 +20,9 @@ SCAN = "SELECT sum(length(text)) FROM t"
 
 @pytest.fixture
 def small_heap():
-    heap.limit(HEAP)
+    memory.limit_heap(HEAP)
     yield
-    heap.limit(0)
+    memory.limit_heap(0)
 
 
 @contextmanager
