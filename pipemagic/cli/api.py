@@ -144,7 +144,7 @@ class SelectedService:
 
 
 @dataclass(frozen=True)
-class Login:
+class StoredLogin:
     """The stored login at one service, and the current organization; without a token, no account is logged in."""
 
     token: str = field(default="", repr=False)
@@ -161,24 +161,24 @@ class CredentialsFile:
     def __init__(self, folder: Path | None = None) -> None:
         self.path = (folder or config_folder()) / "credentials.json"
 
-    def get(self, key: str) -> Login:
+    def get(self, key: str) -> StoredLogin:
         """Return the login that is stored under a key."""
-        return self._read().get(key, Login())
+        return self._read().get(key, StoredLogin())
 
     def put(self, key: str, **changes: str) -> None:
         """Change fields of the login that is stored under a key."""
         with self._locked() as accounts:
-            accounts[key] = replace(accounts.get(key, Login()), **changes)
+            accounts[key] = replace(accounts.get(key, StoredLogin()), **changes)
 
     def forget(self, key: str) -> bool:
         """Remove the login that is stored under a key; return False if it had no login."""
         with self._locked() as accounts:
-            return bool(accounts.pop(key, Login()).token)
+            return bool(accounts.pop(key, StoredLogin()).token)
 
-    def _read(self) -> dict[str, Login]:
+    def _read(self) -> dict[str, StoredLogin]:
         try:
             parsed = json.loads(self.path.read_bytes())
-            return {key: Login(**account) for key, account in parsed["services"].items()}
+            return {key: StoredLogin(**account) for key, account in parsed["services"].items()}
         except FileNotFoundError:
             return {}
         except (ValueError, KeyError, TypeError, AttributeError):
@@ -190,7 +190,7 @@ class CredentialsFile:
             raise SessionError(f"{self.path} cannot be read: {error.strerror}") from None
 
     @contextmanager
-    def _locked(self) -> Iterator[dict[str, Login]]:
+    def _locked(self) -> Iterator[dict[str, StoredLogin]]:
         """Lock the file, and write the changes of the block."""
         make_config_folder(self.path.parent)
         with private_lock(self.path.with_suffix(".lock")).acquire(LOCK_TIMEOUT):
