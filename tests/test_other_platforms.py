@@ -19,7 +19,7 @@ from pipemagic.cli import doctor, shell
 from pipemagic.cli.api import CredentialsFile
 from pipemagic.errors import ServiceError, SessionError
 from pipemagic.http.transport import Connection, Origin
-from pipemagic.service import files, process, server
+from pipemagic.service import files, listeners, process
 from pipemagic.service.sqld import local_nodes
 from pipemagic.session import tokens
 
@@ -158,10 +158,10 @@ def test_a_service_for_all_notebooks_is_detached(on, tmp_path, monkeypatch):
 
 
 def test_ports_are_not_shared_on_windows(on, monkeypatch):
-    on("win32", server)
+    on("win32", listeners)
     # An option of this system replaces that of Windows: the address cannot be taken over.
     monkeypatch.setattr(socket, "SO_EXCLUSIVEADDRUSE", socket.SO_KEEPALIVE, raising=False)
-    with server._bind("127.0.0.1", 0) as listener:
+    with listeners._bind("127.0.0.1", 0) as listener:
         assert listener.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
         assert not listener.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR)
 
