@@ -12,7 +12,7 @@ from prometheus_client.core import Metric
 from starlette.routing import BaseRoute, Route
 
 from pipemagic.service.api import openapi
-from pipemagic.service.auth.tokens import Tokens
+from pipemagic.service.auth.tokens import TokenAuthority
 from pipemagic.service.catalog.records import DatabaseRecord
 from pipemagic.service.database_api.endpoints import DatabaseApi, GreetingEndpoint
 from pipemagic.service.database_api.streams import StreamTable
@@ -41,7 +41,7 @@ class EmbeddedEngine(Placement):
     ) -> None:  # fmt: skip
         folder, catalog, limits, clock = context.folder, context.catalog, context.limits, context.clock
         catalog.finish_deletions(folder / "databases")
-        self.tokens = Tokens(folder, catalog, context.now, context.random)
+        self.tokens = TokenAuthority(folder, catalog, context.now, context.random)
         self.streams = StreamTable(clock, context.random, limits)
         super().__init__(context, self.streams, here=here, simulate_latency=simulate_latency, unicode=unicode)
         self._limits, self.meter, self._stopped = limits, context.meter, StoppedStatements()

@@ -13,14 +13,14 @@ from pathlib import Path
 from prometheus_client.core import Metric
 from starlette.routing import BaseRoute
 
-from pipemagic.service.auth.tokens import Tokens
+from pipemagic.service.auth.tokens import TokenAuthority
 from pipemagic.service.catalog.catalog import Catalog
 from pipemagic.service.catalog.records import DatabaseRecord, GroupRecord
 from pipemagic.service.catalog.usage import UsageMeter
 from pipemagic.service.endpoint import Runtime
 from pipemagic.service.executor import Waiter
 from pipemagic.service.limits import Limits
-from pipemagic.service.locations import Location
+from pipemagic.service.locations import GeoLocation
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Engine(ABC):
     that accepts everything does not override them.
     """
 
-    tokens: Tokens
+    tokens: TokenAuthority
     """Issues and checks tokens: the signing key depends on who checks the token."""
     here: str | None = None
     """Code of the location that requests are assumed to come from, if set."""
@@ -92,7 +92,7 @@ class Engine(ABC):
 
     @property
     @abstractmethod
-    def locations(self) -> Mapping[str, Location]:
+    def locations(self) -> Mapping[str, GeoLocation]:
         """The locations that groups may have."""
 
     def check_group(self, primary: str) -> None:

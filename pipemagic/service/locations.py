@@ -16,7 +16,7 @@ DETOUR = 1.5  # how much longer than the great circle a fibre is
 LAST_MILE = 0.001  # seconds
 
 
-class Location(NamedTuple):
+class GeoLocation(NamedTuple):
     """One place. ``latitude`` and ``longitude`` are degrees north and east."""
 
     code: str
@@ -28,8 +28,8 @@ class Location(NamedTuple):
 _MISSING = frozenset({"aws-eu-west-3", "aws-us-west-1"})
 """Locations of other services that this one does not have."""
 
-LOCATIONS: dict[str, Location] = {
-    code: Location(code, name, *COORDINATES[code]) for code, name in NAMES.items() if code not in _MISSING
+LOCATIONS: dict[str, GeoLocation] = {
+    code: GeoLocation(code, name, *COORDINATES[code]) for code, name in NAMES.items() if code not in _MISSING
 }
 """All locations by code, in the order of their codes."""
 
@@ -52,7 +52,7 @@ def similar(code: str) -> list[str]:
     return get_close_matches(code.lower(), LOCATIONS, n=3, cutoff=0.5)
 
 
-def _distance(first: Location, second: Location) -> float:
+def _distance(first: GeoLocation, second: GeoLocation) -> float:
     """Return the great-circle distance in km (haversine formula)."""
     north, south = radians(first.latitude), radians(second.latitude)
     east = radians(second.longitude - first.longitude)

@@ -20,7 +20,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import Receive, Scope, Send
 
-from pipemagic.service.auth.tokens import Tokens
+from pipemagic.service.auth.tokens import TokenAuthority
 from pipemagic.service.endpoint import Runtime
 from pipemagic.service.executor import UNVERIFIED
 from pipemagic.service.files import LEASE_PATH, METRICS_PATH, PROOF_PATH, STOP_PATH, proof
@@ -85,7 +85,7 @@ class LeaseResponse(Response):
 class OperatorEndpoint:
     """An ASGI endpoint for the operator's account, whose platform token is in the data folder."""
 
-    def __init__(self, runtime: Runtime, tokens: Tokens, method: str, respond: Callable[[], Response]) -> None:
+    def __init__(self, runtime: Runtime, tokens: TokenAuthority, method: str, respond: Callable[[], Response]) -> None:
         self._executor, self._tokens, self._method, self._respond = runtime.executor, tokens, method, respond
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -131,7 +131,7 @@ class ProofEndpoint:
 
 
 def operator_routes(
-    runtime: Runtime, tokens: Tokens, leases: Leases, metrics: Metrics, stop: Callable[[], None],
+    runtime: Runtime, tokens: TokenAuthority, leases: Leases, metrics: Metrics, stop: Callable[[], None],
     folder: Path, about: Mapping[str, Any],
 ) -> list[BaseRoute]:  # fmt: skip
     """Return the routes. ``stop`` is called in a worker thread; ``about`` is the content of the runtime file."""

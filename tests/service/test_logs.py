@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipemagic.service import logs
-from pipemagic.service.auth.tokens import Tokens
+from pipemagic.service.auth.tokens import TokenAuthority
 from pipemagic.service.logs import AccessLog, Redacting, redact
 
 KINDS = ("platform", "login", "database", "group", "operator")
@@ -40,7 +40,7 @@ def issue(kind, folder, secret, subject):
     """Issue a token of a kind; its secret part is made of the given bytes."""
     (folder / "platform-token").unlink(missing_ok=True)
     catalog = SimpleNamespace(accounts=Accounts(), rotations=0)
-    tokens = Tokens(folder, catalog, lambda: 1_700_000_000.0, lambda n: secret[:n])
+    tokens = TokenAuthority(folder, catalog, lambda: 1_700_000_000.0, lambda n: secret[:n])
     place, rights = SimpleNamespace(id="8c4a-2b"), {"subject": subject, "read_only": False, "expires_in": None}
     match kind:
         case "platform":

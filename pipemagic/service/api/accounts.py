@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pipemagic.service.api.operations import ApiRequest, Body, Operation
-from pipemagic.service.catalog.accounts import Account
+from pipemagic.service.catalog.accounts import AccountRecord
 from pipemagic.service.executor import Steps
 from pipemagic.service.responses import Refused
 
@@ -76,6 +76,6 @@ def get_user(request: ApiRequest) -> Any:
     return {"user": account_json(request.account)}
 
 
-def account_json(account: Account) -> dict[str, Any]:
+def account_json(account: AccountRecord) -> dict[str, Any]:
     """Return an account as JSON; its e-mail address is not stored."""
     return {"username": account.username, "name": account.username, "email": "", "avatarUrl": "", "plan": "self-hosted"}

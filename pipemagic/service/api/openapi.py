@@ -26,9 +26,9 @@ PATH = "/openapi.json"
 DATABASE_API = "database"
 """The tag of the database API; those of the management API are the names of its modules."""
 
-Schema = dict[str, Any]
+JsonSchema = dict[str, Any]
 
-TEXT: Schema = {"type": "string"}
+TEXT: JsonSchema = {"type": "string"}
 
 READING = (200, 400, 401, 403, 404, 413, 429, 503)
 CHANGING = (*READING, 409, 422, 507)
@@ -54,7 +54,7 @@ _BY_COLUMNS = {
     "description": "the client can read large results by columns",
 }  # fmt: skip
 
-_DATABASE_API: tuple[tuple[str, str, type, type | None, list[Schema]], ...] = (
+_DATABASE_API: tuple[tuple[str, str, type, type | None, list[JsonSchema]], ...] = (
     ("/v2/pipeline", "Run requests on a stream", PipelineRequest, PipelineResponse, [_BY_COLUMNS]),
     ("/v3/pipeline", "Run requests on a stream", PipelineRequest, PipelineResponse, [_BY_COLUMNS]),
     ("/v3/cursor", "Run one batch and stream its rows as JSON lines", CursorRequest, None, [_BY_COLUMNS]),
@@ -63,7 +63,7 @@ _DATABASE_API: tuple[tuple[str, str, type, type | None, list[Schema]], ...] = (
 )  # fmt: skip
 """POST requests: path, summary, body, response (None: lines of text) and parameters."""
 
-_WITHOUT_TOKEN: tuple[tuple[str, str, Schema], ...] = (
+_WITHOUT_TOKEN: tuple[tuple[str, str, JsonSchema], ...] = (
     ("/v2", "Confirm that version 2 is supported", {PLAIN: {"schema": TEXT}}),
     ("/v3", "Confirm that version 3 is supported", {PLAIN: {"schema": TEXT}}),
     ("/version", "Return the version", {PLAIN: {"schema": TEXT}}),
@@ -146,7 +146,7 @@ def _body(kind: type, *, required: bool = True) -> dict[str, Any]:
     return {"required": required, "content": {JSON: {"schema": _ref(kind)}}}
 
 
-def _ref(kind: type) -> Schema:
+def _ref(kind: type) -> JsonSchema:
     return {"$ref": f"#/components/schemas/{kind.__name__}"}
 
 
@@ -159,7 +159,7 @@ def _responses(statuses: tuple[int, ...], content: dict[str, Any]) -> dict[str, 
     }
 
 
-def _schemas() -> dict[str, Schema]:
+def _schemas() -> dict[str, JsonSchema]:
     """Return the schemas of all structs that a path refers to."""
     kinds: set[type] = {operation.body for operation in OPERATIONS if operation.body is not None}
     for _, _, body, response, _ in _DATABASE_API:

@@ -10,8 +10,8 @@ from typing import Annotated, Any, ClassVar, TypeVar, get_type_hints
 import msgspec
 
 from pipemagic.service.auth.logins import Logins, network_of
-from pipemagic.service.auth.tokens import Tokens
-from pipemagic.service.catalog.accounts import Account, Credential
+from pipemagic.service.auth.tokens import TokenAuthority
+from pipemagic.service.catalog.accounts import AccountRecord, Credential
 from pipemagic.service.catalog.catalog import Catalog
 from pipemagic.service.catalog.organizations import Role
 from pipemagic.service.catalog.records import DatabaseRecord, utc
@@ -31,7 +31,7 @@ class ServiceParts:
     """The parts of the service that the functions use."""
 
     catalog: Catalog
-    tokens: Tokens
+    tokens: TokenAuthority
     logins: Logins
     meter: UsageMeter
     engine: Engine
@@ -50,7 +50,7 @@ class ApiRequest:
     """The sender's role in the organization of the path, if the path has one."""
 
     @property
-    def account(self) -> Account:
+    def account(self) -> AccountRecord:
         """The account of the sender; not available at public operations."""
         assert self.credential is not None
         return self.credential.account

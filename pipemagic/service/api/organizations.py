@@ -9,7 +9,7 @@ import msgspec
 
 from pipemagic.service.api.operations import ORG, ApiRequest, Body, Operation
 from pipemagic.service.catalog.names import check_slug, slug_of
-from pipemagic.service.catalog.organizations import Member, OrganizationRecord, Role
+from pipemagic.service.catalog.organizations import MemberRecord, OrganizationRecord, Role
 from pipemagic.service.responses import Refused
 
 log = logging.getLogger(__name__)
@@ -167,7 +167,7 @@ def remove_member(request: ApiRequest) -> Any:
     return {"member": request["username"]}
 
 
-def member_json(member: Member) -> dict[str, Any]:
+def member_json(member: MemberRecord) -> dict[str, Any]:
     """Return a member as JSON."""
     return {"username": member.username, "role": member.role.label, "email": ""}
 

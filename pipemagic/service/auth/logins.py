@@ -12,8 +12,8 @@ from collections.abc import Callable, Hashable
 from contextlib import suppress
 from hashlib import scrypt
 
-from pipemagic.service.auth.tokens import Tokens
-from pipemagic.service.catalog.accounts import Account
+from pipemagic.service.auth.tokens import TokenAuthority
+from pipemagic.service.catalog.accounts import AccountRecord
 from pipemagic.service.catalog.catalog import Catalog
 from pipemagic.service.catalog.names import SLUG_LIMIT
 from pipemagic.service.executor import Steps, Waiter
@@ -39,7 +39,7 @@ class Logins:
     """
 
     def __init__(
-        self, catalog: Catalog, tokens: Tokens, *, clock: Callable[[], float], random: Callable[[int], bytes],
+        self, catalog: Catalog, tokens: TokenAuthority, *, clock: Callable[[], float], random: Callable[[int], bytes],
         signup: bool = False,
     ) -> None:  # fmt: skip
         self._catalog, self._tokens, self._signup = catalog, tokens, signup
@@ -58,7 +58,7 @@ class Logins:
         self._by_network.take(network)
         return self._tokens.issue_login((yield from self.open_account(username, password, network)))
 
-    def open_account(self, username: str, password: str, network: str) -> Steps[Account]:
+    def open_account(self, username: str, password: str, network: str) -> Steps[AccountRecord]:
         """Create an account even if signup is off; raise `Refused` as `sign_up` does."""
         return self._catalog.open_account(username, (yield from self._hash(password, network)))
 
@@ -69,17 +69,17 @@ class Logins:
         """
         return self._tokens.issue_login((yield from self._check(username, password, network)))
 
-    def change_password(self, account: Account, password: str, current: str, network: str) -> Steps[None]:
+    def change_password(self, account: AccountRecord, password: str, current: str, network: str) -> Steps[None]:
         """Replace a password, or set the first one, and end all logins; raise 401 if ``current`` is wrong."""
         if self._catalog.accounts.password_hash(account) is not None:
             yield from self._check(account.username, current, network)
         yield from self.reset_password(account, password, network)
 
-    def reset_password(self, account: Account, password: str, network: str) -> Steps[None]:
+    def reset_password(self, account: AccountRecord, password: str, network: str) -> Steps[None]:
         """Set a password without the current one, and end all logins."""
         self._catalog.accounts.set_password(account, (yield from self._hash(password, network)))
 
-    def _check(self, username: str, password: str, network: str) -> Steps[Account]:
+    def _check(self, username: str, password: str, network: str) -> Steps[AccountRecord]:
         attempt = network, username[: SLUG_LIMIT + 1]  # the key is kept, and no name is longer
         self._by_network.take(network)
         try:

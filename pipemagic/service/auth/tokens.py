@@ -26,7 +26,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from pipemagic.config import write_private
 from pipemagic.errors import ServiceError
 from pipemagic.service.auth import jwt
-from pipemagic.service.catalog.accounts import Account, Credential, PlatformToken
+from pipemagic.service.catalog.accounts import AccountRecord, Credential, PlatformToken
 from pipemagic.service.catalog.catalog import Catalog
 from pipemagic.service.catalog.records import DatabaseRecord, GroupRecord
 from pipemagic.service.files import KEY_FILE, PLATFORM_TOKEN_FILE
@@ -51,7 +51,7 @@ _LAST_EXPIRY = 253_402_300_799  # the end of the year 9999, beyond which dates f
 _VISIBLE = re.compile(r"[!-~]+")
 
 
-Access = Literal["ro", "rw"]
+_AccessMode = Literal["ro", "rw"]
 
 
 class Owner(NamedTuple):
@@ -94,8 +94,8 @@ class _Claims(msgspec.Struct):
 
     sub: str
     id: str = ""
-    a: Access | None = None
-    p: dict[Access, _Tags] = {}
+    a: _AccessMode | None = None
+    p: dict[_AccessMode, _Tags] = {}
     gen: int = 0
     nbf: float | None = None
     exp: float | None = None
@@ -119,7 +119,7 @@ def parse_expiration(text: str) -> float | None:
     return seconds
 
 
-class Tokens:
+class TokenAuthority:
     """Issues and checks tokens. ``now`` returns Unix seconds, ``random(n)`` returns n unguessable bytes.
 
     The first start in a folder creates the signing key and a platform token, in files that only their owner may
@@ -137,12 +137,12 @@ class Tokens:
 
     # -- platform tokens
 
-    def issue_platform(self, account: Account, name: str) -> tuple[PlatformToken, str]:
+    def issue_platform(self, account: AccountRecord, name: str) -> tuple[PlatformToken, str]:
         """Create a platform token and return its value, which is not stored; raise 409 if the name is taken."""
         token = self._secret(PLATFORM_PREFIX)
         return self._catalog.accounts.add_token(account, name, _hash(token)), token
 
-    def issue_login(self, account: Account) -> str:
+    def issue_login(self, account: AccountRecord) -> str:
         """Create a token of the account that expires after `LOGIN_LIFETIME`."""
         token = self._secret(LOGIN_PREFIX)
         self._catalog.accounts.add_login(account, _hash(token), self._now() + LOGIN_LIFETIME)
@@ -282,7 +282,7 @@ class Tokens:
             raise _unauthorized("The JWT is invalid") from None
 
 
-def _access(read_only: bool) -> Access:
+def _access(read_only: bool) -> _AccessMode:
     return "ro" if read_only else "rw"
 
 

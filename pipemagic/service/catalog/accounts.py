@@ -8,7 +8,7 @@ from pipemagic.service.catalog.store import Store, new_id
 from pipemagic.service.responses import Refused
 
 
-class Account(Record, frozen=True):
+class AccountRecord(Record, frozen=True):
     """The owner of platform tokens and logins. The operator's account is the first one of a data folder."""
 
     id: str
@@ -27,7 +27,7 @@ class PlatformToken(Record, frozen=True):
 class Credential(Record, frozen=True):
     """A platform token or login: its account, its hash, and when it expires (Unix seconds; None: never)."""
 
-    account: Account
+    account: AccountRecord
     hash: bytes
     expires: float | None
 
@@ -43,21 +43,21 @@ class Accounts:
 
     # -- accounts
 
-    def operator(self) -> Account | None:
+    def operator(self) -> AccountRecord | None:
         """Return the operator's account; None in an empty catalog."""
-        return self._store.record(Account, f"{_ACCOUNTS} WHERE operator")
+        return self._store.record(AccountRecord, f"{_ACCOUNTS} WHERE operator")
 
-    def find(self, username: str) -> Account | None:
+    def find(self, username: str) -> AccountRecord | None:
         """Return the account of that name, or None."""
-        return self._store.record(Account, f"{_ACCOUNTS} WHERE username = ?", (username,))
+        return self._store.record(AccountRecord, f"{_ACCOUNTS} WHERE username = ?", (username,))
 
-    def create(self, username: str, password_hash: str | None = None) -> Account:
+    def create(self, username: str, password_hash: str | None = None) -> AccountRecord:
         """Add an account; raise `Refused`: 400 or 422 for an invalid name, 409 if it is taken.
 
         An account without a password cannot be used to log in.
         """
         check_slug(username, "user")
-        account = Account(new_id(), username, operator=self.operator() is None)
+        account = AccountRecord(new_id(), username, operator=self.operator() is None)
         with self._store.change() as run:
             if run("SELECT 1 FROM accounts WHERE username = ?", (username,)):
                 raise Refused(409, f"the username {username} is already taken")
@@ -65,12 +65,12 @@ class Accounts:
                 (account.id, username, self._store.now(), int(account.operator), password_hash))  # fmt: skip
         return account
 
-    def password_hash(self, account: Account) -> str | None:
+    def password_hash(self, account: AccountRecord) -> str | None:
         """Return the stored hash of the account's password; None if it has none."""
         stored: str | None = self._store.rows("SELECT password FROM accounts WHERE id = ?", (account.id,))[0][0]
         return stored
 
-    def set_password(self, account: Account, password_hash: str) -> None:
+    def set_password(self, account: AccountRecord, password_hash: str) -> None:
         """Replace the password, and end all logins."""
         with self._store.change() as run:
             run("UPDATE accounts SET password = ? WHERE id = ?", (password_hash, account.id))
@@ -87,16 +87,16 @@ class Accounts:
             " JOIN accounts AS a ON a.id = c.account", (token_hash, self._store.now()),
         )  # fmt: skip
         for account_id, username, operator, stored, expires in rows:
-            return Credential(Account(account_id, username, bool(operator)), stored, expires)
+            return Credential(AccountRecord(account_id, username, bool(operator)), stored, expires)
         return None
 
-    def add_login(self, account: Account, token_hash: bytes, expires: float) -> None:
+    def add_login(self, account: AccountRecord, token_hash: bytes, expires: float) -> None:
         """Record a login; remove those that have expired."""
         with self._store.change() as run:
             run("DELETE FROM logins WHERE expires <= ?", (self._store.now(),))
             run("INSERT INTO logins VALUES (?, ?, ?)", (token_hash, account.id, expires))
 
-    def remove_logins(self, account: Account) -> float:
+    def remove_logins(self, account: AccountRecord) -> float:
         """End all logins of the account, and return the time in Unix seconds."""
         with self._store.change() as run:
             run("DELETE FROM logins WHERE account = ?", (account.id,))
@@ -104,12 +104,12 @@ class Accounts:
 
     # -- platform tokens
 
-    def tokens(self, account: Account) -> list[PlatformToken]:
+    def tokens(self, account: AccountRecord) -> list[PlatformToken]:
         """Return the account's platform tokens, oldest first."""
         query = "SELECT id, name, created FROM platform_tokens WHERE account = ? ORDER BY created, name"
         return self._store.records(PlatformToken, query, (account.id,))
 
-    def add_token(self, account: Account, name: str, token_hash: bytes) -> PlatformToken:
+    def add_token(self, account: AccountRecord, name: str, token_hash: bytes) -> PlatformToken:
         """Record a new token; raise `Refused` (409) if the account has one of that name."""
         token = PlatformToken(new_id(), name, self._store.now())
         with self._store.change() as run:
@@ -119,7 +119,7 @@ class Accounts:
                 (token.id, account.id, name, token_hash, token.created))  # fmt: skip
         return token
 
-    def remove_token(self, account: Account, name: str) -> None:
+    def remove_token(self, account: AccountRecord, name: str) -> None:
         """Revoke a token; raise `Refused` (404) if there is none of that name."""
         with self._store.change() as run:
             if not run("DELETE FROM platform_tokens WHERE account = ? AND name = ? RETURNING 1", (account.id, name)):

@@ -12,12 +12,12 @@ from typing import Any
 import apsw
 import msgspec
 
-from pipemagic.service.catalog.accounts import Account, Accounts
+from pipemagic.service.catalog.accounts import AccountRecord, Accounts
 from pipemagic.service.catalog.names import LABEL_LIMIT, check_name
 from pipemagic.service.catalog.organizations import OrganizationRecord, Organizations
 from pipemagic.service.catalog.records import DATABASES, GROUPS, DatabaseRecord, GroupRecord
-from pipemagic.service.catalog.store import Run, Store, new_id
-from pipemagic.service.catalog.usage import Usage
+from pipemagic.service.catalog.store import RunSql, Store, new_id
+from pipemagic.service.catalog.usage import UsageTables
 from pipemagic.service.hosting import LOCAL_DOMAIN
 from pipemagic.service.locations import LOCATIONS
 from pipemagic.service.responses import Refused
@@ -41,7 +41,7 @@ class Catalog:
         self.store.on_change.append(self._records.clear)
         self.accounts = Accounts(self.store)
         self.organizations = Organizations(self.store)
-        self.usage = Usage(self.store)
+        self.usage = UsageTables(self.store)
         if self.accounts.operator() is None:
             self.open_account(OPERATOR)
 
@@ -60,7 +60,7 @@ class Catalog:
         """Close the file, unless it is closed."""
         self.store.close()
 
-    def open_account(self, username: str, password_hash: str | None = None) -> Account:
+    def open_account(self, username: str, password_hash: str | None = None) -> AccountRecord:
         """Create an account and its personal organization of the same name; raise `Refused`: 400, 409 or 422."""
         with self.store.change():
             self.organizations.check_free(username)
@@ -299,7 +299,7 @@ class Catalog:
             raise Refused(400, f"Invalid location code: the group {group} is not at {code}")
         return record
 
-    def _name_instance(self, run: Run, database_id: str, label: str, code: str) -> None:
+    def _name_instance(self, run: RunSql, database_id: str, label: str, code: str) -> None:
         """Reserve a host name for an instance; it contains the id if the plain one is taken or too long."""
         short = database_id.replace("-", "")[:12]
         for name in (f"{code}-{label}", f"{code}-{short}-{label}", f"{code}-{short}"):
@@ -307,7 +307,7 @@ class Catalog:
                 run("INSERT INTO hosts (label, database, location) VALUES (?, ?, ?)", (name, database_id, code))
                 return
 
-    def _delete(self, run: Run, database: DatabaseRecord) -> None:
+    def _delete(self, run: RunSql, database: DatabaseRecord) -> None:
         _check_unprotected("database", database.name, protected=database.configuration.delete_protection)
         run("INSERT INTO deleted_databases VALUES (?, ?)", (database.id, self.store.now()))
         run("DELETE FROM databases WHERE id = ?", (database.id,))
@@ -320,7 +320,7 @@ class Catalog:
         return None
 
 
-def _next_rotation(run: Run) -> int:
+def _next_rotation(run: RunSql) -> int:
     number: int = run("UPDATE rotations SET number = number + 1 RETURNING number", ())[0][0]
     return number
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from pipemagic.service.catalog.accounts import Account
+from pipemagic.service.catalog.accounts import AccountRecord
 from pipemagic.service.catalog.names import check_slug
 from pipemagic.service.catalog.records import Record
 from pipemagic.service.catalog.store import Store, new_id
@@ -53,7 +53,7 @@ class OrganizationRecord(Record, frozen=True):
     id: str
 
 
-class Member(Record, frozen=True):
+class MemberRecord(Record, frozen=True):
     """An account in an organization."""
 
     username: str
@@ -74,7 +74,7 @@ class Organizations:
         """Return the organizations, by slug."""
         return self._store.records(OrganizationRecord, f"{_ORGANIZATIONS} ORDER BY o.slug")
 
-    def of(self, account: Account) -> list[OrganizationRecord]:
+    def of(self, account: AccountRecord) -> list[OrganizationRecord]:
         """Return the organizations that an account belongs to, its personal one first, then by slug."""
         return self._store.records(
             OrganizationRecord,
@@ -89,7 +89,7 @@ class Organizations:
             raise Refused(404, "organization not found")
         return record
 
-    def create(self, account: Account, slug: str, *, name: str = "", kind: str = "team") -> OrganizationRecord:
+    def create(self, account: AccountRecord, slug: str, *, name: str = "", kind: str = "team") -> OrganizationRecord:
         """Add an organization owned by the account; raise `Refused`: 400 or 422 for an invalid slug, 409 if taken."""
         check_slug(slug)
         with self._store.change() as run:
@@ -129,27 +129,27 @@ class Organizations:
 
     # -- members
 
-    def role(self, slug: str, account: Account) -> Role | None:
+    def role(self, slug: str, account: AccountRecord) -> Role | None:
         """Return the account's role; None if it is not in the organization, or there is none of that slug."""
         rows = self._store.rows("SELECT role FROM members WHERE organization = ? AND account = ?", (slug, account.id))
         return Role.named(rows[0][0]) if rows else None
 
-    def members(self, slug: str) -> list[Member]:
+    def members(self, slug: str) -> list[MemberRecord]:
         """Return the members, by name."""
         rows = self._store.rows(
             "SELECT a.username, m.role FROM members AS m JOIN accounts AS a ON a.id = m.account"
             " WHERE m.organization = ? ORDER BY a.username", (slug,),
         )  # fmt: skip
-        return [Member(username, Role.named(role)) for username, role in rows]
+        return [MemberRecord(username, Role.named(role)) for username, role in rows]
 
-    def member(self, slug: str, username: str) -> Member:
+    def member(self, slug: str, username: str) -> MemberRecord:
         """Return one member; raise `Refused` (404) if there is none."""
         for member in self.members(slug):
             if member.username == username:
                 return member
         raise Refused(404, f"{username} is not a member of {slug}")
 
-    def add_member(self, slug: str, account: Account, role: Role) -> None:
+    def add_member(self, slug: str, account: AccountRecord, role: Role) -> None:
         """Add an account; raise `Refused` (409) if it is a member already."""
         with self._store.change() as run:
             self.get(slug)  # it may have been deleted since the request was admitted

@@ -23,7 +23,7 @@ SCHEMA = Path(__file__).with_name("schema.sql")
 VERSION = 5
 """The schema version of release 0.1.0, and of this one."""
 
-Run = Callable[[str, Sequence[Any]], list[Any]]
+RunSql = Callable[[str, Sequence[Any]], list[Any]]
 """Runs one statement of a transaction and returns its rows."""
 
 _Record = TypeVar("_Record")
@@ -76,7 +76,7 @@ class Store:
         return next(iter(self.records(kind, sql, arguments)), None)
 
     @contextmanager
-    def change(self, *, cached: bool = True) -> Iterator[Run]:
+    def change(self, *, cached: bool = True) -> Iterator[RunSql]:
         """Run a durable transaction; a nested change joins it. Without ``cached``, caches remain valid."""
         with self.lock:
             try:

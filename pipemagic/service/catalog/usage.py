@@ -56,7 +56,7 @@ PendingUsage = dict[tuple[str, str], Counts]
 _SUMS = "SELECT coalesce(sum(rows_read), 0), coalesce(sum(rows_written), 0) FROM usage"
 
 
-class Usage:
+class UsageTables:
     """Usage and quotas in the catalog. A month is a string such as ``2026-01``."""
 
     def __init__(self, store: Store) -> None:
@@ -176,7 +176,7 @@ class UsageMeter:
     organization with a storage quota.
     """
 
-    def __init__(self, usage: Usage, *, now: Callable[[], float], size: Callable[[str], int]) -> None:
+    def __init__(self, usage: UsageTables, *, now: Callable[[], float], size: Callable[[str], int]) -> None:
         self.size = size
         self._usage, self._now = usage, now
         self._lock = threading.Lock()

@@ -16,7 +16,7 @@ from starlette.routing import Route
 from pipemagic.hrana import columns, cursors, messages
 from pipemagic.hrana.stream import LIMITS_HEADER, RELAXED, STRICT
 from pipemagic.service import responses
-from pipemagic.service.auth.tokens import AccessGrant, Tokens
+from pipemagic.service.auth.tokens import AccessGrant, TokenAuthority
 from pipemagic.service.catalog.records import DatabaseRecord
 from pipemagic.service.catalog.usage import BLOCKED, OPERATION_BLOCKED, UsageMeter
 from pipemagic.service.database_api.cursors import Cursor
@@ -61,7 +61,7 @@ class TokenEndpoint(Endpoint):
 
     method = "POST"
 
-    def __init__(self, runtime: Runtime, tokens: Tokens, handler: Handler, *, body_limit: int) -> None:
+    def __init__(self, runtime: Runtime, tokens: TokenAuthority, handler: Handler, *, body_limit: int) -> None:
         super().__init__(runtime, handler, body_limit=body_limit)
         self._tokens = tokens
 
@@ -106,7 +106,7 @@ class DatabaseApi:
     """Runs pipelines, cursors and the requests of older packages."""
 
     def __init__(
-        self, placement: Placement, streams: StreamTable, tokens: Tokens, meter: UsageMeter,
+        self, placement: Placement, streams: StreamTable, tokens: TokenAuthority, meter: UsageMeter,
         health: Health, stopped: StoppedStatements, clock: Callable[[], float], limits: Limits,
     ) -> None:  # fmt: skip
         self._placement, self._streams, self._tokens, self._health = placement, streams, tokens, health

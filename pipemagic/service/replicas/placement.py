@@ -20,7 +20,7 @@ from pipemagic.service.engine import Engine, EngineContext, InstanceStatus
 from pipemagic.service.executor import Waiter
 from pipemagic.service.files import has_space
 from pipemagic.service.hosting import LOCAL_DOMAIN, host_of, origin_of
-from pipemagic.service.locations import LOCATIONS, Location, nearest, round_trip
+from pipemagic.service.locations import LOCATIONS, GeoLocation, nearest, round_trip
 from pipemagic.service.replicas.replica import Replica
 from pipemagic.service.replicas.replica_set import ReplicaSet, remove_files, replicas_of
 from pipemagic.service.replicas.replicator import Replicator
@@ -39,13 +39,13 @@ REOPENED = Error(
     STREAM_ENDED,
 )
 
-Place = OpenDatabase | Replica
+Instance = OpenDatabase | Replica
 
 
 class Placement(Engine):
     """The part of the embedded engine for the instances of databases."""
 
-    locations: Mapping[str, Location] = LOCATIONS
+    locations: Mapping[str, GeoLocation] = LOCATIONS
 
     def __init__(
         self, context: EngineContext, streams: StreamTable, *, here: str | None = None, simulate_latency: bool = False,
@@ -168,7 +168,7 @@ class Placement(Engine):
 
     # The instance for a new stream.
 
-    def choose(self, record: DatabaseRecord, request: Request) -> tuple[OpenDatabase, Place]:
+    def choose(self, record: DatabaseRecord, request: Request) -> tuple[OpenDatabase, Instance]:
         """Return the database, and its instance at the address of a request or, without one, the nearest ready one.
 
         Raise `Refused` (503) if that one is paused or not ready, or if none is ready.
@@ -177,24 +177,24 @@ class Placement(Engine):
         database = databases.get(record.id) or databases.open(record)
         if database.observer is None and not database.paused:
             return database, database
-        places: dict[str, Place] = {database.code: database, **replicas_of(database)}
+        instances: dict[str, Instance] = {database.code: database, **replicas_of(database)}
         code = self.code_of(record, host_of(request.headers.get("host", "")))
         if code is not None:
-            return database, self._named(places, code)
-        for near in nearest(self.here, places) if self.here else places:
-            if _is_ready(places[near]):
-                return database, places[near]
+            return database, self._named(instances, code)
+        for near in nearest(self.here, instances) if self.here else instances:
+            if _is_ready(instances[near]):
+                return database, instances[near]
         raise Refused(503, "every location of the database is paused or not ready", "LOCATION_PAUSED")
 
-    def _named(self, places: Mapping[str, Place], code: str) -> Place:
-        place = places.get(code)
-        if place is None:
+    def _named(self, instances: Mapping[str, Instance], code: str) -> Instance:
+        instance = instances.get(code)
+        if instance is None:
             raise Refused(404, f"the database has no instance at {code}")
-        if place.paused:
+        if instance.paused:
             raise Refused(503, f"the location {code} is paused", "LOCATION_PAUSED")
-        if not _is_ready(place):
+        if not _is_ready(instance):
             raise Refused(503, f"the replica at {code} is being created; try again soon", "REPLICA_NOT_READY")
-        return place
+        return instance
 
     def code_of(self, record: DatabaseRecord, host: str) -> str | None:
         """Return the location of the instance at a host name; None for the address of the database or the service."""
@@ -271,8 +271,8 @@ class Placement(Engine):
         return waiters
 
 
-def _is_ready(place: Place) -> bool:
-    return place.pool is not None and not place.paused
+def _is_ready(instance: Instance) -> bool:
+    return instance.pool is not None and not instance.paused
 
 
 def _replica_status(code: str, replica: Replica | None, *, paused: bool) -> InstanceStatus:

@@ -14,7 +14,7 @@ RETRY_DELAY = 5.0
 THREADS = 2
 """While one writes a large commit, the other writes small ones of other databases."""
 
-Work = Callable[[], float | None]
+ReplicationTask = Callable[[], float | None]
 """Does a piece of work; returns the seconds until it must be called again, None if there is no more."""
 
 
@@ -23,8 +23,8 @@ class Replicator:
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._due: dict[Work, float] = {}
-        self._running: set[Work] = set()
+        self._due: dict[ReplicationTask, float] = {}
+        self._running: set[ReplicationTask] = set()
         self._threads: list[threading.Thread] = []
         self._stopping = False
 
@@ -43,7 +43,7 @@ class Replicator:
         for thread in self._threads:
             thread.join()
 
-    def schedule(self, work: Work, delay: float = 0.0) -> None:
+    def schedule(self, work: ReplicationTask, delay: float = 0.0) -> None:
         """Call ``work`` after a delay in seconds, or earlier if it is already due earlier."""
         time_due = time.monotonic() + delay
         with self._changed:
@@ -68,7 +68,7 @@ class Replicator:
         self._run(work)
         return True
 
-    def _run(self, work: Work) -> None:
+    def _run(self, work: ReplicationTask) -> None:
         try:
             delay = work()
         except Exception:  # the thread also serves other replicas

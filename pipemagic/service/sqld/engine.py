@@ -25,7 +25,7 @@ from pipemagic.service.database_api.endpoints import GreetingEndpoint
 from pipemagic.service.endpoint import Runtime
 from pipemagic.service.engine import Engine, EngineContext, InstanceStatus
 from pipemagic.service.executor import Waiter
-from pipemagic.service.locations import Location
+from pipemagic.service.locations import GeoLocation
 from pipemagic.service.request import ServiceRequest
 from pipemagic.service.responses import Refused, ServiceResponse, empty, text
 from pipemagic.service.service import Service
@@ -171,7 +171,7 @@ class SqldEngine(Engine):
     # Checks before a change of the catalog.
 
     @property
-    def locations(self) -> Mapping[str, Location]:
+    def locations(self) -> Mapping[str, GeoLocation]:
         """The locations that have a node."""
         return {code: state.node.location for code, state in self._nodes.items()}
 

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from pipemagic.service.auth import jwt
-from pipemagic.service.auth.tokens import Tokens
+from pipemagic.service.auth.tokens import TokenAuthority
 from pipemagic.service.catalog.catalog import Catalog
 from pipemagic.service.catalog.records import DatabaseRecord, GroupRecord
 from pipemagic.service.sqld.namespaces import Namespaces, label
@@ -25,7 +25,7 @@ from pipemagic.service.sqld.namespaces import Namespaces, label
 DATABASE, GROUP = b"pipemagic sqld database key 1", b"pipemagic sqld group key 1"
 
 
-class NamespaceTokens(Tokens):
+class NamespaceTokens(TokenAuthority):
     """Issues tokens that the nodes check: signed with the key of a database or a group."""
 
     def __init__(

@@ -16,7 +16,7 @@ import msgspec
 from pipemagic.errors import ServiceError
 from pipemagic.http.tls import tls_context
 from pipemagic.service.hosting import LOCAL_DOMAIN, LOOPBACK
-from pipemagic.service.locations import LOCATIONS, Location
+from pipemagic.service.locations import LOCATIONS, GeoLocation
 
 CHECK_TIMEOUT = 1.0
 _HTTP2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"
@@ -46,7 +46,7 @@ class Node:
         return f"{parts.scheme}://{label}.{self.domain}{f':{parts.port}' if parts.port else ''}"
 
     @property
-    def location(self) -> Location:
+    def location(self) -> GeoLocation:
         """The location as the management API lists it."""
         entry = LOCATIONS[self.code]
         return entry._replace(name=self.name or entry.name)

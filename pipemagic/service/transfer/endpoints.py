@@ -25,7 +25,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive
 
-from pipemagic.service.auth.tokens import AccessGrant, Tokens
+from pipemagic.service.auth.tokens import AccessGrant, TokenAuthority
 from pipemagic.service.catalog.records import DatabaseRecord
 from pipemagic.service.catalog.usage import BLOCKED, OPERATION_BLOCKED, UsageMeter
 from pipemagic.service.database_api.endpoints import TokenEndpoint
@@ -60,7 +60,9 @@ RETRY_AFTER = "5"
 class Transfers:
     """Exports and uploads. ``folder`` is for temporary files; its content is removed at the start."""
 
-    def __init__(self, folder: Path, databases: Databases, tokens: Tokens, meter: UsageMeter, limits: Limits) -> None:
+    def __init__(
+        self, folder: Path, databases: Databases, tokens: TokenAuthority, meter: UsageMeter, limits: Limits
+    ) -> None:
         self.databases = databases
         self._folder, self._tokens, self._meter, self._limits = folder, tokens, meter, limits
         self._running: dict[tuple[str, bool], object] = {}

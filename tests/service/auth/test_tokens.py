@@ -9,7 +9,7 @@ import jwt
 import pytest
 
 from pipemagic.errors import ServiceError
-from pipemagic.service.auth.tokens import Tokens, parse_expiration
+from pipemagic.service.auth.tokens import TokenAuthority, parse_expiration
 from pipemagic.service.catalog.catalog import Catalog
 from pipemagic.service.responses import Refused
 
@@ -27,7 +27,7 @@ class Setting:
         self.tokens = self.again()
 
     def again(self):
-        return Tokens(self.folder, self.catalog, lambda: self.time, secrets.token_bytes)
+        return TokenAuthority(self.folder, self.catalog, lambda: self.time, secrets.token_bytes)
 
     @property
     def platform(self):

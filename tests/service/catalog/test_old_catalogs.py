@@ -11,7 +11,7 @@ import jwt
 import pytest
 
 from pipemagic.errors import ServiceError
-from pipemagic.service.auth.tokens import Tokens
+from pipemagic.service.auth.tokens import TokenAuthority
 from pipemagic.service.catalog.catalog import Catalog
 from pipemagic.service.catalog.organizations import Role
 from pipemagic.service.catalog.records import Configuration
@@ -61,7 +61,7 @@ def test_groups_and_databases(catalog):
 
 
 def test_database_tokens_stay_valid_until_a_rotation(catalog, tmp_path):
-    tokens = Tokens(tmp_path, catalog, lambda: 1000.0, lambda count: b"x" * count)
+    tokens = TokenAuthority(tmp_path, catalog, lambda: 1000.0, lambda count: b"x" * count)
     database = catalog.database("local", "nrt-flights")
     claims = {"id": database.id, "sub": "local", "a": "rw", "iat": 1}
     token = jwt.encode(claims, tokens._key, algorithm="EdDSA")
