@@ -10,7 +10,7 @@ from pipemagic.errors import CheckError, ParameterError, PipemagicError, Stateme
 from pipemagic.explore import rules
 from pipemagic.explore.conditions import args_of, quote_name
 from pipemagic.explore.round_trip import run_queries
-from pipemagic.explore.rules import Bound, Rule
+from pipemagic.explore.rules import RangeBound, Rule
 from pipemagic.explore.schema import ForeignKey
 from pipemagic.explore.schema_reader import read_relation
 from pipemagic.frames import to_frame
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from pipemagic.client.database import Database
 
-Columns = str | Sequence[str]
+ColumnNames = str | Sequence[str]
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,9 +60,9 @@ def check(
     table: str,
     *,
     not_null: Iterable[str] = (),
-    unique: Iterable[Columns] = (),
-    ranges: Mapping[str, tuple[Bound, Bound]] | None = None,
-    references: Mapping[Columns, tuple[str, Columns]] | None = None,
+    unique: Iterable[ColumnNames] = (),
+    ranges: Mapping[str, tuple[RangeBound, RangeBound]] | None = None,
+    references: Mapping[ColumnNames, tuple[str, ColumnNames]] | None = None,
     foreign_keys: bool = False,
     rows: Iterable[str] = (),
     params: Mapping[str, SqlValue] | None = None,
@@ -111,7 +111,7 @@ def check_rules(database: Database, table: str, requested: Sequence[Rule], *, li
     raise CheckError(f"{head}\n{lines}", failures)
 
 
-def _as_tuple(names: Columns) -> tuple[str, ...]:
+def _as_tuple(names: ColumnNames) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else tuple(names)
 
 

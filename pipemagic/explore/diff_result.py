@@ -23,7 +23,7 @@ _CONTEXT = 8
 
 
 @dataclass(frozen=True)
-class Change:
+class ChangedValue:
     """A value that differs: the key of its row, its column, and both values."""
 
     key: Row
@@ -56,7 +56,7 @@ class Diff:
     inconsistent: bool = False
     rows_a: tuple[tuple[int, Row], ...] = field(default=(), repr=False)
     rows_b: tuple[tuple[int, Row], ...] = field(default=(), repr=False)
-    changes: tuple[Change, ...] = field(default=(), repr=False)
+    changes: tuple[ChangedValue, ...] = field(default=(), repr=False)
 
     @property
     def same(self) -> bool:

@@ -1,4 +1,4 @@
-"""Comparison of two tables of one database by the server, so that only differences are sent.
+"""The inputs of a comparison, and the comparison of two inputs of one database by the server.
 
 Two values are equal if type and value are: 1, 1.0 and '1' are three values, text is compared byte by byte regardless of
 the column's collation, NULL equals NULL. Each side is a subquery with column names of our own, which cannot clash.
@@ -6,20 +6,151 @@ the column's collation, NULL equals NULL. Each side is a subquery with column na
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from pipemagic.errors import ParameterError
+from pipemagic import sql
+from pipemagic.errors import ParameterError, UnknownName
 from pipemagic.explore.conditions import args_of
-from pipemagic.explore.diff_inputs import ColumnPair, Source
 from pipemagic.explore.diff_result import Row
 from pipemagic.explore.round_trip import run_queries
+from pipemagic.explore.schema import Relation
+from pipemagic.explore.schema_reader import read_relation
 from pipemagic.hrana.values import SqlValue, Text, Value, decode
-from pipemagic.sql import quote
+from pipemagic.sql import dates, folded, quote
+from pipemagic.sql.type_affinity import affinity, is_date, is_day_type
+from pipemagic.text import did_you_mean, escape_controls, shorten
 
 if TYPE_CHECKING:
     from pipemagic.client.database import Database, Statement
+
+# -- tables, views and queries with their columns, and the columns to compare
+
+
+@dataclass(frozen=True)
+class DiffInput:
+    """A table, view or query: ``rows`` is its SQL in FROM, ``columns`` are names and declared types.
+
+    ``indexed`` is True if the primary key is compared byte by byte, so that the comparison can use its index. ``args``
+    are the values of the parameters of a query.
+    """
+
+    name: str
+    rows: str
+    columns: tuple[tuple[str, str], ...]
+    primary_key: tuple[str, ...] = ()
+    indexed: bool = False
+    args: Mapping[str, SqlValue] = field(default_factory=dict)
+
+    def column(self, name: str) -> str:
+        """Return the name of a column as declared. Raise UnknownName with the nearest name."""
+        for own, _ in self.columns:
+            if folded(own) == folded(name):
+                return own
+        own_names = [own for own, _ in self.columns]
+        raise UnknownName(f"{self.name} has no column {name!r}", hint=did_you_mean(name, own_names))
+
+
+@dataclass(frozen=True)
+class ColumnPair:
+    """A column of both sources: its names and declared types."""
+
+    a: str
+    b: str
+    types: tuple[str, str]
+
+    @property
+    def has_days_and_moments(self) -> bool:
+        """Whether one side is declared DATE, and the other one DATETIME or TIMESTAMP."""
+        first, second = map(is_day_type, self.types)
+        return first != second and all(map(is_date, self.types))
+
+    @property
+    def same_affinity(self) -> bool:
+        """Whether values compare without conversion."""
+        return affinity(self.types[0]) == affinity(self.types[1])
+
+
+def read_input(database: Database, text: str, params: Mapping[str, SqlValue] | None = None) -> DiffInput:
+    """Read the columns of a table, view or SELECT. Raise UnknownName if the table does not exist.
+
+    ``params`` has the values of the parameters of a SELECT. Raise ParameterError for a parameter without a value, or
+    for several statements.
+    """
+    if not is_query(text):
+        relation = read_relation(database, text)
+        if relation.broken:
+            relation.column("")  # raises the reason
+        columns = tuple((column.name, column.type) for column in relation.visible)
+        rows, indexed = f"main.{sql.quote(relation.name)}", relation.kind == "table" and _is_binary(relation)
+        return DiffInput(relation.name, rows, columns, relation.primary_key, indexed)
+    statements = sql.split(text)
+    if len(statements) != 1:
+        raise ParameterError("diff takes one SELECT, not several statements")
+    rows = f"({statements[0].text}\n)"
+    args = args_of(statements[0].text, params or {})
+    cols = database.execute(f"SELECT * FROM {rows} LIMIT 0", args or None).wire.cols
+    names = [col.name or "" for col in cols]
+    shown = [sql.without_comments(name, rows) for name in names]
+    columns = tuple((name, col.decltype or "") for name, col in zip(shown, cols, strict=True))
+    if shown != names:
+        rows = _renamed(rows, names, shown)
+    return DiffInput(shorten(escape_controls(" ".join(text.split())), 40), rows, columns, args=args)
+
+
+def _renamed(rows: str, names: Sequence[str], new: Sequence[str]) -> str:
+    listed = (f"t.{sql.quote(name)} AS {sql.quote(shown)}" for name, shown in zip(names, new, strict=True))
+    return f"(SELECT {', '.join(listed)} FROM {rows} AS t)"
+
+
+def with_days(source: DiffInput, columns: Sequence[str]) -> DiffInput:
+    """Return a source in which the moments at midnight of some columns are days, as in DATE columns."""
+    if not columns:
+        return source
+    values = [(f"t.{sql.quote(name)}", name) for name, _ in source.columns]
+    listed = ", ".join(
+        f"{dates.midnights_as_days(value) if name in columns else value} AS {sql.quote(name)}" for value, name in values
+    )
+    return replace(source, rows=f"(SELECT {listed} FROM {source.rows} AS t)", indexed=False)
+
+
+def _is_binary(relation: Relation) -> bool:
+    """Return True if the primary key is compared byte by byte. A rowid has no index."""
+    of_key = [index for index in relation.indexes if index.origin == "primary key"]
+    return all(column.collation == "BINARY" for index in of_key for column in index.columns)
+
+
+def is_query(text: str) -> bool:
+    """Return True if the text is a query, not the name of a table."""
+    return sql.parse(text).keyword in ("SELECT", "WITH", "VALUES") and len(text.split()) >= 2
+
+
+def common_columns(a: DiffInput, b: DiffInput) -> list[ColumnPair]:
+    """Return the columns of both sources, in the order of the first."""
+    of_b = {folded(name): (name, type_) for name, type_ in b.columns}
+    return [
+        ColumnPair(name, of_b[folded(name)][0], (type_, of_b[folded(name)][1]))
+        for name, type_ in a.columns
+        if folded(name) in of_b
+    ]
+
+
+def key_columns(
+    a: DiffInput, b: DiffInput, columns: Sequence[ColumnPair], key: Sequence[str] | None
+) -> tuple[ColumnPair, ...]:
+    """Return the columns of the key: by default the primary key if both have the same one, otherwise none."""
+    if key is None:
+        key = a.primary_key if list(map(folded, a.primary_key)) == list(map(folded, b.primary_key)) else ()
+    by_name = {column.a: column for column in columns}
+    names = [a.column(name) for name in key]
+    for name in key:
+        b.column(name)  # raises UnknownName
+    return tuple(dict.fromkeys(by_name[name] for name in names))
+
+
+# -- the comparison in one database, which sends only differences
+
 
 WIDEST = 640
 """Maximum number of columns: a statement can return 2000, and a changed row needs three for each."""
@@ -46,8 +177,8 @@ class Differences:
     changes: list[tuple[Row, Row]] = field(default_factory=list)
 
 
-def compare(
-    a: Source, b: Source, database: Database, key: Sequence[ColumnPair], rest: Sequence[ColumnPair], limit: int
+def compare_in_database(
+    a: DiffInput, b: DiffInput, database: Database, key: Sequence[ColumnPair], rest: Sequence[ColumnPair], limit: int
 ) -> tuple[Differences, bool]:
     """Compare by key, or all columns without one. Return also whether the database changed meanwhile.
 
@@ -57,7 +188,7 @@ def compare(
 
 
 def _compare_rows(
-    a: Source, b: Source, database: Database, columns: Sequence[ColumnPair], limit: int
+    a: DiffInput, b: DiffInput, database: Database, columns: Sequence[ColumnPair], limit: int
 ) -> tuple[Differences, bool]:
     statements = [_count(a), _rows_sql(a, b, columns, limit)]
     (total, result), inconsistent, _ = run_queries(database, _with_args(statements, a, b))
@@ -70,7 +201,7 @@ def _compare_rows(
 
 
 def _compare_keys(
-    a: Source, b: Source, database: Database, key: Sequence[ColumnPair], rest: Sequence[ColumnPair], limit: int
+    a: DiffInput, b: DiffInput, database: Database, key: Sequence[ColumnPair], rest: Sequence[ColumnPair], limit: int
 ) -> tuple[Differences, bool]:
     by = _ByKey(a, b, key, rest)
     statements = [
@@ -92,7 +223,7 @@ def _compare_keys(
     return differences, inconsistent
 
 
-def _with_args(statements: Sequence[str], a: Source, b: Source) -> list[Statement]:
+def _with_args(statements: Sequence[str], a: DiffInput, b: DiffInput) -> list[Statement]:
     """Return statements, each with the values of its parameters."""
     args = {**a.args, **b.args}
     return [(statement, args_of(statement, args) or None) if args else statement for statement in statements]
@@ -145,13 +276,13 @@ def decode_row(row: Sequence[Value]) -> Row:
     return tuple(decode(cell) if sign == "." else float(f"{sign}inf") for cell, sign in zip(cells, signs, strict=True))
 
 
-def _duplicates(source: Source, names: Sequence[str]) -> str:
+def _duplicates(source: DiffInput, names: Sequence[str]) -> str:
     """Return the statement that counts the duplicate keys."""
     key = ", ".join(f"+t.{quote(name)} COLLATE BINARY" for name in names)
     return f"SELECT count(*) FROM (SELECT 1 FROM {source.rows} AS t GROUP BY {key} HAVING count(*) > 1)"
 
 
-def _count(source: Source) -> str:
+def _count(source: DiffInput) -> str:
     """Return the statement that counts the rows."""
     return f"SELECT count(*) FROM {source.rows} AS t"
 
@@ -159,14 +290,14 @@ def _count(source: Source) -> str:
 class _ByKey:
     """The statements of a comparison by key."""
 
-    def __init__(self, a: Source, b: Source, key: Sequence[ColumnPair], rest: Sequence[ColumnPair]) -> None:
+    def __init__(self, a: DiffInput, b: DiffInput, key: Sequence[ColumnPair], rest: Sequence[ColumnPair]) -> None:
         self._key, self._rest = key, rest
         by_primary = tuple(column.a for column in key) == a.primary_key and a.indexed and b.indexed
         raw = by_primary and all(column.same_affinity for column in key)
         self._a = self._side(a, [column.a for column in key], [column.a for column in rest], raw=raw) + " AS a"
         self._b = self._side(b, [column.b for column in key], [column.b for column in rest], raw=raw) + " AS b"
 
-    def _side(self, source: Source, key: Sequence[str], rest: Sequence[str], *, raw: bool) -> str:
+    def _side(self, source: DiffInput, key: Sequence[str], rest: Sequence[str], *, raw: bool) -> str:
         """Return the subquery of one side. Unless its own index can be used, make SQLite build one for the comparison.
 
         LIMIT prevents SQLite from merging the subquery into the statement. If a value had to be converted or the index
@@ -211,7 +342,7 @@ class _ByKey:
         )
 
 
-def _rows_sql(a: Source, b: Source, columns: Sequence[ColumnPair], limit: int) -> str:
+def _rows_sql(a: DiffInput, b: DiffInput, columns: Sequence[ColumnPair], limit: int) -> str:
     """Return the statement of a comparison without a key, which counts the occurrences of each row.
 
     Its first row has the numbers of rows only in A and only in B. The first rows of each follow, after the number of

@@ -1,4 +1,4 @@
-"""The SQL of a page of a table, filtered and sorted by the server, and functions that read it.
+"""The SQL of a page of a table, filtered and sorted by the server, and functions that read it or export all its rows.
 
 The statement of a page has that of `rows_sql` as a subquery and truncates long values on the server, so the statement
 that users see and copy returns the same rows.
@@ -6,14 +6,18 @@ that users see and copy returns the same rows.
 
 from __future__ import annotations
 
+import keyword
 import math
+import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Literal
 
 from pipemagic.client.stream import Dialect
-from pipemagic.errors import ParameterError
+from pipemagic.errors import ParameterError, SessionError
 from pipemagic.explore.conditions import literal
 from pipemagic.explore.conditions import one_line as condition_on_one_line
 from pipemagic.explore.page_values import (
@@ -22,8 +26,8 @@ from pipemagic.explore.page_values import (
     FULL_LENGTH,
     NUMBER,
     TEXT_BYTES,
-    Cell,
     FullValue,
+    TableCell,
     full_value,
     row_cells,
 )
@@ -31,12 +35,16 @@ from pipemagic.explore.previews import LETTER, InvalidText, byte_length, decode_
 from pipemagic.explore.schema import Column, Relation, Schema
 from pipemagic.explore.schema_reader import read_schema
 from pipemagic.explore.sqlite_reference import KEYWORDS
+from pipemagic.frames import arrow_polars, files, to_frame
+from pipemagic.frames.columnar import RowsBuilder
+from pipemagic.hrana.messages import StmtResult
 from pipemagic.hrana.values import SqlValue
 from pipemagic.sql import dates, folded, tokens
 from pipemagic.sql.type_affinity import affinity, is_date, is_day_type
-from pipemagic.text import escape_controls
+from pipemagic.text import escape_controls, plural
 
 if TYPE_CHECKING:
+    from pipemagic.client.cursor import Cursor
     from pipemagic.client.database import Database
     from pipemagic.client.result import Result
 
@@ -108,7 +116,7 @@ class Page:
     query: PageQuery
     relation: Relation
     columns: tuple[Column, ...]
-    rows: tuple[tuple[Cell, ...], ...]
+    rows: tuple[tuple[TableCell, ...], ...]
     more: bool
 
     @property
@@ -380,3 +388,68 @@ def _sent(columns: Iterable[Column]) -> str:
             f"CASE WHEN typeof({value}) IN ('text', 'blob') THEN {byte_length(value)} END"
         )
     return ",\n".join(parts)
+
+
+# -- export of all rows to a DataFrame, CSV file or Parquet file
+
+
+ExportKind = Literal["variable", "csv", "excel", "parquet"]
+
+REPORT_INTERVAL = 0.5
+"""Seconds between progress reports."""
+
+
+def check_target(kind: ExportKind, target: str, variables: Container[str], *, replace: bool) -> None:
+    """Raise SessionError if the target is invalid, or exists and must not be replaced."""
+    if kind == "variable":
+        if not target.isidentifier() or keyword.iskeyword(target):
+            raise SessionError(f"{target!r} is not a valid name of a variable")
+        exists = target in variables
+    else:
+        if not target:
+            raise SessionError("the file needs a name")
+        path = Path(os.path.expanduser(target))
+        files.check_path(path)
+        if kind == "parquet":
+            arrow_polars.check_type("arrow")
+        exists = path.exists()
+    if exists and not replace:
+        what = "variable" if kind == "variable" else "file"
+        raise SessionError(f"the {what} {target} already exists", hint="tick Replace, or choose another name")
+
+
+def export_rows(
+    database: Database, page: Page, kind: ExportKind, target: str, report: Callable[[str], None]
+) -> tuple[Any, str]:
+    """Return a DataFrame, or write a file and return None; in both cases with a message."""
+    sql, args = statement(database, lambda write: rows_sql(page.query, page.relation, write, limit=False))
+    notes: list[str] = []
+    frame = None
+    with database.cursor(sql, args) as cursor:
+        batches = _report_batches(cursor, report)
+        if kind in ("csv", "excel"):
+            path, encoding = Path(os.path.expanduser(target)), "utf-8-sig" if kind == "excel" else "utf-8"
+            count = files.write_csv(path, cursor.cols, batches, note=notes.append, encoding=encoding)
+        else:
+            rows = RowsBuilder(cursor.cols)
+            for batch in batches:
+                rows.add(batch)
+            result = StmtResult(list(cursor.cols), rows.build())
+            count = len(result.rows)
+            if kind == "parquet":
+                files.write_parquet(Path(os.path.expanduser(target)), result, note=notes.append)
+            else:
+                frame = to_frame(result, note=notes.append)
+    rows_ = plural(count, "row")
+    message = f"{target} is a DataFrame of {rows_}." if kind == "variable" else f"Wrote {rows_} to {target}."
+    return frame, "\n".join([message, *notes])
+
+
+def _report_batches(cursor: Cursor, report: Callable[[str], None]) -> Iterator[Sequence[Any]]:
+    count, reported = 0, monotonic()
+    for batch in cursor:
+        count += len(batch)
+        if monotonic() - reported > REPORT_INTERVAL:
+            report(f"Exporting: {plural(count, 'row')} so far ...")
+            reported = monotonic()
+        yield batch

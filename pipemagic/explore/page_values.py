@@ -39,7 +39,7 @@ class FullValue:
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """A value on a page as one line of text; ``cut`` is True if it is truncated.
 
     ``full`` then holds the full value, or None if it was too long to be sent with the page.
@@ -51,7 +51,7 @@ class Cell:
     full: FullValue | None = None
 
 
-def row_cells(row: Sequence[SqlValue], columns: Sequence[Column]) -> tuple[Cell, ...]:
+def row_cells(row: Sequence[SqlValue], columns: Sequence[Column]) -> tuple[TableCell, ...]:
     """Return the cells of a row as sent: `LETTER`, then type, value and size in bytes of each column."""
     letter, *rest = row
     parts = zip(rest[::3], rest[1::3], rest[2::3], columns, strict=True)
@@ -61,22 +61,22 @@ def row_cells(row: Sequence[SqlValue], columns: Sequence[Column]) -> tuple[Cell,
     )
 
 
-def _cell(value: SqlValue, size: int, column: Column) -> Cell:
+def _cell(value: SqlValue, size: int, column: Column) -> TableCell:
     """Return the cell for a value of ``size`` bytes, which may have been truncated by the server."""
     match value:
         case None:
-            return Cell("NULL", "null")
+            return TableCell("NULL", "null")
         case InvalidText():
             cut = size > BLOB_BYTES
             full = full_value(value) if cut and size <= TEXT_BYTES else None
-            return Cell(_bytes(value, size, " of text, not UTF-8"), "blob", cut, full)
+            return TableCell(_bytes(value, size, " of text, not UTF-8"), "blob", cut, full)
         case bytes():
-            return Cell(_bytes(value, size), "blob")
+            return TableCell(_bytes(value, size), "blob")
         case str():
             return _text(value, column, cut=size > TEXT_BYTES)
         case float() if math.isinf(value):
-            return Cell("Inf" if value > 0 else "-Inf", "number")
-    return Cell(repr(value), "number")
+            return TableCell("Inf" if value > 0 else "-Inf", "number")
+    return TableCell(repr(value), "number")
 
 
 def _bytes(value: bytes, size: int, about: str = "") -> str:
@@ -84,13 +84,13 @@ def _bytes(value: bytes, size: int, about: str = "") -> str:
     return f"x'{value[:BLOB_BYTES].hex()}{dots}' ({plural(size, 'byte')}{about})"
 
 
-def _text(value: str, column: Column, *, cut: bool) -> Cell:
+def _text(value: str, column: Column, *, cut: bool) -> TableCell:
     """Return the cell for a text, quoted if it looks like NULL or a number or has surrounding whitespace."""
     if cut or len(value) > CELL_LENGTH:
-        return Cell(escape_controls(value[:CELL_LENGTH]) + "…", "text", True, None if cut else full_value(value))
+        return TableCell(escape_controls(value[:CELL_LENGTH]) + "…", "text", True, None if cut else full_value(value))
     is_ambiguous = affinity(column.type) != "TEXT" and (NUMBER.fullmatch(value) or BLOB.match(value))
     quotes = not value.strip() or value != value.strip() or value.upper() == "NULL" or value[0] == "'"
-    return Cell(f"'{escape_controls(value)}'" if quotes or is_ambiguous else escape_controls(value), "text")
+    return TableCell(f"'{escape_controls(value)}'" if quotes or is_ambiguous else escape_controls(value), "text")
 
 
 def full_value(given: SqlValue, size: int | None = None) -> FullValue:

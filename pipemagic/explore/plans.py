@@ -1,4 +1,4 @@
-"""The query plan of a statement (EXPLAIN QUERY PLAN) as a tree, in text and in HTML."""
+"""Query plans (EXPLAIN QUERY PLAN) as trees, and descriptions of statements that are not run, in text and in HTML."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ARROW = "  \u2190 "
 
 
 @dataclass(frozen=True)
-class Step:
+class PlanStep:
     """A step of a plan: SQLite's description, its depth in the tree from 0, and TABLE, INDEX or ''."""
 
     detail: str
@@ -38,18 +38,18 @@ class StatementPlan:
     """The plan of a statement; ``problem`` is the reason if it has none."""
 
     text: str
-    steps: tuple[Step, ...] = ()
+    steps: tuple[PlanStep, ...] = ()
     problem: str = ""
 
 
 @dataclass(frozen=True, repr=False)
-class Plan:
+class QueryPlan:
     """The plans of the statements of a cell, which were not run."""
 
     statements: tuple[StatementPlan, ...]
 
     @property
-    def full_scans(self) -> list[Step]:
+    def full_scans(self) -> list[PlanStep]:
         """The steps that read all rows of a table."""
         return [step for statement in self.statements for step in statement.steps if step.mark == TABLE]
 
@@ -76,7 +76,7 @@ def plan_of(text: str, rows: Sequence[Sequence[object]]) -> StatementPlan:
     steps = []
     for (id_, parent, *_), detail in zip(rows, details, strict=True):
         depths[id_] = depths.get(parent, -1) + 1
-        steps.append(Step(detail, depths[id_], _mark(detail, derived)))
+        steps.append(PlanStep(detail, depths[id_], _mark(detail, derived)))
     return StatementPlan(text, tuple(steps))
 
 
@@ -115,7 +115,7 @@ def _lines(statements: Sequence[StatementPlan]) -> Iterator[str]:
             yield indent + line
 
 
-def _tree(steps: Sequence[Step]) -> list[str]:
+def _tree(steps: Sequence[PlanStep]) -> list[str]:
     """Return a line for each step, with the lines of the tree before it."""
     lines: list[str] = []
     open_depths: set[int] = set()  # depths at which another step of the same parent follows
@@ -127,3 +127,79 @@ def _tree(steps: Sequence[Step]) -> list[str]:
         lines.append(f"{branches}{corner}{escape_controls(step.detail)}{mark}")
         open_depths.add(step.depth)
     return lines[::-1]
+
+
+# -- descriptions: parameters, columns and effect of each statement
+
+
+NOT_DESCRIBED = "unknown: this server does not describe statements"
+
+
+@dataclass(frozen=True)
+class Described:
+    """The description of one statement.
+
+    ``parameters`` are names with the types of their values, ``columns`` names with declared types ('' for none); None
+    if the server does not describe statements. ``effect`` is 'read-only', 'writes to city', 'changes the schema' and
+    the like. With a ``problem`` the statement would fail, or cannot be described.
+    """
+
+    text: str
+    parameters: tuple[tuple[str, str], ...] = ()
+    columns: tuple[tuple[str, str], ...] | None = ()
+    effect: str = ""
+    problem: str = ""
+
+    def lines(self) -> list[tuple[str, str]]:
+        """Return pairs of a label and its text, without those that are empty."""
+        columns = NOT_DESCRIBED if self.columns is None else _typed(self.columns)
+        pairs = [
+            ("parameters", _typed(self.parameters)),
+            ("columns", "" if self.problem else columns),
+            ("effect", self.effect),
+            ("problem", self.problem),
+        ]
+        return [(label, escape_controls(text)) for label, text in pairs if text]
+
+
+def _typed(names: tuple[tuple[str, str], ...]) -> str:
+    return ", ".join(f"{name} {type_}".rstrip() for name, type_ in names)
+
+
+@dataclass(frozen=True, repr=False)
+class DryRun:
+    """The descriptions of a cell's statements, none of which was run."""
+
+    statements: tuple[Described, ...]
+
+    def __str__(self) -> str:
+        lines = []
+        for number, statement in enumerate(self.statements, start=1):
+            lines.append(f"{number}  {heading(statement.text)}")
+            lines += [f"   {label:<12}{text}" for label, text in statement.lines()]
+        return "\n".join([*lines, NOTHING_RAN])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        rows = "".join(_html(number, statement) for number, statement in enumerate(self.statements, start=1))
+        table = f'<table class="pipemagic-dry-run"><tbody>{rows}</tbody></table>'
+        return literal_html(f"{_STYLE}{table}<p>{NOTHING_RAN}</p>")
+
+
+NOTHING_RAN = "Nothing was run."
+
+_STYLE = (
+    "<style>.pipemagic-dry-run tr, .pipemagic-dry-run td { background: none !important; border: none;"
+    f" color: {svg.INK}; text-align: left !important; padding: 1px 16px 1px 6px; vertical-align: top }}"
+    f" .pipemagic-dry-run .label {{ color: {svg.FAINT} }} .pipemagic-dry-run .problem {{ color: {svg.WARNING} }}"
+    " .pipemagic-dry-run .text { font-weight: bold; white-space: pre }</style>"
+)
+
+
+def _html(number: int, statement: Described) -> str:
+    head = f'<tr><td>{number}</td><td colspan="2" class="text">{escape(heading(statement.text))}</td></tr>'
+    return head + "".join(
+        f'<tr><td></td><td class="label">{label}</td><td class="{label}">{escape(text)}</td></tr>'
+        for label, text in statement.lines()
+    )

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pipemagic.client.database import Database
 
-Kind = Literal["histogram", "box", "bar", "line", "scatter"]
+PlotKind = Literal["histogram", "box", "bar", "line", "scatter"]
 
 BINS = 30
 GROUPS = 8
@@ -50,7 +50,7 @@ class Label(NamedTuple):
 class Summary:
     """The data of a plot. ``groups`` are in drawing order; ``notes`` are sentences about skipped values."""
 
-    kind: Kind
+    kind: PlotKind
     frame: pd.DataFrame
     label: Label
     title: str
@@ -225,7 +225,12 @@ class PlotQuery:
         return f"min({count - 1}, CAST(({name} - {self.bind(column.low)}) / {self.bind(width)} AS INTEGER))"
 
     def summary(
-        self, kind: Kind, label: Label, columns: Sequence[str], rows: Sequence[Sequence[Any]], dates: Sequence[str] = ()
+        self,
+        kind: PlotKind,
+        label: Label,
+        columns: Sequence[str],
+        rows: Sequence[Sequence[Any]],
+        dates: Sequence[str] = (),
     ) -> Summary:
         """Return the summary of rows that begin with their group. Columns of ``dates`` hold days."""
         from pandas import DataFrame, Series

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pipemagic.errors import AnswerTimeout, StatementError, UnknownName
 from pipemagic.explore import conditions, previews
 from pipemagic.explore.conditions import Condition
-from pipemagic.explore.profile_result import ColumnProfile, Kind, Profile, ValueCount
+from pipemagic.explore.profile_result import ColumnKind, ColumnProfile, Profile, ValueCount
 from pipemagic.explore.round_trip import run_queries
 from pipemagic.explore.schema import Column, Relation, Schema
 from pipemagic.explore.schema_reader import read_relation
@@ -100,7 +100,7 @@ def _read_column(column: Column, rows: Sequence[tuple[SqlValue, ...]]) -> Column
         parts.setdefault(part, []).append(tuple(rest))
     total, nulls, distinct, integers, numbers, texts, blobs, dates = parts["counts"][0]
     stored = {"integer": integers, "real": numbers - integers, "text": texts, "blob": blobs}
-    kind: Kind = (
+    kind: ColumnKind = (
         "number" if numbers else "empty" if not texts + blobs else "blob" if not texts
         else "date" if dates == texts else "text"
     )  # fmt: skip
@@ -123,7 +123,7 @@ def _read_column(column: Column, rows: Sequence[tuple[SqlValue, ...]]) -> Column
     )  # fmt: skip
 
 
-def _quartiles(ranks: Sequence[tuple[int, int, Any]], size: int, kind: Kind) -> tuple[Any, Any, Any]:
+def _quartiles(ranks: Sequence[tuple[int, int, Any]], size: int, kind: ColumnKind) -> tuple[Any, Any, Any]:
     """Return the quartiles of ``size`` values, from values with their first rank and the rank after their last one."""
 
     def at(rank: int) -> Any:

@@ -17,7 +17,7 @@ from pipemagic.text import escape_controls, literal_html, plural, shorten, text_
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-Kind = Literal["number", "date", "text", "blob", "empty"]
+ColumnKind = Literal["number", "date", "text", "blob", "empty"]
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _FIGURES = ("min", "25%", "50%", "75%", "max", "mean")
@@ -67,7 +67,7 @@ class ColumnProfile:
 
     name: str
     type: str
-    kind: Kind
+    kind: ColumnKind
     rows: int
     nulls: int
     distinct: int

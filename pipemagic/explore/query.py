@@ -11,7 +11,7 @@ from functools import cached_property
 from itertools import pairwise, zip_longest
 from typing import NamedTuple
 
-from pipemagic.explore.schema import Column, Kind, Relation, TypedColumns
+from pipemagic.explore.schema import Column, Relation, RelationKind, TypedColumns
 from pipemagic.explore.sqlite_reference import KEYWORDS, UNRESERVED
 from pipemagic.sql import Token, significant, unquote
 
@@ -93,7 +93,7 @@ def _word(item: Token | Group) -> str:
     return item.text.upper() if isinstance(item, Token) and item.kind not in ("quoted", "string") else ""
 
 
-class Cursor(NamedTuple):
+class Position(NamedTuple):
     """A position in a statement: before the item at the index ``at`` of a group."""
 
     group: Group
@@ -108,7 +108,7 @@ class Cursor(NamedTuple):
         return group
 
 
-def nest(found: Iterable[Token], cursor: int | None = None, *, cases: bool = False) -> Cursor:
+def nest(found: Iterable[Token], cursor: int | None = None, *, cases: bool = False) -> Position:
     """Return the position before the token with a number, by default the end, in the tree of a statement's tokens.
 
     ``cases`` also makes a group of each CASE ... END.
@@ -116,7 +116,7 @@ def nest(found: Iterable[Token], cursor: int | None = None, *, cases: bool = Fal
     group, position = Group(), None
     for number, token in enumerate(found):
         if number == cursor:
-            position = Cursor(group, len(group.items))
+            position = Position(group, len(group.items))
         if token.text == "(" or (cases and token.word == "CASE"):
             inner = Group([], group, len(group.items))
             group.items.append(inner)
@@ -125,17 +125,17 @@ def nest(found: Iterable[Token], cursor: int | None = None, *, cases: bool = Fal
             group.items.append(token)
         if token.text == ")" or (cases and token.word == "END"):
             group = group.parent or group
-    return position or Cursor(group, len(group.items))
+    return position or Position(group, len(group.items))
 
 
-def cursor_at(text: str, offset: int) -> Cursor:
+def cursor_at(text: str, offset: int) -> Position:
     """Return the position of a character of a statement."""
     tokens = [token for token in significant(text) if token.kind != "semi"]
     return nest(tokens, next((number for number, token in enumerate(tokens) if token.start >= offset), None))
 
 
 @dataclass(frozen=True, eq=False)
-class Source:
+class TableReference:
     """A table, view, subquery or common table expression under its alias or name; ``table`` is None if unknown.
 
     ``name`` is the name of the table as it is written, '' for a subquery.
@@ -163,7 +163,7 @@ class Derived(Relation):
     queries: tuple[Query, ...] = ()
 
 
-def _derived(name: str, kind: Kind, columns: TypedColumns, queries: Iterable[Query]) -> Derived:
+def _derived(name: str, kind: RelationKind, columns: TypedColumns, queries: Iterable[Query]) -> Derived:
     members = tuple(Column(column, type_) for column, type_ in columns)
     return Derived(name, kind, members, parsed=True, queries=tuple(queries))
 
@@ -184,12 +184,12 @@ class Query:
     depth: int = 0
 
     @cached_property
-    def sources(self) -> tuple[Source, ...]:
+    def sources(self) -> tuple[TableReference, ...]:
         """The tables after FROM, JOIN, UPDATE and INTO, without subqueries that have no alias."""
         return tuple(source for source in self.all_sources if source.label)
 
     @cached_property
-    def all_sources(self) -> tuple[Source, ...]:
+    def all_sources(self) -> tuple[TableReference, ...]:
         """The tables and all subqueries after FROM, JOIN, UPDATE and INTO."""
         return tuple(self.sources_in(self.part)) if self.depth <= DEPTH else ()
 
@@ -201,16 +201,16 @@ class Query:
             query = query.outer
 
     @property
-    def visible(self) -> list[Source]:
+    def visible(self) -> list[TableReference]:
         """The sources of the query and of those around it, the innermost first."""
         return [source for query in self.enclosing() for source in query.sources]
 
     @property
-    def nearest(self) -> tuple[Source, ...]:
+    def nearest(self) -> tuple[TableReference, ...]:
         """The sources of the innermost query that has any."""
         return next((query.sources for query in self.enclosing() if query.sources), ())
 
-    def labelled(self, label: str) -> Source | None:
+    def labelled(self, label: str) -> TableReference | None:
         """Return the visible source with an alias or name."""
         return next((source for source in self.visible if source.label.lower() == label.lower()), None)
 
@@ -306,23 +306,23 @@ class Query:
         return ""
 
     @cached_property
-    def _readable(self) -> tuple[Source, ...]:
+    def _readable(self) -> tuple[TableReference, ...]:
         """The sources whose columns an expression can name: not the table that an INSERT ... SELECT fills."""
         words = self.part.words()
         fills = "INTO" in words and "SELECT" in words[words.index("INTO") :]
         return self.all_sources[1:] if fills else self.all_sources
 
     @cached_property
-    def _by_name(self) -> dict[tuple[str, str], Source]:
+    def _by_name(self) -> dict[tuple[str, str], TableReference]:
         """The sources of the columns by label and name in lower case; the label is also ''."""
-        sources: dict[tuple[str, str], Source] = {}
+        sources: dict[tuple[str, str], TableReference] = {}
         for source in self.all_sources:
             for name in map(str.lower, source.names):
                 sources.setdefault(("", name), source)
                 sources.setdefault((source.label.lower(), name), source)
         return sources
 
-    def column(self, group: Group, index: int) -> tuple[Source, str] | None:
+    def column(self, group: Group, index: int) -> tuple[TableReference, str] | None:
         """Return the source and the name in lower case of the column at an index; None if there is no known one."""
         if not group.is_name(index) or group.group(index + 1) is not None or group.word(index + 1) == ".":
             return None
@@ -363,7 +363,7 @@ class Query:
         hidden = name in self.common  # a common table expression has no schema
         return self.tables.get(in_schema(schema, name)) or (None if hidden else self.tables.get(name))
 
-    def sources_in(self, part: Group) -> Iterator[Source]:
+    def sources_in(self, part: Group) -> Iterator[TableReference]:
         """Yield the tables that a part of the query names after FROM, JOIN, UPDATE and INTO."""
         index, in_list = 0, False
         while index < len(part.items):
@@ -380,7 +380,7 @@ class Query:
             if names_table or (in_list and part.word(index - 1) == ","):
                 index = yield from self._source(part, index)
 
-    def _source(self, part: Group, index: int) -> Generator[Source, None, int]:
+    def _source(self, part: Group, index: int) -> Generator[TableReference, None, int]:
         """Yield the table, the subquery or the joined tables in parentheses at an index; return the index after it."""
         inner, name, schema = part.group(index), "", ""
         if inner is not None and inner.items and inner.word(0) not in QUERY:
@@ -396,12 +396,12 @@ class Query:
             index += 1 if part.group(index + 1) is not None else 0  # the arguments of a table function
         alias, index = _alias(part, index + 1)
         if inner is None:
-            yield Source(alias or name, self._table(schema.lower(), name.lower()), name)
+            yield TableReference(alias or name, self._table(schema.lower(), name.lower()), name)
         else:  # a subquery cannot use the other tables of the FROM
             if inner.derived is None or inner.derived[0] is not self.tables:
                 inner.derived = (self.tables, tuple(queries_of(inner, self.tables, depth=self.depth + 1)))
             queries = inner.derived[1]
-            yield Source(alias, _derived(alias, "subquery", queries[0].columns, queries))
+            yield TableReference(alias, _derived(alias, "subquery", queries[0].columns, queries))
         return index
 
 
@@ -449,11 +449,11 @@ def all_queries(group: Group, tables: Mapping[str, Relation], outer: Query | Non
                 yield from all_queries(item, query.tables, query)
 
 
-def query_at(cursor: Cursor, tables: Mapping[str, Relation]) -> Query:
+def query_at(cursor: Position, tables: Mapping[str, Relation]) -> Query:
     """Return the innermost query at a cursor, with those around it; ``tables`` by their names in lower case."""
     path = [cursor]
     while (group := path[-1].group).parent is not None:
-        path.append(Cursor(group.parent, group.index))
+        path.append(Position(group.parent, group.index))
     query: Query | None = None
     for group, index in reversed(path):
         queries = queries_of(group, tables if query is None else query.tables, query)

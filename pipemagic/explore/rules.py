@@ -20,7 +20,7 @@ from pipemagic.hrana.values import SqlValue
 from pipemagic.sql import dates
 from pipemagic.text import plural
 
-Bound: TypeAlias = int | float | decimal.Decimal | str | datetime.date | None
+RangeBound: TypeAlias = int | float | decimal.Decimal | str | datetime.date | None
 """A bound of a range; a datetime is a date, too."""
 
 REFERENCED = " referenced"
@@ -85,7 +85,7 @@ def unique(table: str, names: Sequence[str]) -> Rule:
     return Rule(f"{', '.join(names)} is unique", groups, duplicates=True)
 
 
-def in_range(table: str, name: str, low: Bound, high: Bound) -> Rule:
+def in_range(table: str, name: str, low: RangeBound, high: RangeBound) -> Rule:
     """Return the rule that values are within bounds. NULL passes; numbers fail for text bounds, text for numbers.
 
     Dates and times are compared as they are stored, in ISO format, whether the column is declared DATE or DATETIME: an
@@ -108,7 +108,7 @@ def in_range(table: str, name: str, low: Bound, high: Bound) -> Rule:
     return Rule(f"{name} is in {span}", _rows(table, f"{column} IS NOT NULL AND ({' OR '.join(wrong)})"))
 
 
-def _stored(name: str, bound: Bound) -> int | float | str | None:
+def _stored(name: str, bound: RangeBound) -> int | float | str | None:
     """Return a bound as a value that SQLite stores."""
     try:
         value = to_sql(bound)

@@ -14,7 +14,7 @@ from pipemagic.errors import UnknownName
 from pipemagic.sql import folded, quote
 from pipemagic.text import did_you_mean
 
-Kind = Literal["table", "view", "virtual", "shadow", "common table", "subquery", "table function"]
+RelationKind = Literal["table", "view", "virtual", "shadow", "common table", "subquery", "table function"]
 
 TypedColumns = tuple[tuple[str, str], ...]
 """Names of columns with their declared types, '' for a column without one."""
@@ -93,7 +93,7 @@ class Relation:
     """
 
     name: str
-    kind: Kind = "table"
+    kind: RelationKind = "table"
     columns: tuple[Column, ...] = ()
     indexes: tuple[Index, ...] = ()
     foreign_keys: tuple[ForeignKey, ...] = ()
@@ -106,7 +106,7 @@ class Relation:
     temporary: bool = False
 
     @classmethod
-    def of(cls, name: str, columns: Iterable[tuple[str, str]] = (), kind: Kind = "table") -> Relation:
+    def of(cls, name: str, columns: Iterable[tuple[str, str]] = (), kind: RelationKind = "table") -> Relation:
         """Return a parsed relation with these names and types of columns."""
         return cls(name, kind, tuple(Column(column, type_) for column, type_ in columns), parsed=True)
 

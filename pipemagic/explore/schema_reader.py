@@ -26,8 +26,8 @@ from pipemagic.explore.schema import (
     ForeignKey,
     Index,
     IndexColumn,
-    Kind,
     Relation,
+    RelationKind,
     Schema,
     Trigger,
     no_relation,
@@ -161,7 +161,7 @@ def _with_columns(relation: Relation, entry: Entry, sql: str) -> Relation:
 
 
 def _relation(
-    name: str, kind: Kind, wr: int, strict: int, sql: str | None, owned: str | None,
+    name: str, kind: RelationKind, wr: int, strict: int, sql: str | None, owned: str | None,
     columns: str | None, indexes: str | None, keys: str | None,
 ) -> Relation:  # fmt: skip
     created = {(kind, name): sql for kind, name, sql in _decode(owned)}

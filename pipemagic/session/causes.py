@@ -8,7 +8,7 @@ from string import ascii_lowercase
 
 from pipemagic.client.arguments import values_of
 from pipemagic.errors import StatementError
-from pipemagic.explore.query import Source, cursor_at, query_at
+from pipemagic.explore.query import TableReference, cursor_at, query_at
 from pipemagic.explore.schema import Relation
 from pipemagic.explore.sqlite_reference import quote_if_needed
 from pipemagic.hrana.messages import Stmt
@@ -76,7 +76,7 @@ def _choice(name: str, owner: str | None, text: str, at: int, tables: Sequence[R
     )
 
 
-def _is_same_table(first: Source, second: Source) -> bool:
+def _is_same_table(first: TableReference, second: TableReference) -> bool:
     """Return True if both are one table without an alias."""
     is_named = first.table is None or first.table.name.lower() == first.label.lower()
     return is_named and first.table is second.table and first.label.lower() == second.label.lower()

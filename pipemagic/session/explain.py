@@ -12,8 +12,7 @@ from pipemagic.client.batch_runner import result_of
 from pipemagic.client.statement_errors import statement_error
 from pipemagic.client.stream import Dialect
 from pipemagic.errors import StatementError
-from pipemagic.explore.dry_run import Described, DryRun
-from pipemagic.explore.plans import Plan, StatementPlan, plan_of
+from pipemagic.explore.plans import Described, DryRun, QueryPlan, StatementPlan, plan_of
 from pipemagic.hrana.messages import Describe, DescribeResponse, Entry, ErrorEntry, Execute, Request, Stmt
 from pipemagic.hrana.values import Blob, Float, Integer, Null, Text, decode
 from pipemagic.session import messages
@@ -33,12 +32,12 @@ _FRESH = Execute(Stmt("SELECT 1 FROM sqlite_master LIMIT 0"))
 _TYPES = {Null: "NULL", Integer: "INTEGER", Float: "REAL", Text: "TEXT", Blob: "BLOB"}
 
 
-def explain(connection: Connection, cell: Cell) -> Plan:
+def explain(connection: Connection, cell: Cell) -> QueryPlan:
     """Return the plan of each statement, with its arguments."""
     cell = connection.with_dates(cell)
     plans = iter(_entries(connection, [_explained(cell, at, _PLAN) for at in _indexes(cell)]))
     names = Names(connection.schema, saved=cell.saved)
-    return Plan(tuple(_plan(cell, at, plans, names) for at in range(len(cell.statements))))
+    return QueryPlan(tuple(_plan(cell, at, plans, names) for at in range(len(cell.statements))))
 
 
 def describe(connection: Connection, cell: Cell) -> DryRun:

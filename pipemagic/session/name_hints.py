@@ -16,7 +16,7 @@ from pipemagic.explore.hints.select_clauses import of_clause, of_cube, of_percen
 from pipemagic.explore.hints.statements import of_statement
 from pipemagic.explore.hints.syntax_errors import begins_with_digit, ends_early, is_unreadable, unquoted_name
 from pipemagic.explore.hints.words import Place, Words
-from pipemagic.explore.query import Query, Source, all_queries, cursor_at, nest, query_at
+from pipemagic.explore.query import Query, TableReference, all_queries, cursor_at, nest, query_at
 from pipemagic.explore.schema import Relation
 from pipemagic.explore.sqlite_reference import FUNCTIONS, quote_if_needed
 from pipemagic.session.schema_cache import SchemaCache
@@ -174,13 +174,13 @@ def _of_alias(owner: str, name: str, text: str, place: int | None, names: Names)
     return hint
 
 
-def _described(source: Source) -> str:
+def _described(source: TableReference) -> str:
     label = quote_if_needed(source.label)
     is_alias = source.name and source.name.lower() != source.label.lower()
     return f"{label} ({quote_if_needed(source.name)})" if is_alias else label
 
 
-def _of_owned_column(source: Source, name: str, sources: Sequence[Source]) -> str:
+def _of_owned_column(source: TableReference, name: str, sources: Sequence[TableReference]) -> str:
     """Return the hint on a column that the table before the point does not have."""
     if not source.columns:
         return ""
@@ -196,7 +196,7 @@ def _of_owned_column(source: Source, name: str, sources: Sequence[Source]) -> st
     return f"%pipedb columns {quote_if_needed(source.name)} lists the columns of {label}" if source.name else ""
 
 
-def _sources(text: str, place: int | None, tables: Mapping[str, Relation]) -> Iterator[Source]:
+def _sources(text: str, place: int | None, tables: Mapping[str, Relation]) -> Iterator[TableReference]:
     """Yield the tables that are visible at a place, of the whole statement if it is not known."""
     queries: Iterable[Query]
     if place is None:

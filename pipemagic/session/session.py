@@ -35,8 +35,7 @@ from pipemagic.text import did_you_mean, list_names, mask_passwords, nearest
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from pipemagic.explore.dry_run import DryRun
-    from pipemagic.explore.plans import Plan
+    from pipemagic.explore.plans import DryRun, QueryPlan
 
 _log = logging.getLogger(__name__)
 
@@ -139,7 +138,9 @@ class Session:
                 if options.close and connection.close():
                     self._notify(ROLLED_BACK)
 
-    def explain(self, sql: str | Cell, params: Mapping[str, object] | None = None, *, on: str | None = None) -> Plan:
+    def explain(
+        self, sql: str | Cell, params: Mapping[str, object] | None = None, *, on: str | None = None
+    ) -> QueryPlan:
         """Return the plan of each statement (EXPLAIN QUERY PLAN), with its values; run nothing.
 
         A statement without a plan has the reason. ``str()`` returns a tree; notebooks display HTML.

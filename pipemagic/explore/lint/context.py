@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import pairwise
 
 from pipemagic.explore.comparisons import Comparison, comparisons
-from pipemagic.explore.query import Query, Source
+from pipemagic.explore.query import Query, TableReference
 from pipemagic.explore.schema import Relation
 from pipemagic.hrana.messages import StmtResult
 from pipemagic.hrana.values import SqlValue, decode
@@ -98,7 +98,7 @@ class Context:
         return frozenset(names | {token.text for before, token in pairwise(tokens) if before.text == "{"})
 
 
-def is_known(source: Source) -> bool:
+def is_known(source: TableReference) -> bool:
     """Return True if all columns of a source are known."""
     table = source.table
     if table is None or not source.columns or table.kind == "table function":

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pipemagic.explore.listing import Script
     from pipemagic.explore.plot_query import Rows, Summary
     from pipemagic.explore.profile_result import Profile
-    from pipemagic.explore.rules import Bound, Rule
+    from pipemagic.explore.rules import RangeBound, Rule
     from pipemagic.hrana.values import SqlValue
     from pipemagic.session import Connection
 
@@ -152,14 +152,14 @@ def profile(context: CommandContext) -> Profile:
     return replace(_request(context, run), where=where)  # as it was written
 
 
-def _range(text: str, name: str) -> tuple[str, Bound, Bound]:
+def _range(text: str, name: str) -> tuple[str, RangeBound, RangeBound]:
     match = re.fullmatch(rf"({_NAME})=(.*?)\.\.(.*)", text, re.DOTALL)
     if match is None:
         raise UsageError(f"invalid {name} {text}; write {name} age=0..120 or {name} 'price=0..'")
     return sql.unquote(match[1].strip()), _bound(match[2]), _bound(match[3])
 
 
-def _bound(text: str) -> Bound:
+def _bound(text: str) -> RangeBound:
     """Parse a bound: a number if it looks like one, else text; None if it is empty."""
     text = text.strip()
     if not text or not _NUMBER.fullmatch(text):
@@ -284,7 +284,7 @@ def diff(context: CommandContext) -> Diff:
 
 def _query(context: CommandContext, connection: Connection, text: str) -> tuple[str, Mapping[str, SqlValue]]:
     """Return the name of a table unchanged, or a SELECT with the values of its parameters."""
-    from pipemagic.explore.diff_inputs import is_query
+    from pipemagic.explore.diff_sql import is_query
 
     if not is_query(text):
         return table(text, "TABLE"), {}

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from pipemagic.explore import sqlite_reference
-from pipemagic.explore.query import Cursor, Source, query_at
+from pipemagic.explore.query import Position, TableReference, query_at
 from pipemagic.explore.schema import Relation, TypedColumns
 from pipemagic.explore.sqlite_reference import is_displayable, quote_if_needed, quoted
 from pipemagic.notebook.completion.candidates import MOST, Completion, Completions, matching
@@ -232,7 +232,7 @@ class _Candidates:
         """Return the conditions that can join the last table, if the cursor is in its ON."""
         if self.context.clause != "ON" or self.previous not in ("ON", "AND", "."):
             return []
-        before = Cursor(self.group.slice(0, self.at), self.at)  # later tables cannot be named in this ON
+        before = Position(self.group.slice(0, self.at), self.at)  # later tables cannot be named in this ON
         return join_conditions(query_at(before, self.tables).sources)
 
     def _as_typed(self, condition: JoinCondition) -> str:
@@ -245,10 +245,10 @@ class _Candidates:
 JoinCondition = dict[str, str]
 """A condition of a join by the label of the table on its left: ``a.x = b.y`` and ``b.y = a.x`` are one."""
 
-_Side = Sequence[tuple[Source, str]]
+_Side = Sequence[tuple[TableReference, str]]
 
 
-def join_conditions(sources: Sequence[Source]) -> list[JoinCondition]:
+def join_conditions(sources: Sequence[TableReference]) -> list[JoinCondition]:
     """Return the conditions that join the last of some tables: by foreign keys, or else by columns of the same name."""
     if len(sources) < 2:
         return []
@@ -263,7 +263,7 @@ def join_conditions(sources: Sequence[Source]) -> list[JoinCondition]:
     return [condition for at, condition in enumerate(conditions) if condition not in conditions[:at]]
 
 
-def _by_keys(holder: Source, target: Source) -> Iterator[tuple[_Side, _Side]]:
+def _by_keys(holder: TableReference, target: TableReference) -> Iterator[tuple[_Side, _Side]]:
     if holder.table is not None and target.table is not None and target.table.kind != "subquery":
         for key in holder.table.foreign_keys:
             references = key.references or target.table.primary_key

@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from pipemagic.explore.ddl import apply_ddl
 from pipemagic.explore.hints.syntax_errors import unterminated
-from pipemagic.explore.query import COMPOUND, Cursor, Group, Query, Source, nest, query_at
+from pipemagic.explore.query import COMPOUND, Group, Position, Query, TableReference, nest, query_at
 from pipemagic.explore.schema import Relation
 from pipemagic.explore.sqlite_reference import KEYWORDS
 from pipemagic.sql import Token, tokens, unquote
@@ -39,7 +39,7 @@ class CursorContext:
     ``quote`` if it has one; ``closed`` if the closing quote is behind the cursor, ``calls`` if ``(`` is.
     """
 
-    cursor: Cursor
+    cursor: Position
     tables: Mapping[str, Relation]
     trigger: str
     lower: bool
@@ -65,7 +65,7 @@ class CursorContext:
         return query_at(self.cursor, self.tables)
 
     @property
-    def owner(self) -> Source | None:
+    def owner(self) -> TableReference | None:
         """The table that is named before the dot before the cursor; None if it is unknown."""
         if not self.group.is_name(self.at - 2):
             return None
@@ -76,7 +76,7 @@ class CursorContext:
         if source is None:  # a table that is not in FROM yet
             name = self.trigger if name.lower() in ("new", "old") and self.trigger else name
             table = self.tables.get(name.lower())
-            source = None if table is None else Source(table.name, table)
+            source = None if table is None else TableReference(table.name, table)
         return source
 
     @property

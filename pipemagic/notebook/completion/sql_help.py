@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pipemagic.explore import sqlite_reference
 from pipemagic.explore.ddl import create_statements
-from pipemagic.explore.query import Group, Source
+from pipemagic.explore.query import Group, TableReference
 from pipemagic.explore.schema import Column, Relation
 from pipemagic.explore.sqlite_reference import quote_if_needed
 from pipemagic.notebook.completion.sql_context import CursorContext, name_at
@@ -100,7 +100,7 @@ class _SqlHelp:
         relation = self._query.common.get(name.lower()) or self._tables.get(name.lower())
         return "" if relation is None else table_help(relation, full=self._full)
 
-    def _of_source(self, source: Source) -> str:
+    def _of_source(self, source: TableReference) -> str:
         if source.table is None:
             return ""
         alias = "" if source.table.name.lower() == source.label.lower() else source.label

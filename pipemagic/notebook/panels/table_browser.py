@@ -12,8 +12,18 @@ import ipywidgets
 
 from pipemagic.errors import AnswerTimeout, PipemagicError, SessionError
 from pipemagic.explore import conditions, page_query
-from pipemagic.explore.page_export import check_target, export_rows
-from pipemagic.explore.page_query import COLUMNS, OPERATORS, SIZES, Filter, Page, PageQuery, filter_sql, rows_sql
+from pipemagic.explore.page_query import (
+    COLUMNS,
+    OPERATORS,
+    SIZES,
+    Filter,
+    Page,
+    PageQuery,
+    check_target,
+    export_rows,
+    filter_sql,
+    rows_sql,
+)
 from pipemagic.explore.profile import profile
 from pipemagic.explore.profile_result import ColumnProfile, Profile, format_value, has_histogram, most_frequent
 from pipemagic.explore.round_trip import INCONSISTENT
@@ -28,7 +38,7 @@ from pipemagic.text import escape_controls, plural
 
 if TYPE_CHECKING:
     from pipemagic.client.database import Database
-    from pipemagic.explore.page_values import Cell, FullValue
+    from pipemagic.explore.page_values import FullValue, TableCell
     from pipemagic.explore.schema import Column
     from pipemagic.session import Session
 
@@ -606,7 +616,7 @@ def _column(page: Page, page_column: Column, *, offered: bool) -> dict[str, Any]
     }  # fmt: skip
 
 
-def _page_row(page: Page, number: int, cells: Sequence[Cell]) -> dict[str, Any]:
+def _page_row(page: Page, number: int, cells: Sequence[TableCell]) -> dict[str, Any]:
     position = page.query.offset + number + 1
     row: list[Any] = [f"{position:,}"]
     for place, cell in enumerate(cells):

@@ -14,7 +14,7 @@ from waiting import PATIENCE, until
 
 from pipemagic.client.database import Database
 from pipemagic.errors import AnswerTimeout, ServerError, TransactionLost
-from pipemagic.explore import page_export, page_query
+from pipemagic.explore import page_query
 from pipemagic.notebook.panels import table_browser
 from pipemagic.notebook.panels.opening import open_panel
 
@@ -417,7 +417,7 @@ def test_an_export_that_is_stopped_leaves_no_file(explore, monkeypatch):
             task.stop()
         return now
 
-    monkeypatch.setattr(page_export, "monotonic", stopping)
+    monkeypatch.setattr(page_query, "monotonic", stopping)
     panel.click("Export ...")
     panel.type("Variable or file", "found")
     panel.click("Export")
