@@ -139,6 +139,12 @@ def test_sqld_is_not_for_windows(on, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_local_node_is_bound_to_its_service_on_linux_only(on):
+    """Elsewhere the next start ends it: `test_a_node_that_an_earlier_service_has_left_is_ended`."""
+    on("darwin", local_nodes)
+    assert local_nodes._bound(("/usr/bin/sqld", "--version")) == ("/usr/bin/sqld", "--version")
+
+
 def test_a_service_for_all_notebooks_is_detached(on, tmp_path, monkeypatch):
     started = []
 

@@ -39,7 +39,7 @@ REOPENED = Error(
     STREAM_ENDED,
 )
 
-Instance = OpenDatabase | Replica
+DatabaseInstance = OpenDatabase | Replica
 
 
 class Placement(Engine):
@@ -168,7 +168,7 @@ class Placement(Engine):
 
     # The instance for a new stream.
 
-    def choose(self, record: DatabaseRecord, request: Request) -> tuple[OpenDatabase, Instance]:
+    def choose(self, record: DatabaseRecord, request: Request) -> tuple[OpenDatabase, DatabaseInstance]:
         """Return the database, and its instance at the address of a request or, without one, the nearest ready one.
 
         Raise `Refused` (503) if that one is paused or not ready, or if none is ready.
@@ -177,7 +177,7 @@ class Placement(Engine):
         database = databases.get(record.id) or databases.open(record)
         if database.observer is None and not database.paused:
             return database, database
-        instances: dict[str, Instance] = {database.code: database, **replicas_of(database)}
+        instances: dict[str, DatabaseInstance] = {database.code: database, **replicas_of(database)}
         code = self.code_of(record, host_of(request.headers.get("host", "")))
         if code is not None:
             return database, self._named(instances, code)
@@ -186,7 +186,7 @@ class Placement(Engine):
                 return database, instances[near]
         raise Refused(503, "every location of the database is paused or not ready", "LOCATION_PAUSED")
 
-    def _named(self, instances: Mapping[str, Instance], code: str) -> Instance:
+    def _named(self, instances: Mapping[str, DatabaseInstance], code: str) -> DatabaseInstance:
         instance = instances.get(code)
         if instance is None:
             raise Refused(404, f"the database has no instance at {code}")
@@ -271,7 +271,7 @@ class Placement(Engine):
         return waiters
 
 
-def _is_ready(instance: Instance) -> bool:
+def _is_ready(instance: DatabaseInstance) -> bool:
     return instance.pool is not None and not instance.paused
 
 

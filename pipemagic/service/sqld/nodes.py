@@ -62,7 +62,7 @@ class _Entry(msgspec.Struct, forbid_unknown_fields=True):
     name: str = ""
 
 
-class _File(msgspec.Struct):
+class _NodesFile(msgspec.Struct):
     primary: str
     nodes: list[_Entry]
 
@@ -70,7 +70,7 @@ class _File(msgspec.Struct):
 def load(path: Path, environment: Mapping[str, str] = os.environ) -> list[Node]:
     """Return the nodes of a file, the primary first; raise `ServiceError` if the file is not valid."""
     try:
-        file = msgspec.toml.decode(path.read_bytes(), type=_File)
+        file = msgspec.toml.decode(path.read_bytes(), type=_NodesFile)
         nodes = {entry.code: _node(entry, environment) for entry in file.nodes}
         if len(nodes) < len(file.nodes):
             raise ValueError("a location has two nodes")
