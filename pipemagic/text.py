@@ -219,3 +219,31 @@ def _accents(name: str, other: str) -> list[str]:
         char = next((char for char in other if normalize("NFD", char) != char), "")
         return [f"writes {char} as one character (U+{ord(char):04X})"] if char else []
     return []
+
+
+# -- arguments of magic lines
+
+_PLAIN = re.compile(r"[\w./~][\w./~-]*")
+_LIKE_VARIABLE = re.compile(r"\{[^\W\d]|\A[$:@][^\W\d{]|\A\$\{")
+_PLAIN_COLUMN = re.compile(r"\w[\w -]*")
+
+
+def word(name: str) -> str:
+    """Return a word as an argument of a magic line, in quotes if necessary."""
+    if _PLAIN.fullmatch(name):
+        return name
+    if _LIKE_VARIABLE.search(name):  # the quotes end behind the sign: {name} is the value of a variable
+        parts = [part for part in re.split(r"(?<=\{)|(?<=\A[$:@])", name) if part]
+        marks = ["'\""[number % 2] for number in range(len(parts))]
+        return "".join(mark + part.replace(mark, mark * 2) + mark for mark, part in zip(marks, parts, strict=True))
+    mark = "'" if '"' in name else '"'
+    return mark + name.replace(mark, mark * 2) + mark
+
+
+def column_list(names: Iterable[str]) -> str:
+    """Return column names as one argument of a magic line, separated by commas."""
+    return word(
+        ",".join(
+            column if _PLAIN_COLUMN.fullmatch(column) else '"' + column.replace('"', '""') + '"' for column in names
+        )
+    )

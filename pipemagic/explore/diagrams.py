@@ -261,7 +261,6 @@ def _word(text: str) -> str:
 
 # -- the layout: each box stands to the right of those that it points to
 
-
 Node = int
 Edge = tuple[Node, Node]
 Sizes = Mapping[Node, tuple[float, float]]

@@ -120,7 +120,6 @@ def _result(
 
 # -- two databases
 
-
 _ENCODINGS = {"UTF-8": "utf-8", "UTF-16le": "utf-16-le", "UTF-16be": "utf-16-be"}
 """Python's names of encodings: SQLite compares text by its bytes in the encoding of the database."""
 

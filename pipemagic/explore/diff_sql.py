@@ -151,7 +151,6 @@ def key_columns(
 
 # -- the comparison in one database, which sends only differences
 
-
 WIDEST = 640
 """Maximum number of columns: a statement can return 2000, and a changed row needs three for each."""
 

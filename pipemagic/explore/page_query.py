@@ -392,7 +392,6 @@ def _sent(columns: Iterable[Column]) -> str:
 
 # -- export of all rows to a DataFrame, CSV file or Parquet file
 
-
 ExportKind = Literal["variable", "csv", "excel", "parquet"]
 
 REPORT_INTERVAL = 0.5

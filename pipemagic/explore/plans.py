@@ -131,7 +131,6 @@ def _tree(steps: Sequence[PlanStep]) -> list[str]:
 
 # -- descriptions: parameters, columns and effect of each statement
 
-
 NOT_DESCRIBED = "unknown: this server does not describe statements"
 
 

@@ -20,7 +20,7 @@ from pipemagic.notebook.line_variables import name_in_braces, text_of
 from pipemagic.notebook.sql_options import OPTIONS
 from pipemagic.notebook.sql_source import starts_statement
 from pipemagic.session.foreign_addresses import replacement
-from pipemagic.session.profiles import word
+from pipemagic.text import word
 
 if TYPE_CHECKING:
     from pipemagic.session import Session

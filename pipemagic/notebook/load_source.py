@@ -91,7 +91,7 @@ def find_source(name: str, variables: Mapping[str, object], line_with: Callable[
     ``line_with`` returns the line of the user with another source, for messages.
     """
     from pipemagic.frames.any_frame import is_frame, kind_of
-    from pipemagic.session.profiles import word
+    from pipemagic.text import word
 
     value, problem = _variable(name, variables)
     path = Path(name).expanduser()
@@ -207,7 +207,7 @@ def add_load_hint(error: PipemagicError, variables: Mapping[str, Any], on: str |
     if frame is None:
         return error
     from pipemagic.frames.any_frame import kind_of
-    from pipemagic.session.profiles import word
+    from pipemagic.text import word
 
     line = f"%pipedb load {frame} --table {name}{f' --on {word(on)}' if on else ''}"
     rest = "" if error.hint.startswith(_LIST_TABLES) else error.hint

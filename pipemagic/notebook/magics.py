@@ -282,10 +282,10 @@ class PipeMagics(Magics):
         if _MAYBE_VARIABLE.match(text) and options.file is None:
             text, source, name = text_of_variable(text, values, variables) or (text, "", "")
         if options.jinja:
-            from pipemagic.session import templates
+            from pipemagic.session import parameters
 
-            rendered = templates.render(text, values, source=source)
-            source = f"{source} as rendered" if source else templates.RENDERED
+            rendered = parameters.render(text, values, source=source)
+            source = f"{source} as rendered" if source else parameters.RENDERED
             text, values, bound = rendered.text, ChainMap(rendered.bound, dict(values)), bool(rendered.bound)
         snippets = self.session.snippets
         snippet = None if options.save is None else _snippet(options, text, snippets, bound=bound)

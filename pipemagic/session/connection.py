@@ -32,20 +32,19 @@ from pipemagic.hrana.messages import Close, Entry, Execute, Request, Stmt
 from pipemagic.hrana.stream import Phase, Tx
 from pipemagic.session import date_parameters, guards, interrupts, messages, recovery
 from pipemagic.session.cell import Cell, parse_cell
+from pipemagic.session.connection_state import CHANGED_BY, CHECKED_AGAIN, ConnectionSettings, RowCounts
 from pipemagic.session.dump_files import is_without_foreign_keys
 from pipemagic.session.interrupts import InterruptOutcome
 from pipemagic.session.keep_alive import KeepAlive, RemainingTime
 from pipemagic.session.messages import Names
 from pipemagic.session.organization import Organization
-from pipemagic.session.profiles import Profile, word
+from pipemagic.session.profiles import Profile
+from pipemagic.session.recovery import End, end_after, with_last_end
 from pipemagic.session.results import CellResult, Outcome, fetch_large, may_have_written, outcomes
-from pipemagic.session.row_counts import RowCounts
 from pipemagic.session.schema_cache import SchemaCache, cache_of
 from pipemagic.session.services import FIRST_DATABASE, TEMPORARY
-from pipemagic.session.settings import CHANGED_BY, CHECKED_AGAIN, Settings
 from pipemagic.session.signals import Signal
-from pipemagic.session.transaction_ends import End, end_after, explained
-from pipemagic.text import list_names
+from pipemagic.text import list_names, word
 
 if TYPE_CHECKING:
     from pipemagic.client.transport import Transport  # imports httpx, which takes long
@@ -112,7 +111,7 @@ class Connection:
     _gone: bool = field(default=False, repr=False)
     _transaction: Transaction = field(default_factory=Transaction, repr=False)
     _last_end: End = field(default=End.NONE, repr=False)  # of the last transaction
-    _settings: Settings = field(default_factory=Settings, repr=False)
+    _settings: ConnectionSettings = field(default_factory=ConnectionSettings, repr=False)
     _row_counts: RowCounts = field(default_factory=RowCounts, repr=False)
     _reopened_before: int = field(default=0, repr=False)  # of the streams of `stream`, those that were noted
     _lock: threading.RLock = field(default_factory=threading.RLock, repr=False)  # a panel may close it at the same time
@@ -288,7 +287,7 @@ class Connection:
             error = with_cause(error, cell.stmts[error.index], self.schema)
         others = {name: other for name, other in self.others().items() if other is not self}
         return messages.Failure(
-            cell, explained(error, self._last_end, self.loss, others), len(run.results), before, self.schema,
+            cell, with_last_end(error, self._last_end, self.loss, others), len(run.results), before, self.schema,
             {name: other.schema for name, other in others.items()},
             self._transaction.count if self._transaction.open and not options.close else None, atomic=options.atomic,
         )  # fmt: skip

@@ -15,7 +15,7 @@ from pipemagic.client import local_files
 from pipemagic.client.address import SCHEMES, refuse_without_scheme
 from pipemagic.client.pasted import strip_quotes
 from pipemagic.errors import AddressError
-from pipemagic.session.profiles import word
+from pipemagic.text import word
 
 if TYPE_CHECKING:
     from pipemagic.session.organization import Organization
@@ -124,7 +124,10 @@ def _file(path: str, organization: Organization | None, option: str, *, temporar
         table = re.sub(r"\W+", "_", local_files.stem(path)).strip("_") or "data"
         return Replacement("Load its rows into a table:", (*connect, f"%pipedb load {word(path)} --table {table}"))
     if suffix == local_files.SQL_TEXT and start:
-        message, source = "Run its statements in a new database and connect to it:", f" --from-dump {word(path)}"
+        message, source = (
+            "Run its statements in a new database and connect to it:",
+            f" --from-dump {word(path)}",
+        )
     elif start == local_files.SQLITE_START:
         message = "Copy the SQLite file into a database of the service and connect to it:"
         source = f" --from-file {word(path)}"

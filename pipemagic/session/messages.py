@@ -488,7 +488,6 @@ def limit_hint(code: str, message: str, hint: str = "") -> str:
 
 # -- tokens that the server no longer accepts
 
-
 EXPIRED = (
     "an open transaction stays open until its time limit; after that, %pipedb retry reruns its statements. "
     "Tokens of a class expire at the end of the lesson: ask the teacher for a new one."

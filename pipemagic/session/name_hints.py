@@ -324,7 +324,6 @@ def _near(name: str, names: Iterable[str], *, cutoff: float = 0.6) -> str:
 
 # -- names that are no names: None of Python, a misspelt DISTINCT, characters that look like others
 
-
 _IS_NULL = {"=": "IS NULL", "==": "IS NULL", "!=": "IS NOT NULL", "<>": "IS NOT NULL"}
 _AFTER_COLUMN = ("AS", "FROM")
 _SIMILAR = 2  # the highest distance from DISTINCT

@@ -38,8 +38,7 @@ from pipemagic.management_api.models import (
     Usage,
 )
 from pipemagic.session import tokens
-from pipemagic.session.profiles import word
-from pipemagic.text import did_you_mean
+from pipemagic.text import did_you_mean, word
 
 if TYPE_CHECKING:
     from pipemagic.client.transport import Transport  # these import httpx, which takes long

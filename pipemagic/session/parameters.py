@@ -7,6 +7,10 @@ list of integers and texts is sent as one JSON text, which is exact.
 ``{name}`` inserts the name of a table or column from a variable, checked and quoted. No SQLite statement has a brace
 outside of strings, comments and quoted names. The quotes are backticks: in double quotes SQLite takes a name that does
 not exist for a string, and a misspelt column would return its own name in each row.
+
+With ``--jinja`` a cell is a Jinja template, which is rendered in a sandbox; an undefined name is an error. Its output
+is SQL text that is not escaped. ``{{ value | bind }}`` makes a value a parameter instead, and ``{{ table | name }}``
+inserts a quoted name.
 """
 
 from __future__ import annotations
@@ -17,12 +21,14 @@ import enum
 import json
 import re
 import sys
+import traceback
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipemagic.client import arguments
-from pipemagic.errors import ParameterError, ProtocolError
+from pipemagic.errors import ParameterError, PipemagicError, ProtocolError, TemplateError, UnsupportedError
 from pipemagic.frames.scalars import to_sql
 from pipemagic.hrana.messages import NamedArg, Stmt
 from pipemagic.hrana.values import SqlValue, Text, Value
@@ -30,7 +36,10 @@ from pipemagic.session.source_map import Edit, SourceMap
 from pipemagic.sql import HIGHEST_PARAMETER, Token, parse, quote
 from pipemagic.text import plural
 
-Values = Mapping[str, object]
+if TYPE_CHECKING:
+    from jinja2.sandbox import SandboxedEnvironment
+
+Variables = Mapping[str, object]
 
 Dates = Mapping[str, Value]
 """The arguments that are moments at midnight, by their names in the sent text, each as a date."""
@@ -62,7 +71,7 @@ class ParameterRef:
         """Return the error for this reference."""
         return ParameterError(": ".join(filter(None, [self.where, f"{self.text} {what}"])), hint=hint)
 
-    def look_up(self, values: Values | None) -> Any:
+    def look_up(self, values: Variables | None) -> Any:
         """Return its value; raise ParameterError with similar names if it has none."""
         if values is None:
             raise self.error("has no value", "pass params={...}")
@@ -73,18 +82,18 @@ class ParameterRef:
             hint = "no variable can have that name: add the key to --params"
         if self.text[0] == "#":
             hint = _comment_hint()
-        elif near := close_names(self.name, values):
+        elif near := _close_names(self.name, values):
             hint = f"did you mean {' or '.join(self.text.replace(self.name, name) for name in near)}?"
         raise self.error(f"has no value: no variable or key {self.name!r}", hint)
 
 
-def close_names(name: str, values: Values) -> list[str]:
+def _close_names(name: str, values: Variables) -> list[str]:
     """Return the public names of values that are similar to an unknown one."""
     names = [key for key in values if isinstance(key, str) and not key.startswith("_")]
     return difflib.get_close_matches(name, names, n=3)
 
 
-class Bound(NamedTuple):
+class BoundStatement(NamedTuple):
     """A statement to send, with its arguments, and those of them that can also be sent as dates."""
 
     source_map: SourceMap
@@ -92,7 +101,7 @@ class Bound(NamedTuple):
     dates: Dates
 
 
-def bind(source_map: SourceMap, values: Values | None) -> Bound:
+def bind(source_map: SourceMap, values: Variables | None) -> BoundStatement:
     """Return the statement to send, with its arguments.
 
     Raise ParameterError for a ``?``, a name without a value, a list that is not after IN, a value that SQL cannot
@@ -100,13 +109,13 @@ def bind(source_map: SourceMap, values: Values | None) -> Bound:
     """
     binder = _Binder(source_map, parse(source_map.text).tokens, values)
     source_map = source_map.edited(binder.edits) if binder.edits else source_map
-    return Bound(source_map, Stmt(source_map.text, named_args=binder.named_args or None), binder.dates)
+    return BoundStatement(source_map, Stmt(source_map.text, named_args=binder.named_args or None), binder.dates)
 
 
 class _Binder:
     """The arguments of one statement, and the edits that expand its lists and insert its names, in order."""
 
-    def __init__(self, source_map: SourceMap, tokens: Sequence[Token], values: Values | None) -> None:
+    def __init__(self, source_map: SourceMap, tokens: Sequence[Token], values: Variables | None) -> None:
         self.edits: list[Edit] = []
         self.dates: dict[str, Value] = {}
         self._source_map, self._tokens, self._values = source_map, tokens, values
@@ -172,7 +181,7 @@ class _Binder:
             )
         ref = ParameterRef(token.text[1:], token.text, where)
         value = ref.look_up(self._values)
-        elements, after_in = as_list(value), before.word == "IN"
+        elements, after_in = _as_list(value), before.word == "IN"
         if elements is None:
             if after_in:
                 what = f"is one value ({type(value).__name__}), and IN requires a list"
@@ -231,8 +240,8 @@ class _Binder:
         if joined or (end.end == after.start and (after.kind in _GLUE or after.text == "{")):
             raise ref.error("must be separated by spaces", _ALONE)
         value = ref.look_up(self._values)
-        text = quote_names(value, ref)
-        if "." in (before.text, after.text) and len(as_list(value) or ()) > 1:
+        text = _quote_names(value, ref)
+        if "." in (before.text, after.text) and len(_as_list(value) or ()) > 1:
             raise ref.error("contains several names, and a dot requires one", "write the names with their tables")
         self.edits.append(Edit(start.start, end.end, text))
 
@@ -252,7 +261,7 @@ def _comment_hint() -> str:
     return COMMENT
 
 
-def as_list(value: Any) -> list[Any] | None:
+def _as_list(value: Any) -> list[Any] | None:
     """Return the elements of a list, tuple, set, range, array, Series, Index or the like; None for anything else."""
     if isinstance(value, str | bytes | bytearray | memoryview | Mapping):
         return None
@@ -283,9 +292,9 @@ def _with_nanoseconds(series: Any, elements: list[Any]) -> list[Any]:
     return [None if number is None else pd.Timestamp(number, tz=zone) for number in numbers]
 
 
-def quote_names(value: Any, ref: ParameterRef) -> str:
+def _quote_names(value: Any, ref: ParameterRef) -> str:
     """Return a quoted name, or a list of names separated by commas; raise ParameterError for anything else."""
-    names = [value] if isinstance(value, str) else as_list(value)
+    names = [value] if isinstance(value, str) else _as_list(value)
     if names is None:
         what = f"must be a name, not {type(value).__name__}"
         raise ref.error(what, "use a str, or a list of them for several columns")
@@ -341,3 +350,92 @@ def _exact_in_json(elements: Sequence[Any]) -> list[SqlValue] | None:
 
 def _json(plain: Sequence[SqlValue]) -> str:
     return json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
+
+
+# -- Jinja templates
+
+RENDERED = "the rendered template"
+"""The name of a template's output in messages."""
+
+_TEMPLATE = "<template>"  # the name of a template without a file in Jinja's tracebacks
+_UNDEFINED = re.compile(r"'(\w+)' is undefined\Z")
+
+
+@dataclass
+class RenderedTemplate:
+    """The output of a template, and the values of the parameters that ``| bind`` created."""
+
+    text: str
+    bound: dict[str, object] = field(default_factory=dict)
+
+
+def render(text: str, values: Variables, *, source: str = "") -> RenderedTemplate:
+    """Render a template; ``source`` names it in messages, if it is not the cell's own text.
+
+    Raise TemplateError with the line for a syntax error, an undefined name, and any error of an expression;
+    UnsupportedError without the package jinja2.
+    """
+    if find_spec("jinja2") is None:
+        hint = "%pip install jinja2, then run the cell again"
+        raise UnsupportedError("--jinja needs the package jinja2", hint=hint)
+    from jinja2 import TemplateSyntaxError, UndefinedError
+
+    rendered = RenderedTemplate("")
+    environment = _environment(rendered, _free_prefix(text, values))
+    try:
+        rendered.text = environment.from_string(text).render(dict(values))
+    except TemplateSyntaxError as error:
+        raise TemplateError(f"{_where(source, error.lineno)}: {error.message}") from None
+    except UndefinedError as error:
+        hint = _similar_names(str(error.message), values)
+        raise TemplateError(f"{_where(source, _template_line(error))}: {error.message}", hint=hint) from None
+    except PipemagicError as error:  # one of the filters below
+        raise TemplateError(f"{_where(source, _template_line(error))}: {error.message}", hint=error.hint) from None
+    except Exception as error:
+        raise TemplateError(f"{_where(source, _template_line(error))}: {type(error).__name__}: {error}") from error
+    return rendered
+
+
+def _environment(rendered: RenderedTemplate, prefix: str) -> SandboxedEnvironment:
+    from jinja2 import StrictUndefined
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    def bind(value: object) -> str:
+        if isinstance(value, StrictUndefined):
+            str(value)  # raises
+        name = f"{prefix}{len(rendered.bound) + 1}"
+        rendered.bound[name] = value
+        return f":{name}"
+
+    def name(value: object) -> str:
+        return _quote_names(value, ParameterRef("name", "the value of | name", ""))
+
+    environment = ImmutableSandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False)
+    environment.filters.update(bind=bind, name=name)
+    return environment
+
+
+def _free_prefix(text: str, values: Variables) -> str:
+    """Return an unused prefix for the names of bound parameters."""
+    prefix = "bound_"
+    while prefix in text or any(isinstance(key, str) and key.startswith(prefix) for key in values):
+        prefix = f"_{prefix}"
+    return prefix
+
+
+def _where(source: str, line: int) -> str:
+    return f"{source}, line {line}" if source else f"line {line}"
+
+
+def _template_line(error: BaseException) -> int:
+    """Return the template line of an error, which Jinja adds to the traceback."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return next((frame.lineno or 1 for frame in reversed(frames) if frame.filename == _TEMPLATE), 1)
+
+
+def _similar_names(message: str, values: Variables) -> str:
+    match = _UNDEFINED.match(message)
+    if match is None:
+        return ""
+    near = _close_names(match[1], values)
+    return f"did you mean {' or '.join(near)}?" if near else f"assign it first: {match[1]} = ..."

@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -28,7 +28,7 @@ from pipemagic.config import (
 from pipemagic.errors import PipemagicError, SessionError
 from pipemagic.session.keep_alive import LONGEST, parse_duration
 from pipemagic.session.tokens import KEYRING_SERVICE, TokenSource, expand_home
-from pipemagic.text import did_you_mean, mask_passwords, shorten
+from pipemagic.text import did_you_mean, mask_passwords, shorten, word
 
 if TYPE_CHECKING:
     from tomlkit import TOMLDocument
@@ -42,9 +42,6 @@ LOCK_TIMEOUT = 10.0
 _PLATFORM_TOKEN = "platform token"
 _LONGEST_SHOWN = 100  # characters of a project's text in a message
 _NOT_WRITTEN = ("name", "path", "of_project")
-_PLAIN = re.compile(r"[\w./~][\w./~-]*")
-_LIKE_VARIABLE = re.compile(r"\{[^\W\d]|\A[$:@][^\W\d{]|\A\$\{")
-_PLAIN_COLUMN = re.compile(r"\w[\w -]*")
 _TOKEN_KEYS = re.compile(r"(auth[_-]?|api[_-]?|access[_-]?)?(token|jwt|key)|password|secret", re.IGNORECASE)
 
 
@@ -371,27 +368,6 @@ class Profiles:
             document = tomlkit.parse(text)
             yield document
             write_private(path, tomlkit.dumps(document).encode())
-
-
-def word(name: str) -> str:
-    """Return a word as an argument of a magic line, in quotes if necessary."""
-    if _PLAIN.fullmatch(name):
-        return name
-    if _LIKE_VARIABLE.search(name):  # the quotes end behind the sign: {name} is the value of a variable
-        parts = [part for part in re.split(r"(?<=\{)|(?<=\A[$:@])", name) if part]
-        marks = ["'\""[number % 2] for number in range(len(parts))]
-        return "".join(mark + part.replace(mark, mark * 2) + mark for mark, part in zip(marks, parts, strict=True))
-    mark = "'" if '"' in name else '"'
-    return mark + name.replace(mark, mark * 2) + mark
-
-
-def column_list(names: Iterable[str]) -> str:
-    """Return column names as one argument of a magic line, separated by commas."""
-    return word(
-        ",".join(
-            column if _PLAIN_COLUMN.fullmatch(column) else '"' + column.replace('"', '""') + '"' for column in names
-        )
-    )
 
 
 def _in_ascii(text: str) -> str:

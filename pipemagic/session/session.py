@@ -24,13 +24,13 @@ from pipemagic.session.connect import ConnectionFactory
 from pipemagic.session.connection import DEFAULTS, Connection, RunOptions
 from pipemagic.session.messages import ROLLED_BACK
 from pipemagic.session.organization import Organization
-from pipemagic.session.profiles import FILE, Profile, Profiles, word
+from pipemagic.session.profiles import FILE, Profile, Profiles
 from pipemagic.session.results import CellResult, check_tables
 from pipemagic.session.services import FIRST_DATABASE, RESTART_HINT, SHUT_DOWN, TEMPORARY, Services, check_limits
 from pipemagic.session.signals import Signal, Subject
 from pipemagic.session.snippets import Snippets
 from pipemagic.session.trace import RequestRecorder
-from pipemagic.text import did_you_mean, list_names, mask_passwords, nearest
+from pipemagic.text import did_you_mean, list_names, mask_passwords, nearest, word
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -14,7 +14,7 @@ from pipemagic.text import format_size, literal_html
 
 if TYPE_CHECKING:
     from pipemagic.client.tracing import Timing
-    from pipemagic.session.stream_timeline import StreamTimeline
+    from pipemagic.session.trace import StreamTimeline
 
 OPEN_SECTIONS = 4
 """With at most this many requests their sections are open."""

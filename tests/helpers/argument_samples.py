@@ -5,7 +5,7 @@ from __future__ import annotations
 from pipemagic.errors import UsageError
 from pipemagic.notebook import arguments
 from pipemagic.notebook.arguments import Option, Positional
-from pipemagic.session.profiles import word
+from pipemagic.text import word
 
 SAMPLES = (
     "--replace my 'own' \"name\"",

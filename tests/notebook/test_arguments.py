@@ -15,7 +15,7 @@ from pipemagic.notebook.arguments import (
     usage_of,
     words,
 )
-from pipemagic.session.profiles import word
+from pipemagic.text import word
 
 NAME, MAYBE = Positional("NAME", "a name"), Positional("MORE", "more", optional=True)
 AS = Option("--as", "another name", "OTHER", short="-a")

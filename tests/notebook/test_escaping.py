@@ -14,7 +14,7 @@ from pipemagic.errors import PipemagicError
 from pipemagic.notebook.arguments import Option
 from pipemagic.notebook.commands import COMMANDS
 from pipemagic.notebook.sql_options import OPTIONS
-from pipemagic.session.profiles import word
+from pipemagic.text import word
 
 EVIL = (
     """<evil-tag evil=1>' evil='2' " evil="3" --></style></title></td></script><evil-tag>&lt;evil-tag&gt;"""

@@ -17,8 +17,8 @@ from pipemagic.notebook.commands import COMMANDS, TOPIC
 from pipemagic.notebook.completion.inspection import inspect_cell
 from pipemagic.notebook.line_variables import LineVariables
 from pipemagic.notebook.sql_options import OPTIONS, sql_usage
-from pipemagic.session.profiles import word
 from pipemagic.teaching.magics import ARGUMENTS, ON
+from pipemagic.text import word
 
 MAGICS = {
     **{f"%pipedb {name}": (command.positionals, command.options) for name, command in COMMANDS.items()},

@@ -7,8 +7,7 @@ import pytest
 from pipemagic.errors import StatementError
 from pipemagic.session import keep_alive
 from pipemagic.session.connection import RunOptions
-from pipemagic.session.settings import Settings
-from pipemagic.session.temporary_tables import TemporaryTables
+from pipemagic.session.connection_state import ConnectionSettings, TemporaryTables
 from pipemagic.sql import split
 
 ID = "last_insert_rowid() is 0 again"
@@ -260,7 +259,7 @@ def test_which_temporary_tables_exist(script, names):
 
 
 def test_the_line_names_a_few_tables():
-    settings = Settings()
+    settings = ConnectionSettings()
     for statement in split("CREATE TEMP TABLE a (x); CREATE TEMP TABLE b (x); CREATE TEMP VIEW c AS SELECT 1; "
                            "CREATE TEMP TABLE d (x)"):  # fmt: skip
         settings.update(statement)

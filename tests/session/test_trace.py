@@ -17,8 +17,7 @@ from pipemagic.client.trace_format import idle_limit_of, outline
 from pipemagic.client.tracing import RequestOrigin, Tally, TracedRequest
 from pipemagic.service.limits import Limits
 from pipemagic.session import Connection, Session, interrupts
-from pipemagic.session.stream_timeline import TraceEvent, timelines
-from pipemagic.session.trace import CAPACITY, RequestRecorder, Trace
+from pipemagic.session.trace import CAPACITY, RequestRecorder, Trace, TraceEvent, timelines
 from pipemagic.session.trace_html import StreamPicture
 
 

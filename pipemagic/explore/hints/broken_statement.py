@@ -80,7 +80,6 @@ class BrokenStatement(TokenList):
 
 # -- SQLite's grammar
 
-
 _SYNTAX = re.compile(r"syntax error|unrecognized token|\Aincomplete input")
 _NO_TRIGGERED_TABLE = re.compile(r"\Ano such table: main\.(.+)")
 _READABLE = re.compile(r"\Ano such |has no column named|\Awrong number of arguments|\Amisuse of ")

@@ -11,7 +11,6 @@ from pipemagic.sql import unquote
 
 # -- commands of shells: `.tables` of sqlite3, `\dt` of psql
 
-
 _COMMAND = re.compile(r"\s*([.\\]\w+)\+?[ \t]*([^\n;]*)")
 _COMMANDS = {
     ".tables \\dt \\dv \\d": "%pipedb tables lists the tables",
@@ -244,7 +243,6 @@ def of_missing_statement(place: Place) -> str:
 
 
 # -- files as tables
-
 
 _READERS = ("read_csv", "read_csv_auto", "read_parquet", "read_json", "read_json_auto", "parquet_scan", "read_xlsx")
 _FILE = re.compile(r"[^'\"\n]+\.(?:csv|tsv|txt|json|jsonl|ndjson|xlsx?|parquet)(?:\.gz)?", re.IGNORECASE)

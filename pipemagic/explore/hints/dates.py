@@ -113,7 +113,6 @@ def _difference(unit: str, start: str, end: str) -> str:
 
 # -- formats
 
-
 _OF_MYSQL = {"%Y": "%Y", "%m": "%m", "%d": "%d", "%H": "%H", "%i": "%M", "%s": "%S", "%S": "%S", "%j": "%j",
              "%w": "%w", "%T": "%H:%M:%S", "%%": "%%"}  # fmt: skip
 _OF_C = {code: code for code in ("%Y", "%m", "%d", "%H", "%M", "%S", "%j", "%w", "%s", "%%")} | {"%F": "%Y-%m-%d",

@@ -19,7 +19,6 @@ from pipemagic.explore.schema import Relation
 
 # -- templates
 
-
 _TEMPLATES: dict[str, tuple[str, ...]] = {
     "now getdate sysdate systimestamp sysdatetime localtimestamp transaction_timestamp": ("datetime('now')",),
     "curdate today": ("date('now')",),
@@ -322,7 +321,6 @@ _MISSING = frozenset((_RULES.keys() | _BY_NAME.keys()) - VARIANCES.keys() - {
 
 
 # -- casts of PostgreSQL and DuckDB (``day::date``)
-
 
 _DATES = {"DATE": "date", "TIMESTAMP": "datetime", "TIMESTAMPTZ": "datetime", "DATETIME": "datetime", "TIME": "time"}
 _INTEGERS = ("INT", "INTEGER", "BIGINT", "SMALLINT", "TINYINT", "INT2", "INT4", "INT8", "LONG", "SIGNED", "UNSIGNED")

@@ -138,7 +138,6 @@ def missing_operator(broken: BrokenStatement) -> Iterator[Suggestion]:
 
 # -- lists: commas that are missing or too many, and parentheses around values
 
-
 _BEGIN_ITEM = frozenset(
     ["NULL", "CASE", "CAST", "NOT", "EXISTS", "REPLACE", "CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "PRIMARY",
      "UNIQUE", "CHECK", "FOREIGN", "CONSTRAINT"]
@@ -231,7 +230,6 @@ def parentheses(broken: BrokenStatement) -> Iterator[Suggestion]:
 
 
 # -- ALTER TABLE of other databases: another type for a column, several columns at once
-
 
 _CHANGES = ("MODIFY", "ALTER", "CHANGE")
 _BEFORE_TYPE = ("SET", "DATA", "TYPE")

@@ -145,7 +145,6 @@ def _is_accidental(word: Misread, char: Lookalike) -> bool:
 
 # -- letters beyond ASCII, whose case LIKE, lower() and upper() do not change: É is not é
 
-
 _ELSEWHERE = "only in an embedded service that was started with PIPEMAGIC_UNICODE=1"
 
 

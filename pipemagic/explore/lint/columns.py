@@ -87,7 +87,6 @@ def _compared(where: Group) -> set[str]:
 
 # -- types of other databases that number the rows: for SQLite they are names of types, and the column stays NULL
 
-
 _NUMBERING = frozenset(["AUTO_INCREMENT", "SERIAL", "BIGSERIAL", "SMALLSERIAL", "IDENTITY"])
 
 

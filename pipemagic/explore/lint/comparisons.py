@@ -273,7 +273,6 @@ def _is_in_where(query: Query, comparison: Comparison) -> bool:
 
 # -- texts and numbers
 
-
 _TEXTS = frozenset(
     ["char", "concat", "concat_ws", "date", "datetime", "format", "group_concat", "hex", "lower", "ltrim", "printf",
      "quote", "replace", "rtrim", "strftime", "string_agg", "substr", "substring", "time", "trim", "typeof", "upper"]

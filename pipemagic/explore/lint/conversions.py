@@ -273,7 +273,6 @@ def _has_numbers(context: Context, operand: _Operand) -> bool:
 
 # -- casts to types that SQLite does not have
 
-
 _DATES = {
     "DATE": "date",
     "DATETIME": "datetime",

@@ -19,7 +19,6 @@ from pipemagic.sql.type_affinity import is_date, is_day_type
 
 # -- the forms of dates: in a text, and of the value of an expression
 
-
 _MONTH = re.compile(r"\d{4}-(?:0[1-9]|1[0-2])", re.ASCII)
 _MOMENT = re.compile(r"[ T]\d\d:\d\d.*", re.ASCII)
 _NUMBER = re.compile(r"\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*", re.ASCII)
@@ -103,7 +102,6 @@ def form_of_call(expression: Group) -> str:
 
 
 # -- calls that return NULL: texts, formats and modifiers that SQLite does not read
-
 
 _FUNCTIONS = frozenset(["date", "time", "datetime", "julianday", "unixepoch", "strftime"])
 
@@ -352,7 +350,6 @@ def _value(texts: list[str]) -> int:
 
 
 # -- moments that are stored in a column of another form
-
 
 _WITH_TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d.*", re.ASCII)
 

@@ -112,7 +112,6 @@ def _names(group: Group) -> Iterator[str]:
 
 # -- texts and numbers that stand where a condition is expected
 
-
 _EQUAL = ("=", "==")
 
 

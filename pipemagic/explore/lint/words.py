@@ -17,7 +17,6 @@ from pipemagic.text import looks_like, shorten, unseen_difference
 
 # -- placeholders in quotes, which are texts: ':year' and '{year}' do not bind the variable year
 
-
 _NAME = r"([^\W\d_]\w*)"
 _BRACES = rf"\{{\{{\s*{_NAME}\s*\}}\}}|\{{\s*{_NAME}\s*\}}"
 _WHOLE = re.compile(rf"[:@$]{_NAME}|{_BRACES}")

@@ -171,7 +171,7 @@ def profiles(context: CommandContext) -> DataFrame | None:
 
 
 def _save(context: CommandContext, name: str) -> None:
-    from pipemagic.session.profiles import word
+    from pipemagic.text import word
 
     connection = context.connection
     if connection.profile is None:

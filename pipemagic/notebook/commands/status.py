@@ -49,7 +49,7 @@ def status(context: CommandContext) -> None:
 
 def _say_address(connection: Connection) -> None:
     """Print the address of a database for other programs, never a token, and the line that creates a token."""
-    from pipemagic.session.profiles import word
+    from pipemagic.text import word
 
     name = connection.listed_as or connection.name
     say(f"Address for other programs: {connection.database.url}")
@@ -67,7 +67,7 @@ def _stream(connection: Connection) -> str:
 
 def _transaction(connection: Connection, *, current: bool, responds: bool) -> str:
     from pipemagic.session.messages import describe_transaction
-    from pipemagic.session.profiles import word
+    from pipemagic.text import word
 
     state, loss, left = connection.transaction, connection.loss, connection.remaining_time.transaction_left
     text = describe_transaction(state, connection.statements_open, loss, responds=responds)

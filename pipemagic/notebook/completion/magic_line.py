@@ -164,7 +164,7 @@ class _TypedValue:
     def written(self, name: str) -> str:
         """Return a name in the quotes that are open, or else in quotes if it needs them."""
         if not self.quote and ("{" in name or name[:1] in ("$", ":", "@")):
-            from pipemagic.session.profiles import word
+            from pipemagic.text import word
 
             return word(name)
         if self.quote or not name or any(char.isspace() or char in "'\"" for char in name) or name.startswith("-"):

@@ -34,8 +34,7 @@ from pipemagic.notebook.panels.static_html import Block, TableBlock
 from pipemagic.notebook.panels.table_browser import Source, TableBrowser
 from pipemagic.notebook.panels.tasks import Action, LatestTask
 from pipemagic.notebook.panels.tokens import Tokens
-from pipemagic.session.profiles import word
-from pipemagic.text import format_size
+from pipemagic.text import format_size, word
 
 if TYPE_CHECKING:
     from pipemagic.client.database import Database

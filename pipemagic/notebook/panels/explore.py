@@ -15,7 +15,7 @@ from pipemagic.notebook.panels.organization_state import OrganizationState
 from pipemagic.notebook.panels.static_html import Block
 from pipemagic.notebook.panels.table_browser import Source, TableBrowser
 from pipemagic.session.messages import describe_transaction
-from pipemagic.session.profiles import word
+from pipemagic.text import word
 
 if TYPE_CHECKING:
     from pipemagic.session import Connection

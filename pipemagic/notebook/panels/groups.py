@@ -25,8 +25,7 @@ from pipemagic.notebook.panels.organization_state import OrganizationState
 from pipemagic.notebook.panels.replicas import MEASURED, NewLocation, ReplicaStates
 from pipemagic.notebook.panels.static_html import Block, TableBlock
 from pipemagic.notebook.panels.tasks import Action
-from pipemagic.session.profiles import word
-from pipemagic.text import list_names, plural
+from pipemagic.text import list_names, plural, word
 
 if TYPE_CHECKING:
     from pipemagic.management_api.models import Group

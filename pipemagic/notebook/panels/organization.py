@@ -17,8 +17,7 @@ from pipemagic.notebook.panels.components import CopyText, Status
 from pipemagic.notebook.panels.organization_state import OrganizationState
 from pipemagic.notebook.panels.static_html import Block
 from pipemagic.notebook.panels.tasks import Action, LatestTask
-from pipemagic.session.profiles import word
-from pipemagic.text import format_size
+from pipemagic.text import format_size, word
 
 if TYPE_CHECKING:
     from pipemagic.management_api import models

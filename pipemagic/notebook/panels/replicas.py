@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from pipemagic.errors import AuthError, NotFound, PipemagicError, UnsupportedError
 from pipemagic.notebook import outcomes
 from pipemagic.notebook.panels.tasks import LatestTask
-from pipemagic.session.profiles import word
-from pipemagic.text import plural
+from pipemagic.text import plural, word
 
 if TYPE_CHECKING:
     from pipemagic.management_api.models import Group, Instance

@@ -21,8 +21,7 @@ from pipemagic.notebook.panels.static_html import Block, TableBlock
 from pipemagic.notebook.panels.tasks import Action, LatestTask
 from pipemagic.session.keep_alive import RELAXED_TRANSACTION
 from pipemagic.session.messages import describe_transaction, shorten_statement
-from pipemagic.session.profiles import word
-from pipemagic.text import format_duration, format_size, plural
+from pipemagic.text import format_duration, format_size, plural, word
 
 if TYPE_CHECKING:
     from pipemagic.client.tracing import TracedRequest

@@ -33,8 +33,7 @@ from pipemagic.notebook.panels.base import NO_RESPONSE, Field, Form, Line, butto
 from pipemagic.notebook.panels.components import CopyText, LongValue, Status, Table
 from pipemagic.notebook.panels.static_html import Block, TableBlock
 from pipemagic.notebook.panels.tasks import STOPPED, Action, LatestTask
-from pipemagic.session.profiles import column_list, word
-from pipemagic.text import escape_controls, plural
+from pipemagic.text import column_list, escape_controls, plural, word
 
 if TYPE_CHECKING:
     from pipemagic.client.database import Database

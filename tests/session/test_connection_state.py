@@ -2,12 +2,12 @@
 
 import pytest
 
-from pipemagic.session.settings import DEFERRED, Settings
+from pipemagic.session.connection_state import DEFERRED, ConnectionSettings
 from pipemagic.sql import split
 
 
 def after(script):
-    settings = Settings()
+    settings = ConnectionSettings()
     for statement in split(script):
         settings.update(statement)
     return settings
