@@ -47,9 +47,7 @@ class EmbeddedEngine(Placement):
         self._limits, self.meter, self._stopped = limits, context.meter, StoppedStatements()
         self.transfers = Transfers(folder / "transfers", self.databases, self.tokens, self.meter, limits)
         self.health = Health(folder, catalog, clock)
-        self.api = DatabaseApi(
-            self, self.streams, self.tokens, self.meter, self.health, self._stopped, clock, limits
-        )  # fmt: skip
+        self.api = DatabaseApi(self, self.streams, self.tokens, self.health, self._stopped, context)
         self._stopping = threading.Event()
         self._sweeper = threading.Thread(target=self._sweep_forever, name="pipemagic-sweeper", daemon=True)
 

@@ -226,7 +226,7 @@ class InProcess(Embedded):
 
     def until_one_runs(self) -> None:
         """Wait until a statement runs."""
-        until(lambda: any(stream._running for stream in list(self.service.engine.streams._streams.values())))
+        until(lambda: any(stream.running for stream in list(self.service.engine.streams._streams.values())))
 
     def until_one_waits(self, database: Database, count: int = 1) -> None:
         """Wait until a stream, or several, wait for the write lock."""

@@ -282,9 +282,9 @@ def test_a_statement_that_runs_while_a_full_disk_gets_space_ends_with_the_reason
         db = caller_of(service, "one")
         assert db.run("INSERT INTO t VALUES (1)").codes[0] == "SQLITE_FULL"
         running = Background(db.post, execute(ENDLESS), execute("SELECT 1"))
-        until(lambda: any(stream._running for stream in list(service.engine.streams._streams.values())))
+        until(lambda: any(stream.running for stream in list(service.engine.streams._streams.values())))
         service.engine.reopen()  # the disk is still full
-        assert any(stream._running for stream in list(service.engine.streams._streams.values()))
+        assert any(stream.running for stream in list(service.engine.streams._streams.values()))
         filler.unlink()
         service.engine.reopen()
         answer = running.result()

@@ -78,13 +78,22 @@ def read_rest(connection):
     return data
 
 
+def waits_for_reader(stream):
+    return stream.wait is not None and isinstance(stream.wait.awaited, bytes)
+
+
 def test_slow_readers_hold_no_thread(tmp_path):
     with running(tmp_path / "data") as db, ExitStack() as stack:
         for _ in range(3):
             stack.enter_context(db.ask("/v3/cursor", {"batch": {"steps": [{"stmt": {"sql": MANY}}]}}))
             stack.enter_context(db.ask("/v2/pipeline", {"requests": [execute(SOME)]}))
         streams = db.service.engine.streams._streams
-        until(lambda: sum(isinstance(stream._waiting_for, bytes) for stream in streams.values()) == 3)
+        until(
+            lambda: (
+                sum(stream.wait is not None and isinstance(stream.wait.awaited, bytes) for stream in streams.values())
+                == 3
+            )
+        )
         for _ in range(10):
             assert db.select() == [[{"type": "integer", "value": "1"}]]
         until(lambda: db.app.runtime.executor.workers == 1)

@@ -35,7 +35,7 @@ def streams_of(service, name="flights"):
 
 def until_running(service, count=1):
     """Wait until statements run on flights."""
-    until(lambda: sum(stream._running for stream in streams_of(service)) == count)
+    until(lambda: sum(stream.running is not None for stream in streams_of(service)) == count)
 
 
 @pytest.fixture
@@ -120,7 +120,7 @@ def test_a_commit_that_has_begun_is_not_interrupted(db, service):
     committing = Background(db.post, execute("COMMIT"), execute("SELECT 1"), baton=baton)
     assert begun.wait(30)
     suspending = Background(suspend, service)
-    until(lambda: stream.cancelled)
+    until(lambda: stream.ended)
     go_on.set()
     suspending.result()
     answer = committing.result()

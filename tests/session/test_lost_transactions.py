@@ -236,7 +236,7 @@ def time_flies(service, clock):
     over = threading.Event()
 
     def runs(stream):
-        return stream.transaction is Tx.OPEN and stream._running and not stream.connection.stopped
+        return stream.state.transaction is Tx.OPEN and stream.running and not stream.connection.stopped
 
     def fly():
         while not over.wait(0.02):

@@ -9,6 +9,7 @@ import logging
 import tempfile
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import IO
 
 import apsw
@@ -19,7 +20,6 @@ from pipemagic.hrana.batches import StepState
 from pipemagic.hrana.cursors import Failure, Row, StepBegin, StepEnd, StepError
 from pipemagic.hrana.messages import Batch, Col, Error, Step
 from pipemagic.service.database_api import errors
-from pipemagic.service.database_api.pipelines import Pipeline
 from pipemagic.service.database_api.results import (
     MIN_COLUMN_ROWS,
     Budget,
@@ -32,12 +32,11 @@ from pipemagic.service.database_api.results import (
     to_wire,
     working_memory,
 )
-from pipemagic.service.database_api.statements import Cancelled
+from pipemagic.service.database_api.statements import Cancelled, Runner, forbidden
 from pipemagic.service.database_api.stream import ServerStream
 from pipemagic.service.executor import Steps
 from pipemagic.service.responses import Refused
-from pipemagic.service.sqlite import statement
-from pipemagic.service.sqlite.statement import Rejected, SqlStatement
+from pipemagic.service.sqlite.statement import Rejected, SqlStatement, parse
 from pipemagic.service.stopped_statements import StopReason
 
 encode_lines = msgspec.json.Encoder().encode_lines
@@ -175,24 +174,31 @@ class StreamedRows:
             self.spool = None
 
 
-class Cursor(Pipeline):
-    """One running cursor. ``failed`` is set if its last entry is an error that ends the stream."""
+class Cursor:
+    """One running cursor. ``failed`` is set if its last entry is an error that ends the stream.
+
+    ``by_columns``: the client reads large results by columns.
+    """
 
     failed = False
-    _rows: StreamedRows | None
+
+    def __init__(self, runner: Runner, *, by_columns: bool) -> None:
+        self._runner, self._by_columns = runner, by_columns
+        self._lines = Lines()
+        self._rows: StreamedRows | None = None
+        """Those of the current step."""
 
     def stream(self, batch: Batch) -> Steps[bytes]:
         """Run the batch; yield its lines in pieces, and return the last one.
 
         Errors that end the stream are raised until the first piece; after it they are the last entry.
         """
-        self._lines, self._number, self._begun = Lines(), 0, False
         try:
-            if self._read_only:
+            if self._runner.grant.read_only:
                 self._refuse_writes(batch)
             yield from self._run(batch)
         except Exception as error:
-            if not self._begun:
+            if not self._runner.sent:
                 raise
             self.failed = True
             self._lines.add(Failure(self._failure(error)))
@@ -203,34 +209,41 @@ class Cursor(Pipeline):
             case Refused():
                 return Error(error.message, error.code)
             case Cancelled():
-                if not self._stream.outpaced:
+                ended = self._runner.stream.ended
+                if ended is None or not ended.outpaced:
                     return _ENDED
-                self._stopped.add(self._grant, StopReason.WAL)
+                self._runner.stopped.add(self._runner.grant, StopReason.WAL)
                 return _OUTPACED
         log.error("a cursor failed", exc_info=error)
         return _BUG
 
     def _run(self, batch: Batch) -> Steps[None]:
         try:
-            yield from self._wait_for(batch.replication_index)
+            yield from self._runner.wait_for(batch.replication_index)
         except Rejected as rejected:  # nothing ran: the stream is unchanged
             self._lines.add(Failure(rejected.error))
             return
         states: list[StepState] = []
         for number, step in enumerate(batch.steps):
-            if self._stream.cancelled_silently:
-                raise Cancelled
-            self._number, self._rows = number, None
-            result, error = yield from self._step(step, states)
+            self._runner.refuse_if_cancelled()
+            self._rows = None
+            result, error = yield from self._runner.run_step(step, states, partial(self._sink, number))
             if self._rows is not None and self._rows.spool is not None:
                 yield from self._read_back(self._rows.spool)
             if error is not None:
-                self._lines.add(StepError(number, error))
+                self._lines.add(StepError(number, errors.short(error)))
             elif result is not None:
                 self._lines.add(StepEnd(result.counts["affected_row_count"], result.counts["last_insert_rowid"]))
             yield from self._send_if_full()
-        if self._loss_reported:
-            self._stream.acknowledge_loss()
+        self._runner.end()
+
+    def _sink(self, number: int, _: SqlStatement, want_rows: bool) -> RowSink:
+        """Return the sink for the rows of a step, which have no limit together."""
+        stream, budget = self._runner.stream, self._runner.budget
+        self._rows = rows = StreamedRows(
+            self._lines, number, stream, budget, want_rows=want_rows, by_columns=self._by_columns
+        )  # fmt: skip
+        return rows
 
     def _read_back(self, spool: IO[bytes]) -> Steps[None]:
         with spool:
@@ -241,22 +254,7 @@ class Cursor(Pipeline):
 
     def _send_if_full(self) -> Steps[None]:
         if self._lines.full:
-            yield from self._send(self._lines.take())
-
-    def _send(self, piece: bytes) -> Steps[None]:
-        self._begun = True
-        yield from super()._send(piece)
-
-    # Steps, as far as they differ from those of a pipeline.
-
-    def _sink(self, plan: SqlStatement, *, want_rows: bool) -> RowSink:  # noqa: ARG002 - the response has no limit
-        self._rows = StreamedRows(
-            self._lines, self._number, self._stream, self._budget, want_rows=want_rows, by_columns=self._by_columns
-        )  # fmt: skip
-        return self._rows
-
-    def _fit_error(self, error: Error) -> Error:
-        return errors.short(error)
+            yield from self._runner.send(self._lines.take())
 
     # Rights.
 
@@ -264,13 +262,13 @@ class Cursor(Pipeline):
         """Raise `Refused` (403) for a step that writes and has no condition, while a status can still be sent."""
         for step in batch.steps:
             if step.condition is None and self._writes(step):
-                raise self._forbidden()
+                raise forbidden()
 
     def _writes(self, step: Step) -> bool:
         try:
-            plan = statement.parse(self._text(step.stmt))
-            shape = self._stream.connection.describe(plan)
+            statement = parse(self._runner.text(step.stmt))
+            shape = self._runner.stream.connection.describe(statement)
         except (Rejected, apsw.Error):
             return False  # it will be the error of its step
-        writes = not shape.readonly or plan.writes_by_itself or plan.needs_full_access
+        writes = not shape.readonly or statement.writes_by_itself or statement.needs_full_access
         return writes and not shape.explain

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from functools import partial
-from typing import Any
 
 import apsw
 from starlette.requests import Request
@@ -18,19 +17,19 @@ from pipemagic.hrana.stream import LIMITS_HEADER, RELAXED, STRICT
 from pipemagic.service import responses
 from pipemagic.service.auth.tokens import AccessGrant, TokenAuthority
 from pipemagic.service.catalog.records import DatabaseRecord
-from pipemagic.service.catalog.usage import BLOCKED, OPERATION_BLOCKED, UsageMeter
+from pipemagic.service.catalog.usage import BLOCKED, OPERATION_BLOCKED
 from pipemagic.service.database_api.cursors import Cursor
-from pipemagic.service.database_api.pipelines import Pipeline, check
-from pipemagic.service.database_api.requests import LARGE, decode_cursor, decode_pipeline, memory_for
+from pipemagic.service.database_api.pipelines import Pipeline
+from pipemagic.service.database_api.requests import decode_cursor, decode_pipeline, decode_single, memory_for
 from pipemagic.service.database_api.results import Budget
-from pipemagic.service.database_api.statements import Cancelled
+from pipemagic.service.database_api.statements import Cancelled, Runner
 from pipemagic.service.database_api.stream import ServerStream
 from pipemagic.service.database_api.streams import StreamTable
 from pipemagic.service.endpoint import SMALL_BODY, Endpoint, Handler, Runtime
+from pipemagic.service.engine import EngineContext
 from pipemagic.service.executor import UNVERIFIED, Steps, Tenant, Waiter
 from pipemagic.service.health import Health
 from pipemagic.service.hosting import host_of
-from pipemagic.service.limits import Limits
 from pipemagic.service.memory import MemoryBudget
 from pipemagic.service.replicas.placement import Placement
 from pipemagic.service.request import ServiceRequest
@@ -106,22 +105,21 @@ class DatabaseApi:
     """Runs pipelines, cursors and the requests of older packages."""
 
     def __init__(
-        self, placement: Placement, streams: StreamTable, tokens: TokenAuthority, meter: UsageMeter,
-        health: Health, stopped: StoppedStatements, clock: Callable[[], float], limits: Limits,
+        self, placement: Placement, streams: StreamTable, tokens: TokenAuthority, health: Health,
+        stopped: StoppedStatements, context: EngineContext,
     ) -> None:  # fmt: skip
         self._placement, self._streams, self._tokens, self._health = placement, streams, tokens, health
-        self._clock, self._limits = clock, limits
-        self._meter = meter
-        self._shared: dict[str, Any] = {"meter": meter, "stopped": stopped, "clock": clock, "limits": limits}
+        self._stopped, self._context = stopped, context
+        self._clock, self._limits = context.clock, context.limits
 
     def routes(self, runtime: Runtime) -> list[Route]:
         """Return the routes, at every address of the service."""
         pipeline = partial(self._pipeline, memory=runtime.memory)
         posted: dict[str, Handler] = {
-            "/v1/execute": partial(pipeline, version=1, decode=partial(_decode_single, messages.decode_execute)),
-            "/v1/batch": partial(pipeline, version=1, decode=partial(_decode_single, messages.decode_batch)),
-            "/v2/pipeline": partial(pipeline, version=2, decode=_decode_pipeline),
-            "/v3/pipeline": partial(pipeline, version=3, decode=_decode_pipeline),
+            "/v1/execute": partial(pipeline, version=1, decode=partial(decode_single, messages.decode_execute)),
+            "/v1/batch": partial(pipeline, version=1, decode=partial(decode_single, messages.decode_batch)),
+            "/v2/pipeline": partial(pipeline, version=2, decode=decode_pipeline),
+            "/v3/pipeline": partial(pipeline, version=3, decode=decode_pipeline),
             "/v3/cursor": partial(self._cursor, memory=runtime.memory),
         }
         limit = self._limits.body
@@ -149,17 +147,17 @@ class DatabaseApi:
 
     def _pipeline(
         self, request: ServiceRequest, body: bytes, *,
-        memory: MemoryBudget, version: int, decode: Callable[[bytes], messages.PipelineRequest],
+        memory: MemoryBudget, version: int, decode: Callable[[bytes, int], messages.PipelineRequest],
     ) -> Steps[Response]:  # fmt: skip
         """Run a pipeline; the one of version 1 is a single request, of which a failed statement is a 400."""
         start, single = self._clock(), version == 1
-        decoded = decode(body)
-        check(decoded.requests, version)
+        decoded = decode(body, version)
         stream = yield from self._stream(request, decoded.baton)
         budget, baton = Budget(self._limits.response, memory, request.tenant), None
         by_columns = request.headers.get(_COLUMNS_HEADER) == columns.VALUE
         with self._in_use(request, stream, budget):
-            pipeline = Pipeline(stream, request.grant, budget=budget, by_columns=by_columns, **self._shared)
+            runner = Runner(stream, request.grant, budget, self._context, self._stopped)
+            pipeline = Pipeline(runner, by_columns=by_columns)
             result = yield from pipeline.run_one(decoded.requests[0]) if single else pipeline.run(decoded.requests)
             base_url, delay = self._address(request, stream)
             if pipeline.closed:
@@ -179,15 +177,15 @@ class DatabaseApi:
     def _cursor(
         self, request: ServiceRequest, body: bytes, *, memory: MemoryBudget
     ) -> Steps[Response | bytes]:  # fmt: skip
-        decoded = cursors.decode_request(body) if len(body) <= LARGE else decode_cursor(body)
-        check([messages.RunBatch(decoded.batch)], version=3)
+        decoded = decode_cursor(body)
         stream = yield from self._stream(request, decoded.baton)
         budget = Budget(self._limits.response, memory, request.tenant)  # of rows, for those that are not sent
         by_columns = request.headers.get(_COLUMNS_HEADER) == columns.VALUE
         with self._in_use(request, stream, budget):  # until the client has read the rest, or disconnects
             baton = self._streams.next_baton(stream)
             base_url, delay = self._address(request, stream)
-            cursor = Cursor(stream, request.grant, budget=budget, by_columns=by_columns, **self._shared)
+            runner = Runner(stream, request.grant, budget, self._context, self._stopped)
+            cursor = Cursor(runner, by_columns=by_columns)
             head = messages.encode(cursors.Head(baton, base_url, self._streams.ttl)) + b"\n"
             sent = partial(self._streams.sent, stream, stream.response_count)
             with closing(cursor.stream(decoded.batch)) as lines:
@@ -236,7 +234,7 @@ class DatabaseApi:
         try:
             # A rotation, or a suspension of the database, after the check did not see this stream.
             if (record := self._tokens.recheck(grant)) is not None and record.configuration.block_reads:
-                self._meter.block(record).check(writes=False)
+                self._context.meter.block(record).check(writes=False)
         except BaseException:
             self._streams.lose(stream)
             raise
@@ -249,7 +247,7 @@ class DatabaseApi:
         except Refused:
             record = self._tokens.recheck(grant) or grant.database  # it may have waited
             if record.configuration.block_reads:
-                reason = f"{self._meter.block(record).reads}; the stream has ended, and an open transaction is"
+                reason = f"{self._context.meter.block(record).reads}; the stream has ended, and an open transaction is"
                 raise Refused(403, f"{OPERATION_BLOCKED}: {reason} rolled back", BLOCKED) from None
             raise
 
@@ -261,14 +259,6 @@ class DatabaseApi:
     def _sent(self, stream: ServerStream, number: int, budget: Budget) -> None:
         budget.release()
         self._streams.sent(stream, number)
-
-
-def _decode_pipeline(body: bytes) -> messages.PipelineRequest:
-    return messages.decode_request(body) if len(body) <= LARGE else decode_pipeline(body)
-
-
-def _decode_single(decode: Callable[[bytes], messages.Request], body: bytes) -> messages.PipelineRequest:
-    return messages.PipelineRequest([decode(body)])
 
 
 def _head(baton: str | None, base_url: str | None, ttl: int) -> bytes:

@@ -1,18 +1,22 @@
-"""Decode large bodies part by part: the decoder holds the interpreter lock until it returns.
+"""Decode the bodies of requests and check them before anything runs, so that their stream stays unchanged.
 
-The memory for their values is counted before: the decoder ends the process if there is none.
+Large bodies are decoded part by part: the decoder holds the interpreter lock until it returns. The memory for their
+values is counted before: the decoder ends the process if there is none.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Union, get_args
 
 import msgspec
 
-from pipemagic.hrana import cursors, messages
+from pipemagic.errors import ProtocolError
+from pipemagic.hrana import batches, cursors, messages
 from pipemagic.hrana.cursors import CursorRequest
-from pipemagic.hrana.messages import Batch, PipelineRequest, Request, RunBatch, Step
+from pipemagic.hrana.messages import Batch, PipelineRequest, Request, RunBatch, Step, Stmt
 from pipemagic.service.limits import MB
+from pipemagic.service.responses import Refused
 
 LARGE = MB // 4
 """Bytes from which a body is decoded part by part."""
@@ -46,8 +50,28 @@ _STEP = msgspec.json.Decoder(Step)
 _INVALID = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
-def decode_pipeline(body: bytes) -> PipelineRequest:
-    """Return the requests of a large pipeline; raise ProtocolError."""
+def decode_pipeline(body: bytes, version: int) -> PipelineRequest:
+    """Return the requests of a pipeline; raise ProtocolError, or `Refused` (400) for what a version does not allow."""
+    request = messages.decode_request(body) if len(body) <= LARGE else _decode_large_pipeline(body)
+    _check(request.requests, version)
+    return request
+
+
+def decode_single(decode: Callable[[bytes], Request], body: bytes, version: int) -> PipelineRequest:
+    """Return the request of version 1, which is one of a pipeline; raise errors as `decode_pipeline` does."""
+    request = PipelineRequest([decode(body)])
+    _check(request.requests, version)
+    return request
+
+
+def decode_cursor(body: bytes) -> CursorRequest:
+    """Return the batch of a cursor; raise errors as `decode_pipeline` does."""
+    request = cursors.decode_request(body) if len(body) <= LARGE else _decode_large_cursor(body)
+    _check([RunBatch(request.batch)], version=3)
+    return request
+
+
+def _decode_large_pipeline(body: bytes) -> PipelineRequest:
     try:
         raw = _PIPELINE.decode(body)
         return PipelineRequest(list(map(_decode_request, raw.requests)), raw.baton)
@@ -55,8 +79,7 @@ def decode_pipeline(body: bytes) -> PipelineRequest:
         return messages.decode_request(body)  # all at once; the error says where it is
 
 
-def decode_cursor(body: bytes) -> CursorRequest:
-    """Return the batch of a large cursor request; raise ProtocolError."""
+def _decode_large_cursor(body: bytes) -> CursorRequest:
     try:
         raw = _CURSOR.decode(body)
         return CursorRequest(_decode_steps(raw.batch), raw.baton)
@@ -71,6 +94,47 @@ def _decode_request(raw: msgspec.Raw) -> Request:
 
 def _decode_steps(raw: _Batch) -> Batch:
     return Batch(list(map(_STEP.decode, raw.steps)), raw.replication_index)
+
+
+def _check(requests: Iterable[Request], version: int) -> None:
+    """Raise `Refused` (400) for errors that are visible before anything runs, so that the stream stays unchanged."""
+    for request in requests:
+        match request:
+            case messages.Execute(stmt):
+                if (stmt.sql is None) == (stmt.sql_id is None) or stmt.replication_index is not None:
+                    _check_text(stmt)
+            case messages.Sequence() | messages.Describe():
+                _check_text(request)
+            case RunBatch(batch):
+                _check_index(batch.replication_index)
+                for step in batch.steps:
+                    _check_text(step.stmt)
+                try:
+                    batches.check_references(batch)
+                except ProtocolError as error:
+                    raise Refused(400, error.message, plain=True) from None
+                if version < 3 and batches.uses_autocommit(batch):
+                    raise _too_new("The `is_autocommit` condition")
+            case messages.GetAutocommit() if version < 3:
+                raise _too_new("The `get_autocommit` request")
+
+
+def _check_text(holder: Stmt | messages.Sequence | messages.Describe) -> None:
+    if (holder.sql is None) == (holder.sql_id is None):
+        raise Refused(400, "Either `sql` or `sql_id` are required, and not both", plain=True)
+    _check_index(holder.replication_index)
+
+
+def _check_index(index: str | int | None) -> None:
+    if index is None:
+        return
+    text = str(index)
+    if not (text.isascii() and text.isdigit() and len(text) < 20):
+        raise Refused(400, f"replication_index is not a number of a commit: {text[:50]!r}", plain=True)
+
+
+def _too_new(what: str) -> Refused:
+    return Refused(400, f"{what} is only supported in protocol version hrana3 and higher", plain=True)
 
 
 def memory_for(body: bytes | bytearray) -> int:

@@ -1,4 +1,4 @@
-"""Run statements on a stream: rights, quotas, place, write lock, time limits and errors.
+"""Run the statements of a request on a stream.
 
 All work is in generators: they yield a `Waiter` whenever they must wait and continue when it is done, so that
 a waiting writer holds no thread.
@@ -7,33 +7,38 @@ a waiting writer holds no thread.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 import apsw
 
-from pipemagic.hrana import faults
-from pipemagic.hrana.messages import Error
+from pipemagic.hrana import batches, faults
+from pipemagic.hrana.batches import StepState
+from pipemagic.hrana.messages import Describe, Error, Sequence, Step, Stmt
 from pipemagic.hrana.stream import Tx
 from pipemagic.hrana.values import SqlValue
 from pipemagic.service.auth.tokens import AccessGrant
-from pipemagic.service.catalog.usage import BLOCKED, OPERATION_BLOCKED, QuotaBlock, UsageMeter
+from pipemagic.service.catalog.usage import BLOCKED, OPERATION_BLOCKED, QuotaBlock
 from pipemagic.service.database_api import errors
 from pipemagic.service.database_api.results import Budget, RowSink, TooLarge, WireResult
-from pipemagic.service.database_api.stream import ServerStream
+from pipemagic.service.database_api.stream import Running, ServerStream
+from pipemagic.service.engine import EngineContext
 from pipemagic.service.executor import Abandoned, Call, Steps, Waiter
 from pipemagic.service.limits import Limits
 from pipemagic.service.replicas.replica import Replica
 from pipemagic.service.responses import Refused
-from pipemagic.service.sqlite.connection import NeedsWriteLock
-from pipemagic.service.sqlite.readers import CHECKPOINT_WAIT, DRAIN_WAIT, FULL_WAL
+from pipemagic.service.sqlite.connection import Connection, NeedsWriteLock
+from pipemagic.service.sqlite.readers import CHECKPOINT_WAIT, DRAIN_WAIT, FULL_WAL, Reading
 from pipemagic.service.sqlite.resources import UsageExceeded
-from pipemagic.service.sqlite.statement import Rejected, SqlStatement
+from pipemagic.service.sqlite.statement import LONGEST_CACHED, Rejected, SqlStatement, bind, cached_parse, parse
 from pipemagic.service.stopped_statements import StoppedStatements, StopReason
 
 WRITER_WAIT = REPLICA_WAIT = 5.0
 """Seconds that a request waits for the write lock, and at a replica for the index that it names."""
+
+NewSink = Callable[[SqlStatement, bool], RowSink]
+"""Returns the sink for the rows of a statement, which its client wants or not; raises `Rejected` without room."""
 
 NESTED = Error("SQLite error: cannot start a transaction within a transaction", "SQLITE_ERROR")
 
@@ -57,148 +62,217 @@ class GaveWay(Exception):
         self.brief = brief
 
 
-class Statements:
-    """Runs statements on a stream, one after the other.
-
-    ``by_columns``: the client reads large results by columns.
-    """
+class Runner:
+    """Runs the statements of one request on a stream, one after the other."""
 
     def __init__(
-        self, stream: ServerStream, grant: AccessGrant, meter: UsageMeter, *,
-        stopped: StoppedStatements, clock: Callable[[], float], limits: Limits, budget: Budget, by_columns: bool,
+        self, stream: ServerStream, grant: AccessGrant, budget: Budget, context: EngineContext,
+        stopped: StoppedStatements,
     ) -> None:  # fmt: skip
-        self._stream, self._clock, self._limits = stream, clock, limits
-        self._budget, self._by_columns = budget, by_columns
-        self._grant, self._stopped = grant, stopped
-        self._record, self._read_only, self._meter = grant.database, grant.read_only, meter
-        self._unwritable = ""
-        """The reason if the current statement may not write, otherwise empty; not set for one that only reads."""
-        self._has_waited = self._has_restarted = False
-        """Whether the current statement has waited for a checkpoint, and was stopped because the WAL was too large."""
-        self._ran = 0.0
-        """Seconds that the current statement ran before it gave way to a checkpoint."""
-        self._loss_reported = False
+        self.stream, self.grant, self.budget, self.stopped = stream, grant, budget, stopped
+        self.meter, self.clock, self.limits = context.meter, context.clock, context.limits
+        self.loss_reported = False
         """Whether the response says that the transaction was lost; it does so once."""
+        self.sent = False
+        """Whether the response has begun: its reader was sent a piece."""
 
-    # One statement.
+    def run(self, stmt: Stmt, new_sink: NewSink) -> Steps[WireResult]:
+        """Run a statement; raise `Rejected` if it fails."""
+        if stmt.replication_index is not None:
+            yield from self.wait_for(stmt.replication_index)
+        text = self.text(stmt)
+        statement = cached_parse(text) if len(text) <= LONGEST_CACHED else parse(text)
+        bindings: tuple[SqlValue, ...] = ()
+        if statement.parameters or stmt.args or stmt.named_args:
+            bindings = bind(statement, stmt.args, stmt.named_args)
+        sink = new_sink(statement, stmt.want_rows is not False)
+        return (yield from Execution(self, statement, bindings, sink).run())
 
-    def _statement(self, plan: SqlStatement, bindings: Sequence[SqlValue], sink: RowSink) -> Steps[WireResult]:
-        start = self._clock()
-        self._refuse_if_lost()
-        if self._read_only and plan.needs_full_access:
-            raise self._forbidden()
-        block = self._meter.block(self._record)
-        if not plan.commits:
-            self._refuse_if_blocked(block)
-        if not plan.only_reads:
-            self._unwritable = block.reason(writes=True, frees=plan.frees_space)
+    def run_step(
+        self, step: Step, states: list[StepState], new_sink: NewSink
+    ) -> Steps[tuple[WireResult | None, Error | None]]:
+        """Run a step of a batch if its condition holds, and append its state to ``states``."""
+        result, error = None, None
+        try:
+            self.refuse_if_lost()
+            autocommit = self.stream.state.transaction is Tx.NONE
+            if batches.holds(step.condition, states, autocommit=autocommit):
+                result = yield from self.run(step.stmt, new_sink)
+        except Rejected as rejected:
+            error = rejected.error
+        states.append(StepState.ERROR if error else StepState.OK if result else StepState.SKIPPED)
+        return result, error
+
+    def text(self, holder: Stmt | Sequence | Describe) -> str:
+        """Return the SQL text of a request, which may be a stored one."""
+        if holder.sql is not None:
+            return holder.sql
+        stored = self.stream.stored.get(holder.sql_id) if holder.sql_id is not None else None
+        if stored is None:
+            raise Rejected(f"SQL text {holder.sql_id} not found", "SQL_STORE_NOT_FOUND")
+        return stored
+
+    def wait_for(self, index: str | int | None) -> Steps[None]:
+        """Wait until the replica has the index of the request; a primary always has it."""
+        place = self.stream.place
+        if index is None or not isinstance(place, Replica) or int(index) <= place.index:
+            return
+        waiter = place.wait_for(int(index), self.clock() + REPLICA_WAIT)
+        if not waiter.granted:
+            yield from self.stream.wait_for(waiter, self.clock)
+        self.refuse_if_ended()
+        if not waiter.granted:
+            raise Rejected(
+                f"the replica at {place.code} is at replication_index {place.index} and did not reach {index} "
+                f"within {REPLICA_WAIT:g} s; try again, or use the primary",
+                "REPLICA_BEHIND",
+            )
+
+    def send(self, piece: bytes) -> Steps[None]:
+        """Send a piece to the reader; no thread is held until it is sent, and the sweeper checks the time limits."""
+        self.sent = True
+        yield from self.stream.wait_for(piece, self.clock)
+        self.refuse_if_cancelled()
+
+    # What refuses a statement.
+
+    def refuse_if_cancelled(self) -> None:
+        """Raise `Cancelled` if the client waits for no response."""
+        if self.stream.ended is not None and self.stream.ended.error is None:
+            raise Cancelled
+
+    def refuse_if_ended(self) -> None:
+        """Raise an error if no further statement may run on the stream."""
+        ended = self.stream.ended
+        if ended is not None:
+            raise Cancelled if ended.error is None else Rejected.of(ended.error)
+
+    def refuse_if_lost(self) -> None:
+        """Raise `Rejected` if the transaction is lost, also because its time is over."""
+        if self.stream.abandoned:
+            self.refuse_if_ended()
+        if self.stream.state.transaction is Tx.NONE:
+            return
+        self.enforce_window()
+        if self.stream.state.transaction is Tx.LOST:
+            self.loss_reported = True
+            raise Rejected.of(self.stream.loss)
+
+    def enforce_window(self) -> None:
+        """End the transaction if its time is over."""
+        if self.stream.overdue(self.clock()):
+            self.stream.time_out()
+
+    def refuse_if_blocked(self) -> None:
+        """Raise `Rejected` if settings or quotas refuse reads."""
+        _refuse_reads(self.meter.block(self.grant.database))
+
+    def end(self) -> None:
+        """End the request: a loss that its response says is over."""
+        if self.loss_reported:
+            self.stream.acknowledge_loss()
+
+
+class Execution:
+    """The execution of one statement: rights, quotas, place, write lock, time limits, and its errors."""
+
+    def __init__(
+        self, runner: Runner, statement: SqlStatement, bindings: tuple[SqlValue, ...], sink: RowSink
+    ) -> None:  # fmt: skip
+        self._runner, self._stream = runner, runner.stream
+        self._clock, self._limits = runner.clock, runner.limits
+        self._statement, self._bindings, self._sink = statement, bindings, sink
+        self._record, self._read_only = runner.grant.database, runner.grant.read_only
+        self._started = self._clock()
+        self._unwritable = ""
+        """The reason if it may not write, otherwise empty; not set for one that only reads."""
+        self._has_waited = self._has_restarted = False
+        """Whether it has waited for a checkpoint, and was stopped because the WAL was too large."""
+        self._ran = 0.0
+        """Seconds that it ran before it gave way to a checkpoint."""
+
+    def run(self) -> Steps[WireResult]:
+        """Run the statement; raise `Rejected` if it fails."""
+        statement = self._statement
+        self._runner.refuse_if_lost()
+        if self._read_only and statement.needs_full_access:
+            raise forbidden()
+        block = self._runner.meter.block(self._record)
+        if not statement.commits:
+            _refuse_reads(block)
+        if not statement.only_reads:
+            self._unwritable = block.reason(writes=True, frees=statement.frees_space)
             self._use_primary()
-        self._has_waited, self._has_restarted, self._ran = False, False, 0.0
         while True:
             try:
-                return (yield from self._attempt(plan, bindings, start, sink))
+                return (yield from self._attempt())
             except NeedsWriteLock:
-                self._prepare_to_write(plan)
+                self._prepare_to_write()
                 assert self._stream.write_waiter is None, "the write lock was acquired and is not held"
-                yield from self._acquire_write_lock(start)
+                yield from self._acquire_write_lock()
             except GaveWay as gave_way:
                 yield from self._wait_to_start_again(brief=gave_way.brief)
 
-    def _refuse_if_blocked(self, block: QuotaBlock) -> None:
-        if block.reads:
-            raise _blocked(block.reads)
-
-    def _refuse_if_ended(self) -> None:
-        """Raise an error if no further statement may run on the stream."""
-        if self._stream.end_error is not None:
-            raise Rejected.of(self._stream.end_error)
-        if self._stream.cancelled:
-            raise Cancelled
-
-    def _prepare_to_write(self, plan: SqlStatement) -> None:
-        """Move the stream to the primary; raise an error if the statement may not write."""
-        if self._read_only:
-            raise self._forbidden() from None
-        if self._unwritable:
-            raise _blocked(self._unwritable) from None
-        if self._stream.refuses_writes:
-            raise Rejected.of(READONLY_TRANSACTION) from None
-        self._use_primary()
-        if plan.keyword == "BEGIN" and self._stream.transaction is Tx.OPEN:
-            raise Rejected.of(NESTED) from None
-
-    def _attempt(
-        self, plan: SqlStatement, bindings: Sequence[SqlValue], started: float, sink: RowSink
-    ) -> Steps[WireResult]:
-        stream = self._stream
+    def _attempt(self) -> Steps[WireResult]:
+        stream, statement, sink = self._stream, self._statement, self._sink
         connection = stream.connection
-        if plan.may_read and stream.reading is None and stream.write_waiter is None and stream.place is stream.database:
+        at_primary = stream.place is stream.database
+        if statement.may_read and stream.reading is None and stream.write_waiter is None and at_primary:
             yield from self._begin_reading()
         index, reading, begins = stream.place.index, stream.reading, self._clock()
-        if not stream.begin(interruptible=not plan.commits, now=begins - self._ran):
-            self._refuse_if_ended()
+        running = stream.begin(interruptible=not statement.commits, now=begins - self._ran)
+        if running is None:
+            self._runner.refuse_if_ended()
             raise Cancelled  # also if its connection is to a file from before that index: its streams were ended
-        may_write = stream.write_waiter is not None and not self._unwritable
-
-        def begin() -> tuple[Iterator[bytes], bytes | None]:
-            connection.reads_until = math.inf if reading is None else reading.ends()
-            source = connection.run(plan, bindings, may_write=may_write)
-            pieces = iter(sink.take(source.cols, source.rows))
-            return pieces, next(pieces, None)
-
         try:
-            try:
-                pieces, piece = yield from self._call(begin)
-                while piece is not None:
-                    if reading is not None and reading.brief:
-                        sink.restart(piece)
-                        raise GaveWay(brief=True)
-                    connection.before_wait()
-                    yield from self._send(piece)
-                    self._refuse_if_ended()
-                    connection.after_wait()
-                    self._refuse_if_lost()
-                    piece = yield from self._call(partial(next, pieces, None))
-            finally:
-                if stream.abandoned:
-                    sink.leave()
-                else:
-                    try:
-                        connection.finish()
-                    finally:
-                        stream.end()
-                        if reading is not None and connection.autocommit:
-                            stream.end_reading()
-                            stream.database.truncate_drained_wal()
+            yield from self._take_rows(connection, reading)
         except (
             apsw.Error, MemoryError, UsageExceeded, UnicodeDecodeError, UnicodeEncodeError, TooLarge, OverflowError,
         ) as error:  # fmt: skip
             error.__traceback__ = None  # its frames refer to rows, and to it: a reference cycle
             cause = connection.cause_of(error)
-            if reading is not None and (reading.brief or reading.stopped) and self._can_start_again(cause):
+            if reading is not None and self._gave_way(reading, running, cause):
                 self._ran += self._clock() - begins
                 sink.restart(b"")
                 raise GaveWay(brief=not reading.stopped) from None
             sink.drop()
-            raise self._failed(cause, plan, started) from None
-        stream.sync_state(started)
-        if plan.begins_read_only:
-            stream.refuses_writes = True
-        if connection.changes_schema:  # again at its COMMIT, which shows it to others
-            stream.database.schema_changes += 1  # cached column lists may be stale
-        self._refuse_if_lost()  # its transaction's window may have ended while it ran
-        changed = connection.raw.changes() if plan.changes_rows else 0
-        self._meter.count(self._record, max(1, sink.count + changed), changed)
-        counts = {
-            "affected_row_count": changed,
-            "last_insert_rowid": str(connection.raw.last_insert_rowid()) if plan.inserts else None,
-            # What a replica applies while its rows are read is not in them.
-            "replication_index": str(stream.database.index if stream.place is stream.database else index),
-            "rows_read": sink.count,
-            "rows_written": changed,
-            "query_duration_ms": round((self._clock() - started) * 1000, 3),
-        }
-        return WireResult(sink.cols, sink.rows, counts)
+            raise self._failed(cause, running) from None
+        return self._result(connection, index)
+
+    def _take_rows(self, connection: Connection, reading: Reading | None) -> Steps[None]:
+        """Run the statement; send the pieces of its rows that its sink does not keep."""
+        stream, sink = self._stream, self._sink
+        may_write = stream.write_waiter is not None and not self._unwritable
+
+        def begin() -> tuple[Iterator[bytes], bytes | None]:
+            connection.reads_until = math.inf if reading is None else reading.ends()
+            source = connection.run(self._statement, self._bindings, may_write=may_write)
+            pieces = iter(sink.take(source.cols, source.rows))
+            return pieces, next(pieces, None)
+
+        try:
+            pieces, piece = yield from self._call(begin)
+            while piece is not None:
+                if reading is not None and reading.brief:
+                    sink.restart(piece)
+                    raise GaveWay(brief=True)
+                connection.before_wait()
+                yield from self._runner.send(piece)
+                self._runner.refuse_if_ended()
+                connection.after_wait()
+                self._runner.refuse_if_lost()
+                piece = yield from self._call(partial(next, pieces, None))
+        finally:
+            if stream.abandoned:
+                sink.leave()
+            else:
+                try:
+                    connection.finish()
+                finally:
+                    stream.end()
+                    if reading is not None and connection.autocommit:
+                        stream.end_reading()
+                        stream.database.truncate_drained_wal()
 
     def _call(self, function: Callable[[], Any]) -> Steps[Any]:
         """Call what runs the statement. Raise `Rejected` if it was given up; its thread alone uses the connection."""
@@ -209,53 +283,68 @@ class Statements:
         except Abandoned as abandoned:
             raise self._abandoned(abandoned.left) from None
 
+    def _result(self, connection: Connection, index: int) -> WireResult:
+        """Return the result of the statement, which has ended; ``index`` is that of its place when it began."""
+        stream, statement, sink = self._stream, self._statement, self._sink
+        stream.sync_state(self._started)
+        if statement.begins_read_only and stream.window is not None:
+            stream.window.refuses_writes = True
+        if connection.changes_schema:  # again at its COMMIT, which shows it to others
+            stream.database.schema_changes += 1  # cached column lists may be stale
+        self._runner.refuse_if_lost()  # its transaction's window may have ended while it ran
+        changed = connection.raw.changes() if statement.changes_rows else 0
+        self._runner.meter.count(self._record, max(1, sink.count + changed), changed)
+        counts = {
+            "affected_row_count": changed,
+            "last_insert_rowid": str(connection.raw.last_insert_rowid()) if statement.inserts else None,
+            # What a replica applies while its rows are read is not in them.
+            "replication_index": str(stream.database.index if stream.place is stream.database else index),
+            "rows_read": sink.count,
+            "rows_written": changed,
+            "query_duration_ms": round((self._clock() - self._started) * 1000, 3),
+        }
+        return WireResult(sink.cols, sink.rows, counts)
+
+    # Errors.
+
     def _abandoned(self, thread_left: Waiter) -> Rejected:
-        self._stopped.add(self._grant, StopReason.FUNCTION)
-        self._budget.release_after(thread_left)  # it has rows
-        lost = self._loss_reported = self._stream.leave_statement(thread_left, errors.STREAM_LEFT)
+        runner = self._runner
+        runner.stopped.add(runner.grant, StopReason.FUNCTION)
+        runner.budget.release_after(thread_left)  # it has rows
+        lost = runner.loss_reported = self._stream.leave_statement(thread_left, errors.STREAM_LEFT)
         return Rejected.of(errors.abandoned(lost=lost, wrote=self._stream.write_waiter is not None))
 
-    def _send(self, piece: bytes) -> Steps[None]:
-        """Send a piece to the reader; no thread is held until it is sent, and the sweeper checks the time limits."""
-        yield from self._stream.wait_for(piece, self._clock)
-        if self._stream.cancelled_silently:
-            raise Cancelled
-
-    def _failed(self, error: Exception, plan: SqlStatement, started: float) -> Rejected:
-        stream = self._stream
-        self._refuse_if_ended()
-        self._refuse_if_lost()  # before sync_state(): SQLite may have ended an interrupted transaction by itself
-        ended = stream.transaction is Tx.OPEN and stream.connection.autocommit
-        if stream.out_of_time and isinstance(error, apsw.InterruptError):
-            self._stopped.add(self._grant, StopReason.TIME)
+    def _failed(self, error: Exception, running: Running) -> Rejected:
+        stream, runner = self._stream, self._runner
+        runner.refuse_if_ended()
+        runner.refuse_if_lost()  # before sync_state(): SQLite may have ended an interrupted transaction by itself
+        ended = stream.state.transaction is Tx.OPEN and stream.connection.autocommit
+        if running.out_of_time and isinstance(error, apsw.InterruptError):
+            runner.stopped.add(runner.grant, StopReason.TIME)
             return self._too_slow(ended=ended)
         if isinstance(error, UsageExceeded | MemoryError | apsw.NoMemError):
-            self._stopped.add(self._grant, StopReason.DISK if _fills_disk(error) else StopReason.MEMORY)
+            runner.stopped.add(runner.grant, StopReason.DISK if _fills_disk(error) else StopReason.MEMORY)
         if ended and isinstance(error, UsageExceeded):
             stream.time_out()
-            self._loss_reported = True
+            runner.loss_reported = True
             return Rejected(f"SQLite error: {error}; its transaction was rolled back with it", error.code)
-        stream.sync_state(started)
-        return self._rejected(error, plan)
+        stream.sync_state(self._started)
+        return self._rejected(error)
 
     def _too_slow(self, *, ended: bool) -> Rejected:
         """Return the error of a statement that was stopped; ``ended``: its transaction ended, too, and is lost."""
-        wrote = self._stream.transaction is Tx.NONE and self._stream.write_waiter is not None
+        wrote = self._stream.state.transaction is Tx.NONE and self._stream.write_waiter is not None
         if ended:
             self._stream.time_out()
-            self._loss_reported = True
+            self._runner.loss_reported = True
         else:
             self._stream.sync_state(self._clock())
         return Rejected.of(errors.too_slow(self._limits.statement_time, ended=ended, wrote=wrote))
 
-    def _rejected(self, error: Exception, plan: SqlStatement) -> Rejected:
+    def _rejected(self, error: Exception) -> Rejected:
         match error:
             case apsw.Error():
-                refusal = self._stream.connection.sandbox.refusal
-                size_limit = self._stream.connection.size_limit
-                wire = errors.sqlite_error(
-                    error, self._limits, skipped=plan.skipped, refusal=refusal, size_limit=size_limit
-                )
+                wire = sqlite_error(error, self._stream, self._statement, self._limits)
             case UsageExceeded():
                 wire = Error(f"SQLite error: {error}", error.code)
             case MemoryError():
@@ -263,12 +352,13 @@ class Statements:
             case UnicodeDecodeError():
                 wire = errors.bad_text(error)
             case TooLarge():
-                wire = errors.too_large(self._budget.limit, changed=plan.changes_rows, shared=error.shared)
+                limit, changed = self._runner.budget.limit, self._statement.changes_rows
+                wire = errors.too_large(limit, changed=changed, shared=error.shared)
             case _:
                 wire = Error(f"an argument or the SQL text cannot be stored: {error}", faults.ARGS_INVALID)
         return Rejected.of(wire)
 
-    # Replicas.
+    # Its place.
 
     def _use_primary(self) -> None:
         """Move the stream to the primary."""
@@ -280,22 +370,6 @@ class Statements:
                 "PRIMARY_PAUSED",
             )
         stream.use_primary()
-
-    def _wait_for(self, index: str | int | None) -> Steps[None]:
-        """Wait until the replica has the index of the request; a primary always has it."""
-        place = self._stream.place
-        if index is None or not isinstance(place, Replica) or int(index) <= place.index:
-            return
-        waiter = place.wait_for(int(index), self._clock() + REPLICA_WAIT)
-        if not waiter.granted:
-            yield from self._stream.wait_for(waiter, self._clock)
-        self._refuse_if_ended()
-        if not waiter.granted:
-            raise Rejected(
-                f"the replica at {place.code} is at replication_index {place.index} and did not reach {index} "
-                f"within {REPLICA_WAIT:g} s; try again, or use the primary",
-                "REPLICA_BEHIND",
-            )
 
     # Giving way to a checkpoint.
 
@@ -309,34 +383,51 @@ class Statements:
         if not waiter.granted:
             yield from self._stream.wait_for(waiter, self._clock)
         self._has_waited = True
-        self._refuse_if_ended()
-        self._refuse_if_lost()  # the window may have ended while it waited
+        self._runner.refuse_if_ended()
+        self._runner.refuse_if_lost()  # the window may have ended while it waited
 
-    def _can_start_again(self, error: Exception) -> bool:
+    def _gave_way(self, reading: Reading, running: Running, error: Exception) -> bool:
+        """Return True if the statement was stopped for a checkpoint and can start again."""
+        if not isinstance(error, apsw.InterruptError) or not (reading.brief or reading.stopped):
+            return False
         stream = self._stream
-        stopped = isinstance(error, apsw.InterruptError) and not stream.out_of_time and not stream.cancelled
-        return stopped and stream.transaction is Tx.NONE
+        return not running.out_of_time and stream.ended is None and stream.state.transaction is Tx.NONE
 
     def _wait_to_start_again(self, *, brief: bool) -> Steps[None]:
-        """Wait after a statement gave way; raise `Rejected` if it was stopped for the second time."""
+        """Wait after the statement gave way; raise `Rejected` if it was stopped for the second time."""
         if self._has_restarted and not brief:
-            self._stopped.add(self._grant, StopReason.WAL)
+            self._runner.stopped.add(self._runner.grant, StopReason.WAL)
             raise Rejected.of(errors.outgrown(FULL_WAL)) from None
         self._has_restarted = not brief
         yield from self._wait_for_checkpoint(DRAIN_WAIT)
 
-    # The write lock and the time limits.
+    # The write lock.
 
-    def _acquire_write_lock(self, started: float) -> Steps[None]:
+    def _prepare_to_write(self) -> None:
+        """Move the stream to the primary; raise an error if the statement may not write."""
+        window = self._stream.window
+        if self._read_only:
+            raise forbidden() from None
+        if self._unwritable:
+            raise _blocked(self._unwritable) from None
+        if window is not None and window.refuses_writes:
+            raise Rejected.of(READONLY_TRANSACTION) from None
+        self._use_primary()
+        if self._statement.keyword == "BEGIN" and self._stream.state.transaction is Tx.OPEN:
+            raise Rejected.of(NESTED) from None
+
+    def _acquire_write_lock(self) -> Steps[None]:
         stream = self._stream
-        if stream.snapshot is not None and stream.snapshot != stream.database.index:
-            raise Rejected.of(errors.CHANGED_SINCE)
-        deadline = min(started + WRITER_WAIT, stream.window_ends)
+        window, deadline = stream.window, self._started + WRITER_WAIT
+        if window is not None:
+            if window.snapshot is not None and window.snapshot != stream.database.index:
+                raise Rejected.of(errors.CHANGED_SINCE)
+            deadline = min(deadline, window.ends)
         stream.write_waiter = waiter = stream.database.write_lock.acquire(deadline)
-        if not waiter.granted and not stream.cancelled:
+        if not waiter.granted:
             yield from stream.wait_for(waiter, self._clock)
-        self._refuse_if_ended()
-        self._refuse_if_lost()  # the window may have ended while it waited
+        self._runner.refuse_if_ended()
+        self._runner.refuse_if_lost()  # the window may have ended while it waited
         if waiter.granted:
             stream.end_reading()  # no other stream can write while its snapshot exists
             stream.connection.limit_size(self._limits.size_of(self._record.configuration.size_limit))
@@ -350,26 +441,25 @@ class Statements:
                 "SQLITE_BUSY",
             )
 
-    def _enforce_window(self) -> None:
-        if self._stream.overdue(self._clock()):
-            self._stream.time_out()
 
-    def _refuse_if_lost(self) -> None:
-        if self._stream.abandoned:
-            self._refuse_if_ended()
-        if self._stream.transaction is Tx.NONE:
-            return
-        self._enforce_window()
-        if self._stream.transaction is Tx.LOST:
-            self._loss_reported = True
-            raise Rejected.of(self._stream.loss)
+def sqlite_error(error: apsw.Error, stream: ServerStream, statement: SqlStatement, limits: Limits) -> Error:
+    """Convert an error of SQLite for a statement on a stream to the error on the wire."""
+    refusal, size_limit = stream.connection.sandbox.refusal, stream.connection.size_limit
+    return errors.sqlite_error(error, limits, skipped=statement.skipped, refusal=refusal, size_limit=size_limit)
 
-    def _forbidden(self) -> Refused:
-        return Refused(403, "Authorization forbidden: the token is read-only; this statement writes")
+
+def forbidden() -> Refused:
+    """Return the error of a statement that a read-only token may not run."""
+    return Refused(403, "Authorization forbidden: the token is read-only; this statement writes")
 
 
 def _fills_disk(error: Exception) -> bool:
     return isinstance(error, UsageExceeded) and error.code == "SQLITE_FULL"
+
+
+def _refuse_reads(block: QuotaBlock) -> None:
+    if block.reads:
+        raise _blocked(block.reads)
 
 
 def _blocked(reason: str) -> Rejected:

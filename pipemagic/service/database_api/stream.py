@@ -6,7 +6,10 @@ import logging
 import math
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
 from sys import getsizeof
+from typing import NamedTuple
 
 import apsw
 
@@ -77,6 +80,63 @@ def _memory_of(text: str) -> int:
     return STORED_TEXT + getsizeof(text) + utf8
 
 
+class Activity(Enum):
+    """What the request of a stream does: the limits of its time differ."""
+
+    NONE = "nothing that has a limit"
+    RUNNING = "runs a statement"
+    STOPPING = "runs a statement that was stopped"
+    WAITING = "waits for a lock, a checkpoint or a replica, without a thread"
+    SENDING = "waits for the reader of its rows, without a thread"
+
+
+@dataclass(eq=False)
+class Running:
+    """The running statement."""
+
+    interruptible: bool
+    """Whether it may be stopped: not if it ends a transaction."""
+    began: float
+    """When it began, plus the time that it waited for its reader."""
+    sent: bool = False
+    """Whether rows of it were sent."""
+    out_of_time: bool = False
+    """Whether it was stopped because it ran for too long."""
+    stopped_since: float = math.inf
+    """When the sweeper found that it was stopped."""
+
+
+class Wait(NamedTuple):
+    """A wait without a thread, of a request: between two statements, or for the reader of the running one."""
+
+    awaited: Waiter | bytes
+    since: float
+
+
+class Ended(NamedTuple):
+    """The early end of a request: no further statement starts."""
+
+    error: Error | None = None
+    """The error of its running statement and of further ones; None if its client waits for no response."""
+    outpaced: bool = False
+    """Whether it is a cursor, and the database changed too much while its rows were read."""
+    thread_left: Waiter | None = None
+    """Is done when the thread of its abandoned statement has left; None as long as none was given up."""
+
+
+@dataclass(eq=False)
+class Window:
+    """The time and the snapshot of an open transaction."""
+
+    began: float
+    ends: float
+    """When it must be over in any case."""
+    snapshot: int | None = None
+    """The database's index when it took its snapshot; None if it has none."""
+    refuses_writes: bool = False
+    """Whether it was begun with BEGIN READONLY."""
+
+
 class ServerStream:
     """One stream of the service: its state, its transaction, its SQLite connection, its running statement."""
 
@@ -92,72 +152,36 @@ class ServerStream:
         self.entry = place.code
         """The location that it was opened at."""
         self.response_count = 0
-        self._state = StreamState()
-        self._state.move(Event.SEND)
+        self.state = StreamState()
+        """The state of the stream and of its transaction; move it under the guard."""
+        self.state.move(Event.SEND)
         self.stored = StoredTexts()
         self.write_waiter: Waiter | None = None
-        self.snapshot: int | None = None
-        """The database's index when the open transaction took its snapshot; None if it has none."""
         self.idle_since = now
-        self.refuses_writes = False
-        """Whether the open transaction was begun with BEGIN READONLY."""
-        self._opened_at = now
-        """When the open transaction began."""
-        self.window_ends = math.inf
-        """When the open transaction must be over in any case; infinity without one."""
         self._connection: Connection | None = None
         self.guard = threading.Lock()
-        """Guards the state of the running statement; also held while the sweeper ends an idle stream."""
-        self._running = False
-        self._interruptible = False
-        self._waiting_for: Waiter | bytes | None = None
-        """What its request waits for without a thread: between two statements, or for the reader of the running one."""
-        self._waits_since = 0.0
-        self.reading: Reading | None = None
-        """What the running statement or the open transaction reads from the primary; None if it does not."""
-        self._sent = False
-        """Whether rows of the running statement were sent."""
+        """Guards the state and the fields below; also held while the sweeper ends an idle stream."""
+        self.running: Running | None = None
+        self.wait: Wait | None = None
+        self.ended: Ended | None = None
+        """The early end of its request."""
+        self.window: Window | None = None
+        """Of the open transaction."""
         self.loss = faults.TRANSACTION_TIMED_OUT
         """The error that reports the lost transaction."""
-        self.outpaced = False
-        """Whether its cursor was ended because the database changed too much while its rows were read."""
-        self._began = now
-        """When the running statement began, plus the time that it waited for its reader."""
-        self.out_of_time = False
-        """Whether the statement was stopped because it ran for too long."""
+        self.reading: Reading | None = None
+        """What the running statement or the open transaction reads from the primary; None if it does not."""
         self.done: Waiter | None = None
         """Is done when the running cursor ends, whose first line has the next baton."""
-        self.cancelled = False
-        """Whether its request was cancelled: no further statement starts."""
-        self.end_error: Error | None = None
-        """The error of its running statement and of further ones if it was ended and its client gets the reason."""
-        self._stopped_since = math.inf
-        """When the sweeper found that the running statement was stopped."""
-        self.thread_left: Waiter | None = None
-        """Is done when the thread of the abandoned statement has left; None as long as none was given up."""
-
-    @property
-    def phase(self) -> Phase:
-        """The state of the stream."""
-        return self._state.phase
-
-    @property
-    def transaction(self) -> Tx:
-        """The state of its transaction."""
-        return self._state.transaction
 
     def was_idle_for(self, seconds: float, now: float) -> bool:
         """Return True if it is idle, and has been for some seconds."""
-        return self.phase is Phase.IDLE and now >= self.idle_since + seconds
-
-    def move(self, event: Event) -> None:
-        """Change the state of the stream. Call it under the guard."""
-        self._state.move(event)
+        return self.state.phase is Phase.IDLE and now >= self.idle_since + seconds
 
     @property
     def abandoned(self) -> bool:
         """Whether its statement did not end after it was stopped: only the thread of that uses the connection."""
-        return self.thread_left is not None
+        return self.ended is not None and self.ended.thread_left is not None
 
     @property
     def connection(self) -> Connection:
@@ -182,19 +206,18 @@ class ServerStream:
 
     # The running statement.
 
-    def begin(self, *, interruptible: bool, now: float) -> bool:
-        """Record that a statement starts; return False if it must not: the stream is ending, or its place is paused."""
+    def begin(self, *, interruptible: bool, now: float) -> Running | None:
+        """Record that a statement starts; return None if it must not: the stream is ending, or its place is paused."""
         with self.guard:
-            if self.cancelled or self.place.paused:
-                return False
-            self._running, self._interruptible, self.out_of_time = True, interruptible, False
-            self._began, self._sent, self._stopped_since = now, False, math.inf
-            return True
+            if self.ended is not None or self.place.paused:
+                return None
+            self.running = Running(interruptible, now)
+            return self.running
 
     def end(self) -> None:
         """Record that the statement has ended, so that a late interrupt does not stop the next one."""
         with self.guard:
-            self._running = False
+            self.running = None
             if self._connection is not None:
                 self._connection.stopped, self._connection.call = False, None
                 self._connection.reads_until = math.inf
@@ -205,12 +228,13 @@ class ServerStream:
         Further statements fail with ``error``. The stream ends when the thread has left.
         """
         with self.guard:
-            self._running, self.thread_left = False, thread_left
-            self.cancelled, self.end_error = True, self.end_error or error
-            lost = self.transaction is Tx.OPEN
+            self.running = None
+            ended = self.ended or Ended()
+            self.ended = ended._replace(error=ended.error or error, thread_left=thread_left)
+            lost = self.state.transaction is Tx.OPEN
             if lost:
-                self._state.change(TxEvent.LOSE)
-            self.window_ends, self.snapshot = math.inf, None
+                self.state.change(TxEvent.LOSE)
+            self.window = None
             if self.write_waiter is not None:
                 self.database.write_lock.keep_held(self.write_waiter)
         return lost
@@ -230,7 +254,7 @@ class ServerStream:
 
         With ``now``, it need not: it has waited.
         """
-        restartable = self.transaction is Tx.NONE
+        restartable = self.state.transaction is Tx.NONE
         self.reading = self.database.readers.begin(self.give_way, restartable=restartable, now=now)
         return self.reading is not None
 
@@ -245,13 +269,13 @@ class ServerStream:
         with self.guard:
             if self.reading is None or self.abandoned:
                 return
-            waits = self._waiting_for is not None or self.phase is Phase.IDLE
-            if self.transaction is Tx.OPEN:
-                self.window_ends, self.loss = -math.inf, errors.OUTGROWN_TRANSACTION
+            waits = self.wait is not None or self.state.phase is Phase.IDLE
+            if self.state.transaction is Tx.OPEN and self.window is not None:
+                self.window.ends, self.loss = -math.inf, errors.OUTGROWN_TRANSACTION
                 if waits:
                     self.time_out()
-            elif self._sent:
-                self.cancelled = self.outpaced = True
+            elif self.running is not None and self.running.sent:
+                self.ended = (self.ended or Ended())._replace(outpaced=True)
                 if waits:
                     self._abort()
             if not waits:
@@ -260,18 +284,23 @@ class ServerStream:
     def wait_for(self, awaited: Waiter | bytes, clock: Callable[[], float]) -> Steps[None]:
         """Yield what its request must wait for: a waiter between two statements, or bytes that its reader must take.
 
+        A request that has ended early does not wait between two statements.
         It holds no thread meanwhile, so the sweeper rolls back what is overdue: the request may wait long for a worker,
         and other writers wait for the write lock that it holds.
         """
         with self.guard:
-            self._waiting_for, self._waits_since = awaited, clock()
-            self._sent |= isinstance(awaited, bytes)
+            if self.ended is not None and isinstance(awaited, Waiter):
+                return
+            self.wait = wait = Wait(awaited, clock())
+            if self.running is not None:  # it waits for its reader
+                self.running.sent = True
         try:
             yield awaited
         finally:
             with self.guard:
-                self._began += clock() - self._waits_since
-                self._waiting_for = None
+                if self.running is not None:
+                    self.running.began += clock() - wait.since
+                self.wait = None
 
     def enforce(self, now: float, limits: Limits) -> None:
         """Stop what is overdue: the transaction, the running statement, or the wait for a reader.
@@ -283,27 +312,47 @@ class ServerStream:
         """
         with self.guard:
             self.end_window_if_due(now)
-            if self._is_stopping:
-                self._stopped_since = min(self._stopped_since, now)
-                if now >= self._stopped_since + ABANDONED_AFTER:
-                    self._abandon()
+            activity = self._activity()
+            if activity is Activity.STOPPING:
+                self._give_up_if_due(now)
             elif self.overdue(now):
-                if self._waiting_for is not None:
+                if self.wait is not None:
                     self.time_out()
                 else:
                     self._stop()
-            elif isinstance(self._waiting_for, bytes):
-                if self._exceeded or now >= self._waits_since + READER_WAIT:
-                    self.cancelled = True
+            elif activity is Activity.SENDING:
+                if self._due(activity, limits) <= now:
+                    self.ended = self.ended or Ended()
                     self._abort()
-            elif self._running and now >= self._began + limits.statement_time:
-                self.out_of_time = True
+            elif self.running is not None and self._due(activity, limits) <= now:
+                self.running.out_of_time = True
                 self._stop()
 
-    @property
-    def _is_stopping(self) -> bool:
-        """Whether the running statement was stopped and has not ended."""
-        return self._running and self._waiting_for is None and self._connection is not None and self._connection.stopped
+    def _activity(self) -> Activity:
+        """Return what its request does. Call it under the guard."""
+        if self.wait is not None:
+            return Activity.SENDING if isinstance(self.wait.awaited, bytes) else Activity.WAITING
+        if self.running is None:
+            return Activity.NONE
+        is_stopping = self._connection is not None and self._connection.stopped
+        return Activity.STOPPING if is_stopping else Activity.RUNNING
+
+    def _due(self, activity: Activity, limits: Limits) -> float:
+        """Return when the sweeper must end what its request does, as far as known; infinity if never."""
+        if self.wait is not None and activity is Activity.SENDING:
+            return self.wait.since + (0.0 if self._exceeded else READER_WAIT)
+        if self.running is not None and activity is Activity.STOPPING:
+            return self.running.stopped_since + ABANDONED_AFTER if self.running.stopped_since < math.inf else 0.0
+        if self.running is not None and activity is Activity.RUNNING:
+            return self.running.began + limits.statement_time
+        return math.inf
+
+    def _give_up_if_due(self, now: float) -> None:
+        """Give up the statement if it was stopped for some time."""
+        assert self.running is not None
+        self.running.stopped_since = min(self.running.stopped_since, now)
+        if now >= self.running.stopped_since + ABANDONED_AFTER:
+            self._abandon()
 
     def _abandon(self) -> None:
         """Abandon the running statement, unless it commits or has just ended; its request goes on without it."""
@@ -319,22 +368,16 @@ class ServerStream:
     def next_deadline(self, limits: Limits) -> float:
         """Return the time at which the sweeper must check this stream, as far as known; infinity if never."""
         with self.guard:
-            if self.phase is Phase.IDLE:
+            if self.state.phase is Phase.IDLE:
                 deadline = self.idle_since + limits.longest_idle
-            elif isinstance(self._waiting_for, bytes):
-                deadline = self._waits_since + (0.0 if self._exceeded else READER_WAIT)
-            elif self._is_stopping:
-                deadline = 0.0 if self._stopped_since == math.inf else self._stopped_since + ABANDONED_AFTER
-            elif self._running:
-                deadline = self._began + limits.statement_time
             else:
-                deadline = math.inf
+                deadline = self._due(self._activity(), limits)
             return min(deadline, self._transaction_due())
 
     def end_if_waiting(self) -> None:
         """Roll back and release the write lock if the request waits: no thread is in it that would do so."""
         with self.guard:
-            if self._waiting_for is not None:
+            if self.wait is not None:
                 self._abort()
 
     def _abort(self) -> None:
@@ -344,13 +387,8 @@ class ServerStream:
 
     def _stop(self) -> None:
         """Stop the running statement, unless it is a COMMIT that has begun."""
-        if self._running and self._interruptible and self._connection is not None:
+        if self.running is not None and self.running.interruptible and self._connection is not None:
             self._connection.stop()
-
-    @property
-    def cancelled_silently(self) -> bool:
-        """Whether its request was cancelled without an error for its client, who does not wait for a response."""
-        return self.cancelled and self.end_error is None
 
     def cancel(self, error: Error | None = None) -> None:
         """Stop the running statement and let no further one start.
@@ -358,13 +396,15 @@ class ServerStream:
         Without an ``error`` for the client, the request was cancelled.
         """
         with self.guard:
-            self.cancelled, self.end_error = True, self.end_error or error
+            ended = self.ended or Ended()
+            self.ended = ended._replace(error=ended.error or error)
             self._stop()
+            wait = self.wait
         waiter = self.write_waiter  # read once: the request's own thread may release it at any time
         if waiter is not None and not waiter.granted:
             self.database.write_lock.release(waiter)
-        if isinstance(waiting_for := self._waiting_for, Waiter):
-            waiting_for.finish()
+        if wait is not None and isinstance(wait.awaited, Waiter):
+            wait.awaited.finish()
 
     def rest(self) -> None:
         """Free what the connection caches, as far as memory is short: the stream becomes idle."""
@@ -377,24 +417,24 @@ class ServerStream:
         """Update the state of the transaction from SQLite, after a statement that began at ``started``."""
         connection = self.connection
         autocommit = connection.autocommit
-        if autocommit and self.transaction is Tx.NONE:
+        if autocommit and self.state.transaction is Tx.NONE:
             if self.write_waiter is not None:
                 self.release_write_lock()
             return
         with self.guard:  # the sweeper may be about to end the transaction
-            if autocommit and self.transaction is Tx.OPEN:
-                self._state.change(TxEvent.END)
-            elif not autocommit and self.transaction is Tx.NONE:
-                self._state.change(TxEvent.BEGIN)
+            if autocommit and self.state.transaction is Tx.OPEN:
+                self.state.change(TxEvent.END)
+            elif not autocommit and self.state.transaction is Tx.NONE:
+                self.state.change(TxEvent.BEGIN)
                 limits = self.database.limits
-                self._opened_at, self.window_ends = started, started + limits.longest_transaction
+                self.window = Window(started, started + limits.longest_transaction)
                 self.loss = errors.timed_out(limits)
         if autocommit:
             self._end_transaction()
             return
         has_snapshot = connection.has_snapshot
-        if self.snapshot is None and has_snapshot:
-            self.snapshot = self.database.index
+        if self.window is not None and self.window.snapshot is None and has_snapshot:
+            self.window.snapshot = self.database.index
         if not connection.writing:
             self.release_write_lock()
         if not has_snapshot:
@@ -410,47 +450,52 @@ class ServerStream:
 
     def overdue(self, now: float) -> bool:
         """Return True if the open transaction must be over."""
-        return self.transaction is Tx.OPEN and now >= self.window_ends
+        window = self.window  # read once: the request may end it at any time
+        return self.state.transaction is Tx.OPEN and window is not None and now >= window.ends
 
     def end_window_if_due(self, now: float) -> None:
         """Let the open transaction be over if it has had its time and another request waits for it.
 
         Call it under the guard. A COMMIT that arrives before this is called succeeds.
         """
-        if self.transaction is Tx.OPEN and self.window_ends > now >= self._transaction_due():
+        window = self.window
+        if window is not None and window.ends > now >= self._transaction_due():
             waited_for = errors.waited_for(self.database.limits.transaction)
-            self.window_ends, self.loss = -math.inf, waited_for if self.reading is None else errors.OUTGROWN_TRANSACTION
+            window.ends = -math.inf
+            self.loss = waited_for if self.reading is None else errors.OUTGROWN_TRANSACTION
 
     def _transaction_due(self) -> float:
-        """Return when the sweeper must end the open transaction, as things stand.
+        """Return when the sweeper must end the open transaction, as things stand; infinity without one.
 
         If the limits are relaxed, it has its usual time as soon as a writer waits for its lock, or a checkpoint for the
         end of its snapshot.
         """
-        due, limits = self.window_ends, self.database.limits
-        if not limits.relaxed or self.transaction is not Tx.OPEN:
+        window, limits = self.window, self.database.limits
+        if window is None:
+            return math.inf
+        due = window.ends
+        if not limits.relaxed:
             return due
         waiter, lock = self.write_waiter, self.database.write_lock
         if waiter is not None and waiter.granted and lock.is_wanted:
             due = min(due, lock.held_since + limits.transaction)
         if self.reading is not None and self.database.readers.must_give_way:
-            due = min(due, self._opened_at + limits.transaction)
+            due = min(due, window.began + limits.transaction)
         return due
 
     def time_out(self) -> None:
         """Roll back the overdue transaction; further requests of the pipeline fail with `TRANSACTION_TIMEOUT`."""
         self._roll_back()
-        self._state.change(TxEvent.LOSE)
+        self.state.change(TxEvent.LOSE)
         self._end_transaction()
 
     def acknowledge_loss(self) -> None:
         """Continue without the lost transaction, if there is one: its error was reported."""
-        if self.transaction is Tx.LOST:
-            self._state.change(TxEvent.ACKNOWLEDGE)
+        if self.state.transaction is Tx.LOST:
+            self.state.change(TxEvent.ACKNOWLEDGE)
 
     def _end_transaction(self) -> None:
-        self.window_ends, self.snapshot = math.inf, None
-        self.refuses_writes = False
+        self.window = None
         self.end_reading()
         self.release_write_lock()
 

@@ -63,7 +63,7 @@ class StreamTable:
     def count_transactions(self) -> int:
         """Return the number of streams with an open transaction."""
         with self._lock:
-            return sum(stream.transaction is Tx.OPEN for stream in self._streams.values())
+            return sum(stream.state.transaction is Tx.OPEN for stream in self._streams.values())
 
     def open(self, database: OpenDatabase, owner: Owner, place: OpenDatabase | Replica | None = None) -> ServerStream:
         """Begin a stream, in use, for ``owner``; raise `Refused` with 429 if no more may be open.
@@ -111,7 +111,7 @@ class StreamTable:
         idle = [stream for stream in streams if stream.was_idle_for(limit, now)]
         if not idle:
             return False
-        idlest = min(idle, key=lambda stream: (stream.transaction is Tx.OPEN, stream.idle_since))
+        idlest = min(idle, key=lambda stream: (stream.state.transaction is Tx.OPEN, stream.idle_since))
         _try(self._expire, idlest, limit)
         return True
 
@@ -128,11 +128,11 @@ class StreamTable:
         with stream.guard:
             if stream.response_count == count and stream.done is not None:
                 return stream.done
-            if stream.response_count != count or stream.phase is Phase.IN_USE:
+            if stream.response_count != count or stream.state.phase is Phase.IN_USE:
                 raise Refused(400, faults.BATON_USED, plain=True)
             limit = self._limits.longest_idle
-            if stream.phase is Phase.IDLE and not stream.was_idle_for(limit, self._clock()):
-                stream.move(Event.SEND)
+            if stream.state.phase is Phase.IDLE and not stream.was_idle_for(limit, self._clock()):
+                stream.state.move(Event.SEND)
                 return stream
         self._expire(stream, limit)
         raise self._ended(number)
@@ -157,13 +157,13 @@ class StreamTable:
         """
         stream.rest()
         with stream.guard:
-            if not (cancelled := stream.cancelled):
+            if not (ended := stream.ended is not None):
                 if stream.done is None:
                     stream.response_count += 1
                 stream.idle_since = math.inf
-                stream.move(Event.ANSWER)
+                stream.state.move(Event.ANSWER)
                 done, stream.done = stream.done, None
-        if cancelled:
+        if ended:
             self.lose(stream)
             return None
         if done is not None:
@@ -173,7 +173,7 @@ class StreamTable:
     def sent(self, stream: ServerStream, count: int) -> None:
         """Begin the idle time: the last byte of the response with this number was sent."""
         with stream.guard:
-            if stream.response_count == count and stream.phase is Phase.IDLE:
+            if stream.response_count == count and stream.state.phase is Phase.IDLE:
                 stream.idle_since = self._clock()
 
     def close(self, stream: ServerStream) -> None:
@@ -186,9 +186,9 @@ class StreamTable:
 
     def _end(self, stream: ServerStream, event: Event) -> None:
         with stream.guard:
-            if stream.phase not in (Phase.IN_USE, Phase.IDLE):  # idle: its response could not be built
+            if stream.state.phase not in (Phase.IN_USE, Phase.IDLE):  # idle: its response could not be built
                 return
-            stream.move(event)
+            stream.state.move(event)
         self._remove(stream)
 
     def _remove(self, stream: ServerStream) -> None:
@@ -197,10 +197,11 @@ class StreamTable:
             del self._streams[stream.number]
         if stream.done is not None:
             stream.done.finish()
-        if stream.thread_left is None:
+        thread_left = None if stream.ended is None else stream.ended.thread_left
+        if thread_left is None:
             self._release(stream)
         else:
-            stream.thread_left.add_done_callback(partial(self._release, stream))
+            thread_left.add_done_callback(partial(self._release, stream))
 
     def _release(self, stream: ServerStream) -> None:
         with self._lock:
@@ -216,7 +217,7 @@ class StreamTable:
         with stream.guard:
             if not stream.was_idle_for(limit, self._clock()):
                 return
-            stream.move(Event.EXPIRE)
+            stream.state.move(Event.EXPIRE)
             with self._lock:
                 self._expired[stream.number] = self._clock()
         self._remove(stream)
@@ -257,7 +258,7 @@ class StreamTable:
                 _try(self._end_idle, stream)
 
     def _sweep_one(self, stream: ServerStream, now: float) -> None:
-        if stream.phase is Phase.IN_USE:
+        if stream.state.phase is Phase.IN_USE:
             stream.enforce(now, self._limits)
             return
         if stream.was_idle_for(limit := self._limits.longest_idle, now):
@@ -265,7 +266,7 @@ class StreamTable:
             return
         with stream.guard:
             stream.end_window_if_due(now)
-            if stream.phase is Phase.IDLE and stream.overdue(now):
+            if stream.state.phase is Phase.IDLE and stream.overdue(now):
                 stream.time_out()
 
     def next_deadline(self) -> float | None:
@@ -295,9 +296,9 @@ class StreamTable:
 
     def _end_idle(self, stream: ServerStream) -> None:
         with stream.guard:
-            if stream.phase is not Phase.IDLE:
+            if stream.state.phase is not Phase.IDLE:
                 return
-            stream.move(Event.LOSE)  # no request can begin now
+            stream.state.move(Event.LOSE)  # no request can begin now
         self._remove(stream)
 
 

@@ -234,7 +234,7 @@ def test_a_client_that_is_gone(service, db, hang, caplog):
         assert hang.began.acquire(timeout=PATIENCE)
         connection.set()
         (stream,) = service.engine.streams._streams.values()
-        until(lambda: stream.cancelled)
+        until(lambda: stream.ended)
         give_up(service)
         until(lambda: "was abandoned" in caplog.text)
     assert streams(service) == 1

@@ -161,7 +161,7 @@ def test_disconnecting_interrupts(db, service):
     endless = f"SELECT sum(n) FROM ({MANY.format(10**10)})"
     call = threading.Thread(target=lambda: answers.append(db.cursor(endless, connection=connection)))
     call.start()
-    while not any(stream._running for stream in list(service.engine.streams._streams.values())):
+    while not any(stream.running for stream in list(service.engine.streams._streams.values())):
         call.join(0.01)
     connection.set()
     call.join(10)
@@ -234,7 +234,7 @@ def test_a_cursor_waits_for_the_replication_index_of_its_client(db, monkeypatch)
             raise cursors.Rejected("the replica did not reach 99", "REPLICA_BEHIND")
         return iter(())
 
-    monkeypatch.setattr(cursors.Cursor, "_wait_for", wait_for)
+    monkeypatch.setattr(cursors.Runner, "wait_for", wait_for)
     body = {"batch": {"steps": [{"stmt": {"sql": "SELECT 1"}}], "replication_index": "99"}}
     headers = {**db.headers, "authorization": f"Bearer {db.token}"}
     response = call(db.service, "POST", "/v3/cursor", headers=headers, body=json.dumps(body).encode())

@@ -125,7 +125,7 @@ def test_a_running_statement_of_a_transaction_that_another_waits_for_is_stopped(
     thread = threading.Thread(target=lambda: answers.append(table.post(execute(endless), baton=baton)))
     thread.start()
     (stream,) = service.engine.streams._streams.values()
-    until(lambda: stream._running)
+    until(lambda: stream.running)
     clock.advance(8)
     service.engine.sweep()
     assert not stream.connection.stopped

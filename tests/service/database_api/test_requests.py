@@ -42,7 +42,7 @@ OTHERS = [{"type": "sequence", "sql": "SELECT 1"}, {"type": "describe", "sql_id"
 @pytest.mark.parametrize("baton", [None, "abc"])
 def test_a_large_pipeline_is_decoded_as_a_small_one(entries, baton):
     body = json.dumps({"baton": baton, "requests": entries}).encode()
-    assert requests.decode_pipeline(body + BLANKS) == messages.decode_request(body)
+    assert requests.decode_pipeline(body + BLANKS, 3) == messages.decode_request(body)
 
 
 def test_a_large_cursor_request_is_decoded_as_a_small_one():
@@ -62,7 +62,7 @@ def test_errors_are_those_of_a_small_one(body):
     with pytest.raises(ProtocolError) as small:
         messages.decode_request(body)
     with pytest.raises(ProtocolError) as large:
-        requests.decode_pipeline(body + BLANKS)
+        requests.decode_pipeline(body + BLANKS, 3)
     assert large.value.message == small.value.message
 
 
@@ -102,7 +102,7 @@ SHAPES = {
     "empty steps": batch(b'{"stmt":{"sql":""}}', SMALL),
     "rows": batch(b'{"stmt":{"sql":"INSERT INTO t VALUES (?,?,?)","args":[' + ROW + b"]}}", SMALL // 2),
     "requests": b'{"requests":[' + b",".join([b'{"type":"close"}'] * SMALL) + b"]}",
-    "conditions": batch(b'{"stmt":{"sql":""},"condition":{"type":"not","cond":{"type":"ok","step":0}}}', SMALL),
+    "conditions": batch(b'{"stmt":{"sql":""},"condition":{"type":"not","cond":{"type":"and","conds":[]}}}', SMALL),
 }
 
 
@@ -113,7 +113,7 @@ def peak_of(body: bytes) -> int:
         received = bytearray()
         received += body
         kept = []
-        for request in requests.decode_pipeline(received).requests:
+        for request in requests.decode_pipeline(received, 3).requests:
             if isinstance(request, messages.Execute):
                 kept.append([decode(value) for value in request.stmt.args])
                 kept.append([value.encode() for value in kept[-1] if isinstance(value, str) and not value.isascii()])
