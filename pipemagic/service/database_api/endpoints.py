@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from pipemagic.hrana import columns, cursors, messages
-from pipemagic.hrana.stream import LIMITS_HEADER, RELAXED, STRICT
+from pipemagic.hrana.stream import LIMITS_HEADER, RELAXED, STRICT, Event
 from pipemagic.service import responses
 from pipemagic.service.auth.tokens import AccessGrant, TokenAuthority
 from pipemagic.service.catalog.records import DatabaseRecord
@@ -161,7 +161,7 @@ class DatabaseApi:
             result = yield from pipeline.run_one(decoded.requests[0]) if single else pipeline.run(decoded.requests)
             base_url, delay = self._address(request, stream)
             if pipeline.closed:
-                self._streams.close(stream)
+                self._streams.end(stream, Event.CLOSE)
             else:
                 baton = self._streams.finish(stream)
             head = _head(baton, base_url, self._streams.ttl)
@@ -192,7 +192,7 @@ class DatabaseApi:
                 last = yield from _send_lines(request, head, lines, delay, sent)
             budget.release()
             if cursor.failed:
-                self._streams.lose(stream)
+                self._streams.end(stream, Event.LOSE)
             else:
                 self._streams.finish(stream)
         return last
@@ -205,7 +205,7 @@ class DatabaseApi:
             yield
         except BaseException as error:
             budget.release()
-            self._streams.lose(stream)
+            self._streams.end(stream, Event.LOSE)
             match error:
                 case Rejected():
                     raise Refused(400, error.error.message, error.error.code) from None
@@ -236,7 +236,7 @@ class DatabaseApi:
             if (record := self._tokens.recheck(grant)) is not None and record.configuration.block_reads:
                 self._context.meter.block(record).check(writes=False)
         except BaseException:
-            self._streams.lose(stream)
+            self._streams.end(stream, Event.LOSE)
             raise
         return stream
 

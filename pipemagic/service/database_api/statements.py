@@ -19,7 +19,7 @@ from pipemagic.hrana.messages import Describe, Error, Sequence, Step, Stmt
 from pipemagic.hrana.stream import Tx
 from pipemagic.hrana.values import SqlValue
 from pipemagic.service.auth.tokens import AccessGrant
-from pipemagic.service.catalog.usage import BLOCKED, OPERATION_BLOCKED, QuotaBlock
+from pipemagic.service.catalog.usage import BLOCKED, OPERATION_BLOCKED
 from pipemagic.service.database_api import errors
 from pipemagic.service.database_api.results import Budget, RowSink, TooLarge, WireResult
 from pipemagic.service.database_api.stream import Running, ServerStream
@@ -165,7 +165,9 @@ class Runner:
 
     def refuse_if_blocked(self) -> None:
         """Raise `Rejected` if settings or quotas refuse reads."""
-        _refuse_reads(self.meter.block(self.grant.database))
+        block = self.meter.block(self.grant.database)
+        if block.reads:
+            raise _blocked(block.reads)
 
     def end(self) -> None:
         """End the request: a loss that its response says is over."""
@@ -198,8 +200,8 @@ class Execution:
         if self._read_only and statement.needs_full_access:
             raise forbidden()
         block = self._runner.meter.block(self._record)
-        if not statement.commits:
-            _refuse_reads(block)
+        if block.reads and not statement.commits:
+            raise _blocked(block.reads)
         if not statement.only_reads:
             self._unwritable = block.reason(writes=True, frees=statement.frees_space)
             self._use_primary()
@@ -455,11 +457,6 @@ def forbidden() -> Refused:
 
 def _fills_disk(error: Exception) -> bool:
     return isinstance(error, UsageExceeded) and error.code == "SQLITE_FULL"
-
-
-def _refuse_reads(block: QuotaBlock) -> None:
-    if block.reads:
-        raise _blocked(block.reads)
 
 
 def _blocked(reason: str) -> Rejected:

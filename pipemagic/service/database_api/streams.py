@@ -43,6 +43,8 @@ class StreamTable:
 
     def __init__(self, clock: Callable[[], float], random: Callable[[int], bytes], limits: Limits) -> None:
         self._clock, self._random, self._limits = clock, random, limits
+        self.ttl = round(limits.longest_idle * 1000)
+        """The milliseconds without a request after which a stream may be closed."""
         self._key = random(32)
         self._lock = threading.Lock()
         self._streams: dict[bytes, ServerStream] = {}
@@ -54,11 +56,6 @@ class StreamTable:
 
     def __len__(self) -> int:
         return self._count
-
-    @property
-    def ttl(self) -> int:
-        """The milliseconds without a request after which a stream may be closed."""
-        return round(self._limits.longest_idle * 1000)
 
     def count_transactions(self) -> int:
         """Return the number of streams with an open transaction."""
@@ -164,7 +161,7 @@ class StreamTable:
                 stream.state.move(Event.ANSWER)
                 done, stream.done = stream.done, None
         if ended:
-            self.lose(stream)
+            self.end(stream, Event.LOSE)
             return None
         if done is not None:
             done.finish()
@@ -176,15 +173,8 @@ class StreamTable:
             if stream.response_count == count and stream.state.phase is Phase.IDLE:
                 stream.idle_since = self._clock()
 
-    def close(self, stream: ServerStream) -> None:
-        """Close a stream, as its client wants."""
-        self._end(stream, Event.CLOSE)
-
-    def lose(self, stream: ServerStream) -> None:
-        """End a stream whose request failed as a whole; if it has ended already, do nothing."""
-        self._end(stream, Event.LOSE)
-
-    def _end(self, stream: ServerStream, event: Event) -> None:
+    def end(self, stream: ServerStream, event: Event) -> None:
+        """Close a stream, or lose it: its request failed as a whole. Do nothing if it has ended already."""
         with stream.guard:
             if stream.state.phase not in (Phase.IN_USE, Phase.IDLE):  # idle: its response could not be built
                 return
