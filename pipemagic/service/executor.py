@@ -14,7 +14,6 @@ remain fast, however many long ones run.
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
 import math
 import os
@@ -24,7 +23,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Generator
 from concurrent.futures import Future, InvalidStateError, wait
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from queue import SimpleQueue
 from typing import Any, Protocol, TypeAlias, TypeVar
@@ -85,16 +84,8 @@ class Waiter:
             self._ended.set_result(None)
 
 
-class Abandoned(Exception):
-    """A call did not return and was given up. What it uses belongs to its thread until that has ``left``."""
-
-    def __init__(self, left: Waiter) -> None:
-        super().__init__()
-        self.left = left
-
-
 class Call:
-    """A call of ``function`` that can be given up. A job yields it, and then takes its `result`.
+    """A call of ``function`` that can be given up. A job yields it, then checks ``left`` and takes its `result`.
 
     If it was given up, its thread calls ``on_return`` when the function has returned.
     """
@@ -106,12 +97,7 @@ class Call:
         self.job: Job | None = None
         """The job that makes it; None before it begins and when it cannot be given up any more."""
         self.left: Waiter | None = None
-        """Is done when its thread has left it; None unless it was given up."""
-
-    @property
-    def abandoned(self) -> bool:
-        """Whether it was given up."""
-        return self.left is not None
+        """None unless it was given up. Is done when its thread has left, to which what it uses belongs until then."""
 
     def run(self) -> None:
         """Call the function."""
@@ -121,9 +107,7 @@ class Call:
             self._error = error
 
     def result(self) -> Any:
-        """Return the result, or raise the error of the function; raise `Abandoned` if it was given up."""
-        if self.left is not None:
-            raise Abandoned(self.left)
+        """Return the result of a call that was not given up, or raise its error."""
         error, self._error = self._error, None
         if error is None:
             return self._value
@@ -134,19 +118,16 @@ class Call:
 
     def abandon(self) -> bool:
         """Abandon it if it has begun and has not returned: its job goes on. Return True if so. Any thread."""
-        with _giving_up:
-            if self.job is None or self.left is not None:
-                return False
-            self.left = Waiter(math.inf)  # before its job goes on
-            if not self.job.executor.leave_behind(self.job, self.left):
-                self.left = None
-            return self.abandoned
+        job = self.job
+        return job is not None and job.executor.leave_behind(job, self)
 
     def keep(self) -> bool:
         """Prevent that it is given up from now on: it commits, or has returned. Return False if it was before."""
-        with _giving_up:
-            self.job = None
-            return not self.abandoned
+        job = self.job
+        if job is not None:
+            with job.executor.lock:  # either this thread or another one continues its job, and not both
+                self.job = None
+        return self.left is None
 
     def leave(self) -> None:
         """End a call that was given up, in its own thread."""
@@ -158,10 +139,6 @@ class Call:
             log.exception("an abandoned call could not be ended")
         finally:
             self.left.finish()
-
-
-_giving_up = threading.Lock()
-"""Held while a call is given up, so that either its thread or another one continues its job, and not both."""
 
 
 class Stoppable(Protocol):
@@ -187,7 +164,7 @@ class Job:
     tenant: Tenant
     steps: Steps[Any]
     loop: asyncio.AbstractEventLoop
-    future: asyncio.Future[Any]
+    future: asyncio.Future[Any] = field(init=False)
     done: bool = False
     """Whether the generator has ended."""
     ahead: bool = False
@@ -196,8 +173,6 @@ class Job:
     """Seconds that it has run."""
     slice_began: float = 0.0
     slice_ends: float = 0.0
-    held_up: bool = False
-    """Whether it is long-running: another worker was started because of it."""
     thread: threading.Thread | None = None
     """The thread that runs its current part."""
     left: Waiter | None = None
@@ -212,9 +187,10 @@ def pause(statement: Stoppable) -> None:
 
     Blocks until the statement may continue or was stopped. Does nothing outside of a worker thread.
     """
-    job = getattr(_current, "job", None)
+    job: Job | None = getattr(_current, "job", None)
     if job is not None and time.monotonic() >= job.slice_ends:
-        job.executor.share(job, statement)
+        job.executor.replace(job)  # at once: until the timer does so, the queue would wait
+        job.executor.slices.share(job, statement)
 
 
 class Executor:
@@ -223,65 +199,47 @@ class Executor:
     def __init__(self, threads: int = THREADS, *, slots: int = _CORES, of_database: int = OF_DATABASE) -> None:
         self.slices = Slices(slots)
         self._most, self._of_database = threads, of_database
+        self.lock = threading.Lock()
+        """Guards the fields below, and the end of calls."""
         self._queue: deque[Job | None] = deque()
         """Jobs; None after the last one."""
         self._entries: SimpleQueue[None] = SimpleQueue()
-        """An entry for each one of the queue: workers wait for it."""
+        """An entry for each one of the queue: workers wait for it. A lock would take a third of the time of a job."""
         self._aside: dict[Tenant, list[Job]] = {}
         """Jobs of databases that have as many long-running ones as they may."""
-        self._lock = threading.Lock()
         self._long: Counter[Tenant] = Counter()
         """The number of long-running jobs of each database."""
         self._front: Job | None = None
-        """The job of the worker that takes jobs; a worker that was replaced has another one."""
+        """The job of the worker that takes jobs. All others that run are long-running: their workers were replaced."""
         self._taken = 0
-        self._timer: asyncio.TimerHandle | None = None
-        self._outcomes: deque[tuple[asyncio.Future[Any], Callable[[Any], None], Any]] = deque()
-        self._notified = False
-        """Whether the event loop is about to take the outcomes."""
         self._threads: set[threading.Thread] = set()
         self.lost: set[threading.Thread] = set()
         """The threads whose call was given up and has not returned."""
         self.abandoned = 0
         """How many calls were given up so far."""
-        self._names = itertools.count()
-        with self._lock:
+        self._timer: asyncio.TimerHandle | None = None
+        self._outcomes: deque[tuple[asyncio.Future[Any], Any, BaseException | None]] = deque()
+        self._notified = False
+        """Whether the event loop is about to take the outcomes."""
+        with self.lock:
             self._start_worker()
 
     def start(self, tenant: Tenant, steps: Steps[Any]) -> Job:
         """Run the first part of a generator; the job's future gets what it yields. Call it in the event loop."""
-        loop = asyncio.get_running_loop()
-        job = Job(self, tenant, steps, loop, loop.create_future())
-        self._enqueue(job)
+        job = Job(self, tenant, steps, asyncio.get_running_loop())
+        self.proceed(job)
         return job
 
     def proceed(self, job: Job) -> asyncio.Future[Any]:
-        """Run the next part of a job whose current one has ended."""
-        job.future, job.ahead = job.loop.create_future(), False
-        self._enqueue(job)
-        return job.future
-
-    def _enqueue(self, job: Job) -> None:
-        if self._timer is None:
-            self._watch(job.loop)
+        """Run the next part of a job whose current one has ended. Call it in the event loop."""
+        job.future = job.loop.create_future()
+        self._watch(job.loop)
         self._put(job)
-
-    def _put(self, job: Job | None) -> None:
-        """Queue a job, ahead of all others if it is to go ahead."""
-        if job is not None and job.ahead:
-            self._queue.appendleft(job)
-        else:
-            self._queue.append(job)
-        self._entries.put(None)
+        return job.future
 
     async def call(self, tenant: Tenant, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function in a worker."""
         return await self.start(tenant, _steps(function, arguments)).future
-
-    def share(self, job: Job, statement: Stoppable) -> None:
-        """Let other long-running jobs run."""
-        self._replace(job)  # at once: until the timer does so, the queue would wait
-        self.slices.share(job, statement)
 
     @property
     def workers(self) -> int:
@@ -290,12 +248,50 @@ class Executor:
 
     def close(self) -> None:
         """Run what is queued, then end the threads, except those whose call was given up."""
-        self._put(None)
+        self._queue.append(None)
+        self._entries.put(None)
         for thread in list(self._threads):
             while thread in self._threads:  # its call may be given up meanwhile
                 thread.join(HELD_UP)
 
-    # Workers.
+    # The queue.
+
+    def _put(self, job: Job, *, ahead: bool = False) -> None:
+        """Queue a job, ahead of all others if they wait for it. Call it in any thread."""
+        job.ahead = ahead
+        if ahead:
+            self._queue.appendleft(job)
+        else:
+            self._queue.append(job)
+        self._entries.put(None)
+        if self._timer is None:
+            with suppress(RuntimeError):  # the loop is closed
+                job.loop.call_soon_threadsafe(self._watch, job.loop)
+
+    def _take(self) -> Job | None:
+        """Wait for the next job; return None once the executor is closed."""
+        while True:
+            self._entries.get()
+            self._taken += 1
+            job = self._queue.popleft()
+            if job is None:
+                self._queue.append(None)  # for the other workers
+                self._entries.put(None)
+                return None
+            if job.ahead or not self._set_aside(job):
+                return job
+
+    def _set_aside(self, job: Job) -> bool:
+        """Set a job aside if its database has as many long-running ones as it may; return True if so."""
+        if self._long[job.tenant] < self._of_database:
+            return False
+        with self.lock:
+            if self._long[job.tenant] < self._of_database:
+                return False
+            self._aside.setdefault(job.tenant, []).append(job)
+            return True
+
+    # The workers.
 
     def _start_worker(self) -> bool:
         """Start the worker that takes jobs from now on; return False if the system has no more threads.
@@ -303,7 +299,7 @@ class Executor:
         Call it under the lock.
         """
         front, self._front = self._front, None  # before it takes a job
-        thread = threading.Thread(target=self._work, name=f"pipemagic-{next(self._names)}", daemon=True)
+        thread = threading.Thread(target=self._work, name="pipemagic-worker", daemon=True)
         self._threads.add(thread)
         try:
             thread.start()
@@ -323,28 +319,6 @@ class Executor:
             self._threads.discard(thread)
             self.lost.discard(thread)
 
-    def _take(self) -> Job | None:
-        """Wait for the next job; return None once the executor is closed."""
-        while True:
-            self._entries.get()
-            self._taken += 1
-            job = self._queue.popleft()
-            if job is None:
-                self._put(None)  # for the other workers
-                return None
-            if job.ahead or not self._set_aside(job):
-                return job
-
-    def _set_aside(self, job: Job) -> bool:
-        """Set a job aside if its database has as many long-running ones as it may; return True if so."""
-        if self._long[job.tenant] < self._of_database:
-            return False
-        with self._lock:
-            if self._long[job.tenant] < self._of_database:
-                return False
-            self._aside.setdefault(job.tenant, []).append(job)
-            return True
-
     def _run(self, job: Job) -> bool:
         """Run one part of a job in this thread; return False if the worker is to exit."""
         _current.job = self._front = job
@@ -353,28 +327,23 @@ class Executor:
         job.slice_ends = job.slice_began + HELD_UP
         if self._long[job.tenant] >= _CORES:  # a stream of such statements gets no time in advance for each of them
             job.used, job.slice_ends = max(job.used, FIRST_SLICE), job.slice_began
-        set_outcome: Callable[[Any], None] = job.future.set_result
-        outcome: Any
+        outcome: Any = None
+        error: BaseException | None = None
         try:
             while isinstance(outcome := next(job.steps), Call):
                 if not self._make(outcome, job):
                     return False
         except StopIteration as end:
             job.done, outcome = True, end.value
-        except BaseException as error:  # noqa: BLE001 - raised again where the future is awaited
-            job.done, set_outcome, outcome = True, job.future.set_exception, error
+        except BaseException as raised:  # noqa: BLE001 - raised again where the future is awaited
+            job.done, error = True, raised
         _current.job = None
-        if job in self.slices.running:  # it ran a statement that is no call, such as to describe one
-            self.slices.leave(job)
+        self.slices.leave(job)  # it may have run a statement that is no call, such as to describe one
         stays = self._finish(job)
         if isinstance(outcome, Waiter) and not job.done:
-            outcome.add_done_callback(partial(self._resume, job, ahead=outcome.exclusive))
-            return stays
-        self._outcomes.append((job.future, set_outcome, outcome))
-        if not self._notified:
-            self._notified = True
-            with suppress(RuntimeError):  # the loop is closed
-                job.loop.call_soon_threadsafe(self._resolve)
+            outcome.add_done_callback(partial(self._put, job, ahead=outcome.exclusive))
+        else:
+            self._report(job, outcome, error)
         return stays
 
     def _make(self, call: Call, job: Job) -> bool:
@@ -384,97 +353,92 @@ class Executor:
         if not call.keep():
             call.leave()
             return False
-        if job in self.slices.running:  # what follows, such as the compression of the response, is no statement
-            self.slices.leave(job)
+        self.slices.leave(job)  # what follows, such as the compression of the response, is no statement
         return True
 
-    def leave_behind(self, job: Job, left: Waiter) -> bool:
-        """Let a job, whose call is being given up, go on in another thread; return False if there is none.
+    def _finish(self, job: Job) -> bool:
+        """Record that a part of a job has ended; return False if another worker has replaced this one."""
+        with self.lock:
+            stays = job is self._front
+            if stays:
+                self._front = None
+            else:
+                self._end_long(job.tenant)
+        return stays
 
-        Its thread no longer counts, and neither does the job as a long-running one. ``left`` is done when the thread
-        has left.
+    def replace(self, job: Job | None) -> None:
+        """Start another worker if the one that takes jobs runs this one, which is long-running from now on."""
+        with self.lock:
+            if job is not None and job is self._front and len(self._threads) < self._most:
+                self._long[job.tenant] += 1  # before the other worker takes a job
+                if not self._start_worker():
+                    self._end_long(job.tenant)
+
+    def _end_long(self, tenant: Tenant) -> None:
+        """Record that a job is no longer long-running, and queue those that were set aside because of it.
+
+        Some may be set aside again. Call it under the lock.
         """
-        with self._lock:
-            if job is self._front and not self._start_worker():
+        self._long[tenant] -= 1
+        if not self._long[tenant]:
+            del self._long[tenant]
+        for job in self._aside.pop(tenant, ()):
+            self._put(job)
+
+    def leave_behind(self, job: Job, call: Call) -> bool:
+        """Let a job go on in another thread, without its call; return False if that has returned, or there is none.
+
+        The thread of the call no longer counts, and neither does the job as a long-running one.
+        """
+        with self.lock:
+            if call.job is None or call.left is not None:
+                return False
+            if job is not self._front:
+                self._end_long(job.tenant)
+            elif not self._start_worker():
                 return False
             assert job.thread is not None
-            job.left = left
+            call.left = job.left = Waiter(math.inf)
             self.lost.add(job.thread)
             self._threads.discard(job.thread)
             self.abandoned += 1
-            self._end_long(job)
         self.slices.leave(job)
-        self._resume(job, ahead=True)
+        self._put(job, ahead=True)
         return True
+
+    # The event loop.
+
+    def _report(self, job: Job, outcome: Any, error: BaseException | None) -> None:
+        self._outcomes.append((job.future, outcome, error))
+        if not self._notified:
+            self._notified = True
+            with suppress(RuntimeError):  # the loop is closed
+                job.loop.call_soon_threadsafe(self._resolve)
 
     def _resolve(self) -> None:
         """Set the results of all futures that are due: waking the loop for each would cost more than a job."""
         self._notified = False  # before the first is taken: a worker that adds one after the last wakes the loop again
         while self._outcomes:
-            future, set_outcome, outcome = self._outcomes.popleft()
-            if not future.done():  # the task that awaited it may have been cancelled
-                set_outcome(outcome)
-
-    def _finish(self, job: Job) -> bool:
-        """Record that a part of a job has ended; return False if another worker has replaced this one."""
-        with self._lock:
-            if not job.held_up:
-                self._front = None
-                return True
-            self._end_long(job)
-        self._start_timer(job.loop)
-        return False
-
-    def _end_long(self, job: Job) -> None:
-        """Record that a job is no longer long-running, and queue those that were set aside because of it.
-
-        Some may be set aside again. Call it under the lock.
-        """
-        if not job.held_up:
-            return
-        job.held_up = False
-        self._long[job.tenant] -= 1
-        if not self._long[job.tenant]:
-            del self._long[job.tenant]
-        for aside in self._aside.pop(job.tenant, ()):
-            self._put(aside)
-
-    def _start_timer(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Start the timer from a thread that has queued jobs."""
-        if self._timer is None:
-            with suppress(RuntimeError):  # the loop is closed
-                loop.call_soon_threadsafe(self._watch, loop)
-
-    def _resume(self, job: Job, *, ahead: bool) -> None:
-        """Queue a job whose waiter is done, ahead of all others if they wait for it. Call it in any thread."""
-        job.ahead = ahead
-        self._put(job)
-        self._start_timer(job.loop)
-
-    # The timer, in the event loop; it runs while jobs are queued.
+            future, outcome, error = self._outcomes.popleft()
+            if future.done():  # the task that awaited it was cancelled
+                continue
+            if error is None:
+                future.set_result(outcome)
+            else:
+                future.set_exception(error)
 
     def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Start the timer, which runs while jobs are queued."""
         if self._timer is None:
             self._timer = loop.call_later(HELD_UP, self._check, loop, self._taken)
 
     def _check(self, loop: asyncio.AbstractEventLoop, count: int) -> None:
         """Start another worker if jobs are queued and none was taken since the last check."""
         self._timer = None  # before the check: a job that is queued after it starts the timer again
-        if not self._queue:
-            return
-        self._watch(loop)
-        if self._taken == count:
-            self._replace(self._front)
-
-    def _replace(self, job: Job | None) -> None:
-        """Start another worker if the one that takes jobs runs this one."""
-        with self._lock:
-            if job is None or job is not self._front or len(self._threads) >= self._most:
-                return
-            job.held_up = True  # before the other worker takes a job
-            self._long[job.tenant] += 1
-            if not self._start_worker():
-                self._end_long(job)
+        if self._queue:
+            self._watch(loop)
+            if self._taken == count:
+                self.replace(self._front)
 
 
 class Slices:
@@ -517,6 +481,8 @@ class Slices:
 
     def leave(self, job: Job) -> None:
         """Free the slot of a job whose statement has ended, or was given up, and start the next one."""
+        if job not in self.running and job not in self._waiting:
+            return
         now = time.monotonic()
         with self._lock:
             self._waiting.pop(job, None)  # its thread was stopped, and has not noticed yet

@@ -24,7 +24,7 @@ from pipemagic.service.database_api import errors
 from pipemagic.service.database_api.results import Budget, RowSink, TooLarge, WireResult
 from pipemagic.service.database_api.stream import Running, ServerStream
 from pipemagic.service.engine import EngineContext
-from pipemagic.service.executor import Abandoned, Call, Steps, Waiter
+from pipemagic.service.executor import Call, Steps, Waiter
 from pipemagic.service.limits import Limits
 from pipemagic.service.replicas.replica import Replica
 from pipemagic.service.responses import Refused
@@ -280,10 +280,9 @@ class Execution:
         """Call what runs the statement. Raise `Rejected` if it was given up; its thread alone uses the connection."""
         call = self._stream.connection.call = Call(function, self._stream.end_thread)
         yield call
-        try:
-            return call.result()
-        except Abandoned as abandoned:
-            raise self._abandoned(abandoned.left) from None
+        if call.left is not None:
+            raise self._abandoned(call.left)
+        return call.result()
 
     def _result(self, connection: Connection, index: int) -> WireResult:
         """Return the result of the statement, which has ended; ``index`` is that of its place when it began."""

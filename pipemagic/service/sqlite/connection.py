@@ -199,7 +199,7 @@ class Connection:
     @property
     def abandoned(self) -> bool:
         """Whether its statement was given up; it must not commit then: its client has the error already."""
-        return self.call is not None and self.call.abandoned
+        return self.call is not None and self.call.left is not None
 
     def stop(self) -> None:
         """Stop the running statement, from any thread. Reset ``stopped`` before the next one."""
