@@ -20,16 +20,16 @@ ROOT = Path(pipemagic.__file__).parent
 LAYERS = [
     ["text", "version"],
     ["errors"],
-    ["hrana", "sql", "svg", "geography", "secret_scan", "config", "http"],
+    ["hrana", "sql", "svg", "geography", "secret_scan", "config", "http", "plugins"],
     ["frames"],
     ["client", "service"],
     ["management_api"],
     ["launcher", "explore"],
     ["session"],
     ["notebook", "cli"],
-    ["teaching"],
     ["panels"],
     ["__init__", "__main__"],
+    ["teaching"],
 ]
 
 # Packages that only some parts may import.
@@ -45,10 +45,10 @@ ONLY = {
     "uvicorn": {"service"},
     "cryptography": {"service"},
     "jwt": {"service"},
-    "IPython": {"notebook", "cli"},
+    "IPython": {"notebook", "cli", "teaching"},
     "anywidget": {"notebook"},
     "ipywidgets": {"notebook", "teaching"},
-    "traitlets": {"notebook"},
+    "traitlets": {"notebook", "teaching"},
     "pandas": {"frames", "client", "explore", "session", "teaching", "notebook", "cli"},
     "numpy": {"frames", "client", "explore", "session", "teaching", "notebook"},
     "matplotlib": {"explore"},
@@ -147,8 +147,6 @@ def test_every_module_follows_the_import_rules():
             where = f"{path.relative_to(ROOT.parent)}:{line} {own} imports {module}"
             top, other = module.split(".")[0], part_of(module)
             # The package itself contains only the version and lazy names.
-            if other == "teaching" and own in {"notebook", "cli"}:
-                continue  # until it is a plugin
             if top == "pipemagic" and other not in (own, "__init__") and RANK[other] >= RANK[own]:
                 wrong.append(f"{where}, which is below it")
             for name, allowed in ONLY.items():

@@ -124,7 +124,7 @@ def exercises_page() -> Lines:
         yield from (f"## `{marker}`", "")
         yield from usage_block(arguments.usage_of(marker, accepted, (teaching.ON,)))
         yield from table(("Argument", "Meaning"), argument_rows((*accepted, teaching.ON)))
-        magic = PipeMagics.exercise if marker == "%%exercise" else PipeMagics.check
+        magic = getattr(teaching.ExerciseMagics, marker.lstrip("%"))
         for cell in examples(magic):
             chosen = [line for line in cell if marker.startswith("%%") or re.match(rf"{marker}\b", line)]
             if chosen and re.match(rf"{marker}\b", chosen[0]):

@@ -10,10 +10,10 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from keyword import iskeyword
 
 import click
 
+from pipemagic import plugins
 from pipemagic.cli.console import print_error, print_note
 from pipemagic.errors import InterruptedRequest, PipemagicError
 from pipemagic.version import __version__
@@ -21,28 +21,32 @@ from pipemagic.version import __version__
 INTERRUPTED = 130  # the exit code that shells use for SIGINT
 
 MODULES = {
-    "auth": "cli.auth", "org": "cli.organizations", "plan": "cli.organizations", "group": "cli.groups",
-    "db": "cli.databases", "serve": "cli.serving", "stop": "cli.serving", "doctor": "cli.doctor",
-    "tour": "cli.quickstart", "lab": "cli.quickstart",
-    "exercises": "teaching.exercises.commands", "class": "teaching.classes.commands",
+    "auth": "auth", "org": "organizations", "plan": "organizations", "group": "groups", "db": "databases",
+    "serve": "serving", "stop": "serving", "doctor": "doctor", "tour": "quickstart", "lab": "quickstart",
 }  # fmt: skip
-"""The module of each command."""
+"""The module of each command; plugins have more commands."""
 
 
 class LazyGroup(click.Group):
     """A group that imports the module of a command when the command is used."""
 
     def list_commands(self, _ctx: click.Context) -> list[str]:
-        """Return the names of the commands."""
-        return list(MODULES)
+        """Return the names of the commands, those of plugins last."""
+        return list(dict.fromkeys([*MODULES, *plugins.named("commands")]))
 
     def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import a command."""
-        if cmd_name not in MODULES:
+        if cmd_name in MODULES:
+            command: click.Command = getattr(import_module(f"pipemagic.cli.{MODULES[cmd_name]}"), cmd_name)
+            return command
+        for line in plugins.problems():
+            print_note(line)
+        target = plugins.named("commands").get(cmd_name)
+        try:
+            return None if target is None else plugins.load(target)
+        except Exception as error:  # noqa: BLE001 - the error of another distribution
+            print_note(plugins.problem(cmd_name, error))
             return None
-        name = f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name
-        command: click.Command = getattr(import_module(f"pipemagic.{MODULES[cmd_name]}"), name)
-        return command
 
 
 pipemagic = LazyGroup(

@@ -18,10 +18,12 @@ from IPython.core.extensions import ExtensionManager
 from IPython.core.getipython import get_ipython
 from IPython.core.interactiveshell import InteractiveShell
 
+from pipemagic import plugins
 from pipemagic.errors import SessionError
 from pipemagic.notebook.completion.matcher import Matcher, matcher_of
 from pipemagic.notebook.display import warn
 from pipemagic.notebook.magics import PipeMagics
+from pipemagic.notebook.plugin_magics import magics_of_plugins
 from pipemagic.notebook.progress import count_messages, stop_counting
 
 Magic = Callable[..., Any]
@@ -96,6 +98,9 @@ def load(shell: InteractiveShell) -> None:
     earlier = _loaded.get(shell)
     if earlier is None:
         magics = PipeMagics(shell)
+        magics.of_plugins = magics_of_plugins(magics, warn)
+        for line in plugins.problems():
+            warn(line)
         atexit.register(magics.shut_down)
     else:
         magics = earlier.magics
@@ -103,10 +108,13 @@ def load(shell: InteractiveShell) -> None:
     table = shell.magics_manager.magics
     before = {(kind, name): function for kind, of_kind in table.items() for name, function in of_kind.items()}
     functions = {
-        (kind, name): function for kind, of_kind in magics.magics.items() for name, function in of_kind.items()
+        (kind, name): function
+        for group in (magics, *magics.of_plugins)
+        for kind, of_kind in group.magics.items()
+        for name, function in of_kind.items()
     }
     replaced = {key: before[key] for key in functions if key in before}
-    shell.register_magics(magics)
+    shell.register_magics(magics, *magics.of_plugins)
     for name, function in (("sqlcmd", magics.sqlcmd), ("sqlplot", magics.sqlplot)):  # which only show what to type
         if ("line", name) not in before:
             shell.magics_manager.register_function(function, "line", name)
@@ -172,7 +180,8 @@ def _restore(shell: InteractiveShell, loaded: _Loaded) -> None:
             table[kind][name] = loaded.replaced[kind, name]
         else:
             del table[kind][name]
-    shell.magics_manager.registry.pop(type(loaded.magics).__name__, None)
+    for group in (loaded.magics, *loaded.magics.of_plugins):
+        shell.magics_manager.registry.pop(type(group).__name__, None)
     _configurables(shell)[:] = _other_configurables(shell, loaded.magics)
 
 
@@ -183,7 +192,7 @@ def _configurables(shell: InteractiveShell) -> list[Any]:
 
 
 def _other_configurables(shell: InteractiveShell, magics: PipeMagics) -> list[Any]:
-    ours = (magics, magics.settings)  # IPython itself adds the magics
+    ours = (magics, magics.settings, *magics.of_plugins)  # IPython itself adds the magics
     return [item for item in _configurables(shell) if not any(item is mine for mine in ours)]
 
 

@@ -17,7 +17,6 @@ from IPython.core.formatters import DisplayFormatter
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import (
     Magics,
-    cell_magic,
     line_cell_magic,
     line_magic,
     magics_class,
@@ -25,10 +24,10 @@ from IPython.core.magic import (
     no_var_expand,
 )
 
-from pipemagic import sql
+from pipemagic import plugins, sql
 from pipemagic.errors import PipemagicError, StatementError, UsageError
 from pipemagic.notebook import sql_options
-from pipemagic.notebook.display import KEPT, FrameDisplay, say, show
+from pipemagic.notebook.display import KEPT, FrameDisplay, say, show, warn
 from pipemagic.notebook.load_source import add_load_hint
 from pipemagic.notebook.notes import FOUND_IN, Notes, notes_on, notes_on_names
 from pipemagic.notebook.progress import show_progress
@@ -38,13 +37,12 @@ from pipemagic.notebook.sql_source import parameter_values, text_of_variable, vi
 from pipemagic.text import escape_controls, mask_passwords
 
 if TYPE_CHECKING:
+    from pipemagic.notebook.plugin_magics import Accepted, PluginMagics
     from pipemagic.notebook.sql_options import SqlOptions
     from pipemagic.session import CellResult, Session
     from pipemagic.session.cell import Cell
     from pipemagic.session.results import Outcome
-    from pipemagic.session.signals import Subject
     from pipemagic.session.snippets import Snippet, Snippets
-    from pipemagic.teaching.classes.progress import Recorder, Recorders
 
 _log = logging.getLogger(__name__)
 
@@ -72,13 +70,18 @@ class PipeMagics(Magics):
     def __init__(self, shell: InteractiveShell) -> None:
         super().__init__(shell)
         self._notes: list[str] = []  # on the SQL of the running cell
-        self.recorders: Recorders | None = None  # with the first connection to a database of a class
+        self.of_plugins: list[PluginMagics] = []
 
     @property
     def user_ns(self) -> dict[str, Any]:
         """The variables of the notebook."""
         variables: dict[str, Any] = self.shell.user_ns
         return variables
+
+    @property
+    def arguments_of_plugins(self) -> dict[str, Accepted]:
+        """The arguments of the magics of plugins, by their names with percent signs."""
+        return {marker: accepted for magics in self.of_plugins for marker, accepted in magics.arguments.items()}
 
     @cached_property
     def settings(self) -> PipeMagic:
@@ -103,26 +106,8 @@ class PipeMagics(Magics):
             while_starting=lambda: import_package(settings.type),
             variables=lambda: self.user_ns,
         )
-        session.changes.connect(self._connections_changed)
+        plugins.for_each(lambda plugin: plugins.load(plugin.start)(session) if plugin.start else None, warn)
         return session
-
-    def _connections_changed(self, subject: Subject) -> None:
-        """Record progress on connections to databases of a class."""
-        connections = self.session.connections.values()
-        if subject == "connections" and (
-            self.recorders or any(connection.records_progress for connection in connections)
-        ):
-            from pipemagic.teaching.classes.progress import Recorders
-
-            self.recorders = self.recorders or Recorders()
-            self.recorders.update(connections)
-
-    def recorder(self, name: str | None = None) -> Recorder | None:
-        """Return the recorder of a connection, by default the current one; None if nothing is recorded there."""
-        if self.recorders is None:
-            return None
-        connection = self.session.connections.get(name or self.session.current or "")
-        return None if connection is None else self.recorders.of(connection)
 
     @cached_property
     def frame_display(self) -> FrameDisplay:
@@ -177,12 +162,10 @@ class PipeMagics(Magics):
             except UsageError as error:
                 raise sql_options.add_variable_hint(error, line, cell, visible) from None
             except PipemagicError as error:
-                if self.recorders is not None and (recorder := self.recorder(on)):
-                    recorder.add_cell(error.message)
+                self.session.cell_done(on, error)
                 explained = add_load_hint(error, variables, on)
                 raise sql_options.add_variable_hint(explained, line, cell, visible) from None
-            if self.recorders is not None and (recorder := self.recorder(options.on)):
-                recorder.add_cell()
+            self.session.cell_done(on)
             return value
 
     @no_var_expand
@@ -213,49 +196,6 @@ class PipeMagics(Magics):
         if type(value).__name__ == "DataFrame":
             self.frame_display.apply(value)
         return value
-
-    @no_var_expand
-    @needs_local_scope
-    @line_cell_magic
-    def check(self, line: str, cell: str | None = None, local_ns: Mapping[str, Any] | None = None) -> Any:
-        """Check the answer to an exercise: its points, what is wrong, and the next hint.
-
-        SQL, which runs in a transaction that is rolled back::
-
-            %%check late_flights
-            SELECT carrier, count(*) AS late FROM flights WHERE dep_delay > 60 GROUP BY carrier
-
-        The state of the database, a DataFrame, or a summary of all exercises checked so far::
-
-            %check archive_table
-            %check late_flights frame
-            %check
-        """
-        from pipemagic.teaching import magics as teaching
-
-        with short_traceback():
-            return teaching.check(self, line, cell, visible_variables(local_ns, self.user_ns))
-
-    @no_var_expand
-    @cell_magic
-    def exercise(self, line: str, cell: str) -> Any:
-        """Define an exercise, which students solve with %%check, and write its file.
-
-        The header is SQL comments, the reference SQL is below it::
-
-            %%exercise late_flights
-            -- task: How many flights of each airline left more than an hour late?
-            -- points: 2
-            -- hint: dep_delay contains minutes.
-            SELECT carrier, count(*) AS late FROM flights WHERE dep_delay > 60 GROUP BY carrier
-
-        All keys: task, points, hint, requires, forbids, columns, names, feedback, tolerance, state, hidden, solution,
-        variable. `pipemagic exercises release` makes the students' notebook.
-        """
-        from pipemagic.teaching import magics as teaching
-
-        with short_traceback():
-            return teaching.define(self, line, cell)
 
     @no_var_expand
     def sqlcmd(self, line: str) -> None:
@@ -367,9 +307,6 @@ class PipeMagics(Magics):
         if "session" in self.__dict__:
             self.shell.events.unregister("post_run_cell", self._after_cell)
             self.session.shut_down()
-            if self.recorders is not None:
-                self.recorders.close()
-                self.recorders = None
             del self.__dict__["session"]
 
     def _after_cell(self, result: object = None) -> None:  # noqa: ARG002

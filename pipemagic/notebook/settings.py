@@ -16,6 +16,7 @@ import traitlets
 from traitlets import TraitError, TraitType
 from traitlets.config import Config, Configurable
 
+from pipemagic import plugins
 from pipemagic.errors import PipemagicError
 from pipemagic.notebook.display import warn
 
@@ -71,19 +72,23 @@ class PipeMagic(Configurable):
     connection = Unicode(
         "", help="the profile, database or address to connect to if none is named; by default that of PIPEMAGIC_URL"
     ).tag(config=True)
-    exercises = Unicode("exercises", help="folder of the files that %%exercise writes and %check reads").tag(
-        config=True
-    )
     confirm = Bool(False, help="run an UPDATE or DELETE without WHERE even without --confirm").tag(config=True)
 
     @classmethod
     def of_shell(cls, shell: Configurable) -> Self:
         """Return the settings of a shell; an invalid configuration is reported in one line and ignored."""
+        kind = cls.with_plugins()
         try:
-            return cls(parent=shell)
+            return kind(parent=shell)
         except TraitError as error:
             warn(f"c.PipeMagic in IPython's configuration is ignored: {_one_line(error)}")
-            return cls(parent=shell, config=Config())
+            return kind(parent=shell, config=Config())
+
+    @classmethod
+    def with_plugins(cls) -> type[Self]:
+        """Return the class of the settings with the traits of plugins."""
+        traits = plugins.for_each(lambda plugin: plugins.load(plugin.settings) if plugin.settings else None, warn)
+        return type(cls.__name__, (cls, *filter(None, traits)), {"__doc__": cls.__doc__, "__module__": cls.__module__})
 
     @cached_property
     def set_by_user(self) -> set[str]:

@@ -14,13 +14,16 @@ from pipemagic.client.secrets import Secret
 from pipemagic.errors import AuthError
 from pipemagic.http import READ_TIMEOUT
 from pipemagic.session import messages, tokens
-from pipemagic.session.connection import PROGRESS_TABLE, Connection
+from pipemagic.session.connection import Connection
 from pipemagic.session.organization import Organization
 from pipemagic.session.profiles import Profile
 from pipemagic.session.trace import RequestRecorder
 
-CHECK = f"SELECT 1, EXISTS(SELECT 1 FROM sqlite_master WHERE name = '{PROGRESS_TABLE}')"
-"""The first statement on a new connection."""
+MOST_TABLES = 1000
+"""The most names of tables that a new connection asks for."""
+
+CHECK = f"SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY rowid DESC LIMIT {MOST_TABLES}"
+"""The first statement on a new connection: it shows that address and token are right, and which tables there are."""
 
 
 class ConnectionFactory:
@@ -55,7 +58,7 @@ class ConnectionFactory:
         self._recorder.watch(name, database.transport)
         with _closing_on_error(database):
             try:
-                recorded = _check(database)
+                tables = _check(database)
             except AuthError as error:
                 if secret is not None and error.status == 401 and not token:
                     expired = f"{error.hint}\n" if "expired" in error.message else ""
@@ -66,11 +69,11 @@ class ConnectionFactory:
                 check()
                 answer = Secret(token_in(self._ask_token(host)))
                 database.renew_token(answer)
-                recorded = _check(database)
+                tables = _check(database)
                 if remember:
                     tokens.keyring_put(source.keyring or tokens.KEYRING_SERVICE, entry, answer)
         profile = replace(profile.portable, name=name, address=endpoint.address, token_file=source.absolute_file)
-        return Connection(name, database, where, profile=profile, records_progress=recorded)
+        return Connection(name, database, where, profile=profile, tables=tables)
 
     def in_organization(self, organization: Organization, profile: Profile, similar: Sequence[str] = ()) -> Connection:
         """Connect to the database of a profile in an organization, with a token that is created for it.
@@ -88,20 +91,19 @@ class ConnectionFactory:
         client = open_database()
         self._recorder.watch(name, client.transport)
         with _closing_on_error(client):
-            recorded = _check(client)
+            tables = _check(client)
         profile = replace(profile.portable, organization=organization.slug, at=organization.address)
         again = open_database if organization.moves else None
         return Connection(
             name, client, organization.where, organization, again, profile=profile, listed_as=database,
-            records_progress=recorded,
+            tables=tables,
         )  # fmt: skip
 
 
-def _check(database: Database) -> bool:
-    """Check address and token, detect the features of the server; return True if progress is recorded here."""
+def _check(database: Database) -> list[str]:
+    """Check address and token, and detect the features of the server; return the names of the newest tables."""
     _ = database.dialect
-    rows = database.execute(CHECK).rows
-    return not database.read_only and [row[1:] for row in rows] == [(1,)]
+    return [str(name) for (name,) in database.execute(CHECK).rows]
 
 
 @contextmanager

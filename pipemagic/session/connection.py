@@ -75,13 +75,8 @@ DEFAULTS = RunOptions()
 
 NO_CELL = Cell("", (), ())
 
-PROGRESS_TABLE = "pipemagic_progress"
-"""The table of a database of a class in which progress is recorded (`pipemagic.teaching.classes.progress`)."""
-
 CHECK_TIMEOUT = 3.0
 """Seconds to wait for a server that is asked whether it responds."""
-
-RECORDED = f"Recorded for the teacher: cells, errors, the last error and points (table {PROGRESS_TABLE})."
 
 
 @dataclass(eq=False)
@@ -100,8 +95,9 @@ class Connection:
     find_again: Callable[[], Database] | None = field(default=None, repr=False)
     profile: Profile | None = field(default=None, repr=False)  # to connect here again
     listed_as: str = field(default="", repr=False)
-    records_progress: bool = field(default=False, repr=False)  # the database has the table of a class, and is writable
+    tables: Sequence[str] = field(default=(), repr=False)  # when it connected: the newest `connect.MOST_TABLES`
     existing_tables: Sequence[str] | None = field(default=None, repr=False)  # of a temporary database that existed
+    notes: list[str] = field(default_factory=list, repr=False)  # lines of subscribers to `connected`, for the greeting
     refused: bool = field(default=False, repr=False)  # the server no longer accepts the token
     written: Signal[Connection] = field(default_factory=Signal, repr=False)  # sent after it was written to
     others: Callable[[], Mapping[str, Connection]] = field(default=dict, repr=False)  # of its session, for hints
@@ -123,11 +119,11 @@ class Connection:
 
     @property
     def greeting(self) -> str:
-        """The text that reports a new connection, and whether its progress is recorded."""
+        """The text that reports a new connection."""
         parts = ["" if self.where == self.name else self.where, "read-only" if self.read_only else ""]
         where = ", ".join(filter(None, parts))
-        recorded = f"\n{RECORDED}" if self.records_progress else ""
-        return f"Connected to {self.name}{f' ({where})' if where else ''}.{self._existing}{recorded}"
+        connected = f"Connected to {self.name}{f' ({where})' if where else ''}.{self._existing}"
+        return "\n".join([connected, *self.notes])
 
     @property
     def _existing(self) -> str:

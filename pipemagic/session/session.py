@@ -27,7 +27,7 @@ from pipemagic.session.organization import Organization
 from pipemagic.session.profiles import FILE, Profile, Profiles
 from pipemagic.session.results import CellResult, check_tables
 from pipemagic.session.services import FIRST_DATABASE, RESTART_HINT, SHUT_DOWN, TEMPORARY, Services, check_limits
-from pipemagic.session.signals import Signal, Subject
+from pipemagic.session.signals import CellEvent, Signal, Subject
 from pipemagic.session.snippets import Snippets
 from pipemagic.session.trace import RequestRecorder
 from pipemagic.text import did_you_mean, list_names, mask_passwords, nearest, word
@@ -52,9 +52,13 @@ class Session:
     for none; ``default_of_project`` returns True if it is from a project's file, which is used only if trusted. While
     ``reads_ahead`` returns True, the schemas of new connections and the names in the organization are read in the
     background, for completion. ``while_starting`` is called while an embedded service starts, for work that would take
-    time later. ``variables`` returns the Python variables of the notebook, for hints. ``written`` is
-    the signal for a connection whose rows may have changed: it is sent after statements that may have written, and at
-    the end of a transaction.
+    time later. ``variables`` returns the Python variables of the notebook, for hints.
+
+    These signals call the functions and methods that are connected to them, in the sending thread: ``connected`` with
+    each new `Connection`, whose ``notes`` are shown below the line that reports it; ``cell_ran`` and ``cell_failed``
+    with a `CellEvent` after each cell of %%sql on a connection; ``closed`` with the session at its end; ``written``
+    with a connection whose rows may have changed, after statements that may have written, and at the end of a
+    transaction.
 
     Not thread-safe, except for the organization, `connect` and `Connection.with_database`.
     """
@@ -78,6 +82,10 @@ class Session:
         self.changes: Signal[Subject] = Signal()
         self.written: Signal[Connection] = Signal()
         self._notify = notify or (lambda _: None)
+        self.connected: Signal[Connection] = Signal(self._notify)
+        self.cell_ran: Signal[CellEvent] = Signal(self._notify)
+        self.cell_failed: Signal[CellEvent] = Signal(self._notify)
+        self.closed: Signal[Session] = Signal(self._notify)
         self.snippets = Snippets()
         self._environment = tokens.Environment(environ, variables)
         self._factory = ConnectionFactory(self._environment, self.wire, ask_token)
@@ -137,6 +145,12 @@ class Session:
             finally:
                 if options.close and connection.close():
                     self._notify(ROLLED_BACK)
+
+    def cell_done(self, on: str | None, error: PipemagicError | None = None) -> None:
+        """Send `cell_ran`, or `cell_failed` with the error of a cell, if its connection exists."""
+        connection = self.connections.get(on or self.current or "")
+        if connection is not None:
+            (self.cell_ran if error is None else self.cell_failed).send(CellEvent(connection, error))
 
     def explain(
         self, sql: str | Cell, params: Mapping[str, object] | None = None, *, on: str | None = None
@@ -406,7 +420,9 @@ class Session:
             connection.schema.start()
             if self._services.chosen is not None:
                 self._services.chosen.cache_names()
-        return self.use(connection.name)
+        self.use(connection.name)
+        self.connected.send(connection)
+        return connection
 
     def use(self, name: str) -> Connection:
         """Make another connection the current one; the stream of the previous one ends unless a transaction is open."""
@@ -528,6 +544,7 @@ class Session:
         for connection in self.connections.values():
             self._forget(connection)
         self._services.close()
+        self.closed.send(self)
 
     # -- inside
 

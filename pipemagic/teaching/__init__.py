@@ -1,1 +1,16 @@
-"""Exercises that check themselves, and classes: magics, a panel and commands."""
+"""Exercises that check themselves, and classes: a plugin with magics, a panel, commands and help."""
+
+from pipemagic.plugins import Plugin
+
+plugin = Plugin(
+    magics=("pipemagic.teaching.magics:ExerciseMagics",),
+    settings="pipemagic.teaching.magics:Settings",
+    panels={"class": "pipemagic.teaching.panel:ClassPanel"},
+    commands={
+        "exercises": "pipemagic.teaching.exercises.commands:exercises",
+        "class": "pipemagic.teaching.classes.commands:class_",
+    },
+    topics="pipemagic.teaching:topics.md",
+    pages={"exercises": "how-to/exercises", "class": "how-to/teach"},
+    start="pipemagic.teaching.classes.progress:start",
+)

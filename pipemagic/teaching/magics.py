@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from IPython.core.magic import cell_magic, line_cell_magic, magics_class, needs_local_scope, no_var_expand
+from traitlets import HasTraits
 
 from pipemagic import sql
 from pipemagic.errors import PipemagicError, SessionError
-from pipemagic.notebook import arguments
-from pipemagic.notebook.arguments import Option, ParsedArguments, Positional
+from pipemagic.notebook.arguments import Option, Positional
 from pipemagic.notebook.commands.base import frame_of
 from pipemagic.notebook.display import KEPT, say, show
-from pipemagic.notebook.line_variables import LineVariables
+from pipemagic.notebook.magics import short_traceback
+from pipemagic.notebook.plugin_magics import PluginMagics
+from pipemagic.notebook.settings import Unicode
+from pipemagic.notebook.sql_source import visible_variables
 from pipemagic.svg import FAINT
 from pipemagic.text import escape_controls, literal_html
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from pipemagic.notebook.magics import PipeMagics
     from pipemagic.teaching.exercises import Check, Exercise
 
 EXERCISE = Positional("EXERCISE", "the name of the exercise", completes="exercise")
@@ -32,6 +36,14 @@ ON = Option("--on", "use this connection instead of the current one", "NAME")
 
 ARGUMENTS = {"%%exercise": (EXERCISE,), "%%check": (EXERCISE,), "%check": (OPTIONAL, VARIABLE)}
 """The positional arguments of each magic."""
+
+
+class Settings(HasTraits):
+    """The settings of exercises, which are traits of ``%config PipeMagic``."""
+
+    exercises = Unicode("exercises", help="folder of the files that %%exercise writes and %check reads").tag(
+        config=True
+    )
 
 
 @dataclass(frozen=True, repr=False)
@@ -88,79 +100,134 @@ def _item(message: str) -> str:
     return f"<li>{_html(first)}{f'<pre>{_html(rest)}</pre>' if rest else ''}</li>"
 
 
-def check(magics: PipeMagics, line: str, cell: str | None, variables: Mapping[str, Any]) -> DataFrame | None:
-    """Check the SQL of a cell, the state of the database, or a DataFrame; without a name return the summary."""
-    from pipemagic.teaching.exercises import checking, exercise
+@magics_class
+class ExerciseMagics(PluginMagics):
+    """The magics of exercises."""
 
-    args = _parse("%check" if cell is None else "%%check", line, variables)
-    name, variable = args.get("EXERCISE"), args.get("VARIABLE")
-    if name is None:
-        checked = summary()
-        magics.frame_display.apply(checked)
-        return checked
-    chosen = exercise.load(name, folder_of(magics))
-    recorder = magics.recorder(args.get("--on"))
-    with nullcontext() if recorder is None else recorder.paused():
-        if variable:
-            outcome = checking.check_frame(chosen, variables.get(variable))
-        elif cell is None:
-            outcome = checking.check_state(chosen, magics.session.connection(args.get("--on")))
+    arguments: ClassVar = {marker: (accepted, (ON,)) for marker, accepted in ARGUMENTS.items()}
+
+    def names(self) -> Mapping[str, Callable[[], Iterable[str]]]:
+        """Return the names of the exercises with a file."""
+        return {"exercise": lambda: sorted(file.stem for file in self.folder.glob("*.json"))}
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the exercises' files."""
+        return Path(self.pipe.settings.exercises)  # type: ignore[attr-defined] # a trait of `Settings`
+
+    @no_var_expand
+    @needs_local_scope
+    @line_cell_magic
+    def check(self, line: str, cell: str | None = None, local_ns: Mapping[str, Any] | None = None) -> Any:
+        """Check the answer to an exercise: its points, what is wrong, and the next hint.
+
+        SQL, which runs in a transaction that is rolled back::
+
+            %%check late_flights
+            SELECT carrier, count(*) AS late FROM flights WHERE dep_delay > 60 GROUP BY carrier
+
+        The state of the database, a DataFrame, or a summary of all exercises checked so far::
+
+            %check archive_table
+            %check late_flights frame
+            %check
+        """
+        with short_traceback():
+            return self._check(line, cell, visible_variables(local_ns, self.pipe.user_ns))
+
+    @no_var_expand
+    @cell_magic
+    def exercise(self, line: str, cell: str) -> Any:
+        """Define an exercise, which students solve with %%check, and write its file.
+
+        The header is SQL comments, the reference SQL is below it::
+
+            %%exercise late_flights
+            -- task: How many flights of each airline left more than an hour late?
+            -- points: 2
+            -- hint: dep_delay contains minutes.
+            SELECT carrier, count(*) AS late FROM flights WHERE dep_delay > 60 GROUP BY carrier
+
+        All keys: task, points, hint, requires, forbids, columns, names, feedback, tolerance, state, hidden, solution,
+        variable. `pipemagic exercises release` makes the students' notebook.
+        """
+        with short_traceback():
+            return self._define(line, cell)
+
+    def _check(self, line: str, cell: str | None, variables: Mapping[str, Any]) -> DataFrame | None:
+        """Check the SQL of a cell, the state of the database, or a DataFrame; without a name return the summary."""
+        from pipemagic.teaching.classes.progress import recorder_of
+        from pipemagic.teaching.exercises import checking, exercise
+
+        args = self.parse("%check" if cell is None else "%%check", line, variables)
+        name, variable, on = args.get("EXERCISE"), args.get("VARIABLE"), args.get("--on")
+        if name is None:
+            checked = summary()
+            self.pipe.frame_display.apply(checked)
+            return checked
+        chosen = exercise.load(name, self.folder)
+        recorder = recorder_of(self.pipe.session, on)
+        with nullcontext() if recorder is None else recorder.paused():
+            if variable:
+                outcome = checking.check_frame(chosen, variables.get(variable))
+            elif cell is None:
+                outcome = checking.check_state(chosen, self.pipe.session.connection(on))
+            else:
+                outcome = self._check_sql(chosen, cell, on)
+        outcome = checking.record(outcome)
+        if recorder is not None and (outcome.passed or outcome.messages):
+            recorder.add_check(chosen.name, outcome.points, chosen.points)
+        show(Feedback(outcome))
+        return self._answer(outcome) if cell is not None else None
+
+    def _check_sql(self, exercise: Exercise, cell: str, on: str | None) -> Check:
+        from pipemagic.teaching.exercises.checking import Check, check_cell
+        from pipemagic.teaching.exercises.running import EMPTY
+
+        connection = self.pipe.session.connection(on)
+        try:
+            answer = self.pipe.session.read(cell, self.pipe.user_ns) if sql.split(cell) else EMPTY
+        except PipemagicError as error:  # such as a parameter without a value
+            return Check(exercise, 0, (str(error),))
+        return check_cell(exercise, answer, connection)
+
+    def _answer(self, outcome: Check) -> DataFrame | None:
+        """Return the frame of an answer, the value of its cell."""
+        from pipemagic.client.result import Result
+        from pipemagic.frames import to_frame
+        from pipemagic.frames.logical_types import stored_with_time
+
+        answer = outcome.answer
+        if not isinstance(answer, Result):
+            if answer is not None:
+                self.pipe.frame_display.apply(answer)
+            return answer
+        frame = to_frame(answer.wire, note=say)
+        self.pipe.frame_display.apply(frame, timed=stored_with_time(answer.wire))
+        return frame
+
+    def _define(self, line: str, cell: str) -> DataFrame | None:
+        """Define the exercise of a cell, write its file, and show the feedback on the reference."""
+        from pipemagic.teaching.exercises import authoring, checking, exercise
+
+        args = self.parse("%%exercise", line, self.pipe.user_ns)
+        definition = exercise.parse_cell(args["EXERCISE"], cell)
+        connection = self.pipe.session.connection(args.get("--on"))
+        made = authoring.author(definition, connection, self.folder, lambda: self._run_cell(definition.solution))
+        if definition.variable:
+            outcome = checking.check_frame(made, self.pipe.user_ns.get(definition.variable))
+        elif definition.solution:
+            outcome = checking.check_state(made, connection)
         else:
-            outcome = _check_sql(magics, chosen, cell, args.get("--on"))
-    outcome = checking.record(outcome)
-    if recorder is not None and (outcome.passed or outcome.messages):
-        recorder.add_check(chosen.name, outcome.points, chosen.points)
-    show(Feedback(outcome))
-    return _answer(magics, outcome) if cell is not None else None
+            outcome = checking.check_cell(made, self.pipe.session.read(definition.sql), connection)
+        if not outcome.passed:
+            raise SessionError(f"the solution of {made.name} does not pass its check\n{Feedback(outcome)!r}")
+        made.save(self.folder)
+        show(Feedback(checking.record(outcome)))
+        return self._answer(outcome)
 
-
-def _answer(magics: PipeMagics, outcome: Check) -> DataFrame | None:
-    """Return the frame of an answer, the value of its cell."""
-    from pipemagic.client.result import Result
-    from pipemagic.frames import to_frame
-    from pipemagic.frames.logical_types import stored_with_time
-
-    answer = outcome.answer
-    if not isinstance(answer, Result):
-        if answer is not None:
-            magics.frame_display.apply(answer)
-        return answer
-    frame = to_frame(answer.wire, note=say)
-    magics.frame_display.apply(frame, timed=stored_with_time(answer.wire))
-    return frame
-
-
-def _check_sql(magics: PipeMagics, exercise: Exercise, cell: str, on: str | None) -> Check:
-    from pipemagic.teaching.exercises.checking import Check, check_cell
-    from pipemagic.teaching.exercises.running import EMPTY
-
-    connection = magics.session.connection(on)
-    try:
-        answer = magics.session.read(cell, magics.user_ns) if sql.split(cell) else EMPTY
-    except PipemagicError as error:  # such as a parameter without a value
-        return Check(exercise, 0, (str(error),))
-    return check_cell(exercise, answer, connection)
-
-
-def define(magics: PipeMagics, line: str, cell: str) -> DataFrame | None:
-    """Define the exercise of a cell, write its file, and show the feedback on the reference."""
-    from pipemagic.teaching.exercises import authoring, checking, exercise
-
-    args = _parse("%%exercise", line, magics.user_ns)
-    definition = exercise.parse_cell(args["EXERCISE"], cell)
-    connection, folder = magics.session.connection(args.get("--on")), folder_of(magics)
-    made = authoring.author(definition, connection, folder, lambda: _run_cell(magics, definition.solution))
-    if definition.variable:
-        outcome = checking.check_frame(made, magics.user_ns.get(definition.variable))
-    elif definition.solution:
-        outcome = checking.check_state(made, connection)
-    else:
-        outcome = checking.check_cell(made, magics.session.read(definition.sql), connection)
-    if not outcome.passed:
-        raise SessionError(f"the solution of {made.name} does not pass its check\n{Feedback(outcome)!r}")
-    made.save(folder)
-    show(Feedback(checking.record(outcome)))
-    return _answer(magics, outcome)
+    def _run_cell(self, text: str) -> None:
+        self.shell.run_cell(text, store_history=False).raise_error()  # type: ignore[no-untyped-call]
 
 
 def summary() -> DataFrame:
@@ -170,18 +237,3 @@ def summary() -> DataFrame:
     rows = [(name, check.points, check.exercise.points) for name, check in results.items()]
     total = ("total", sum(row[1] for row in rows), sum(row[2] for row in rows))
     return frame_of([*rows, total], "exercise", "points", "of")
-
-
-def folder_of(magics: PipeMagics) -> Path:
-    """Return the folder of the exercises' files."""
-    return Path(magics.settings.exercises)
-
-
-def _parse(marker: str, line: str, variables: Mapping[str, Any]) -> ParsedArguments:
-    accepted = ARGUMENTS[marker]
-    usage = arguments.usage_of(marker, accepted, (ON,))
-    return arguments.parse(line, accepted, (ON,), usage, LineVariables(line, usage, variables).value)
-
-
-def _run_cell(magics: PipeMagics, text: str) -> None:
-    magics.shell.run_cell(text, store_history=False).raise_error()  # type: ignore[no-untyped-call]

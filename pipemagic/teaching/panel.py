@@ -51,6 +51,11 @@ class ClassPanel(Panel):
         self._timer: threading.Timer | None = None
         self.reset()
 
+    @classmethod
+    def has_tab(cls) -> bool:
+        """Return True if there is a class on this machine."""
+        return bool(model.names())
+
     def reset(self) -> None:
         """Discard the data of another organization."""
         self.class_: Class | None = None

@@ -46,8 +46,12 @@ class Seat:
         return until(lambda: len(rows := self.teacher.execute(ROWS).rows) >= count and rows)
 
     @property
-    def magics(self):
-        return self.shell.ip.magics_manager.registry["PipeMagics"]
+    def recorder(self):
+        return progress.recorder_of(self.session)
+
+    @property
+    def session(self):
+        return self.shell.ip.magics_manager.registry["PipeMagics"].session
 
 
 @pytest.fixture
@@ -106,7 +110,7 @@ def test_nothing_is_recorded_elsewhere_or_read_only(seat):
     seat.teacher.execute("DROP TABLE pipemagic_progress")
     assert "Recorded" not in seat.connect().out
     seat.shell("%sql SELECT 1")
-    assert seat.magics.recorders is None
+    assert seat.recorder is None
     with pytest.raises(StatementError, match="no such table"):
         seat.teacher.execute(ROWS)
 
@@ -138,7 +142,7 @@ def test_nothing_is_sent_while_a_transaction_is_open(seat, often):
 def test_nothing_is_sent_while_a_check_runs(seat, often):
     seat.connect()
     seat.rows(1)
-    with seat.magics.recorder().paused():
+    with seat.recorder.paused():
         seat.shell("%sql SELECT 1")
         pause(0.3)
         assert seat.teacher.execute(ROWS).rows == [CONNECTED]
@@ -149,7 +153,7 @@ def test_nothing_is_sent_while_a_check_runs(seat, often):
 def test_recording_resumes_when_a_deleted_table_is_created_again(seat, often):
     seat.connect()
     seat.rows(1)
-    recorder = seat.magics.recorder()
+    recorder = seat.recorder
     seat.shell("%sql DROP TABLE pipemagic_progress")
     until(lambda: recorder.failures)
     assert not seat.shell("%sql SELECT 1").err
@@ -165,7 +169,7 @@ def test_the_requests_are_not_in_the_wire_view(seat, often):
     seat.rows(2)
     seat.shell("%sql SELECT 2")
     seat.rows(3)
-    assert len(seat.magics.session.wire.last.requests) == 1
+    assert len(seat.session.wire.last.requests) == 1
     assert "INSERT" not in str(seat.shell("%pipedb wire last").shown)
 
 
@@ -336,8 +340,8 @@ def test_many_invented_exercises(seat):
 def test_a_reload_of_the_extension_continues_to_record(seat, often):
     seat.connect()
     seat.rows(1)
-    recorders = seat.magics.recorders
+    recorder = seat.recorder
     seat.shell("%reload_ext pipemagic")
-    assert seat.magics.recorders is recorders
+    assert seat.recorder is recorder
     seat.shell("%sql SELECT count(*) FROM birds")
     assert seat.rows(2) == [CONNECTED, (1, 0, None, None, None, None)]

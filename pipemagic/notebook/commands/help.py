@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
+from pipemagic import plugins
 from pipemagic.errors import UsageError
 from pipemagic.notebook.arguments import Option, Positional, refuse_password
 from pipemagic.notebook.commands.base import Command, CommandGroup
 from pipemagic.notebook.commands.pages import error_texts, help_on_code, page_about, page_named, page_words, pages
-from pipemagic.notebook.display import say, show
+from pipemagic.notebook.display import say, show, warn
 
 _HEADING = re.compile(r"^# (.+?): (.+)\n+", re.MULTILINE)
 
@@ -34,12 +35,20 @@ class Topic:
 @cache
 def topics() -> dict[str, Topic]:
     """Return the topics by name, in the order of the list."""
-    _, *parts = _HEADING.split(files(__package__).joinpath("topics.md").read_text("utf-8"))
-    by_name = {}
+    of_plugins = plugins.for_each(lambda plugin: _topics_in(plugin.topics) if plugin.topics else (), warn)
+    own = _topics_in(f"{__package__}:topics.md")
+    return {topic.name: topic for topic in [*own, *(topic for group in of_plugins for topic in group), *own]}
+
+
+def _topics_in(file: str) -> list[Topic]:
+    """Return the topics in a file that is named as ``package:file``."""
+    package, _, file_name = file.partition(":")
+    _, *parts = _HEADING.split(files(package).joinpath(file_name).read_text("utf-8"))
+    topics = []
     for heading, about, text in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
         name, *others = heading.split(", ")
-        by_name[name] = Topic(name, tuple(others), about, text.strip())
-    return by_name
+        topics.append(Topic(name, tuple(others), about, text.strip()))
+    return topics
 
 
 def topic_named(name: str) -> Topic | None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pipemagic
+from pipemagic import plugins
 from pipemagic.errors import PipemagicError
 
 PARTS = ("how-to", "explanation")
@@ -24,20 +25,19 @@ ABOUT = {
     "sql": "how-to/results", "parameters": "how-to/parameters", "transactions": "how-to/transactions",
     "results": "how-to/results", "explore": "how-to/explore", "config": "how-to/saved-connections",
     "profiles": "how-to/saved-connections", "tokens": "how-to/tokens", "limits": "explanation/limits",
-    "retry": "explanation/unknown-outcome", "keep-alive": "how-to/transactions", "exercises": "how-to/exercises",
+    "retry": "explanation/unknown-outcome", "keep-alive": "how-to/transactions",
     "completion": "how-to/completion",
 }  # fmt: skip
 """The page to read after the help on a subcommand or topic, by its name or by the title of its group."""
 
 WORDS = {
-    "class": "how-to/teach", "csv": "how-to/load-data", "hosted": "how-to/hosted-database", "error": "how-to/errors",
+    "csv": "how-to/load-data", "hosted": "how-to/hosted-database", "error": "how-to/errors",
 }  # fmt: skip
 """Pages by words that name no subcommand, topic or page."""
 
 _LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
 _REFERENCES = {
     "reference/sql": "sql", "reference/commands": "", "reference/settings": "config",
-    "reference/exercises": "exercises",
 }  # fmt: skip
 _CODE = re.compile(r"^(```+|~~~+)(\{?)([^\n}]*)\}?[^\n]*\n(.*?)^\1[ ]*$", re.MULTILINE | re.DOTALL)
 _NOT_SHOWN = re.compile(r"\A---\n.*?^---\n|^ *<!--.*?-->\n*|^:::[^\n]*\n|^\(\S+\)=\n", re.MULTILINE | re.DOTALL)
@@ -84,8 +84,9 @@ class DocumentationPage:
             return link[0]
         path = posixpath.join(posixpath.dirname(self.name), target.partition("#")[0])
         page = posixpath.normpath(path).removesuffix(".md")
-        if not picture and page != self.name and (page in pages() or page in _REFERENCES):
-            return f"{words} (`%pipedb help {_REFERENCES.get(page, page)}".rstrip() + "`)"
+        references = {**{f"reference/{topic}": topic for topic in plugins.named("pages")}, **_REFERENCES}
+        if not picture and page != self.name and (page in pages() or page in references):
+            return f"{words} (`%pipedb help {references.get(page, page)}".rstrip() + "`)"
         return words
 
 
@@ -113,12 +114,12 @@ def pages() -> dict[str, DocumentationPage]:
 
 def page_words() -> list[str]:
     """Return the short names of the pages, and other words that lead to one."""
-    return [*(page.path.stem for page in pages().values()), *WORDS]
+    return [*(page.path.stem for page in pages().values()), *WORDS, *plugins.named("pages")]
 
 
 def page_named(name: str) -> DocumentationPage | None:
     """Return the page of that name, with or without its folder, or about that word; None if there is none."""
-    name = WORDS.get(name, name)
+    name = {**plugins.named("pages"), **WORDS}.get(name, name)
     return next((page for page in pages().values() if name in (page.name, page.path.stem)), None)
 
 
@@ -151,5 +152,6 @@ def help_on_code(name: str) -> str:
 
 def page_about(*names: str) -> str:
     """Return the line that names the page on the first of these names that has one; '' if none has."""
-    page = next((ABOUT[name] for name in names if ABOUT.get(name) in pages()), "")
+    about = {**plugins.named("pages"), **ABOUT}
+    page = next((about[name] for name in names if about.get(name) in pages()), "")
     return f"More: %pipedb help {page}" if page else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pipemagic import plugins
 from pipemagic.errors import ServerError, SessionError
 from pipemagic.hrana.stream import Tx
 from pipemagic.notebook.arguments import Option, Positional
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from pipemagic.session.trace import Trace
 
 GROUP = CommandGroup("Status")
-PANELS = ("locations", "groups", "databases", "organization", "session", "explore", "class")
+PANELS = ("locations", "groups", "databases", "organization", "session", "explore", *plugins.named("panels"))
 
 
 @GROUP.command(ON)
@@ -163,7 +164,7 @@ def stats(context: CommandContext) -> DataFrame | None:
 
 @GROUP.command(Positional("NAME", "the panel; by default all of them, in tabs", optional=True, choices=PANELS))
 def panel(context: CommandContext) -> Displayable:
-    """Show a panel: databases and groups, the session, the tables of a database, or the students of a class.
+    """Show a panel: databases and groups, the session, the tables of a database, or that of a plugin.
 
     %pipedb panel
     %pipedb panel databases

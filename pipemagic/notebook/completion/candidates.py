@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from numbers import Integral
-from pathlib import Path
 from textwrap import shorten
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -119,11 +118,12 @@ class KnownNames:
             "dict": lambda: sorted(name for name, value in self._variables() if issubclass(type(value), Mapping)),
             "text": lambda: sorted(name for name, value in self._variables() if _has_text(value)),
             "name": lambda: sorted(name for name, _ in self._variables()),
-            "exercise": lambda: sorted(file.stem for file in Path(self._magics.settings.exercises).glob("*.json")),
             "environment variable": lambda: sorted(
                 name for name in os.environ if re.search("TOKEN|JWT|SECRET|KEY", name)
             ),
         }
+        for magics in self._magics.of_plugins:
+            names |= magics.names()
         if (session := self.session) is not None:
             names |= {kind: partial(session.names, kind) for kind in ("group", "database", "location")}
             names |= {

@@ -17,10 +17,10 @@ from pipemagic.notebook.completion.magic_line import MagicText, magic_at
 from pipemagic.notebook.completion.sql_help import Variable, column_help, sql_help, table_help
 from pipemagic.notebook.line_variables import name_in_braces, text_of
 from pipemagic.notebook.sql_options import OPTIONS
-from pipemagic.teaching.magics import ARGUMENTS, ON
 
 if TYPE_CHECKING:
     from pipemagic.notebook.magics import PipeMagics
+    from pipemagic.notebook.plugin_magics import Accepted
 
 
 def inspect_cell(magics: PipeMagics, code: str, offset: int, *, full: bool = False) -> dict[str, str] | None:
@@ -28,13 +28,13 @@ def inspect_cell(magics: PipeMagics, code: str, offset: int, *, full: bool = Fal
 
     ``full`` adds the CREATE statements of a table, the whole help of a subcommand, the source code of a variable.
     """
-    magic = magic_at(code, *position_to_cursor(code, min(offset, len(code))))
+    magic = magic_at(magics, code, *position_to_cursor(code, min(offset, len(code))))
     if magic is None or magic.at < -len(magic.marker):
         return None
     detail = int(full)
     if magic.at <= 0:
         return _of_python(magics, magic.marker, detail)
-    subject = Inspection(KnownNames(magics), full=full).help_at(magic)
+    subject = Inspection(KnownNames(magics), magics.arguments_of_plugins, full=full).help_at(magic)
     if isinstance(subject, str):
         return {"text/plain": subject} if subject else {}
     if not subject.given:
@@ -60,16 +60,17 @@ def _of_python(magics: PipeMagics, name: str, detail: int) -> dict[str, str]:
 class Inspection:
     """Finds the help for one position; ``full`` requests the full help."""
 
-    def __init__(self, names: KnownNames, *, full: bool) -> None:
+    def __init__(self, names: KnownNames, of_plugins: Mapping[str, Accepted], *, full: bool) -> None:
         self._known = names
+        self._of_plugins = of_plugins
         self._full = full
 
     def help_at(self, magic: MagicText) -> str | Variable:
         """Return the help on the item at the cursor of a magic, '' if it is unknown."""
         if magic.name == "pipedb":
             return self._pipedb(magic.line, magic.at)
-        if magic.marker in ARGUMENTS:
-            return self._exercise(magic)
+        if magic.marker in self._of_plugins:
+            return self._of_plugin(magic)
         options, rest = arguments.leading_options(f"{magic.line}\n", OPTIONS)
         args = arguments.given_values(options)
         start = len(magic.line) + 1 - len(rest)
@@ -79,10 +80,10 @@ class Inspection:
         help_ = sql_help(text, at, self._known.tables(args.get("--on")), full=self._full)
         return Variable(help_.name, args.get("--params") or "") if isinstance(help_, Variable) else help_
 
-    def _exercise(self, magic: MagicText) -> str | Variable:
+    def _of_plugin(self, magic: MagicText) -> str | Variable:
         on = connection_of(magic.line)
         if magic.on_line:
-            return self._argument(magic.line, magic.at, ARGUMENTS[magic.marker], (ON,), on)
+            return self._argument(magic.line, magic.at, *self._of_plugins[magic.marker], on)
         return sql_help(magic.body, magic.at - len(magic.line) - 1, self._known.tables(on), full=self._full)
 
     def _pipedb(self, line: str, at: int) -> str | Variable:

@@ -20,15 +20,15 @@ from pipemagic.notebook.completion.candidates import (
     matching,
 )
 from pipemagic.notebook.sql_options import OPTIONS
-from pipemagic.teaching.magics import ARGUMENTS, ON
 
 if TYPE_CHECKING:
     from IPython.core.completer import CompletionContext
 
     from pipemagic.notebook.magics import PipeMagics
 
-_CELL = re.compile(r"\s*%%(sql|check|exercise)(?=\s|\Z)")
-_LINE = re.compile(r"\s*(?:[^\W\d]\w*\s*=\s*)?%(sql|pipedb|check)(?=\s|\Z)")  # also x = %sql ...
+_CELL = re.compile(r"\s*(%%\w+)(?=\s|\Z)")
+_LINE = re.compile(r"\s*(?:[^\W\d]\w*\s*=\s*)?(%\w+)(?=\s|\Z)")  # also x = %sql ...
+_OWN = {"%%sql", "%sql", "%pipedb"}
 _HELP = Option("--help", "show the usage and the arguments")
 
 
@@ -56,25 +56,26 @@ class MagicText:
         return self.at <= len(self.line)
 
 
-def magic_at(text: str, row: int, column: int) -> MagicText | None:
-    """Return the magic whose text contains the cursor, None outside our magics."""
+def magic_at(magics: PipeMagics, text: str, row: int, column: int) -> MagicText | None:
+    """Return the magic whose text contains the cursor, None outside our magics and those of plugins."""
+    known = _OWN | magics.arguments_of_plugins.keys()
     rows = text.split("\n")
     start = next((number for number, content in enumerate(rows) if content.strip()), 0)
-    if (head := _CELL.match(rows[start])) and row >= start:
+    if (head := _CELL.match(rows[start])) and head[1] in known and row >= start:
         line, below = rows[start][head.end() :], rows[start + 1 :]
         if row == start:
             at = column - head.end()
         else:
             at = len(line) + 1 + sum(len(above) + 1 for above in rows[start + 1 : row]) + column
-        return MagicText(f"%%{head[1]}", line, "\n".join(below), at)
-    if match := _LINE.match(rows[row]):
-        return MagicText(f"%{match[1]}", rows[row][match.end() :], "", column - match.end())
+        return MagicText(head[1], line, "\n".join(below), at)
+    if (match := _LINE.match(rows[row])) and match[1] in known:
+        return MagicText(match[1], rows[row][match.end() :], "", column - match.end())
     return None
 
 
 def complete_cell(magics: PipeMagics, context: CompletionContext) -> Completions | None:
     """Return the completions at the cursor, None outside our magics."""
-    magic = magic_at(context.full_text, context.cursor_line, context.cursor_position)
+    magic = magic_at(magics, context.full_text, context.cursor_line, context.cursor_position)
     if magic is None or magic.at <= 0:
         return None
     names = KnownNames(magics)
@@ -82,10 +83,10 @@ def complete_cell(magics: PipeMagics, context: CompletionContext) -> Completions
         return _complete_command(magic.line, magic.at, names)
     from pipemagic.notebook.completion import sql_candidates as sql
 
-    if magic.marker in ARGUMENTS:
+    if magic.marker not in _OWN:
         on = connection_of(magic.line)
         if magic.on_line:
-            return complete(magic.line, magic.at, ARGUMENTS[magic.marker], (ON,), names.by_kind(on))
+            return complete(magic.line, magic.at, *magics.arguments_of_plugins[magic.marker], names.by_kind(on))
         return sql.complete(
             magic.body, magic.at - len(magic.line) - 1, names.tables(on), names.parameters(ParsedArguments())
         )

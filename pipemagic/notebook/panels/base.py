@@ -297,6 +297,11 @@ class Panel(Displayable, ipywidgets.VBox):
 
     # -- defined by subclasses
 
+    @classmethod
+    def has_tab(cls) -> bool:
+        """Return True if ``%pipedb panel`` shows the panel in a tab."""
+        return True
+
     def reset(self) -> None:
         """Discard the data of the organization."""
 

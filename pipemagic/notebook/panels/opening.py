@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import ipywidgets
 
+from pipemagic import plugins
+from pipemagic.notebook.display import warn
 from pipemagic.notebook.panels.base import Displayable, Panel
 from pipemagic.notebook.panels.databases import DatabasesPanel
 from pipemagic.notebook.panels.explore import ExplorePanel
@@ -17,10 +19,9 @@ from pipemagic.notebook.panels.organization import OrganizationPanel
 from pipemagic.notebook.panels.organization_state import OrganizationState, state_of
 from pipemagic.notebook.panels.session import SessionPanel
 from pipemagic.notebook.panels.static_html import Block
-from pipemagic.teaching.classes import model
-from pipemagic.teaching.panel import ClassPanel
 
 if TYPE_CHECKING:
+    from pipemagic.plugins import Plugin
     from pipemagic.session import Session
 
 Variables = MutableMapping[str, Any]
@@ -33,9 +34,11 @@ PANELS: dict[str, Callable[[OrganizationState, Variables], Panel]] = {
     "organization": lambda state, _: OrganizationPanel(state),
     "session": lambda state, _: SessionPanel(state),
     "explore": ExplorePanel,
-    "class": lambda state, _: ClassPanel(state),
 }
-"""The panels in the order of their tabs; commands/status.py repeats the names, so that it need not import this."""
+"""The panels in the order of their tabs; commands/status.py repeats the names, so that it need not import this.
+
+Plugins have more panels.
+"""
 
 NAMES = tuple(PANELS)
 
@@ -106,18 +109,27 @@ class Tabs(Displayable, ipywidgets.Tab):
 
 
 def open_panel(session: Session, name: str = "all", variables: Variables | None = None) -> Panel | Tabs:
-    """Return the panel of one of `NAMES`, or ``all`` of them in tabs; exports go into ``variables``.
-
-    The tabs include that of a class only if there is a class on this machine.
+    """Return the panel of one of `NAMES` or of a plugin, or ``all`` of them in tabs; exports go into ``variables``.
 
     Return at once; the panel shows what it is loading.
     """
     state, variables = state_of(session), {} if variables is None else variables
     state.refresh()
     if name == "all":
-        shown = [make for title, make in PANELS.items() if title != "class" or model.names()]
-        opened: Panel | Tabs = Tabs([make(state, variables) for make in shown])
-    else:
+        panels = [make(state, variables) for make in PANELS.values()]
+        opened: Panel | Tabs = Tabs([*panels, *_panels_of_plugins(state)])
+    elif name in PANELS:
         opened = PANELS[name](state, variables)
+    else:
+        opened = plugins.load(plugins.named("panels")[name])(state)
     opened.mount()
     return opened
+
+
+def _panels_of_plugins(state: OrganizationState) -> list[Panel]:
+    """Return the panels of plugins that have a tab now."""
+
+    def panels(plugin: Plugin) -> list[Panel]:
+        return [kind(state) for kind in map(plugins.load, plugin.panels.values()) if kind.has_tab()]
+
+    return [panel for group in plugins.for_each(panels, warn) for panel in group]

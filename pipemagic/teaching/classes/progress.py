@@ -8,13 +8,21 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from math import inf
+from typing import TYPE_CHECKING
 
 from pipemagic.client.replication import ReplicationState
 from pipemagic.hrana.stream import Tx
-from pipemagic.session.connection import PROGRESS_TABLE, Connection
 from pipemagic.text import mask_passwords
 
-__all__ = ["PROGRESS_DDL", "PROGRESS_TABLE", "Recorder", "Recorders"]
+if TYPE_CHECKING:
+    from pipemagic.session import Session
+    from pipemagic.session.connection import Connection
+    from pipemagic.session.signals import CellEvent, Subject
+
+PROGRESS_TABLE = "pipemagic_progress"
+"""The table of a database of a class in which progress is recorded."""
+
+RECORDED = f"Recorded for the teacher: cells, errors, the last error and points (table {PROGRESS_TABLE})."
 
 PROGRESS_DDL = f"""\
 CREATE TABLE IF NOT EXISTS {PROGRESS_TABLE}(
@@ -162,32 +170,67 @@ class Recorder(threading.Thread):
 
 
 class Recorders:
-    """The recorders of the connections of a session."""
+    """The recorders of the connections of a session to databases of a class."""
 
-    def __init__(self) -> None:
+    def __init__(self, session: Session) -> None:
         self._open: dict[Connection, Recorder] = {}
         self._closed: list[Recorder] = []
         self._lock = threading.Lock()
+        self._connections = lambda: session.connections.values()
+        session.connected.connect(self.connected)
+        session.changes.connect(self.changed)
+        session.cell_ran.connect(self.cell_done)
+        session.cell_failed.connect(self.cell_done)
+        session.closed.connect(self.close)
 
     def of(self, connection: Connection) -> Recorder | None:
         """Return the recorder of a connection, None if nothing is recorded there."""
         return self._open.get(connection)
 
-    def update(self, connections: Iterable[Connection]) -> None:
-        """Start recorders for new connections to databases of a class; close those of connections that have ended."""
+    def connected(self, connection: Connection) -> None:
+        """Start a recorder for a new connection to a database of a class, and tell the student."""
+        if connection.read_only or PROGRESS_TABLE not in connection.tables:
+            return
+        connection.notes.append(RECORDED)
         with self._lock:
-            recorders = {connection for connection in connections if connection.records_progress}
-            for connection in recorders - self._open.keys():
-                self._open[connection] = Recorder(connection)
-                self._open[connection].start()
-            for connection in self._open.keys() - recorders:
+            self._open[connection] = Recorder(connection)
+            self._open[connection].start()
+
+    def changed(self, subject: Subject) -> None:
+        """Close the recorders of connections that have ended."""
+        if subject == "connections":
+            self._close_all_but(self._connections())
+
+    def cell_done(self, cell: CellEvent) -> None:
+        """Record a cell that ran or failed."""
+        if (recorder := self.of(cell.connection)) is not None:
+            recorder.add_cell(None if cell.error is None else cell.error.message)
+
+    def close(self, session: Session) -> None:
+        """End all recorders of a session; wait for their last requests, for `AT_EXIT`."""
+        _of_session.pop(session, None)
+        self._close_all_but(())
+        end = time.monotonic() + AT_EXIT
+        for recorder in self._closed:
+            recorder.join(max(0.0, end - time.monotonic()))
+
+    def _close_all_but(self, connections: Iterable[Connection]) -> None:
+        with self._lock:
+            for connection in self._open.keys() - set(connections):
                 recorder = self._open.pop(connection)
                 recorder.close()
                 self._closed = [candidate for candidate in (*self._closed, recorder) if candidate.is_alive()]
 
-    def close(self) -> None:
-        """End all recorders; wait for their last requests, for `AT_EXIT`."""
-        self.update(())
-        end = time.monotonic() + AT_EXIT
-        for recorder in self._closed:
-            recorder.join(max(0.0, end - time.monotonic()))
+
+_of_session: dict[Session, Recorders] = {}
+
+
+def start(session: Session) -> None:
+    """Record the progress on the connections of a session to databases of a class."""
+    _of_session[session] = Recorders(session)
+
+
+def recorder_of(session: Session, name: str | None = None) -> Recorder | None:
+    """Return the recorder of a connection, by default the current one; None if nothing is recorded there."""
+    recorders, connection = _of_session.get(session), session.connections.get(name or session.current or "")
+    return None if recorders is None or connection is None else recorders.of(connection)

@@ -11,7 +11,7 @@ from pipemagic import sql
 from pipemagic.errors import SessionError
 from pipemagic.explore.query import Group, nest, queries_of
 from pipemagic.session.cell import Cell, parse_cell
-from pipemagic.session.connection import PROGRESS_TABLE
+from pipemagic.teaching.classes.progress import PROGRESS_TABLE
 from pipemagic.teaching.exercises.checking import compare_all, same, score_of
 from pipemagic.teaching.exercises.comparison import Rules
 from pipemagic.teaching.exercises.digest import digest

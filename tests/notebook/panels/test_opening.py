@@ -9,7 +9,7 @@ import pytest
 from panel_page import PanelPage
 from waiting import PATIENCE, until
 
-from pipemagic import launcher, panels
+from pipemagic import launcher, panels, plugins
 from pipemagic.errors import ConnectError, SessionError
 from pipemagic.notebook.commands.status import PANELS as IN_COMMAND
 from pipemagic.notebook.panels.base import NOT_CONNECTED
@@ -33,7 +33,7 @@ def unconnected(tmp_path, monkeypatch, closing):
 
 
 def test_the_command_knows_every_panel():
-    assert IN_COMMAND == NAMES
+    assert (*NAMES, *plugins.named("panels")) == IN_COMMAND
 
 
 @pytest.mark.parametrize("name", IN_ORGANIZATION)
