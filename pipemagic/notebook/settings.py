@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import traitlets
 from traitlets import TraitError, TraitType
@@ -19,6 +19,8 @@ from traitlets.config import Config, Configurable
 from pipemagic import plugins
 from pipemagic.errors import PipemagicError
 from pipemagic.notebook.display import warn
+
+S = TypeVar("S", bound="PipeMagic")
 
 _OTHER_KEYS = frozenset({"connections"})  # in the table of a project, beside settings
 
@@ -77,18 +79,12 @@ class PipeMagic(Configurable):
     @classmethod
     def of_shell(cls, shell: Configurable) -> Self:
         """Return the settings of a shell; an invalid configuration is reported in one line and ignored."""
-        kind = cls.with_plugins()
+        kind = with_plugins(cls)
         try:
             return kind(parent=shell)
         except TraitError as error:
             warn(f"c.PipeMagic in IPython's configuration is ignored: {_one_line(error)}")
             return kind(parent=shell, config=Config())
-
-    @classmethod
-    def with_plugins(cls) -> type[Self]:
-        """Return the class of the settings with the traits of plugins."""
-        traits = plugins.for_each(lambda plugin: plugins.load(plugin.settings) if plugin.settings else None, warn)
-        return type(cls.__name__, (cls, *filter(None, traits)), {"__doc__": cls.__doc__, "__module__": cls.__module__})
 
     @cached_property
     def set_by_user(self) -> set[str]:
@@ -130,6 +126,13 @@ class PipeMagic(Configurable):
         except TraitError as error:
             return f"{key} is ignored, {_one_line(error)}"
         return ""
+
+
+def with_plugins(settings: type[S]) -> type[S]:
+    """Return a class of settings with the traits of plugins."""
+    traits = plugins.for_each(lambda plugin: plugins.load(plugin.settings) if plugin.settings else None, warn)
+    about = {"__doc__": settings.__doc__, "__module__": settings.__module__}
+    return type(settings.__name__, (settings, *filter(None, traits)), about)
 
 
 def _one_line(error: Exception) -> str:

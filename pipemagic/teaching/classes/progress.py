@@ -176,7 +176,7 @@ class Recorders:
         self._open: dict[Connection, Recorder] = {}
         self._closed: list[Recorder] = []
         self._lock = threading.Lock()
-        self._connections = lambda: session.connections.values()
+        self._session = session
         session.connected.connect(self.connected)
         session.changes.connect(self.changed)
         session.cell_ran.connect(self.cell_done)
@@ -199,16 +199,16 @@ class Recorders:
     def changed(self, subject: Subject) -> None:
         """Close the recorders of connections that have ended."""
         if subject == "connections":
-            self._close_all_but(self._connections())
+            self._close_all_but(self._session.connections.values())
 
     def cell_done(self, cell: CellEvent) -> None:
         """Record a cell that ran or failed."""
         if (recorder := self.of(cell.connection)) is not None:
             recorder.add_cell(None if cell.error is None else cell.error.message)
 
-    def close(self, session: Session) -> None:
-        """End all recorders of a session; wait for their last requests, for `AT_EXIT`."""
-        _of_session.pop(session, None)
+    def close(self, _: Session) -> None:
+        """End all recorders; wait for their last requests, for `AT_EXIT`."""
+        _of_session.pop(self._session, None)
         self._close_all_but(())
         end = time.monotonic() + AT_EXIT
         for recorder in self._closed:
