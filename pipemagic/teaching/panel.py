@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -10,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import ipywidgets
 
 from pipemagic.errors import SessionError
-from pipemagic.notebook.panels.base import ConfirmForm, Field, Line, Panel, button, column, row, show
+from pipemagic.notebook.panels.base import Panel
 from pipemagic.notebook.panels.components import Status, Table
+from pipemagic.notebook.panels.forms import ConfirmForm, Field, Line, button, column, row, show
 from pipemagic.notebook.panels.organization_state import OrganizationState
 from pipemagic.notebook.panels.static_html import Block
-from pipemagic.notebook.panels.tasks import Action, LatestTask
+from pipemagic.notebook.panels.tasks import LatestTask
 from pipemagic.teaching.classes import creation, model
 from pipemagic.teaching.classes.status import HEADERS, Progress, read_progress, summary, table_of, with_own_token
 from pipemagic.text import plural, shorten
@@ -22,9 +22,6 @@ from pipemagic.text import plural, shorten
 if TYPE_CHECKING:
     from pipemagic.session.organization import Organization
     from pipemagic.teaching.classes.model import Class
-
-INTERVAL = 10.0
-"""Seconds between two reads while the panel is displayed."""
 
 LONGEST_ERROR = 32
 """The most characters of an error in the table; the details show all of it."""
@@ -42,14 +39,12 @@ class ClassPanel(Panel):
     """Numbers of a class, a table of its students, and the details of one."""
 
     title = "Class"
+    interval = 10.0
 
     def __init__(self, state: OrganizationState) -> None:
-        super().__init__(state)
         self.reading = LatestTask("class", self.changed)
-        self.action = Action("class", self.changed)
-        self.tasks += [self.reading, self.action]
-        self._timer: threading.Timer | None = None
-        self.reset()
+        super().__init__(state)
+        self.tasks.append(self.reading)
 
     @classmethod
     def has_tab(cls) -> bool:
@@ -58,28 +53,27 @@ class ClassPanel(Panel):
 
     def reset(self) -> None:
         """Discard the data of another organization."""
+        super().reset()
         self.class_: Class | None = None
         self.rows: Sequence[Progress] = ()
         self.chosen = ""
-        self.reset_form_open = False
-        self.action.clear()
 
     def build(self) -> Sequence[ipywidgets.Widget]:
         """Create the widgets."""
         self.none, self.about, self.numbers = Line(NO_CLASS), Line(class_="pm-faint"), Line(tag="strong")
         self.name = Field("Class", ipywidgets.Dropdown(options=model.names()))
         self.name.widget.observe(lambda _: self.choose_class(), "value")
-        self.reading_status, self.status = Status(), Status()
+        self.reading_status = Status()
         self.details = Details(self)
         self.table = Table({"details": self.choose}, columns=COLUMNS, label="Students", stacks=True)
         return [
             self.none, self.name, self.about, self.numbers, self.reading_status, self.status, self.details, self.table
         ]  # fmt: skip
 
-    def unmount(self) -> None:
-        """Stop the updates."""
-        super().unmount()
-        self._stop_timer()
+    def tick(self) -> None:
+        """Read again until the lesson ends."""
+        if self.class_ and self.class_.expires > time.time() and not self.reading.busy:
+            self.read()
 
     def reload(self) -> None:
         """Read everything again."""
@@ -95,19 +89,12 @@ class ClassPanel(Panel):
         self.about.set_text(_about(self.class_) if self.class_ else "")
         self.numbers.set_text(summary(rows) if rows else "")
         self.reading_status.update(self.reading)
-        self.status.update(self.action)
         self.table.empty = "Loading ..." if self.reading.busy else "No students."
         self.table.show([self._row(*pair) for pair in zip(rows, table_of(rows, time.time()), strict=True)])
         show(self.table, bool(names) and self.reading.error is None)
         self.details.update()
-        if self.reading.busy:
-            return
-        if self.class_ is None and names and not self.reading.error:
+        if self.class_ is None and names and not (self.reading.busy or self.reading.error):
             self.read()
-        elif self.class_ and self.class_.expires > time.time() and self._timer is None:
-            self._timer = threading.Timer(INTERVAL, self.read)
-            self._timer.daemon, self._timer.name = True, "pipemagic: class"
-            self._timer.start()
 
     def _row(self, progress: Progress, texts: tuple[str, ...]) -> dict[str, Any]:
         student, connected, last, *numbers, error = texts
@@ -133,12 +120,12 @@ class ClassPanel(Panel):
 
     def choose_class(self) -> None:
         """Show another class."""
+        self.open_form = None
         self.reset()
         self.read()
 
     def read(self) -> None:
-        """Read the progress of all students; until the lesson ends, a displayed panel reads again after `INTERVAL`."""
-        self._stop_timer()
+        """Read the progress of all students."""
         name, organization = self.name.widget.value, self.state.organization
 
         def work() -> tuple[Class, list[Progress]]:
@@ -153,31 +140,15 @@ class ClassPanel(Panel):
         if name:
             self.reading.start("Reading ..." if self.class_ is None else "", work, apply)
 
-    def _stop_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
     # -- actions
 
     def choose(self, database: str) -> None:
         """Show the details of a student, or close them."""
         self.chosen = "" if database == self.chosen else database
-        self.show_reset_form(is_open=False)
+        self.close_form()
 
-    def show_reset_form(self, *, is_open: bool) -> None:
-        """Open or close the form that resets a database."""
-        self.reset_form_open = is_open
-        self.action.clear()
-        self.changed()
-        if is_open:
-            self.details.confirm.focus_first()
-
-    def reset_database(self, name: str, typed: str) -> None:
-        """Reset the database of a student if the typed name matches."""
-        if typed != name:
-            self.action.refuse("nothing was reset: the typed name is not that of the database", f"type {name}")
-            return
+    def reset_database(self, name: str) -> None:
+        """Reset the database of a student."""
         chosen, organization = self.name.widget.value, self.state.organization
 
         def work() -> str:
@@ -191,7 +162,7 @@ class ClassPanel(Panel):
             self.read()
             return message
 
-        self.show_reset_form(is_open=False)
+        self.close_form()
         self.action.start(f"Resetting {name} ...", work, apply)
 
 
@@ -208,10 +179,8 @@ class Details(ipywidgets.VBox):
         self.database, self.error = Line(class_="pm-faint"), Line()
         columns = [{"title": "Exercise"}, *({"title": title, "kind": "number"} for title in ("Points", "Of"))]
         self.exercises = Table(columns=columns, label="Exercises", empty="No exercise has been checked.")
-        self.reset_button = button("Reset database ...", lambda: panel.show_reset_form(is_open=True), kind="danger")
-        self.confirm = ConfirmForm(
-            "reset", "Reset database", panel.reset_database, lambda: panel.show_reset_form(is_open=False)
-        )
+        self.reset_button = panel.control("Reset database ...", lambda: panel.show_form(self.confirm), kind="danger")
+        self.confirm = ConfirmForm(panel, "reset", "Reset database", panel.reset_database, nothing="nothing was reset")
         head = row(self.heading, close, class_="pm-head")
         super().__init__([head, self.database, self.error, self.exercises, column(self.reset_button, self.confirm)])
         self.add_class("pm-box").add_class("pm-closable")  # by Escape
@@ -229,9 +198,7 @@ class Details(ipywidgets.VBox):
         self.exercises.show([
             {"key": name, "cells": [name, f"{points:g}", f"{of:g}"]} for name, (points, of) in chosen.exercises.items()
         ])  # fmt: skip
-        show(self.reset_button, not panel.reset_form_open)
-        show(self.confirm, panel.reset_form_open)
-        self.reset_button.disabled = self.confirm.submit.disabled = bool(panel.action.busy)
+        show(self.reset_button, panel.open_form is not self.confirm)
         template = panel.class_.template if panel.class_ else ""
         instead = f"the content of {template} as it is now" if template else "an empty database"
         words = f"This permanently replaces everything in the database of {chosen.student} by {instead}."

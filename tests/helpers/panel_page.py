@@ -13,7 +13,8 @@ import ipywidgets
 from waiting import PATIENCE, until
 
 from pipemagic.notebook.panels import components
-from pipemagic.notebook.panels.base import Field, Form, Panel
+from pipemagic.notebook.panels.base import Panel
+from pipemagic.notebook.panels.forms import Field, Form
 from pipemagic.notebook.panels.opening import Tabs
 from pipemagic.notebook.panels.tasks import updates
 

@@ -1,13 +1,11 @@
-"""Base classes of the panels: Panel, Field and Form."""
+"""The base class of the panels: heading, organization, refresh, and the static forms for notebooks and terminals."""
 
 from __future__ import annotations
 
-import itertools
 import logging
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
-from html import escape
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import ipywidgets
@@ -16,10 +14,11 @@ from IPython.display import publish_display_data
 
 from pipemagic.errors import PipemagicError
 from pipemagic.notebook.panels import static_html
-from pipemagic.notebook.panels.components import Events, Status, ignore
+from pipemagic.notebook.panels.components import Events, Status
+from pipemagic.notebook.panels.forms import Field, Form, Line, Part, button, close_widget, column, inside, row, show
 from pipemagic.notebook.panels.organization_state import OrganizationState
 from pipemagic.notebook.panels.static_html import Block
-from pipemagic.notebook.panels.tasks import LatestTask, updates
+from pipemagic.notebook.panels.tasks import Action, LatestTask, Ticker, updates
 
 PATIENCE = 5.0
 """Seconds that the cell of a panel waits for the first data."""
@@ -30,187 +29,6 @@ IN_VSCODE = "__vsc_ipynb_file__"
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
 INTERRUPTED = "KeyboardInterrupt: stopped waiting for the panel, which stays open"
-
-_numbers = itertools.count()
-
-
-def button(label: str, on_click: Callable[[], object], *, kind: str = "", tooltip: str = "") -> ipywidgets.Button:
-    """Return a button; ``kind`` is primary, danger, link or ''."""
-    made = ipywidgets.Button(description=label, tooltip=tooltip or None)
-    made.add_class("pm-button")
-    if kind:
-        made.add_class(f"pm-{kind}")
-
-    def click(_button: object) -> None:
-        error: Exception | None = None
-        try:
-            on_click()
-        except Exception as failure:  # noqa: BLE001 - the panel shows it
-            error = failure
-        made.handled(error)
-
-    made.handled = ignore
-    made.on_click(click)
-    return made
-
-
-def row(*children: ipywidgets.Widget, class_: str = "pm-row") -> ipywidgets.HBox:
-    """Return widgets side by side."""
-    made = ipywidgets.HBox(children)
-    made.add_class(class_)
-    return made
-
-
-def column(*children: ipywidgets.Widget, class_: str = "pm-column") -> ipywidgets.VBox:
-    """Return widgets one below another."""
-    made = ipywidgets.VBox(children)
-    made.add_class(class_)
-    return made
-
-
-class Line(ipywidgets.HTML):
-    """One or more lines of text; hidden if empty."""
-
-    def __init__(self, words: str = "", class_: str = "", tag: str = "p") -> None:
-        super().__init__()
-        self._tag, self._class = tag, class_
-        self.set_text(words)
-
-    def set_text(self, words: str, class_: str | None = None) -> None:
-        """Change the text."""
-        shown = escape(words).encode("utf-8", "replace").decode().replace("\n", "<br>")
-        css_class = self._class if class_ is None else class_
-        self.value = (
-            f"<{self._tag}{f' class={css_class!r}' if css_class else ''}>{shown}</{self._tag}>" if words else ""
-        )
-        show(self, bool(words))
-
-
-def show(widget: ipywidgets.Widget, visible: bool) -> None:
-    """Show or hide a widget; a hidden one keeps its text."""
-    widget.layout.display = None if visible else "none"
-
-
-class ClearedText(ipywidgets.Text):
-    """A text field that is cleared after its text was used, even if a busy kernel receives that text once more."""
-
-    used = ""
-
-    def clear(self) -> None:
-        """Clear the field."""
-        self.used = str(self.value)  # type: ignore[has-type]
-        self.value = ""
-
-    def set_state(self, sync_data: dict[str, Any]) -> None:
-        """Take over the state of a page, without a text that was used."""
-        if self.used and sync_data.get("value") == self.used:
-            self.used = ""
-        else:
-            super().set_state(sync_data)
-
-
-class Field(ipywidgets.VBox):
-    """A widget with its label above, and a note or an error below."""
-
-    def __init__(self, label: str, widget: ipywidgets.Widget) -> None:
-        self.widget = widget
-        self.id = f"pm-field-{next(_numbers)}"
-        self.note = Line(class_="pm-faint", tag="small")
-        self.error = ""
-        widget.description = label
-        if isinstance(widget, ipywidgets.Text):
-            widget.continuous_update = False  # else fast typing would be sent after a click on a button
-        super().__init__([widget, self.note])
-        self.add_class("pm-field")
-
-    @property
-    def text(self) -> str:
-        """The typed text, without surrounding whitespace."""
-        return str(self.widget.value).strip()
-
-    def on_typed(self, events: Events, function: Callable[[str], None]) -> None:
-        """Call a function with the text whenever it changes, also during typing."""
-        self.add_class("pm-typed").add_class(self.id)
-
-        def typed(text: str) -> None:
-            self.widget.used = ""
-            function(text.strip())
-
-        events.on_typed[self.id] = typed
-        self.widget.observe(lambda change: function(change["new"].strip()), "value")
-
-    def set_options(self, options: Iterable[Any]) -> None:
-        """Set the options of a dropdown; keep the selected one if it is among them."""
-        options = tuple(options)
-        if self.widget.options != options:
-            chosen, values = (
-                self.widget.value,
-                [option[1] if isinstance(option, tuple) else option for option in options],
-            )
-            self.widget.options = options
-            self.widget.value = chosen if chosen in values else next(iter(values), None)
-
-    def explain(self, note: str = "", error: str = "") -> None:
-        """Show a note or an error."""
-        self.error = error
-        self.note.set_text(error or note, "pm-error" if error else "pm-faint")
-        (self.add_class if error else self.remove_class)("pm-wrong")
-
-
-class Form(ipywidgets.VBox):
-    """Fields with a submit button (or Enter) and an optional cancel button (or Escape)."""
-
-    def __init__(
-        self, title: str, fields: Sequence[ipywidgets.Widget], label: str, submit: Callable[[], object],
-        *, cancel: Callable[[], object] | None = None, kind: str = "primary",
-    ) -> None:  # fmt: skip
-        self.title = Line(title)
-        self.fields = fields
-        self.events: Events | None = None  # set by the panel that contains it
-        self.submit = button(label, submit, kind=kind).add_class("pm-submit")
-        buttons = [self.submit] if cancel is None else [self.submit, button("Cancel", cancel).add_class("pm-cancel")]
-        super().__init__([self.title, row(*fields, *buttons)])
-        self.id = f"pm-form-{next(_numbers)}"
-        self.add_class("pm-form").add_class(self.id)
-
-    def set_values(self, values: Sequence[Any]) -> None:
-        """Set the fields to the values that a page sends with a click; it sends the indexes of dropdowns."""
-        widgets = [field.widget if isinstance(field, Field) else field for field in self.fields]
-        for widget, value in zip(widgets, values, strict=False):
-            match widget, value:
-                case ipywidgets.Dropdown(), int() if 0 <= value < len(widget.options):
-                    widget.index = value
-                case (ipywidgets.Text(), str()) | (ipywidgets.Checkbox(), bool()):
-                    widget.value = value
-
-    def focus_first(self) -> None:
-        """Focus the first field, or the button of a form without fields, after a click opened the form."""
-        if self.events is not None:
-            self.events.focus(self)
-
-
-class ConfirmForm(Form):
-    """A form in which the user types a name to confirm; ``confirm`` gets the name and the typed text."""
-
-    def __init__(
-        self, what: str, label: str, confirm: Callable[[str, str], object], cancel: Callable[[], object]
-    ) -> None:
-        self.what, self.name = what, ""
-        self.field = Field("", ipywidgets.Text())
-        submit = lambda: confirm(self.name, self.field.text)  # noqa: E731
-        super().__init__("", [self.field], label, submit, cancel=cancel, kind="danger")
-
-    def focus_first(self) -> None:
-        """Clear and focus the field."""
-        self.field.widget.value = ""
-        super().focus_first()
-
-    def update(self, name: str, words: str) -> None:
-        """Let the user type this name; ``words`` describe what the action does."""
-        if name != self.name:
-            self.name, self.field.widget.value = name, ""
-        self.title.set_text(words)
-        self.field.widget.description = f"Type {name} to {self.what}"
 
 
 class Displayable:
@@ -275,25 +93,29 @@ class Displayable:
             publish_display_data({**(view if together else {}), **static})  # type: ignore[no-untyped-call]
 
 
-class Panel(Displayable, ipywidgets.VBox):
+class Panel(Displayable, Part):
     """A panel, whose widgets are created once and then updated.
 
     Subclasses create the widgets in `build`, update them in `update`, and return the content for saved notebooks in
-    `static`; `reset` discards the data of an organization before another one is shown. ``in_organization`` is True if
-    the panel needs an organization.
+    `static`; `reset` sets the data to those before anything is read, at first and before another organization is shown.
+    ``in_organization`` is True if the panel needs an organization. While the panel is displayed, `tick` is called every
+    ``interval`` seconds, if it is not 0.
     """
 
     in_organization: ClassVar[bool] = True
+    interval: ClassVar[float] = 0.0
 
     def __init__(self, state: OrganizationState) -> None:
         self.state = state
-        self.tasks: list[LatestTask] = [state.task]
         self.mounted = False
         self.in_front: Callable[[], bool] = lambda: True
         self._shown_for = ("", "")
-        super().__init__()
+        self._ticker = Ticker(f"{self.title} panel", self._tick)
+        super().__init__(Action(self.title.lower(), self.changed))
+        self.tasks: list[LatestTask] = [state.task, self.action]
         self.add_class("pipemagic-panel")
         self.layout.overflow = "visible"
+        self.reset()
 
     # -- defined by subclasses
 
@@ -303,7 +125,8 @@ class Panel(Displayable, ipywidgets.VBox):
         return True
 
     def reset(self) -> None:
-        """Discard the data of the organization."""
+        """Set the data of the organization to those before anything is read."""
+        self.action.clear()
 
     def build(self) -> Sequence[ipywidgets.Widget]:
         """Create the widgets."""
@@ -325,6 +148,9 @@ class Panel(Displayable, ipywidgets.VBox):
         """Read everything again."""
         self.state.refresh()
 
+    def tick(self) -> None:
+        """Do what is due, before an update; called in a thread of its own."""
+
     # -- common to all panels
 
     def mount(self) -> None:
@@ -336,9 +162,12 @@ class Panel(Displayable, ipywidgets.VBox):
             self._fill()
         self.state.subscribe(self.changed)
         self.changed()
+        if self.interval:
+            self._ticker.start(self.interval)
 
     def unmount(self) -> None:
         """Stop following changes."""
+        self._ticker.stop()
         self.state.unsubscribe(self.changed)
         self.mounted = False
 
@@ -352,6 +181,14 @@ class Panel(Displayable, ipywidgets.VBox):
                 self._explain(self.bug, None)
             except Exception as error:  # noqa: BLE001 - shown and logged
                 self._explain(self.bug, error)
+
+    def _tick(self) -> None:
+        try:
+            self.tick()
+        except Exception as error:  # noqa: BLE001 - shown and logged
+            self._explain(self.bug, error)
+        else:
+            self.changed()
 
     def _explain(self, line: Line, error: Exception | None) -> None:
         """Show the error of an update or a click."""
@@ -372,8 +209,8 @@ class Panel(Displayable, ipywidgets.VBox):
     def close(self) -> None:
         """Close the panel and its widgets."""
         self.unmount()
-        for widget in _inside(self):
-            _close(widget)
+        for child in self.children:
+            close_widget(child)
         super().close()
         self.layout.close()
 
@@ -387,11 +224,14 @@ class Panel(Displayable, ipywidgets.VBox):
         return self.state.known or not self.in_organization
 
     def _fill(self) -> None:
+        """Create the widgets."""
         self.events = Events(self._visibility_changed)
         self.heading = Line(self.title, tag="h2")
         self.bug, self.failed = Line(class_="pm-error"), Line(class_="pm-error")
         self.body = column(*self.build())
-        for widget in _inside(self.body):
+        for widget in inside(self.body):
+            if isinstance(widget, Field):
+                widget.on_typed(self.events)
             if isinstance(widget, Form):
                 widget.events = self.events
                 self.events.forms[widget.id] = widget.set_values
@@ -401,7 +241,7 @@ class Panel(Displayable, ipywidgets.VBox):
         self.gate = column(self.organization_line, self.organization_status, row(self.connect, self.again))
         head = row(self.heading, row(*self.tools()), class_="pm-head")
         self.children = (self.events, head, self.bug, self.failed, self.gate, self.body)
-        for widget in _inside(self):
+        for widget in inside(self):
             if hasattr(widget, "handled"):
                 widget.handled = lambda error: self._explain(self.failed, error)
 
@@ -410,11 +250,7 @@ class Panel(Displayable, ipywidgets.VBox):
         if self.in_organization:
             self._shown_for, before = state.identity, self._shown_for
             if before != state.identity and any(before):
-                self.reset()
-                old = self.children
-                self._fill()
-                for widget in old:
-                    close_widget(widget)
+                self._show_another_organization()
         started, task = state.session.in_organization, state.task
         offers = self.in_organization and not (state.known and not task.error)
         show(self.gate, offers)
@@ -428,8 +264,19 @@ class Panel(Displayable, ipywidgets.VBox):
         self.refresh.disabled = bool(task.busy)
         show(self.refresh, self.ready)
         if self.ready:
+            self.enable_controls()
             self.update()
+            self.update_forms()
         show(self.body, self.ready)
+
+    def _show_another_organization(self) -> None:
+        """Discard data and open forms; work that runs continues for the previous organization."""
+        old = self.children
+        self.reset()
+        self.renew()
+        self._fill()
+        for widget in old:
+            close_widget(widget)
 
     def _not_ready(self) -> Sequence[Block]:
         error = self.state.task.error
@@ -448,25 +295,3 @@ NOT_CONNECTED = (
 )
 NO_RESPONSE = "No response had arrived when this was saved: run the cell again."
 OUTDATED = "The data below may be out of date: the organization did not respond."
-
-
-def _inside(widget: ipywidgets.Widget) -> list[ipywidgets.Widget]:
-    return [inner for child in getattr(widget, "children", ()) for inner in (*_inside(child), child)]
-
-
-def _looks(widget: ipywidgets.Widget) -> list[ipywidgets.Widget]:
-    """Return the widgets that hold how a widget looks, which ipywidgets leaves open."""
-    return [look for name in ("layout", "style") if isinstance(look := getattr(widget, name, None), ipywidgets.Widget)]
-
-
-def _close(widget: ipywidgets.Widget) -> None:
-    looks = _looks(widget)
-    widget.close()
-    for look in looks:
-        look.close()
-
-
-def close_widget(widget: ipywidgets.Widget) -> None:
-    """Close a widget and those inside it."""
-    for inner in (*_inside(widget), widget):
-        _close(inner)

@@ -15,24 +15,14 @@ from pipemagic.errors import ConnectError, NotFound, PipemagicError, SessionErro
 from pipemagic.hrana.stream import Tx
 from pipemagic.management_api.models import DEFAULT_GROUP
 from pipemagic.notebook import outcomes
-from pipemagic.notebook.panels.base import (
-    NO_RESPONSE,
-    ClearedText,
-    ConfirmForm,
-    Field,
-    Form,
-    Line,
-    Panel,
-    button,
-    column,
-    row,
-    show,
-)
+from pipemagic.notebook.panels.base import NO_RESPONSE, Panel
 from pipemagic.notebook.panels.components import CopyText, Status, Table
+from pipemagic.notebook.panels.forms import ClearedText, ConfirmForm, Field, Form, Line, button, column, row, show
 from pipemagic.notebook.panels.organization_state import OrganizationState
+from pipemagic.notebook.panels.source import Source
 from pipemagic.notebook.panels.static_html import Block, TableBlock
-from pipemagic.notebook.panels.table_browser import Source, TableBrowser
-from pipemagic.notebook.panels.tasks import Action, LatestTask
+from pipemagic.notebook.panels.table_browser import TableBrowser
+from pipemagic.notebook.panels.tasks import LatestTask
 from pipemagic.notebook.panels.tokens import Tokens
 from pipemagic.text import format_size, word
 
@@ -44,9 +34,6 @@ if TYPE_CHECKING:
 
 PAUSES = (0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 5.0)
 """Seconds between attempts to connect: hosted services respond with 404 for a while to a new database."""
-
-INTERVAL = 3.0
-"""Minimum seconds between two reads of the sizes after cells have written."""
 
 TIMEOUT = 10.0
 """Timeout in seconds of requests for tables."""
@@ -66,27 +53,26 @@ class DatabasesPanel(Panel):
     """A form to create a database, the details of one, and the list by group."""
 
     title = "Databases"
+    interval = 3.0
+    """Seconds after which sizes are read again if cells have written."""
 
     def __init__(self, state: OrganizationState) -> None:
-        super().__init__(state)
-        self.action = Action("databases", self.changed)
         self.sizes_task = LatestTask("sizes", self.changed)
-        self.tasks.append(self.action)
         self.explore: Callable[[str, str], None] | None = None
         """Show a table of a connection in the Explore tab; None without tabs."""
         self._leaving = threading.Event()
-        self._written: threading.Timer | None = None
+        self._written = False
         self._listed: Sequence[DatabaseInfo] = ()
-        self.reset()
+        super().__init__(state)
         state.session.written.connect(self._on_write)
 
     def reset(self) -> None:
         """Discard the data of another organization."""
-        self.action.clear()
+        super().reset()
         self.created: DatabaseInfo | None = None
         self._created_was_listed = False
-        self.chosen, self.open_form = "", ""
-        """The database whose details are shown, and the form that is open there: delete, suspend or none."""
+        self.chosen = ""
+        """The database whose details are shown."""
         self.sizes: dict[str, int] = {}
         self.has_sizes = True
 
@@ -94,15 +80,18 @@ class DatabasesPanel(Panel):
         """Create the widgets."""
         self.location = Field("Location", ipywidgets.Dropdown())
         first = "No group exists yet. A database belongs to a group, which determines its locations."
-        self.first_group = Form(first, [self.location], f"Create group {DEFAULT_GROUP}", self.create_group)
-        self.name, self.group = Field("Database name", ClearedText()), Field("Group", ipywidgets.Dropdown())
-        self.group_name = Field("Group", ipywidgets.Text())
-        self.group_name.explain("This service does not list groups: enter a group name.")
-        self.name.on_typed(self.events, self._check)
-        self.create = Form("", [self.name, self.group, self.group_name], "Create database", self.create_database)
-        self.status, self.current = Status(), Line(class_="pm-faint")
+        self.first_group = Form(self, first, [self.location], f"Create group {DEFAULT_GROUP}", self.create_group)
+        limit = max(0, longest("database", self.state.identity[0]))
+        note = f"lower-case letters, digits, hyphens; at most {limit}"
+        self.name = Field("Database name", ClearedText(), note, self._problem)
+        self.group = Field("Group", ipywidgets.Dropdown())
+        no_list = "This service does not list groups: enter a group name."
+        self.group_name = Field("Group", ipywidgets.Text(), no_list)
+        fields = [self.name, self.group, self.group_name]
+        self.create = Form(self, "", fields, "Create database", self.create_database)
+        self.current = Line(class_="pm-faint")
         self.created_name, self.created_url, self.created_note = Line(tag="strong"), CopyText(), Line()
-        self.created_connect = button("Connect", lambda: self.connect_to(self.created), kind="primary")
+        self.created_connect = self.control("Connect", lambda: self.connect_to(self.created), kind="primary")
         self.created_done = button("Done", self.dismiss, kind="link")
         buttons = row(self.created_note, self.created_connect, self.created_done)
         self.created_box = column(self.created_name, self.created_url, buttons, class_="pm-box")
@@ -123,9 +112,7 @@ class DatabasesPanel(Panel):
     def unmount(self) -> None:
         """Stop following changes and retrying."""
         self._leaving.set()
-        if self._written is not None:
-            self._written.cancel()
-        self._written, self._listed = None, ()
+        self._written, self._listed = False, ()
         if self.children:
             self.details.follow(on=False)
         super().unmount()
@@ -136,6 +123,12 @@ class DatabasesPanel(Panel):
             self.details.tokens.forget()
         super().close()
 
+    def tick(self) -> None:
+        """Read the sizes again after a committed write of a cell."""
+        if self._written:
+            self._written = False
+            self.read_sizes()
+
     def reload(self) -> None:
         """Read everything again."""
         super().reload()
@@ -144,7 +137,7 @@ class DatabasesPanel(Panel):
 
     def update(self) -> None:
         """Update the widgets."""
-        state, busy = self.state, bool(self.action.busy)
+        state = self.state
         if self._listed is not state.databases:
             self._listed = state.databases
             self.read_sizes()
@@ -155,15 +148,10 @@ class DatabasesPanel(Panel):
         self.group.set_options(sorted(names, key=lambda name: name != DEFAULT_GROUP))
         show(self.group, bool(state.groups))
         show(self.group_name, not state.groups)
-        if not self.name.error:
-            limit = max(0, longest("database", state.identity[0]))
-            self.name.explain(f"lower-case letters, digits, hyphens; at most {limit}")
-        self.create.submit.disabled = self.first_group.submit.disabled = busy
-        self.status.update(self.action)
         current = state.session.current
         words = f"%%sql cells use {current}." if current else "%%sql cells have no connection."
         self.current.set_text(words if self.action.message else "")
-        self.table.busy = busy
+        self.table.busy = self.busy
         self.table.empty = "Loading ..." if state.task.busy else "No databases yet."
         self.table.show([self._row(database) for database in self._by_group()])
         notes = [] if state.complete else ["This service does not list databases: only those created here are shown."]
@@ -178,11 +166,10 @@ class DatabasesPanel(Panel):
         if made is not None:
             listed = made.name in [database.name for database in self.state.databases]
             self._created_was_listed |= listed  # the listing may lag behind
-            deleted = self._created_was_listed and not listed and not self.action.busy
+            deleted = self._created_was_listed and not listed and not self.busy
             self.created_name.set_text(made.name)
             self.created_url.text = made.url
             self.created_note.set_text(f"{made.name} was deleted elsewhere." if deleted else "")
-            self.created_connect.disabled = bool(self.action.busy)  # before it is shown: a click would be ignored
             show(self.created_connect, not (deleted or self.state.connections(made.name)))
 
     def _by_group(self) -> list[DatabaseInfo]:
@@ -283,14 +270,7 @@ class DatabasesPanel(Panel):
             return
         if connection.database_in(*self.state.identity) == self.chosen:
             self.details.outdate()
-        if self._written is None:
-            self._written = threading.Timer(INTERVAL, self._after_writes)
-            self._written.daemon, self._written.name = True, "pipemagic: sizes"
-            self._written.start()
-
-    def _after_writes(self) -> None:
-        self._written = None  # later writes start another timer
-        self.read_sizes()
+        self._written = True
 
     # -- actions
 
@@ -299,23 +279,17 @@ class DatabasesPanel(Panel):
             return f"{name} already exists"
         return self.state.organization.name_problem("database", name)
 
-    def _check(self, name: str) -> None:
-        self.name.explain(error=self._problem(name) if name else "")
-        self.changed()
-
     def create_database(self) -> None:
         """Create the database of the form."""
         name, group = self.name.text, (self.group.widget.value if self.state.groups else self.group_name.text) or ""
-        if wrong := self._problem(name) or ("" if group else "no group was given; every database belongs to a group"):
-            self.action.refuse(wrong)
-            return
+        if not group:
+            raise SessionError("no group was given; every database belongs to a group")
         organization = self.state.organization
 
         def apply(made: DatabaseInfo) -> str:
             if self.state.shows(organization):
                 self.created, self._created_was_listed = made, False
-                if self.name.text == name:
-                    self.name.widget.clear()
+                self.name.widget.clear(name)
             return outcomes.describe_database(made)
 
         line = f"%pipedb create-database {name} --group {word(group)}"
@@ -363,55 +337,44 @@ class DatabasesPanel(Panel):
 
     def choose(self, name: str) -> None:
         """Open or close the details of a database."""
-        self.chosen, self.open_form = "" if name == self.chosen else name, ""
+        self.chosen, self.open_form = "" if name == self.chosen else name, None
         self.changed()
         if self.chosen:
             self.details.close_details.focus()
 
-    def show_form(self, form: str) -> None:
-        """Open the form that deletes or suspends the chosen database, or close the open one."""
-        self.action.clear()
-        self.open_form = form
-        self.changed()
-        if form:
-            (self.details.delete if form == "delete" else self.details.suspend).focus_first()
-
-    def suspend_database(self, name: str, typed: str) -> None:
-        """Suspend a database if the typed name matches."""
-        if typed != name:
-            self.action.refuse(f"nothing was suspended: the typed name is not {name}")
-            return
+    def suspend_database(self, name: str) -> None:
+        """Suspend a database."""
         organization = self.state.organization
 
-        def work() -> str:
-            suspended = outcomes.suspend_database(organization, name)
+        def apply(message: str) -> str:
             if self.chosen == name and self.state.shows(organization):
-                self.open_form = ""
-            return suspended
+                self.open_form = None
+            return message
 
-        self.action.start(f"Suspending {name} ...", work, line=f"%pipedb suspend-database {word(name)} --confirm")
+        work = partial(outcomes.suspend_database, organization, name)
+        self.action.start(
+            f"Suspending {name} ...", work, apply, line=f"%pipedb suspend-database {word(name)} --confirm"
+        )
 
     def resume_database(self, name: str) -> None:
         """Resume a database."""
         work = partial(outcomes.resume_database, self.state.organization, name)
         self.action.start(f"Resuming {name} ...", work, line=f"%pipedb resume-database {word(name)}")
 
-    def delete_database(self, name: str, typed: str) -> None:
-        """Delete a database if the typed name matches."""
-        if typed != name:
-            self.action.refuse(f"nothing was deleted: the typed name is not {name}")
-            return
+    def delete_database(self, name: str) -> None:
+        """Delete a database."""
         organization = self.state.organization
 
-        def work() -> str:
-            deleted = outcomes.delete_database(self.state.session, organization, name)
-            if self.chosen == name and self.state.shows(organization):
-                self.chosen, self.open_form = "", ""
-            if self.created is not None and self.created.name == name and self.state.shows(organization):
-                self.created = None
-            return deleted
+        def apply(message: str) -> str:
+            if self.state.shows(organization):
+                if self.chosen == name:
+                    self.chosen, self.open_form = "", None
+                if self.created is not None and self.created.name == name:
+                    self.created = None
+            return message
 
-        self.action.start(f"Deleting {name} ...", work, line=f"%pipedb delete-database {word(name)} --confirm")
+        work = partial(outcomes.delete_database, self.state.session, organization, name)
+        self.action.start(f"Deleting {name} ...", work, apply, line=f"%pipedb delete-database {word(name)} --confirm")
 
     def _check_free(self, name: str, organization: Organization) -> None:
         """Raise SessionError if the name is taken by a connection or profile of another database."""
@@ -459,12 +422,15 @@ class Details(ipywidgets.VBox):
         self.browser = TableBrowser(panel.changed)
         self.explore = button("Open in Explore", self._explore)
         self.tokens = Tokens(panel.state, panel.changed)
-        close = lambda: panel.show_form("")  # noqa: E731
-        self.suspend_button = button("Suspend database ...", lambda: panel.show_form("suspend"), kind="danger")
-        self.suspend = ConfirmForm("suspend", "Suspend database", panel.suspend_database, close)
-        self.resume = button("Resume database", lambda: panel.resume_database(panel.chosen))
-        self.delete_button = button("Delete database ...", lambda: panel.show_form("delete"), kind="danger")
-        self.delete = ConfirmForm("delete", "Delete database", panel.delete_database, close)
+        self.suspend = ConfirmForm(
+            panel, "suspend", "Suspend database", panel.suspend_database, nothing="nothing was suspended"
+        )
+        self.suspend_button = button("Suspend database ...", lambda: panel.show_form(self.suspend), kind="danger")
+        self.resume = panel.control("Resume database", lambda: panel.resume_database(panel.chosen))
+        self.delete = ConfirmForm(
+            panel, "delete", "Delete database", panel.delete_database, nothing="nothing was deleted"
+        )
+        self.delete_button = button("Delete database ...", lambda: panel.show_form(self.delete), kind="danger")
         self.there = column(
             self.browser, self.explore, self.tokens, Line("Suspend", tag="h4"), self.suspend_button, self.suspend,
             self.resume, Line("Delete", tag="h4"), self.delete_button, self.delete,
@@ -489,34 +455,29 @@ class Details(ipywidgets.VBox):
             return
         self.heading.set_text(name)
         show(self.there, info is not None)
-        self.gone.set_text("" if info or panel.action.busy else f"{name} was deleted elsewhere.")
+        self.gone.set_text("" if info or panel.busy else f"{name} was deleted elsewhere.")
         self.url.text = info.url if info else ""
         size, connections = panel.sizes.get(name), panel.state.connections(name)
         cell = panel.connection_cell(name) if info or connections else ""
         size_words = "" if size is None else format_size(size)
         facts = [info.group, size_words, format_date(info.created)] if info else ["", "", ""]
         status = info.status if info else ""
-        self.facts.busy = bool(panel.action.busy)
+        self.facts.busy = panel.busy
         self.facts.show([{"key": name, "cells": [*facts, cell, status]}])
-        self._update_suspension(status)
-        show(self.delete_button, panel.open_form != "delete")
-        show(self.delete, panel.open_form == "delete")
+        suspended = status == "suspended"
+        if suspended and panel.open_form is self.suspend:
+            panel.open_form = None
+        show(self.suspend_button, not suspended and panel.open_form is not self.suspend)
+        show(self.resume, status != "ok")
+        self.suspend.update(name, SUSPENDS.format(name))
+        show(self.delete_button, panel.open_form is not self.delete)
         connected = ", ".join(connection.name for connection in connections)
         closes = f" It also closes the connection {connected}." if connected else ""
         self.delete.update(name, f"This permanently deletes {name} and all its data, for all users.{closes}")
-        self.delete.submit.disabled = bool(panel.action.busy)
         self.tokens.update()
         show(self.explore, panel.explore is not None and self.browser.page is not None and bool(connections))
         self.browser.uncommitted = any(connection.transaction is Tx.OPEN for connection in connections)
         self.browser.update()
-
-    def _update_suspension(self, status: str) -> None:
-        suspended, panel = status == "suspended", self.panel
-        show(self.suspend_button, not suspended and panel.open_form != "suspend")
-        show(self.suspend, not suspended and panel.open_form == "suspend")
-        show(self.resume, status != "ok")
-        self.suspend.update(panel.chosen, SUSPENDS.format(panel.chosen))
-        self.suspend.submit.disabled = self.resume.disabled = bool(panel.action.busy)
 
     def follow(self, *, on: bool) -> None:
         """Start or stop reading the tables again when they change."""

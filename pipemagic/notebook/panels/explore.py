@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 import ipywidgets
 
 from pipemagic.hrana.stream import Tx
-from pipemagic.notebook.panels.base import Field, Line, Panel, button, column, show
+from pipemagic.notebook.panels.base import Panel
 from pipemagic.notebook.panels.components import Status
+from pipemagic.notebook.panels.forms import Field, Line, button, column, show
 from pipemagic.notebook.panels.organization_state import OrganizationState
+from pipemagic.notebook.panels.source import Source
 from pipemagic.notebook.panels.static_html import Block
-from pipemagic.notebook.panels.table_browser import Source, TableBrowser
+from pipemagic.notebook.panels.table_browser import TableBrowser
 from pipemagic.session.messages import describe_transaction
 from pipemagic.text import word
 
@@ -48,7 +50,7 @@ class ExplorePanel(Panel):
         self.lost = Line()
         self.browser = TableBrowser(self.changed, variables=self.variables, line_on=self._line_on)
         self.tasks = self.browser.tasks
-        return [self.nothing_box, self.lost, self.browser]
+        return [self.nothing_box, self.lost, self.status, self.browser]
 
     def tools(self) -> Sequence[ipywidgets.Widget]:
         """Return the list of connections and the usual buttons."""

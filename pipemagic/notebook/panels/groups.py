@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import ipywidgets
 
 from pipemagic.notebook import outcomes
-from pipemagic.notebook.panels.base import (
-    ClearedText,
-    ConfirmForm,
-    Field,
-    Form,
-    Line,
-    Panel,
-    button,
-    close_widget,
-    row,
-    show,
-)
+from pipemagic.notebook.panels.base import Panel
 from pipemagic.notebook.panels.components import Status, Table
-from pipemagic.notebook.panels.organization_state import OrganizationState
-from pipemagic.notebook.panels.replicas import MEASURED, NewLocation, ReplicaStates
+from pipemagic.notebook.panels.forms import ClearedText, ConfirmForm, Field, Form, Line
+from pipemagic.notebook.panels.replicas import MEASURED, ReplicaStates
 from pipemagic.notebook.panels.static_html import Block, TableBlock
-from pipemagic.notebook.panels.tasks import Action
 from pipemagic.text import list_names, plural, word
 
 if TYPE_CHECKING:
@@ -36,113 +25,51 @@ COLUMNS = [
 ]  # fmt: skip
 
 
-class Progress(ipywidgets.VBox):
-    """Locations that are being added, each with a progress bar and buttons; updated in place."""
-
-    def __init__(self, state: OrganizationState) -> None:
-        self.state = state
-        self._shown: dict[tuple[str, str], _ProgressLine] = {}
-        super().__init__()
-
-    def update(self) -> None:
-        """Update the widgets."""
-        wanted = {(location.group, location.code): location for location in self.state.new_locations}
-        if list(wanted) != list(self._shown):
-            before = self._shown
-            self._shown = {
-                key: before.get(key) or _ProgressLine(location, self.state.drop) for key, location in wanted.items()
-            }
-            self.children = tuple(self._shown.values())
-            for key in before.keys() - wanted.keys():
-                close_widget(before[key])
-        for key, line in self._shown.items():
-            line.update(wanted[key])
-
-
-class _ProgressLine(ipywidgets.VBox):
-    def __init__(self, location: NewLocation, drop: Callable[[str, str], None]) -> None:
-        self.location, self.drop = location, drop
-        self.status = Status()
-        which = f"{location.group} at {location.code}"
-        self.bar = ipywidgets.IntProgress(tooltip=which, layout={"width": "100%"})
-        self.count = Line()
-        self.behind = Line(class_="pm-faint")
-        self.stop = button("Stop watching", lambda: self.location.stop(), kind="link", tooltip=f"Stop watching {which}")
-        self.again = button("Watch again", lambda: self.location.watch(), tooltip=f"Watch again {which}")
-        self.dismiss = button("Dismiss", self._dismiss, kind="link", tooltip=f"Dismiss {which}")
-        super().__init__([self.status, self.bar, row(self.count, self.stop, self.again, self.dismiss), self.behind])
-        self.add_class("pm-box")
-
-    def update(self, location: NewLocation) -> None:
-        self.location = location
-        busy, total, ready = bool(location.task.busy), location.total, location.ready
-        copying = busy and total > 0
-        self.status.update(location.task)
-        self.bar.max, self.bar.value = max(1, total), ready
-        show(self.bar, copying)
-        words = f"{ready} of {plural(total, 'database')} {'is' if ready == 1 else 'are'} ready."
-        self.count.set_text(words if copying else "")
-        lines = [f"{name}: {words}" for name, words in location.behind[:3]]
-        more = [f"and {len(location.behind) - 3} more"] if len(location.behind) > 3 else []
-        self.behind.set_text("\n".join(lines + more) if busy else "")
-        show(self.stop, copying)
-        show(self.again, location.unfinished and not busy)
-        show(self.dismiss, not busy)
-
-    def _dismiss(self) -> None:
-        self.drop(self.location.group, self.location.code)
-
-
 class GroupsPanel(Panel):
     """The table of groups, the open form, and a form that creates a group."""
 
     title = "Groups"
 
-    def __init__(self, state: OrganizationState) -> None:
-        super().__init__(state)
-        self.replicas = ReplicaStates(state)
-        self.action = Action("groups", self.changed)
-        self.tasks.append(self.action)
-        self.reset()
+    interval = 2.0
 
     def reset(self) -> None:
-        """Close the open form and discard the replica states of another organization."""
-        self.action.clear()
-        self.open_form: tuple[str, ...] = ()
-        self.replicas.forget()
+        """Discard the replica states of another organization."""
+        super().reset()
+        self.replicas = ReplicaStates(self.state)
+        self.chosen = ("", "")
+        """The group, and the code of the location, of the open form."""
 
     def build(self) -> Sequence[ipywidgets.Widget]:
         """Create the widgets."""
         self.table = Table(
-            {"add": lambda name: self.show_form("add", name), "delete": lambda name: self.show_form("delete", name),
-             "remove": lambda key: self.show_form("remove", *key.split(" "))},
+            {"add": lambda name: self.choose(self.add, name), "delete": lambda name: self.choose(self.delete, name),
+             "remove": lambda key: self.choose(self.remove, *key.split(" "))},
             columns=COLUMNS, label="Groups", stacks=True,
         )  # fmt: skip
         self.notes, self.outdated = Line(class_="pm-faint"), Line(class_="pm-error")
         self.place = Field("New location", ipywidgets.Dropdown())
-        self.add = Form("", [self.place], "Add location", self.add_location, cancel=self.cancel)
-        self.remove = Form("", [], "Remove", self.remove_location, cancel=self.cancel, kind="danger")
-        self.delete = ConfirmForm("delete the group", "Delete group", self.delete_group, self.cancel)
-        self.name = Field("Group name", ClearedText())
+        self.add = Form(self, "", [self.place], "Add location", self.add_location, opens=True)
+        self.remove = Form(self, "", [], "Remove", self.remove_location, opens=True, kind="danger")
+        self.delete = ConfirmForm(
+            self, "delete the group", "Delete group", self.delete_group, nothing="nothing was deleted"
+        )
+        self.name = Field("Group name", ClearedText(), check=self._problem)
         self.location = Field("Primary location", ipywidgets.Dropdown())
-        self.name.on_typed(self.events, self._check)
-        self.create = Form("Create a group", [self.name, self.location], "Create group", self.create_group)
-        self.status, self.progress = Status(), Progress(self.state)
+        self.create = Form(self, "Create a group", [self.name, self.location], "Create group", self.create_group)
+        self.progress = Status()
         return [
             self.table, self.notes, self.outdated, self.add, self.remove, self.delete, self.status, self.progress,
             self.create,
         ]  # fmt: skip
 
-    def mount(self) -> None:
-        """Start following changes and reading the replica states."""
-        if not self.mounted:
-            self.replicas.start()
-        super().mount()
-
     def unmount(self) -> None:
         """Stop following changes and reading the replica states."""
         self.replicas.stop()
         super().unmount()
+
+    def tick(self) -> None:
+        """Read the replica states again, if they may have changed."""
+        self.replicas.poll()
 
     def update(self) -> None:
         """Update the widgets."""
@@ -150,40 +77,33 @@ class GroupsPanel(Panel):
         self.replicas.update()
         self.table.empty = self._empty
         self.table.show([self._row(group) for group in state.groups])
-        self.table.busy = bool(self.action.busy)
+        self.table.busy = self.busy
         self.notes.set_text(" ".join(self._notes()))
         outdated = self.replicas.outdated
         self.outdated.set_text(f"The states of replicas may be out of date: {outdated}." if outdated else "")
         self.location.set_options(state.location_options(state.locations))
-        self.create.submit.disabled = bool(self.action.busy)
-        self._update_forms()
-        self.status.update(self.action)
-        self.progress.update()
+        self._update_open_form()
+        self.progress.update(state.new_locations.task)
 
-    def _update_forms(self) -> None:
-        what, name, code = [*self.open_form, "", "", ""][:3]
+    def _update_open_form(self) -> None:
+        name, code = self.chosen
         group = next((candidate for candidate in self.state.groups if candidate.name == name), None)
-        if group is None or (what == "remove" and code not in group.locations[1:]):
-            what = ""
-        for key, form in (("add", self.add), ("remove", self.remove), ("delete", self.delete)):
-            show(form, what == key)
-        if group is None:
-            return
-        databases = self.state.databases_in(name)
-        if what == "add":
-            count = plural(len(databases), "database")
+        if group is None or (self.open_form is self.remove and code not in group.locations[1:]):
+            self.open_form = None
+        elif self.open_form is self.add:
+            count = plural(len(self.state.databases_in(name)), "database")
             self.add.title.set_text(
                 f"Every database of {name} ({count} now) gets a replica at the new location, which serves reads."
             )
             free = [location for location in self.state.locations if location.code not in group.locations]
             self.place.set_options(self.state.location_options(free))
-        elif what == "remove":
+        elif self.open_form is self.remove:
             stay = ", ".join(location for location in group.locations if location != code)
             replicas = f"The replicas of {name} at {self.state.place(code)}"
             self.remove.title.set_text(f"{replicas} will be deleted; its databases stay at {stay}.")
             self.remove.submit.description = f"Remove {code}"
-        elif what == "delete":
-            self.delete.update(name, self._deleted_with(name, databases))
+        elif self.open_form is self.delete:
+            self.delete.update(name, self._deleted_with(name, self.state.databases_in(name)))
 
     def _deleted_with(self, group: str, databases: Sequence[str]) -> str:
         if not databases:
@@ -251,21 +171,11 @@ class GroupsPanel(Panel):
 
     # -- actions
 
-    def show_form(self, *what: str) -> None:
-        """Open a form, or close the open one."""
-        self.action.clear()
-        self.open_form = what
-        self.changed()
-        if what:
-            self.state.drop_finished()
-            {"add": self.add, "remove": self.remove, "delete": self.delete}[what[0]].focus_first()
-
-    def cancel(self) -> None:
-        """Close the open form."""
-        self.show_form()
-
-    def _check(self, name: str) -> None:
-        self.name.explain(error=self._problem(name) if name else "")
+    def choose(self, form: Form, group: str, code: str = "") -> None:
+        """Open a form about a group, or about its location."""
+        self.chosen = group, code
+        self.state.new_locations.drop_finished()
+        self.show_form(form)
 
     def _problem(self, name: str) -> str:
         if any(group.name == name for group in self.state.groups):
@@ -274,57 +184,42 @@ class GroupsPanel(Panel):
 
     def create_group(self) -> None:
         """Create the group of the form."""
-        name, location = self.name.text, self.location.widget.value or ""
-        if wrong := self._problem(name):
-            self.name.explain(error=wrong)
-            self.action.refuse(wrong)
-            return
-        organization = self.state.organization
+        name, location, organization = self.name.text, self.location.widget.value or "", self.state.organization
 
-        def work() -> str:
-            made = organization.create_group(name, location)
-            if self.name.text == name:
-                self.name.widget.clear()
+        def describe(made: Group) -> str:
+            self.name.widget.clear(name)
             return outcomes.describe_group(made)
 
         line = f"%pipedb create-group {word(name)} --location {word(location)}"
-        self.action.start(f"Creating group {name} ...", work, line=line)
+        create = partial(organization.create_group, name, location)
+        self.action.start(f"Creating group {name} ...", create, describe, line=line)
 
     def add_location(self) -> None:
         """Add the location of the form."""
-        _, group = self.open_form
-        code = self.place.widget.value or ""
-        if self.state.add_location(group, code):
-            self.cancel()
-        else:
-            message = f"{code} is being added to group {group} already"
-            self.action.refuse(message, "choose another location, or watch that one")
+        self.close_form()
+        self.state.new_locations.add(self.action, self.chosen[0], self.place.widget.value or "")
 
     def remove_location(self) -> None:
         """Remove the location of the form."""
-        _, group, code = self.open_form
-        organization = self.state.organization
+        (group, code), organization = self.chosen, self.state.organization
 
         def work() -> str:
             removed = outcomes.remove_location(organization, group, code)
-            self.state.drop(group, code, of=organization)
+            self.state.new_locations.drop(organization, group, code)
             return removed
 
-        self.cancel()
+        self.close_form()
         line = f"%pipedb remove-location {word(group)} {word(code)}"
         self.action.start(f"Removing {code} from group {group} ...", work, line=line)
 
-    def delete_group(self, name: str, typed: str) -> None:
-        """Delete a group and its databases if the typed name matches."""
-        if typed != name:
-            self.action.refuse("nothing was deleted: the typed name is not that of the group", f"type {name}")
-            return
+    def delete_group(self, name: str) -> None:
+        """Delete a group and its databases."""
         organization, session = self.state.organization, self.state.session
 
         def work() -> str:
             deleted = outcomes.delete_group(session, organization, name)
-            self.state.drop(name, of=organization)
+            self.state.new_locations.drop(organization, name)
             return deleted
 
-        self.cancel()
+        self.close_form()
         self.action.start(f"Deleting group {name} ...", work, line=f"%pipedb delete-group {word(name)} --confirm")

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import ipywidgets
 
+from pipemagic.errors import SessionError
 from pipemagic.geography import whereabouts
 from pipemagic.notebook.panels import worldmap
-from pipemagic.notebook.panels.base import Field, Form, Line, Panel, button, row, show
+from pipemagic.notebook.panels.base import Panel
 from pipemagic.notebook.panels.components import Status, Table
-from pipemagic.notebook.panels.groups import Progress
+from pipemagic.notebook.panels.forms import Field, Form, Line, row, show
 from pipemagic.notebook.panels.organization_state import OrganizationState
 from pipemagic.notebook.panels.static_html import Block, Picture, TableBlock
-from pipemagic.notebook.panels.tasks import Action
 from pipemagic.session.latency import addresses, latencies
 from pipemagic.text import plural
 
@@ -36,14 +36,11 @@ class LocationsPanel(Panel):
 
     def __init__(self, state: OrganizationState) -> None:
         super().__init__(state)
-        self.action = Action("locations", self.changed)
-        self.tasks.append(self.action)
         self._stop = threading.Event()
-        self.reset()
 
     def reset(self) -> None:
         """Discard the data of another organization."""
-        self.action.clear()
+        super().reset()
         self.chosen = ""
         self.measured: dict[str, str] | None = None
 
@@ -52,12 +49,11 @@ class LocationsPanel(Panel):
         self.map = ipywidgets.HTML()
         self.group_shown = Field("Show group", ipywidgets.Dropdown())
         self.group_shown.widget.observe(lambda _: self.changed(), "value")
-        self.measure_button = button("Measure latency", self.measure)
+        self.measure_button = self.control("Measure latency", self.measure)
         self.group = Field("Add to group", ipywidgets.Dropdown())
-        self.group_name = Field("Add to group", ipywidgets.Text())
-        self.group_name.explain("This service does not list groups.")
-        self.add = Form("", [self.group, self.group_name], "Add", self.add_location, cancel=self.close_form)
-        self.status, self.progress = Status(), Progress(self.state)
+        self.group_name = Field("Add to group", ipywidgets.Text(), "This service does not list groups.")
+        self.add = Form(self, "", [self.group, self.group_name], "Add", self.add_location, opens=True)
+        self.progress = Status()
         self.table = Table({"choose": self.choose}, columns=COLUMNS, stacks=True, label="Locations",
                            empty="This service offers no locations.")  # fmt: skip
         self.notes = Line(class_="pm-faint")
@@ -75,11 +71,9 @@ class LocationsPanel(Panel):
         """Update the widgets."""
         self.group_shown.set_options([("all", ""), *((group.name, group.name) for group in self.state.groups)])
         self.map.value = self._map(self.group_shown.widget.value or "")
-        self.measure_button.disabled = bool(self.action.busy)
         self.table.show([self._row(location) for location in self._sorted()])
         self.notes.set_text("\n".join(self._notes()))
-        self.progress.update()
-        self.status.update(self.action)
+        self.progress.update(self.state.new_locations.task)
         self._update_form()
 
     def _update_form(self) -> None:
@@ -91,7 +85,6 @@ class LocationsPanel(Panel):
         self.add.title.set_text(self.state.place(self.chosen) + ("" if possible else ": every group already has it."))
         self.add.submit.description = f"Add {self.chosen}"
         show(self.add.submit, possible)
-        show(self.add, bool(self.chosen))  # last, so that no field that is hidden appears for a moment
 
     def _sorted(self) -> list[Location]:
         return sorted(self.state.locations, key=lambda location: not self._users(location.code))
@@ -155,28 +148,18 @@ class LocationsPanel(Panel):
     # -- actions
 
     def choose(self, code: str) -> None:
-        """Open the form for a location, or close it."""
-        self.action.clear()
+        """Open the form for a location."""
         self.chosen = code
-        self.changed()
-        if code:
-            self.state.drop_finished()
-            self.add.focus_first()
-
-    def close_form(self) -> None:
-        """Close the form."""
-        self.choose("")
+        self.state.new_locations.drop_finished()
+        self.show_form(self.add)
 
     def add_location(self) -> None:
         """Add the location to the group of the form."""
         group = (self.group.widget.value if self.state.complete else self.group_name.text) or ""
         if not group:
-            self.action.refuse("no group was given")
-        elif self.state.add_location(group, self.chosen):
-            self.close_form()
-        else:
-            message = f"{self.chosen} is being added to group {group} already"
-            self.action.refuse(message, "choose another group, or watch that one")
+            raise SessionError("no group was given")
+        self.close_form()
+        self.state.new_locations.add(self.action, group, self.chosen)
 
     def measure(self) -> None:
         """Measure the latency of one database at each location."""

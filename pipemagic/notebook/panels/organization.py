@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, TypeVar
 
 import ipywidgets
 
-from pipemagic.errors import ConnectError, PipemagicError, UnsupportedError
+from pipemagic.errors import ConnectError, PipemagicError, SessionError, UnsupportedError
 from pipemagic.hrana.stream import Tx
 from pipemagic.notebook import outcomes
-from pipemagic.notebook.panels.base import Field, Form, Line, Panel, button, column, show
+from pipemagic.notebook.panels.base import Panel
 from pipemagic.notebook.panels.components import CopyText, Status
+from pipemagic.notebook.panels.forms import Field, Form, Line, column, show
 from pipemagic.notebook.panels.organization_state import OrganizationState
 from pipemagic.notebook.panels.static_html import Block
-from pipemagic.notebook.panels.tasks import Action, LatestTask
+from pipemagic.notebook.panels.tasks import LatestTask
 from pipemagic.text import format_size, word
 
 if TYPE_CHECKING:
@@ -115,11 +116,13 @@ class OrganizationPanel(Panel):
 
     def __init__(self, state: OrganizationState) -> None:
         super().__init__(state)
-        self.action = Action("organization", self.changed)
         self.reading = LatestTask("usage", self.changed)
-        self.tasks += [self.action, self.reading]
+        self.tasks.append(self.reading)
         self._details: Details | None = None
         self._revision = 0
+
+    def reset(self) -> None:
+        """Keep the message of the switch to the organization."""
 
     @property
     def ready(self) -> bool:
@@ -143,16 +146,16 @@ class OrganizationPanel(Panel):
             Line("Used in this calendar month (UTC)", tag="h3"), self.plan_line, *self.figures.values(),
             self.usage_magic, self.unsupported_line,
         )  # fmt: skip
-        self.overages = button("Switch overages on", self.switch_overages)
+        self.overages = self.control("Switch overages on", self.switch_overages)
         self.overages_now, self.overages_else = Line(), Line(class_="pm-faint")
         heading = Line("Overages", tag="h3")
         self.overages_part = column(heading, self.overages, self.overages_now, self.overages_else)
         self.others = Field("Organization", ipywidgets.Dropdown())
         self.slug = Field("Slug of the organization", ipywidgets.Text())
-        self.switch = Form("Another organization", [self.others, self.slug], "Switch", self.switch_organization)
+        fields = [self.others, self.slug]
+        self.switch = Form(self, "Another organization", fields, "Switch", self.switch_organization)
         self.switch_part = column(self.switch, Line(STAY, "pm-faint"))
         self.only = Line("The account has no other organization.", "pm-faint")
-        self.status = Status()
         return [
             self.who, self.blocked, self.reading_status, self.usage_part, self.overages_part, self.switch_part,
             self.only, self.status,
@@ -174,7 +177,6 @@ class OrganizationPanel(Panel):
             self._update_usage(details)
             self._update_overages(settings.overages if settings else None)
         self._update_others(details.organizations if details else ())
-        self.status.update(self.action)
 
     def _update_usage(self, details: Details) -> None:
         self.plan_line.set_text(f"Plan: {details.plan}." if details.plan else "")
@@ -187,7 +189,6 @@ class OrganizationPanel(Panel):
         self.unsupported_line.set_text(f"This service does not report {missing}." if missing else "")
 
     def _update_overages(self, on: bool | None) -> None:
-        self.overages.disabled = bool(self.action.busy)
         self.overages.description = f"Switch overages {'off' if on else 'on'}"
         now = f"Now on: {ON}" if on else f"Now off: {OFF}"
         self.overages_now.set_text("This service does not report whether overages are on." if on is None else now)
@@ -223,8 +224,7 @@ class OrganizationPanel(Panel):
         """Use another organization of the same service."""
         slug = self.others.widget.value or self.slug.text
         if not slug:
-            self.action.refuse("no organization was given", "enter its slug")
-            return
+            raise SessionError("no organization was given", hint="enter its slug")
         session, organization = self.state.session, self.state.organization
 
         def work() -> str:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary, ref
 
 from pipemagic.errors import PipemagicError, SessionError
-from pipemagic.notebook.panels.replicas import REQUESTS, NewLocation
+from pipemagic.notebook.panels.replicas import REQUESTS, NewLocations
 from pipemagic.notebook.panels.tasks import LatestTask
 
 if TYPE_CHECKING:
@@ -43,9 +42,7 @@ class OrganizationState:
         """Limits concurrent requests about many databases across all panels."""
         self._shown: Organization | None = None
         self._stale = self._connecting = False
-        self._lock = threading.Lock()
-        self._new_locations: defaultdict[tuple[str, str], list[NewLocation]] = defaultdict(list)
-        self._paused: list[NewLocation] = []
+        self.new_locations = NewLocations(self)
         self._listeners: list[Callable[[], None]] = []
         session.changes.connect(self._changed)
 
@@ -78,11 +75,11 @@ class OrganizationState:
 
     def subscribe(self, listener: Callable[[], None]) -> None:
         """Call a function after every change; the first listener also resumes watching new locations."""
+        was_displayed = self.displayed
         if listener not in self._listeners:
             self._listeners.append(listener)
-        paused, self._paused = self._paused, []
-        for location in paused:
-            location.resume()
+        if not was_displayed:
+            self.new_locations.watch()
         if self._stale:
             self.refresh()
 
@@ -90,12 +87,13 @@ class OrganizationState:
         """Remove a listener; without listeners, new locations are not watched."""
         if listener in self._listeners:
             self._listeners.remove(listener)
-            if not self._listeners:
-                self._paused = [
-                    location for all_ in self._new_locations.values() for location in all_ if location.task.busy
-                ]
-                for location in self._paused:
-                    location.stop()
+        if not self.displayed:
+            self.new_locations.stop()
+
+    @property
+    def displayed(self) -> bool:
+        """Whether a panel shows the state."""
+        return bool(self._listeners)
 
     def notify(self) -> None:
         """Call all listeners."""
@@ -118,43 +116,6 @@ class OrganizationState:
             (self.place(location.code) + (", closest" if location.code == self.closest else ""), location.code)
             for location in ordered
         ]
-
-    @property
-    def new_locations(self) -> list[NewLocation]:
-        """Locations of this organization that are being added, or whose result is still shown."""
-        return self._new_locations[self.identity]
-
-    def add_location(self, group: str, code: str) -> bool:
-        """Add a location to a group and watch its replicas; return False if this is already running."""
-        locations = [location for location in self.new_locations if (location.group, location.code) == (group, code)]
-        if any(location.task.busy for location in locations):
-            return False
-        new = NewLocation(self, group, code)
-        new.add()
-        self._drop(lambda location: (location.group, location.code) == (group, code), new)
-        return True
-
-    def drop(self, group: str, code: str = "", *, of: Organization | None = None) -> None:
-        """Stop watching and showing one or all new locations of a group, by default of the current organization."""
-        identity = self.identity if of is None else (of.slug, of.where)
-        self._drop(lambda location: location.group == group and code in ("", location.code), identity=identity)
-
-    def drop_finished(self) -> None:
-        """Stop showing new locations that are finished or could not be added."""
-        self._drop(lambda location: not location.task.busy and not location.unfinished)
-
-    def _drop(
-        self, matches: Callable[[NewLocation], bool], *new: NewLocation, identity: tuple[str, str] | None = None
-    ) -> None:
-        with self._lock:  # actions finish in their own threads
-            identity = identity or self.identity
-            before = self._new_locations[identity]
-            self._new_locations[identity] = [*(location for location in before if not matches(location)), *new]
-        for location in before:
-            if matches(location):
-                location.stop()
-                self._paused = [other for other in self._paused if other is not location]
-        self.notify()
 
     def refresh(self) -> None:
         """Read everything again if an organization is in use; a running read is followed by another."""
@@ -204,14 +165,15 @@ class OrganizationState:
 
     def _show(self, organization: Organization) -> None:
         """Show another organization, whose data have not been read yet."""
-        identity = (organization.slug, organization.where)
+        self.new_locations.stop()
         self.locations, self.groups, self.databases, self.complete, self.known = [], [], [], True, False
-        self._shown, self.identity = organization, identity
+        self._shown, self.identity = organization, (organization.slug, organization.where)
+        self.new_locations.watch()
         self.notify()
 
     def _changed(self, subject: str) -> None:
         self._stale = self._stale or subject == "organization"
-        if self._stale and self._listeners:
+        if self._stale and self.displayed:
             self.refresh()
         self.notify()
 

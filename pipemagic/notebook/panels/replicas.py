@@ -1,20 +1,23 @@
-"""Replica states of groups and progress of new locations, read in the background."""
+"""Replica states of groups, and of new locations until they have caught up, read in the background."""
 
 from __future__ import annotations
 
 import queue
 import threading
+import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
 
-from pipemagic.errors import AuthError, NotFound, PipemagicError, UnsupportedError
+from pipemagic.errors import NotFound, PipemagicError, UnsupportedError
 from pipemagic.notebook import outcomes
 from pipemagic.notebook.panels.tasks import LatestTask
 from pipemagic.text import plural, word
 
 if TYPE_CHECKING:
     from pipemagic.management_api.models import Group, Instance
+    from pipemagic.notebook.panels.organization_state import OrganizationState
     from pipemagic.session.organization import Organization
 
 T = TypeVar("T")
@@ -25,39 +28,16 @@ REQUESTS = 4
 MEASURED = 20
 """Maximum number of databases per group whose replicas are read."""
 
-POLL, POLL_STATES = 5.0, 2.0
-"""Seconds between reads of replicas that are behind or unreadable, and between reads of location states."""
+POLL = 5.0
+"""Seconds between reads of replicas that are behind or unreadable."""
 
 FIRST, LAST = 0.3, 5.0
-"""Seconds between reads of a new location: at first, and after a long time without changes."""
-
-ATTEMPTS = 8
-"""Consecutive failed reads after which the first error is reported."""
+"""Seconds between reads of new locations: at first, and after a long time without changes."""
 
 SMALL_LAG = 1.0
 """Lag in seconds that counts as caught up: a primary under writes is always ahead."""
 
-CAUGHT_UP, DELETED = "caught up", "deleted meanwhile"
-
-
-class _State(Protocol):
-    """What this module uses of `OrganizationState`, which imports it."""
-
-    groups: list[Group]
-    known: bool
-    revision: int
-    requests: threading.BoundedSemaphore
-
-    @property
-    def organization(self) -> Organization: ...
-
-    def shows(self, organization: Organization) -> bool: ...
-
-    def databases_in(self, group: str) -> list[str]: ...
-
-    def notify(self) -> None: ...
-
-    def refresh(self) -> None: ...
+CAUGHT_UP = "caught up"
 
 
 def describe(instance: Instance | None) -> str:
@@ -91,7 +71,7 @@ class ReplicaSummary:
 class ReplicaStates:
     """Summaries of all groups, read again while some are behind or when the service reports a change."""
 
-    def __init__(self, state: _State) -> None:
+    def __init__(self, state: OrganizationState) -> None:
         self.state = state
         self.summaries: dict[str, Mapping[str, ReplicaSummary]] = {}
         self.supported = True
@@ -100,19 +80,12 @@ class ReplicaStates:
         self.task = LatestTask("replicas", state.notify)
         self._stop = threading.Event()
         self._revision = 0
-
-    def start(self) -> None:
-        """Start reading."""
-        self.forget()
-        self._stop = threading.Event()
-        threading.Thread(target=self._poll, args=(self._stop,), name="pipemagic: replicas", daemon=True).start()
+        self._read_at = 0.0
 
     def stop(self) -> None:
-        """Stop reading."""
+        """Stop reading and discard the summaries; `update` reads them again."""
         self._stop.set()
-
-    def forget(self) -> None:
-        """Discard all summaries."""
+        self._stop = threading.Event()
         self.summaries, self.supported, self.outdated, self._revision = {}, True, "", 0
 
     def update(self) -> None:
@@ -125,26 +98,21 @@ class ReplicaStates:
         """Return the groups that have replicas."""
         return [group for group in self.state.groups if len(group.locations) > 1]
 
-    def _poll(self, stop: threading.Event) -> None:
-        waited = 0.0
-        while not stop.wait(POLL_STATES):
-            waited += POLL_STATES
-            if not self.state.known or not self._groups():
-                continue
-            try:
-                changed = self._have_states_changed()
-            except PipemagicError as error:
-                self.outdated = error.message
-                self.state.notify()
-                continue
-            behind = any(
-                summary.ready < summary.total for places in self.summaries.values() for summary in places.values()
-            )
-            if changed:
-                self.state.refresh()  # this also reads the replicas
-            elif waited >= POLL and (behind or self.outdated):
-                waited = 0.0
-                self.task.start("", self._read)
+    def poll(self) -> None:
+        """Read again what has changed, is behind, or could not be read."""
+        if not self.state.known or not self._groups():
+            return
+        try:
+            changed = self._have_states_changed()
+        except PipemagicError as error:
+            self.outdated = error.message
+            return
+        places = [summary for group in self.summaries.values() for summary in group.values()]
+        behind = any(summary.ready < summary.total for summary in places)
+        if changed:
+            self.state.refresh()  # this also reads the replicas
+        elif (behind or self.outdated) and time.monotonic() - self._read_at >= POLL:
+            self.task.start("", self._read)
 
     def _have_states_changed(self) -> bool:
         """Return True if the service reports other location states; send one request and start no service."""
@@ -156,12 +124,14 @@ class ReplicaStates:
 
     def _read(self) -> str:
         # Before the groups, so that they belong to this organization.
-        organization, stop = self.state.organization, self._stop
+        organization, stop, self._read_at = self.state.organization, self._stop, time.monotonic()
         summaries: dict[str, Mapping[str, ReplicaSummary]] = {}
         supported, outdated = True, ""
         for group in self._groups():
             try:
-                summaries[group.name] = self._read_group(organization, group, stop)
+                summaries[group.name] = read_summaries(
+                    self.state, organization, group.locations[1:], self.state.databases_in(group.name)[:MEASURED], stop
+                )
             except UnsupportedError:
                 supported = False
                 break
@@ -171,17 +141,19 @@ class ReplicaStates:
             self.summaries, self.supported, self.outdated = summaries, supported, outdated
         return ""
 
-    def _read_group(
-        self, organization: Organization, group: Group, stop: threading.Event
-    ) -> Mapping[str, ReplicaSummary]:
-        names = self.state.databases_in(group.name)[:MEASURED]
-        read = request_each(self.state.requests, names, organization.instances, stop)
-        answers = [answer for answer in read.values() if not isinstance(answer, NotFound)]  # deleted meanwhile
-        listed = [None if isinstance(answer, PipemagicError) else answer for answer in answers]
-        for answer in answers:
-            if isinstance(answer, PipemagicError) and not any(listed):
-                raise answer
-        return {code: _summary(code, listed) for code in group.locations[1:]} if listed else {}
+
+def read_summaries(
+    state: OrganizationState, organization: Organization, codes: Sequence[str], databases: Sequence[str],
+    stop: threading.Event,
+) -> dict[str, ReplicaSummary]:  # fmt: skip
+    """Return the summaries of databases at locations, by code; raise an error if no database can be read."""
+    read = request_each(state.requests, databases, organization.instances, stop)
+    answers = [answer for answer in read.values() if not isinstance(answer, NotFound)]  # deleted meanwhile
+    listed = [None if isinstance(answer, PipemagicError) else answer for answer in answers]
+    for answer in answers:
+        if isinstance(answer, PipemagicError) and not any(listed):
+            raise answer
+    return {code: _summary(code, listed) for code in codes}
 
 
 def _summary(code: str, listed: Sequence[Sequence[Instance] | None]) -> ReplicaSummary:
@@ -240,127 +212,122 @@ def request_each(
 
 @dataclass(eq=False)
 class NewLocation:
-    """A location that is being added to a group, watched until all replicas have caught up."""
+    """A location that was added to a group, and in ``words`` how many of the group's databases have caught up there."""
 
-    state: _State
     group: str
     code: str
-    total: int = 0
-    ready: int = 0
-    behind: list[tuple[str, str]] = field(default_factory=list)
-    unfinished: bool = False
-    """Whether it was added but not all of its databases are known to be ready."""
+    words: str
+    unfinished: bool = True
 
-    def __post_init__(self) -> None:
-        self.organization = self.state.organization
-        self.task = LatestTask(f"location {self.code}", self.state.notify)
+
+def _describe_progress(group: str, code: str, summary: ReplicaSummary) -> tuple[str, bool]:
+    """Return a sentence about a group's databases at a new location, and whether some have not caught up."""
+    total, ready = summary.total, summary.ready
+    if not total:
+        return f"{group} has no databases yet.", False
+    if ready == total:
+        databases = "database of {} is" if total == 1 else f"{total} databases of {{}} are"
+        return f"The {databases.format(group)} ready at {code}.", False
+    if summary.states == ("paused",):
+        return f"{code} is paused: replication continues when it is resumed.", True
+    return (
+        f"Copying {group} to {code}, {ready} of {plural(total, 'database')} {'is' if ready == 1 else 'are'} ready.",
+        True,
+    )
+
+
+class NewLocations:
+    """The locations that were added here. While a panel is displayed, one task watches those of its organization."""
+
+    def __init__(self, state: OrganizationState) -> None:
+        self.state = state
+        self.task = LatestTask("new locations", state.notify)
+        self._locations: defaultdict[tuple[str, str], list[NewLocation]] = defaultdict(list)
         self._stop = threading.Event()
 
-    def add(self) -> None:
-        """Add the location, and watch its replicas."""
+    @property
+    def line(self) -> str:
+        """The states of the new locations of the organization that is shown; '' without any."""
+        return " ".join(location.words for location in self._locations[self.state.identity])
+
+    def add(self, action: LatestTask, group: str, code: str) -> None:
+        """Add a location to a group, and watch it from then on."""
+        organization = self.state.organization
 
         def work() -> str:
-            group = self.organization.add_location(self.group, self.code)
-            self.unfinished = True
-            return f"{outcomes.describe_group(group)} {self._watch(self._stop)}"
+            described = outcomes.describe_group(organization.add_location(group, code))
+            self.drop(organization, group, code)
+            new = NewLocation(group, code, f"Copying {group} to {code}.")
+            self._locations[organization.slug, organization.where].append(new)
+            self.watch()
+            return described
 
-        line = f"%pipedb add-location {word(self.group)} {word(self.code)}"
-        self.task.start(f"Adding {self.code} to group {self.group} ...", work, line=line)
+        line = f"%pipedb add-location {word(group)} {word(code)}"
+        action.start(f"Adding {code} to group {group} ...", work, line=line)
+
+    def drop(self, organization: Organization, group: str, code: str = "") -> None:
+        """Show one or all new locations of a group no longer."""
+        self._keep(
+            (organization.slug, organization.where), lambda new: new.group != group or code not in ("", new.code)
+        )
+
+    def drop_finished(self) -> None:
+        """Show the locations that have caught up no longer."""
+        self._keep(self.state.identity, lambda new: new.unfinished)
+
+    def _keep(self, identity: tuple[str, str], keeps: Callable[[NewLocation], bool]) -> None:
+        if not all(map(keeps, self._locations[identity])):
+            self._locations[identity] = list(filter(keeps, self._locations[identity]))
+            self.watch()
 
     def watch(self) -> None:
-        """Watch the replicas again."""
-        if self.state.shows(self.organization):  # its token may have changed
-            self.organization = self.state.organization
-        self._stop.set()
-        self._stop = stop = threading.Event()
-        self.task.start(self._copying, lambda: f"Group {self.group} is in {self.code}. {self._watch(stop)}")
-
-    def resume(self) -> None:
-        """Continue watching after a stop, even while the location is still being added."""
-        if self.unfinished:
-            self.watch()
-        else:
-            self._stop = threading.Event()
+        """Watch the locations of the organization that is shown, if a panel shows it."""
+        self.stop()
+        if self.state.displayed and (self.line or self.task.busy or self.task.message):
+            self._stop = stop = threading.Event()
+            self.task.start(self.line, lambda: self._follow(stop))
 
     def stop(self) -> None:
-        """Stop watching; the service continues."""
+        """Stop watching."""
         self._stop.set()
 
-    @property
-    def _copying(self) -> str:
-        return f"Copying group {self.group} to {self.code} ..."
-
-    def _watch(self, stop: threading.Event) -> str:
-        try:
-            return self._follow(stop)
-        except PipemagicError as error:
-            added = f"{self.code} was added to {self.group}, but its replicas cannot be read: "
-            raise error.replace(message=added + error.message) from None
-
     def _follow(self, stop: threading.Event) -> str:
-        listing = self.organization.databases()
-        waiting = [database.name for database in listing.items if database.group == self.group]
-        if not waiting and not listing.complete:
-            return self._wait_for_service()
-        self.total, self.ready, self.behind = len(waiting), 0, []
-        self.task.report(self._copying)
-        pause, failed = FIRST, 0
-        while waiting and not stop.is_set():
-            try:
-                answers = self._read(waiting, stop)
-            except UnsupportedError:
-                return self._wait_for_service()
-            errors = [answer for answer in answers.values() if isinstance(answer, PipemagicError)]
-            responds = any(isinstance(answer, str) and answer != "paused" for answer in answers.values())
-            failed = 0 if responds else failed + 1
-            if errors and failed == ATTEMPTS:
-                raise errors[0]
-            left = [name for name in waiting if answers.get(name) not in (CAUGHT_UP, DELETED)]
-            self._show(left, answers)
-            if left and all(answers.get(name) == "paused" for name in left):
-                return f"{self.code} is paused: replication continues when it is resumed."
-            pause = FIRST if len(left) < len(waiting) else min(LAST, 1.3 * pause)
-            waiting = left
-            if waiting:
-                stop.wait(pause)
-        if waiting:
-            return f"The service continues copying to {self.code}; {self.ready} of {self.total} databases were ready."
-        self.unfinished = False
-        return _all_ready(self.total)
+        pause = 0.0
+        while (left := self._unfinished()) and not stop.wait(pause):
+            before, organization = self.line, self.state.organization
+            for location in left:
+                self._read(organization, location, stop)
+            self.task.report(self.line)
+            pause = FIRST if self.line != before else min(LAST, 1.3 * pause)
+        return self.line
 
-    def _read(self, names: Sequence[str], stop: threading.Event) -> dict[str, str | PipemagicError]:
-        def state_of(name: str) -> str:
-            try:
-                instances = self.organization.instances(name)
-                return describe(next((instance for instance in instances if instance.name == self.code), None))
-            except NotFound:
-                return DELETED
+    def _unfinished(self) -> list[NewLocation]:
+        return [location for location in self._locations[self.state.identity] if location.unfinished]
 
-        answers = request_each(self.state.requests, names, state_of, stop)
-        for answer in answers.values():
-            if isinstance(answer, UnsupportedError | AuthError):
-                raise answer
-        return answers
-
-    def _show(self, left: Sequence[str], answers: Mapping[str, str | PipemagicError]) -> None:
-        self.total -= sum(answer == DELETED for answer in answers.values())
-        self.behind = [
-            (name, getattr(answers[name], "message", str(answers[name]))) for name in left if name in answers
-        ]
-        self.ready = self.total - len(left)
-        self.state.notify()
-
-    def _wait_for_service(self) -> str:
+    def _read(self, organization: Organization, location: NewLocation, stop: threading.Event) -> None:
+        group, code = location.group, location.code
         try:
-            self.organization.wait_for_location(self.group, self.code)
+            words, unfinished = self._progress(organization, group, code, stop)
+        except PipemagicError as error:
+            words, unfinished = f"The replicas of {group} at {code} cannot be read: {error.message}.", True
+        if not stop.is_set():  # else some responses are missing, or are those of another organization
+            location.words, location.unfinished = words, unfinished
+
+    def _progress(self, organization: Organization, group: str, code: str, stop: threading.Event) -> tuple[str, bool]:
+        """Return a sentence about a group's databases at a new location, and whether some have not caught up."""
+        databases = organization.databases()
+        names = [database.name for database in databases.items if database.group == group]
+        if not names and not databases.complete:
+            return self._wait_for_service(organization, group, code), False
+        try:
+            summary = read_summaries(self.state, organization, [code], names, stop)[code]
         except UnsupportedError:
-            self.unfinished = False
+            return self._wait_for_service(organization, group, code), False
+        return _describe_progress(group, code, summary)
+
+    def _wait_for_service(self, organization: Organization, group: str, code: str) -> str:
+        try:
+            organization.wait_for_location(group, code)
+        except UnsupportedError:
             return "This service does not report replica lag."
-        self.ready, self.unfinished = self.total, False
-        return _all_ready(self.total) if self.total else "Its databases are ready."
-
-
-def _all_ready(total: int) -> str:
-    if total == 0:
-        return "It has no databases yet."
-    return "Its database is ready." if total == 1 else f"Its {plural(total, 'database')} are ready."
+        return f"The databases of {group} are ready at {code}."

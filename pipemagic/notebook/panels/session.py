@@ -2,211 +2,118 @@
 
 from __future__ import annotations
 
-import threading
+import math
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import ipywidgets
 
-from pipemagic.client.trace_format import format_seconds, redact
-from pipemagic.errors import SessionError
-from pipemagic.hrana.stream import IDLE_LIMIT, TRANSACTION_LIMIT, Tx
+from pipemagic.client.trace_format import format_seconds
+from pipemagic.errors import AnswerTimeout, ConnectError, PipemagicError
+from pipemagic.hrana.stream import Tx
 from pipemagic.notebook import outcomes
-from pipemagic.notebook.panels.base import Field, Line, Panel, button, close_widget, column, row, show
-from pipemagic.notebook.panels.components import Countdown, Status, Table
+from pipemagic.notebook.panels.base import Panel
+from pipemagic.notebook.panels.components import Table
+from pipemagic.notebook.panels.connection_card import TIMES, ConnectionCard, clock_time
+from pipemagic.notebook.panels.forms import Line, close_widget, column, row, show
 from pipemagic.notebook.panels.organization_state import OrganizationState
-from pipemagic.notebook.panels.server_health import health_of
 from pipemagic.notebook.panels.static_html import Block, TableBlock
-from pipemagic.notebook.panels.tasks import Action, LatestTask
-from pipemagic.session.keep_alive import RELAXED_TRANSACTION
-from pipemagic.session.messages import describe_transaction, shorten_statement
-from pipemagic.text import format_duration, format_size, plural, word
+from pipemagic.notebook.panels.tasks import LatestTask
+from pipemagic.session.messages import describe_transaction
+from pipemagic.text import format_size, plural, word
 
 if TYPE_CHECKING:
+    from pipemagic.client.database import Database
     from pipemagic.client.tracing import TracedRequest
-    from pipemagic.client.transaction import Loss
     from pipemagic.session import Connection
 
-PRECISION = 0.2
-"""Seconds by which two times must differ to count as different."""
+REQUESTS = 20
+"""Maximum number of requests shown."""
 
-MARGIN = 1.0
-"""Seconds past its limit after which an open transaction is reported as late: clocks are not exact."""
+OPEN = 1.0
+"""Seconds after which a server is queried again while a transaction is open: it may have stopped."""
 
-REQUESTS, STATEMENTS, LENGTH = 20, 20, 160
-"""Maximum numbers shown: requests, statements of a transaction, characters of a statement."""
+RETRY = 5.0
+"""Seconds after which a server is queried again if it did not respond or a cell is waiting for it."""
 
-COLUMNS = [{"title": title} for title in ("Connection", "Where", "State", "Server", "")]
+TIMEOUT = 3.0
+"""Timeout of these requests in seconds."""
+
+COLUMNS = [{"title": title} for title in ("Connection", "Where", "State", "")]
 REQUEST_COLUMNS = [
     *({"title": title} for title in ("Time", "Connection", "By")), {"title": "Request", "kind": "code"},
     {"title": "Response"}, *({"title": title, "kind": "number"} for title in ("Took", "Out", "In")),
 ]  # fmt: skip
 
-TIMES = {0: "off", 60: "1m", 600: "10m", 3600: "1h"}
-"""The choices for keep-alive in seconds, and their form in the magic."""
-
 NO_CONNECTION = (
     "No connections yet. %pipedb connect starts a database on this machine; %pipedb connect ADDRESS connects to "
     "another."
 )
-LATE = (
-    "This server may roll the transaction back later, or only when another connection needs to write: Commit either "
-    "succeeds or reports the rollback."
-)
-LATE_EXACT = "Commit, or the next cell, reports that the server has rolled the transaction back."
-RELAXED = f"It {RELAXED_TRANSACTION}."
-REFUSING = "No cell runs on this connection until the transaction is"
-UNTIL_NEXT = "Its statements can be run again until the next cell."
 
 
-def shorten_all(texts: Sequence[str]) -> list[str]:
-    """Return the newest statements, shortened, after a line that counts the earlier ones."""
-    newest = [redact(shorten_statement(text[: 4 * LENGTH], LENGTH)) for text in texts[-STATEMENTS:]]
-    earlier = len(texts) - len(newest)
-    return [f"{plural(earlier, 'earlier statement')}, then:", *newest] if earlier else newest
+class ServerHealth:
+    """What the server of a connection last reported, read beside the stream of the cells.
 
+    It is read once, and again while a transaction is open, the server does not respond, or a cell has waited for long.
+    """
 
-class Statements(ipywidgets.VBox):
-    """A title and statements; hidden if there are none."""
+    def __init__(self) -> None:
+        self.words = ""
+        self.error = ""
+        """Why there is no report."""
+        self.task = LatestTask("health of a server")
+        self.at = -math.inf
+        """When it was read last, as a time of `time.monotonic`."""
+        self._running_since: float | None = None
 
-    def __init__(self, title: str) -> None:
-        self.texts: list[str] = []
-        self.code = Line(tag="code")
-        super().__init__([Line(title, class_="pm-faint"), self.code])
+    def __str__(self) -> str:
+        return ", ".join(filter(None, [self.error or self.words, self.task.busy]))
 
-    def show(self, statements: Sequence[str]) -> None:
-        """Show these statements, the newest ones and in short."""
-        self.texts = shorten_all(statements)
-        self.code.set_text("\n".join(self.texts))
-        show(self, bool(self.texts))
+    def running_since(self, connection: Connection) -> float | None:
+        """Return since when a cell is known to run on the connection, in Unix seconds; None if none runs."""
+        with connection.between_cells() as free:
+            self._running_since = None if free else self._running_since or time.time()
+        return self._running_since
 
+    def read_if_due(self, connection: Connection) -> None:
+        """Read it if the server may have stopped."""
+        since, age = self.running_since(connection), time.monotonic() - self.at
+        waits = since is not None and time.time() - since > RETRY
+        is_open = since is None and connection.transaction is Tx.OPEN
+        due = OPEN if is_open else RETRY if waits or self.error else math.inf
+        if age > due or self.at == -math.inf:
+            self.read(connection)
 
-class ConnectionCard(ipywidgets.VBox):
-    """What a connection has open or has lost, and the buttons that end it."""
+    def read(self, connection: Connection, *, find: bool = False) -> None:
+        """Read it in the background, with ``find`` also at the new address of a server that has moved."""
+        if not self.task.busy:
+            self.task.start("reading ...", lambda: self._read(connection, find=find))
 
-    def __init__(self, panel: SessionPanel, name: str) -> None:
-        self.panel, self.name = panel, name
-        self.trouble = Line(class_="pm-error")
-        self.transaction, self.late = Line(), Line()
-        self.transaction_left = Countdown(length=TRANSACTION_LIMIT, label=f"Time left of the transaction of {name}")
-        self.stream, self.settings = Line(class_="pm-faint"), Line()
-        self.idle_left = Countdown(length=IDLE_LIMIT, label=f"Idle time left of {name}")
-        self.why, self.refused = Line(), Line(class_="pm-faint")
-        self.undone, self.left = Statements("Rolled back"), Statements("Not run, and not part of a rerun")
-        self.lost = column(self.why, self.undone, self.left, self.refused)
-        self.commit = button("Commit", lambda: panel.commit(name), kind="primary", tooltip=f"Commit {name}")
-        self.run_again = button(
-            "Run again", lambda: panel.run_again(name), kind="primary", tooltip=f"Run again on {name}"
-        )
-        self.roll_back = button("Roll back", lambda: panel.roll_back(name), tooltip=f"Roll back {name}")
-        self.statements = Statements("Its statements")
-        self.keep = Field("Keep alive between cells", ipywidgets.Dropdown())
-        self.keep.widget.observe(self._chosen, "value")
-        self.keeping, self.keeping_status = LatestTask("keep-alive", panel.changed), Status()
-        self._chosen_seconds = 0.0
-        self._updating: int | None = None
-        self._since: float | None = None
-        self._kept_until: float | None = None
-        self._loss: Loss | None = None
-        super().__init__([
-            Line(name, tag="h3"), self.trouble,
-            column(self.transaction, self.transaction_left, self.late, self.stream, self.idle_left, self.settings),
-            self.lost,
-            row(self.commit, self.run_again, self.roll_back), self.statements, row(self.keep), self.keeping_status,
-        ])  # fmt: skip
-        self.add_class("pm-box")
-
-    def update(self, connection: Connection, *, busy: bool) -> None:
-        """Update the widgets; while a cell runs, they keep the state from before it."""
-        error, since = self.panel.health.of(connection).error, self.panel.health.running_since(connection)
-        self.trouble.set_text(f"Server: {error}." if error else "")
-        if since is not None:
-            self.stream.set_text(f"A request has been running since {_clock_time(since)}.")
-            self.idle_left.until = 0.0
-        else:
-            with connection.between_cells() as free:
-                if free:
-                    self._update_transaction(connection, time.time(), responds=not error)
-                    self._update_stream(connection, time.time(), responds=not error)
-        self.settings.set_text("".join(f"{text[:1].upper()}{text[1:]}. " for text in connection.effects()).strip())
-        self._update_buttons(connection.transaction, busy=busy)
-        self._update_keep(connection)
-
-    def _update_transaction(self, connection: Connection, now: float, *, responds: bool) -> None:
-        state, loss, remaining = connection.transaction, connection.loss, connection.remaining_time
-        left, late = remaining.transaction, LATE if remaining.transaction_about else LATE_EXACT
-        text = describe_transaction(state, connection.statements_open, loss, responds=responds)
-        self.transaction.set_text(f"{text}.")
-        self.transaction_left.about = remaining.transaction_about
-        _count_down(self.transaction_left, left if responds else None, now)
-        over = left == 0.0 and now - self.transaction_left.until > MARGIN
-        late = RELAXED if remaining.relaxed else late if over else ""
-        self.late.set_text(late if responds else "")
-        self.statements.show([statement.text for statement in connection.statements])
-        show(self.lost, loss is not None)
-        if loss is None:
-            self.refused.set_text("")
-        elif loss is not self._loss:
-            self.undone.show(loss.texts)
-            self.left.show(loss.not_run)
-            self.refused.set_text(_why_not(connection))
-        if loss is not None:
-            again = not self.refused.value
-            sentence = f"{REFUSING} {'run again or discarded' if again else 'discarded'}."
-            after = sentence if state is Tx.LOST else UNTIL_NEXT if again else ""
-            self.why.set_text(f"{_sentence(redact(loss.message))} {after}".strip())
-        self._loss = loss
-
-    def _update_stream(self, connection: Connection, now: float, *, responds: bool) -> None:
-        stream, remaining = connection.stream, connection.remaining_time
-        opened = None if stream is None or remaining.idle is None else stream.open_for()
-        if not responds:
-            opened = None
-            self.stream.set_text("")
-        elif stream is None or opened is None:
-            self.stream.set_text("No server-side connection: the next cell opens one.")
-        else:
-            self._since = _steady(now - opened, self._since)
-            at = f" at {stream.instance}" if stream.instance else ""
-            self.stream.set_text(f"Server-side connection{at}, open since {_clock_time(self._since)}.")
-        self.idle_left.length, self.idle_left.about = remaining.idle_limit, remaining.idle_about
-        _count_down(self.idle_left, None if opened is None else remaining.idle, now)
-
-    def _update_buttons(self, state: Tx, *, busy: bool) -> None:
-        show(self.commit, state is not Tx.LOST)
-        show(self.run_again, self._loss is not None and not self.refused.value)
-        self.roll_back.description = "Discard" if state is Tx.LOST else "Roll back"
-        self.roll_back.tooltip = f"{self.roll_back.description} {self.name}"
-        self.commit.disabled, self.run_again.disabled = busy or state is not Tx.OPEN, busy
-        self.roll_back.disabled = busy or state is Tx.NONE
-
-    def _update_keep(self, connection: Connection) -> None:
-        keeping, note = connection.keep_alive_thread, ""
-        seconds = self._chosen_seconds if self.keeping.busy else keeping.seconds or 0.0
-        if keeping.ended:
-            note = f"no longer kept alive: {keeping.ended}"
-        elif keeping.seconds is not None and connection.stream is not None:
-            self._kept_until = _steady(time.time() + keeping.left, self._kept_until)
-            why = "" if keeping.chosen else ", because it has temporary tables"
-            note = f"until {_clock_time(self._kept_until)} without a cell{why}"
-        elif keeping.seconds is not None:
-            note = "from the next cell on"
-        self._updating = threading.get_ident()  # a page may change the choice in another thread
+    def _read(self, connection: Connection, *, find: bool) -> None:
+        words = error = ""
         try:
-            self.keep.set_options(
-                (format_duration(pause) if pause else "off", pause) for pause in sorted({*TIMES, seconds})
-            )
-            self.keep.widget.value = seconds
-        finally:
-            self._updating = None
-        self.keep.explain(note)
-        self.keeping_status.update(self.keeping)
+            with connection.database.sibling(timeout=TIMEOUT, finds_again=find) as beside:
+                words = _report(beside)
+        except AnswerTimeout:
+            error = f"no response within {TIMEOUT:.0f} s"
+        except PipemagicError as failure:
+            error = failure.message.partition("\n")[0]
+        self.words, self.error, self.at = words, error, time.monotonic()
 
-    def _chosen(self, change: Any) -> None:
-        if self._updating != threading.get_ident():
-            self._chosen_seconds = change["new"]
-            self.panel.keep_alive(self, change["new"])
+
+def _report(database: Database) -> str:
+    """Return version, health and round trip of a server."""
+    try:
+        version = database.version()
+    except (ConnectError, AnswerTimeout):
+        raise
+    except PipemagicError:
+        version = "unknown version"
+    started = time.perf_counter()
+    health = "healthy" if database.health() else "reports that it is not healthy"
+    return f"{version}, {health}, round trip {(time.perf_counter() - started) * 1000:.1f} ms"
 
 
 class SessionPanel(Panel):
@@ -214,41 +121,49 @@ class SessionPanel(Panel):
 
     title = "Session"
     in_organization = False
+    interval = 0.3
 
     def __init__(self, state: OrganizationState) -> None:
         super().__init__(state)
-        self.health = health_of(state.session)
-        self.action = Action("session", self.changed)
         self.tasks = []  # the state is known without requests
+        self._health: WeakKeyDictionary[Connection, ServerHealth] = WeakKeyDictionary()
         self.cards: dict[str, ConnectionCard] = {}
         self._epoch = time.time() - time.perf_counter()  # computed once, so that times do not vary
 
     def build(self) -> Sequence[ipywidgets.Widget]:
         """Create the widgets."""
         self.no_connection = Line(NO_CONNECTION, class_="pm-faint")
-        self.connect_default = button("Connect", self.connect_to_default, kind="primary")
+        self.connect_default = self.control("Connect", self.connect_to_default, kind="primary")
         self.table = Table(
             {"use": self.use, "close": self.close_connection}, columns=COLUMNS, label="Connections", stacks=True
         )
-        self.status, self.box = Status(), column()
+        self.servers, self.box = Line(class_="pm-faint"), column()
         self.request_table = Table(columns=REQUEST_COLUMNS, label="The last requests", stacks=True, filter_from=100)
         self.requests = ipywidgets.Accordion([self.request_table], selected_index=None)
-        return [self.no_connection, row(self.connect_default), self.table, self.status, self.box, self.requests]
+        return [
+            self.no_connection, row(self.connect_default), self.table, self.servers, self.status, self.box,
+            self.requests,
+        ]  # fmt: skip
 
     def mount(self) -> None:
         """Start following changes and the health of servers."""
         super().mount()
-        self.health.follow(self.changed)
+        self.tick()
 
-    def unmount(self) -> None:
-        """Stop following changes and the health of servers."""
-        self.health.unfollow(self.changed)
-        super().unmount()
+    def tick(self) -> None:
+        """Read the health of servers that may have stopped."""
+        for connection in list(self.state.session.connections.values()):
+            self.health(connection).read_if_due(connection)
 
     def reload(self) -> None:
-        """Read the health of all servers again."""
-        self.health.read()
+        """Read the health of all servers again, also at the new addresses of those that have moved."""
+        for connection in list(self.state.session.connections.values()):
+            self.health(connection).read(connection, find=True)
         self.changed()
+
+    def health(self, connection: Connection) -> ServerHealth:
+        """Return the last known health of a connection's server."""
+        return self._health.setdefault(connection, ServerHealth())
 
     def card(self, name: str) -> ConnectionCard:
         """Return the card of a connection."""
@@ -256,22 +171,20 @@ class SessionPanel(Panel):
 
     def update(self) -> None:
         """Update the widgets."""
-        session, busy = self.state.session, bool(self.action.busy)
+        session = self.state.session
         connections, requests = list(session.connections.values()), session.wire.newest(REQUESTS)
         self.refresh.disabled = False
         for widget in (self.no_connection, self.connect_default):
             show(widget, not connections)
-        self.connect_default.disabled = busy
         for widget in (self.table, self.refresh):
             show(widget, bool(connections))
         self.table.show(
             [self._row(connection, current=connection.name == session.current) for connection in connections]
         )
-        self.table.busy = busy
-        self.status.update(self.action)
-        self._update_cards(
-            {connection.name: connection for connection in connections if self._has_card(connection)}, busy=busy
-        )
+        self.table.busy = self.busy
+        servers = [f"Server of {connection.name}: {self.health(connection)}" for connection in connections]
+        self.servers.set_text("\n".join(servers))
+        self._update_cards({connection.name: connection for connection in connections if self._has_card(connection)})
         show(self.requests, bool(requests))
         self.requests.titles = (f"The last {plural(len(requests), 'request')}",)
         redactor = session.wire.redactor()
@@ -280,17 +193,19 @@ class SessionPanel(Panel):
     def _has_card(self, connection: Connection) -> bool:
         """Return True if a connection is current, or has an open stream or transaction, or lost one."""
         return (
-            connection.name == self.state.session.current or self.health.running_since(connection) is not None
-            or connection.transaction is not Tx.NONE or connection.remaining_time.idle is not None
+            connection.name == self.state.session.current
+            or self.health(connection).running_since(connection) is not None
+            or connection.transaction is not Tx.NONE
+            or connection.remaining_time.idle is not None
             or connection.loss is not None
-        )  # fmt: skip
+        )
 
-    def _update_cards(self, wanted: dict[str, Connection], *, busy: bool) -> None:
+    def _update_cards(self, wanted: dict[str, Connection]) -> None:
         before = self.cards
         if list(wanted) != list(before):
             self.cards = {name: before.get(name) or ConnectionCard(self, name) for name in wanted}
         for name, card in self.cards.items():
-            card.update(wanted[name], busy=busy)
+            card.update(wanted[name], busy=self.busy)
         self.box.children = tuple(self.cards.values())
         for name in before.keys() - wanted.keys():
             close_widget(before[name])
@@ -298,12 +213,12 @@ class SessionPanel(Panel):
     def _row(self, connection: Connection, *, current: bool) -> dict[str, Any]:
         name = connection.name
         state = {
-            "text": _state(connection, responds=not self.health.of(connection).error),
+            "text": _state(connection, responds=not self.health(connection).error),
             "lines": ["the server rejects its token"] if connection.refused else [],
         }  # fmt: skip
         use, close = ({"name": label.lower(), "label": label, "title": f"{label} {name}"} for label in ("Use", "Close"))
         actions = {"text": "current", "actions": [close]} if current else {"actions": [use, close]}
-        cells = [name, connection.description, state, str(self.health.of(connection)), actions]
+        cells = [name, connection.description, state, actions]
         return {"key": name, "current": current, "cells": cells}
 
     def static(self) -> Sequence[Block]:
@@ -313,7 +228,7 @@ class SessionPanel(Panel):
             (
                 connection.name,
                 connection.description,
-                _state(connection, responds=not self.health.of(connection).error),
+                _state(connection, responds=not self.health(connection).error),
                 "current" if connection.name == session.current else "",
             )
             for connection in list(session.connections.values())
@@ -372,41 +287,11 @@ def _state(connection: Connection, *, responds: bool) -> str:
     return f"{state[0].lower()}{state[1:]}"
 
 
-def _why_not(connection: Connection) -> str:
-    """Return why a lost transaction cannot be rerun, '' if it can."""
-    try:
-        connection.to_retry()
-    except SessionError as error:
-        return _sentence(error.message)
-    return ""
-
-
-def _sentence(words: str) -> str:
-    return f"{words[:1].upper()}{words[1:]}." if words else ""
-
-
-def _clock_time(at: float) -> str:
-    return time.strftime("%H:%M:%S", time.localtime(at))
-
-
-def _steady(at: float, before: float | None) -> float:
-    """Return the previous time if the two differ only by clock precision."""
-    return before if before is not None and abs(at - before) <= PRECISION else round(at, 3)
-
-
-def _count_down(countdown: Countdown, left: float | None, now: float) -> None:
-    """Show the seconds left of a limit, or None without one; an expired limit remains expired."""
-    if left is None:
-        countdown.until = 0.0
-    elif left or not 0.0 < countdown.until <= now:
-        countdown.until = _steady(now + left, countdown.until)
-
-
 def _request(request: TracedRequest, redactor: Callable[[str], str], epoch: float) -> dict[str, Any]:
     status = f"HTTP {request.status}" if request.status is not None else redactor(request.error).partition("\n")[0]
     again = f", sent {request.attempts} times" if request.attempts > 1 else ""
     return {"key": f"{request.started:.6f} {request.connection}", "cells": [
-        _clock_time(epoch + request.started), request.connection,
+        clock_time(epoch + request.started), request.connection,
         "between cells" if request.origin is None else request.origin.name,
         redactor(f"{request.method} {request.path}"), (status or "no response") + again,
         format_seconds(request.seconds), format_size(request.sent_size), format_size(request.received_size),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, MutableMapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -12,116 +12,35 @@ import ipywidgets
 
 from pipemagic.errors import AnswerTimeout, PipemagicError, SessionError
 from pipemagic.explore import conditions, page_query
-from pipemagic.explore.page_query import (
-    COLUMNS,
-    OPERATORS,
-    SIZES,
-    Filter,
-    Page,
-    PageQuery,
-    check_target,
-    export_rows,
-    filter_sql,
-    rows_sql,
-)
-from pipemagic.explore.profile import profile
-from pipemagic.explore.profile_result import ColumnProfile, Profile, format_value, has_histogram, most_frequent
-from pipemagic.explore.round_trip import INCONSISTENT
+from pipemagic.explore.page_query import COLUMNS, OPERATORS, SIZES, Filter, Page, PageQuery, rows_sql
 from pipemagic.explore.schema import Relation, Schema
 from pipemagic.explore.schema_reader import read_schema
-from pipemagic.notebook.panels.base import NO_RESPONSE, Field, Form, Line, button, column, row, show
-from pipemagic.notebook.panels.components import CopyText, LongValue, Status, Table
+from pipemagic.notebook.panels.base import NO_RESPONSE
+from pipemagic.notebook.panels.components import CopyText, LongValue, Table
+from pipemagic.notebook.panels.forms import Field, Form, Line, Part, button, column, row, show
+from pipemagic.notebook.panels.source import Request, Source
 from pipemagic.notebook.panels.static_html import Block, TableBlock
-from pipemagic.notebook.panels.tasks import STOPPED, Action, LatestTask
-from pipemagic.text import column_list, escape_controls, plural, word
+from pipemagic.notebook.panels.table_actions import ExportForm, Profiles
+from pipemagic.notebook.panels.tasks import STOPPED, LatestTask
+from pipemagic.text import escape_controls, plural
 
 if TYPE_CHECKING:
     from pipemagic.client.database import Database
     from pipemagic.explore.page_values import FullValue, TableCell
     from pipemagic.explore.schema import Column
-    from pipemagic.session import Session
 
 COUNT_TIMEOUT = 5.0
 """Timeout of the request that counts rows, in seconds."""
 
 GONE = "A column no longer exists: its sorting and filters were removed."
 UNCOMMITTED = "A transaction is open in the cells. Its changes are shown here after it is committed."
-TARGETS = {
-    "DataFrame variable": "variable", "CSV file": "csv", "CSV file for Excel": "excel", "Parquet file": "parquet",
-}  # fmt: skip
-OPTIONS = {"variable": "-o {}", "csv": "--to-csv {}", "excel": "--to-csv {} --excel", "parquet": "--to-parquet {}"}
-"""The option of a cell that does the same as an export."""
-PROFILE_COLUMNS = [
-    {"title": "Column"}, {"title": "Values", "kind": "number"}, {"title": "NULL", "kind": "number"},
-    {"title": "Distinct values", "kind": "number"}, {"title": "Distribution or most frequent"}, {"title": "Min"},
-    {"title": "Median"}, {"title": "Max"},
-]  # fmt: skip
 TABLE_COLUMNS = [
     {"title": "Name", "sortable": True}, {"title": "Kind", "sortable": True},
     {"title": "Columns", "kind": "number", "sortable": True},
 ]  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Source:
-    """A database to browse.
-
-    ``read(query, timeout=None)`` calls a function with a Database and returns its result. The Database has its own
-    HTTP connections, so that aborting it affects no other.
-    """
-
-    name: str
-    read: Callable[..., Any]
-    is_connection: bool = False
-    """Whether the name is that of a connection, which commands can use."""
-
-    @classmethod
-    def of_connection(cls, session: Session, name: str) -> Source:
-        """Return the database of a connection, queried outside the stream of the cells."""
-
-        def read(query: Callable[[Database], Any], timeout: float | None = None) -> Any:
-            def query_beside(database: Database) -> Any:
-                with database.sibling(timeout=timeout, finds_again=True) as own:
-                    return query(own)
-
-            return session.connection(name).with_database(query_beside)
-
-        return cls(name, read, is_connection=True)
-
-
-class Request:
-    """A query of a source that can be aborted, also before it is sent."""
-
-    def __init__(self, source: Source, query: Callable[[Database], Any], timeout: float | None = None) -> None:
-        self.source, self.query, self.timeout = source, query, timeout
-        self._database: Database | None = None
-        self._aborted = False
-
-    def run(self) -> Any:
-        """Run the query and return its result."""
-        return self.source.read(self._run_on, timeout=self.timeout)
-
-    def start(self, task: LatestTask, title: str, apply: Callable[[Any], str], line: str = "") -> None:
-        """Run it as the work of a task."""
-        task.start(title, self.run, apply, line=line, abort=self.abort)
-
-    def abort(self) -> None:
-        """Abort the query by closing the connection; a server that detects this stops."""
-        self._aborted = True
-        if (database := self._database) is not None:
-            database.transport.abort()
-
-    def _run_on(self, database: Database) -> Any:
-        self._database = database
-        try:
-            if self._aborted:
-                raise SessionError(STOPPED)
-            return self.query(database)
-        finally:
-            self._database = None
-
-
-class TableBrowser(ipywidgets.VBox):
+class TableBrowser(Part):
     """The list of tables, or a page of one table with its filters, profiles and export.
 
     ``changed`` updates the enclosing panel, which calls `update`. Exports are assigned in ``variables``; if it is None,
@@ -133,12 +52,12 @@ class TableBrowser(ipywidgets.VBox):
         self, changed: Callable[[], None], *, variables: MutableMapping[str, Any] | None = None,
         line_on: Callable[[str], str] = lambda _: "",
     ) -> None:  # fmt: skip
+        super().__init__(LatestTask("table", self._task_changed))
         self.changed, self.variables, self.line_on = changed, variables, line_on
-        self.task = LatestTask("table", self._task_changed)
         self.quiet = LatestTask("reading again", self._quiet_changed)
         self.counter = LatestTask("counting rows", self._counter_changed)
         self.profiles, self.export = Profiles(self), ExportForm(self)
-        self.tasks = [self.task]
+        self.tasks = [self.action]
         self.source: Source | None = None
         self.uncommitted = self._followed = self._outdated = False
         self._lock = threading.Lock()
@@ -154,13 +73,13 @@ class TableBrowser(ipywidgets.VBox):
         self._uncounted: Page | None = None
         self._drawn: Page | None = None
         self.heading = Line(tag="h3")
-        self.export_rows = button("Export ...", self.export.show_form)
+        self.export_rows = button("Export ...", self.export.open_export)
         self.profile_all = button("Profile all columns", self.profiles.start)
         self.all_tables = button("All tables", self.list_tables)
         self.note = Line(UNCOMMITTED, class_="pm-faint")
         self.filters = self._filter_forms()
         self.filter_list = Table({"remove": self._remove}, label="Filters", columns=[{"title": "Filters"}])
-        self.status, self.stop_button = Status(), button("Stop", self.task.stop)
+        self.stop_button = button("Stop", self.action.stop)
         self.tables = Table({"open": self.open_table}, columns=TABLE_COLUMNS)
         profile_column = lambda name: self.profiles.start([name])  # noqa: E731
         self.rows = Table({"sort": self.sort, "profile": profile_column, "full": self._open_full}, filter_from=1000)
@@ -181,16 +100,16 @@ class TableBrowser(ipywidgets.VBox):
         self.above = column(self.filters, self.filter_list)
         self.below = column(self.rows, self.columns, self.hidden, self.position, self.pager, self.full_box, self.cell)
         parts = [head, self.note, self.export, self.profiles, self.above, row(self.status, self.stop_button)]
-        super().__init__([*parts, self.tables, self.below])
+        self.children = [*parts, self.tables, self.below]
 
     def _filter_forms(self) -> ipywidgets.VBox:
         self.column = Field("Column", ipywidgets.Dropdown())
         self.operator = Field("Comparison", ipywidgets.Dropdown(options=OPERATORS))
         self.value = Field("Value", ipywidgets.Text())
         self.where = Field("Condition in SQL", ipywidgets.Text(placeholder="such as a > 1"))
-        self.add_filter = Form("", [self.column, self.operator, self.value], "Add filter", self._add, kind="")
+        self.add_filter = Form(self, "", [self.column, self.operator, self.value], "Add filter", self._add, kind="")
         apply = lambda: self.filter_by(self.where.text)  # noqa: E731
-        self.apply_where = Form("", [self.where], "Apply", apply, kind="")
+        self.apply_where = Form(self, "", [self.where], "Apply", apply, kind="")
         return column(self.add_filter, self.apply_where)
 
     def _pager(self) -> ipywidgets.HBox:
@@ -201,7 +120,7 @@ class TableBrowser(ipywidgets.VBox):
         self.size = Field("Rows per page", ipywidgets.Dropdown(options=SIZES))
         self.size.widget.observe(lambda change: self._resize(change["new"]), "value")
         self.row_number = Field("Go to row", ipywidgets.Text())
-        self.go = Form("", [self.row_number], "Go", self._go, kind="")
+        self.go = Form(self, "", [self.row_number], "Go", self._go, kind="")
         self.size.layout.flex = self.row_number.layout.flex = "0 1 100px"
         self.go.layout.flex = "1 1 180px"
         return row(self.first, self.previous, self.next, self.last, self.size, self.go)
@@ -214,7 +133,7 @@ class TableBrowser(ipywidgets.VBox):
         self.source, self._outdated = source, False
         self._forget()
         if source is None:
-            self.task.clear()
+            self.action.clear()
             self.changed()
         else:
             self.list_tables()
@@ -234,7 +153,7 @@ class TableBrowser(ipywidgets.VBox):
     def open_table(self, table: str) -> None:
         """Show the first page of a table."""
         self.profiles.clear()
-        self.export.show_form(is_open=False)
+        self.export.close_form()
         self._read(PageQuery(table))
 
     def reload(self) -> None:
@@ -248,7 +167,7 @@ class TableBrowser(ipywidgets.VBox):
     def follow(self, on: bool) -> None:
         """Start or stop reading again after writes of cells; stopping also ends running requests."""
         if on and not self._followed and self.page is None:
-            self._outdated = self._outdated or not self.task.busy  # other programs may have created tables
+            self._outdated = self._outdated or not self.action.busy  # other programs may have created tables
         before, self._followed = self._followed, on
         if on:
             self._read_again()
@@ -259,12 +178,12 @@ class TableBrowser(ipywidgets.VBox):
     def stop(self, message: str = STOPPED) -> None:
         """Stop running requests; the displayed data stay."""
         self.stop_reading(message)
-        for task in (self.profiles.task, self.export.task):
+        for task in (self.profiles.action, self.export.action):
             task.stop(message)
 
     def stop_reading(self, message: str = STOPPED) -> None:
         """Stop reading the page; profiles and exports, which the user started, continue."""
-        for task in (self.task, self.quiet, self.counter):
+        for task in (self.action, self.quiet, self.counter):
             task.stop(message)
 
     def outdate(self) -> None:
@@ -281,25 +200,16 @@ class TableBrowser(ipywidgets.VBox):
 
     def filter_by(self, where: str) -> None:
         """Show only the rows that satisfy an SQL condition; '' for all rows."""
-        try:
-            if where:
-                conditions.check(where)
-        except PipemagicError as error:
-            self.task.refuse(error.message, error.hint)
-            return
+        if where:
+            conditions.check(where)
         self._read(replace(self._base, where=where, offset=0))
 
     def _add(self) -> None:
         name, operator = self.column.widget.value, self.operator.widget.value
         added, query = Filter(name, operator, "" if operator.startswith("is ") else self.value.widget.value), self._base
-        if name is None or added in query.filters:
-            return
-        try:
+        if name is not None and added not in query.filters:
             conditions.literal(added.value)
-        except PipemagicError as error:
-            self.task.refuse(error.message, error.hint)
-            return
-        self._read(replace(query, filters=(*query.filters, added), offset=0))
+            self._read(replace(query, filters=(*query.filters, added), offset=0))
 
     def _remove(self, key: str) -> None:
         query = self._base
@@ -314,10 +224,9 @@ class TableBrowser(ipywidgets.VBox):
 
     def _go(self) -> None:
         typed = self.row_number.text.replace(",", "")
-        if typed.isdecimal() and 0 < int(typed) < 2**53:
-            self._turn(int(typed) - 1)
-        else:
-            self.task.refuse("not a valid row number", "row numbers start at 1")
+        if not (typed.isdecimal() and 0 < int(typed) < 2**53):
+            raise SessionError("not a valid row number", hint="row numbers start at 1")
+        self._turn(int(typed) - 1)
 
     def _resize(self, size: int) -> None:
         if size != self._base.size:  # else it was set by `update`
@@ -329,13 +238,13 @@ class TableBrowser(ipywidgets.VBox):
     @property
     def _base(self) -> PageQuery:
         """The query that the next action modifies: the running one, or that of the page."""
-        return self._query if self.task.busy or self.page is None else self.page.query
+        return self._query if self.action.busy or self.page is None else self.page.query
 
     # -- a long value
 
     def _open_full(self, key: str) -> None:
         page, (number, place) = self.page, map(int, key.split())
-        if page is None or self.task.busy:  # this page is about to be replaced
+        if page is None or self.action.busy:  # this page is about to be replaced
             return
 
         def apply(value: FullValue) -> str:
@@ -370,12 +279,12 @@ class TableBrowser(ipywidgets.VBox):
         with self._lock:
             self._number += 1
         request = Request(source, query)
-        request.start(self.task, title, lambda result: apply(result) if source is self.source else "")
+        request.start(self.action, title, lambda result: apply(result) if source is self.source else "")
 
     def _read(self, query: PageQuery, *, refresh: bool = False) -> None:
         if not query.table:
             return
-        current = None if refresh or self.task.error else self.schema  # after an error the table may have changed
+        current = None if refresh or self.action.error else self.schema  # after an error the table may have changed
         schema = current if current is not None and query.table in current else None
         self._query = query
 
@@ -420,7 +329,7 @@ class TableBrowser(ipywidgets.VBox):
         """Read outdated data again in the background, when no other request is running."""
         with self._lock:
             source, page, number = self.source, self.page, self._number
-            due = self._outdated and self._followed and not (self.uncommitted or self.task.busy or self.quiet.busy)
+            due = self._outdated and self._followed and not (self.uncommitted or self.action.busy or self.quiet.busy)
             if not due or source is None:
                 return
             self._outdated, self._quiet_number = False, number
@@ -439,7 +348,7 @@ class TableBrowser(ipywidgets.VBox):
     def _replace_page(self, before: Page, page: Page) -> None:
         """Replace the page; keep the full value if its row has not changed."""
         if missing := _missing(before.query, page):
-            self.task.set_message(missing)
+            self.action.set_message(missing)
         if self.full is not None:
             number = self.full[0]
             if page.columns != before.columns or page.rows[number : number + 1] != before.rows[number : number + 1]:
@@ -447,13 +356,13 @@ class TableBrowser(ipywidgets.VBox):
         self.page = self._uncounted = page
 
     def _task_changed(self) -> None:
-        if not self.task.busy:
+        if not self.action.busy:
             self._count()
         self.changed()
         self._read_again()
 
     def _quiet_changed(self) -> None:
-        task, error = self.task, self.quiet.error
+        task, error = self.action, self.quiet.error
         if self.quiet.busy:
             return
         if self._quiet_number != self._number:  # superseded by a request of the user
@@ -482,8 +391,8 @@ class TableBrowser(ipywidgets.VBox):
         show(self.profile_all, page is not None and offered)
         show(self.all_tables, page is not None)
         show(self.note, self.uncommitted)
-        self.status.update(self.task)
-        show(self.stop_button, bool(self.task.busy))
+        self.status.update(self.action)
+        show(self.stop_button, bool(self.action.busy))
         listed = source is not None and page is None
         show(self.tables, listed)
         if listed:
@@ -570,7 +479,7 @@ class TableBrowser(ipywidgets.VBox):
             return []
         if page is None:
             if self.schema is None:
-                error = self.task.error
+                error = self.action.error
                 return [UNREADABLE.format(self.source.name, error.message) if error else NO_RESPONSE]
             rows = [row["cells"] for row in map(_table_row, self._relations())]
             lines = [[name["text"], kind, str(count)] for name, kind, count in rows]
@@ -623,148 +532,3 @@ def _page_row(page: Page, number: int, cells: Sequence[TableCell]) -> dict[str, 
         full = [{"name": "full", "key": f"{number} {place}", "label": "full value", "title": title}] if cell.cut else []
         row.append({"text": cell.text, "kind": cell.kind, "cell": cell.kind, **({"actions": full} if full else {})})
     return {"key": str(number), "cells": row}
-
-
-class Profiles(ipywidgets.VBox):
-    """Profiles of columns of the displayed table, as in %pipedb profile."""
-
-    def __init__(self, browser: TableBrowser) -> None:
-        self.browser = browser
-        self.task = LatestTask("profile", browser.changed)
-        self.found: dict[str, ColumnProfile] = {}
-        self.where = ""
-        self.outdated = False
-        self.heading, self.condition, self.status = Line(tag="h4"), Line(class_="pm-faint"), Status()
-        self.stop_button = button("Stop", self.task.stop, tooltip="Stop the profile")
-        self.close_button = button("Close", self.clear, kind="link", tooltip="Close the profiles")
-        self.close_button.add_class("pm-cancel")
-        self.note = Line("Cells have written since these profiles were computed.", class_="pm-faint")
-        self.table = Table(columns=PROFILE_COLUMNS, label="Profiles", filter_from=1000).add_class("pm-cells")
-        head = row(self.heading, row(self.stop_button, self.close_button), class_="pm-head")
-        super().__init__([head, self.condition, self.table, self.note, self.status])
-        self.add_class("pm-box").add_class("pm-closable")  # by Escape
-
-    def start(self, names: Sequence[str] = ()) -> None:
-        """Profile some or all displayed columns of the filtered rows; keep other profiles of the same rows."""
-        page, source = self.browser.page, self.browser.source
-        if page is None or source is None:
-            return
-        relation, where = page.relation, filter_sql(page.query, page.relation)
-        if where != self.where:
-            self.clear()
-            self.where = where
-        names = names or [page_column.name for page_column in page.columns]
-
-        def apply(result: Profile) -> str:
-            self.outdated = self.outdated and len(result.columns) < len(self.found)
-            profiles = self.found | {result_column.name: result_column for result_column in result.columns}
-            self.found = {
-                relation_column.name: profiles[relation_column.name]
-                for relation_column in relation.columns
-                if relation_column.name in profiles
-            }
-            return INCONSISTENT if result.inconsistent else ""
-
-        only = f" --where {word(where)}" if where else ""
-        # It names the connection, since another one may be current when it is copied.
-        line = f"%pipedb profile {word(relation.name)} --columns {column_list(names)}{only} --on {word(source.name)}"
-        request = Request(source, lambda database: profile(database, relation, names, where=where))
-        what = names[0] if len(names) == 1 else f"{len(names)} columns"
-        request.start(self.task, f"Profiling {what} ...", apply, line)
-
-    def clear(self) -> None:
-        """Remove all profiles and stop a running one."""
-        self.found, self.outdated = {}, False
-        self.task.stop("")
-        self.task.clear()
-        self.browser.changed()
-
-    def outdate(self) -> None:
-        """Mark the profiles as outdated after a write of a cell."""
-        self.outdated = bool(self.found)
-
-    def update(self) -> None:
-        """Update the widgets, hidden if there is nothing to show."""
-        show(self, self.browser.page is not None and bool(self.found or self.task.busy or self.task.error))
-        self.heading.set_text(f"Profiles of {'the filtered' if self.where else 'all'} rows")
-        self.condition.set_text(escape_controls(self.where))
-        show(self.table, bool(self.found))
-        self.table.show(
-            [
-                {"key": column_profile.name, "cells": _profile_cells(column_profile)}
-                for column_profile in self.found.values()
-            ]
-        )
-        show(self.note, self.outdated)
-        show(self.stop_button, bool(self.task.busy))
-        self.status.update(self.task)
-
-
-def _profile_cells(column_profile: ColumnProfile) -> list[Any]:
-    counts = [f"{number:,}" for number in (column_profile.count, column_profile.nulls, column_profile.distinct)]
-    figures = (column_profile.minimum, column_profile.quartiles[1], column_profile.maximum)
-    shape = {"bars": list(column_profile.bins)} if has_histogram(column_profile) else most_frequent(column_profile)
-    shown = ["" if each is None else format_value(column_profile, each, 24) for each in figures]
-    return [escape_controls(column_profile.name), *counts, shape, *shown]
-
-
-class ExportForm(ipywidgets.VBox):
-    """A form that exports all rows, filtered and sorted, to a variable of the notebook or a file."""
-
-    def __init__(self, browser: TableBrowser) -> None:
-        self.browser = browser
-        self.task = Action("export", browser.changed)
-        self.is_open = False
-        self.to = Field("To", ipywidgets.Dropdown(options=list(TARGETS.items())))
-        self.target = Field("Variable or file", ipywidgets.Text())
-        self.replace = ipywidgets.Checkbox(description="Replace", indent=False)
-        fields, cancel = [self.to, self.target, self.replace], lambda: self.show_form(is_open=False)
-        self.form = Form("", fields, "Export", self.start, cancel=cancel)
-        self.status, self.stop_button = Status(), button("Stop", self.task.stop, tooltip="Stop the export")
-        super().__init__([self.form, row(self.status, self.stop_button)])
-        self.add_class("pm-box")
-
-    def show_form(self, *, is_open: bool = True) -> None:
-        """Open or close the form."""
-        self.is_open = is_open
-        self.task.clear()
-        self.browser.changed()
-        if is_open:
-            self.target.widget.value, self.replace.value = "", False
-            self.form.focus_first()
-
-    def start(self) -> None:
-        """Export to the target of the form, unless it exists and must not be replaced."""
-        page, source, kind, target = self.browser.page, self.browser.source, self.to.widget.value, self.target.text
-        if page is None or source is None or self.task.busy:
-            return
-        try:
-            check_target(kind, target, self.browser.variables or {}, replace=self.replace.value)
-        except PipemagicError as error:
-            self.task.refuse(error.message, error.hint)
-            return
-
-        def apply(result: tuple[Any, str]) -> str:
-            if kind == "variable" and self.browser.variables is not None:
-                self.browser.variables[target] = result[0]
-            self.is_open = False
-            return result[1]
-
-        # It names the connection, since another one may be current when it is copied.
-        option = OPTIONS[kind].format(word(target))
-        line = f"%%sql --on {word(source.name)} {option}\n{rows_sql(page.query, page.relation, limit=False)}"
-        request = Request(source, lambda database: export_rows(database, page, kind, target, self.task.report))
-        request.start(self.task, "Exporting ...", apply, line)
-
-    def update(self) -> None:
-        """Update the widgets, hidden if there is nothing to show."""
-        page, task = self.browser.page, self.task
-        show(self, page is not None and bool(self.is_open or task.busy or task.message or task.error))
-        show(self.form, self.is_open)
-        if page is not None:
-            self.form.title.set_text(
-                f"Export all rows of {escape_controls(page.relation.name)}, as filtered and sorted"
-            )
-        self.form.submit.disabled = bool(self.task.busy)
-        show(self.stop_button, bool(self.task.busy))
-        self.status.update(self.task)

@@ -144,3 +144,26 @@ class Action(LatestTask):
         """Run ``work`` unless other work runs."""
         if not self.busy:
             super().start(title, work, apply, **options)
+
+
+class Ticker:
+    """Call a function at regular intervals, in a daemon thread between `start` and `stop`."""
+
+    def __init__(self, name: str, function: Callable[[], object]) -> None:
+        self.name, self.function = name, function
+        self._stop = threading.Event()
+
+    def start(self, interval: float) -> None:
+        """Start to call the function every ``interval`` seconds."""
+        self.stop()
+        self._stop = stop = threading.Event()
+        name = f"pipemagic: {self.name}"
+        threading.Thread(target=self._run, args=(interval, stop), name=name, daemon=True).start()
+
+    def stop(self) -> None:
+        """Stop calling it; a running call ends."""
+        self._stop.set()
+
+    def _run(self, interval: float, stop: threading.Event) -> None:
+        while not stop.wait(interval):
+            self.function()

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import ipywidgets
 
-from pipemagic.notebook.panels.base import ConfirmForm, Field, Form, Line, button, column, row, show
-from pipemagic.notebook.panels.components import SecretText, Status
+from pipemagic.errors import SessionError
+from pipemagic.notebook.panels.components import SecretText
+from pipemagic.notebook.panels.forms import ConfirmForm, Field, Form, Line, Part, button, column, row, show
 from pipemagic.notebook.panels.organization_state import OrganizationState
 from pipemagic.notebook.panels.tasks import Action
 
@@ -30,28 +31,26 @@ INVALIDATED = (
 )
 
 
-class Tokens(ipywidgets.VBox):
+class Tokens(Part):
     """Forms that create a token or invalidate all; the value of a new token is in no trait, only on the page."""
 
     def __init__(self, state: OrganizationState, changed: Callable[[], None]) -> None:
-        self.state, self.changed = state, changed
-        self.action = Action("tokens", changed)
-        self.database, self.open_form, self.about = "", "", ""
-        self.status = Status()
-        self.new = button("New token ...", lambda: self.show_form("create"))
-        self.revoke = button("Invalidate all tokens ...", lambda: self.show_form("invalidate"), kind="danger")
-        self.buttons = row(self.new, self.revoke)
+        super().__init__(Action("tokens", changed))
+        self.state = state
+        self.database = self.about = ""
+        new = button("New token ...", lambda: self.show_form(self.create))
+        invalidate = button("Invalidate all tokens ...", lambda: self.show_form(self.invalidate), kind="danger")
+        self.buttons = row(new, invalidate)
         self.expires = Field("Expires", ipywidgets.Dropdown(options=EXPIRATIONS))
         self.expires.widget.observe(lambda _: changed(), "value")
-        self.duration = Field("Expires after", ipywidgets.Text())
-        self.duration.explain("weeks, days, hours, minutes: 1w2d6h")
+        self.duration = Field("Expires after", ipywidgets.Text(), "weeks, days, hours, minutes: 1w2d6h")
         self.read_only = ipywidgets.Checkbox(description="Read-only", indent=False)
-        self.create = Form(
-            "", [self.expires, self.duration, self.read_only], "Create token", self.create_token, cancel=self.cancel
-        )
+        fields = [self.expires, self.duration, self.read_only]
+        self.create = Form(self, "", fields, "Create token", self.create_token, opens=True)
         self.invalidate = ConfirmForm(
-            "invalidate all its tokens", "Invalidate all tokens", self.invalidate_all, self.cancel
-        )
+            self, "invalidate all its tokens", "Invalidate all tokens", self.invalidate_all,
+            nothing="no token was invalidated",
+        )  # fmt: skip
         self.about_line, self.secret = Line(), SecretText()
         self.done = button("Done", self.forget)
         note = Line(
@@ -61,56 +60,43 @@ class Tokens(ipywidgets.VBox):
         intro = Line(
             "A token gives other programs access to the database. Existing tokens cannot be listed.", "pm-faint"
         )
-        super().__init__(
-            [Line("Tokens", tag="h4"), intro, self.value, self.buttons, self.create, self.invalidate, self.status]
-        )
+        heading = Line("Tokens", tag="h4")
+        self.children = [heading, intro, self.value, self.buttons, self.create, self.invalidate, self.status]
 
     def select(self, database: str) -> None:
         """Show the forms of another database."""
         if database != self.database:
             self.forget()
             self.action.clear()
-            self.database, self.open_form = database, ""
+            self.database, self.open_form = database, None
 
     def update(self) -> None:
         """Update the widgets."""
         show(self.value, bool(self.about))
         self.about_line.set_text(self.about)
-        show(self.buttons, not self.open_form)
-        show(self.create, self.open_form == "create")
-        show(self.invalidate, self.open_form == "invalidate")
+        show(self.buttons, self.open_form is None)
         show(self.duration, self.expires.widget.value == CUSTOM)
-        self.create.submit.disabled = self.invalidate.submit.disabled = bool(self.action.busy)
         if self.database:
             self.invalidate.update(self.database, INVALIDATED.format(self.database))
-        self.status.update(self.action)
-
-    def show_form(self, form: str) -> None:
-        """Open a form, or close the open one."""
-        self.action.clear()
-        self.open_form = form
-        self.changed()
-        if form:
-            (self.create if form == "create" else self.invalidate).focus_first()
-
-    def cancel(self) -> None:
-        """Close the form that is open."""
-        self.show_form("")
+        self.enable_controls()
+        self.update_forms()
 
     def create_token(self) -> None:
         """Create the token of the form."""
         chosen, database, read_only = self.expires.widget.value, self.database, self.read_only.value
         expiration = self.duration.text.lower() if chosen == CUSTOM else chosen
         if expiration != "never" and not _DURATION.fullmatch(expiration):
-            self.action.refuse(f"{expiration or 'nothing'!r} is not a duration", "write 12h, 7d or 1w2d6h")
-            return
+            raise SessionError(f"{expiration or 'nothing'!r} is not a duration", hint="write 12h, 7d or 1w2d6h")
         organization = self.state.organization
 
         def apply(made: Secret) -> str:
             if self.database != database:  # its details were closed in the meantime
                 return f"A token for {database} was created, but it is not shown: its details were closed."
             lasts = "never expires" if expiration == "never" else f"expires after {expiration}"
-            self.open_form, self.about = "", f"A {'read-only ' if read_only else ''}token for {database} that {lasts}:"
+            self.open_form, self.about = (
+                None,
+                f"A {'read-only ' if read_only else ''}token for {database} that {lasts}:",
+            )
             self.secret.send_secret(made)
             return "The token was created. It is shown only once."
 
@@ -130,18 +116,15 @@ class Tokens(ipywidgets.VBox):
             self.about = ""
             self.secret.send_secret(None)
             self.action.clear()
-            self.changed()
+            self.action.changed()
 
-    def invalidate_all(self, database: str, typed: str) -> None:
-        """Invalidate all tokens of a database if the typed name matches."""
-        if typed != database:
-            self.action.refuse(f"no token was invalidated: the typed name is not {database}")
-            return
+    def invalidate_all(self, database: str) -> None:
+        """Invalidate all tokens of a database."""
         organization = self.state.organization
 
         def work() -> str:
             notes = self.state.session.invalidate_tokens(database, organization)
-            self.open_form = ""
+            self.open_form = None
             return "\n".join(notes)
 
         self.forget()

@@ -158,14 +158,14 @@ def test_the_progress_of_a_new_location_is_shown_in_its_organization_only(sessio
     panel.click("Add a location to edge")
     panel.choose("New location", "nrt")
     panel.submit("Add location")
-    panel.wait("Copying group edge to nrt ...")
+    panel.wait("Copying edge to nrt")
     session.choose_organization(club)
     panel.wait_for("Add a location to edge")
-    until(lambda: "Copying group edge to nrt ..." not in panel.words)
+    until(lambda: "Copying edge to nrt" not in panel.words)
     session.choose_organization("local")
-    panel.wait("Copying group edge to nrt ...")
+    panel.wait("Copying edge to nrt")
     going.set()
-    panel.wait("Group edge is in ams, nrt. Its database is ready.")
+    panel.wait("The database of edge is ready at nrt.")
 
 
 def test_tokens_are_invalidated_in_the_organization_on_the_page(session, page, moved):

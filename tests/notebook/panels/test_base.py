@@ -1,4 +1,4 @@
-"""Common behaviour of panels: following changes, errors, forms, the cell that shows them, and their end."""
+"""Common behaviour of panels: following changes, errors, the cell that shows them, and their end."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from waiting import PATIENCE, until
 
 from pipemagic.errors import SessionError
 from pipemagic.notebook.panels import base
-from pipemagic.notebook.panels.base import ConfirmForm, Field, Line, Panel, button
-from pipemagic.notebook.panels.components import Status, Table
+from pipemagic.notebook.panels.base import Panel
+from pipemagic.notebook.panels.components import Table
+from pipemagic.notebook.panels.forms import Line, button
 from pipemagic.notebook.panels.opening import NAMES, open_panel
 from pipemagic.notebook.panels.organization_state import state_of
-from pipemagic.notebook.panels.tasks import LatestTask
 from pipemagic.session import Session
 
 
@@ -34,11 +34,9 @@ class Counter(Panel):
     def __init__(self, state):
         super().__init__(state)
         self.number, self.updates = 0, 0
-        self.task = LatestTask("counter", self.changed)
-        self.tasks.append(self.task)
 
     def build(self):
-        self.line, self.status = Line(), Status()
+        self.line = Line()
         self.more = button("More", self.count)
         self.table = Table({"fail": lambda key: self.fail(key)}, columns=[{"title": ""}], label="Numbers")
         return [self.line, self.more, button("Refuse", lambda: self.fail("refuse")), self.table, self.status]
@@ -49,7 +47,6 @@ class Counter(Panel):
             raise ZeroDivisionError("below zero")
         self.line.set_text(f"number {self.number}")
         self.table.show([{"key": "bug", "cells": [{"actions": [{"name": "fail", "label": "Fail"}]}]}])
-        self.status.update(self.task)
 
     def static(self):
         return [f"number {self.number}"]
@@ -124,11 +121,6 @@ def test_a_panel_that_cannot_be_sent_delays_no_other(page, counter, unconnected,
     other.number = 3
     state_of(unconnected).notify()
     assert "number 3" in PanelPage(other).words
-
-
-def test_texts_are_escaped_and_can_be_sent():
-    assert Line("<b>&\n\ud800", "pm-faint").value == "<p class='pm-faint'>&lt;b&gt;&amp;<br>?</p>"
-    assert Line("").layout.display == "none"
 
 
 def test_many_threads_update_one_panel(page, counter):
@@ -229,51 +221,6 @@ def test_a_panel_of_a_session_that_ended_shows_it(unconnected):
     assert "BUG" not in page.words
 
 
-# -- fields and forms
-
-
-def test_a_field_keeps_its_choice():
-    field = Field("Place", ipywidgets.Dropdown())
-    field.set_options([("A", "a"), ("B", "b")])
-    field.widget.value = "b"
-    field.set_options([("New", "n"), ("B", "b")])
-    assert field.widget.value == "b"
-    field.set_options([("A", "a")])
-    assert field.widget.value == "a"
-
-
-def test_values_are_sent_with_the_click_that_submits_a_form(session):
-    """State updates of a field may arrive later: ipywidgets holds them back while the kernel is busy."""
-    panel = open_panel(session, "groups")
-    panel.wait()
-    panel.name.widget.set_state({"value": "abc"})
-    tokyo = [code for _, code in panel.location.widget.options].index("nrt")
-    panel.events.receive({"form": panel.create.id, "values": ["abcd", tokyo]})
-    panel.create.submit.click()
-    until(lambda: not panel.action.busy)
-    assert panel.action.message == "Group abcd is in nrt."
-    panel.name.widget.set_state({"value": "abcd"})  # the update that was delayed
-    assert panel.name.widget.value == ""
-    assert panel.name.error == ""
-    for values in (["x", "y", "z"], [1, -1], [None, 10**6], []):  # a page may send anything
-        panel.events.receive({"form": panel.create.id, "values": values})
-    panel.events.receive({"form": "pm-form-0", "values": ["x"]})
-    assert panel.location.widget.value == "nrt"
-
-
-def test_a_form_that_asks_for_a_name_never_has_that_of_another():
-    done = []
-    form = ConfirmForm("delete", "Delete", lambda *names: done.append(names), lambda: None)
-    form.update("one", "one is deleted")
-    form.field.widget.value = " one "
-    form.update("one", "one is deleted, and more")
-    form.submit.click()
-    assert done == [("one", "one")]
-    form.update("two", "two is deleted")
-    assert form.field.widget.description == "Type two to delete"
-    assert form.field.text == ""
-
-
 # -- the cell that shows a panel
 
 
@@ -302,7 +249,7 @@ def test_an_interrupt_ends_the_cell_and_the_panel_stays(unconnected, monkeypatch
 
     wait = panel.wait
     monkeypatch.setattr(panel, "wait", lambda: (waiting.set(), wait()))
-    panel.task.start("Working ...", work)
+    panel.action.start("Working ...", work)
     with pytest.raises(KeyboardInterrupt) as caught:
         panel._ipython_display_()
     assert caught.value._render_traceback_() == [base.INTERRUPTED]
@@ -310,7 +257,7 @@ def test_an_interrupt_ends_the_cell_and_the_panel_stays(unconnected, monkeypatch
     assert kinds.count(base.WIDGET) == kinds.count("text/html") == 1
     assert "number 0" in shown[-1]["text/plain"]
     may_end.set()
-    assert panel.task.wait(PATIENCE)
+    assert panel.action.wait(PATIENCE)
     assert "Done." in PanelPage(panel).words
 
 
@@ -321,9 +268,9 @@ def test_the_cell_waits_no_longer_than_its_patience(unconnected, monkeypatch):
     panel, waits, may_end = Counter(state_of(unconnected)), [], threading.Event()
     wait = panel.wait
     monkeypatch.setattr(panel, "wait", lambda: (waits.append(1), wait()))
-    panel.task.start("Working ...", lambda: may_end.wait(PATIENCE) and "Done.")
+    panel.action.start("Working ...", lambda: may_end.wait(PATIENCE) and "Done.")
     panel._ipython_display_()
     assert not may_end.is_set()
     assert waits == [1]  # not again for the text
     may_end.set()
-    assert panel.task.wait(PATIENCE)
+    assert panel.action.wait(PATIENCE)

@@ -6,14 +6,14 @@ import pytest
 from panel_page import PanelPage
 from waiting import PATIENCE, until
 
-from pipemagic.notebook.panels import databases
+from pipemagic.notebook.panels.databases import DatabasesPanel
 from pipemagic.session import Session
 
 
 @pytest.fixture
 def panel(page, session, monkeypatch) -> PanelPage:
     """The panel, with a short delay after writes of cells, and the databases main and old."""
-    monkeypatch.setattr(databases, "INTERVAL", 0.01)
+    monkeypatch.setattr(DatabasesPanel, "interval", 0.01)
     session.organization.create_database("old", "default")
     panel = page("databases")
     panel.wait_for("Details of old")
@@ -53,7 +53,7 @@ def test_sizes_are_read_at_the_end_of_a_transaction(panel, outdated, session):
     panel.click("Details of main")
     session.run("CREATE TABLE t (a)")
     assert outdated.pop() == "main"
-    until(lambda: panel.panel._written is None)
+    until(lambda: not panel.panel._written)
     session.run("BEGIN; INSERT INTO t VALUES (1)")
     assert not panel.panel._written
     assert outdated == []
@@ -61,18 +61,16 @@ def test_sizes_are_read_at_the_end_of_a_transaction(panel, outdated, session):
     assert outdated == ["main"]
 
 
-def test_many_writes_are_followed_by_one_read(panel, session, monkeypatch):
-    monkeypatch.setattr(databases, "INTERVAL", PATIENCE)
+def test_many_writes_are_followed_by_one_read(page, session, monkeypatch):
+    monkeypatch.setattr(DatabasesPanel, "interval", PATIENCE)
+    panel, read = page("databases").panel, []
+    monkeypatch.setattr(panel, "read_sizes", lambda: read.append(panel._written))
     session.run("CREATE TABLE t (a)")
-    timer = panel.panel._written
     for _ in range(5):
         session.run("INSERT INTO t VALUES (1)")
-        assert panel.panel._written is timer
-    read = []
-    monkeypatch.setattr(panel.panel, "read_sizes", lambda: read.append(panel.panel._written))
-    timer.function()
-    assert read == [None]  # a write during a read is followed by another read
-    timer.cancel()
+    panel.tick()
+    panel.tick()
+    assert read == [False]  # a write during a read is followed by another read
 
 
 # -- deletions by another session

@@ -74,7 +74,7 @@ def browser(panel):
 def is_quiet(panel):
     """Return True if no request is running or due."""
     one = browser(panel)
-    return not (one.task.busy or one.quiet.busy or one._outdated)
+    return not (one.action.busy or one.quiet.busy or one._outdated)
 
 
 def cells(panel, label="Rows of flights"):
@@ -397,7 +397,7 @@ def test_export_has_the_rows_of_its_cell(explore, shell, tmp_path):
                 panel.check("Replace")
             panel.click("Export")
             panel.wait(f"Wrote 98 rows to {file}.")
-        cell = browser(panel).export.task.line
+        cell = browser(panel).export.action.line
         assert cell.splitlines()[0] == f'%%sql --on main --to-{suffix} "{file}"{option}'
         exported = file.rename(tmp_path / f"exported.{kind}")
         shell(cell)
@@ -410,7 +410,7 @@ def test_export_has_the_rows_of_its_cell(explore, shell, tmp_path):
 def test_an_export_that_is_stopped_leaves_no_file(explore, monkeypatch):
     variables = {}
     panel = explore(variables=variables)
-    clock, task = iter(range(1000)), browser(panel).export.task
+    clock, task = iter(range(1000)), browser(panel).export.action
 
     def stopping():
         if now := next(clock):
@@ -471,7 +471,7 @@ def test_a_new_request_replaces_the_running_one_which_can_also_be_stopped(sessio
     panel.wait("Reading slow ...")
     panel.click("Stop")
     panel.wait("Stopped.")
-    until(lambda: not browser(panel).task._running)  # the request ends, too
+    until(lambda: not browser(panel).action._running)  # the request ends, too
     panel.click("Explore quick")
     panel.wait("quick in main")
     assert session.run("SELECT 2 AS b")["b"].tolist() == [2]
@@ -488,7 +488,7 @@ def test_a_request_that_is_stopped_before_it_is_sent_is_never_sent(session, monk
     panel.wait("Reading slow ...")
     panel.click("Stop")
     go_on.set()
-    until(lambda: not browser(panel).task._running)
+    until(lambda: not browser(panel).action._running)
 
 
 def test_rows_that_take_long_to_count(session, monkeypatch):

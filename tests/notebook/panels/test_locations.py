@@ -82,7 +82,8 @@ def test_a_location_is_added_to_a_group(page, world, session):
     assert panel.options("Add to group") == ["default", "logs", "shop"]
     panel.choose("Add to group", "shop")
     panel.submit("Add syd")
-    panel.wait("Group shop is in fra, nrt, syd. Its database is ready.")
+    panel.wait("Group shop is in fra, nrt, syd.")
+    panel.wait("The database of shop is ready at syd.")
     assert "%pipedb add-location shop syd" in panel.words
     until(lambda: rows(panel)["syd"][1] == "shop (replica)")
     assert "syd" in labels(panel)

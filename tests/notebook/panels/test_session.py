@@ -21,7 +21,7 @@ SLOW = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i <
 @pytest.fixture(autouse=True)
 def frequent_updates(monkeypatch):
     """Update panels more often than every 0.3 s: most tests wait for the next update."""
-    monkeypatch.setattr("pipemagic.notebook.panels.server_health.INTERVAL", 0.05)
+    monkeypatch.setattr(SessionPanel, "interval", 0.05)
 
 
 @pytest.fixture
@@ -46,11 +46,11 @@ def card(page, name="main"):
 
 
 def health(page):
-    return page.panel.health.of(page.panel.state.session.connection())
+    return page.panel.health(page.panel.state.session.connection())
 
 
 def threads():
-    ours = ("pipemagic: session panels", "pipemagic: health of a server")
+    ours = ("pipemagic: Session panel", "pipemagic: health of a server")
     return [thread.name for thread in threading.enumerate() if thread.name in ours]
 
 
@@ -269,7 +269,7 @@ def test_the_service_is_stopped_and_started(page, session):
     page.wait("Server-side connection, open since ")
     before = health(page).at
     page.panel.refresh.click()
-    until(lambda: health(page).at > before and not card(page).trouble.value)
+    until(lambda: health(page).at > before and not health(page).error)
     page.wait("healthy, round trip")
 
 
@@ -292,12 +292,12 @@ def test_a_server_that_does_not_respond(open_page, session):
     page.wait("healthy, round trip")
     session.stop()
     page.panel.refresh.click()
-    page.wait("Server: nothing listens at http://main-local.localhost")
+    page.wait("Server of by address: nothing listens at http://main-local.localhost")
     page.wait_for("Refresh")
 
 
 def test_a_server_that_stops_while_a_transaction_is_open(open_page, session, monkeypatch):
-    monkeypatch.setattr("pipemagic.notebook.panels.server_health.OPEN", 0.05)
+    monkeypatch.setattr("pipemagic.notebook.panels.session.OPEN", 0.05)
     session.run("CREATE TABLE t (a)")
     page = open_page()
     page.wait("healthy, round trip")
@@ -318,23 +318,18 @@ def test_settings_that_switch_checks_off(page, session):
     until(lambda: not card(page).settings.value)
 
 
-def test_all_panels_of_a_session_share_one_thread_which_ends_with_them(open_page, session):
-    pages = [open_page(), open_page(), open_page()]
-    pages[0].wait("healthy, round trip")
-    read = health(pages[0]).at
-    assert threads() == ["pipemagic: session panels"]
-    assert health(open_page()).at == read  # the health is shared, and read once
-    for listener in list(pages[0].panel.health._listeners):
-        listener.__self__.unmount()
-    until(lambda: not threads())
-    session.run("BEGIN")
+def test_the_health_of_each_server_is_a_line_and_is_read_while_the_panel_is_shown(open_page, session):
     session.connect(session.connection().name, name="another")
-    pages[0].panel.changed()
-    pages[0].panel.health.read()
-    assert threads() == []  # nothing is read while no panel is shown
-    again = open_page()
-    again.wait("Transaction open")
-    until(lambda: all(again.panel.health.of(connection).seconds for connection in session.connections.values()))
+    page = open_page()
+    until(lambda: page.words.count("healthy, round trip") == 2, page.words)
+    lines = page.panel.servers.value.split("<br>")
+    assert [line.split("Server of ")[1].split(":")[0] for line in lines] == ["main", "another"]
+    assert "Server" not in [column["title"] for column in page.panel.table.columns]
+    read = health(page).at
+    page.panel.tick()
+    assert health(page).at == read  # once, unless a transaction is open or the server does not respond
+    page.panel.unmount()
+    until(lambda: not threads())
 
 
 def test_a_bug_is_not_swallowed(page, session, monkeypatch, caplog):

@@ -165,13 +165,13 @@ def a_cell_that_waits_for_a_paused_server(servers):
         cell = threading.Thread(target=session.run, args=["INSERT INTO t VALUES (2)"])
         cell.start()
         page.wait("A request has been running since ")
-        page.wait("Server: no response within 3 s.")
+        page.wait("Server of ours: no response within 3 s")
         page.click("Use theirs")
         page.wait("Using theirs.")
     finally:
         os.kill(server.process.pid, signal.SIGCONT)
     cell.join()
-    until(lambda: not page.panel.card("ours").trouble.value)  # requested again automatically
+    until(lambda: not page.panel.health(session.connection("ours")).error)  # requested again automatically
     page.wait("healthy, round trip")
     assert session.run("SELECT a FROM t")["a"].tolist() == [2]
 
@@ -181,10 +181,10 @@ def reading_the_health_does_not_touch_the_transaction(servers):
     session.run("BEGIN; INSERT INTO t VALUES (1)")
     stream = session.connection().stream
     sent, requests = stream.sent_for(), session.wire.newest(1)
-    health, connection = page.panel.health, session.connection()
-    before = health.of(connection).at
+    health = page.panel.health(session.connection())
+    before = health.at
     page.panel.refresh.click()
-    until(lambda: health.of(connection).at > before and not health.of(connection).reading)
+    until(lambda: health.at > before and not health.task.busy)
     assert stream.sent_for() > sent  # nothing was sent on it
     assert session.wire.newest(1) == requests
     assert session.connection().commit() == 1
@@ -199,7 +199,7 @@ def outcome(request, service, tmp_path_factory, closing):
     servers = Servers(service, sqld, binary, lambda: tmp_path_factory.mktemp("sqld-to-pause"))
     with pytest.MonkeyPatch.context() as patch:
         # Seconds after which a server is queried again; the default is 5.
-        patch.setattr("pipemagic.notebook.panels.server_health.RETRY", 0.5)
+        patch.setattr("pipemagic.notebook.panels.session.RETRY", 0.5)
         with side_by_side(request, test_side_by_side, servers) as outcome:
             yield outcome
         closing()

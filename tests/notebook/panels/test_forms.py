@@ -1,0 +1,94 @@
+"""Lines, fields and forms of panels."""
+
+from __future__ import annotations
+
+import ipywidgets
+from waiting import until
+
+from pipemagic.errors import SessionError
+from pipemagic.notebook.panels.forms import ConfirmForm, Field, Form, Line, Part
+from pipemagic.notebook.panels.opening import open_panel
+from pipemagic.notebook.panels.tasks import Action, LatestTask
+
+
+def test_texts_are_escaped_and_can_be_sent():
+    assert Line("<b>&\n\ud800", "pm-faint").value == "<p class='pm-faint'>&lt;b&gt;&amp;<br>?</p>"
+    assert Line("").layout.display == "none"
+
+
+def test_a_field_keeps_its_choice():
+    field = Field("Place", ipywidgets.Dropdown())
+    field.set_options([("A", "a"), ("B", "b")])
+    field.widget.value = "b"
+    field.set_options([("New", "n"), ("B", "b")])
+    assert field.widget.value == "b"
+    field.set_options([("A", "a")])
+    assert field.widget.value == "a"
+
+
+def test_values_are_sent_with_the_click_that_submits_a_form(session):
+    """State updates of a field may arrive later: ipywidgets holds them back while the kernel is busy."""
+    panel = open_panel(session, "groups")
+    panel.wait()
+    panel.name.widget.set_state({"value": "abc"})
+    tokyo = [code for _, code in panel.location.widget.options].index("nrt")
+    panel.events.receive({"form": panel.create.id, "values": ["abcd", tokyo]})
+    panel.create.submit.click()
+    until(lambda: not panel.action.busy)
+    assert panel.action.message == "Group abcd is in nrt."
+    panel.name.widget.set_state({"value": "abcd"})  # the update that was delayed
+    assert panel.name.widget.value == ""
+    assert panel.name.error == ""
+    for values in (["x", "y", "z"], [1, -1], [None, 10**6], []):  # a page may send anything
+        panel.events.receive({"form": panel.create.id, "values": values})
+    panel.events.receive({"form": "pm-form-0", "values": ["x"]})
+    assert panel.location.widget.value == "nrt"
+
+
+def test_a_form_that_asks_for_a_name_never_has_that_of_another():
+    done, part = [], Part(LatestTask("test"))
+    form = ConfirmForm(part, "delete", "Delete", done.append, nothing="nothing was deleted")
+    form.update("one", "one is deleted")
+    form.field.widget.value = " one "
+    form.update("one", "one is deleted, and more")
+    form.submit.click()
+    assert done == ["one"]
+    form.update("two", "two is deleted")
+    assert form.field.widget.description == "Type two to delete"
+    assert form.field.text == ""
+    form.field.widget.value = "one"
+    form.submit.click()
+    assert part.action.error.message == "nothing was deleted: the typed name is not two"
+    assert done == ["one"]
+
+
+def test_a_form_shows_what_is_wrong_with_its_values():
+    def submit():
+        raise SessionError("no such place", hint="choose another one")
+
+    part = Part(Action("test"))
+    name = Field("Name", ipywidgets.Text(), "a note", lambda text: "" if text else "Enter a name.")
+    form = Form(part, "", [name], "Create", submit)
+    form.submit.click()
+    assert name.error == part.action.error.message == "Enter a name."
+    name.widget.value = "x"
+    name.explain(error="")
+    form.submit.click()
+    error = part.action.error
+    assert (error.code, error.message, error.hint) == ("", "no such place", "choose another one")
+
+
+def test_one_form_of_a_part_is_open_at_a_time():
+    part = Part(Action("test"))
+    first, second = (Form(part, "", [], label, lambda: None, opens=True) for label in ("First", "Second"))
+
+    def shown():
+        part.update_forms()
+        return [form.submit.description for form in part.forms if form.layout.display != "none"]
+
+    assert shown() == []
+    part.show_form(first)
+    part.show_form(second)
+    assert shown() == ["Second"]
+    second.children[1].children[-1].click()  # Cancel
+    assert shown() == []
