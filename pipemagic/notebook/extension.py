@@ -11,24 +11,66 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 from weakref import WeakKeyDictionary
 
+from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMatcherResult, context_matcher
 from IPython.core.extensions import ExtensionManager
 from IPython.core.getipython import get_ipython
 from IPython.core.interactiveshell import InteractiveShell
 
 from pipemagic import plugins
 from pipemagic.errors import SessionError
-from pipemagic.notebook.completion.matcher import Matcher, matcher_of
 from pipemagic.notebook.display import warn
 from pipemagic.notebook.magics import PipeMagics
 from pipemagic.notebook.plugin_magics import magics_of_plugins
 from pipemagic.notebook.progress import count_messages, stop_counting
 
 Magic = Callable[..., Any]
+Matcher = Callable[[CompletionContext], SimpleMatcherResult]
+
+_IDENTIFIER = "pipemagic"
+
+_UNBROKEN = {ord(" "): "\u00a0", ord("-"): "\u2011"}
+"""Characters without line breaks: JupyterLab makes a description as wide as its longest word."""
 
 _log = logging.getLogger(__name__)
+
+
+# -- Tab and Shift+Tab; the first of each imports the rest
+
+
+class _Nothing(list[SimpleCompletion]):
+    """An empty list that is true, so that IPython does not add Python's names."""
+
+    def __len__(self) -> int:
+        return 1
+
+
+def _matcher_of(magics: PipeMagics) -> Matcher:
+    """Return the matcher for one shell's magics."""
+
+    def matcher(context: CompletionContext) -> SimpleMatcherResult:
+        try:
+            from pipemagic.notebook.completion.magic_line import complete_cell
+
+            completions = complete_cell(magics, context)
+        except Exception:  # noqa: BLE001
+            # Log it only: IPython would print a traceback for a press of Tab.
+            _log.warning("completion failed", exc_info=True)
+            completions = None
+        if completions is None:
+            return SimpleMatcherResult(completions=[])
+        shown = [
+            SimpleCompletion(completion.text, type=completion.description.translate(_UNBROKEN))
+            for completion in completions.items
+        ]
+        return SimpleMatcherResult(
+            completions=shown or _Nothing(), matched_fragment=completions.fragment, suppress=True, ordered=True
+        )
+
+    marked = context_matcher(identifier=_IDENTIFIER, priority=1000)  # first: jedi is then not run for our cells
+    return cast("Matcher", marked(matcher))
 
 
 class KernelInspection:
@@ -72,6 +114,9 @@ class KernelInspection:
             del self._kernel.do_inspect
         else:
             self._kernel.do_inspect = self._replaced
+
+
+# -- loading
 
 
 @dataclass
@@ -120,7 +165,7 @@ def load(shell: InteractiveShell) -> None:
             shell.magics_manager.register_function(function, "line", name)
             functions["line", name] = function
     _configurables(shell)[:] = [*_other_configurables(shell, magics), magics, magics.settings]  # for %config
-    matcher = matcher_of(magics)
+    matcher = _matcher_of(magics)
     shell.Completer.custom_matchers.append(matcher)
     count_messages(shell)
     kernel = getattr(shell, "kernel", None)
