@@ -133,7 +133,10 @@ def test_a_stale_connection_is_detected_without_poll(on):
 
 def test_sqld_is_not_for_windows(on, tmp_path):
     on("win32", local_nodes)
-    for attempt in (lambda: local_nodes.find_sqld(tmp_path), lambda: local_nodes._locked(tmp_path).__enter__()):
+    for attempt in (
+        lambda: local_nodes.find_sqld(tmp_path),
+        lambda: local_nodes._locked(tmp_path).__enter__(),
+    ):
         with pytest.raises(local_nodes.NoSqld, match="not built for Windows"):
             attempt()
     assert not list(tmp_path.iterdir())

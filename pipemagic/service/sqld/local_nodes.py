@@ -51,7 +51,7 @@ START_TIMEOUT = 20.0
 LOCK_TIMEOUT = 10.0
 """Seconds to wait for the end of a node that a killed service has left."""
 UNPACK_TIMEOUT = 60.0
-CERTIFICATE, KEY = "node.pem", "node.key"
+CERTIFICATE, KEY, LOCK_FILE = "node.pem", "node.key", "node.lock"
 LOG_TAIL = 1000
 """Characters of the log that an error shows."""
 
@@ -165,26 +165,19 @@ class NodeProcess:
     def start(self) -> None:
         """Start the node unless that was done already, also if it has ended since then.
 
-        End a node that a killed service has left in the folder. The calling thread must live as long as the node.
-        Raise `ServiceError` if the node cannot be started.
+        The calling thread must live as long as the node. Raise `ServiceError` if the node cannot be started.
         """
-        deadline = time.monotonic() + LOCK_TIMEOUT
-        while True:
+        with self._lock:
+            if self.stopped or self._process is not None:
+                return
             try:
-                return self._spawn()
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise ServiceError(
-                        f"another sqld runs in {self._folder}", code="FOLDER_IN_USE",
-                        hint="end it, or name another folder with --data",
-                    ) from None  # fmt: skip
-                self._end_orphan()
-                time.sleep(0.02)
+                self._process = self._spawn()
             except OSError as error:
                 raise ServiceError(
                     f"the node {self.node.code} cannot be started: {error}", code="NODE_DOWN",
                     hint="name a sqld for this machine with PIPEMAGIC_SQLD",
                 ) from None  # fmt: skip
+            log.info("the node %s is process %d", self.node.code, self._process.pid)
 
     def wait_until_ready(self) -> None:
         """Wait until the node responds; raise `ServiceError` if it ends before that, or takes too long."""
@@ -213,31 +206,20 @@ class NodeProcess:
                 self._process.wait()
                 self._process = None
 
-    def _spawn(self) -> None:
-        with self._lock:
-            if self.stopped or self._process is not None:
-                return
-            make_private_folder(self._folder)
-            with _locked(self._folder) as lock:
-                if self._log.exists():
-                    self._log.replace(self._log.with_name(f"{self._log.name}.1"))
-                with self._log.open("wb") as output:
-                    self._process = subprocess.Popen(
-                        _bound(self._arguments), stdin=subprocess.DEVNULL, stdout=output, stderr=output,
-                        pass_fds=(lock.fileno(),), env=_environment(self.node),
-                        process_group=0,  # Ctrl-C ends the service, which ends the node
-                    )  # fmt: skip
-                with suppress(OSError):  # on a full disk the node runs all the same
-                    lock.write(b"%d\n" % self._process.pid)
-            log.info("the node %s is process %d", self.node.code, self._process.pid)
-
-    def _end_orphan(self) -> None:
-        """End the node that has the folder: the service of this data folder started it, and does not run any more.
-
-        While the folder is locked, no other process has its id.
-        """
-        with suppress(OSError, ValueError):  # it has ended, or was started this moment
-            os.kill(int(_lock_file(self._folder).read_bytes()), signal.SIGKILL)
+    def _spawn(self) -> subprocess.Popen[bytes]:
+        make_private_folder(self._folder)
+        with _locked(self._folder / LOCK_FILE) as lock:
+            if self._log.exists():
+                self._log.replace(self._log.with_name(f"{self._log.name}.1"))
+            with self._log.open("wb") as output:
+                process = subprocess.Popen(
+                    _bound(self._arguments), stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+                    pass_fds=(lock.fileno(),), env=_environment(self.node),
+                    process_group=0,  # Ctrl-C ends the service, which ends the node
+                )  # fmt: skip
+            with suppress(OSError):  # on a full disk the node runs all the same
+                lock.write(b"%d\n" % process.pid)
+        return process
 
     def _log_tail(self) -> str:
         """Return the end of what the node has logged since its last start."""
@@ -253,20 +235,43 @@ def _bound(command: tuple[str, ...]) -> tuple[str, ...]:
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[FileIO]:
-    """Lock a folder; a process that inherits the file holds the lock until it ends."""
+def _locked(path: Path) -> Iterator[FileIO]:
+    """Lock a file; a process that inherits it holds the lock until it ends. Raise BlockingIOError if it is locked."""
     if sys.platform == "win32":
         raise NoSqld(NOT_FOR_WINDOWS)
     import fcntl
 
-    with _lock_file(folder).open("ab", buffering=0) as file:
+    with path.open("ab", buffering=0) as file:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         file.truncate(0)
         yield file
 
 
-def _lock_file(folder: Path) -> Path:
-    return folder / "node.lock"
+def end_orphans(folder: Path) -> None:
+    """End the nodes below a folder that a killed service has left; raise `ServiceError` if one does not end.
+
+    They belong to no running service: a data folder has one at a time. While a node holds its lock, no other process
+    has the id in the file.
+    """
+    deadline = time.monotonic() + LOCK_TIMEOUT
+    for path in folder.glob(f"*/{LOCK_FILE}"):
+        while not _is_free(path):
+            if time.monotonic() > deadline:
+                raise ServiceError(
+                    f"another sqld runs in {path.parent}", code="FOLDER_IN_USE",
+                    hint="end it, or name another folder with --data",
+                )  # fmt: skip
+            with suppress(OSError, ValueError):  # it has ended, or its id could not be written
+                os.kill(int(path.read_bytes()), signal.SIGKILL)
+            time.sleep(0.02)
+
+
+def _is_free(path: Path) -> bool:
+    try:
+        with _locked(path):
+            return True
+    except BlockingIOError:
+        return False
 
 
 def _environment(node: Node) -> dict[str, str]:
@@ -283,6 +288,7 @@ def start_cluster(binary: Path, folder: Path, count: int) -> list[NodeProcess]:
     if not 1 <= count <= len(CODES):
         raise ServiceError(f"--local takes from 1 to {len(CODES)} nodes, not {count}", code="BAD_NODES")
     make_private_folder(folder)
+    end_orphans(folder)
     write_private(folder / "throwaway.pem", throwaway_key().encode())
     create_certificate(folder / "certificates")
     nodes = _nodes(folder / "ports.json", CODES[:count])

@@ -119,36 +119,31 @@ def test_a_node_that_ended_is_not_started_again_until_it_was_stopped(tmp_path: P
 
 def test_a_node_that_an_earlier_service_has_left_is_ended(node: NodeProcess):
     """On systems without a signal at the death of the parent, it survives a service that is killed."""
+    local_nodes.end_orphans(node._folder.parent)
+    assert node.exit_status() == -9
     successor = NodeProcess(NODE, node._folder, node._arguments)
     successor.start()
-    try:
-        assert node.exit_status() == -9
-        assert successor.exit_status() is None
-    finally:
-        successor.set_stopped(True)
+    assert successor.exit_status() is None
+    successor.set_stopped(True)
 
 
-def test_the_process_with_the_id_of_a_node_that_ended_is_not_killed(tmp_path: Path):
-    folder = tmp_path / "node"
-    folder.mkdir()
+def test_the_process_with_the_id_of_a_node_that_ended_is_not_killed(node: NodeProcess):
+    node.set_stopped(True)
     other = subprocess.Popen(["/bin/sleep", "600"])
     try:
-        (folder / "node.lock").write_text(f"{other.pid}\n")
-        process = NodeProcess(NODE, folder, (str(script(tmp_path, "exec sleep 600")),))
-        process.start()
-        process.set_stopped(True)
+        (node._folder / "node.lock").write_text(f"{other.pid}\n")
+        local_nodes.end_orphans(node._folder.parent)
         assert other.poll() is None
     finally:
         other.kill()
         other.wait()
 
 
-def test_a_folder_that_an_unknown_process_has_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_folder_that_an_unknown_process_has_is_refused(node: NodeProcess, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(local_nodes, "LOCK_TIMEOUT", 0.1)
-    folder = tmp_path / "node"
-    folder.mkdir()
-    with local_nodes._locked(folder), pytest.raises(ServiceError, match="another sqld runs in") as raised:
-        NodeProcess(NODE, folder, (str(script(tmp_path, "exit 0")),)).start()
+    (node._folder / "node.lock").write_text("")
+    with pytest.raises(ServiceError, match="another sqld runs in") as raised:
+        start_cluster(Path(node._arguments[0]), node._folder.parent, 1)
     assert raised.value.code == "FOLDER_IN_USE"
 
 
