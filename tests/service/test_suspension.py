@@ -222,14 +222,14 @@ def test_an_export_ends(db, service, path):
 
 def test_a_request_that_was_admitted_before_is_refused(db, service, monkeypatch):
     """Its token was checked, and its body read, before the database was suspended."""
-    choose = service.engine.choose
+    choose = service.engine.placement.choose
 
     def suspend_first(record, request):
         suspend(service)
         return choose(record, request)
 
     with monkeypatch.context() as patch:
-        patch.setattr(service.engine, "choose", suspend_first)
+        patch.setattr(service.engine.placement, "choose", suspend_first)
         answer = db.post(execute("SELECT 1"))
     assert (answer.status, answer.body["code"], answer.body["message"]) == (403, "BLOCKED", SUSPENDED)
     assert streams_of(service) == []

@@ -261,9 +261,9 @@ def test_a_replica_far_behind_is_unhealthy_and_its_primary_is_not(pair):
     pair.clock.advance(11)
     status = pair.service.engine.status(pair.record)
     assert (status["nrt"].state, status["nrt"].lag) == ("lagging", 11.0)
-    assert not pair.service.engine.healthy(pair.record, "nrt")
-    assert pair.service.engine.healthy(pair.record, "ams")
-    assert pair.service.engine.healthy(pair.record, None)
+    assert not pair.service.engine.placement.healthy(pair.record, "nrt")
+    assert pair.service.engine.placement.healthy(pair.record, "ams")
+    assert pair.service.engine.placement.healthy(pair.record, None)
     reader.close()
     while pair.service.engine.status(pair.record)["nrt"].state != "ok":
         pair.service.engine.replicator.run_due()
