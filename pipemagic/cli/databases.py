@@ -48,7 +48,7 @@ def create(api: Management, name: str, group: str | None, size_limit: str | None
 
     If there is no group, `default` is created at the closest location.
     """
-    from pipemagic.session import organization
+    from pipemagic.session import database_files
 
     try:
         with source_file(sources["from_file"], sources["from_dump"]) as file, with_group_hint(api, group):
@@ -56,13 +56,13 @@ def create(api: Management, name: str, group: str | None, size_limit: str | None
                 option = lambda name: f"add --group {shlex.quote(name)}"  # noqa: E731
                 group = api.default_group(name_group=option, notify=console.print_note).name
             if file is not None:
-                organization.create_from_file(api, name, group, file, size_limit=size_limit, warn=console.print_note)
+                database_files.create_from_file(api, name, group, file, size_limit=size_limit, warn=console.print_note)
             else:
                 api.create_database(name, group, copy_of=sources["from_db"], size_limit=size_limit)
     except ServerError as error:
         if '"seed"' in error.message:
             dump = sources["from_dump"] if sources["from_dump"] != "-" else None
-            hint = organization.without_upload(name, group, sources["from_file"], dump, sources["from_db"])
+            hint = database_files.without_upload(name, group, sources["from_file"], dump, sources["from_db"])
             raise error.replace(hint=hint) from None
         raise
     if wait:
@@ -102,7 +102,7 @@ def dump(api: Management, name: str, file: Path | None, force: bool) -> None:
 def save(database: Database, path: Path) -> None:
     """Write a database to a file; a server without files sends SQL text, from which the file is created."""
     from pipemagic.service.transfer.dump import restore
-    from pipemagic.session.dump_files import decode
+    from pipemagic.session.database_files import decode
 
     try:
         with transfer.exported(database) as chunks:
@@ -121,15 +121,15 @@ def write_file(path: Path, chunks: Iterable[bytes]) -> None:
 @contextmanager
 def source_file(from_file: Path | None, from_dump: str | None) -> Iterator[Path | None]:
     """Yield the SQLite file to send, prepared from --from-file or --from-dump; None without these options."""
-    from pipemagic.session import organization
-    from pipemagic.session.dump_files import restored_dump
+    from pipemagic.session import database_files
+    from pipemagic.session.database_files import restored_dump
 
     with ExitStack() as stack:
         if from_dump == "-":
             chunks = iter(lambda: sys.stdin.buffer.read(CHUNK), b"")
             from_file, from_dump = stack.enter_context(restored_dump("standard input", chunks)), None
         has_content = from_file is not None or from_dump is not None
-        yield stack.enter_context(organization.content_to_upload(from_file, from_dump)) if has_content else None
+        yield stack.enter_context(database_files.content_to_upload(from_file, from_dump)) if has_content else None
 
 
 # -- list, show

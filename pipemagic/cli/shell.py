@@ -68,7 +68,7 @@ def shell(name: str, sql: str | None, mode: str, token_env: str | None, org: str
         elif sys.stdin.isatty():
             opened.interact()
         else:
-            from pipemagic.session.dump_files import decode
+            from pipemagic.session.database_files import decode
 
             opened.run_script(decode(sys.stdin.buffer))
 

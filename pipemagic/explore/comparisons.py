@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 
-from pipemagic.explore.query import QUERY, Group, Query, all_queries, bare, nest, queries_of, split_alias
+from pipemagic.explore.query import Query, all_queries, queries_of
 from pipemagic.explore.schema import Relation
+from pipemagic.explore.token_tree import QUERY, Group, bare, nest, split_alias
 from pipemagic.sql import Token, significant
 
 ORDERED = ("<", "<=", ">", ">=")

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile, zip_longest
 
-from pipemagic.explore.query import nest, queries_of
+from pipemagic.explore.query import queries_of
 from pipemagic.explore.schema import Relation
+from pipemagic.explore.token_tree import nest
 from pipemagic.sql import Token, normalize, significant, terminated, unquote
 
 Changes = dict[str, Relation | None]

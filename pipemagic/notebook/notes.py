@@ -14,8 +14,9 @@ from pipemagic.svg import FAINT
 from pipemagic.text import escape_controls, join_words, literal_html, shorten
 
 if TYPE_CHECKING:
-    from pipemagic.explore.query import Group, Query
+    from pipemagic.explore.query import Query
     from pipemagic.explore.schema import Relation
+    from pipemagic.explore.token_tree import Group
     from pipemagic.notebook.results import Results
     from pipemagic.session import CellResult
     from pipemagic.session.cell import Cell
@@ -133,7 +134,8 @@ def _remedy(outcome: Outcome, names: Sequence[str], schema: SchemaCache) -> str:
 
 
 def _query(tokens: Sequence[Token], tables: Mapping[str, Relation]) -> Query:
-    from pipemagic.explore.query import nest, queries_of
+    from pipemagic.explore.query import queries_of
+    from pipemagic.explore.token_tree import nest
 
     return queries_of(nest(token for token in tokens if token.kind != "semi").top, tables)[0]
 

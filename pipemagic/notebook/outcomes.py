@@ -81,7 +81,7 @@ def rollback(connection: Connection) -> str:
 
 def retry(connection: Connection) -> str:
     """Rerun a lost transaction, all or nothing; statements of the cell that detected the loss are not run."""
-    from pipemagic.session.messages import listing  # not needed by completion
+    from pipemagic.session.transactions import listing
 
     left = () if connection.loss is None else connection.loss.not_run
     result = connection.retry()

@@ -13,9 +13,10 @@ from typing import NamedTuple, TypeAlias
 from pipemagic.client.arguments import values_of
 from pipemagic.errors import StatementError
 from pipemagic.explore.previews import preview_text
-from pipemagic.explore.query import QUERY, Group, TableReference, cursor_at, nest, queries_of, query_at
+from pipemagic.explore.query import TableReference, queries_of, query_at
 from pipemagic.explore.schema import ForeignKey, Relation
 from pipemagic.explore.sqlite_reference import quote_if_needed
+from pipemagic.explore.token_tree import QUERY, Group, cursor_at, nest
 from pipemagic.hrana.messages import Stmt
 from pipemagic.hrana.values import SqlValue, is_integer
 from pipemagic.session.schema_cache import SchemaCache

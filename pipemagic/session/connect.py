@@ -13,7 +13,7 @@ from pipemagic.client.pasted import token_in
 from pipemagic.client.secrets import Secret
 from pipemagic.errors import AuthError
 from pipemagic.http import READ_TIMEOUT
-from pipemagic.session import messages, tokens
+from pipemagic.session import tokens
 from pipemagic.session.connection import Connection
 from pipemagic.session.organization import Organization
 from pipemagic.session.profiles import Profile
@@ -62,7 +62,7 @@ class ConnectionFactory:
             except AuthError as error:
                 if secret is not None and error.status == 401 and not token:
                     expired = f"{error.hint}\n" if "expired" in error.message else ""
-                    renewal = messages.token_renewal(source, endpoint.address)[0]
+                    renewal = tokens.token_renewal(source, endpoint.address)[0]
                     raise error.replace(hint=expired + renewal) from None
                 if secret is not None or error.status != 401 or self._ask_token is None:
                     raise

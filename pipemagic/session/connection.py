@@ -30,13 +30,13 @@ from pipemagic.explore.schema import Relation
 from pipemagic.hrana.faults import RESPONSE_TOO_LARGE
 from pipemagic.hrana.messages import Close, Entry, Execute, Request, Stmt
 from pipemagic.hrana.stream import Phase, Tx
-from pipemagic.session import date_parameters, guards, interrupts, messages, recovery
+from pipemagic.session import date_parameters, guards, interrupts, messages, recovery, tokens, transactions
 from pipemagic.session.cell import Cell, parse_cell
 from pipemagic.session.connection_state import CHANGED_BY, CHECKED_AGAIN, ConnectionSettings, RowCounts
-from pipemagic.session.dump_files import is_without_foreign_keys
+from pipemagic.session.database_files import is_without_foreign_keys
 from pipemagic.session.interrupts import InterruptOutcome
 from pipemagic.session.keep_alive import KeepAlive, RemainingTime
-from pipemagic.session.messages import Names
+from pipemagic.session.messages import HintNames
 from pipemagic.session.organization import Organization
 from pipemagic.session.profiles import Profile
 from pipemagic.session.recovery import End, end_after, with_last_end
@@ -269,11 +269,11 @@ class Connection:
             return CellResult(tuple(done), tuple(notes))
         left = RemainingTime.of(self.stream)
         clock = f"Transaction: {left.transaction_left}; connection: {left.idle_left}." if options.clock else ""
-        return CellResult(tuple(done), tuple(notes), messages.open_line(self._transaction.count, clock))
+        return CellResult(tuple(done), tuple(notes), transactions.open_line(self._transaction.count, clock))
 
     def _failure(
         self, error: StatementError, cell: Cell, run: Run, before: TransactionContent, options: RunOptions
-    ) -> messages.Failure:
+    ) -> messages.FailedStatement:
         """Return what is known about a statement that failed, with its cause."""
         if may_have_written(cell, run):
             self._transaction.ran_without_result()
@@ -282,7 +282,7 @@ class Connection:
 
             error = with_cause(error, cell.stmts[error.index], self.schema)
         others = {name: other for name, other in self.others().items() if other is not self}
-        return messages.Failure(
+        return messages.FailedStatement(
             cell, with_last_end(error, self._last_end, self.loss, others), len(run.results), before, self.schema,
             {name: other.schema for name, other in others.items()},
             self._transaction.count if self._transaction.open and not options.close else None, atomic=options.atomic,
@@ -399,7 +399,9 @@ class Connection:
                 raise
             self._stopped()
         else:
-            raise SessionError(f"nothing to rerun on {self.name}: its transaction is still open", hint=messages.END_IT)
+            raise SessionError(
+                f"nothing to rerun on {self.name}: its transaction is still open", hint=transactions.END_IT
+            )
         self._transaction.report_later()
 
     def retry(self) -> CellResult:
@@ -431,7 +433,7 @@ class Connection:
             self._check_not_gone()  # it was closed meanwhile
             raise
         except StatementError as error:
-            raise messages.explained(error, Names(self.schema, generated=True)) from None
+            raise messages.explained(error, HintNames(self.schema, generated=True)) from None
 
     def request(self, requests: Sequence[Request], *, committed: bool = False) -> list[Entry]:
         """Send requests that run no statement; return an entry for each, errors included.
@@ -625,7 +627,7 @@ class Connection:
         hint = error.hint
         if isinstance(error, AuthError) and error.status == 401:
             self.refused = True  # nothing of the request ran; the stream and its transaction are unchanged
-            hint = messages.refused_token_hint(
+            hint = tokens.refused_token_hint(
                 self.name, self.profile, expired="expired" in error.message,
                 renewal="" if self.organization is None else self.connect_line,
             )  # fmt: skip

@@ -18,7 +18,7 @@ from pipemagic.hrana.values import Blob, Float, Integer, Null, Text, decode
 from pipemagic.session import messages
 from pipemagic.session.cell import Cell
 from pipemagic.session.connection import Connection
-from pipemagic.session.messages import Names
+from pipemagic.session.messages import HintNames
 from pipemagic.sql import ParsedStatement
 
 _NOT_EXPLAINED = {
@@ -36,7 +36,7 @@ def explain(connection: Connection, cell: Cell) -> QueryPlan:
     """Return the plan of each statement, with its arguments."""
     cell = connection.with_dates(cell)
     plans = iter(_entries(connection, [_explained(cell, at, _PLAN) for at in _indexes(cell)]))
-    names = Names(connection.schema, saved=cell.saved)
+    names = HintNames(connection.schema, saved=cell.saved)
     return QueryPlan(tuple(_plan(cell, at, plans, names) for at in range(len(cell.statements))))
 
 
@@ -51,7 +51,7 @@ def describe(connection: Connection, cell: Cell) -> DryRun:
         Describe(cell.sent(at)) if has_describe else _explained(cell, at, "EXPLAIN ") for at in _indexes(cell)
     ]
     entries = iter(_entries(connection, requests))
-    names = Names(connection.schema, saved=cell.saved)
+    names = HintNames(connection.schema, saved=cell.saved)
     return DryRun(tuple(_described(cell, at, entries, names) for at in range(len(cell.statements))))
 
 
@@ -72,7 +72,7 @@ def _rows(entry: Entry, statement: str) -> list[list[object]]:
     return [[decode(value) for value in row] for row in result_of(entry, statement).rows]
 
 
-def _plan(cell: Cell, at: int, plans: Iterator[Entry], names: Names) -> StatementPlan:
+def _plan(cell: Cell, at: int, plans: Iterator[Entry], names: HintNames) -> StatementPlan:
     statement = cell.statements[at]
     if statement.keyword in _NOT_EXPLAINED:
         return StatementPlan(statement.text, problem=_NOT_EXPLAINED[statement.keyword])
@@ -88,7 +88,7 @@ def _without_prefix(error: StatementError) -> StatementError:
     return error.replace(sql=error.sql.removeprefix(_PLAN), offset=offset)
 
 
-def _described(cell: Cell, at: int, entries: Iterator[Entry], names: Names) -> Described:
+def _described(cell: Cell, at: int, entries: Iterator[Entry], names: HintNames) -> Described:
     statement = cell.statements[at]
     arguments = tuple((argument.name, _TYPES[type(argument.value)]) for argument in cell.stmts[at].named_args or ())
     if statement.keyword in _NOT_EXPLAINED:
@@ -116,7 +116,7 @@ def _effect(statement: ParsedStatement, *, reads_only: bool) -> str:
     return f"writes to {statement.changed_table}" if statement.changed_table else "writes"
 
 
-def _problem(cell: Cell, at: int, error: StatementError, names: Names) -> str:
+def _problem(cell: Cell, at: int, error: StatementError, names: HintNames) -> str:
     """Return the error of a statement, with a hint: perhaps an earlier statement of the cell changes the schema."""
     makers = [number for number in range(at) if cell.statements[number].changes_schema]
     if not makers:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pipemagic.client.readonly import find_write
 from pipemagic.errors import ConfirmError, ReadOnlyError, SessionError
 from pipemagic.session.cell import Cell
-from pipemagic.session.dump_files import restoring_line
+from pipemagic.session.database_files import restoring_line
 from pipemagic.session.source_map import Source
 from pipemagic.sql import ParsedStatement
 

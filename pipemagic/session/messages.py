@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from pipemagic.client.arguments import values_of
 from pipemagic.client.readonly import find_write
-from pipemagic.client.transaction import Certainty, Loss, TransactionContent
-from pipemagic.errors import PipemagicError, SessionError, StatementError, TransactionLost
+from pipemagic.client.transaction import Loss, TransactionContent
+from pipemagic.errors import PipemagicError, StatementError
 from pipemagic.explore.hints.syntax_errors import (
     LocatedMessage,
     cause,
@@ -19,52 +19,30 @@ from pipemagic.explore.hints.syntax_errors import (
     unterminated_comment,
 )
 from pipemagic.hrana import faults
-from pipemagic.hrana.stream import Tx
 from pipemagic.session.cell import Cell
 from pipemagic.session.results import CellResult, Outcome
 from pipemagic.session.source_map import Source, SourcePosition
+from pipemagic.session.transactions import END_IT, after_loss, shorten_statement, so_far, undone
 from pipemagic.sql import ParsedStatement, caret, character_offset, normalize, quote, significant
-from pipemagic.text import mask_passwords, plural, shorten
+from pipemagic.text import mask_passwords
 
 if TYPE_CHECKING:
     from pipemagic.explore.schema import Relation
-    from pipemagic.session.profiles import Profile
     from pipemagic.session.schema_cache import SchemaCache
-    from pipemagic.session.tokens import TokenSource
-
-SHOWN = 5
-"""The number of statements of a lost transaction to list; the rest are counted."""
 
 _LONGEST = 40  # characters of a value in a hint
 
-END_IT = "COMMIT keeps its changes, ROLLBACK undoes them"
-
-ROLLED_BACK = "The open transaction was rolled back."
-"""The line to show when a connection with an open transaction is closed."""
-
 _ACTING = ("optimize", "incremental_vacuum", "wal_checkpoint", "shrink_memory")
 """Pragmas that do more than to return a value, even if none is given."""
-
-SERVICE_STOPPED = "the service was stopped while the transaction was open, and rolled it back"
-
-AGAIN = "Rerun the cells from BEGIN, or put the whole transaction into one cell."
-
-AFTER_LOSS = f"{AGAIN}\nUntil BEGIN or ROLLBACK no other statement runs here, so that no part of it is applied alone."
-
-CHECK_FIRST = "Check the data; then rerun the cells from BEGIN whose statements are not applied."
-
-RETRY = "%pipedb retry reruns the undone statements, all or nothing."
 
 _NEAR = re.compile(r'\Anear "(.+)": ', re.DOTALL)
 _NAMED = re.compile(
     r"no such (?:table|column|function|view|index|trigger|collation sequence|savepoint): (?:main\.)?(.+)$"
 )
 
-IN_ONE_CELL = "Split the transaction or make it faster, and run the cell again."
-
 
 @dataclass(frozen=True)
-class Names:
+class HintNames:
     """What a hint can name: the tables of the connection, those of other connections, saved SELECTs, values as SQL.
 
     In a ``generated`` statement, of a command or a panel, aliases are not the user's.
@@ -83,7 +61,7 @@ class Names:
 
 
 @dataclass(frozen=True)
-class Failure:
+class FailedStatement:
     """A failed statement of a cell, with everything that its error needs.
 
     ``error`` comes from the client: its ``index`` counts from 0 within the cell. ``ran`` statements ran before
@@ -104,36 +82,10 @@ class Failure:
     atomic: bool = False
 
 
-def open_line(count: int, clock: str = "") -> str:
-    """Return the line below a cell that leaves a transaction open, with ``count`` statements in it.
-
-    It contains no times, so that saved notebooks do not change; with ``clock`` it does.
-    """
-    line = f"{describe_transaction(Tx.OPEN, count)}: {END_IT}."
-    return f"{line} {clock}" if clock else line
-
-
-def describe_transaction(state: Tx, count: int = 0, loss: Loss | None = None, *, responds: bool = True) -> str:
-    """Return the state of a transaction as text without times.
-
-    ``count`` is how many statements it holds if it is open, ``loss`` what was lost if it is lost. Of a server that no
-    longer ``responds`` it is not known whether it still has the transaction.
-    """
-    if state is Tx.OPEN and not responds:
-        return f"The transaction ({so_far(count)}) is lost if the server has stopped"
-    lost = "Transaction timed out and was rolled back" if loss is not None and loss.timed_out else "Transaction lost"
-    return {Tx.NONE: "No transaction", Tx.OPEN: f"Transaction open, {so_far(count)}", Tx.LOST: lost}[state]
-
-
-def so_far(count: int) -> str:
-    """Return the number of statements in a transaction as text."""
-    return "no statements so far" if not count else f"{plural(count, 'statement')} so far"
-
-
 # -- a statement that failed
 
 
-def statement_error(failure: Failure, done: Sequence[Outcome], notes: Sequence[str] = ()) -> StatementError:
+def statement_error(failure: FailedStatement, done: Sequence[Outcome], notes: Sequence[str] = ()) -> StatementError:
     """Return the error that a failed cell raises.
 
     ``done`` are the outcomes of the statements that ran, ``notes`` the lines that the cell would have shown.
@@ -168,7 +120,7 @@ def locate(error: StatementError, sql: str) -> LocatedMessage:
     return cause(error.message, sql, offset) or LocatedMessage(error.message, offset)
 
 
-def explained(error: StatementError, names: Names) -> StatementError:
+def explained(error: StatementError, names: HintNames) -> StatementError:
     """Return an error of a statement outside of a cell with its cause as the message, and a hint."""
     from pipemagic.session.name_hints import name_hint
 
@@ -196,8 +148,8 @@ def excerpt(text: str, offset: int) -> str:
 
 
 def _error(
-    failure: Failure, done: Sequence[Outcome], fault: LocatedMessage, lines: Sequence[str], hints: Iterable[str],
-    index: int = 0, sent: str = "",
+    failure: FailedStatement, done: Sequence[Outcome], fault: LocatedMessage, lines: Sequence[str],
+    hints: Iterable[str], index: int = 0, sent: str = "",
 ) -> StatementError:  # fmt: skip
     message, hint = "\n".join([fault.message, *lines]), "\n".join(filter(None, hints))
     first = fault.message.split("\n")[0]
@@ -209,7 +161,7 @@ def _error(
     return failure.error.replace(message=message, hint=hint, index=index, sql=sent, offset=offset, cell=result)
 
 
-def _name_hint(message: str, sent: str, offset: int | None, failure: Failure) -> str:
+def _name_hint(message: str, sent: str, offset: int | None, failure: FailedStatement) -> str:
     """Return a hint on a name or on SQL of another database, in the words of the user's text."""
     from pipemagic.explore.hints.corrections import correction
     from pipemagic.session.name_hints import name_hint
@@ -223,7 +175,7 @@ def _name_hint(message: str, sent: str, offset: int | None, failure: Failure) ->
         offset = place.offset - cell.statements[index].start
         if place.source != Source(cell.text, cell.source) or not 0 <= offset <= len(text):
             text, offset = sent, len(sent)  # the error is in a saved SELECT
-    names = Names(failure.schema, failure.others, cell.saved, _values(cell, index))
+    names = HintNames(failure.schema, failure.others, cell.saved, _values(cell, index))
     hint = name_hint(message, text, offset, names)
     return hint or (correction(sent) if is_correctable(message) else "")
 
@@ -241,7 +193,7 @@ def _values(cell: Cell, index: int) -> dict[str, str]:
     return texts
 
 
-def _cell_result(failure: Failure, done: Sequence[Outcome], fault: str) -> CellResult:
+def _cell_result(failure: FailedStatement, done: Sequence[Outcome], fault: str) -> CellResult:
     """Return the result of the cell; the outcomes that were rolled back with the failure are marked.
 
     A setting of the connection, such as PRAGMA cache_size, stays in effect.
@@ -259,7 +211,7 @@ def _cell_result(failure: Failure, done: Sequence[Outcome], fault: str) -> CellR
     return CellResult(tuple(done), rest=statements[failure.ran :], failed=failed, fault=fault)
 
 
-def _outside(failure: Failure) -> str:
+def _outside(failure: FailedStatement) -> str:
     """Return which other part of an atomic cell failed, as text; '' if a statement failed."""
     error = failure.error
     if error.sql.startswith("BEGIN") or error.index < 0:
@@ -271,7 +223,7 @@ def _outside(failure: Failure) -> str:
     return ""
 
 
-def _where(failure: Failure, place: SourcePosition | None, *, named: bool) -> list[str]:
+def _where(failure: FailedStatement, place: SourcePosition | None, *, named: bool) -> list[str]:
     """Return the statement and its line, unless it is the only one and the line is ``named``, and an excerpt."""
     cell, index = failure.cell, failure.error.index
     statement, total = cell.statements[index], cell.total
@@ -292,7 +244,7 @@ def _where(failure: Failure, place: SourcePosition | None, *, named: bool) -> li
 # -- the outcome of the other statements
 
 
-def _fate(failure: Failure) -> list[str]:
+def _fate(failure: FailedStatement) -> list[str]:
     """Return the outcome of the statements before the failed one, and that those after it did not run."""
     cell, index = failure.cell, failure.error.index
     if failure.atomic:
@@ -392,74 +344,6 @@ def span(cell: Cell, first: int, end: int) -> str:
     return f"statement {last}" if end - first == 1 else f"statements {cell.before + first + 1}-{last}"
 
 
-# -- transactions that were lost
-
-
-def undone(loss: Loss) -> list[str]:
-    """Return the lines with the statements that a rollback undid; no lines if that is not certain."""
-    if not loss.statements or not loss.certain:
-        return []
-    if loss.certainty is Certainty.LATE:
-        return ["Undone; the last of them may have run after its end, and are applied then:", listing(loss.texts)]
-    return ["Undone:" if loss.all_ran else "Undone, or not run:", listing(loss.texts)]
-
-
-def after_loss(loss: Loss, *, refuses: bool) -> str:
-    """Return how to continue after a loss; it ``refuses`` statements until it is acknowledged."""
-    lines = AFTER_LOSS.split("\n") if refuses else [AGAIN if loss.all_ran else IN_ONE_CELL]
-    if loss.certainty in (Certainty.LATE, Certainty.NOTHING):
-        lines[0] = CHECK_FIRST
-    if loss.can_rerun:
-        lines.insert(1, RETRY)
-    return "\n".join(lines)
-
-
-def loss_error(loss: Loss, *, refuses: bool) -> TransactionLost:
-    """Return the error that reports a loss, with its statements and how to continue."""
-    return TransactionLost("\n".join([loss.message, *undone(loss)]), hint=after_loss(loss, refuses=refuses))
-
-
-def ended_by(error: StatementError) -> str:
-    """Return the message of a loss that a failed statement caused."""
-    return f"the database rolled it back for a statement that failed ({error.message})"
-
-
-def not_rerun(loss: Loss) -> SessionError:
-    """Return the error for a loss that is not certain, or whose statements are not all known."""
-    if loss.certainty is Certainty.LATE:
-        why = "its last statements may have run after its end, and are applied then: the server does not report it"
-        return SessionError(f"not rerun, because {why}", hint="check the data before you run it again")
-    if loss.certainty is Certainty.UNLISTED:
-        why = "a statement whose result was too large for one response may have been part of it"
-        return SessionError(f"not rerun, because {why}", hint="rerun the cells from BEGIN")
-    why = "it is not known whether it was applied: no response arrived"
-    if loss.statements:
-        why = "it is not known whether it was committed: the statement that would have ended it got no response"
-    return SessionError(f"not rerun, because {why}", hint="check the data before you run it again")
-
-
-def refused(cell: Cell) -> TransactionLost:
-    """Return the error for a cell that would continue a lost transaction."""
-    return TransactionLost(
-        f"not run, because the transaction before it was rolled back: {shorten_statement(cell.statements[0].text, 60)}",
-        hint="Rerun the cells from BEGIN, or run ROLLBACK to continue without it.",
-    )
-
-
-def listing(statements: Sequence[str], *, most: int = SHOWN) -> str:
-    """Return statements as indented, shortened lines, at most ``most`` of them."""
-    first = statements if len(statements) <= most + 1 else statements[:most]
-    lines = [f"  {shorten_statement(text, 72)}" for text in first]
-    if len(first) < len(statements):
-        lines.append(f"  and {len(statements) - len(first)} more")
-    return "\n".join(lines)
-
-
-def shorten_statement(text: str, width: int) -> str:
-    """Return a statement as one line of at most ``width`` characters."""
-    return shorten(" ".join(text.split()), width)
-
-
 # -- limits
 
 _LIMITS_BY_CODE = {
@@ -484,41 +368,3 @@ def limit_hint(code: str, message: str, hint: str = "") -> str:
     if code in _LIMITS_BY_CODE:
         return "" if hint else _LIMITS_BY_CODE[code]
     return next((advice for text, advice in _LIMITS_BY_TEXT.items() if text in message), "")
-
-
-# -- tokens that the server no longer accepts
-
-EXPIRED = (
-    "an open transaction stays open until its time limit; after that, %pipedb retry reruns its statements. "
-    "Tokens of a class expire at the end of the lesson: ask the teacher for a new one."
-)
-"""The consequences of an expired token."""
-
-
-def refused_token_hint(name: str, profile: Profile | None, *, renewal: str, expired: bool) -> str:
-    """Return how to renew the token of a connection that the server no longer accepts, by where it came from.
-
-    ``renewal`` is the line that creates a new one for a database of an organization, '' for an address.
-    """
-    ends = EXPIRED if expired else "an open transaction stays open, unless the tokens were invalidated"
-    if renewal:
-        return f"{renewal} creates a new one: {ends}"
-    if profile is None or profile.address is None:
-        return f"renew the token and connect again: {ends}"
-    again = f"%pipedb connect {profile.address}"
-    if name != profile.address:
-        again += f" --as {name}"
-    source = profile.token_source
-    put, option = token_renewal(source, profile.address)
-    return f"{put}, then connect again: {ends}\n{again}{option}"
-
-
-def token_renewal(source: TokenSource, address: str) -> tuple[str, str]:
-    """Return where to put a new token, and the option that names this source."""
-    if source.env is not None:
-        return f"put a new token into the variable {source.env}", f" --token-env {source.env}"
-    if source.file is not None:
-        return f"put a new token into the file {source.file}", f' --token-file "{source.file}"'
-    if source.keyring is not None:
-        return f"put a new token into the keyring (in a terminal: pipemagic auth store {address})", " --keyring"
-    return "put a new token into PIPEMAGIC_TOKEN, or unset the variable to be asked for it", ""

@@ -16,15 +16,16 @@ from pipemagic.explore.hints.select_clauses import of_clause, of_cube, of_percen
 from pipemagic.explore.hints.statements import of_statement
 from pipemagic.explore.hints.syntax_errors import begins_with_digit, ends_early, is_unreadable, unquoted_name
 from pipemagic.explore.hints.words import Place, Words
-from pipemagic.explore.query import Query, TableReference, all_queries, cursor_at, nest, query_at
+from pipemagic.explore.query import Query, TableReference, all_queries, query_at
 from pipemagic.explore.schema import Relation
 from pipemagic.explore.sqlite_reference import FUNCTIONS, quote_if_needed
+from pipemagic.explore.token_tree import cursor_at, nest
 from pipemagic.session.schema_cache import SchemaCache
 from pipemagic.sql import Token, normalize, parse, quote, significant, tokens
 from pipemagic.text import mask_passwords, nearest, unseen_difference
 
 if TYPE_CHECKING:
-    from pipemagic.session.messages import Names
+    from pipemagic.session.messages import HintNames
 
 _NO_TABLE = re.compile(r"no such (?:table|view): (.+)")
 _NO_COLUMN = re.compile(r"no such column: (.+?)(?: - should this be .*)?$|has no column named (.+)")
@@ -35,7 +36,7 @@ _SYNTAX_OF_SQLITE = re.compile(r'\Anear ".+": syntax error', re.DOTALL)
 _CATALOGS = ("information_schema", "pg_catalog", "sys")
 
 
-def name_hint(message: str, text: str, place: int | None, names: Names) -> str:
+def name_hint(message: str, text: str, place: int | None, names: HintNames) -> str:
     """Return a hint on a name or on SQL of another database; '' if none is certain or the error is another one.
 
     ``place`` is the position of the error in the ``text`` of the statement, if known.
@@ -45,7 +46,7 @@ def name_hint(message: str, text: str, place: int | None, names: Names) -> str:
     return mask_passwords(_hint(message, text, place, names))
 
 
-def _hint(message: str, text: str, place: int | None, names: Names) -> str:
+def _hint(message: str, text: str, place: int | None, names: HintNames) -> str:
     if match := _NO_TABLE.search(message):
         return _of_table(match[1], text, place, names)
     if match := _NO_COLUMN.search(message):
@@ -67,7 +68,7 @@ def _is_misuse(message: str) -> bool:
     return re.search(r"misuse|same number|values|arguments|argument", message) is not None
 
 
-def _of_syntax(message: str, text: str, place: int | None, names: Names) -> str:
+def _of_syntax(message: str, text: str, place: int | None, names: HintNames) -> str:
     hint = ""
     if ends_early(message):
         words = Words(text)
@@ -94,7 +95,7 @@ def _of_others(message: str, text: str) -> str:
 # -- tables
 
 
-def _of_table(written: str, text: str, place: int | None, names: Names) -> str:
+def _of_table(written: str, text: str, place: int | None, names: HintNames) -> str:
     owner, _, name = written.strip('"').rpartition(".")
     name = name.strip('"')
     if hint := _of_unknown_name(text, written):
@@ -113,7 +114,7 @@ def _of_table(written: str, text: str, place: int | None, names: Names) -> str:
     return instead or _quotes(text, place, names.schema) or _near_table(name, names)
 
 
-def _near_table(name: str, names: Names) -> str:
+def _near_table(name: str, names: HintNames) -> str:
     relations = names.schema.tables_soon()
     if hint := _near(name, (relation.name for relation in relations)):
         return hint
@@ -126,7 +127,7 @@ def _near_table(name: str, names: Names) -> str:
 # -- columns
 
 
-def _of_column(written: str, text: str, place: int | None, names: Names) -> str:
+def _of_column(written: str, text: str, place: int | None, names: HintNames) -> str:
     owner, _, name = written.rpartition(".")
     owner, name = owner.rpartition(".")[2].strip('"'), name.strip('"')
     if hint := _of_unknown_name(text, written):
@@ -141,7 +142,7 @@ def _of_column(written: str, text: str, place: int | None, names: Names) -> str:
     )
 
 
-def _of_alias(owner: str, name: str, text: str, place: int | None, names: Names) -> str:
+def _of_alias(owner: str, name: str, text: str, place: int | None, names: HintNames) -> str:
     """Return the hint on ``z.name`` where z is no table or alias, or has no such column."""
     tables = names.tables
     sources = [
@@ -224,7 +225,7 @@ def _near_column(name: str, text: str, schema: SchemaCache) -> str:
 # -- functions
 
 
-def _of_function(name: str, text: str, place: int | None, names: Names) -> str:
+def _of_function(name: str, text: str, place: int | None, names: HintNames) -> str:
     tables = names.tables
     if hint := _of_unknown_name(text, name):
         return hint

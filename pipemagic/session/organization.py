@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import logging
-import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -29,26 +28,18 @@ from pipemagic.errors import (
 )
 from pipemagic.http import READ_TIMEOUT
 from pipemagic.management_api import models
-from pipemagic.management_api.models import (
-    DEFAULT_GROUP,
-    DatabaseInfo,
-    Group,
-    Instance,
-    Location,
-    Usage,
-)
+from pipemagic.management_api.models import DEFAULT_GROUP, DatabaseInfo, Group, Instance, Location, Usage
 from pipemagic.session import tokens
+from pipemagic.session.database_files import content_to_upload, create_from_file, without_upload
 from pipemagic.text import did_you_mean, word
 
 if TYPE_CHECKING:
-    from pipemagic.client.transport import Transport  # these import httpx, which takes long
+    from pipemagic.client.transport import Transport
     from pipemagic.management_api.client import Management, Refusal
 
 T = TypeVar("T")
 N = TypeVar("N", Group, DatabaseInfo)
-
 _log = logging.getLogger(__name__)
-
 NAME_TAKEN = "choose another name, or use the existing one with --if-not-exists"
 """The hint for the name of something that exists."""
 
@@ -471,74 +462,3 @@ class Organization:
             except PipemagicError:
                 _log.debug("no names for a hint", exc_info=True)
         return did_you_mean(name, set(self.names(kind)) - {name})
-
-
-# -- SQLite files
-
-
-@contextmanager
-def prepared_upload(source: Path) -> Iterator[Path]:
-    """Yield a copy of a SQLite file, which other programs may be using, in the form that services accept.
-
-    The copy is removed at the end. Raise TransferError if it is not a SQLite file.
-    """
-    # A session that sends no file does not load the SQLite library.
-    from pipemagic.service.transfer.upload import prepare_upload
-
-    with tempfile.TemporaryDirectory(prefix="pipemagic-", ignore_cleanup_errors=True) as scratch:
-        copy = Path(scratch) / "upload.sqlite"
-        prepare_upload(source, copy)
-        yield copy
-
-
-@contextmanager
-def content_to_upload(file: Path | None, dump: str | None) -> Iterator[Path]:
-    """Yield the copy of a SQLite file to upload, which may be made of the SQL text in the file ``dump``."""
-    from pipemagic.session.dump_files import restored_dump
-
-    with ExitStack() as stack:
-        source = stack.enter_context(restored_dump(dump)) if dump is not None else file
-        yield stack.enter_context(prepared_upload(source or Path()))
-
-
-def without_upload(
-    name: str, group: str | None, file: Path | None = None, dump: str | None = None, copy_of: str | None = None
-) -> str:
-    """Return the commands that fill a database of a service that accepts no files."""
-    first = ""
-    if file is not None:
-        first = f"sqlite3 {file} .dump > COPY.sql, then "
-    elif copy_of is not None:
-        first = f"pipemagic db dump {copy_of} COPY.sql, then "
-    script = dump or "COPY.sql"
-    option = f" --group {group}" if group else ""
-    return f"{first}pipemagic db create {name}{option}, then pipemagic db shell {name} < {script}"
-
-
-def create_from_file(
-    api: Management,
-    name: str,
-    group: str,
-    file: Path,
-    *,
-    size_limit: str | None = None,
-    warn: Callable[[str], None] = lambda _: None,
-) -> DatabaseInfo:
-    """Create a database and upload a file from `prepared_upload`; delete the database if that fails.
-
-    ``warn`` is called if it could not be deleted.
-    """
-    from pipemagic.client import transfer
-
-    info = api.create_database(name, group, awaits_upload=True, size_limit=size_limit)
-    try:
-        url = info.url or api.database(name).url
-        with Database(api.endpoint.refer(url), api.create_token(name, expiration="1d")) as database:
-            transfer.upload(database, file)
-    except BaseException:
-        try:
-            api.delete_database(name)
-        except PipemagicError as error:
-            warn(f"Warning: the database {name} is empty and could not be deleted: {error.message}")
-        raise
-    return info

@@ -14,9 +14,9 @@ from pipemagic.client.stream import ClientStream
 from pipemagic.client.transaction import Certainty, Loss, Reason, Transaction, TransactionContent, TransactionStatement
 from pipemagic.errors import PipemagicError, SessionError, StatementError, TransactionLost
 from pipemagic.hrana.stream import Phase, Tx
-from pipemagic.session import interrupts, messages
+from pipemagic.session import interrupts, messages, transactions
 from pipemagic.session.cell import Cell
-from pipemagic.session.dump_files import restoring_hint
+from pipemagic.session.database_files import restoring_hint
 from pipemagic.session.interrupts import InterruptOutcome
 from pipemagic.session.results import Outcome
 from pipemagic.sql import ParsedStatement
@@ -37,7 +37,7 @@ def resume_after_loss(transaction: Transaction, loss: Loss, cell: Cell) -> tuple
     """
     first, refuses = cell.statements[0], transaction.state is Tx.LOST
     if refuses and not first.rolls_back and not (transaction.reported and first.keyword == "BEGIN"):
-        raise messages.refused(cell) if transaction.reported else _report(transaction, loss, cell)
+        raise transactions.refused(cell) if transaction.reported else _report(transaction, loss, cell)
     is_rolled_back = refuses or loss.reason is not Reason.UNKNOWN_OUTCOME
     transaction.forget()
     return ([Outcome(first)], cell.without_first()) if is_rolled_back and first.rolls_back else ([], cell)
@@ -55,7 +55,7 @@ def is_rolled_back(error: TransactionLost, transaction: Transaction, cell: Cell,
 def retry_cell(loss: Loss) -> Cell:
     """Return a cell that reruns the transaction; raise SessionError with the reason if it cannot be rerun."""
     if loss.certainty is not Certainty.ALL:
-        raise messages.not_rerun(loss)
+        raise transactions.not_rerun(loss)
     work = [(sql.parse(statement.text), statement) for statement in loss.statements]
     if work and work[0][0].keyword == "BEGIN":
         work = work[1:]
@@ -82,7 +82,7 @@ def retry_cell(loss: Loss) -> Cell:
 
 def stopped(transaction: Transaction) -> TransactionLost:
     """Record the loss of a transaction that ended with the service, and return the error."""
-    return messages.loss_error(transaction.service_stopped(messages.SERVICE_STOPPED), refuses=True)
+    return transactions.loss_error(transaction.service_stopped(transactions.SERVICE_STOPPED), refuses=True)
 
 
 def _report(transaction: Transaction, loss: Loss, cell: Cell) -> TransactionLost:
@@ -92,10 +92,10 @@ def _report(transaction: Transaction, loss: Loss, cell: Cell) -> TransactionLost
     transaction.explain(loss)
     if not refuses:
         transaction.acknowledge()
-    return messages.loss_error(loss, refuses=refuses)
+    return transactions.loss_error(loss, refuses=refuses)
 
 
-def ended_by(failure: messages.Failure, transaction: Transaction) -> messages.Failure:
+def ended_by(failure: messages.FailedStatement, transaction: Transaction) -> messages.FailedStatement:
     """Record that the database ended a transaction of earlier cells because a statement failed."""
     statements = failure.cell.statements[: failure.ran]
     at = failure.before.ahead(statements, failure.cell.stmts)
@@ -103,7 +103,7 @@ def ended_by(failure: messages.Failure, transaction: Transaction) -> messages.Fa
         return failure
     loss = Loss(
         Reason.FAILED_STATEMENT, tuple(at.statements), at.certainty(overran=transaction.overran),
-        not_run=_left_over(failure.cell.statements[failure.ran :]), message=messages.ended_by(failure.error),
+        not_run=_left_over(failure.cell.statements[failure.ran :]), message=transactions.ended_by(failure.error),
     )  # fmt: skip
     transaction.restore(loss)
     return replace(failure, loss=loss)
@@ -153,8 +153,8 @@ def failed(
         else:
             transaction.forget()
         if is_over:
-            hint = messages.after_loss(loss, refuses=refuses)
-            detail, hint = messages.undone(loss), (not loss.all_ran and restoring_hint(cell)) or hint
+            hint = transactions.after_loss(loss, refuses=refuses)
+            detail, hint = transactions.undone(loss), (not loss.all_ran and restoring_hint(cell)) or hint
     outcome = None
     if query is not None and interrupts.is_about(error):
         with suppress(KeyboardInterrupt):  # interrupted again: do not ask any longer
@@ -167,7 +167,7 @@ def failed(
         if doubtful.statements:
             loss = _loss_of(error, reason, cell, before, overran=transaction.overran, is_proven=True)
             transaction.explain(loss)
-            detail, hint = messages.undone(loss), messages.after_loss(loss, refuses=refuses)
+            detail, hint = transactions.undone(loss), transactions.after_loss(loss, refuses=refuses)
         else:
             transaction.forget()
     return interrupts.with_outcome(error, cell, outcome, detail, hint)
@@ -182,7 +182,7 @@ def _reason(error: PipemagicError, transaction: Transaction) -> Reason:
 
 def _faster(cell: Cell) -> str:
     """Return how to run a cell whose transaction took too long."""
-    return restoring_hint(cell) or messages.IN_ONE_CELL
+    return restoring_hint(cell) or transactions.IN_ONE_CELL
 
 
 def _loss_of(
@@ -278,7 +278,7 @@ def with_last_end(
         outside += ", and cannot be undone"
     if last is End.NONE:
         outside += "; write BEGIN before the statements that belong together"
-    retry = f"\n{messages.RETRY}" if loss is not None and loss.can_rerun else ""
+    retry = f"\n{transactions.RETRY}" if loss is not None and loss.can_rerun else ""
     return error.replace(hint=f"{last.value}; {outside}{retry}")
 
 

@@ -22,7 +22,6 @@ from pipemagic.session import foreign_addresses, tokens
 from pipemagic.session.cell import Cell, parse_cell
 from pipemagic.session.connect import ConnectionFactory
 from pipemagic.session.connection import DEFAULTS, Connection, RunOptions
-from pipemagic.session.messages import ROLLED_BACK
 from pipemagic.session.organization import Organization
 from pipemagic.session.profiles import FILE, Profile, Profiles
 from pipemagic.session.results import CellResult, check_tables
@@ -30,6 +29,7 @@ from pipemagic.session.services import FIRST_DATABASE, RESTART_HINT, SHUT_DOWN, 
 from pipemagic.session.signals import CellEvent, Signal, Subject
 from pipemagic.session.snippets import Snippets
 from pipemagic.session.trace import RequestRecorder
+from pipemagic.session.transactions import ROLLED_BACK
 from pipemagic.text import did_you_mean, list_names, mask_passwords, nearest, word
 
 if TYPE_CHECKING:

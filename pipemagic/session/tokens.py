@@ -1,4 +1,4 @@
-"""Sources of tokens (variables, files, the system's keyring) and targets of new tokens.
+"""Sources of tokens (variables, files, the system's keyring), targets of new tokens, and how to renew one.
 
 Tokens never appear in a cell, an output or the history.
 """
@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from pipemagic.client.address import Endpoint
 from pipemagic.client.pasted import strip_quotes, token_in
@@ -22,18 +23,17 @@ from pipemagic.config import open_without_waiting, write_private
 from pipemagic.errors import AddressError, ConnectError, SessionError
 from pipemagic.text import did_you_mean
 
+if TYPE_CHECKING:
+    from pipemagic.session.profiles import Profile
+
 DATABASE_TOKENS = ("PIPEMAGIC_TOKEN", "TURSO_AUTH_TOKEN")
 """Variables with a database token, in order of precedence."""
-
 PLATFORM_TOKENS = ("PIPEMAGIC_API_TOKEN", "TURSO_API_TOKEN")
 """Variables with a platform token, in order of precedence."""
-
 DATABASE_URL = "PIPEMAGIC_URL"
 """Variable with the address of the database to connect to if none is named."""
-
 API_URL = "PIPEMAGIC_API_URL"
 """Variable with the address of a management API other than the embedded service's."""
-
 _OF_A_SHELL = re.compile(r"\$(?:env:)?\{?([A-Za-z_]\w*)\}?|%([A-Za-z_]\w*)%")  # how shells write a variable's value
 _OF_A_TOKEN = re.compile("TOKEN|JWT|SECRET|KEY", re.IGNORECASE)
 MOST_BYTES = 64 * 1024  # a longer file is not a token file
@@ -239,7 +239,6 @@ def _only_token(path: Path, data: bytes) -> str:
 
 KEYRING_SERVICE = "pipemagic"
 """The default service in the keyring."""
-
 ELSE = "or name a variable with --token-env or a file with --token-file"
 
 
@@ -375,3 +374,41 @@ class FileTarget:
                 file.write(data)
         except OSError as error:
             raise SessionError(f"{self._path} cannot be written: {error.strerror}") from None
+
+
+# -- tokens that the server no longer accepts
+
+EXPIRED = (
+    "an open transaction stays open until its time limit; after that, %pipedb retry reruns its statements. "
+    "Tokens of a class expire at the end of the lesson: ask the teacher for a new one."
+)
+"""The consequences of an expired token."""
+
+
+def refused_token_hint(name: str, profile: Profile | None, *, renewal: str, expired: bool) -> str:
+    """Return how to renew the token of a connection that the server no longer accepts, by where it came from.
+
+    ``renewal`` is the line that creates a new one for a database of an organization, '' for an address.
+    """
+    ends = EXPIRED if expired else "an open transaction stays open, unless the tokens were invalidated"
+    if renewal:
+        return f"{renewal} creates a new one: {ends}"
+    if profile is None or profile.address is None:
+        return f"renew the token and connect again: {ends}"
+    again = f"%pipedb connect {profile.address}"
+    if name != profile.address:
+        again += f" --as {name}"
+    source = profile.token_source
+    put, option = token_renewal(source, profile.address)
+    return f"{put}, then connect again: {ends}\n{again}{option}"
+
+
+def token_renewal(source: TokenSource, address: str) -> tuple[str, str]:
+    """Return where to put a new token, and the option that names this source."""
+    if source.env is not None:
+        return f"put a new token into the variable {source.env}", f" --token-env {source.env}"
+    if source.file is not None:
+        return f"put a new token into the file {source.file}", f' --token-file "{source.file}"'
+    if source.keyring is not None:
+        return f"put a new token into the keyring (in a terminal: pipemagic auth store {address})", " --keyring"
+    return "put a new token into PIPEMAGIC_TOKEN, or unset the variable to be asked for it", ""

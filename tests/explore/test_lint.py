@@ -16,9 +16,10 @@ from service_http import ServiceTransport
 
 from pipemagic.client.database import Database
 from pipemagic.explore.lint import LONGEST, lint
-from pipemagic.explore.query import Group, Query
+from pipemagic.explore.query import Query
 from pipemagic.explore.schema import Column, Relation
 from pipemagic.explore.schema_reader import read_schema
+from pipemagic.explore.token_tree import Group
 from pipemagic.notebook.notes import FOUND_IN
 from pipemagic.service.service import Service
 

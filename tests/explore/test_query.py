@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pipemagic.explore.query import Query, all_queries, cursor_at, nest, query_at
+from pipemagic.explore.query import Query, all_queries, query_at
 from pipemagic.explore.schema import Relation
+from pipemagic.explore.token_tree import cursor_at, nest
 from pipemagic.sql import significant
 
 TABLES = {

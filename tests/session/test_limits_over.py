@@ -13,7 +13,7 @@ from pipemagic.errors import TransactionLost
 from pipemagic.hrana.stream import Tx
 from pipemagic.session import Connection, Session
 from pipemagic.session.connection import RunOptions
-from pipemagic.session.messages import describe_transaction
+from pipemagic.session.transactions import describe_transaction
 
 LATE = "the server rolled the transaction back: it must be committed within 5 s and was open for longer"
 TOO_LONG = "the server rolled the transaction back: it was open for longer than the server allows"

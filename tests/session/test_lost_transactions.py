@@ -20,7 +20,7 @@ from pipemagic.errors import (
 from pipemagic.hrana.stream import Tx
 from pipemagic.session import Connection, Session
 from pipemagic.session.connection import RunOptions
-from pipemagic.session.messages import CHECK_FIRST
+from pipemagic.session.transactions import CHECK_FIRST
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from pipemagic.errors import SessionError, StatementError, TransactionLost
 from pipemagic.hrana.stream import Tx
 from pipemagic.session import Connection, Session
 from pipemagic.session.connection import RunOptions
-from pipemagic.session.messages import RETRY
+from pipemagic.session.transactions import RETRY
 
 TABLE = "CREATE TABLE n (i INTEGER PRIMARY KEY); INSERT INTO n VALUES (1)"
 

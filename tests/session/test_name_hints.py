@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pipemagic.explore.schema import Relation, Schema, Trigger
-from pipemagic.session.messages import Names
+from pipemagic.session.messages import HintNames
 from pipemagic.session.name_hints import name_hint
 from pipemagic.session.schema_cache import SchemaCache
 from pipemagic.sql import significant
@@ -31,7 +31,7 @@ FLIGHTS = Relation("flights", triggers=(Trigger("watch", "CREATE TRIGGER watch A
 def names():
     airlines = Relation.of("airlines", [("carrier", "TEXT"), ("name", "TEXT"), ("parent", "TEXT")])
     schema = SchemaCache(lambda _: Schema(1, (FLIGHTS, airlines)))
-    yield Names(schema, saved=("base",), values={":low": "2"})
+    yield HintNames(schema, saved=("base",), values={":low": "2"})
     schema.close()
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from pipemagic.errors import StatementError, TransactionLost
 from pipemagic.hrana.stream import Tx
-from pipemagic.session.messages import listing, open_line
+from pipemagic.session.transactions import listing, open_line
 
 
 @pytest.fixture

@@ -10,9 +10,10 @@ import re
 from collections.abc import Mapping, Sequence
 
 from pipemagic.explore.hints.words import FunctionCall, FunctionRule, Span, Words, by_name
-from pipemagic.explore.query import cursor_at, nest, query_at
+from pipemagic.explore.query import query_at
 from pipemagic.explore.schema import Relation
 from pipemagic.explore.sqlite_reference import quoted
+from pipemagic.explore.token_tree import cursor_at, nest
 from pipemagic.sql import unquote
 from pipemagic.sql.dates import is_day
 from pipemagic.sql.type_affinity import is_date, is_day_type

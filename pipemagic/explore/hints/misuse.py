@@ -6,10 +6,11 @@ import re
 from collections.abc import Mapping, Sequence
 
 from pipemagic.explore.hints.words import Select, Span, Words
-from pipemagic.explore.query import COMPOUND, Query, queries_of
-from pipemagic.explore.query import nest as nested
+from pipemagic.explore.query import Query, queries_of
 from pipemagic.explore.schema import Relation
 from pipemagic.explore.sqlite_reference import quote_if_needed
+from pipemagic.explore.token_tree import COMPOUND
+from pipemagic.explore.token_tree import nest as nested
 from pipemagic.sql import significant
 from pipemagic.text import plural
 

@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from pipemagic.explore.query import Group
 from pipemagic.explore.sqlite_reference import BEFORE_OPERAND, KEYWORDS, quote_if_needed
+from pipemagic.explore.token_tree import Group
 from pipemagic.sql import Token, tokens
 
 _SYNTAX = re.compile(r"syntax error|incomplete input|unexpected end of input|unrecognized token|non-terminated", re.I)

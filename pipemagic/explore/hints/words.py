@@ -11,9 +11,10 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
-from pipemagic.explore.query import COMPOUND, Query, cursor_at, query_at
+from pipemagic.explore.query import Query, query_at
 from pipemagic.explore.schema import Relation
 from pipemagic.explore.sqlite_reference import BEFORE_OPERAND, FUNCTIONS, KEYWORDS, UNRESERVED
+from pipemagic.explore.token_tree import COMPOUND, cursor_at
 from pipemagic.sql import Token, significant, unquote
 
 _CLAUSES = ("SELECT", "FROM", "WHERE", "GROUP", "HAVING", "QUALIFY", "WINDOW", "ORDER", "LIMIT", "OFFSET", "FETCH",

@@ -24,8 +24,9 @@ from pipemagic.explore.lint.words import (
     misspelt_joins,
     quoted_placeholders,
 )
-from pipemagic.explore.query import QUERY, all_queries, nest, queries_of
+from pipemagic.explore.query import all_queries, queries_of
 from pipemagic.explore.schema import Relation
+from pipemagic.explore.token_tree import QUERY, nest
 from pipemagic.hrana.messages import StmtResult
 from pipemagic.hrana.values import SqlValue
 from pipemagic.sql import ParsedStatement, Token, parse

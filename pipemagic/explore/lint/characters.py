@@ -9,8 +9,9 @@ from functools import cached_property
 
 from pipemagic.explore.lint.context import Context
 from pipemagic.explore.lint.expressions import is_call, text_of
-from pipemagic.explore.query import ENDS, Query
+from pipemagic.explore.query import Query
 from pipemagic.explore.sqlite_reference import KEYWORDS
+from pipemagic.explore.token_tree import ENDS
 from pipemagic.sql import Token, quote, significant
 from pipemagic.sql.lookalikes import Lookalike, lookalikes
 

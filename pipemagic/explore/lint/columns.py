@@ -16,8 +16,9 @@ from pipemagic.explore.lint.expressions import (
     without_parentheses,
     written,
 )
-from pipemagic.explore.query import Group, Query, nest
+from pipemagic.explore.query import Query
 from pipemagic.explore.sqlite_reference import KEYWORDS, quote_if_needed
+from pipemagic.explore.token_tree import Group, nest
 
 # -- a bare column next to an aggregate, which no GROUP BY determines
 

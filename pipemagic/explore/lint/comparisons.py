@@ -13,7 +13,8 @@ from pipemagic.explore.comparisons import ORDERED, Comparison
 from pipemagic.explore.lint.context import Context
 from pipemagic.explore.lint.dates import form_of_call, form_of_text, is_number, readings
 from pipemagic.explore.lint.expressions import arguments_of, start_of, string_value, written
-from pipemagic.explore.query import Group, Query
+from pipemagic.explore.query import Query
+from pipemagic.explore.token_tree import Group
 from pipemagic.hrana.values import SqlValue
 from pipemagic.sql import dates, unquote
 from pipemagic.sql.type_affinity import affinity, is_date, is_day_type

@@ -10,8 +10,9 @@ from itertools import pairwise
 from pipemagic.explore.lint.context import Context
 from pipemagic.explore.lint.dates import form_of_call, form_of_text, is_number
 from pipemagic.explore.lint.expressions import arguments_of, calls, is_call, number_value, string_value, written
-from pipemagic.explore.query import Group, Query, bare
+from pipemagic.explore.query import Query
 from pipemagic.explore.sqlite_reference import KEYWORDS, UNRESERVED
+from pipemagic.explore.token_tree import Group, bare
 from pipemagic.sql import Token
 from pipemagic.sql.type_affinity import affinity, is_date, is_day_type
 

@@ -10,9 +10,10 @@ from itertools import chain, pairwise
 from pipemagic.explore.lint.context import Context
 from pipemagic.explore.lint.expressions import arguments_of, calls, number_value, string_value, text_of, written
 from pipemagic.explore.lint.words import is_placeholder
-from pipemagic.explore.query import Group, Query
+from pipemagic.explore.query import Query
 from pipemagic.explore.schema import Column
 from pipemagic.explore.sqlite_reference import quote_if_needed
+from pipemagic.explore.token_tree import Group
 from pipemagic.hrana.values import SqlValue
 from pipemagic.sql import Token, dates
 from pipemagic.sql.type_affinity import is_date, is_day_type

@@ -22,8 +22,9 @@ from pipemagic.explore.lint.expressions import (
     written,
 )
 from pipemagic.explore.lint.numbers import BITS, CONDITION, LIKE_ARGUMENTS, TIGHT, Numbers, operands
-from pipemagic.explore.query import DEPTH, Group, Query, split_alias
+from pipemagic.explore.query import Query
 from pipemagic.explore.sqlite_reference import BEFORE_OPERAND
+from pipemagic.explore.token_tree import DEPTH, Group, split_alias
 from pipemagic.sql import Token
 from pipemagic.sql.type_affinity import affinity, is_decimal
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping
 
-from pipemagic.explore.query import DEPTH, QUERY, Group, Query
+from pipemagic.explore.query import Query
 from pipemagic.explore.sqlite_reference import FUNCTIONS, KEYWORDS
+from pipemagic.explore.token_tree import DEPTH, QUERY, Group
 from pipemagic.hrana.values import SqlValue
 from pipemagic.sql import Token, unquote
 

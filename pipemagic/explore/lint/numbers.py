@@ -7,8 +7,9 @@ from itertools import pairwise
 from typing import Literal, get_args
 
 from pipemagic.explore.lint.expressions import end_of_call, is_call
-from pipemagic.explore.query import DEPTH, QUERY, Derived, Group, Query, nest, queries_of
+from pipemagic.explore.query import Derived, Query, queries_of
 from pipemagic.explore.schema import Relation
+from pipemagic.explore.token_tree import DEPTH, QUERY, Group, nest
 from pipemagic.hrana.values import SqlValue
 from pipemagic.sql import Token, significant
 from pipemagic.sql.type_affinity import affinity, is_boolean, is_decimal

@@ -8,7 +8,8 @@ from itertools import chain, pairwise
 
 from pipemagic.explore.lint.context import Context
 from pipemagic.explore.lint.expressions import number_value, string_value, written
-from pipemagic.explore.query import QUERY, Group, Query, queries_of
+from pipemagic.explore.query import Query, queries_of
+from pipemagic.explore.token_tree import QUERY, Group
 from pipemagic.sql import Token
 
 # -- comparisons with NULL, which are never true

@@ -10,8 +10,9 @@ from types import ModuleType
 from pipemagic.explore.hints.keywords import misspelt_join
 from pipemagic.explore.lint.context import ROWID, Context, is_known
 from pipemagic.explore.lint.expressions import SHOWN, next_to
-from pipemagic.explore.query import QUERY, Group, Query
+from pipemagic.explore.query import Query
 from pipemagic.explore.sqlite_reference import BEFORE_OPERAND, KEYWORDS
+from pipemagic.explore.token_tree import QUERY, Group
 from pipemagic.sql import Token, normalize, quote, unquote
 from pipemagic.text import looks_like, shorten, unseen_difference
 

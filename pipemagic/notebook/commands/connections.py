@@ -252,7 +252,7 @@ def retry(context: CommandContext) -> None:
 
     %pipedb retry
     """
-    from pipemagic.session.messages import listing
+    from pipemagic.session.transactions import listing
 
     texts = [statement.text for statement in context.connection.to_retry().statements]
     say(f"Rerunning {plural(len(texts), 'statement')} with the original parameter values, all or nothing:")

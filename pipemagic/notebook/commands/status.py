@@ -67,7 +67,7 @@ def _stream(connection: Connection) -> str:
 
 
 def _transaction(connection: Connection, *, current: bool, responds: bool) -> str:
-    from pipemagic.session.messages import describe_transaction
+    from pipemagic.session.transactions import describe_transaction
     from pipemagic.text import word
 
     state, loss, left = connection.transaction, connection.loss, connection.remaining_time.transaction_left

@@ -13,9 +13,10 @@ from IPython.core.completer import position_to_cursor
 
 from pipemagic.explore import sqlite_reference
 from pipemagic.explore.ddl import create_statements
-from pipemagic.explore.query import Group, TableReference
+from pipemagic.explore.query import TableReference
 from pipemagic.explore.schema import Column, Relation
 from pipemagic.explore.sqlite_reference import quote_if_needed
+from pipemagic.explore.token_tree import Group
 from pipemagic.notebook import arguments
 from pipemagic.notebook.arguments import Option, Positional, kind_of
 from pipemagic.notebook.completion.candidates import KnownNames, connection_of

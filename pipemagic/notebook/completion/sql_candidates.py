@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from pipemagic.explore import sqlite_reference
-from pipemagic.explore.query import Position, TableReference, query_at
+from pipemagic.explore.query import TableReference, query_at
 from pipemagic.explore.schema import Relation, TypedColumns
 from pipemagic.explore.sqlite_reference import is_displayable, quote_if_needed, quoted
+from pipemagic.explore.token_tree import Position
 from pipemagic.notebook.completion.candidates import MOST, Completion, Completions, matching
 from pipemagic.notebook.completion.sql_context import CursorContext, context_at
 

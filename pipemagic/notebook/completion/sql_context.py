@@ -14,9 +14,10 @@ from itertools import pairwise
 
 from pipemagic.explore.ddl import apply_ddl
 from pipemagic.explore.hints.syntax_errors import unterminated
-from pipemagic.explore.query import COMPOUND, Group, Position, Query, TableReference, nest, query_at
+from pipemagic.explore.query import Query, TableReference, query_at
 from pipemagic.explore.schema import Relation
 from pipemagic.explore.sqlite_reference import KEYWORDS
+from pipemagic.explore.token_tree import COMPOUND, Group, Position, nest
 from pipemagic.sql import Token, tokens, unquote
 
 _BLANK = ("space", "comment")

@@ -16,7 +16,7 @@ from pipemagic.notebook.panels.components import Countdown, Status
 from pipemagic.notebook.panels.forms import Field, Line, button, column, row, show
 from pipemagic.notebook.panels.tasks import LatestTask
 from pipemagic.session.keep_alive import RELAXED_TRANSACTION
-from pipemagic.session.messages import describe_transaction, shorten_statement
+from pipemagic.session.transactions import describe_transaction, shorten_statement
 from pipemagic.text import format_duration, plural
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from pipemagic.notebook.panels.organization_state import OrganizationState
 from pipemagic.notebook.panels.source import Source
 from pipemagic.notebook.panels.static_html import Block
 from pipemagic.notebook.panels.table_browser import TableBrowser
-from pipemagic.session.messages import describe_transaction
+from pipemagic.session.transactions import describe_transaction
 from pipemagic.text import word
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from pipemagic.notebook.panels.forms import Line, close_widget, column, row, sho
 from pipemagic.notebook.panels.organization_state import OrganizationState
 from pipemagic.notebook.panels.static_html import Block, TableBlock
 from pipemagic.notebook.panels.tasks import LatestTask
-from pipemagic.session.messages import describe_transaction
+from pipemagic.session.transactions import describe_transaction
 from pipemagic.text import format_size, plural, word
 
 if TYPE_CHECKING:

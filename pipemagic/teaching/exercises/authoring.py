@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from pipemagic import sql
 from pipemagic.errors import SessionError
-from pipemagic.explore.query import Group, nest, queries_of
+from pipemagic.explore.query import queries_of
+from pipemagic.explore.token_tree import Group, nest
 from pipemagic.session.cell import Cell, parse_cell
 from pipemagic.teaching.classes.progress import PROGRESS_TABLE
 from pipemagic.teaching.exercises.checking import compare_all, same, score_of

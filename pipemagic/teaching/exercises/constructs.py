@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from pipemagic.errors import SessionError
-from pipemagic.explore.query import QUERY, Group, nest
+from pipemagic.explore.token_tree import QUERY, Group, nest
 from pipemagic.sql import Token, split
 from pipemagic.text import did_you_mean
 

@@ -73,7 +73,7 @@ def _run_all(stream: ClientStream, statements: Sequence[str]) -> None:
 def _located(error: StatementError, cell: Cell, ran: int, connection: Connection) -> StatementError:
     """Return the error of a statement with its position and hints, as for a cell of %%sql."""
     several = len(cell.statements) > 1
-    failure = messages.Failure(cell, error, ran, TransactionContent(), connection.schema, {}, atomic=several)
+    failure = messages.FailedStatement(cell, error, ran, TransactionContent(), connection.schema, {}, atomic=several)
     return messages.statement_error(failure, [])
 
 

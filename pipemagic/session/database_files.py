@@ -1,4 +1,4 @@
-"""SQL text of a whole database, as `.dump` and `pipemagic db dump` write it: a SQLite file made of it, and hints."""
+"""Files with a whole database: SQL text, as `.dump` and `pipemagic db dump` write it, and SQLite files to upload."""
 
 from __future__ import annotations
 
@@ -6,15 +6,21 @@ import codecs
 import os
 import re
 import tempfile
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipemagic.errors import SessionError
+from pipemagic.client.database import Database
+from pipemagic.errors import (
+    PipemagicError,
+    SessionError,
+)
+from pipemagic.management_api.models import DatabaseInfo
 from pipemagic.sql import ParsedStatement
 
 if TYPE_CHECKING:
+    from pipemagic.management_api.client import Management
     from pipemagic.session.cell import Cell
 
 _MAGIC = b"SQLite format 3\0"
@@ -113,3 +119,72 @@ def turns_foreign_keys_off(statement: ParsedStatement) -> bool:
 
 def _is_file(cell: Cell) -> bool:
     return bool(cell.source) and os.path.isfile(os.path.expanduser(cell.source))
+
+
+# -- SQLite files to upload
+
+
+@contextmanager
+def prepared_upload(source: Path) -> Iterator[Path]:
+    """Yield a copy of a SQLite file, which other programs may be using, in the form that services accept.
+
+    The copy is removed at the end. Raise TransferError if it is not a SQLite file.
+    """
+    # A session that sends no file does not load the SQLite library.
+    from pipemagic.service.transfer.upload import prepare_upload
+
+    with tempfile.TemporaryDirectory(prefix="pipemagic-", ignore_cleanup_errors=True) as scratch:
+        copy = Path(scratch) / "upload.sqlite"
+        prepare_upload(source, copy)
+        yield copy
+
+
+@contextmanager
+def content_to_upload(file: Path | None, dump: str | None) -> Iterator[Path]:
+    """Yield the copy of a SQLite file to upload, which may be made of the SQL text in the file ``dump``."""
+    with ExitStack() as stack:
+        source = stack.enter_context(restored_dump(dump)) if dump is not None else file
+        yield stack.enter_context(prepared_upload(source or Path()))
+
+
+def without_upload(
+    name: str, group: str | None, file: Path | None = None, dump: str | None = None, copy_of: str | None = None
+) -> str:
+    """Return the commands that fill a database of a service that accepts no files."""
+    first = ""
+    if file is not None:
+        first = f"sqlite3 {file} .dump > COPY.sql, then "
+    elif copy_of is not None:
+        first = f"pipemagic db dump {copy_of} COPY.sql, then "
+    script = dump or "COPY.sql"
+    option = f" --group {group}" if group else ""
+    return f"{first}pipemagic db create {name}{option}, then pipemagic db shell {name} < {script}"
+
+
+def create_from_file(
+    api: Management,
+    name: str,
+    group: str,
+    file: Path,
+    *,
+    size_limit: str | None = None,
+    warn: Callable[[str], None] = lambda _: None,
+) -> DatabaseInfo:
+    """Create a database and upload a file from `prepared_upload`; delete the database if that fails.
+
+    ``warn`` is called if it could not be deleted.
+    """
+    from pipemagic.client import transfer
+
+    info = api.create_database(name, group, awaits_upload=True, size_limit=size_limit)
+    try:
+        url = info.url or api.database(name).url
+        with Database(api.endpoint.refer(url), api.create_token(name, expiration="1d")) as database:
+            transfer.upload(database, file)
+    except BaseException:
+        try:
+            api.delete_database(name)
+        except PipemagicError as error:
+            warn(f"Warning: the database {name} is empty and could not be deleted: {error.message}")
+        raise
+    return info
