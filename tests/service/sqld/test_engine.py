@@ -29,6 +29,7 @@ from pipemagic.service.responses import Refused
 from pipemagic.service.service import Service
 from pipemagic.service.sqld.admin import NodeDown, Stats
 from pipemagic.service.sqld.engine import SqldEngine
+from pipemagic.service.sqld.local_nodes import NodeProcess
 from pipemagic.service.sqld.nodes import Node
 
 
@@ -376,6 +377,16 @@ def test_a_change_that_did_not_reach_the_primary_is_applied_later(engine: SqldEn
     with pytest.raises(Refused, match="nothing was changed"):
         engine.create(record)
     assert engine._catalog.databases("local") == []
+
+
+def test_a_resumed_node_that_cannot_be_started_is_down_with_the_reason(tmp_path: Path):
+    node = Node("ams", "http://127.0.0.1:9", "http://127.0.0.1:9")
+    (tmp_path / "file").touch()
+    process = NodeProcess(node, tmp_path / "file" / "ams", ("/bin/true",))
+    with closing(Service(tmp_path / "data", partial(SqldEngine, nodes=[node], processes=[process]))) as service:
+        service.engine._poll_all()
+        with pytest.raises(NodeDown, match="the node ams cannot be started: .*Not a directory"):
+            service.engine._primary.check_up()
 
 
 def _suspend(engine: SqldEngineProcess, name: str, *, on: bool) -> None:

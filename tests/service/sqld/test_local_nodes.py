@@ -103,7 +103,8 @@ def test_a_program_that_cannot_run_is_reported(tmp_path: Path):
 
 def test_a_node_that_ended_is_not_started_again_until_it_was_stopped(tmp_path: Path):
     runs = tmp_path / "runs"
-    process = NodeProcess(NODE, tmp_path / "node", (str(script(tmp_path, f"echo run >> {runs}; exit 3")),))
+    program = script(tmp_path, f"echo run >> {runs}; cat {runs}; exit 3")
+    process = NodeProcess(NODE, tmp_path / "node", (str(program),))
     process.start()
     until(lambda: process.exit_status() == 3)
     process.start()
@@ -115,6 +116,8 @@ def test_a_node_that_ended_is_not_started_again_until_it_was_stopped(tmp_path: P
     process.start()
     until(lambda: process.exit_status() == 3)
     assert runs.read_text() == "run\n" * 2
+    logs = [(tmp_path / "node" / name).read_text() for name in ("sqld.log.1", "sqld.log")]
+    assert logs == ["run\n", "run\n" * 2]
 
 
 def test_a_node_that_an_earlier_service_has_left_is_ended(node: NodeProcess):
