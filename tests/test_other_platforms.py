@@ -18,7 +18,7 @@ from pipemagic import config, launcher
 from pipemagic.cli import doctor, shell
 from pipemagic.cli.api import CredentialsFile
 from pipemagic.errors import ServiceError, SessionError
-from pipemagic.http.transport import Connection, Origin
+from pipemagic.http.transport import HttpConnection, Origin
 from pipemagic.service import files, listeners, process
 from pipemagic.service.sqld import local_nodes
 from pipemagic.session import tokens
@@ -124,7 +124,7 @@ def test_a_stale_connection_is_detected_without_poll(on):
 
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        kept = Connection(ours, Origin("127.0.0.1", 1, None))
+        kept = HttpConnection(ours, Origin("127.0.0.1", 1, None))
         on("win32", transport)
         assert not kept.is_stale()
         theirs.sendall(b"unasked")

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import TypeAlias
 
 from pipemagic.client.batch_runner import result_of
-from pipemagic.client.cursor_response import CursorResponse, Entry, read_entries
+from pipemagic.client.cursor_response import CursorResponse, ReceivedEntry, read_entries
 from pipemagic.client.statement_errors import statement_error
 from pipemagic.client.stream import ClientStream, Dialect
 from pipemagic.errors import ProtocolError, ServerError, StatementError, UnknownOutcome
@@ -36,7 +36,7 @@ from pipemagic.hrana.stream import STRICT, Tx
 from pipemagic.hrana.values import Value
 from pipemagic.sql import parse
 
-Row: TypeAlias = list[Value]
+WireRow: TypeAlias = list[Value]
 
 _UNPARSED = re.compile(r"Internal Error: `(.*)`\Z", re.DOTALL)
 """The response of sqld to a cursor with a syntax error; in a pipeline that is an error of the statement."""
@@ -60,8 +60,8 @@ class Cursor:
         """The number of changed rows, once it is finished."""
         self._stream, self._stmt, self._owned = stream, stmt, owned
         self._response: CursorResponse | None = None
-        self._ahead: list[Sequence[Row]] = []
-        self._entries: Iterator[Sequence[Entry]] = iter(())
+        self._ahead: list[Sequence[WireRow]] = []
+        self._entries: Iterator[Sequence[ReceivedEntry]] = iter(())
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -81,7 +81,7 @@ class Cursor:
             raise
         return self
 
-    def __iter__(self) -> Iterator[Sequence[Row]]:
+    def __iter__(self) -> Iterator[Sequence[WireRow]]:
         ahead, self._ahead = self._ahead, []
         yield from ahead
         for entries in self._entries:
@@ -113,13 +113,13 @@ class Cursor:
             if self.finished or any(isinstance(entry, cursors.StepBegin) for entry in entries):
                 break
 
-    def _rows(self, entries: Sequence[Entry]) -> list[Sequence[Row]]:
+    def _rows(self, entries: Sequence[ReceivedEntry]) -> list[Sequence[WireRow]]:
         """Process some entries; return the rows among them, in batches."""
-        rows: list[Row] = []
-        batches: list[Sequence[Row]] = [rows]
+        rows: list[WireRow] = []
+        batches: list[Sequence[WireRow]] = [rows]
         for entry in entries:
             match entry:
-                case cursors.Row(row):
+                case cursors.RowEntry(row):
                     rows.append(row)
                 case ColumnarRows():
                     rows = []
@@ -131,9 +131,9 @@ class Cursor:
                     self._stream.transaction.ran(self._stmt)
                 case cursors.StepError(error=error):
                     self._fail(error)
-                case cursors.Failure(error=error) if error.code in (faults.STREAM_ENDED, "INTERNAL", "FORBIDDEN"):
+                case cursors.CursorError(error=error) if error.code in (faults.STREAM_ENDED, "INTERNAL", "FORBIDDEN"):
                     raise UnknownOutcome(f"the server ended the rows: {error.message}", hint="run it again")
-                case cursors.Failure(error=error):  # a timeout of a wait leaves the stream unchanged
+                case cursors.CursorError(error=error):  # a timeout of a wait leaves the stream unchanged
                     self._fail(error)
         return [batch for batch in batches if batch]
 

@@ -13,7 +13,7 @@ from pipemagic.errors import ProtocolError
 from pipemagic.frames.columnar import ColumnarRows
 from pipemagic.frames.typed_json import LARGE, check_size, read_part, read_rows
 from pipemagic.hrana import cursors
-from pipemagic.hrana.columns import Rows
+from pipemagic.hrana.columns import RowsEntry
 from pipemagic.hrana.messages import Col
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class OnEnd(Protocol):
         ...
 
 
-Entry: TypeAlias = cursors.Entry | ColumnarRows
+ReceivedEntry: TypeAlias = cursors.CursorEntry | ColumnarRows
 """The content of a line; one entry may hold the rows of many lines."""
 
 CHUNK_SIZE = 2**18
@@ -48,7 +48,7 @@ MAX_DELAY = 0.1
 
 _ROW, _CELLS, _END = b'{"type":"row","row":[', b'{"type":"row","row":[{"t', b"]}"
 _BETWEEN = _END + b"\n" + _ROW
-_ENTRY: msgspec.json.Decoder[cursors.Entry] = msgspec.json.Decoder(cursors.Entry)
+_ENTRY: msgspec.json.Decoder[cursors.CursorEntry] = msgspec.json.Decoder(cursors.CursorEntry)
 
 
 class CursorResponse:
@@ -111,7 +111,9 @@ class CursorResponse:
         return self._on_end(error, self.complete)
 
 
-def read_entries(chunks: Iterable[bytes], clock: Callable[[], float] = time.monotonic) -> Iterator[Sequence[Entry]]:
+def read_entries(
+    chunks: Iterable[bytes], clock: Callable[[], float] = time.monotonic
+) -> Iterator[Sequence[ReceivedEntry]]:
     """Yield the entries of chunks, which may split lines, in batches.
 
     Chunks in quick succession are read together: some servers send each row as a chunk.
@@ -159,7 +161,7 @@ def _whole_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
         yield last
 
 
-def _read_by_columns(lines: bytes, cols: Sequence[Col]) -> Sequence[Entry] | None:
+def _read_by_columns(lines: bytes, cols: Sequence[Col]) -> Sequence[ReceivedEntry] | None:
     """Return the entries of lines, with adjacent rows read by columns; None if that fails."""
     start, last = lines.find(_CELLS), lines.rfind(_CELLS)
     stop = lines.find(b"\n", last)
@@ -172,7 +174,7 @@ def _read_by_columns(lines: bytes, cols: Sequence[Col]) -> Sequence[Entry] | Non
     return None if rows is None else [*before, *rows, *_read(lines[stop:], cols)]
 
 
-def _read(lines: bytes, cols: Sequence[Col]) -> Sequence[Entry]:
+def _read(lines: bytes, cols: Sequence[Col]) -> Sequence[ReceivedEntry]:
     """Decode several lines together, which is faster, or one by one if they are unusual.
 
     The decoder also accepts one object on several lines and several objects on one line, which only a corrupt
@@ -180,14 +182,14 @@ def _read(lines: bytes, cols: Sequence[Col]) -> Sequence[Entry]:
     """
     check_size(lines)
     text = lines.strip(b"\n")
-    entries: list[cursors.Entry] = []
+    entries: list[cursors.CursorEntry] = []
     with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         entries = _ENTRY.decode_lines(text)
     if not len(entries) - 1 == text.count(b"\n") == text.count(b"}\n{"):
         entries = list(cursors.decode_entries(lines.split(b"\n")))
-    read: list[Entry] = []
+    read: list[ReceivedEntry] = []
     for entry in entries:
         if isinstance(entry, cursors.StepBegin):
             cols = entry.cols
-        read.append(read_part(entry.part, cols) if isinstance(entry, Rows) else entry)
+        read.append(read_part(entry.part, cols) if isinstance(entry, RowsEntry) else entry)
     return read

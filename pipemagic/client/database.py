@@ -16,7 +16,7 @@ from pipemagic.client.cursor import Cursor
 from pipemagic.client.readonly import HINT
 from pipemagic.client.replication import ReplicationState
 from pipemagic.client.result import Result
-from pipemagic.client.secrets import Token
+from pipemagic.client.secrets import BearerToken
 from pipemagic.client.stream import ClientStream, Dialect, Run
 from pipemagic.client.tracing import Observer
 from pipemagic.client.transaction import AGAIN, Transaction
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import httpx
     import pandas as pd
 
-    from pipemagic.client.bulk.load import Progress
+    from pipemagic.client.bulk.load import ProgressCallback
     from pipemagic.client.bulk.load_plan import IfExists
     from pipemagic.frames.any_frame import Frame
 
@@ -73,7 +73,7 @@ class Database:
     def __init__(
         self,
         url: str | Endpoint,
-        token: str | Token | None = None,
+        token: str | BearerToken | None = None,
         *,
         timeout: float | None = READ_TIMEOUT,
         connect_timeout: float | None = CONNECT_TIMEOUT,
@@ -127,9 +127,9 @@ class Database:
         """Return the protocol versions that the server supports in full: {2, 3}, or none if it has no version 3."""
         return frozenset({2, 3}) if self.dialect is Dialect.V3 else frozenset()
 
-    def renew_token(self, token: str | Token) -> None:
+    def renew_token(self, token: str | BearerToken) -> None:
         """Use another token from the next request on, also on open streams."""
-        self.transport.token = token if isinstance(token, Token) else Token(token)
+        self.transport.token = token if isinstance(token, BearerToken) else BearerToken(token)
 
     def execute(self, sql: str, args: Arguments = None) -> Result:
         """Run one statement, in one request.
@@ -185,7 +185,7 @@ class Database:
         *,
         keys: Sequence[str] = (),
         types: Mapping[str, str] | None = None,
-        progress: Progress | None = None,
+        progress: ProgressCallback | None = None,
     ) -> int:
         """Write a frame into a table, all rows or none; return their number.
 

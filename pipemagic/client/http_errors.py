@@ -12,7 +12,7 @@ import httpx
 
 from pipemagic.client.address import Endpoint
 from pipemagic.client.repeats import Cause
-from pipemagic.client.response_body import MAX_SIZE, TooLarge
+from pipemagic.client.response_body import MAX_SIZE, BodyTooLarge
 from pipemagic.errors import (
     AddressError,
     AnswerTimeout,
@@ -90,7 +90,7 @@ def retry_time(header: str) -> str:
         return ""
 
 
-FAILURES = (httpx.HTTPError, httpx.InvalidURL, UnicodeError, TooLarge, KeyboardInterrupt)
+FAILURES = (httpx.HTTPError, httpx.InvalidURL, UnicodeError, BodyTooLarge, KeyboardInterrupt)
 """The exceptions of a request, which `failure` converts."""
 
 
@@ -107,7 +107,7 @@ def failure(error: BaseException, endpoint: Endpoint) -> PipemagicError:
                 f"{endpoint.address} did not respond in time; the request may have run, or may still be running",
                 hint="check the data before you run it again; timeout=... of connect() sets how long to wait",
             )
-        case TooLarge():
+        case BodyTooLarge():
             return UnknownOutcome(
                 f"the response of {endpoint.address} is larger than {MAX_SIZE // 1024**2} MB and was not read to its "
                 "end; the request has run",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-Kind = Literal["group", "database", "token", "organization"]
+NameKind = Literal["group", "database", "token", "organization"]
 
 LABEL = 63
 """Longest DNS label; ``<database>-<organization>`` is one."""
@@ -16,14 +16,14 @@ SLUG = 32
 _FOREIGN = re.compile(r"[^a-z0-9-]")
 
 
-def longest(kind: Kind, slug: str) -> int:
+def longest(kind: NameKind, slug: str) -> int:
     """Return the maximum length of a name in the organization ``slug``, which hosts contain, but not token names."""
     if kind == "organization":
         return SLUG
     return LABEL - 1 - (0 if kind == "token" else len(slug))
 
 
-def problem(kind: Kind, name: str, slug: str = "") -> str:
+def problem(kind: NameKind, name: str, slug: str = "") -> str:
     """Return why a new name is invalid, '' if it is valid; only the server knows whether it is taken."""
     if not name:
         return f"Enter {'an' if kind == 'organization' else 'a'} {kind} name."

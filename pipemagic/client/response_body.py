@@ -35,7 +35,7 @@ _PAUSE = 0.005
 """Seconds to wait between further small chunks: sqld sends each row separately, which costs a wake-up each time."""
 
 
-class TooLarge(Exception):
+class BodyTooLarge(Exception):
     """A response exceeds `MAX_SIZE`."""
 
 
@@ -118,7 +118,7 @@ def read_whole(response: httpx.Response, deadline: float = inf, timeout: float |
         chunks.append(chunk)
         size += len(chunk)
         if max(size, response.num_bytes_downloaded) > MAX_SIZE:
-            raise TooLarge
+            raise BodyTooLarge
         if period != inf and time.monotonic() > end:
             if size - size_before < MIN_RATE * period:
                 raise httpx.ReadTimeout("the response is too slow")

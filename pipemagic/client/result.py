@@ -1,15 +1,12 @@
-"""The result of a statement, and the interface of a database that runs statements."""
+"""The result of a statement."""
 
 from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from pipemagic.client.arguments import Arguments
-from pipemagic.client.cursor import Cursor
-from pipemagic.client.stream import ClientStream
 from pipemagic.errors import ProtocolError
 from pipemagic.frames import to_frame
 from pipemagic.frames.columnar import ColumnarRows
@@ -61,23 +58,6 @@ class Result:
         Warn about columns of mixed types, and about dates that stay text.
         """
         return to_frame(self.wire, note=lambda text: warnings.warn(text, stacklevel=2))
-
-
-class Executor(Protocol):
-    """What loading and copying use of a database (`pipemagic.client.database.Database`)."""
-
-    @property
-    def url(self) -> str:
-        """The address as named by the user."""
-
-    def execute(self, sql: str, args: Arguments = None) -> Result:
-        """Run one statement on its own stream."""
-
-    def cursor(self, sql: str) -> Cursor:
-        """Run one statement and receive its rows in batches."""
-
-    def open_stream(self) -> ClientStream:
-        """Return a stream for several requests."""
 
 
 def _whole(number: str | int) -> int:

@@ -14,7 +14,7 @@ class Secret(str):
         return "Secret(***)"
 
 
-class Token:
+class BearerToken:
     """A bearer token, which can be sent, but not displayed or pickled.
 
     The text may have quotation marks and ``Bearer`` around the token. ``authorization`` is the value of the

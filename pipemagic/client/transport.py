@@ -36,7 +36,7 @@ from pipemagic.client.repeats import (
     nothing_ran,
 )
 from pipemagic.client.response_body import Chunks, HttpResponse, read_chunks, read_whole
-from pipemagic.client.secrets import Token
+from pipemagic.client.secrets import BearerToken
 from pipemagic.client.trace_format import redact
 from pipemagic.client.tracing import BODY_LIMIT, Observer, TracedRequest
 from pipemagic.errors import AddressError, ConnectError, PipemagicError, ServerError
@@ -75,7 +75,7 @@ class Transport:
     def __init__(
         self,
         endpoint: Endpoint,
-        token: str | Token | None = None,
+        token: str | BearerToken | None = None,
         *,
         timeout: float | None = READ_TIMEOUT,
         connect_timeout: float | None = CONNECT_TIMEOUT,
@@ -85,7 +85,7 @@ class Transport:
     ) -> None:
         self.endpoint = endpoint
         self.observer = observer
-        self.token = token if isinstance(token, Token) else Token(token)
+        self.token = token if isinstance(token, BearerToken) else BearerToken(token)
         self.timeout = timeout
         """Seconds to wait for the next part of a response; None is no limit."""
         self.binds_arguments: bool | None = None

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from pipemagic.errors import UnsupportedError
-from pipemagic.frames.columns import Texts
+from pipemagic.frames.columns import TextArray
 from pipemagic.frames.logical_types import LogicalColumn, Note, logical_columns
 from pipemagic.frames.to_pandas import arrow_texts
 from pipemagic.hrana.messages import StmtResult
@@ -82,7 +82,7 @@ def to_polars(result: StmtResult, *, note: Note | None = None) -> polars.DataFra
     columns = _columns(result, note)
     series = {}
     for name, column in zip(_unique(columns, note), columns, strict=True):
-        values = column.values.strings() if isinstance(column.values, Texts) else column.values
+        values = column.values.strings() if isinstance(column.values, TextArray) else column.values
         dtype = types.get(column.type) or pl.Datetime(_unit(column))
         converted = pl.Series(name, values, dtype=dtype, strict=True)
         converted = converted if column.missing is None else converted.set(pl.Series(column.missing), None)
@@ -118,7 +118,7 @@ def _unit(column: LogicalColumn) -> Any:
 def _arrow_array(column: LogicalColumn, kind: Any) -> Any:
     import pyarrow as pa
 
-    if isinstance(column.values, Texts):
+    if isinstance(column.values, TextArray):
         return arrow_texts(column.values, column.missing).cast(kind)
     return pa.array(column.values, type=kind, mask=column.missing, from_pandas=False)
 

@@ -35,7 +35,7 @@ _DTYPES: dict[frozenset[type], str] = {frozenset({Integer}): "int64", frozenset(
 _KINDS: dict[type, type] = {int: Integer, float: Float, str: Text, bytes: Blob}
 
 
-class Texts(NamedTuple):
+class TextArray(NamedTuple):
     """Concatenated texts in valid UTF-8; text ``n`` is from ``offsets[n]`` to ``offsets[n + 1]``.
 
     Both are NumPy arrays: of bytes, and of 64-bit integers, one more than the number of texts.
@@ -54,8 +54,9 @@ class ColumnChunk(NamedTuple):
     """Consecutive values of a column.
 
     ``kinds`` are the wire types of the values, NULL aside. ``values`` is, if that is one kind, a NumPy array of
-    numbers, `Texts` or a list of bytes; otherwise a list of values; None if all are NULL. ``missing`` is an array that
-    is True for NULL, None without NULLs or if ``values`` is a list, where NULL is None. Numbers are 0 or NaN for NULL.
+    numbers, `TextArray` or a list of bytes; otherwise a list of values; None if all are NULL. ``missing`` is an array
+    that is True for NULL, None without NULLs or if ``values`` is a list, where NULL is None. Numbers are 0 or NaN for
+    NULL.
     """
 
     size: int
@@ -80,7 +81,7 @@ class ColumnChunk(NamedTuple):
         if isinstance(self.values, list):
             return self.values
         return with_nulls(
-            self.values.strings() if isinstance(self.values, Texts) else self.values.tolist(), self.missing
+            self.values.strings() if isinstance(self.values, TextArray) else self.values.tolist(), self.missing
         )
 
     def each(self) -> Iterator[SqlValue]:
@@ -102,8 +103,8 @@ class ColumnChunk(NamedTuple):
             return self._replace(size=size)
         if isinstance(self.values, list):
             return chunk_of_items(self.values[start:stop])
-        if isinstance(self.values, Texts):
-            values: Any = Texts(self.values.data, self.values.offsets[start : stop + 1])
+        if isinstance(self.values, TextArray):
+            values: Any = TextArray(self.values.data, self.values.offsets[start : stop + 1])
         else:
             values = self.values[start:stop]
         (kind,) = self.kinds
@@ -120,18 +121,18 @@ class ColumnChunk(NamedTuple):
         if self.missing is not None:
             missing |= np.append(self.missing, True)[rows]
         (kind,) = self.kinds
-        if not isinstance(self.values, Texts):
+        if not isinstance(self.values, TextArray):
             return of_kind(kind, np.append(self.values, np.nan if kind is Float else 0)[rows], missing)
         data, offsets = bytes(self.values.data), self.values.offsets
         texts = [*(data[start:stop] for start, stop in pairwise(offsets.tolist())), b""]  # at -1
         joined = b"".join([texts[row] for row in rows.tolist()])
         ends = np.cumsum(np.append(np.diff(offsets), 0)[rows])
-        return of_kind(kind, Texts(np.frombuffer(joined, np.uint8), np.append(0, ends)), missing)
+        return of_kind(kind, TextArray(np.frombuffer(joined, np.uint8), np.append(0, ends)), missing)
 
 
 def of_kind(kind: type, values: Any, missing: Any = None) -> ColumnChunk:
-    """Convert an array or `Texts` to a chunk; ``missing`` may be all True or all False."""
-    size = len(values.offsets) - 1 if isinstance(values, Texts) else len(values)
+    """Convert an array or `TextArray` to a chunk; ``missing`` may be all True or all False."""
+    size = len(values.offsets) - 1 if isinstance(values, TextArray) else len(values)
     if missing is not None and missing.all():
         return ColumnChunk(size, frozenset())
     return ColumnChunk(size, frozenset({kind}), values, None if missing is None or not missing.any() else missing)
@@ -223,7 +224,7 @@ class ColumnBuilder:
     def _store(self, chunk: ColumnChunk) -> None:
         if isinstance(chunk.values, list):
             self._items += chunk.values
-        elif isinstance(chunk.values, Texts):
+        elif isinstance(chunk.values, TextArray):
             data, offsets = chunk.values
             first, last = int(offsets[0]), int(offsets[-1])
             self._ends.extend(offsets[1:] + (len(self._data) - first))  # the bytes of arrays
@@ -242,7 +243,7 @@ class ColumnBuilder:
 
         values: Any = self._items
         if self._kinds == {Text}:
-            values = Texts(np.frombuffer(self._data, np.uint8), np.frombuffer(self._ends, np.int64))
+            values = TextArray(np.frombuffer(self._data, np.uint8), np.frombuffer(self._ends, np.int64))
         elif self._kinds in _DTYPES:
             values = np.frombuffer(self._data, _DTYPES[self._kinds])
         missing = None if self._missing is None else np.frombuffer(self._missing, bool)
@@ -256,7 +257,7 @@ def nulls(kinds: frozenset[type], size: int) -> ColumnChunk:
     if not kinds:
         return ColumnChunk(size, kinds)
     if kinds == {Text}:
-        values: Any = Texts(np.zeros(0, np.uint8), np.zeros(size + 1, np.int64))
+        values: Any = TextArray(np.zeros(0, np.uint8), np.zeros(size + 1, np.int64))
     elif kinds in _DTYPES:
         values = np.full(size, np.nan if kinds == {Float} else 0, _DTYPES[kinds])
     else:
@@ -290,7 +291,7 @@ def are_same(first: ColumnChunk, second: ColumnChunk) -> bool:
         return False
     if (first.missing is None) != (second.missing is None) or not np.array_equal(first.missing, second.missing):
         return False
-    if not isinstance(first.values, Texts):
+    if not isinstance(first.values, TextArray):
         if first.values is None or isinstance(first.values, list):
             return bool(first.values == second.values)
         return np.array_equal(first.values, second.values, equal_nan=True)
@@ -322,7 +323,7 @@ def _strings(data: Any, offsets: Any) -> Iterable[str]:
     return [text[begin:end] for begin, end in pairwise(places.tolist())]
 
 
-def is_utf8(texts: Texts) -> bool:
+def is_utf8(texts: TextArray) -> bool:
     """Return True if each text is valid UTF-8."""
     import numpy as np
 
@@ -340,7 +341,7 @@ def is_utf8(texts: Texts) -> bool:
     return True
 
 
-def texts_of(strings: Sequence[str]) -> Texts:
+def texts_of(strings: Sequence[str]) -> TextArray:
     """Concatenate texts."""
     import numpy as np
 
@@ -349,10 +350,10 @@ def texts_of(strings: Sequence[str]) -> Texts:
     sizes = map(len, strings if len(data) == len(joined) else map(str.encode, strings))
     offsets = np.zeros(len(strings) + 1, np.int64)
     np.cumsum(np.fromiter(sizes, np.int64, len(strings)), out=offsets[1:])
-    return Texts(np.frombuffer(data, np.uint8), offsets)
+    return TextArray(np.frombuffer(data, np.uint8), offsets)
 
 
-def gather(data: Any, starts: Any, lengths: Any) -> Texts:
+def gather(data: Any, starts: Any, lengths: Any) -> TextArray:
     """Concatenate pieces of an array of bytes, given by their starts and lengths."""
     import numpy as np
 
@@ -360,7 +361,7 @@ def gather(data: Any, starts: Any, lengths: Any) -> Texts:
     np.cumsum(lengths, out=offsets[1:])
     places = np.repeat(starts - offsets[:-1], lengths)
     places += np.arange(len(places))
-    return Texts(data.take(places), offsets)
+    return TextArray(data.take(places), offsets)
 
 
 # -- columns of a pipemagic service
@@ -412,16 +413,16 @@ def _read_numbers(values: bytes, form: str, size: int) -> Any:
     return np.frombuffer(values, form).astype(form.replace("<", "="), copy=False)
 
 
-def _read_texts(values: bytes, ends: bytes, size: int) -> Texts:
+def _read_texts(values: bytes, ends: bytes, size: int) -> TextArray:
     import numpy as np
 
     offsets = np.zeros(size + 1, np.int64)
     offsets[1:] = _read_numbers(ends, "<i8", size)
     _check(int(offsets[-1]) == len(values) and not (np.diff(offsets) < 0).any())
-    return Texts(np.frombuffer(values, np.uint8), offsets)
+    return TextArray(np.frombuffer(values, np.uint8), offsets)
 
 
-def _read_blobs(stored: Texts, missing: Any) -> list[bytes | None]:
+def _read_blobs(stored: TextArray, missing: Any) -> list[bytes | None]:
     data = bytes(stored.data)
     return with_nulls([data[start:stop] for start, stop in pairwise(stored.offsets.tolist())], missing)
 

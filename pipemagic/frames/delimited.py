@@ -18,21 +18,21 @@ import pandas as pd
 
 from pipemagic.errors import LoadError
 from pipemagic.frames import inference
-from pipemagic.frames.file_options import COUNT, DTYPE, ENCODING, FLAG, HEADER, NAMES, ROWS, Kind, character
+from pipemagic.frames.file_options import COUNT, DTYPE, ENCODING, FLAG, HEADER, NAMES, ROWS, ValueType, character
 from pipemagic.frames.grid import column_names, dtypes_of, unknown_column, used
-from pipemagic.frames.inference import NumberFormat, Texts
+from pipemagic.frames.inference import NumberFormat, TextColumn
 from pipemagic.text import plural
 
 OPTIONS = {
     "sep": character(";"), "decimal": character(","), "thousands": character("."), "quotechar": character("'"),
     "escapechar": character("\\"), "comment": character("#"), "encoding": ENCODING,
-    "encoding_errors": Kind((str,), "'replace'"), "header": HEADER, "names": NAMES, "usecols": NAMES, "skiprows": ROWS,
-    "nrows": COUNT, "skipfooter": COUNT, "quoting": Kind((int,), "3"), "doublequote": FLAG, "skipinitialspace": FLAG,
-    "skip_blank_lines": FLAG,
-    "na_values": Kind((str, int, float, list, tuple, set, dict), "['NA']"), "keep_default_na": FLAG,
-    "true_values": Kind((list, tuple, set), "['yes']"), "false_values": Kind((list, tuple, set), "['no']"),
-    "dtype": DTYPE, "parse_dates": Kind((bool, list, tuple), "['day']"), "dayfirst": FLAG,
-    "date_format": Kind((str, dict), "'%d.%m.%Y'"),
+    "encoding_errors": ValueType((str,), "'replace'"), "header": HEADER, "names": NAMES, "usecols": NAMES,
+    "skiprows": ROWS, "nrows": COUNT, "skipfooter": COUNT, "quoting": ValueType((int,), "3"), "doublequote": FLAG,
+    "skipinitialspace": FLAG, "skip_blank_lines": FLAG,
+    "na_values": ValueType((str, int, float, list, tuple, set, dict), "['NA']"), "keep_default_na": FLAG,
+    "true_values": ValueType((list, tuple, set), "['yes']"), "false_values": ValueType((list, tuple, set), "['no']"),
+    "dtype": DTYPE, "parse_dates": ValueType((bool, list, tuple), "['day']"), "dayfirst": FLAG,
+    "date_format": ValueType((str, dict), "'%d.%m.%Y'"),
 }  # fmt: skip
 """The parameters of ``pandas.read_csv`` that a load accepts, with the types of their values."""
 
@@ -276,7 +276,7 @@ def _split(lines: _Lines, dialect: _Dialect, sep: str) -> pd.DataFrame:
 
 def _typed(columns: Mapping[str, Any], sep: str, options: Mapping[str, Any]) -> pd.DataFrame:
     """Return the columns with their types."""
-    texts = {name: Texts.of(column, _missing(name, options)) for name, column in columns.items()}
+    texts = {name: TextColumn.of(column, _missing(name, options)) for name, column in columns.items()}
     dtypes, dates = dtypes_of(options, columns), _date_columns(options, columns)
     numbers = NumberFormat(options.get("decimal") or ".", options.get("thousands") or "")
     if "decimal" not in options and "thousands" not in options:
@@ -319,7 +319,7 @@ def _date_columns(options: Mapping[str, Any], names: Iterable[str]) -> Sequence[
     return list(columns)
 
 
-def _parsed(name: str, column: Texts, options: Mapping[str, Any]) -> Any:
+def _parsed(name: str, column: TextColumn, options: Mapping[str, Any]) -> Any:
     """Return a column of the option parse_dates; raise LoadError for a text that is not a date."""
     form, day_first = options.get("date_format"), options.get("dayfirst")
     form = form.get(name) if isinstance(form, Mapping) else form
@@ -346,7 +346,7 @@ def _parsed(name: str, column: Texts, options: Mapping[str, Any]) -> Any:
 # -- decimal commas
 
 
-def _number_format(columns: Mapping[str, Texts], sep: str) -> NumberFormat:
+def _number_format(columns: Mapping[str, TextColumn], sep: str) -> NumberFormat:
     """Return the form of the numbers of a file: with a decimal comma if that is certain.
 
     Raise LoadError if numbers with a comma have no certain meaning.

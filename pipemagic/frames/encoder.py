@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from pipemagic.frames.columns import ColumnChunk, Texts
+from pipemagic.frames.columns import ColumnChunk, TextArray
 from pipemagic.hrana.values import Float, Integer, SqlValue, Text
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -115,7 +115,7 @@ class Records:
         digits = self._field(_digits(np.abs(whole).astype(np.uint64), np.signbit(whole)))
         return f"CAST({digits} AS REAL) * pow(2.0, {self._number(power, missing)})"
 
-    def _texts(self, texts: Texts, missing: Array | None) -> str:
+    def _texts(self, texts: TextArray, missing: Array | None) -> str:
         """Add short texts of one length to the record, others to a heap."""
         lengths = np.diff(texts.offsets)
         first, end = int(texts.offsets[0]), int(texts.offsets[-1])

@@ -16,7 +16,7 @@ _ITEM = 60  # characters of an option in a message
 
 
 @dataclass(frozen=True)
-class Kind:
+class ValueType:
     """The types of an option's value, and an example of one; a ``character`` is a text of one character."""
 
     types: tuple[type, ...]
@@ -30,20 +30,20 @@ class Kind:
         return isinstance(value, self.types) and (not self.character or (isinstance(value, str) and len(value) == 1))
 
 
-FLAG, COUNT = Kind((bool,), "True"), Kind((int,), "2")
-NAMES = Kind((list, tuple), "['a', 'b']")
-DTYPE = Kind((str, dict), "{'zip': 'str'}")
-HEADER = Kind((int, type(None)), "0")
-ROWS = Kind((int, list, tuple), "2")
-ENCODING = Kind((str,), "'latin-1'")
+FLAG, COUNT = ValueType((bool,), "True"), ValueType((int,), "2")
+NAMES = ValueType((list, tuple), "['a', 'b']")
+DTYPE = ValueType((str, dict), "{'zip': 'str'}")
+HEADER = ValueType((int, type(None)), "0")
+ROWS = ValueType((int, list, tuple), "2")
+ENCODING = ValueType((str,), "'latin-1'")
 
 
-def character(example: str) -> Kind:
+def character(example: str) -> ValueType:
     """Return the kind of an option that is one character."""
-    return Kind((str,), repr(example), character=True)
+    return ValueType((str,), repr(example), character=True)
 
 
-def parse_options(words: Sequence[str], kinds: Mapping[str, Kind], reader: str) -> dict[str, Any]:
+def parse_options(words: Sequence[str], kinds: Mapping[str, ValueType], reader: str) -> dict[str, Any]:
     """Return the options of a reader, each with its value; raise LoadError for an unknown one, or another value."""
     options: dict[str, Any] = {}
     for name, text in _pairs(words):

@@ -34,7 +34,7 @@ import numpy as np
 import pandas as pd
 
 from pipemagic.errors import LoadError, ProtocolError
-from pipemagic.frames.columns import ColumnChunk, Texts, chunk_of_items, of_kind
+from pipemagic.frames.columns import ColumnChunk, TextArray, chunk_of_items, of_kind
 from pipemagic.frames.encoder import has_signed_zero
 from pipemagic.frames.moments import Moments, check_years, moments_of
 from pipemagic.frames.scalars import exact_float, to_sql
@@ -53,7 +53,7 @@ class Problem(NamedTuple):
     fix: str
 
 
-class Place(NamedTuple):
+class ColumnPosition(NamedTuple):
     """Where a column is in Python: the variable of its frame, its label, and whether it is a level of the index."""
 
     frame: str = "frame"
@@ -61,11 +61,11 @@ class Place(NamedTuple):
     of_index: bool = False
 
 
-_NOWHERE = Place()
+_NOWHERE = ColumnPosition()
 
 
 @dataclass(frozen=True)
-class Column:
+class FrameColumn:
     """A column to write: its declared type ('' for none), its values, and the type suggested by its dtype.
 
     ``source`` are the values of a column whose form depends on the declared type. ``place`` is where it is in Python,
@@ -78,7 +78,7 @@ class Column:
     values: ColumnChunk
     suggested: str = ""
     source: Moments | Decimals | None = None
-    place: Place = _NOWHERE
+    place: ColumnPosition = _NOWHERE
     is_object: bool = False
     problem: Problem | None = None
 
@@ -87,7 +87,7 @@ class Column:
         """The column in Python, if it is not a level of the index."""
         return f"{self.place.frame}[{self.place.label!r}]"
 
-    def with_problem(self, reason: str, fix: str) -> Column:
+    def with_problem(self, reason: str, fix: str) -> FrameColumn:
         """Return the column, which cannot be stored; {0} in ``fix`` is the column in Python, {times} as datetime64."""
         times = self.code
         if self.is_object and "{times}" in fix:
@@ -95,7 +95,7 @@ class Column:
             fix, times = f"import pandas; {fix}", f"pandas.to_datetime({self.code}{utc})"
         return replace(self, problem=Problem(reason, fix.replace("{0}", self.code).replace("{times}", times)))
 
-    def for_type(self, declared: str, table: str = "", *, requested: bool = False) -> Column:
+    def for_type(self, declared: str, table: str = "", *, requested: bool = False) -> FrameColumn:
         """Return the column with the values to write into one of this declared type, in ``table`` if it exists.
 
         ``requested`` is True if the user chose the type. The result has a problem if that is not possible.
@@ -115,7 +115,7 @@ class Column:
             else f"--types '{quote(self.name)}={declared}'"
         )
 
-    def _moments_for(self, moments: Moments, declared: str, table: str) -> Column:
+    def _moments_for(self, moments: Moments, declared: str, table: str) -> FrameColumn:
         if not is_date(declared):
             return self
         if not is_day_type(declared):
@@ -129,7 +129,7 @@ class Column:
             return self.with_problem(reason, self.types_option("DATETIME"))
         return replace(self, values=moments.chunk(days=True), problem=None)
 
-    def _decimals_for(self, decimals: Decimals, declared: str, table: str, *, requested: bool) -> Column:
+    def _decimals_for(self, decimals: Decimals, declared: str, table: str, *, requested: bool) -> FrameColumn:
         match affinity(declared):
             case "TEXT":
                 return replace(self, declared="TEXT", values=decimals.texts(), problem=None)
@@ -167,7 +167,7 @@ def _is_exact(number: decimal.Decimal | int | float) -> bool:
     return isinstance(number, float) or exact_float(decimal.Decimal(number)) is not None
 
 
-def from_frame(frame: pd.DataFrame, name: str = "frame", typed: Iterable[str] = ()) -> list[Column]:
+def from_frame(frame: pd.DataFrame, name: str = "frame", typed: Iterable[str] = ()) -> list[FrameColumn]:
     """Convert every column; raise LoadError with all columns and a row for values without an exact form.
 
     The index is written as the first columns, unless it has no name and consists of row numbers. All values are checked
@@ -180,7 +180,7 @@ def from_frame(frame: pd.DataFrame, name: str = "frame", typed: Iterable[str] = 
     names = _names([label for label, _ in columns])
     of_index = len(columns) - frame.shape[1]
     converted = [
-        _column(text, series, Place(name, label, of_index=at < of_index))
+        _column(text, series, ColumnPosition(name, label, of_index=at < of_index))
         for at, (text, (label, series)) in enumerate(zip(names, columns, strict=True))
     ]
     if any(column.problem is not None and not isinstance(column.source, Decimals) for column in converted):
@@ -189,7 +189,7 @@ def from_frame(frame: pd.DataFrame, name: str = "frame", typed: Iterable[str] = 
     return converted
 
 
-def check_problems(columns: Iterable[Column]) -> None:
+def check_problems(columns: Iterable[FrameColumn]) -> None:
     """Raise LoadError with the problems of all columns, and what to type."""
     problems = [(column, column.problem) for column in columns if column.problem is not None]
     if not problems:
@@ -203,7 +203,7 @@ def check_problems(columns: Iterable[Column]) -> None:
     raise LoadError("\n".join([head, *lines]), hint="\n".join(fixes))
 
 
-def without(columns: Sequence[Column]) -> str:
+def without(columns: Sequence[FrameColumn]) -> str:
     """Return the line in Python that makes a frame without these columns."""
     frame, labels = columns[0].place.frame, [column.place.label for column in columns]
     reset = ".reset_index()" if any(column.place.of_index for column in columns) else ""
@@ -269,13 +269,13 @@ def _is_broken(text: str) -> bool:
     return any("\ud800" <= char <= "\udfff" for char in text)
 
 
-def _column(name: str, series: pd.Series, place: Place) -> Column:
+def _column(name: str, series: pd.Series, place: ColumnPosition) -> FrameColumn:
     """Convert a column, or a level of the index."""
     try:
         is_object = getattr(series.dtype, "kind", "O") == "O" or str(series.dtype).startswith(("date32", "date64"))
         column = replace(_plan(name, series), suggested=_suggested(series.dtype), place=place, is_object=is_object)
     except ProtocolError as error:
-        column = Column(name, "", ColumnChunk(len(series), frozenset()), place=place)
+        column = FrameColumn(name, "", ColumnChunk(len(series), frozenset()), place=place)
         before = f"{place.frame} = {place.frame}.reset_index(); " if place.of_index else ""
         return column.with_problem(error.message, f"{before}{error.hint}")
     if isinstance(column.source, Decimals) and (row := column.source.inexact) is not None:
@@ -303,7 +303,7 @@ def _suggested(dtype: Any) -> str:
 _AS_TEXT = "{0} = {0}.map(str, na_action='ignore')"
 
 
-def _plan(name: str, series: pd.Series) -> Column:
+def _plan(name: str, series: pd.Series) -> FrameColumn:
     """Convert a column by its dtype, or by its values if it has objects."""
     dtype: Any = series.dtype
     if isinstance(dtype, pd.CategoricalDtype):
@@ -316,9 +316,9 @@ def _plan(name: str, series: pd.Series) -> Column:
         raise ProtocolError("SQL has no type for shapes", hint="{0} = {0}.to_wkt()")
     match getattr(dtype, "kind", "O"):
         case "b":
-            return Column(name, "BOOLEAN", _integers(series.astype("boolean")))
+            return FrameColumn(name, "BOOLEAN", _integers(series.astype("boolean")))
         case "i" | "u":
-            return Column(name, "INTEGER", _integers(series))
+            return FrameColumn(name, "INTEGER", _integers(series))
         case "f":
             return _floats(name, series)
         case "M":
@@ -341,13 +341,13 @@ def _integers(series: pd.Series) -> ColumnChunk:
     return of_kind(Integer, numbers.astype(np.int64, copy=False), missing)
 
 
-def _floats(name: str, series: pd.Series) -> Column:
+def _floats(name: str, series: pd.Series) -> FrameColumn:
     numbers = series.to_numpy(dtype="float64", na_value=math.nan)
     if getattr(series.dtype, "itemsize", 8) > 8:
         originals = series.to_numpy()
         if bool(((originals != numbers) & (originals == originals)).any()):
             raise ProtocolError("a long double does not fit a 64-bit float", hint="{0} = {0}.astype('float64')")
-    return Column(name, "" if has_signed_zero(numbers) else "REAL", of_kind(Float, numbers, np.isnan(numbers)))
+    return FrameColumn(name, "" if has_signed_zero(numbers) else "REAL", of_kind(Float, numbers, np.isnan(numbers)))
 
 
 def _moments(series: pd.Series) -> Moments:
@@ -368,15 +368,15 @@ def _arrow_moments(series: pd.Series) -> Moments:
     return Moments(array.to_numpy(), getattr(kind, "tz", None) is not None)
 
 
-def _of_moments(name: str, moments: Moments, *, days: bool = False) -> Column:
+def _of_moments(name: str, moments: Moments, *, days: bool = False) -> FrameColumn:
     """Return the column of moments: of DATE if they are dates, or midnights without a zone."""
     check_years(moments.present)
     days = moments.are_days or (days and moments.row_with_time is None)
     declared = "TIMESTAMP" if moments.aware else "DATE" if days else "DATETIME"
-    return Column(name, declared, moments.chunk(days=days), source=moments)
+    return FrameColumn(name, declared, moments.chunk(days=days), source=moments)
 
 
-def _categories(name: str, series: pd.Series) -> Column:
+def _categories(name: str, series: pd.Series) -> FrameColumn:
     """Convert the categories and look them up by their codes."""
     categories, codes = series.cat.categories, series.cat.codes.to_numpy()  # the code of a missing value is -1
     inner = _plan(name, pd.Series(categories.to_numpy(), dtype=categories.dtype))
@@ -389,17 +389,17 @@ def _categories(name: str, series: pd.Series) -> Column:
     return replace(inner, values=inner.values.take(codes))
 
 
-def _of_decimals(name: str, numbers: list[Any]) -> Column:
+def _of_decimals(name: str, numbers: list[Any]) -> FrameColumn:
     decimals = Decimals(numbers)
-    return Column(name, "REAL", decimals.nearest(), source=decimals)
+    return FrameColumn(name, "REAL", decimals.nearest(), source=decimals)
 
 
-def _values(name: str, series: pd.Series) -> Column:
+def _values(name: str, series: pd.Series) -> FrameColumn:
     """Convert a column of Python objects by their types."""
     if isinstance(series.dtype, pd.ArrowDtype):
         series = _checked_arrow(series)
     if _has_arrow_texts(series.dtype):
-        return Column(name, "TEXT", _arrow_texts(series))
+        return FrameColumn(name, "TEXT", _arrow_texts(series))
     missing = pd.isna(series).to_numpy(dtype=bool)
     objects = series.to_numpy(dtype=object, copy=True)
     objects[missing] = None
@@ -419,7 +419,7 @@ def _values(name: str, series: pd.Series) -> Column:
         stored = chunk_of_items(_plain(values))  # raises the error with the row
     if stored.kinds == {Float}:
         declared = "" if has_signed_zero(stored.values) else "REAL"
-    return Column(name, declared, stored)
+    return FrameColumn(name, declared, stored)
 
 
 _MOMENT = (datetime.date, np.datetime64)  # a datetime is a date
@@ -477,7 +477,7 @@ def _arrow_texts(series: pd.Series) -> ColumnChunk:
     array = array.cast(pa.large_string())
     _, ends, heap = array.buffers()
     offsets = np.frombuffer(ends, dtype=np.int64)[array.offset : array.offset + len(array) + 1]
-    return of_kind(Text, Texts(np.frombuffer(heap or b"", np.uint8), offsets), series.isna().to_numpy(dtype=bool))
+    return of_kind(Text, TextArray(np.frombuffer(heap or b"", np.uint8), offsets), series.isna().to_numpy(dtype=bool))
 
 
 def _declared_type(kinds: Iterable[type]) -> str:

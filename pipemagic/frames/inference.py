@@ -67,14 +67,14 @@ class NumberFormat:
         return "" if "." in text else text.replace(self.decimal, ".")
 
 
-class Texts(NamedTuple):
+class TextColumn(NamedTuple):
     """A column of texts: its distinct ``values``, and the index of the value in each row, -1 for a missing one."""
 
     codes: Any
     values: list[str]
 
     @classmethod
-    def of(cls, column: Any, missing: Collection[str]) -> Texts:
+    def of(cls, column: Any, missing: Collection[str]) -> TextColumn:
         """Return the texts of an array of objects; those in ``missing`` are no values."""
         codes, uniques = pd.factorize(np.asarray(column, dtype=object))
         values = uniques.tolist()
@@ -100,7 +100,7 @@ class Texts(NamedTuple):
 
 
 def typed_texts(
-    texts: Texts,
+    texts: TextColumn,
     numbers: NumberFormat,
     *,
     true: Collection[str] = TRUE,
@@ -206,7 +206,7 @@ def typed_values(values: Sequence[Any], *, dates: bool, doubles: bool = False) -
         if kinds == {float} or all(number is not None or empty for number, empty in zip(wide, missing, strict=True)):
             return pd.array(_or_none(wide, missing), dtype="Float64")
     if kinds == {str}:
-        texts = Texts.of(_or_none(values, missing), ())
+        texts = TextColumn.of(_or_none(values, missing), ())
         moments = as_moments(texts.values) if dates else None
         return texts.as_text() if moments is None else texts.take(moments)
     if kinds == {datetime.datetime} and all(value is None or value.tzinfo is None for value in values):

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from pipemagic.errors import ProtocolError
-from pipemagic.frames.columns import ColumnChunk, Texts, of_kind
+from pipemagic.frames.columns import ColumnChunk, TextArray, of_kind
 from pipemagic.hrana.values import SqlValue, Text
 from pipemagic.text import escape_controls, shorten
 
@@ -104,7 +104,7 @@ class Moments(NamedTuple):
         """True if there are moments, without a zone, and all are midnights."""
         return not self.aware and bool(self.present.size) and self.row_with_time is None
 
-    def texts(self, *, days: bool) -> Texts:
+    def texts(self, *, days: bool) -> TextArray:
         """Return the texts, '' for missing moments: dates with ``days``, otherwise dates and times."""
         import numpy as np
 
@@ -123,7 +123,7 @@ class Moments(NamedTuple):
         offsets = np.zeros(len(self.when) + 1, np.int64)
         offsets[1:][~missing] = lengths
         data = np.concatenate(parts) if parts else np.zeros(0, np.uint8)
-        return Texts(data, np.cumsum(offsets))
+        return TextArray(data, np.cumsum(offsets))
 
     def chunk(self, *, days: bool) -> ColumnChunk:
         """Return the texts as values of a column."""

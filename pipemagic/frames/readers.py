@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipemagic.errors import LoadError
-from pipemagic.frames.file_options import COUNT, DTYPE, ENCODING, FLAG, HEADER, NAMES, ROWS, Kind, parse_options
+from pipemagic.frames.file_options import COUNT, DTYPE, ENCODING, FLAG, HEADER, NAMES, ROWS, ValueType, parse_options
 from pipemagic.text import did_you_mean, mask_passwords, nearest
 
 if TYPE_CHECKING:
@@ -189,8 +189,8 @@ def _only_member(data: bytes, name: str) -> bytes:
 # -- JSON
 
 _JSON = {
-    "encoding": ENCODING, "encoding_errors": Kind((str,), "'replace'"), "lines": FLAG, "nrows": COUNT, "dtype": DTYPE,
-    "convert_dates": FLAG,
+    "encoding": ENCODING, "encoding_errors": ValueType((str,), "'replace'"), "lines": FLAG, "nrows": COUNT,
+    "dtype": DTYPE, "convert_dates": FLAG,
 }  # fmt: skip
 
 
@@ -285,9 +285,9 @@ def _frame(
 # -- Excel
 
 _EXCEL = {
-    "sheet_name": Kind((str, int), "'Sheet1'"), "header": HEADER, "names": NAMES,
-    "usecols": Kind((str, list, tuple), "['a', 'b']"), "skiprows": ROWS, "nrows": COUNT, "skipfooter": COUNT,
-    "na_values": Kind((str, list, tuple, set), "['NA']"), "dtype": DTYPE,
+    "sheet_name": ValueType((str, int), "'Sheet1'"), "header": HEADER, "names": NAMES,
+    "usecols": ValueType((str, list, tuple), "['a', 'b']"), "skiprows": ROWS, "nrows": COUNT, "skipfooter": COUNT,
+    "na_values": ValueType((str, list, tuple, set), "['NA']"), "dtype": DTYPE,
 }  # fmt: skip
 
 
@@ -359,7 +359,7 @@ def _read_parquet(file: _File, options: Mapping[str, Any]) -> pd.DataFrame:
     return frame
 
 
-def _readers() -> Mapping[str, tuple[Callable[[_File, Mapping[str, Any]], pd.DataFrame], Mapping[str, Kind]]]:
+def _readers() -> Mapping[str, tuple[Callable[[_File, Mapping[str, Any]], pd.DataFrame], Mapping[str, ValueType]]]:
     """Return the reader of each format, and its options."""
     from pipemagic.frames import delimited
 

@@ -24,7 +24,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from pipemagic.frames.columnar import ColumnarRows
-from pipemagic.frames.columns import Texts, with_nulls
+from pipemagic.frames.columns import TextArray, with_nulls
 from pipemagic.frames.logical_types import LogicalColumn, Note, logical_columns
 from pipemagic.hrana.messages import StmtResult
 
@@ -104,7 +104,7 @@ def _array(column: LogicalColumn, note: Note, *, shares: bool) -> Any:
     return values
 
 
-def _strings(texts: Texts, missing: Any) -> Any:
+def _strings(texts: TextArray, missing: Any) -> Any:
     """Return the array of pandas for text; with pyarrow it is created without a Python object for each."""
     import numpy as np
     import pandas as pd
@@ -121,7 +121,7 @@ def _strings(texts: Texts, missing: Any) -> Any:
     return objects if _pandas_version() < 3 else pd.array(objects, dtype=pd.StringDtype(na_value=math.nan))
 
 
-def arrow_texts(texts: Texts, missing: Any) -> pyarrow.Array:
+def arrow_texts(texts: TextArray, missing: Any) -> pyarrow.Array:
     """Return texts as an Arrow array with 64-bit offsets, which shares the memory. ``missing`` is True for NULL."""
     import numpy as np
     import pyarrow as pa

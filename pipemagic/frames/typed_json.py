@@ -20,7 +20,7 @@ import msgspec
 
 from pipemagic.errors import ProtocolError
 from pipemagic.frames.columnar import ColumnarRows, columnar
-from pipemagic.frames.columns import ColumnChunk, Texts, chunk_of, gather, is_utf8, of_kind, read_columns
+from pipemagic.frames.columns import ColumnChunk, TextArray, chunk_of, gather, is_utf8, of_kind, read_columns
 from pipemagic.hrana.columns import MOST_CELLS, Columns, Part
 from pipemagic.hrana.messages import (
     RESPONSE,
@@ -276,8 +276,8 @@ class _Piece:
         if not nulls:
             return part
         places = np.cumsum(~missing)
-        if isinstance(part.values, Texts):
-            return of_kind(Text, Texts(part.values.data, part.values.offsets[np.append(0, places)]), missing)
+        if isinstance(part.values, TextArray):
+            return of_kind(Text, TextArray(part.values.data, part.values.offsets[np.append(0, places)]), missing)
         return part.take(np.where(missing, -1, places - 1))
 
     def _integers(self, starts: Any, ends: Any) -> ColumnChunk | None:

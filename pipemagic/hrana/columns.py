@@ -1,10 +1,9 @@
 """Rows by columns: the format of large results for clients that request it.
 
-A client requests it with the header `HEADER: VALUE`. The ``rows`` of a result may then be one
-`Columns` instead of a list of rows, and a cursor may send `Rows` entries instead of ``row`` entries. An infinite float
-in a row has a ``sign``. The rest of a response is unchanged; without the
-header the rows are, too. Numbers are little-endian with 64 bits; bytes are base64 in JSON. Both sides need a
-few steps for a column of thousands of values, instead of some for every cell.
+A client requests it with the header `HEADER: VALUE`. The ``rows`` of a result may then be one `Columns` instead of a
+list of rows, and a cursor may send a `RowsEntry` instead of ``row`` entries. An infinite float in a row has a ``sign``.
+The rest of a response is unchanged; without the header the rows are, too. Numbers are little-endian with 64 bits; bytes
+are base64 in JSON. Both sides need a few steps for a column of thousands of values, instead of some for every cell.
 """
 
 from __future__ import annotations
@@ -86,7 +85,7 @@ class Columns(msgspec.Struct, frozen=True):
     parts: list[Part]
 
 
-class Rows(msgspec.Struct, frozen=True, tag_field="type", tag="rows"):
+class RowsEntry(msgspec.Struct, frozen=True, tag_field="type", tag="rows"):
     """An entry of a cursor: rows of the current step."""
 
     part: Part

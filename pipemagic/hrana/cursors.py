@@ -1,7 +1,7 @@
 """Messages of cursors: a batch whose rows are sent as they are read.
 
 The response is lines of JSON: `Head`, then entries. For a step these are `StepBegin`, its rows, then `StepEnd` or
-`StepError`; a skipped step has none. `Failure`, always the last one, means that the whole batch failed.
+`StepError`; a skipped step has none. `CursorError`, always the last one, means that the whole batch failed.
 Source: the public Hrana 3 over HTTP specification.
 """
 
@@ -13,7 +13,7 @@ from typing import TypeAlias
 import msgspec
 
 from pipemagic.errors import ProtocolError
-from pipemagic.hrana.columns import Rows
+from pipemagic.hrana.columns import RowsEntry
 from pipemagic.hrana.messages import Batch, Col, Error, decode_with
 from pipemagic.hrana.values import Value
 
@@ -40,7 +40,7 @@ class StepBegin(msgspec.Struct, frozen=True, tag_field="type", tag="step_begin")
     cols: list[Col]
 
 
-class Row(msgspec.Struct, frozen=True, tag_field="type", tag="row"):
+class RowEntry(msgspec.Struct, frozen=True, tag_field="type", tag="row"):
     """One row of the current step."""
 
     row: list[Value]
@@ -60,13 +60,13 @@ class StepError(msgspec.Struct, frozen=True, tag_field="type", tag="step_error")
     error: Error
 
 
-class Failure(msgspec.Struct, frozen=True, tag_field="type", tag="error"):
+class CursorError(msgspec.Struct, frozen=True, tag_field="type", tag="error"):
     """The whole batch failed: nothing follows."""
 
     error: Error
 
 
-Entry: TypeAlias = StepBegin | Row | Rows | StepEnd | StepError | Failure
+CursorEntry: TypeAlias = StepBegin | RowEntry | RowsEntry | StepEnd | StepError | CursorError
 
 _KNOWN = frozenset({"step_begin", "row", "rows", "step_end", "step_error", "error"})
 
@@ -77,7 +77,7 @@ class _Kind(msgspec.Struct, frozen=True):
 
 _REQUEST = msgspec.json.Decoder(CursorRequest)
 _HEAD = msgspec.json.Decoder(Head)
-_ENTRY = msgspec.json.Decoder(Entry)
+_ENTRY = msgspec.json.Decoder(CursorEntry)
 _KIND = msgspec.json.Decoder(_Kind)
 
 
@@ -91,7 +91,7 @@ def decode_head(line: bytes) -> Head:
     return decode_with(_HEAD, line, "the first line of the cursor")
 
 
-def decode_entries(lines: Iterable[bytes]) -> Iterator[Entry]:
+def decode_entries(lines: Iterable[bytes]) -> Iterator[CursorEntry]:
     """Decode the lines after the first, one by one; skip entries of unknown types.
 
     Raise ProtocolError for a malformed line. The transport detects incomplete responses.
@@ -101,9 +101,9 @@ def decode_entries(lines: Iterable[bytes]) -> Iterator[Entry]:
             yield entry
 
 
-def _entry(line: bytes) -> Entry | None:
+def _entry(line: bytes) -> CursorEntry | None:
     try:
-        entry: Entry = decode_with(_ENTRY, line, "an entry of the cursor")
+        entry: CursorEntry = decode_with(_ENTRY, line, "an entry of the cursor")
     except ProtocolError:
         if decode_with(_KIND, line, "an entry of the cursor").type in _KNOWN:
             raise

@@ -92,11 +92,11 @@ class HttpTransport(httpx.BaseTransport):
     """
 
     def __init__(self, challenge: Challenge | None = None) -> None:
-        self.pool = Pool()
+        self.pool = ConnectionPool()
         self._challenge = challenge
         # Referenced here, they are never garbage together with an incomplete response: the garbage collector might
         # close the socket of one that is put back at the same moment.
-        self._in_use: dict[Connection, object] = {}  # and their users
+        self._in_use: dict[HttpConnection, object] = {}  # and their users
         self._aborted = False
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
@@ -154,7 +154,7 @@ class HttpTransport(httpx.BaseTransport):
         for connection in tuple(self._in_use):
             connection.abort()
 
-    def _release(self, connection: Connection, use: object, *, reusable: bool) -> None:
+    def _release(self, connection: HttpConnection, use: object, *, reusable: bool) -> None:
         """Put back a connection that is no longer in use."""
         if self._in_use.get(connection) is not use:
             return  # it was put back before an interrupt; another request may use it now
@@ -259,10 +259,10 @@ class ResponseStream(httpx.SyncByteStream):
     ``release`` puts the connection back at the end; ``was_sent`` is False if the request was not sent completely.
     """
 
-    _connection: Connection | None = None
+    _connection: HttpConnection | None = None
 
     def __init__(
-        self, connection: Connection, timeout: float | None, deadline: float, release: Callable[..., None],
+        self, connection: HttpConnection, timeout: float | None, deadline: float, release: Callable[..., None],
         *, was_sent: bool,
     ) -> None:  # fmt: skip
         self._parser = ResponseParser()
@@ -307,7 +307,7 @@ class ResponseStream(httpx.SyncByteStream):
         self.close()
 
 
-class Connection:
+class HttpConnection:
     """An open socket. After an error of `send` or `receive` it must be closed.
 
     ``has_sent`` is True once the system accepted a byte of the request, with TLS a record.
@@ -377,13 +377,13 @@ class Connection:
             socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
 
 
-class Pool:
+class ConnectionPool:
     """Keep idle connections. The one that was used last is taken first, so that the others expire."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.is_closed = False
         self._clock = clock
-        self._idle: list[Connection] = []  # the oldest first
+        self._idle: list[HttpConnection] = []  # the oldest first
         # While the lock is held the garbage collector may find a response that was not read to its end, whose
         # connection comes here: in the same thread.
         self._lock = threading.RLock()
@@ -391,7 +391,7 @@ class Pool:
     def __len__(self) -> int:
         return len(self._idle)
 
-    def take(self, origin: Origin) -> Connection | None:
+    def take(self, origin: Origin) -> HttpConnection | None:
         """Return a connection that can still be used, None if there is none."""
         limit = self._clock() - IDLE_LIMIT
         unusable = []
@@ -409,7 +409,7 @@ class Pool:
             connection.close()
         return match
 
-    def put(self, connection: Connection) -> None:
+    def put(self, connection: HttpConnection) -> None:
         """Keep a connection whose response ended."""
         connection.idle_since = self._clock()
         surplus = []
@@ -438,7 +438,7 @@ def remaining(timeout: float | None, deadline: float) -> float | None:
     return None if timeout is None else max(timeout, 0.001)  # 0 would not wait at all
 
 
-def _check_server(connection: Connection, challenge: Challenge, timeout: float | None) -> None:
+def _check_server(connection: HttpConnection, challenge: Challenge, timeout: float | None) -> None:
     """Raise httpx.ConnectError unless the server of a new connection responds to a challenge as expected."""
     origin, body, parser = connection.origin, b"", ResponseParser()
     deadline = time.monotonic() + (HEAD_TIMEOUT if timeout is None else timeout)
@@ -456,7 +456,7 @@ def _check_server(connection: Connection, challenge: Challenge, timeout: float |
         raise httpx.ConnectError(_UNPROVEN)
 
 
-def _send_body(connection: Connection, request: httpx.Request, timeout: float | None) -> bool:
+def _send_body(connection: HttpConnection, request: httpx.Request, timeout: float | None) -> bool:
     """Send a body in parts; return False if the server did not accept all of it."""
     if isinstance(request.stream, httpx.ByteStream):
         return connection.send(request.read(), timeout)
@@ -475,7 +475,7 @@ def _send_body(connection: Connection, request: httpx.Request, timeout: float | 
     return True
 
 
-def connect(origin: Origin, timeout: float | None) -> Connection:
+def connect(origin: Origin, timeout: float | None) -> HttpConnection:
     """Open a connection; ``timeout`` is the seconds for each address of the host, and for the TLS handshake."""
     context = tls_context() if origin.server_name is not None else None
     try:
@@ -496,7 +496,7 @@ def connect(origin: Origin, timeout: float | None) -> Connection:
         raise httpx.ConnectTimeout(str(error)) from error
     except OSError as error:
         raise httpx.ConnectError(str(error)) from error
-    return Connection(sock, origin)
+    return HttpConnection(sock, origin)
 
 
 def keep_alive_options() -> list[tuple[int, int, int]]:

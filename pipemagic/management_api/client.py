@@ -14,7 +14,7 @@ import msgspec
 from pipemagic.client.address import Endpoint, parse_api_address
 from pipemagic.client.http_errors import OTHER_TOKEN, PARTLY, retry_seconds, retry_time
 from pipemagic.client.response_body import HttpResponse
-from pipemagic.client.secrets import Secret, Token
+from pipemagic.client.secrets import BearerToken, Secret
 from pipemagic.client.transport import Transport
 from pipemagic.errors import (
     AlreadyExists,
@@ -96,7 +96,7 @@ class Refusal:
                 return True
             case 400:  # by the published API since July 2026
                 return "already exists" in self.message
-            case 422:  # a name that nobody may take, by both
+            case 422:  # a name that cannot be taken, by both
                 return "not available" in self.message
         return False
 
@@ -158,7 +158,7 @@ class Management:
     def __init__(
         self,
         url: str | Endpoint,
-        token: str | Token | None = None,
+        token: str | BearerToken | None = None,
         *,
         organization: str | None = None,
         timeout: float | None = READ_TIMEOUT,

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from pipemagic.client import local_files
 from pipemagic.client.database import Database
-from pipemagic.client.names import Kind, problem
+from pipemagic.client.names import NameKind, problem
 from pipemagic.client.secrets import Secret
 from pipemagic.errors import (
     AlreadyExists,
@@ -199,7 +199,7 @@ class Organization:
         except PipemagicError:  # it is only a default
             return None
 
-    def name_problem(self, kind: Kind, name: str) -> str:
+    def name_problem(self, kind: NameKind, name: str) -> str:
         """Return why a new name is invalid, '' if it is valid; nothing is sent, so the name may be taken."""
         return problem(kind, name, self._api.known_slug)
 

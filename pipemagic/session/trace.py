@@ -21,7 +21,7 @@ from pipemagic.text import escape_controls, format_limit, format_size, plural
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from pipemagic.client.secrets import Token
+    from pipemagic.client.secrets import BearerToken
     from pipemagic.client.transport import Transport
 
 CAPACITY = 200
@@ -49,7 +49,7 @@ class RequestRecorder:
         self.stable = False
         self.only: str | None = None
         self.totals: dict[str, list[float]] = {}
-        self._requests: deque[tuple[TracedRequest, Token]] = deque(maxlen=CAPACITY)
+        self._requests: deque[tuple[TracedRequest, BearerToken]] = deque(maxlen=CAPACITY)
         self._cell: RequestOrigin | None = None
         self._lock = threading.Lock()
 

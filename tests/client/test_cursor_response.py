@@ -11,12 +11,12 @@ from pipemagic.client import cursor_response
 from pipemagic.client.cursor_response import read_entries
 from pipemagic.errors import ProtocolError
 from pipemagic.frames.typed_json import LARGE
-from pipemagic.hrana.cursors import Row, StepBegin, StepEnd
+from pipemagic.hrana.cursors import RowEntry, StepBegin, StepEnd
 from pipemagic.hrana.messages import Col, encode
 from pipemagic.hrana.values import Text
 
 BEGIN = encode(StepBegin(0, [Col("a")])) + b"\n"
-ROW = encode(Row([Text("x" * 1000)])) + b"\n"
+ROW = encode(RowEntry([Text("x" * 1000)])) + b"\n"
 
 
 class Sender:
@@ -50,7 +50,7 @@ def test_many_small_pieces_are_read_together() -> None:
     first = LARGE // len(ROW)
     assert len(batches) < first + 3 + count * len(ROW) // cursor_response.CHUNK_SIZE
     rows = [entry for batch in batches for entry in batch][1:-1]
-    assert sum(1 if isinstance(entry, Row) else len(entry) for entry in rows) == count  # type: ignore[arg-type]
+    assert sum(1 if isinstance(entry, RowEntry) else len(entry) for entry in rows) == count  # type: ignore[arg-type]
 
 
 def test_rows_that_come_slowly_are_not_kept_back() -> None:

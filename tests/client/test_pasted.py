@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pipemagic.client.pasted import strip_quotes, token_in
-from pipemagic.client.secrets import Token
+from pipemagic.client.secrets import BearerToken
 from pipemagic.errors import ConnectError
 
 TOKEN = "eyJhbGciOiJFZERTQSJ9.eyJhIjoicncifQ.c2lnbmF0dXJl-_="  # pipemagic: allow
@@ -22,7 +22,7 @@ def test_what_is_around_a_value_is_removed(around: str) -> None:
     assert strip_quotes(around.format("http://h:1")) == "http://h:1"
     assert token_in(around.format(TOKEN)) == TOKEN
     assert token_in(around.format(f"Bearer {TOKEN}")) == TOKEN
-    assert Token(around.format(TOKEN)).authorization == f"Bearer {TOKEN}".encode()
+    assert BearerToken(around.format(TOKEN)).authorization == f"Bearer {TOKEN}".encode()
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_the_name_of_the_scheme_is_removed(text: str) -> None:
 @pytest.mark.parametrize("text", ["", " \n", '""', "''", '" "', "Bearer", '"Bearer "', "Authorization: Bearer"])
 def test_nothing_is_no_token(text: str) -> None:
     assert token_in(text) == ""
-    assert not Token(text)
+    assert not BearerToken(text)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_a_character_that_no_token_has_is_named_and_the_token_is_not_shown(insid
         token_in(f"s3cret1{inside}s3cret2", "the token in the variable T")
     assert "s3cret" not in str(caught.value)
     with pytest.raises(ConnectError, match=f"the token contains {name}"):
-        Token(f"s3cret1{inside}s3cret2")
+        BearerToken(f"s3cret1{inside}s3cret2")
 
 
 @pytest.mark.parametrize("text", ['"s3cret', "s3cret'", "\"s3cret'"])

@@ -16,7 +16,7 @@ from pipemagic.client.address import parse_address
 from pipemagic.client.repeats import REPEATS, Cause, First, Message
 from pipemagic.client.transport import Transport
 from pipemagic.hrana.messages import Execute, Stmt
-from pipemagic.http.transport import Connection, HttpTransport
+from pipemagic.http.transport import HttpConnection, HttpTransport
 
 INSERT = b'{"requests":[{"type":"execute","stmt":{"sql":"INSERT INTO t VALUES (1)"}}]}'
 
@@ -49,7 +49,9 @@ def test_a_request_of_which_no_byte_was_sent_goes_to_another_connection(monkeypa
         closed.wait(PATIENCE)
         (idle,) = http._lower.pool._idle
         until(idle.is_stale)
-        monkeypatch.setattr(Connection, "is_stale", lambda _: False)  # it is closed between this check and the request
+        monkeypatch.setattr(
+            HttpConnection, "is_stale", lambda _: False
+        )  # it is closed between this check and the request
         assert http.request("POST", "/", INSERT).body == b"hello"
     assert bodies == [b"first", INSERT]
     assert server.connections == 2
@@ -57,7 +59,7 @@ def test_a_request_of_which_no_byte_was_sent_goes_to_another_connection(monkeypa
 
 def test_a_server_that_closes_each_connection_gets_no_third_one(monkeypatch):
     with served(lambda _: None) as server, Transport(parse_address(server.url), timeout=PATIENCE) as http:
-        monkeypatch.setattr(Connection, "send", lambda *_: False)  # the system accepts nothing
+        monkeypatch.setattr(HttpConnection, "send", lambda *_: False)  # the system accepts nothing
         with pytest.raises(errors.ConnectError, match="closed before the request was sent"):
             http.request("POST", "/", INSERT)
     assert server.connections == 2

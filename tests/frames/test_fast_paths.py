@@ -28,7 +28,7 @@ from pipemagic.frames.arrow_polars import to_arrow, to_polars
 from pipemagic.frames.columnar import ColumnarRows, RowsBuilder
 from pipemagic.frames.typed_json import read_response
 from pipemagic.hrana import columns, cursors
-from pipemagic.hrana.columns import Columns, Rows
+from pipemagic.hrana.columns import Columns, RowsEntry
 from pipemagic.hrana.messages import (
     BatchResponse,
     BatchResult,
@@ -222,7 +222,11 @@ def test_rows_without_columns_keep_their_number() -> None:
 @given(tables(), st.integers(1, 5), st.lists(st.integers(1, 400), max_size=10), st.booleans())
 def test_a_cursor(table: StmtResult, size: int, cuts: list[int], by_columns: bool) -> None:
     table = signed(table) if by_columns else table
-    rows = [Rows(part) for part in columns_of(table, size).parts] if by_columns else list(map(cursors.Row, table.rows))
+    rows = (
+        [RowsEntry(part) for part in columns_of(table, size).parts]
+        if by_columns
+        else list(map(cursors.RowEntry, table.rows))
+    )
     entries = [cursors.StepBegin(0, table.cols), *rows, cursors.StepEnd(0, None)]
     body = b"".join(encode(entry) + b"\n" for entry in entries)
     assert_same(seen_by_cursor(body, cuts), seen(lambda: decode_response(pipeline(table))))
@@ -240,7 +244,7 @@ def seen_by_cursor(body: bytes, cuts: list[int]) -> list[object]:
         assert isinstance(end, cursors.StepEnd)
         kept = RowsBuilder(begin.cols)  # type: ignore[union-attr]
         for row in rows:
-            kept.add([row.row] if isinstance(row, cursors.Row) else row)  # type: ignore[arg-type]
+            kept.add([row.row] if isinstance(row, cursors.RowEntry) else row)  # type: ignore[arg-type]
         result = StmtResult(begin.cols, kept.build())  # type: ignore[union-attr]
     except PipemagicError as error:
         return [type(error), str(error)]
@@ -248,7 +252,7 @@ def seen_by_cursor(body: bytes, cuts: list[int]) -> list[object]:
 
 
 def test_rows_of_a_cursor_are_read_by_columns() -> None:
-    entries = [cursors.StepBegin(0, TABLE.cols), *map(cursors.Row, TABLE.rows), cursors.StepEnd(0, None)]
+    entries = [cursors.StepBegin(0, TABLE.cols), *map(cursors.RowEntry, TABLE.rows), cursors.StepEnd(0, None)]
     begin, *rows, end = itertools.chain.from_iterable(
         read_entries([b"".join(encode(entry) + b"\n" for entry in entries)])
     )
@@ -286,7 +290,7 @@ def written(response: PipelineResponse, folder: Path) -> list[object]:
 @given(tables() | st.just("usual"), st.randoms(use_true_random=False), st.lists(st.integers(1, 400), max_size=5))
 def test_mutated_lines(table: StmtResult, chance: random.Random, cuts: list[int]) -> None:
     table = TABLE if table == "usual" else table
-    entries = [cursors.StepBegin(0, table.cols), *map(cursors.Row, table.rows), cursors.StepEnd(0, None)]
+    entries = [cursors.StepBegin(0, table.cols), *map(cursors.RowEntry, table.rows), cursors.StepEnd(0, None)]
     body = bytes(mutated(bytearray(b"".join(encode(entry) + b"\n" for entry in entries)), chance))
     assert_same(entries_of(body, cuts), plain_entries_of(body))
 
@@ -298,7 +302,7 @@ def entries_of(body: bytes, cuts: list[int]) -> list[object]:
     try:
         for entries in read_entries([body[start:stop] for start, stop in itertools.pairwise(places)]):
             for entry in entries:
-                found += map(cursors.Row, entry) if isinstance(entry, ColumnarRows) else [entry]
+                found += map(cursors.RowEntry, entry) if isinstance(entry, ColumnarRows) else [entry]
     except PipemagicError as error:
         found = [type(error)]
     return list(map(plain, found))
@@ -312,7 +316,7 @@ def plain_entries_of(body: bytes) -> list[object]:
 
 
 def plain(entry: object) -> object:
-    return [canonical(value) for value in entry.row] if isinstance(entry, cursors.Row) else entry
+    return [canonical(value) for value in entry.row] if isinstance(entry, cursors.RowEntry) else entry
 
 
 ROWS = [[Integer(str(number)), Text(f"té {number}"), Float(number / 7), Text("2024-01-31")] for number in range(40)]
@@ -482,7 +486,7 @@ def test_a_frame_of_some_rows_that_is_changed_leaves_the_others_as_they_are() ->
 
 def test_a_frame_of_the_rows_of_a_cursor_can_be_changed_when_these_are_gone() -> None:
     (piece,) = columns_of(TABLE, len(ROWS)).parts
-    lines = encode(cursors.StepBegin(0, TABLE.cols)) + b"\n" + encode(Rows(piece)) + b"\n"
+    lines = encode(cursors.StepBegin(0, TABLE.cols)) + b"\n" + encode(RowsEntry(piece)) + b"\n"
     ((_, rows),) = read_entries([lines])
     assert isinstance(rows, ColumnarRows)
     frame = to_frame(StmtResult(TABLE.cols, rows))

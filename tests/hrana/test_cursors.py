@@ -9,13 +9,13 @@ from pipemagic.hrana.values import Integer
 
 ENTRIES = {
     b'{"type":"step_begin","step":0,"cols":[{"name":"n","decltype":null}]}': c.StepBegin(0, [m.Col("n")]),
-    b'{"type":"row","row":[{"type":"integer","value":"1"}]}': c.Row([Integer("1")]),
+    b'{"type":"row","row":[{"type":"integer","value":"1"}]}': c.RowEntry([Integer("1")]),
     b'{"type":"step_end","affected_row_count":0,"last_insert_rowid":"7"}': c.StepEnd(0, "7"),
     b'{"type":"step_error","step":1,"error":{"message":"no","code":"X"}}': c.StepError(1, m.Error("no", "X")),
     b'{"type":"step_error","step":2,"error":{"message":"no","code":"X","extended_code":"X_Y"}}': c.StepError(
         2, m.Error("no", "X", "X_Y")
     ),
-    b'{"type":"error","error":{"message":"over"}}': c.Failure(m.Error("over")),
+    b'{"type":"error","error":{"message":"over"}}': c.CursorError(m.Error("over")),
 }
 
 
@@ -39,7 +39,7 @@ def test_entries_come_as_the_lines_do():
         yield b'{"type":"row","row":[]}'
         raise AssertionError("read ahead")
 
-    assert next(c.decode_entries(lines())) == c.Row([])
+    assert next(c.decode_entries(lines())) == c.RowEntry([])
 
 
 @pytest.mark.parametrize(

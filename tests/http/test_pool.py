@@ -7,7 +7,7 @@ import threading
 import pytest
 from waiting import PATIENCE
 
-from pipemagic.http.transport import FIRST_RECEIVE_SIZE, IDLE_LIMIT, MAX_IDLE, Connection, Origin, Pool
+from pipemagic.http.transport import FIRST_RECEIVE_SIZE, IDLE_LIMIT, MAX_IDLE, ConnectionPool, HttpConnection, Origin
 
 HERE, THERE = Origin("here", 1, None), Origin("there", 1, "there")
 
@@ -26,7 +26,7 @@ def clock():
 
 @pytest.fixture
 def pool(clock):
-    pool = Pool(clock)
+    pool = ConnectionPool(clock)
     yield pool
     pool.close()
 
@@ -39,7 +39,7 @@ def connection():
     def make(origin=HERE):
         ours, theirs = socket.socketpair()
         sockets.extend([ours, theirs])
-        return Connection(ours, origin), theirs
+        return HttpConnection(ours, origin), theirs
 
     yield make
     for end in sockets:
@@ -139,7 +139,7 @@ def test_unread_responses_may_be_garbage_collected_at_any_moment(connection):
         def __del__(self):
             pool.put(self.connection)
 
-    pool = Pool()  # of which nobody else waits for the lock
+    pool = ConnectionPool()  # of which nobody else waits for the lock
     origin = Collecting("here", 1, None)
     idle, abandoned = connection(origin)[0], connection(THERE)[0]
     pool.put(idle)

@@ -28,7 +28,7 @@ from pipemagic.client.stream import ClientStream
 from pipemagic.client.transport import Transport
 from pipemagic.hrana.messages import Close
 from pipemagic.http import transport as below
-from pipemagic.http.transport import KEEP_ALIVE, Connection, HttpTransport, Origin, connect
+from pipemagic.http.transport import KEEP_ALIVE, HttpConnection, HttpTransport, Origin, connect
 
 OK = plain(b"hello")
 
@@ -792,7 +792,7 @@ def test_a_part_that_was_sent_with_tls_counts_as_sent():
 
     thread = threading.Thread(target=serve)
     thread.start()
-    connection = Connection(trusting.wrap_socket(ours), Origin("localhost", 443, "localhost"))
+    connection = HttpConnection(trusting.wrap_socket(ours), Origin("localhost", 443, "localhost"))
     with closing(connection):
         assert not connection.send(b"x" * 2**20, PATIENCE)
     thread.join(PATIENCE)

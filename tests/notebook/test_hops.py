@@ -75,7 +75,7 @@ def test_a_cell_reaches_the_socket_by_few_calls_inside_each_other(connected, sta
         connected.ip.run_line_magic("sql", "SELECT 1 AS one")
     own = [stack for stack in stacks if stack and stack[0] == "notebook/magics.py PipeMagics.sql"]
     assert len(own) == 1, own  # one request, in one packet
-    assert own[0][-1] == "http/transport.py Connection.send"
+    assert own[0][-1] == "http/transport.py HttpConnection.send"
     assert len(own[0]) <= DEPTH, "\n".join(own[0])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pipemagic import launcher
-from pipemagic.client.secrets import Token
+from pipemagic.client.secrets import BearerToken
 from pipemagic.errors import NotFound, ServerError
 from pipemagic.service.files import PLATFORM_TOKEN_FILE
 from pipemagic.session import Session
@@ -71,7 +71,7 @@ def test_a_name_is_looked_at_without_asking(organization):
 
 
 def test_another_token_in_the_data_folder_is_taken(prepared):
-    prepared.organization._api.transport.token = Token("an-earlier-one")
+    prepared.organization._api.transport.token = BearerToken("an-earlier-one")
     assert names(prepared.organization.groups()) == ["default"]
 
 

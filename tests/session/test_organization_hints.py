@@ -6,7 +6,7 @@ import pytest
 from scripted_server import Answer, ScriptedServer, as_json
 
 from pipemagic.client import transport
-from pipemagic.client.secrets import Token
+from pipemagic.client.secrets import BearerToken
 from pipemagic.errors import AuthError, PipemagicError
 from pipemagic.session import Session
 from pipemagic.session.services import Embedded
@@ -98,7 +98,7 @@ def test_an_embedded_service_that_does_not_take_its_own_token(monkeypatch, local
     try:
         again = embedded.management().transport
         for transport in (embedded.organization.api.transport, again):
-            transport.token = Token("wrong")
+            transport.token = BearerToken("wrong")
         monkeypatch.setattr(embedded.organization.api.transport, "find_again", lambda _: again)
         with pytest.raises(AuthError) as caught:
             embedded.organization.groups()

@@ -12,7 +12,7 @@ from service_http import ServiceTransport
 
 from pipemagic.client.address import parse_address
 from pipemagic.client.database import Database
-from pipemagic.client.secrets import Token
+from pipemagic.client.secrets import BearerToken
 from pipemagic.client.trace_format import idle_limit_of, outline
 from pipemagic.client.tracing import RequestOrigin, Tally, TracedRequest
 from pipemagic.service.limits import Limits
@@ -222,7 +222,7 @@ def trace_of(*requests, **options):
     cell = RequestOrigin(seconds=0.5)
     for entry in requests:
         entry.origin = cell
-    return Trace(requests, cell, Token("abcdefgh12").redact, **options)
+    return Trace(requests, cell, BearerToken("abcdefgh12").redact, **options)
 
 
 def test_a_trace_is_readable_json_with_named_batons():
@@ -251,7 +251,7 @@ def test_omitted_items_of_a_large_body_are_counted_once():
 
 
 class Transport:
-    token = Token(None)
+    token = BearerToken(None)
     observer = None
     limits = "strict"
 

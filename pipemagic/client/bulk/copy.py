@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pipemagic.client.bulk.load import Batches, nothing_changed, remove_leftovers, send, staged, switch
 from pipemagic.client.bulk.load_plan import (
@@ -36,7 +36,6 @@ from pipemagic.client.bulk.schema_objects import (
     inspect_table,
     rows,
 )
-from pipemagic.client.result import Executor
 from pipemagic.errors import LoadError, StatementError
 from pipemagic.frames.columnar import ColumnarRows, RowsBuilder
 from pipemagic.frames.columns import ColumnChunk, concat
@@ -44,6 +43,9 @@ from pipemagic.hrana.faults import RESPONSE_TOO_LARGE
 from pipemagic.hrana.values import Text
 from pipemagic.sql import dates, folded, quote
 from pipemagic.sql.type_affinity import affinity, is_date, is_day_type
+
+if TYPE_CHECKING:
+    from pipemagic.client.database import Database
 
 _MOST = 900
 """The most columns with which infinite numbers can be copied: the query would become too long."""
@@ -54,15 +56,15 @@ _TOGETHER = 60
 _AGAIN = "the table may have been changed meanwhile: copy it again"
 _BY_HAND = "create the table yourself, and use append"
 
-Form = Literal["", "day", "moment"]
+DateForm = Literal["", "day", "moment"]
 """The form that dates of a column take: that of the target's declared type, '' for that of the source."""
 
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d")
 
 
 def copy(
-    source: Executor,
-    target: Executor,
+    source: Database,
+    target: Database,
     table: str,
     new: str | None = None,
     *,
@@ -99,7 +101,7 @@ def copy(
     return total
 
 
-def _check_offsets(source: Executor, target: Executor, relation: Table, plan: LoadPlan, names: Sequence[str]) -> None:
+def _check_offsets(source: Database, target: Database, relation: Table, plan: LoadPlan, names: Sequence[str]) -> None:
     """Raise LoadError if times with an offset would be added to those without one, or the reverse."""
     there = inspect_table(target, plan.table)
     ours = stored_forms(source, relation, names)
@@ -117,7 +119,7 @@ def _check_offsets(source: Executor, target: Executor, relation: Table, plan: Lo
         )
 
 
-def _columns(source: Executor, relation: Table) -> tuple[list[str], list[str]]:
+def _columns(source: Database, relation: Table) -> tuple[list[str], list[str]]:
     """Return the names and declared types of the columns to copy: all but generated ones."""
     if relation.is_ordinary:
         columns = [column for column in relation.columns.values() if not column.generated]
@@ -135,7 +137,7 @@ def _columns(source: Executor, relation: Table) -> tuple[list[str], list[str]]:
 
 
 def _plan(
-    source: Executor, target: Executor, relation: Table, new: str, names: list[str], types: list[str],
+    source: Database, target: Database, relation: Table, new: str, names: list[str], types: list[str],
     if_exists: IfExists,
 ) -> tuple[LoadPlan, list[str]]:  # fmt: skip
     """Return the plan, and for each column the affinity that could change a value ('' if it cannot)."""
@@ -176,14 +178,14 @@ def _append(there: Table, names: list[str]) -> tuple[LoadPlan, list[str]]:
     return plan, [affinity(column.declared) for column in columns]
 
 
-def _form(source: str, target: str) -> Form:
+def _form(source: str, target: str) -> DateForm:
     """Return the form that the dates of a column take, from its declared types in the source and in the target."""
     if is_day_type(target):
         return "" if is_day_type(source) else "day"
     return "moment" if is_date(target) and (is_day_type(source) or not is_date(source)) else ""
 
 
-def _indexes(source: Executor, target: Executor, relation: Table, new: str) -> tuple[str, ...]:
+def _indexes(source: Database, target: Database, relation: Table, new: str) -> tuple[str, ...]:
     """Return the indexes of the source for the new table, with the table's name as a prefix if a name is taken."""
     own = rows(
         source,
@@ -211,8 +213,8 @@ def _free(name: str, table: str, names: set[str]) -> str:
 
 
 def _fill(
-    source: Executor, target: Executor, table: str, query: str, plan: LoadPlan, kinds: Sequence[str],
-    forms: Sequence[Form], staging: str, progress: Callable[[int], None] | None,
+    source: Database, target: Database, table: str, query: str, plan: LoadPlan, kinds: Sequence[str],
+    forms: Sequence[DateForm], staging: str, progress: Callable[[int], None] | None,
 ) -> int:  # fmt: skip
     """Send rows as they arrive and return their number. One thread does both, so that interrupts reach it."""
     sent, batches = 0, Batches(target, staging, plan.names)
@@ -249,13 +251,13 @@ def _fill(
     return sent
 
 
-def _query(table: str, names: Sequence[str], forms: Sequence[Form]) -> str:
+def _query(table: str, names: Sequence[str], forms: Sequence[DateForm]) -> str:
     """Return the query for all rows. Its last columns have the signs of infinite numbers, which some servers omit.
 
     It builds no values: a server may limit those to a smaller size than that of values that it stores.
     """
     quoted = [quote(name) for name in names]
-    convert: dict[Form, Callable[[str], str]] = {"day": dates.midnights_as_days, "moment": dates.days_as_midnights}
+    convert: dict[DateForm, Callable[[str], str]] = {"day": dates.midnights_as_days, "moment": dates.days_as_midnights}
     expressions = ", ".join(convert.get(form, str)(name) for name, form in zip(quoted, forms, strict=True))
     count = _count_of_signs(len(names))
     groups = [quoted[at : at + _TOGETHER] for at in range(0, len(names), _TOGETHER)]
@@ -276,7 +278,7 @@ def _signs(names: Sequence[str]) -> str:
 
 
 def _check(
-    start: int, columns: Sequence[ColumnChunk], plan: LoadPlan, kinds: Sequence[str], forms: Sequence[Form]
+    start: int, columns: Sequence[ColumnChunk], plan: LoadPlan, kinds: Sequence[str], forms: Sequence[DateForm]
 ) -> None:
     """Raise LoadError for values that the target's types would change, and for a time of day in a DATE column."""
     for (name, declared), kind, form, column in zip(plan.types, kinds, forms, columns, strict=True):

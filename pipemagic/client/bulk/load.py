@@ -23,7 +23,6 @@ from pipemagic.client.bulk import PREFIX
 from pipemagic.client.bulk.load_plan import IfExists, LoadPlan, check_unique, plan_load
 from pipemagic.client.bulk.refused_rows import refused_row, refused_row_of_batch
 from pipemagic.client.bulk.schema_objects import TEXT, rows
-from pipemagic.client.result import Executor
 from pipemagic.client.stream import Dialect
 from pipemagic.errors import (
     InterruptedRequest,
@@ -46,7 +45,9 @@ from pipemagic.sql import quote
 if TYPE_CHECKING:
     import pandas as pd
 
-Progress: TypeAlias = Callable[[int, int], None]
+    from pipemagic.client.database import Database
+
+ProgressCallback: TypeAlias = Callable[[int, int], None]
 """Called after each request with the number of rows sent and the total."""
 
 Labels: TypeAlias = Literal["", "stored", "dropped"]
@@ -91,7 +92,7 @@ class Load:
     rows without a name: ``stored`` as the column index, ``dropped`` if they are integers, '' if they count the rows.
     """
 
-    def __init__(self, database: Executor, total: int, plan: LoadPlan, labels: Labels = "") -> None:
+    def __init__(self, database: Database, total: int, plan: LoadPlan, labels: Labels = "") -> None:
         self.plan = plan
         self.total = total
         self.labels = labels
@@ -109,7 +110,7 @@ class Load:
             if declared == column.declared and declared != column.suggested
         ]
 
-    def run(self, progress: Progress | None = None) -> int:
+    def run(self, progress: ProgressCallback | None = None) -> int:
         """Write all rows or none; return their number.
 
         An error or an interrupt leaves the table unchanged. Raise LoadError; UnknownOutcome only if the server cannot
@@ -127,7 +128,7 @@ class Load:
 
 
 def prepare(
-    database: Executor,
+    database: Database,
     frame: Frame,
     table: str,
     *,
@@ -160,7 +161,7 @@ def _labels(frame: pd.DataFrame) -> Labels:
 
 
 @contextmanager
-def staged(database: Executor, plan: LoadPlan) -> Iterator[str]:
+def staged(database: Database, plan: LoadPlan) -> Iterator[str]:
     """Create a staging table and yield its name; remove the table if the block fails."""
     staging = new_name()
     try:
@@ -173,7 +174,7 @@ def staged(database: Executor, plan: LoadPlan) -> Iterator[str]:
         raise
 
 
-def _create(database: Executor, plan: LoadPlan, staging: str) -> None:
+def _create(database: Database, plan: LoadPlan, staging: str) -> None:
     try:
         with nothing_changed("before the rows were sent"):
             database.execute(plan.create(staging))
@@ -182,7 +183,12 @@ def _create(database: Executor, plan: LoadPlan, staging: str) -> None:
 
 
 def _fill(
-    database: Executor, batches: Iterator[Batch], total: int, plan: LoadPlan, staging: str, progress: Progress | None
+    database: Database,
+    batches: Iterator[RowBatch],
+    total: int,
+    plan: LoadPlan,
+    staging: str,
+    progress: ProgressCallback | None,
 ) -> None:
     """Send all rows, while another thread prepares the next batch.
 
@@ -200,7 +206,7 @@ def _fill(
         raise LoadError(f"{total} rows were sent and {sent} arrived; nothing was changed")
 
 
-def send(database: Executor, batch: Batch, plan: LoadPlan, staging: str) -> int:
+def send(database: Database, batch: RowBatch, plan: LoadPlan, staging: str) -> int:
     """Send one batch; return the number of rows that arrived."""
     try:
         with nothing_changed("while the rows were sent"):
@@ -218,7 +224,7 @@ def send(database: Executor, batch: Batch, plan: LoadPlan, staging: str) -> int:
         raise LoadError(f"{where}; nothing was changed", hint=error.hint, extended_code=error.extended_code) from None
 
 
-def _too_large(batch: Batch) -> LoadError:
+def _too_large(batch: RowBatch) -> LoadError:
     """Return the error for a row whose size the server refuses."""
     return LoadError(
         f"{batch.too_large}; the server does not accept that much; nothing was changed",
@@ -237,7 +243,7 @@ def nothing_changed(when: str) -> Iterator[None]:
         raise LoadError(f"{error.message.partition(';')[0]}; nothing was changed") from None
 
 
-def switch(database: Executor, plan: LoadPlan, staging: str, total: int) -> None:
+def switch(database: Database, plan: LoadPlan, staging: str, total: int) -> None:
     """Move the staged rows into the table in one transaction; raise LoadError, with nothing changed, if that fails."""
     if plan.keys:
         with nothing_changed("before the rows were added"):
@@ -264,7 +270,7 @@ def switch(database: Executor, plan: LoadPlan, staging: str, total: int) -> None
         raise _refused(database, plan, staging, run.error)
 
 
-def _refused(database: Executor, plan: LoadPlan, staging: str, error: StatementError) -> LoadError:
+def _refused(database: Database, plan: LoadPlan, staging: str, error: StatementError) -> LoadError:
     """Return the error of the load, with the row that a constraint of the table refused."""
     row = refused_row(database, plan, staging, error.message) if plan.into else None
     if row is None:
@@ -273,7 +279,7 @@ def _refused(database: Executor, plan: LoadPlan, staging: str, error: StatementE
     return LoadError(message, hint=row.hint, extended_code=error.extended_code)
 
 
-def _try_out(database: Executor, plan: LoadPlan, staging: str, total: int) -> None:
+def _try_out(database: Database, plan: LoadPlan, staging: str, total: int) -> None:
     """Add a tenth of the rows, with indexes and triggers, and roll back; LoadError if all would take too long."""
     with nothing_changed("before the rows were added"), database.open_stream() as stream:
         start = time.monotonic()
@@ -306,7 +312,7 @@ def _too_long(plan: LoadPlan) -> LoadError:
     )
 
 
-def _was_switched(database: Executor, staging: str, error: UnknownOutcome) -> bool:
+def _was_switched(database: Database, staging: str, error: UnknownOutcome) -> bool:
     """Return True if a switch whose response was lost has run, which removed the staging table.
 
     Dropping that table waits for a switch that is still running, and then fails.
@@ -330,7 +336,7 @@ def new_name() -> str:
     return f"{PREFIX}{int(time.time()):08x}_{secrets.token_hex(4)}"
 
 
-def remove_leftovers(database: Executor, *, older_than: float = OLD) -> list[str]:
+def remove_leftovers(database: Database, *, older_than: float = OLD) -> list[str]:
     """Drop the staging tables of this process that are left, and those older than some seconds; return their names.
 
     Tables that cannot be dropped are left.
@@ -346,7 +352,7 @@ def remove_leftovers(database: Executor, *, older_than: float = OLD) -> list[str
     return names
 
 
-def drop(database: Executor, name: str) -> bool:
+def drop(database: Database, name: str) -> bool:
     """Drop a staging table of this process; return False if the next load has to drop it."""
     try:
         database.execute(f"DROP TABLE IF EXISTS {quote(name)}")
@@ -366,7 +372,7 @@ def _age(name: str) -> float:
 
 
 @dataclass(frozen=True)
-class Batch:
+class RowBatch:
     """An INSERT for the rows from ``start`` to before ``stop``.
 
     ``too_large`` is the description of a row that the server may refuse because of its size, otherwise empty.
@@ -382,7 +388,7 @@ class Batch:
 class Batches:
     """The statements that insert rows into a table; ``rows`` is the number of rows in the next one."""
 
-    def __init__(self, database: Executor, table: str, names: Sequence[str]) -> None:
+    def __init__(self, database: Database, table: str, names: Sequence[str]) -> None:
         # A constraint in the definition may have ON CONFLICT IGNORE or REPLACE, which would lose rows.
         self._names = names
         self._into = f"INSERT OR ABORT INTO {quote(table)} ({', '.join(map(quote, names))}) "
@@ -390,7 +396,7 @@ class Batches:
         self._most = sys.maxsize if self._takes_records else max(1, ARGUMENTS // len(names))
         self.rows = min(FIRST, self._most)
 
-    def of(self, columns: Sequence[ColumnChunk], total: int, *, first: int = 0) -> Iterator[Batch]:
+    def of(self, columns: Sequence[ColumnChunk], total: int, *, first: int = 0) -> Iterator[RowBatch]:
         """Yield the statements for all rows of columns, in order; ``first`` is the number of the first row."""
         write = _as_records if self._takes_records else _as_arguments
         start = 0
@@ -402,7 +408,7 @@ class Batches:
                 self.rows = fitting
                 continue
             too_large = "" if size <= LIMIT else self._describe(columns, start, first)
-            yield Batch(first + start, first + stop, self._into + rows, args, too_large)
+            yield RowBatch(first + start, first + stop, self._into + rows, args, too_large)
             self.rows = min(GROWTH * self.rows, fitting, self._most)
             start = stop
 
@@ -440,7 +446,7 @@ def _as_arguments(columns: Sequence[ColumnChunk], _count: int) -> tuple[str, lis
     return f"VALUES {', '.join(rows)}", args, sum(map(_size, args))
 
 
-def takes_records(database: Executor) -> bool:
+def takes_records(database: Database) -> bool:
     """Return True if the server's SQLite can read records exactly: it has pow() and the encoding UTF-8."""
     # SQLite knows the encoding only after reading the schema.
     exact = "pow(2.0, -1074) > 0 AND pow(2.0, 1024) = 9e999 AND CAST(x'c3a9' AS TEXT) = 'é'"

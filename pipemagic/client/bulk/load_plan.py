@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, NamedTuple, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
 
 from pipemagic.client.bulk.schema_objects import (
     ANY,
@@ -25,15 +25,17 @@ from pipemagic.client.bulk.schema_objects import (
     inspect_table,
     rows,
 )
-from pipemagic.client.result import Executor
 from pipemagic.errors import LoadError, StatementError
 from pipemagic.frames.columns import ColumnChunk
 from pipemagic.frames.encoder import has_signed_zero
-from pipemagic.frames.from_pandas import IN_UTC, WITHOUT_ZONE, Column, Problem, check_problems, without
+from pipemagic.frames.from_pandas import IN_UTC, WITHOUT_ZONE, FrameColumn, Problem, check_problems, without
 from pipemagic.frames.moments import Moments
 from pipemagic.hrana.values import Float, Integer, SqlValue, Text, is_integer
 from pipemagic.sql import Definition, folded, quote
 from pipemagic.sql.type_affinity import affinity, is_date
+
+if TYPE_CHECKING:
+    from pipemagic.client.database import Database
 
 IfExists: TypeAlias = Literal["fail", "append", "replace", "upsert"]
 """What to do if the table exists."""
@@ -66,7 +68,7 @@ class LoadPlan:
     drops: tuple[str, ...] = ()
     creates: tuple[str, ...] = ()
     keeps: bool = False
-    columns: tuple[Column, ...] = field(default=(), repr=False)
+    columns: tuple[FrameColumn, ...] = field(default=(), repr=False)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -130,9 +132,9 @@ class LoadPlan:
 
 
 def plan_load(
-    database: Executor,
+    database: Database,
     table: str,
-    columns: Sequence[Column],
+    columns: Sequence[FrameColumn],
     if_exists: IfExists = "fail",
     *,
     keys: Sequence[str] = (),
@@ -194,8 +196,8 @@ def _is_type(text: str) -> bool:
 
 
 def _of_new_table(
-    columns: Sequence[Column], types: Mapping[str, str]
-) -> tuple[tuple[tuple[str, str], ...], Sequence[Column]]:
+    columns: Sequence[FrameColumn], types: Mapping[str, str]
+) -> tuple[tuple[tuple[str, str], ...], Sequence[FrameColumn]]:
     """Return the declared types of a new table, and the columns in their form; raise LoadError for impossible ones."""
     declared = tuple((column.name, types.get(column.name, column.declared)) for column in columns)
     columns = [
@@ -208,7 +210,7 @@ def _of_new_table(
     return declared, columns
 
 
-def _add(database: Executor, relation: Table, columns: Sequence[Column], keys: Sequence[str]) -> LoadPlan:
+def _add(database: Database, relation: Table, columns: Sequence[FrameColumn], keys: Sequence[str]) -> LoadPlan:
     """Return the plan to add rows to a table."""
     names = [column.name for column in columns]
     if problem := differences(relation, names, nullable=bool(keys)):
@@ -224,7 +226,7 @@ def _add(database: Executor, relation: Table, columns: Sequence[Column], keys: S
     )  # fmt: skip
 
 
-def _replace(database: Executor, relation: Table, columns: Sequence[Column], types: Mapping[str, str]) -> LoadPlan:
+def _replace(database: Database, relation: Table, columns: Sequence[FrameColumn], types: Mapping[str, str]) -> LoadPlan:
     """Return the plan to replace a table; its indexes and triggers, and the views on it, are created again.
 
     A table with constraints and the columns of the frame keeps its definition; another one gets a new definition.
@@ -259,7 +261,7 @@ def _keeps(relation: Table, names: Sequence[str]) -> bool:
     return relation.is_ordinary and has_constraints(relation.sql) and not differences(relation, names)
 
 
-def _for_types_to_keep(relation: Table, columns: Sequence[Column]) -> Sequence[Column]:
+def _for_types_to_keep(relation: Table, columns: Sequence[FrameColumn]) -> Sequence[FrameColumn]:
     _check_generated(relation, columns)
     try:
         return _for_types_of(relation, columns, {})
@@ -268,7 +270,9 @@ def _for_types_to_keep(relation: Table, columns: Sequence[Column]) -> Sequence[C
         raise error.replace(hint="\n".join(filter(None, [error.hint, hint]))) from None
 
 
-def _for_types_of(relation: Table, columns: Sequence[Column], forms: Mapping[str, StoredForm]) -> Sequence[Column]:
+def _for_types_of(
+    relation: Table, columns: Sequence[FrameColumn], forms: Mapping[str, StoredForm]
+) -> Sequence[FrameColumn]:
     """Return the columns in the form of the types that a table declares, and of the moments stored in it.
 
     Raise LoadError for values that have no such form, and for those that the types would change.
@@ -283,7 +287,7 @@ def _for_types_of(relation: Table, columns: Sequence[Column], forms: Mapping[str
     return converted
 
 
-def _check_generated(relation: Table, columns: Sequence[Column]) -> None:
+def _check_generated(relation: Table, columns: Sequence[FrameColumn]) -> None:
     """Raise LoadError for generated columns."""
     generated = [column for column in columns if relation.columns[folded(column.name)].generated]
     fix = without(generated) if generated else ""
@@ -293,7 +297,7 @@ def _check_generated(relation: Table, columns: Sequence[Column]) -> None:
     )
 
 
-def _for_column(column: Column, relation: Table, form: StoredForm | None) -> Column:
+def _for_column(column: FrameColumn, relation: Table, form: StoredForm | None) -> FrameColumn:
     there, table = relation.columns[folded(column.name)], relation.name
     converted = column.for_type(there.declared, table)
     if not isinstance(column.source, Moments):
@@ -344,7 +348,7 @@ class StoredForm(NamedTuple):
     timed: bool
 
 
-def stored_forms(database: Executor, table: Table, names: Sequence[str]) -> dict[str, StoredForm]:
+def stored_forms(database: Database, table: Table, names: Sequence[str]) -> dict[str, StoredForm]:
     """Return the form of the stored values of some columns of dates."""
     parts = []
     for name in names:
@@ -362,7 +366,7 @@ def stored_forms(database: Executor, table: Table, names: Sequence[str]) -> dict
     return {name: StoredForm(*map(bool, form)) for name, form in zip(names, forms, strict=True)}
 
 
-def _types(relation: Table, columns: Sequence[Column]) -> tuple[tuple[str, str], ...]:
+def _types(relation: Table, columns: Sequence[FrameColumn]) -> tuple[tuple[str, str], ...]:
     return tuple((column.name, relation.columns[folded(column.name)].declared) for column in columns)
 
 
@@ -394,7 +398,7 @@ def writable(table: Table, name: str) -> TargetColumn:
     return there
 
 
-def _check_types(columns: Sequence[Column], types: Mapping[str, str]) -> dict[str, str]:
+def _check_types(columns: Sequence[FrameColumn], types: Mapping[str, str]) -> dict[str, str]:
     """Return the requested types by column; raise LoadError for an invalid type."""
     there = {folded(column.name): column for column in columns}
     declarations = {}
@@ -411,7 +415,7 @@ def _check_types(columns: Sequence[Column], types: Mapping[str, str]) -> dict[st
     return declarations
 
 
-def _check_affinity(column: Column, declared: str, table: str = "") -> None:
+def _check_affinity(column: FrameColumn, declared: str, table: str = "") -> None:
     """Raise LoadError for a column with values that SQLite would change in a column of this declared type.
 
     A REAL and an INTEGER of the same value count as the same; there is no such INTEGER for -0.0.
@@ -457,7 +461,7 @@ def _is_negative_zero(value: SqlValue) -> bool:
     return isinstance(value, float) and value == 0 and math.copysign(1, value) < 0
 
 
-def _check_rowids(column: Column, name: str) -> None:
+def _check_rowids(column: FrameColumn, name: str) -> None:
     """Raise LoadError for values that the INTEGER PRIMARY KEY of this name cannot store."""
     for row, value in enumerate(column.values.each(), start=1):
         if not is_integer(value):
@@ -471,7 +475,7 @@ def _check_rowids(column: Column, name: str) -> None:
 # -- the keys of an upsert
 
 
-def _check_keys(keys: Sequence[str], columns: Sequence[Column]) -> tuple[str, ...]:
+def _check_keys(keys: Sequence[str], columns: Sequence[FrameColumn]) -> tuple[str, ...]:
     """Return the keys as spelt in the frame; raise LoadError for one that is missing, or NULL in a row."""
     there = {folded(column.name): column for column in columns}
     unknown = [key for key in keys if folded(key) not in there]
@@ -484,7 +488,7 @@ def _check_keys(keys: Sequence[str], columns: Sequence[Column]) -> tuple[str, ..
     return tuple(there[folded(key)].name for key in keys)
 
 
-def _unique_key(database: Executor, table: Table, keys: Sequence[str]) -> tuple[KeyColumn, ...]:
+def _unique_key(database: Database, table: Table, keys: Sequence[str]) -> tuple[KeyColumn, ...]:
     """Return the columns of the unique index on exactly these; raise LoadError without one, which ON CONFLICT needs."""
     key_names = {folded(key) for key in keys}
     if missing := [key for key in keys if folded(key) not in table.columns]:
@@ -512,7 +516,7 @@ def _unique_key(database: Executor, table: Table, keys: Sequence[str]) -> tuple[
     )
 
 
-def check_unique(database: Executor, staging: str, keys: Sequence[KeyColumn]) -> None:
+def check_unique(database: Database, staging: str, keys: Sequence[KeyColumn]) -> None:
     """Raise LoadError for several rows with the same key."""
     by = ", ".join(f"{quote(key.name)} COLLATE {quote(key.collation)}" for key in keys)
     names = ", ".join(quote(key.name) for key in keys)

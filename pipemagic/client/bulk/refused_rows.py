@@ -16,7 +16,7 @@ from pipemagic.client.arguments import statement
 from pipemagic.client.batch_runner import result_of
 from pipemagic.client.bulk.load_plan import LoadPlan
 from pipemagic.client.bulk.schema_objects import ANY, MAYBE_TEXT, TEXT, rows
-from pipemagic.client.result import Executor, Result
+from pipemagic.client.result import Result
 from pipemagic.client.statement_errors import statement_error
 from pipemagic.errors import PipemagicError
 from pipemagic.hrana.messages import Entry, ErrorEntry, Execute, OkEntry, Stmt
@@ -24,7 +24,8 @@ from pipemagic.hrana.values import SqlValue
 from pipemagic.sql import folded, quote, significant, unquote
 
 if TYPE_CHECKING:
-    from pipemagic.client.bulk.load import Batch
+    from pipemagic.client.bulk.load import RowBatch
+    from pipemagic.client.database import Database
 
 _FAILED = re.compile(r"\A(UNIQUE|NOT NULL|CHECK|FOREIGN KEY) constraint failed(?:: (.+))?\Z", re.DOTALL)
 _INSERT = re.compile(r"\AINSERT (?:OR ABORT )?INTO ")
@@ -45,7 +46,7 @@ class RefusedRow(NamedTuple):
         return f"row {self.number}{f' ({self.values})' if self.values else ''}: {message}"
 
 
-def refused_row(database: Executor, plan: LoadPlan, staging: str, message: str) -> RefusedRow | None:
+def refused_row(database: Database, plan: LoadPlan, staging: str, message: str) -> RefusedRow | None:
     """Return the first staged row that a constraint of the table refuses; None if that is not certain.
 
     The rows of a copy, whose plan has no columns of a frame, have no numbers that the user knows.
@@ -66,7 +67,7 @@ def refused_row(database: Executor, plan: LoadPlan, staging: str, message: str) 
 
 
 def refused_row_of_batch(
-    database: Executor, plan: LoadPlan, staging: str, batch: Batch, message: str
+    database: Database, plan: LoadPlan, staging: str, batch: RowBatch, message: str
 ) -> RefusedRow | None:
     """Return the row of a batch that a constraint of the staging table refuses; None if that is not certain."""
     match = _FAILED.match(message)
@@ -80,7 +81,7 @@ def refused_row_of_batch(
     return None
 
 
-def _first_failed(database: Executor, insert: str, args: Sequence[SqlValue], message: str) -> int | None:
+def _first_failed(database: Database, insert: str, args: Sequence[SqlValue], message: str) -> int | None:
     """Return the number of the row that fails in an INSERT, from 1; None if it does not fail with that message."""
     again = _INSERT.sub("INSERT OR FAIL INTO ", insert, count=1)
     insertion, texts = statement(again, list(args) or None), ("BEGIN IMMEDIATE", _WITHOUT_PARENTS)
@@ -94,7 +95,7 @@ def _first_failed(database: Executor, insert: str, args: Sequence[SqlValue], mes
     return _number(counted) + 1
 
 
-def _is_refused(database: Executor, plan: LoadPlan, staging: str, number: int, message: str) -> bool:
+def _is_refused(database: Database, plan: LoadPlan, staging: str, number: int, message: str) -> bool:
     """Return True if the rows before the one of this number can be added, and with it they cannot.
 
     This is the proof: after the error of a trigger, SQLite's count of rows is another one.
@@ -144,7 +145,7 @@ def _literal(value: SqlValue) -> str:
     return repr(value if not isinstance(value, str) or len(value) <= 40 else f"{value[:39]}…")
 
 
-def _conflict(database: Executor, plan: LoadPlan, staging: str, number: int, names: Sequence[str]) -> str:
+def _conflict(database: Database, plan: LoadPlan, staging: str, number: int, names: Sequence[str]) -> str:
     """Return which row has the same values: an earlier one of the frame, or one of the table; '' if none is found."""
     rowid = plan.rowid
     if rowid is None or plan.into != "append":
@@ -159,7 +160,7 @@ def _conflict(database: Executor, plan: LoadPlan, staging: str, number: int, nam
     return f"{plan.table} has a row with the same {' and '.join(names)}" if there else ""
 
 
-def _without_parent(database: Executor, plan: LoadPlan, staging: str) -> RefusedRow | None:
+def _without_parent(database: Database, plan: LoadPlan, staging: str) -> RefusedRow | None:
     """Return the first staged row whose values refer to no row of another table."""
     query = 'SELECT id, "table", "from", "to" FROM temp.pragma_foreign_key_list(?) ORDER BY id, seq'
     references: dict[object, list[tuple[str, str, str | None]]] = {}
@@ -170,7 +171,7 @@ def _without_parent(database: Executor, plan: LoadPlan, staging: str) -> Refused
     return min(missing, default=None)
 
 
-def _with_targets(database: Executor, pairs: Sequence[tuple[str, str, str | None]]) -> list[tuple[str, str, str]]:
+def _with_targets(database: Database, pairs: Sequence[tuple[str, str, str | None]]) -> list[tuple[str, str, str]]:
     """Return the columns of a foreign key with those that they refer to: without a name, the primary key."""
     query = "SELECT name FROM temp.pragma_table_info(?) WHERE pk > 0 ORDER BY pk"
     primary = [name for (name,) in rows(database, query, pairs[0][0], types=(TEXT,))]
@@ -179,7 +180,7 @@ def _with_targets(database: Executor, pairs: Sequence[tuple[str, str, str | None
 
 
 def _orphan(
-    database: Executor, plan: LoadPlan, staging: str, pairs: Sequence[tuple[str, str, str]]
+    database: Database, plan: LoadPlan, staging: str, pairs: Sequence[tuple[str, str, str]]
 ) -> RefusedRow | None:
     """Return the first staged row without a row that its foreign key refers to; None if that is not certain."""
     rowid, sources = plan.rowid, {folded(name): name for name in plan.names}

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipemagic import sql
-from pipemagic.client.result import Executor
 from pipemagic.errors import LoadError
 from pipemagic.sql import Definition, folded
 from pipemagic.text import escape_controls, shorten
+
+if TYPE_CHECKING:
+    from pipemagic.client.database import Database
 
 STAGING = "\0"
 """Stands for the name of the staging table in statements that are made before it; no name contains it."""
@@ -46,7 +48,7 @@ class SchemaSnapshot:
     users: bool = False
 
     @classmethod
-    def read(cls, database: Executor, table: str, *, users: bool = False) -> SchemaSnapshot:
+    def read(cls, database: Database, table: str, *, users: bool = False) -> SchemaSnapshot:
         """Return the current schema of a table."""
         empty = cls(table, users=users)
         return replace(empty, schema="".join(text for (text,) in rows(database, empty._query(), types=(TEXT,))))
@@ -99,7 +101,7 @@ class Table:
         return self.kind == "table" and [token.word for token in _words(self.sql)[:2]] != ["CREATE", "VIRTUAL"]
 
 
-def inspect_table(database: Executor, table: str) -> Table | None:
+def inspect_table(database: Database, table: str) -> Table | None:
     """Return the table or view of this name (case-insensitive); None if there is none."""
     snapshot = SchemaSnapshot.read(database, table)
     entries = rows(
@@ -129,7 +131,7 @@ def inspect_table(database: Executor, table: str) -> Table | None:
     return Table(name, kind, text or "", columns, foreign, snapshot)
 
 
-def check_not_referred_to(database: Executor, table: Table) -> None:
+def check_not_referred_to(database: Database, table: Table) -> None:
     """Raise LoadError if foreign keys refer to a table that is to be replaced."""
     references = rows(
         database,
@@ -145,7 +147,7 @@ def check_not_referred_to(database: Executor, table: Table) -> None:
         )
 
 
-def check_indexed(database: Executor, table: Table, names: Sequence[str]) -> None:
+def check_indexed(database: Database, table: Table, names: Sequence[str]) -> None:
     """Raise LoadError if a column of an index is missing: its quoted name would become a string."""
     column_names = {folded(name) for name in names}
     index_columns = rows(
@@ -210,7 +212,7 @@ class Dependents:
         return (*views, *(f"EXPLAIN {statement}" for statement in firing))  # parses its triggers
 
 
-def dependents(database: Executor, table: Table) -> Dependents:
+def dependents(database: Database, table: Table) -> Dependents:
     """Return the objects that belong to a table or mention it, including views on views."""
     snapshot = SchemaSnapshot.read(database, table.name, users=True)  # first, to detect later changes
     objects = rows(
@@ -231,7 +233,7 @@ def dependents(database: Executor, table: Table) -> Dependents:
     return Dependents([entry for entry in objects if concerns(*entry)], snapshot, counts)
 
 
-def rows(database: Executor, query: str, *args: Any, types: Sequence[Any]) -> list[tuple[Any, ...]]:
+def rows(database: Database, query: str, *args: Any, types: Sequence[Any]) -> list[tuple[Any, ...]]:
     """Return the rows of a query on the schema; raise LoadError for values of other ``types`` than its columns have."""
     result = database.execute(query, list(args)).rows
     for row in result:

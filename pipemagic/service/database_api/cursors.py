@@ -17,7 +17,7 @@ import msgspec
 
 from pipemagic.hrana import faults
 from pipemagic.hrana.batches import StepState
-from pipemagic.hrana.cursors import Failure, Row, StepBegin, StepEnd, StepError
+from pipemagic.hrana.cursors import CursorError, RowEntry, StepBegin, StepEnd, StepError
 from pipemagic.hrana.messages import Batch, Col, Error, Step
 from pipemagic.service.database_api import errors
 from pipemagic.service.database_api.results import (
@@ -138,7 +138,7 @@ class StreamedRows:
             if self._by_columns and len(rows) >= MIN_COLUMN_ROWS:
                 yield self._line(b'{"type":"rows","part":', part_to_json(rows), size)
             elif size <= 2 * MOST_AT_ONCE:
-                yield encode_lines([Row(to_wire(row, signs=self._by_columns)) for row in rows])
+                yield encode_lines([RowEntry(to_wire(row, signs=self._by_columns)) for row in rows])
             else:
                 for row in rows:
                     yield self._line(b'{"type":"row","row":', row_to_json(row, signs=self._by_columns), size)
@@ -201,7 +201,7 @@ class Cursor:
             if not self._runner.sent:
                 raise
             self.failed = True
-            self._lines.add(Failure(self._failure(error)))
+            self._lines.add(CursorError(self._failure(error)))
         return self._lines.take()
 
     def _failure(self, error: Exception) -> Error:
@@ -221,7 +221,7 @@ class Cursor:
         try:
             yield from self._runner.wait_for(batch.replication_index)
         except Rejected as rejected:  # nothing ran: the stream is unchanged
-            self._lines.add(Failure(rejected.error))
+            self._lines.add(CursorError(rejected.error))
             return
         states: list[StepState] = []
         for number, step in enumerate(batch.steps):
