@@ -173,18 +173,19 @@ class StreamTable:
             if stream.response_count == count and stream.state.phase is Phase.IDLE:
                 stream.idle_since = self._clock()
 
-    def end(self, stream: ServerStream, event: Event) -> None:
-        """Close a stream, or lose it: its request failed as a whole. Do nothing if it has ended already."""
-        with stream.guard:
-            if stream.state.phase not in (Phase.IN_USE, Phase.IDLE):  # idle: its response could not be built
-                return
-            stream.state.move(event)
-        self._remove(stream)
+    def end(self, stream: ServerStream, event: Event, *, when: Callable[[], bool] = lambda: True) -> None:
+        """End a stream if it has not ended, and ``when`` returns True, which is called under its guard.
 
-    def _remove(self, stream: ServerStream) -> None:
-        """Remove a stream that has ended; release what it holds once no abandoned statement uses that."""
-        with self._lock:
-            del self._streams[stream.number]
+        What it holds is released once no abandoned statement uses that.
+        """
+        with stream.guard:
+            if stream.state.phase not in (Phase.IN_USE, Phase.IDLE) or not when():
+                return
+            stream.state.move(event)  # no request can begin now
+            with self._lock:
+                del self._streams[stream.number]
+                if event is Event.EXPIRE:
+                    self._expired[stream.number] = self._clock()
         if stream.done is not None:
             stream.done.finish()
         thread_left = None if stream.ended is None else stream.ended.thread_left
@@ -204,13 +205,7 @@ class StreamTable:
 
     def _expire(self, stream: ServerStream, limit: float) -> None:
         """Expire a stream if it was idle for ``limit`` seconds."""
-        with stream.guard:
-            if not stream.was_idle_for(limit, self._clock()):
-                return
-            stream.state.move(Event.EXPIRE)
-            with self._lock:
-                self._expired[stream.number] = self._clock()
-        self._remove(stream)
+        self.end(stream, Event.EXPIRE, when=lambda: stream.was_idle_for(limit, self._clock()))
 
     # Batons: an id, a counter, and a MAC of both and of the owner.
 
@@ -285,11 +280,7 @@ class StreamTable:
             _try(self._end_idle, stream)
 
     def _end_idle(self, stream: ServerStream) -> None:
-        with stream.guard:
-            if stream.state.phase is not Phase.IDLE:
-                return
-            stream.state.move(Event.LOSE)  # no request can begin now
-        self._remove(stream)
+        self.end(stream, Event.LOSE, when=lambda: stream.state.phase is Phase.IDLE)
 
 
 class _TooMany(Refused):
