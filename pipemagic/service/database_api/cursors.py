@@ -22,7 +22,6 @@ from pipemagic.hrana.messages import Batch, Col, Error, Step
 from pipemagic.service.database_api import errors
 from pipemagic.service.database_api.results import (
     MIN_COLUMN_ROWS,
-    Budget,
     RowSink,
     SqlRow,
     encode,
@@ -33,7 +32,6 @@ from pipemagic.service.database_api.results import (
     working_memory,
 )
 from pipemagic.service.database_api.statements import Cancelled, Runner, forbidden
-from pipemagic.service.database_api.stream import ServerStream
 from pipemagic.service.executor import Steps
 from pipemagic.service.responses import Refused
 from pipemagic.service.sqlite.statement import Rejected, SqlStatement, parse
@@ -98,16 +96,11 @@ class Lines:
 
 
 class StreamedRows:
-    """Writes a step's columns and rows as lines, or to ``spool`` if the statement must not wait for its reader.
+    """Writes a step's columns and rows as lines, or to ``spool`` if the statement must not wait for its reader."""
 
-    ``by_columns``: the client reads large results by columns.
-    """
-
-    def __init__(
-        self, lines: Lines, step: int, stream: ServerStream, budget: Budget, *, want_rows: bool, by_columns: bool
-    ) -> None:  # fmt: skip
-        self._lines, self._step, self._stream, self._budget = lines, step, stream, budget
-        self._want_rows, self._by_columns = want_rows, by_columns
+    def __init__(self, lines: Lines, step: int, runner: Runner, *, want_rows: bool) -> None:
+        self._lines, self._step, self._stream, self._budget = lines, step, runner.stream, runner.budget
+        self._want_rows, self._by_columns = want_rows, runner.by_columns
         self.cols, self.count = b"", 0
         self.rows: list[bytes] = []
         self.spool: IO[bytes] | None = None
@@ -175,16 +168,12 @@ class StreamedRows:
 
 
 class Cursor:
-    """One running cursor. ``failed`` is set if its last entry is an error that ends the stream.
-
-    ``by_columns``: the client reads large results by columns.
-    """
+    """One running cursor. ``failed`` is set if its last entry is an error that ends the stream."""
 
     failed = False
 
-    def __init__(self, runner: Runner, *, by_columns: bool) -> None:
-        self._runner, self._by_columns = runner, by_columns
-        self._lines = Lines()
+    def __init__(self, runner: Runner) -> None:
+        self._runner, self._lines = runner, Lines()
         self._rows: StreamedRows | None = None
         """Those of the current step."""
 
@@ -239,10 +228,7 @@ class Cursor:
 
     def _sink(self, number: int, _: SqlStatement, want_rows: bool) -> RowSink:
         """Return the sink for the rows of a step, which have no limit together."""
-        stream, budget = self._runner.stream, self._runner.budget
-        self._rows = rows = StreamedRows(
-            self._lines, number, stream, budget, want_rows=want_rows, by_columns=self._by_columns
-        )  # fmt: skip
+        self._rows = rows = StreamedRows(self._lines, number, self._runner, want_rows=want_rows)
         return rows
 
     def _read_back(self, spool: IO[bytes]) -> Steps[None]:

@@ -58,16 +58,16 @@ _COLUMNS_HEADER = columns.HEADER.lower()
 class TokenEndpoint(Endpoint):
     """An endpoint for one method and for requests with a token of the database."""
 
-    method = "POST"
-
-    def __init__(self, runtime: Runtime, tokens: TokenAuthority, handler: Handler, *, body_limit: int) -> None:
+    def __init__(
+        self, runtime: Runtime, tokens: TokenAuthority, handler: Handler, *, body_limit: int, method: str = "POST"
+    ) -> None:  # fmt: skip
         super().__init__(runtime, handler, body_limit=body_limit)
-        self._tokens = tokens
+        self._tokens, self._method = tokens, method
 
     async def admit(self, request: ServiceRequest) -> Tenant:
         """Check the token: from memory if it was checked before, otherwise in a worker, which reads the catalog."""
-        if request.method != self.method:
-            raise wrong_method(self.method)
+        if request.method != self._method:
+            raise wrong_method(self._method)
         authorization = request.headers.get("authorization")
         grant = self._tokens.recall(authorization, request.record)
         if grant is None:
@@ -153,11 +153,9 @@ class DatabaseApi:
         start, single = self._clock(), version == 1
         decoded = decode(body, version)
         stream = yield from self._stream(request, decoded.baton)
-        budget, baton = Budget(self._limits.response, memory, request.tenant), None
-        by_columns = request.headers.get(_COLUMNS_HEADER) == columns.VALUE
-        with self._in_use(request, stream, budget):
-            runner = Runner(stream, request.grant, budget, self._context, self._stopped)
-            pipeline = Pipeline(runner, by_columns=by_columns)
+        baton = None
+        with self._runner(request, stream, memory) as runner:
+            pipeline = Pipeline(runner)
             result = yield from pipeline.run_one(decoded.requests[0]) if single else pipeline.run(decoded.requests)
             base_url, delay = self._address(request, stream)
             if pipeline.closed:
@@ -170,8 +168,8 @@ class DatabaseApi:
             timing = f"total;dur={(self._clock() - start) * 1000:.3f}"
             response = _response(request, pieces, {"content-type": responses.JSON, "server-timing": timing})
         response.delay = delay
-        if baton is not None or budget.reserved or stream.abandoned:
-            response.on_sent = partial(self._sent, stream, stream.response_count, budget)
+        if baton is not None or runner.budget.reserved or stream.abandoned:
+            response.on_sent = partial(self._sent, stream, stream.response_count, runner.budget)
         return response
 
     def _cursor(
@@ -179,18 +177,15 @@ class DatabaseApi:
     ) -> Steps[Response | bytes]:  # fmt: skip
         decoded = decode_cursor(body)
         stream = yield from self._stream(request, decoded.baton)
-        budget = Budget(self._limits.response, memory, request.tenant)  # of rows, for those that are not sent
-        by_columns = request.headers.get(_COLUMNS_HEADER) == columns.VALUE
-        with self._in_use(request, stream, budget):  # until the client has read the rest, or disconnects
+        with self._runner(request, stream, memory) as runner:  # until the client has read the rest, or disconnects
             baton = self._streams.next_baton(stream)
             base_url, delay = self._address(request, stream)
-            runner = Runner(stream, request.grant, budget, self._context, self._stopped)
-            cursor = Cursor(runner, by_columns=by_columns)
+            cursor = Cursor(runner)
             head = messages.encode(cursors.Head(baton, base_url, self._streams.ttl)) + b"\n"
             sent = partial(self._streams.sent, stream, stream.response_count)
             with closing(cursor.stream(decoded.batch)) as lines:
                 last = yield from _send_lines(request, head, lines, delay, sent)
-            budget.release()
+            runner.budget.release()
             if cursor.failed:
                 self._streams.end(stream, Event.LOSE)
             else:
@@ -198,11 +193,16 @@ class DatabaseApi:
         return last
 
     @contextmanager
-    def _in_use(self, request: ServiceRequest, stream: ServerStream, budget: Budget) -> Iterator[None]:
-        """Close the stream if the request fails as a whole; cancel its statements if the client disconnects."""
+    def _runner(self, request: ServiceRequest, stream: ServerStream, memory: MemoryBudget) -> Iterator[Runner]:
+        """Provide the runner of the statements of a request, whose responses, or unsent rows, are in ``memory``.
+
+        Close the stream if the request fails as a whole; cancel its statements if the client disconnects.
+        """
+        budget = Budget(self._limits.response, memory, request.tenant)
         request.add_callback(stream.cancel)
         try:
-            yield
+            by_columns = request.headers.get(_COLUMNS_HEADER) == columns.VALUE
+            yield Runner(stream, request.grant, budget, self._context, self._stopped, by_columns=by_columns)
         except BaseException as error:
             budget.release()
             self._streams.end(stream, Event.LOSE)

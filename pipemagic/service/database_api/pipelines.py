@@ -24,16 +24,12 @@ RESULT_OVERHEAD = 200  # bytes of a result without its rows
 
 
 class Pipeline:
-    """One running pipeline. ``closed`` is set if it closes the stream.
-
-    ``by_columns``: the client reads large results by columns.
-    """
+    """One running pipeline. ``closed`` is set if it closes the stream."""
 
     closed = False
 
-    def __init__(self, runner: Runner, *, by_columns: bool) -> None:
+    def __init__(self, runner: Runner) -> None:
         self._runner, self._stream, self._budget = runner, runner.stream, runner.budget
-        self._by_columns = by_columns
 
     def run(self, requests: Sequence[messages.Request]) -> Steps[list[bytes]]:
         """Return the JSON of the results, in pieces: an entry for each request, in order."""
@@ -101,7 +97,7 @@ class Pipeline:
                 self._budget.spend(RESULT_OVERHEAD)
             except TooLarge:
                 raise Rejected.of(errors.no_room(self._budget.limit)) from None
-        return BufferedRows(self._budget, want_rows=want_rows, by_columns=self._by_columns)
+        return BufferedRows(self._budget, want_rows=want_rows, by_columns=self._runner.by_columns)
 
     def _batch(self, batch: messages.Batch) -> Steps[list[bytes]]:
         states: list[StepState] = []

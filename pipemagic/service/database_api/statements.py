@@ -63,14 +63,18 @@ class GaveWay(Exception):
 
 
 class Runner:
-    """Runs the statements of one request on a stream, one after the other."""
+    """Runs the statements of one request on a stream, one after the other.
+
+    ``by_columns``: the client reads large results by columns.
+    """
 
     def __init__(
         self, stream: ServerStream, grant: AccessGrant, budget: Budget, context: EngineContext,
-        stopped: StoppedStatements,
+        stopped: StoppedStatements, *, by_columns: bool,
     ) -> None:  # fmt: skip
         self.stream, self.grant, self.budget, self.stopped = stream, grant, budget, stopped
         self.meter, self.clock, self.limits = context.meter, context.clock, context.limits
+        self.by_columns = by_columns
         self.loss_reported = False
         """Whether the response says that the transaction was lost; it does so once."""
         self.sent = False

@@ -79,7 +79,7 @@ class Transfers:
         upload.transfers, upload.checks = self, asyncio.Semaphore(CHECKS)
         return [
             Route(UPLOAD_PATH, upload),
-            *(Route(path, DownloadEndpoint(runtime, self._tokens, handler, body_limit=SMALL_BODY))
+            *(Route(path, TokenEndpoint(runtime, self._tokens, handler, body_limit=SMALL_BODY, method="GET"))
               for path, handler in downloads.items()),
         ]  # fmt: skip
 
@@ -232,12 +232,6 @@ class Transfers:
             finally:
                 connection.release(connection)
             yield path
-
-
-class DownloadEndpoint(TokenEndpoint):
-    """An endpoint that returns a whole database."""
-
-    method = "GET"
 
 
 class UploadEndpoint(TokenEndpoint):
