@@ -125,7 +125,7 @@ def test_texts_that_are_not_read(monkeypatch):
     assert correction("SELCT 1") == ""
 
 
-# Words and operators of other databases: `explore/test_idioms.py` has what to write.
+# Words and operators of other databases: `explore/test_functions.py` has what to write.
 FOREIGN = [
     "SELECT TOP 5 * FROM flights",
     "SELECT * EXCLUDE (id) FROM flights",

@@ -1,4 +1,4 @@
-"""The expression of each hint has the value that the function has in the database that the user came from."""
+"""The expression of each hint on a function has the value that the function has in the other database."""
 
 from __future__ import annotations
 
