@@ -2,18 +2,23 @@
 
 Each function takes a session, by default that of the notebook, after ``%load_ext pipemagic``. A panel is an ipywidget:
 the last line of a cell, or ``IPython.display.display``, shows it. In a terminal, and with ``print``, it is text.
+There is such a function for each panel of a plugin, too.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
+
+from pipemagic import plugins
 
 if TYPE_CHECKING:
     from pipemagic.notebook.panels.base import Panel
     from pipemagic.notebook.panels.opening import Tabs
     from pipemagic.session import Session
 
-__all__ = ["class_", "databases", "everything", "explore", "groups", "locations", "organization", "session"]
+__all__ = ["databases", "everything", "explore", "groups", "locations", "organization", "session"]
 
 
 def everything(session: Session | None = None) -> Tabs:
@@ -51,12 +56,15 @@ def explore(session: Session | None = None) -> Panel:
     return _open("explore", session)
 
 
-def class_(session: Session | None = None) -> Panel:
-    """Return the panel of a class: the progress of each student, and resets of their databases."""
-    return _open("class", session)
+def __getattr__(name: str) -> Callable[..., Panel]:
+    """Return the function that opens the panel of a plugin; the name of a keyword ends with an underscore."""
+    panel = name.removesuffix("_")
+    if panel not in plugins.named("panels"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return partial(_open, panel)
 
 
-def _open(name: str, session: Session | None) -> Panel:
+def _open(name: str, session: Session | None = None) -> Panel:
     from pipemagic.notebook.extension import loaded_magics
     from pipemagic.notebook.panels.opening import open_panel
 

@@ -134,6 +134,33 @@ def is_module(name: str) -> bool:
     return path.is_dir() or path.with_suffix(".py").exists()
 
 
+def test_nothing_outside_teaching_names_it():
+    """Teaching is a plugin: no other module imports it, and no other file names its table or its words."""
+    named = re.compile(r"teaching|exercise|classroom|pipemagic_progress|PROGRESS_TABLE|student|teacher", re.IGNORECASE)
+    paths = [path for kind in ("py", "md", "toml", "txt", "js", "css") for path in ROOT.rglob(f"*.{kind}")]
+    others = [path for path in paths if not {"teaching", "pages", "notebooks"} & set(path.relative_to(ROOT).parts)]
+    assert len(others) > 200
+    found = {str(path.relative_to(ROOT)): named.findall(path.read_text("utf-8")) for path in others}
+    assert {path: words for path, words in found.items() if words} == {}
+
+
+def test_no_two_parts_import_each_other():
+    """Imports inside functions count; those for type checkers do not."""
+    imported: dict[str, set[str]] = {}
+    for path in sources():
+        own = part_of(name_of(path))
+        others = {
+            part_of(module)
+            for module, _, _, for_types in imports(path)
+            if module.startswith("pipemagic.") and not for_types
+        }
+        imported.setdefault(own, set()).update(others - {own, "__init__"})
+    try:
+        TopologicalSorter(imported).prepare()
+    except CycleError as error:
+        pytest.fail(" imports ".join(reversed(error.args[1])))
+
+
 def test_every_part_has_a_layer():
     assert {part_of(name_of(path)) for path in sources()} <= set(RANK)
 

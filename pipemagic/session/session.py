@@ -79,9 +79,9 @@ class Session:
         self.connections: Mapping[str, Connection] = {}  # replaced with each change, so that any thread can read it
         self.current: str | None = None
         self.wire = RequestRecorder()
-        self.changes: Signal[Subject] = Signal()
-        self.written: Signal[Connection] = Signal()
         self._notify = notify or (lambda _: None)
+        self.changes: Signal[Subject] = Signal(self._notify)
+        self.written: Signal[Connection] = Signal(self._notify)
         self.connected: Signal[Connection] = Signal(self._notify)
         self.cell_ran: Signal[CellEvent] = Signal(self._notify)
         self.cell_failed: Signal[CellEvent] = Signal(self._notify)

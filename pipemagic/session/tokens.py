@@ -380,7 +380,7 @@ class FileTarget:
 
 EXPIRED = (
     "an open transaction stays open until its time limit; after that, %pipedb retry reruns its statements. "
-    "Tokens of a class expire at the end of the lesson: ask the teacher for a new one."
+    "If somebody gave you the token, ask them for a new one."
 )
 """The consequences of an expired token."""
 
