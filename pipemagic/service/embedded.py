@@ -32,9 +32,9 @@ from pipemagic.service.replicas.placement import Placement
 from pipemagic.service.replicas.replica_set import ReplicaSet, remove_files, replicas_of
 from pipemagic.service.replicas.replicator import Replicator
 from pipemagic.service.responses import Refused, json
-from pipemagic.service.sqlite.connection import running
 from pipemagic.service.sqlite.database import OpenDatabase
 from pipemagic.service.sqlite.databases import Databases
+from pipemagic.service.sqlite.resources import check_space
 from pipemagic.service.stopped_statements import StoppedStatements
 from pipemagic.service.transfer.endpoints import Transfers
 
@@ -103,8 +103,7 @@ class EmbeddedEngine(Engine):
         """Enforce the time limits once, now."""
         now = self._clock()
         self.streams.sweep()
-        for connection in running():  # a sort may write gigabytes before its progress handler checks this
-            connection.check_space()
+        check_space()
         self.databases.truncate_large_wals()
         self.databases.expire(now)
         self.databases.trim(now)

@@ -57,15 +57,6 @@ KEPT_WAL = 8 * MB
 """Bytes of a WAL that stay allocated when SQLite begins it again: some more than between two checkpoints."""
 
 
-_running: set[Connection] = set()
-"""The connections, of all databases, whose statement runs, waits for its slice or waits for its reader."""
-
-
-def running() -> set[Connection]:
-    """Return these connections."""
-    return _running.copy()
-
-
 class NeedsWriteLock(Exception):
     """The statement would write, and the caller did not allow it: nothing ran."""
 
@@ -149,7 +140,7 @@ class Connection:
         """What ``changes()`` was before a write was explained, which resets it, until that write has run."""
         self._counting = False
         """Whether the last statement started, and counts its changes."""
-        self._usage = StatementUsage(0)
+        self._usage = StatementUsage(database.path, 0)
         self._temporary_tables_bounded = False
         self._may_hold_larger = _size_with_wal(database.path) > database.limits.value
         """Whether the file may hold values beyond the limit, which only other programs and settings have written."""
@@ -166,8 +157,6 @@ class Connection:
         """When the running statement must give way to a checkpoint (`time.thread_time`; see `readers`)."""
         self.resumed = threading.Event()
         """Set to end the pause of a long-running statement (see `executor.pause`)."""
-        self._guard = threading.Lock()
-        """Held while a statement is stopped because of its temporary files, so that this does not stop the next one."""
         self.call: Call | None = None
         """The call that runs the statement, which can be given up."""
         self.raw.set_commit_hook(lambda: self.call is not None and not self.call.keep())
@@ -185,7 +174,7 @@ class Connection:
         if self._writes and self.raw.txn_state() != apsw.SQLITE_TXN_WRITE:
             return False
         self._usage.count(self._written())
-        self.check_space()
+        self._usage.check_space()
         if self._is_stopped() or self._usage.check_memory():
             return True
         if self._usage.adapt_interval():
@@ -214,23 +203,10 @@ class Connection:
         pages = self.raw.status(apsw.SQLITE_DBSTATUS_CACHE_WRITE)[0] if counts else 0
         return resources.written_by_thread() - pages * (self._page_size + FRAME_HEADER)
 
-    def check_space(self) -> None:
-        """Stop the statement with the largest temporary files, if this one has large ones and their disk gets full."""
-        if self._usage.needs_space():
-            largest = max(running(), key=lambda connection: connection._usage.spilled, default=self)
-            largest._stop_for_space()
-
-    def _stop_for_space(self) -> None:
-        with self._guard:
-            if self in _running and self._usage.exceeded is None:  # otherwise its files are about to be freed
-                self._usage.exceed_disk()
-                log.warning("%s: a statement was stopped: %s", self._database.path, self._usage.exceeded)
-                self.stop()
-
     def before_wait(self) -> None:
         """Raise `UsageExceeded` if the statement uses too much memory or disk space to wait for its reader."""
         self._usage.count(self._written())
-        self.check_space()
+        self._usage.check_space()
         if self._usage.exceeded is not None or self._usage.check_memory():
             assert self._usage.exceeded is not None
             raise self._usage.exceeded
@@ -242,7 +218,7 @@ class Connection:
     @property
     def exceeded(self) -> bool:
         """Whether the running statement must end because of the memory or the disk space that it uses."""
-        return self._usage.exceeded is not None and self in _running
+        return self._usage.must_end
 
     def cause_of(self, error: Exception) -> Exception:
         """Return the cause of a failed statement: `UsageExceeded` if that stopped it, otherwise the error itself."""
@@ -335,7 +311,7 @@ class Connection:
         def may_start(shape: Shape) -> bool:
             self._writes = not shape.readonly or statement.writes_by_itself
             if not statement.commits:
-                self._begin()
+                self._usage.begin(self._written(), self.stop)
             return may_write or not self._writes or shape.explain
 
         # If a cached statement cannot be prepared again, SQLite's error has no position. A cached EXPLAIN that is
@@ -353,11 +329,6 @@ class Connection:
                     cols = self.describe(statement).cols
         return ResultRows(cols, without_addresses(self._cursor) if shape.program else self._cursor)
 
-    def _begin(self) -> None:
-        """Record that a statement begins, which can be stopped."""
-        self._usage.resume_count(self._written())
-        _running.add(self)
-
     def _bound_temporary_tables(self) -> None:
         """Limit temporary tables once the connection has any: without a temporary schema it needs less memory."""
         with self._without_sandbox():
@@ -367,7 +338,7 @@ class Connection:
     def _alter_column(self, statement: SqlStatement, change: AlterColumn) -> None:
         self.describe(statement)
         self._writes = True
-        self._begin()
+        self._usage.begin(self._written(), self.stop)
         alter_column.apply(self.raw, change, self._scratch, self._writable_schema)
 
     def _scratch(self) -> apsw.Connection:
@@ -404,8 +375,7 @@ class Connection:
             if cursor is not None:
                 cursor.close()
         finally:
-            with self._guard:
-                _running.discard(self)
+            self._usage.end()
             self._writes = False
 
     def _execute(
@@ -426,7 +396,7 @@ class Connection:
         self.changes_schema = statement.changes_schema or (self.changes_schema and not self.autocommit)
         if self._usage.interval != resources.FIRST_INTERVAL:
             self.raw.set_progress_handler(self._must_end, resources.FIRST_INTERVAL)
-        self._usage = StatementUsage(resources.memory_used())
+        self._usage = StatementUsage(self._database.path, resources.memory_used())
         if self._may_hold_larger:
             self._limit_values(statement, bindings)
         prepared: list[Shape] = []

@@ -12,12 +12,14 @@ page cache has written, which is the database itself. Where this is not counted,
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -28,6 +30,8 @@ from pipemagic.service.limits import MB
 
 if sys.platform == "linux":
     import resource
+
+log = logging.getLogger(__name__)
 
 FIRST_INTERVAL, SHORTEST_INTERVAL, LONGEST_INTERVAL = 100, 10, 10_000
 """Virtual machine instructions of SQLite between two checks: the longest takes some 0.1 ms.
@@ -75,9 +79,11 @@ class UsageExceeded(Exception):
 class StatementUsage(msgspec.Struct, eq=False):
     """The memory and disk space that one statement uses.
 
-    ``memory_before``: `memory_used` at its start; ``exceeded``: the reason if it was stopped.
+    ``database``: the path of its file; ``memory_before``: `memory_used` at its start; ``exceeded``: the reason if it
+    was stopped.
     """
 
+    database: Path
     memory_before: int
     exceeded: UsageExceeded | None = None
     interval: int = FIRST_INTERVAL
@@ -85,6 +91,21 @@ class StatementUsage(msgspec.Struct, eq=False):
     """The bytes of its temporary files, as far as counted."""
     _cpu_time: float = 0.0
     _written_before: int = 0
+
+    def begin(self, written: int, stop: Callable[[], None]) -> None:
+        """Record that the statement begins; ``stop`` stops it from any thread. ``written``: as for `resume_count`."""
+        self.resume_count(written)
+        _running[self] = stop
+
+    def end(self) -> None:
+        """Record that the statement has ended: its temporary files are freed."""
+        with _stopping:
+            _running.pop(self, None)
+
+    @property
+    def must_end(self) -> bool:
+        """Whether the running statement must end because of what it uses."""
+        return self.exceeded is not None and self in _running
 
     def check_memory(self) -> bool:
         """Return True if the statement must be stopped; `exceeded` is then the reason.
@@ -109,20 +130,27 @@ class StatementUsage(msgspec.Struct, eq=False):
         """Count. ``written``: as for `resume_count`."""
         self.spilled = written - self._written_before
 
-    def needs_space(self) -> bool:
-        """Return True if the statement has large temporary files, and their disk has less free than the reserve."""
+    def check_space(self) -> None:
+        """Stop the statement with the largest temporary files, if this one has large ones and their disk gets full."""
         if self.spilled < _LARGE:
-            return False
+            return
         disk = shutil.disk_usage(temporary_folder())
-        return disk.free < min(RESERVE, disk.total // 20)
+        if disk.free < min(RESERVE, disk.total // 20):
+            largest = max(list(_running), key=lambda usage: usage.spilled, default=self)
+            largest.stop_for_space()
 
-    def exceed_disk(self) -> None:
-        """Set `exceeded`: the disk is nearly full, and this statement has the largest temporary files."""
-        self.exceeded = UsageExceeded(
-            "the disk for temporary files is nearly full; the statement had the largest ones and was stopped: sort or "
-            "group fewer rows or columns, or create an index that has the order",
-            "SQLITE_FULL",
-        )
+    def stop_for_space(self) -> None:
+        """Stop the statement, unless it has ended: the disk is nearly full, and it has the largest temporary files."""
+        with _stopping:
+            stop = _running.get(self)
+            if stop is not None and self.exceeded is None:
+                self.exceeded = UsageExceeded(
+                    "the disk for temporary files is nearly full; the statement had the largest ones and was stopped: "
+                    "sort or group fewer rows or columns, or create an index that has the order",
+                    "SQLITE_FULL",
+                )
+                log.warning("%s: a statement was stopped: %s", self.database, self.exceeded)
+                stop()
 
     def adapt_interval(self) -> bool:
         """Adapt `interval` to the CPU time since the last check; return True if it has changed.
@@ -136,6 +164,18 @@ class StatementUsage(msgspec.Struct, eq=False):
         elif began and self._cpu_time - began > _SLOW:
             self.interval = max(SHORTEST_INTERVAL, before // 16)
         return self.interval != before
+
+
+_running: dict[StatementUsage, Callable[[], None]] = {}
+"""What stops each statement, of all databases, that runs, waits for its slice or waits for its reader."""
+_stopping = threading.Lock()
+"""Held while a statement is stopped because of its temporary files, so that this does not stop the next one."""
+
+
+def check_space() -> None:
+    """Check all running statements: a sort may write gigabytes before its progress handler does."""
+    for usage in list(_running):
+        usage.check_space()
 
 
 @cache

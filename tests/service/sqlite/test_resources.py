@@ -22,7 +22,7 @@ from small_disks import NoMounts, disk_in_file, small_disk
 from pipemagic.service.executor import Executor
 from pipemagic.service.limits import MB, Limits
 from pipemagic.service.responses import storage_refusal
-from pipemagic.service.sqlite import connection, resources
+from pipemagic.service.sqlite import resources
 from pipemagic.service.sqlite.connection import Connection
 from pipemagic.service.sqlite.resources import UsageExceeded
 from pipemagic.service.sqlite.statement import parse
@@ -206,12 +206,12 @@ def test_a_cursor_that_waits_for_its_reader_frees_its_files(tmp_path):
             f"{NUMBERS.format(rows=20_000)} SELECT randomblob(1000) b FROM n ORDER BY b"
         )
         first = next(response.chunks)
-        (waiting,) = [running for running in connection._running if running.exceeded is False]
+        (waiting,) = [usage for usage in resources._running if not usage.must_end]
         service.engine.streams.sweep()
-        assert waiting in connection._running
-        waiting._stop_for_space()
+        assert waiting in resources._running
+        waiting.stop_for_space()
         service.engine.streams.sweep()
-        assert waiting not in connection._running
+        assert waiting not in resources._running
         rest = b"".join(response.chunks)
     assert b'"step_begin"' in first
     assert b"STREAM_ENDED" in rest
