@@ -13,6 +13,8 @@ Functions import pandas, modules do not, except `from_pandas`, `inference`, `del
 `readers` reads local files: CSV and TSV by `delimited` and `grid`, with the types that `inference` finds, and the
 options of a load by `file_options`.
 
+`delimited`, `grid`, `inference` and `file_options` are for `readers` alone; other parts use the other modules.
+
 To write a frame, `any_frame` makes a DataFrame of one of another kind, `from_pandas` converts its columns to chunks,
 and `encoder` converts these to the arguments of a statement.
 """

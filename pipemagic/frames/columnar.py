@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 CELLS_AT_ONCE = 200_000
 """The number of cells in rows that are collected before they are converted to columns."""
 
-ROWS_AT_ONCE = 10_000
+_ROWS_AT_ONCE = 10_000
 
 MOST_NULLS = 2**26
 """The most NULLs in chunks without another value that are collected: 512 MB, of which a response has almost nothing."""
@@ -61,7 +61,7 @@ class ColumnarRows(Sequence[list[Value]]):
         row = range(self._count)[at]
         return next(iter(self._cut(row, row + 1)))
 
-    def batches(self, count: int = ROWS_AT_ONCE) -> Iterator[ColumnarRows]:
+    def batches(self, count: int = _ROWS_AT_ONCE) -> Iterator[ColumnarRows]:
         """Yield the rows, ``count`` at a time."""
         return (self[start : start + count] for start in range(0, self._count, count))
 

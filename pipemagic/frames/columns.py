@@ -147,7 +147,7 @@ def chunk_of_items(items: Sequence[SqlValue]) -> ColumnChunk:
         return ColumnChunk(size, kinds, list(items) if kinds else None)
     missing = np.array([item is None for item in items], bool) if None in items else None
     if kinds == {Text}:
-        return of_kind(Text, texts_of([item or "" for item in items]), missing)  # type: ignore[misc]
+        return of_kind(Text, _texts_of([item or "" for item in items]), missing)  # type: ignore[misc]
     if kinds == {Integer}:
         return of_kind(Integer, np.array([item or 0 for item in items], np.int64), missing)
     return of_kind(Float, np.array([np.nan if item is None else item for item in items], np.float64), missing)
@@ -170,7 +170,7 @@ def chunk_of(values: Sequence[Value]) -> ColumnChunk:
         numbers = np.array([decode_float(value) if type(value) is Float else np.nan for value in values], np.float64)
         return of_kind(Float, numbers, missing)
     texts = [getattr(value, "value", "") for value in values] if nulls else list(map(_value, values))
-    return of_kind(Text, texts_of(texts), missing)
+    return of_kind(Text, _texts_of(texts), missing)
 
 
 def _integers(values: Sequence[Value], *, nulls: bool) -> Any:
@@ -341,7 +341,7 @@ def is_utf8(texts: TextArray) -> bool:
     return True
 
 
-def texts_of(strings: Sequence[str]) -> TextArray:
+def _texts_of(strings: Sequence[str]) -> TextArray:
     """Concatenate texts."""
     import numpy as np
 

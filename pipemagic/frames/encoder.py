@@ -22,7 +22,7 @@ import numpy as np
 from pipemagic.frames.columns import ColumnChunk, TextArray
 from pipemagic.hrana.values import Float, Integer, SqlValue, Text
 
-Array: TypeAlias = np.ndarray[Any, Any]
+_Array: TypeAlias = np.ndarray[Any, Any]
 
 _BLANK = ord(" ")
 _EXACT = 2**53
@@ -39,7 +39,7 @@ class Records:
 
     def __init__(self, count: int) -> None:
         self.count = count
-        self._fields: list[Array] = []
+        self._fields: list[_Array] = []
         self._width = 0
         self._heaps: list[bytes | str] = []
         self.size = 0
@@ -81,7 +81,7 @@ class Records:
             f"SELECT {', '.join(columns)} FROM record WHERE true"
         )
 
-    def _field(self, chars: Array, missing: Array | None = None) -> str:
+    def _field(self, chars: _Array, missing: _Array | None = None) -> str:
         """Add a field, an array of as many bytes for each row; return the SQL of its bytes, NULL where missing.
 
         It must not be blank in other rows.
@@ -96,13 +96,13 @@ class Records:
         chars[missing] = _BLANK
         return f"nullif({sql}, x'{f'{_BLANK:02x}' * width}')"
 
-    def _number(self, numbers: Array, missing: Array | None = None) -> str:
+    def _number(self, numbers: _Array, missing: _Array | None = None) -> str:
         """Add a field of signed integers; return the SQL of each."""
         # The most negative number has no absolute value in 64 bits, but its bits are right without the sign.
         digits = _digits(np.abs(numbers).view(np.uint64), numbers < 0)
         return f"CAST({self._field(digits, missing)} AS INTEGER)"
 
-    def _doubles(self, numbers: Array) -> str:
+    def _doubles(self, numbers: _Array) -> str:
         """Add doubles, NaN for NULL, as integers: divided by a power of ten if all have few decimal places."""
         missing = np.isnan(numbers)
         numbers = np.where(missing, 0.0, numbers)
@@ -115,7 +115,7 @@ class Records:
         digits = self._field(_digits(np.abs(whole).astype(np.uint64), np.signbit(whole)))
         return f"CAST({digits} AS REAL) * pow(2.0, {self._number(power, missing)})"
 
-    def _texts(self, texts: TextArray, missing: Array | None) -> str:
+    def _texts(self, texts: TextArray, missing: _Array | None) -> str:
         """Add short texts of one length to the record, others to a heap."""
         lengths = np.diff(texts.offsets)
         first, end = int(texts.offsets[0]), int(texts.offsets[-1])
@@ -153,12 +153,12 @@ class Records:
         self.size += len(data)
         return f"CAST(?{len(self._heaps) + 1} AS BLOB)"
 
-    def _sliced(self, heap: str, starts: Array, lengths: Array, missing: Array | None) -> str:
+    def _sliced(self, heap: str, starts: _Array, lengths: _Array, missing: _Array | None) -> str:
         """Add the position of each piece of a heap to the record; return the SQL of the piece."""
         return f"substr({heap}, {self._number(starts + 1)}, {self._number(lengths, missing)})"
 
 
-def has_signed_zero(numbers: Array) -> bool:
+def has_signed_zero(numbers: _Array) -> bool:
     """Return True if one of the numbers is -0.0."""
     return bool((np.signbit(numbers) & (numbers == 0)).any())
 
@@ -171,7 +171,7 @@ def as_decimal(number: float) -> str:
     return f"{number:.18e}" if abs(number) < _LARGEST else repr(number)
 
 
-def _digits(absolute: Array, negative: Array) -> Array:
+def _digits(absolute: _Array, negative: _Array) -> _Array:
     """Return numbers as digits with the width of the largest, and a column for the sign if one is negative."""
     width = len(str(absolute.max(initial=0)))
     groups = -(-width // 4)
@@ -189,12 +189,12 @@ def _digits(absolute: Array, negative: Array) -> Array:
 
 
 @cache
-def _quads() -> Array:
+def _quads() -> _Array:
     """Return the numbers below 10 000 as four characters each."""
     return np.frombuffer("".join(f"{number:04}" for number in range(10_000)).encode(), dtype=np.uint32)
 
 
-def _decimal_places(numbers: Array) -> int | None:
+def _decimal_places(numbers: _Array) -> int | None:
     """Return the fewest decimal places that represent all numbers exactly, None for more than six."""
     for places in range(7):
         power = 10.0**places
@@ -205,7 +205,7 @@ def _decimal_places(numbers: Array) -> int | None:
     return None
 
 
-def _in_binary(numbers: Array) -> tuple[Array, Array]:
+def _in_binary(numbers: _Array) -> tuple[_Array, _Array]:
     """Return integers below 2**53, as doubles with the sign of each number, and their powers of two."""
     fraction, power = np.frexp(numbers)
     power = power.astype(np.int64) - 53
@@ -229,5 +229,5 @@ def _written(value: SqlValue) -> tuple[bytes, bytes]:
     return b"b", value
 
 
-def _lengths(values: Sequence[bytes]) -> Array:
+def _lengths(values: Sequence[bytes]) -> _Array:
     return np.fromiter(map(len, values), dtype=np.int64, count=len(values))

@@ -53,7 +53,7 @@ class Problem(NamedTuple):
     fix: str
 
 
-class ColumnPosition(NamedTuple):
+class _ColumnPosition(NamedTuple):
     """Where a column is in Python: the variable of its frame, its label, and whether it is a level of the index."""
 
     frame: str = "frame"
@@ -61,7 +61,7 @@ class ColumnPosition(NamedTuple):
     of_index: bool = False
 
 
-_NOWHERE = ColumnPosition()
+_NOWHERE = _ColumnPosition()
 
 
 @dataclass(frozen=True)
@@ -77,8 +77,8 @@ class FrameColumn:
     declared: str
     values: ColumnChunk
     suggested: str = ""
-    source: Moments | Decimals | None = None
-    place: ColumnPosition = _NOWHERE
+    source: Moments | _Decimals | None = None
+    place: _ColumnPosition = _NOWHERE
     is_object: bool = False
     problem: Problem | None = None
 
@@ -103,7 +103,7 @@ class FrameColumn:
         match self.source:
             case Moments():
                 return self._moments_for(self.source, declared, table)
-            case Decimals():
+            case _Decimals():
                 return self._decimals_for(self.source, declared, table, requested=requested)
         return self
 
@@ -129,7 +129,7 @@ class FrameColumn:
             return self.with_problem(reason, self.types_option("DATETIME"))
         return replace(self, values=moments.chunk(days=True), problem=None)
 
-    def _decimals_for(self, decimals: Decimals, declared: str, table: str, *, requested: bool) -> FrameColumn:
+    def _decimals_for(self, decimals: _Decimals, declared: str, table: str, *, requested: bool) -> FrameColumn:
         match affinity(declared):
             case "TEXT":
                 return replace(self, declared="TEXT", values=decimals.texts(), problem=None)
@@ -140,7 +140,7 @@ class FrameColumn:
         return self
 
 
-class Decimals(NamedTuple):
+class _Decimals(NamedTuple):
     """The numbers of a column with values of ``Decimal``, None if missing."""
 
     numbers: list[decimal.Decimal | int | float | None]
@@ -180,10 +180,10 @@ def from_frame(frame: pd.DataFrame, name: str = "frame", typed: Iterable[str] = 
     names = _names([label for label, _ in columns])
     of_index = len(columns) - frame.shape[1]
     converted = [
-        _column(text, series, ColumnPosition(name, label, of_index=at < of_index))
+        _column(text, series, _ColumnPosition(name, label, of_index=at < of_index))
         for at, (text, (label, series)) in enumerate(zip(names, columns, strict=True))
     ]
-    if any(column.problem is not None and not isinstance(column.source, Decimals) for column in converted):
+    if any(column.problem is not None and not isinstance(column.source, _Decimals) for column in converted):
         names_of_types = set(map(folded, typed))
         check_problems(column for column in converted if folded(column.name) not in names_of_types)
     return converted
@@ -269,7 +269,7 @@ def _is_broken(text: str) -> bool:
     return any("\ud800" <= char <= "\udfff" for char in text)
 
 
-def _column(name: str, series: pd.Series, place: ColumnPosition) -> FrameColumn:
+def _column(name: str, series: pd.Series, place: _ColumnPosition) -> FrameColumn:
     """Convert a column, or a level of the index."""
     try:
         is_object = getattr(series.dtype, "kind", "O") == "O" or str(series.dtype).startswith(("date32", "date64"))
@@ -278,7 +278,7 @@ def _column(name: str, series: pd.Series, place: ColumnPosition) -> FrameColumn:
         column = FrameColumn(name, "", ColumnChunk(len(series), frozenset()), place=place)
         before = f"{place.frame} = {place.frame}.reset_index(); " if place.of_index else ""
         return column.with_problem(error.message, f"{before}{error.hint}")
-    if isinstance(column.source, Decimals) and (row := column.source.inexact) is not None:
+    if isinstance(column.source, _Decimals) and (row := column.source.inexact) is not None:
         reason = f"row {row + 1}: the decimal {column.source.numbers[row]} is not exact as a float"
         exact, nearest = column.types_option("TEXT"), column.types_option("REAL")
         return column.with_problem(reason, f"{exact} keeps all digits, as text; {nearest} stores the nearest float")
@@ -384,13 +384,13 @@ def _categories(name: str, series: pd.Series) -> FrameColumn:
         case Moments(when, aware):
             days = inner.declared == "DATE" and getattr(categories.dtype, "kind", "O") != "M"
             return _of_moments(name, Moments(np.append(when, np.array(["NaT"], when.dtype))[codes], aware), days=days)
-        case Decimals(numbers):
+        case _Decimals(numbers):
             return _of_decimals(name, [[*numbers, None][code] for code in codes.tolist()])
     return replace(inner, values=inner.values.take(codes))
 
 
 def _of_decimals(name: str, numbers: list[Any]) -> FrameColumn:
-    decimals = Decimals(numbers)
+    decimals = _Decimals(numbers)
     return FrameColumn(name, "REAL", decimals.nearest(), source=decimals)
 
 

@@ -30,12 +30,12 @@ from pipemagic.text import escape_controls
 Note: TypeAlias = Callable[[str], None]
 """Called with a sentence for a column that could not be converted to its type."""
 
-Type: TypeAlias = Literal[
+_Type: TypeAlias = Literal[
     "integer", "float", "text", "binary", "boolean", "moment", "instant", "mixed", "nothing"
 ]  # fmt: skip
 
 _NAMES: dict[Any, str] = {Integer: "INTEGER", Float: "REAL", Text: "TEXT", Blob: "BLOB"}
-_TYPES: dict[Any, Type] = {Integer: "integer", Float: "float", Text: "text", Blob: "binary"}
+_TYPES: dict[Any, _Type] = {Integer: "integer", Float: "float", Text: "text", Blob: "binary"}
 _DECLARED: dict[str, type] = {"INTEGER": Integer, "REAL": Float, "NUMERIC": Float, "TEXT": Text, "BLOB": Blob}
 
 
@@ -49,7 +49,7 @@ class LogicalColumn(NamedTuple):
 
     name: str
     shown: str
-    type: Type
+    type: _Type
     size: int
     values: Any
     missing: Any = None

@@ -103,13 +103,13 @@ def decode(value: Value) -> SqlValue:
         case Null():
             return None
         case Integer(digits):
-            return decode_integer(digits)
+            return _decode_integer(digits)
         case Float():
             return decode_float(value)
         case Text(text):
             return text
         case Blob(data):
-            return decode_blob(data)
+            return _decode_blob(data)
     raise ProtocolError(f"unknown value {value!r}", hint="the server may be newer than pipemagic")
 
 
@@ -126,7 +126,7 @@ def is_integer(value: SqlValue) -> bool:
     return number.is_integer() and abs(number) < 2**63
 
 
-def decode_integer(digits: str) -> int:
+def _decode_integer(digits: str) -> int:
     """Convert decimal text to a signed 64-bit integer; raise ProtocolError for anything else."""
     if _DIGITS.match(digits):
         number = int(digits)
@@ -135,7 +135,7 @@ def decode_integer(digits: str) -> int:
     raise ProtocolError(f"{digits[:60]!r} is not a 64-bit integer")
 
 
-def decode_blob(data: str) -> bytes:
+def _decode_blob(data: str) -> bytes:
     """Decode standard base64, padded or not; raise ProtocolError for anything else."""
     text = data.rstrip("=")
     try:

@@ -1,4 +1,7 @@
-"""HTTP/1.1 over sockets, as a transport of httpx. This module does not import httpx, whose import is slow."""
+"""HTTP/1.1 over sockets, as a transport of httpx. This module does not import httpx, whose import is slow.
+
+Others use `transport.HttpTransport`, `find_proxy` and `proxy_transport` of that module, and `tls`.
+"""
 
 CONNECT_TIMEOUT = 10.0
 """Seconds to wait for a connection."""

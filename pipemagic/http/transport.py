@@ -33,13 +33,13 @@ MAX_WITHOUT_BODY = 100 * 1024
 _ONE_PACKET = 64 * 1024
 """The most bytes of a body that is sent together with the head, in few packets."""
 
-RECEIVE_SIZE = 256 * 1024
+_RECEIVE_SIZE = 256 * 1024
 """Bytes of the receive buffer, which fit the cache of the processor."""
 
 FIRST_RECEIVE_SIZE = 16 * 1024
 """Bytes of the buffer until a response fills it: most connections are kept and get only small responses."""
 
-TLS_RECORD = 2**14
+_TLS_RECORD = 2**14
 """The most bytes of a record of TLS. A part of a record cannot be read by the server."""
 
 KEEP_ALIVE = {
@@ -56,7 +56,7 @@ MAX_IDLE = 20
 _UNPROVEN = "the process there does not prove that it is the service; no token was sent"
 
 
-Challenge = Callable[[], tuple[str, bytes]]
+_Challenge = Callable[[], tuple[str, bytes]]
 """Returns the path of a request, and the body that only the right server responds with. May raise OSError."""
 
 
@@ -91,7 +91,7 @@ class HttpTransport(httpx.BaseTransport):
     server has responded to the challenge there; otherwise httpx.ConnectError is raised.
     """
 
-    def __init__(self, challenge: Challenge | None = None) -> None:
+    def __init__(self, challenge: _Challenge | None = None) -> None:
         self.pool = ConnectionPool()
         self._challenge = challenge
         # Referenced here, they are never garbage together with an incomplete response: the garbage collector might
@@ -109,15 +109,15 @@ class HttpTransport(httpx.BaseTransport):
         port = url.port or (80 if server_name is None else 443)
         origin = Origin(url.raw_host.decode("ascii"), port, server_name)
         pooled_connection = self.pool.take(origin)
-        connection = pooled_connection or connect(origin, remaining(timeout.get("connect"), deadline))
+        connection = pooled_connection or connect(origin, _remaining(timeout.get("connect"), deadline))
         try:
             use = self._in_use[connection] = object()
             if self._aborted:
                 raise httpx.ReadError("it was aborted")
             if pooled_connection is None and self._challenge is not None:
-                _check_server(connection, self._challenge, remaining(timeout.get("connect"), deadline))
+                _check_server(connection, self._challenge, _remaining(timeout.get("connect"), deadline))
             connection.has_sent = False
-            write_timeout = remaining(timeout.get("write"), deadline)
+            write_timeout = _remaining(timeout.get("write"), deadline)
             head = SecretBytes(  # with the token
                 b"%s %s HTTP/1.1\r\n%s\r\n\r\n"
                 % (
@@ -131,7 +131,7 @@ class HttpTransport(httpx.BaseTransport):
             else:
                 sent = connection.send(head, write_timeout) and _send_body(connection, request, write_timeout)
             release = partial(self._release, connection, use)
-            stream = ResponseStream(connection, timeout.get("read"), deadline, release, was_sent=sent)
+            stream = _ResponseStream(connection, timeout.get("read"), deadline, release, was_sent=sent)
             try:
                 parser = stream.read_head()  # perhaps of a server that refuses each request
             except (httpx.ReadError, httpx.RemoteProtocolError) as error:
@@ -253,7 +253,7 @@ class ResponseParser:
             self.keeps_alive = False  # it has no body: an announced one, which may follow, is not the next response
 
 
-class ResponseStream(httpx.SyncByteStream):
+class _ResponseStream(httpx.SyncByteStream):
     """The body of a response in chunks as they arrive.
 
     ``release`` puts the connection back at the end; ``was_sent`` is False if the request was not sent completely.
@@ -275,7 +275,7 @@ class ResponseStream(httpx.SyncByteStream):
         end = inf
         while not self._parser.head_is_complete:
             assert self._connection is not None
-            self._parser.feed(self._connection.receive(remaining(self._timeout, min(self._deadline, end))))
+            self._parser.feed(self._connection.receive(_remaining(self._timeout, min(self._deadline, end))))
             if not self._parser.head_begun:
                 end = inf
             elif end == inf:
@@ -291,7 +291,7 @@ class ResponseStream(httpx.SyncByteStream):
                     break
                 if self._connection is None:
                     raise httpx.ReadError("the response was closed")
-                self._parser.feed(self._connection.receive(remaining(self._timeout, self._deadline)))
+                self._parser.feed(self._connection.receive(_remaining(self._timeout, self._deadline)))
         finally:
             self.close()
 
@@ -318,7 +318,7 @@ class HttpConnection:
         self.idle_since = 0.0
         self.has_sent = False
         self._socket = sock
-        self._at_once = None if origin.server_name is None else TLS_RECORD  # of several, some may have been sent
+        self._at_once = None if origin.server_name is None else _TLS_RECORD  # of several, some may have been sent
         self._process = os.getpid()
         self._buffer = memoryview(bytearray(FIRST_RECEIVE_SIZE))
 
@@ -350,7 +350,7 @@ class HttpConnection:
         except OSError as error:
             raise httpx.ReadError(str(error)) from None
         if len(data) == len(self._buffer) == FIRST_RECEIVE_SIZE:
-            self._buffer = memoryview(bytearray(RECEIVE_SIZE))
+            self._buffer = memoryview(bytearray(_RECEIVE_SIZE))
         return data
 
     def is_stale(self) -> bool:
@@ -428,7 +428,7 @@ class ConnectionPool:
             connection.close()
 
 
-def remaining(timeout: float | None, deadline: float) -> float | None:
+def _remaining(timeout: float | None, deadline: float) -> float | None:
     """Return the timeout for the next part; raise httpx.ReadTimeout after the deadline."""
     if deadline != inf:
         left = deadline - time.monotonic()
@@ -438,7 +438,7 @@ def remaining(timeout: float | None, deadline: float) -> float | None:
     return None if timeout is None else max(timeout, 0.001)  # 0 would not wait at all
 
 
-def _check_server(connection: HttpConnection, challenge: Challenge, timeout: float | None) -> None:
+def _check_server(connection: HttpConnection, challenge: _Challenge, timeout: float | None) -> None:
     """Raise httpx.ConnectError unless the server of a new connection responds to a challenge as expected."""
     origin, body, parser = connection.origin, b"", ResponseParser()
     deadline = time.monotonic() + (HEAD_TIMEOUT if timeout is None else timeout)
@@ -446,7 +446,7 @@ def _check_server(connection: HttpConnection, challenge: Challenge, timeout: flo
         path, expected = challenge()
         connection.send(f"GET {path} HTTP/1.1\r\nHost: {origin.host}:{origin.port}\r\n\r\n".encode("ascii"), timeout)
         while not parser.is_complete and len(body) <= len(expected):
-            parser.feed(connection.receive(remaining(None, deadline)))
+            parser.feed(connection.receive(_remaining(None, deadline)))
             body += parser.take_body()
     except (httpx.TransportError, OSError) as error:
         raise httpx.ConnectError(f"{_UNPROVEN} ({error})") from None
@@ -482,7 +482,7 @@ def connect(origin: Origin, timeout: float | None) -> HttpConnection:
         sock = socket.create_connection((origin.host, origin.port), timeout)
         try:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            for option in keep_alive_options():
+            for option in _keep_alive_options():
                 with suppress(OSError):  # an option unknown to this system
                     sock.setsockopt(*option)
             if context is not None:
@@ -499,7 +499,7 @@ def connect(origin: Origin, timeout: float | None) -> HttpConnection:
     return HttpConnection(sock, origin)
 
 
-def keep_alive_options() -> list[tuple[int, int, int]]:
+def _keep_alive_options() -> list[tuple[int, int, int]]:
     """Return the keep-alive options for `socket.setsockopt`."""
     pairs = ((getattr(socket, name, None), value) for name, value in KEEP_ALIVE.items())
     options = [(socket.IPPROTO_TCP, option, value) for option, value in pairs if option is not None]
@@ -522,7 +522,7 @@ def proxy_transport(proxy: str) -> httpx.BaseTransport:
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=MAX_IDLE, keepalive_expiry=IDLE_LIMIT)
     try:
         return httpx.HTTPTransport(
-            verify=tls_context(), limits=limits, proxy=proxy, socket_options=keep_alive_options()
+            verify=tls_context(), limits=limits, proxy=proxy, socket_options=_keep_alive_options()
         )
     except ImportError as error:  # a package that only some proxies need
         raise ConnectError(f"the proxy of the environment cannot be used: {error}") from None

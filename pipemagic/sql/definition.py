@@ -12,7 +12,7 @@ from pipemagic.sql.identifiers import folded, quote, unquote
 from pipemagic.sql.statement import split
 from pipemagic.sql.tokenizer import Token, tokens
 
-ObjectKind: TypeAlias = Literal["table", "index", "view", "trigger"]
+_ObjectKind: TypeAlias = Literal["table", "index", "view", "trigger"]
 
 _OPERATORS = frozenset({
     "(", ")", ",", ".", "+", "-", "*", "/", "%", "&", "|", "~", "<", ">", "=", "<=", ">=", "<>", "!=", "==", "<<", ">>",
@@ -30,7 +30,7 @@ class Definition(NamedTuple):
     """
 
     text: str
-    kind: ObjectKind
+    kind: _ObjectKind
     name: Token
     table: Token
 
@@ -55,7 +55,7 @@ def parse_definition(text: str) -> Definition | None:
     if len(statements) != 1 or "\0" in text or not _is_sound(statements[0].tokens):
         return None
     parts, inner = statements[0].outer_tokens, statements[0].tokens
-    kind: ObjectKind
+    kind: _ObjectKind
     match list(map(_mark, parts)):
         case ["CREATE", "TABLE", _, "(", ")", *rest] if _OPTIONS.issuperset(rest):
             kind, at, on = "table", 2, 2
