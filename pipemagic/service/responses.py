@@ -158,7 +158,7 @@ def accepts_gzip(header: str) -> bool:
 
 
 class Refused(Exception):
-    """Ends a request with an HTTP error, which `app.Errors` turns into the response."""
+    """Ends a request with an HTTP error, which `app.Hosts` turns into the response."""
 
     def __init__(
         self, status: int, message: str = "", code: str | None = None, *, plain: bool = False,

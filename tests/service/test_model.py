@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from service_calls import CLOSE, GET_AUTOCOMMIT, Caller, Clock, caller_of, execute
 
-from pipemagic.hrana.stream import IDLE_LIMIT, TRANSACTION_LIMIT
+from pipemagic.hrana.stream import IDLE_LIMIT, TRANSACTION_LIMIT, Phase, Tx
 from pipemagic.service.executor import Call, Steps, Waiter
 from pipemagic.service.limits import LimitMode, Limits
 from pipemagic.service.request import ServiceRequest
@@ -266,6 +266,10 @@ class Story:
         writing = [stream for stream in mine if stream._connection is not None and stream.connection.writing]
         assert len(writing) == (holder is not None)
         assert all(stream.write_waiter is holder for stream in writing)
+        for stream in mine:
+            assert (stream.window is not None) == (stream.state.transaction is Tx.OPEN)
+            assert stream.running is None  # those of this story send no rows before their end
+            assert stream.wait is None or stream.state.phase is Phase.IN_USE
 
     def end(self) -> None:
         self.clock.advance(5)

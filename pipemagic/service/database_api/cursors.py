@@ -29,7 +29,6 @@ from pipemagic.service.database_api.results import (
     read,
     row_to_json,
     to_wire,
-    working_memory,
 )
 from pipemagic.service.database_api.statements import Cancelled, Runner, forbidden
 from pipemagic.service.executor import Steps
@@ -127,7 +126,7 @@ class StreamedRows:
         rows, size = read(source, MOST_AT_ONCE, FLUSH_INTERVAL)
         while rows:
             self.count += len(rows)
-            self._budget.hold(working_memory(size))
+            self._budget.hold(size)
             if self._by_columns and len(rows) >= MIN_COLUMN_ROWS:
                 yield self._line(b'{"type":"rows","part":', part_to_json(rows), size)
             elif size <= 2 * MOST_AT_ONCE:
@@ -144,7 +143,7 @@ class StreamedRows:
         line = bytearray(head)
         for piece in pieces:
             line += piece
-            self._budget.hold(working_memory(size) + 2 * len(line))  # it is copied when it is sent
+            self._budget.hold(size, line=len(line))
         line += b"}\n"
         return bytes(line)
 

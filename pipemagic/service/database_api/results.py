@@ -90,11 +90,6 @@ def _memory_of(row: SqlRow) -> int:
     return sum(map(getsizeof, row))
 
 
-def working_memory(size: int) -> int:
-    """Return the bytes that rows of ``size`` bytes need until they are converted."""
-    return size + COPIES * min(size, PIECE)
-
-
 def to_wire(cells: Sequence[SqlValue], *, signs: bool) -> list[Value]:
     """Return values in their form on the wire; with ``signs``, infinities have one."""
     wire = _WITH_SIGNS if signs else _WIRE
@@ -195,9 +190,13 @@ class Budget:
         self.left -= size
         self._reserve()
 
-    def hold(self, size: int) -> None:
-        """Take ``size`` bytes besides those of the response, for rows; raise `TooLarge` if fewer are left for all."""
-        self._working = size
+    def hold(self, size: int, *, line: int = 0) -> None:
+        """Take what rows of ``size`` bytes need until they are converted, besides the bytes of the response.
+
+        ``line``: the bytes of a line that is made of them, which is copied when it is sent. Raise `TooLarge` if fewer
+        bytes are left for all.
+        """
+        self._working = size + COPIES * min(size, PIECE) + 2 * line
         self._reserve()
 
     def drop(self, left: int) -> None:
@@ -280,7 +279,7 @@ class BufferedRows:
         pieces: list[bytes] = []
         while piece:
             self.count += len(piece)
-            self._budget.hold(working_memory(size))
+            self._budget.hold(size)
             left = self._budget.left
             for data in part_to_json(piece) if by_columns else rows_to_json(piece, size, signs=self._by_columns):
                 self._budget.spend(len(data))

@@ -43,7 +43,8 @@ class StreamTable:
 
     def __init__(self, clock: Callable[[], float], random: Callable[[int], bytes], limits: Limits) -> None:
         self._clock, self._random, self._limits = clock, random, limits
-        self.ttl = round(limits.longest_idle * 1000)
+        self._longest_idle, self._most_of_database = limits.longest_idle, limits.streams_of_database
+        self.ttl = round(self._longest_idle * 1000)
         """The milliseconds without a request after which a stream may be closed."""
         self._key = random(32)
         self._lock = threading.Lock()
@@ -83,7 +84,7 @@ class StreamTable:
                     f"the service has {limits.streams:,} open, which is its limit; try again soon, idle streams end "
                     f"after {limits.idle:g} s", of_all=True,
                 )  # fmt: skip
-            most = limits.streams_of_database
+            most = self._most_of_database
             if self._used[database] >= most:
                 return _TooMany(
                     f"this database has {most:,} open, which is the limit of one database; close those that are not "
@@ -127,7 +128,7 @@ class StreamTable:
                 return stream.done
             if stream.response_count != count or stream.state.phase is Phase.IN_USE:
                 raise Refused(400, faults.BATON_USED, plain=True)
-            limit = self._limits.longest_idle
+            limit = self._longest_idle
             if stream.state.phase is Phase.IDLE and not stream.was_idle_for(limit, self._clock()):
                 stream.state.move(Event.SEND)
                 return stream
@@ -246,8 +247,8 @@ class StreamTable:
         if stream.state.phase is Phase.IN_USE:
             stream.enforce(now, self._limits)
             return
-        if stream.was_idle_for(limit := self._limits.longest_idle, now):
-            self._expire(stream, limit)
+        if stream.was_idle_for(self._longest_idle, now):
+            self._expire(stream, self._longest_idle)
             return
         with stream.guard:
             stream.end_window_if_due(now)

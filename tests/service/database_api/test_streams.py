@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import threading
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ from service_calls import CLOSE, caller_of, execute, new_service
 from pipemagic.service import embedded
 from pipemagic.service.auth.tokens import Owner
 from pipemagic.service.database_api import endpoints
+from pipemagic.service.executor import Waiter
 from pipemagic.service.limits import Limits
 from pipemagic.service.service import Service
 
@@ -343,6 +345,15 @@ def test_a_stream_whose_response_cannot_be_built_ends(db, service, monkeypatch):
     assert answer.status >= 500
     assert len(service.engine.streams) == 0
     assert db.run("INSERT INTO t VALUES (1)").codes == ["ok", "ok"]
+
+
+def test_a_request_that_was_cancelled_waits_for_nothing(db, service, clock):
+    """Also if it was cancelled just before it would wait: nothing else would end that wait before its deadline."""
+    db.post(execute("SELECT 1"))
+    (stream,) = service.engine.streams._streams.values()
+    stream.cancel()
+    assert list(stream.wait_for(Waiter(math.inf), clock)) == []
+    assert stream.wait is None
 
 
 def test_only_the_tables_of_its_states_change_a_stream():
