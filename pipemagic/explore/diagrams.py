@@ -86,7 +86,7 @@ class Diagram:
     def layout(self) -> Layout:
         """The positions of boxes and arrows."""
         sizes = {index: box.size for index, box in enumerate(self.boxes)}
-        return arrange(sizes, [(start, end) for start, end, _ in self.arrows])
+        return _arrange(sizes, [(start, end) for start, end, _ in self.arrows])
 
     def svg(self, *, page: bool = False) -> str:
         """Return the diagram as SVG, for a ``page`` of its own on white."""
@@ -261,15 +261,15 @@ def _word(text: str) -> str:
 
 # -- the layout: each box stands to the right of those that it points to
 
-Node = int
-Edge = tuple[Node, Node]
-Sizes = Mapping[Node, tuple[float, float]]
+_Node = int
+_Edge = tuple[_Node, _Node]
+_Sizes = Mapping[_Node, tuple[float, float]]
 
-GAP, CHANNEL = 18.0, 72.0
+_GAP, _CHANNEL = 18.0, 72.0
 """Pixels between the boxes of a layer, and between layers."""
 
-SWEEPS = 6
-LONGEST = 10
+_SWEEPS = 6
+_LONGEST = 10
 """Arrows across more layers run straight, behind the boxes, so that the layout stays small."""
 
 
@@ -277,17 +277,17 @@ LONGEST = 10
 class Layout:
     """The upper left corners of the boxes, and the points of each edge between its two boxes."""
 
-    corners: dict[Node, tuple[float, float]] = field(default_factory=dict)
-    passes: dict[Edge, list[tuple[float, float]]] = field(default_factory=dict)
+    corners: dict[_Node, tuple[float, float]] = field(default_factory=dict)
+    passes: dict[_Edge, list[tuple[float, float]]] = field(default_factory=dict)
     width: float = 0.0
     height: float = 0.0
 
 
-def arrange(sizes: Sizes, edges: Sequence[Edge]) -> Layout:
+def _arrange(sizes: _Sizes, edges: Sequence[_Edge]) -> Layout:
     """Lay out boxes of these sizes. Boxes without edges stand at the right."""
     edges = list(dict.fromkeys((a, b) for a, b in edges if a != b))
-    layout, sizes, sides = Layout(), dict(sizes), dict[Node, tuple[float, float]]()
-    layers = _layers(sizes, ranks(list(sizes), edges))
+    layout, sizes, sides = Layout(), dict(sizes), dict[_Node, tuple[float, float]]()
+    layers = _layers(sizes, _ranks(list(sizes), edges))
     chains = _chains(layers, edges)
     sizes.update((lane, (0.0, 0.0)) for layer in layers for lane in layer if lane < 0)
     tops = _order(layers, sizes, [pair for chain in chains.values() for pair in pairwise(chain)])
@@ -296,24 +296,24 @@ def arrange(sizes: Sizes, edges: Sequence[Edge]) -> Layout:
         sides.update((node, (layout.width, right)) for node in layer)
         layout.corners.update((node, (layout.width, tops[node])) for node in layer if node >= 0)
         layout.height = max(layout.height, *(tops[node] + sizes[node][1] for node in layer))
-        layout.width = right + CHANNEL
-    layout.width = max(layout.width - CHANNEL, 0.0)
+        layout.width = right + _CHANNEL
+    layout.width = max(layout.width - _CHANNEL, 0.0)
     for edge, lanes in chains.items():
         leftward = sides[edge[1]] < sides[edge[0]]
         layout.passes[edge] = [(x, tops[lane]) for lane in lanes[1:-1] for x in sorted(sides[lane], reverse=leftward)]
     return layout
 
 
-def ranks(nodes: Sequence[Node], edges: Sequence[Edge]) -> dict[Node, int]:
+def _ranks(nodes: Sequence[_Node], edges: Sequence[_Edge]) -> dict[_Node, int]:
     """Return a rank of each node above those that it points to, ignoring edges that close a cycle.
 
     Nodes without edges have the highest rank.
     """
-    below: dict[Node, list[Node]] = defaultdict(list)
+    below: dict[_Node, list[_Node]] = defaultdict(list)
     for a, b in edges:
         below[a].append(b)
-    rank: dict[Node, int] = {}
-    entered: set[Node] = set()
+    rank: dict[_Node, int] = {}
+    entered: set[_Node] = set()
     stack = [(node, False) for node in reversed(nodes)]
     while stack:
         node, done = stack.pop()
@@ -326,53 +326,53 @@ def ranks(nodes: Sequence[Node], edges: Sequence[Edge]) -> dict[Node, int]:
     return {node: rank[node] if node in linked else len(nodes) for node in nodes}
 
 
-def _layers(sizes: Sizes, rank: Mapping[Node, int]) -> list[list[Node]]:
+def _layers(sizes: _Sizes, rank: Mapping[_Node, int]) -> list[list[_Node]]:
     """Return the nodes of each rank; several layers for a rank that would be much higher than the diagram is wide."""
-    limit = max(600.0, sum((width + CHANNEL) * (height + GAP) for width, height in sizes.values()) ** 0.5)
-    layers: list[list[Node]] = []
+    limit = max(600.0, sum((width + _CHANNEL) * (height + _GAP) for width, height in sizes.values()) ** 0.5)
+    layers: list[list[_Node]] = []
     height = 0.0
     for node in sorted(sizes, key=lambda member: rank[member]):
         if not layers or rank[node] != rank[layers[-1][0]] or height + sizes[node][1] > limit:
             layers.append([])
             height = 0.0
         layers[-1].append(node)
-        height += sizes[node][1] + GAP
+        height += sizes[node][1] + _GAP
     return layers
 
 
-def _chains(layers: list[list[Node]], edges: Sequence[Edge]) -> dict[Edge, list[Node]]:
+def _chains(layers: list[list[_Node]], edges: Sequence[_Edge]) -> dict[_Edge, list[_Node]]:
     """Return the nodes along each edge, with a lane, a new negative node, in each layer that it crosses."""
     level = {node: number for number, layer in enumerate(layers) for node in layer}
     chains, lane = {}, 0
     for a, b in edges:
         chains[a, b] = [a, b]
         crossed = range(level[a] - 1, level[b], -1) if level[b] < level[a] else range(level[a] + 1, level[b])
-        for number in crossed if len(crossed) <= LONGEST else ():
+        for number in crossed if len(crossed) <= _LONGEST else ():
             lane -= 1
             layers[number].append(lane)
             chains[a, b].insert(-1, lane)
     return chains
 
 
-def _order(layers: list[list[Node]], sizes: Sizes, pairs: Sequence[Edge]) -> dict[Node, float]:
+def _order(layers: list[list[_Node]], sizes: _Sizes, pairs: Sequence[_Edge]) -> dict[_Node, float]:
     """Sort each layer by the mean height of neighbours, several times there and back; return the upper edges."""
-    neighbours: dict[Node, list[Node]] = defaultdict(list)
+    neighbours: dict[_Node, list[_Node]] = defaultdict(list)
     for first, second in pairs:
         neighbours[first].append(second)
         neighbours[second].append(first)
-    middles: dict[Node, float] = {}
+    middles: dict[_Node, float] = {}
 
-    def mean(node: Node) -> float:
+    def mean(node: _Node) -> float:
         near = [middles[other] for other in neighbours[node] if other in middles]
         return sum(near) / len(near) if near else 0.0
 
-    for sweep in range(SWEEPS):
+    for sweep in range(_SWEEPS):
         for layer in layers if sweep % 2 == 0 else reversed(layers):
             layer.sort(key=mean)
-            y = -sum(sizes[node][1] + GAP for node in layer) / 2
+            y = -sum(sizes[node][1] + _GAP for node in layer) / 2
             for node in layer:
                 middles[node] = y + sizes[node][1] / 2
-                y += sizes[node][1] + GAP
+                y += sizes[node][1] + _GAP
     tops = {node: middle - sizes[node][1] / 2 for node, middle in middles.items()}
     highest = min(tops.values(), default=0.0)
     return {node: top - highest for node, top in tops.items()}

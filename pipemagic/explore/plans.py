@@ -101,7 +101,7 @@ def _derived(text: str, details: Sequence[str]) -> set[str]:
     return names
 
 
-def heading(text: str) -> str:
+def _heading(text: str) -> str:
     """Return a statement on one line."""
     return shorten(escape_controls(" ".join(text.split())), WIDTH)
 
@@ -109,7 +109,7 @@ def heading(text: str) -> str:
 def _lines(statements: Sequence[StatementPlan]) -> Iterator[str]:
     for number, statement in enumerate(statements, start=1):
         if len(statements) > 1:
-            yield f"{number}  {heading(statement.text)}"
+            yield f"{number}  {_heading(statement.text)}"
         indent = "   " if len(statements) > 1 else ""
         for line in _tree(statement.steps) or [escape_controls(statement.problem) or NO_PLAN]:
             yield indent + line
@@ -131,7 +131,7 @@ def _tree(steps: Sequence[PlanStep]) -> list[str]:
 
 # -- descriptions: parameters, columns and effect of each statement
 
-NOT_DESCRIBED = "unknown: this server does not describe statements"
+_NOT_DESCRIBED = "unknown: this server does not describe statements"
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ class Described:
 
     def lines(self) -> list[tuple[str, str]]:
         """Return pairs of a label and its text, without those that are empty."""
-        columns = NOT_DESCRIBED if self.columns is None else _typed(self.columns)
+        columns = _NOT_DESCRIBED if self.columns is None else _typed(self.columns)
         pairs = [
             ("parameters", _typed(self.parameters)),
             ("columns", "" if self.problem else columns),
@@ -174,19 +174,19 @@ class DryRun:
     def __str__(self) -> str:
         lines = []
         for number, statement in enumerate(self.statements, start=1):
-            lines.append(f"{number}  {heading(statement.text)}")
+            lines.append(f"{number}  {_heading(statement.text)}")
             lines += [f"   {label:<12}{text}" for label, text in statement.lines()]
-        return "\n".join([*lines, NOTHING_RAN])
+        return "\n".join([*lines, _NOTHING_RAN])
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
         rows = "".join(_html(number, statement) for number, statement in enumerate(self.statements, start=1))
         table = f'<table class="pipemagic-dry-run"><tbody>{rows}</tbody></table>'
-        return literal_html(f"{_STYLE}{table}<p>{NOTHING_RAN}</p>")
+        return literal_html(f"{_STYLE}{table}<p>{_NOTHING_RAN}</p>")
 
 
-NOTHING_RAN = "Nothing was run."
+_NOTHING_RAN = "Nothing was run."
 
 _STYLE = (
     "<style>.pipemagic-dry-run tr, .pipemagic-dry-run td { background: none !important; border: none;"
@@ -197,7 +197,7 @@ _STYLE = (
 
 
 def _html(number: int, statement: Described) -> str:
-    head = f'<tr><td>{number}</td><td colspan="2" class="text">{escape(heading(statement.text))}</td></tr>'
+    head = f'<tr><td>{number}</td><td colspan="2" class="text">{escape(_heading(statement.text))}</td></tr>'
     return head + "".join(
         f'<tr><td></td><td class="label">{label}</td><td class="{label}">{escape(text)}</td></tr>'
         for label, text in statement.lines()

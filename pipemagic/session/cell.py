@@ -15,7 +15,7 @@ from pipemagic.errors import SessionError
 from pipemagic.hrana.messages import Stmt
 from pipemagic.session.parameters import HAS_PARAMETERS, Dates, bind
 from pipemagic.session.snippets import Snippets
-from pipemagic.session.source_map import Edit, Segment, Source, SourceMap, SourcePosition
+from pipemagic.session.source_map import Edit, Segment, SourceMap, SourcePosition, SourceText
 from pipemagic.sql import ParsedStatement, Token
 
 _SHORT = 4096
@@ -60,7 +60,7 @@ class Cell:
     def limited(self, rows: int) -> Cell:
         """Return the cell with queries limited to ``rows`` rows and one more, which shows whether there are more."""
         stmts = list(self.stmts)
-        source_maps = list(self.source_maps or _as_written(self.statements, Source(self.text, self.source)))
+        source_maps = list(self.source_maps or _as_written(self.statements, SourceText(self.text, self.source)))
         for at in range(len(self.statements)):
             statement = self.as_sent(at)
             edit = _limit(statement, rows + 1) if statement.is_query else None
@@ -97,7 +97,7 @@ class Cell:
         """Return the position in the written text of a character of a statement as it is sent."""
         if self.source_maps:
             return self.source_maps[index].position(offset)
-        return SourcePosition(Source(self.text, self.source), self.statements[index].start + offset)
+        return SourcePosition(SourceText(self.text, self.source), self.statements[index].start + offset)
 
 
 def parse_cell(
@@ -119,7 +119,7 @@ def parse_cell(
         raise SessionError("no SQL to run", hint="write a statement below %%sql, or after %sql")
     if plain and not using:
         return Cell(text, statements, plain, source=source, names=names, snippets=snippets)
-    unbound = _as_written(statements, Source(text, source))
+    unbound = _as_written(statements, SourceText(text, source))
     if using:
         unbound = (snippets or Snippets()).put_in_front(unbound, using)
     bound = [bind(source_map, values) for source_map in unbound]
@@ -139,7 +139,7 @@ _read_short = lru_cache(maxsize=128)(_read)
 """`_read` for texts that are not long, of which many run again."""
 
 
-def _as_written(statements: Sequence[ParsedStatement], source: Source) -> list[SourceMap]:
+def _as_written(statements: Sequence[ParsedStatement], source: SourceText) -> list[SourceMap]:
     return [SourceMap((Segment(statement.text, source, statement.start),)) for statement in statements]
 
 

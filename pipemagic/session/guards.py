@@ -10,7 +10,7 @@ from pipemagic.client.readonly import find_write
 from pipemagic.errors import ConfirmError, ReadOnlyError, SessionError
 from pipemagic.session.cell import Cell
 from pipemagic.session.database_files import restoring_line
-from pipemagic.session.source_map import Source
+from pipemagic.session.source_map import SourceText
 from pipemagic.sql import ParsedStatement
 
 
@@ -100,5 +100,5 @@ def transaction_open(name: str) -> SessionError:
 
 def _place(cell: Cell, index: int) -> str:
     number = f"statement {cell.before + index + 1} of {cell.total}, " if cell.total > 1 else ""
-    source = Source(cell.text, cell.source)  # what is sent may begin with a saved SELECT
+    source = SourceText(cell.text, cell.source)  # what is sent may begin with a saved SELECT
     return f"{number}{source.where(cell.statements[index].start)}"

@@ -21,7 +21,7 @@ from pipemagic.explore.hints.syntax_errors import (
 from pipemagic.hrana import faults
 from pipemagic.session.cell import Cell
 from pipemagic.session.results import CellResult, Outcome
-from pipemagic.session.source_map import Source, SourcePosition
+from pipemagic.session.source_map import SourcePosition, SourceText
 from pipemagic.session.transactions import END_IT, after_loss, shorten_statement, so_far, undone
 from pipemagic.sql import ParsedStatement, caret, character_offset, normalize, quote, significant
 from pipemagic.text import mask_passwords
@@ -104,7 +104,7 @@ def statement_error(failure: FailedStatement, done: Sequence[Outcome], notes: Se
     comment = unterminated_comment(cell.text) if ends_early(error.message) else None
     if comment is not None and error.index == len(cell.statements) - 1:  # it was not sent
         fault = LocatedMessage("unterminated comment", fault.offset, of_line=True)
-        place = SourcePosition(Source(cell.text, cell.source), comment)
+        place = SourcePosition(SourceText(cell.text, cell.source), comment)
     still = failure.open_after
     hints = ["" if still is None else f"The transaction is still open, {so_far(still)}: {END_IT}.", error.hint, *notes]
     hints += [after_loss(failure.loss, refuses=True)] if failure.loss is not None else []
@@ -173,7 +173,7 @@ def _name_hint(message: str, sent: str, offset: int | None, failure: FailedState
     if text != sent and offset is not None:
         place = cell.position(index, offset)
         offset = place.offset - cell.statements[index].start
-        if place.source != Source(cell.text, cell.source) or not 0 <= offset <= len(text):
+        if place.source != SourceText(cell.text, cell.source) or not 0 <= offset <= len(text):
             text, offset = sent, len(sent)  # the error is in a saved SELECT
     names = HintNames(failure.schema, failure.others, cell.saved, _values(cell, index))
     hint = name_hint(message, text, offset, names)
@@ -227,7 +227,7 @@ def _where(failure: FailedStatement, place: SourcePosition | None, *, named: boo
     """Return the statement and its line, unless it is the only one and the line is ``named``, and an excerpt."""
     cell, index = failure.cell, failure.error.index
     statement, total = cell.statements[index], cell.total
-    position = place or SourcePosition(Source(cell.text, cell.source), statement.start)
+    position = place or SourcePosition(SourceText(cell.text, cell.source), statement.start)
     number = f"statement {cell.before + index + 1} of {total}"
     if failure.atomic:
         head = [f"nothing was changed; {number} failed here, {position.where}:"]

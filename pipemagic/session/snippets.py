@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from pipemagic import sql
 from pipemagic.errors import SessionError
-from pipemagic.session.source_map import Edit, Segment, Source, SourceMap
+from pipemagic.session.source_map import Edit, Segment, SourceMap, SourceText
 from pipemagic.sql.statement import QUERIES, ROW_CHANGES
 
 _TAKES_WITH = QUERIES | ROW_CHANGES
@@ -28,9 +28,9 @@ class Snippet:
     uses: tuple[str, ...] = ()
 
     @property
-    def source(self) -> Source:
+    def source(self) -> SourceText:
         """The text, for errors with a position in it."""
-        return Source(self.text, f"the saved SELECT {self.name}")
+        return SourceText(self.text, f"the saved SELECT {self.name}")
 
 
 @dataclass

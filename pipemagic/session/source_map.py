@@ -14,7 +14,7 @@ from pipemagic import sql
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SourceText:
     """A text that a user wrote, with its ``name``, '' for the cell itself."""
 
     text: str
@@ -29,7 +29,7 @@ class Source:
 class SourcePosition(NamedTuple):
     """An offset in characters in a text of the user."""
 
-    source: Source
+    source: SourceText
     offset: int
 
     @property
@@ -42,7 +42,7 @@ class Segment(NamedTuple):
     """A text and its origin; ``copied`` is True if it is identical there."""
 
     text: str
-    source: Source
+    source: SourceText
     start: int
     copied: bool = True
 
