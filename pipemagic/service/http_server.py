@@ -123,7 +123,7 @@ def _default_connection_limit() -> int | None:
     return None if handles == resource.RLIM_INFINITY else handles // CONNECTIONS_SHARE
 
 
-class Phase(Enum):
+class RequestPhase(Enum):
     """What of a request is received next."""
 
     START = "the start of a request"
@@ -154,7 +154,7 @@ class HttpProtocol(HttpToolsProtocol):
     transport: HalfClosingTransport  # type: ignore[assignment]
     _idle_since = 0.0
     """When the connection was opened, or the last response was sent."""
-    _phase = Phase.START
+    _phase = RequestPhase.START
     _unparsed = 0
     """Bytes received since the last part of a body, or complete head."""
     _refused = False
@@ -230,7 +230,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         """Begin a request, the only one."""
-        self._phase, self._unparsed = Phase.HEAD, 0
+        self._phase, self._unparsed = RequestPhase.HEAD, 0
         if self._is_running():
             self._refuse_head(400, "A request needs the response to the previous one.")
         super().on_message_begin()
@@ -245,7 +245,7 @@ class HttpProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Check the headers and start the request."""
         self._check_head()
-        self._phase, self._unparsed, self._discarded = Phase.BODY, 0, 0
+        self._phase, self._unparsed, self._discarded = RequestPhase.BODY, 0, 0
         super().on_headers_complete()
         self.headers = []  # takes the trailers: they are no headers of this request
 
@@ -256,7 +256,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """Note that the body is complete."""
-        self._phase, self._unparsed = Phase.START, 0
+        self._phase, self._unparsed = RequestPhase.START, 0
         self.scope["state"][BODY_RECEIVED] = True
         super().on_message_complete()
 
@@ -294,7 +294,7 @@ class HttpProtocol(HttpToolsProtocol):
             return
         self._refused = True
         if self._is_running():
-            if self._phase is not Phase.BODY:
+            if self._phase is not RequestPhase.BODY:
                 self.cycle.keep_alive = False
                 return
             self.cycle.disconnected = True
@@ -308,7 +308,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     def may_send(self) -> bool:
         """Return True if the client may be sending, so that the end of the connection would drop the response."""
-        return self._refused or self._phase is not Phase.START
+        return self._refused or self._phase is not RequestPhase.START
 
     def pause_writing(self) -> None:
         """Pause the application until the client has read what is sent."""
@@ -343,9 +343,9 @@ class HttpProtocol(HttpToolsProtocol):
             return Awaited.END, self.discard_timeout
         if self._is_running() or self.transport.is_closing():
             return None, 0.0
-        if self._phase is Phase.BODY:
+        if self._phase is RequestPhase.BODY:
             return Awaited.END, self.discard_timeout
-        if self._phase is Phase.HEAD:
+        if self._phase is RequestPhase.HEAD:
             return Awaited.HEAD, self.head_timeout
         return Awaited.REQUEST, self.timeout_keep_alive
 

@@ -93,7 +93,7 @@ def _cannot_listen(host: str, port: int, error: OSError, hint: str, code: str) -
     return ServiceError(f"cannot listen on port {port} of {host}: {error.strerror}", hint=hint, code=code)
 
 
-class Bound(NamedTuple):
+class BoundPort(NamedTuple):
     """The sockets of one port. ``taken`` is the address for ``localhost`` that another process has, '' if none has."""
 
     sockets: list[socket.socket]
@@ -111,7 +111,7 @@ class Bound(NamedTuple):
             sock.close()
 
 
-def listen_for_localhost(host: str, port: int) -> Bound:
+def listen_for_localhost(host: str, port: int) -> BoundPort:
     """Bind a socket to an address; if programs reach that as ``localhost``, also to the other address of this name.
 
     Programs try [::1] or 127.0.0.1 first, and would send a token to any other process there. If the port is 0, one is
@@ -120,7 +120,7 @@ def listen_for_localhost(host: str, port: int) -> Bound:
     other = _OTHER_LOOPBACK.get(host)
     attempts = _ATTEMPTS if port == 0 else 1
     while True:
-        bound, attempts = Bound([listen(host, port)]), attempts - 1
+        bound, attempts = BoundPort([listen(host, port)]), attempts - 1
         if other is None:
             return bound
         try:
@@ -135,7 +135,7 @@ def listen_for_localhost(host: str, port: int) -> Bound:
         return bound
 
 
-def listen_locally(port_file: Path, port: int | None) -> Bound:
+def listen_locally(port_file: Path, port: int | None) -> BoundPort:
     """Bind sockets to loopback and write the port to a file, so that addresses survive a restart.
 
     ``port``: None takes the one of the last start if it is free, else any; 0 takes any.
@@ -152,7 +152,7 @@ def listen_locally(port_file: Path, port: int | None) -> Bound:
     return bound
 
 
-def _listen_again(port: int) -> Bound | None:
+def _listen_again(port: int) -> BoundPort | None:
     """Bind sockets to the port of the last start; return None if it is not free."""
     try:
         bound = listen_for_localhost(LOOPBACK, port)

@@ -37,7 +37,7 @@ from pipemagic.service.files import (
 )
 from pipemagic.service.hosting import LOOPBACK, LOOPBACK_6, Hosting
 from pipemagic.service.http_server import HttpServer
-from pipemagic.service.listeners import Bound, Certificate, Listener, listen_for_localhost, listen_locally
+from pipemagic.service.listeners import BoundPort, Certificate, Listener, listen_for_localhost, listen_locally
 from pipemagic.service.logs import AccessLog, logging_to
 from pipemagic.service.metrics import Metrics
 from pipemagic.service.operator_api import Leases, operator_routes
@@ -128,7 +128,7 @@ def _listen(
     return listeners, warning
 
 
-def _describe_taken(hosting: Hosting, bound: Bound) -> str:
+def _describe_taken(hosting: Hosting, bound: BoundPort) -> str:
     """Return the warning for a port that another process has at the other address of ``localhost``."""
     names = {LOOPBACK: LOOPBACK, LOOPBACK_6: f"[{LOOPBACK_6}]"}
     other = names.pop(bound.taken)

@@ -20,7 +20,7 @@ from pipemagic.service.limits import Limits
 from pipemagic.service.responses import Refused
 from pipemagic.service.sqlite.connection import BUSY_TIMEOUT, FRAME_HEADER, KEPT_WAL, Connection, open_file
 from pipemagic.service.sqlite.pool import Pool
-from pipemagic.service.sqlite.readers import CHECKPOINT_WAIT, Phase, Readers
+from pipemagic.service.sqlite.readers import CHECKPOINT_WAIT, CheckpointPhase, Readers
 from pipemagic.service.sqlite.resources import file_size
 from pipemagic.service.sqlite.unicode import fits_schema
 
@@ -226,7 +226,7 @@ class OpenDatabase:
         self.moved_frames, self._frames, self._committed_at = 0, frames, self.clock()
         if frames >= CHECKPOINT_PAGES:
             self._checkpoint(connection, apsw.SQLITE_CHECKPOINT_PASSIVE)
-        if frames >= CHECKPOINT_PAGES or self.readers.phase is not Phase.OPEN:
+        if frames >= CHECKPOINT_PAGES or self.readers.phase is not CheckpointPhase.OPEN:
             self.readers.record_checkpoint(self._wal_size(), complete=self.moved_frames > 0)
         return int(apsw.SQLITE_OK)
 
@@ -343,15 +343,11 @@ class OpenDatabase:
         self._reserve_until(self.index)
 
 
-class Stopped(Exception):
-    """The copy is no longer needed."""
-
-
-def snapshot(source: apsw.Connection, path: Path, stopped: Callable[[], bool]) -> None:
+def snapshot(source: apsw.Connection, path: Path, must_end: Callable[[], object]) -> None:
     """Copy the database of a connection into a new file, in rollback-journal mode, synced.
 
-    A read transaction makes the copy consistent; it blocks no writer of a database in WAL mode. Raise `Stopped` once
-    ``stopped`` returns True.
+    A read transaction makes the copy consistent; it blocks no writer of a database in WAL mode. ``must_end`` is called
+    often; it may raise to end the copy.
     """
     source.execute("BEGIN")
     try:
@@ -359,8 +355,7 @@ def snapshot(source: apsw.Connection, path: Path, stopped: Callable[[], bool]) -
         with closing(apsw.Connection(str(path))) as target:
             with target.backup("main", source, "main") as backup:
                 while not backup.done:
-                    if stopped():
-                        raise Stopped
+                    must_end()
                     backup.step(COPY_PAGES)
             target.pragma("journal_mode", "delete")
     finally:

@@ -45,7 +45,7 @@ DRAIN_WAIT, CHECKPOINT_WAIT = 10.0, 1.0
 """Seconds that a reader waits for those that began before it, and then for the checkpoint."""
 
 
-class Phase(Enum):
+class CheckpointPhase(Enum):
     """Whether readers give way to a checkpoint."""
 
     OPEN = "open"
@@ -79,7 +79,7 @@ class Readers:
         self._lock = threading.Lock()
         self._active: set[Reading] = set()
         self._waiting: list[Waiter] = []
-        self.phase = Phase.OPEN
+        self.phase = CheckpointPhase.OPEN
         self._since = 0.0
         """When the phase began."""
         self._size = 0
@@ -90,12 +90,12 @@ class Readers:
     @property
     def must_give_way(self) -> bool:
         """Whether the WAL is so large that a checkpoint waits for the earlier readers."""
-        return self.phase is not Phase.OPEN
+        return self.phase is not CheckpointPhase.OPEN
 
     @property
     def drained(self) -> bool:
         """Whether a checkpoint can succeed now, for which readers gave way."""
-        return self.phase is not Phase.OPEN and not self._active
+        return self.phase is not CheckpointPhase.OPEN and not self._active
 
     def __len__(self) -> int:
         return len(self._active)
@@ -107,9 +107,9 @@ class Readers:
         """
         with self._lock:
             phase = self.phase
-            if phase is Phase.SEALED and not now:
+            if phase is CheckpointPhase.SEALED and not now:
                 return None
-            early = now or phase is Phase.OPEN
+            early = now or phase is CheckpointPhase.OPEN
             reading = Reading(stop, brief=restartable and not early, early=early)
             self._active.add(reading)
             return reading
@@ -131,7 +131,7 @@ class Readers:
         """Return a waiter that is granted once readers need not give way any more."""
         waiter = Waiter(self._clock() + seconds)
         with self._lock:
-            if self.phase is Phase.OPEN:
+            if self.phase is CheckpointPhase.OPEN:
                 waiter.granted = True
                 waiter.finish()
             else:
@@ -156,7 +156,7 @@ class Readers:
             elif size >= self._stop_at and not self._is_first_attempt:
                 stopped = self._stop_all()
             else:
-                if self.phase is Phase.OPEN and size >= self._drain_at:
+                if self.phase is CheckpointPhase.OPEN and size >= self._drain_at:
                     self._drain()
                 granted = self._next_phase()
         _grant(granted)
@@ -166,36 +166,36 @@ class Readers:
     @property
     def _is_first_attempt(self) -> bool:
         """Whether readers had no occasion yet to give way since the WAL began: one transaction may exceed all sizes."""
-        return self.phase is Phase.OPEN and self._drain_at == DRAINED_WAL
+        return self.phase is CheckpointPhase.OPEN and self._drain_at == DRAINED_WAL
 
     def _drain(self) -> None:
         if self._is_first_attempt:
             self._stop_at = max(self._stop_at, self._size + FULL_WAL // 4)
-        self.phase, self._since = Phase.DRAINING, self._clock()
+        self.phase, self._since = CheckpointPhase.DRAINING, self._clock()
 
     def _open(self) -> list[Waiter]:
         """Let all readers begin; return the waiters to grant."""
         waiting, self._waiting = self._waiting, []
-        self.phase = Phase.OPEN
+        self.phase = CheckpointPhase.OPEN
         return waiting
 
     def _next_phase(self) -> list[Waiter]:
         """Go to the next phase if the present one is over; return the waiters to grant."""
-        if self.phase is Phase.OPEN:
+        if self.phase is CheckpointPhase.OPEN:
             return []
         now = self._clock()
-        limit = DRAIN_WAIT if self.phase is Phase.DRAINING else CHECKPOINT_WAIT
+        limit = DRAIN_WAIT if self.phase is CheckpointPhase.DRAINING else CHECKPOINT_WAIT
         if now >= self._since + limit:
             self._drain_at = self._size + STEP
             return self._open()
-        if self.phase is Phase.DRAINING and not any(reading.early for reading in self._active):
-            self.phase, self._since = Phase.SEALED, now
+        if self.phase is CheckpointPhase.DRAINING and not any(reading.early for reading in self._active):
+            self.phase, self._since = CheckpointPhase.SEALED, now
         return []
 
     def _stop_all(self) -> list[Reading]:
         # Another program may read the file: the service's own readers are not stopped at every commit.
         self._stop_at = self._size + FULL_WAL // 4
-        self.phase, self._since = Phase.SEALED, self._clock()
+        self.phase, self._since = CheckpointPhase.SEALED, self._clock()
         log.warning("a WAL has reached %d bytes: its %d readers are stopped", self._size, len(self._active))
         return list(self._active)
 

@@ -13,7 +13,7 @@ from pipemagic.service.limits import MB
 from pipemagic.service.service import Service
 from pipemagic.service.sqlite import readers
 from pipemagic.service.sqlite.connection import KEPT_WAL, Connection
-from pipemagic.service.sqlite.readers import DRAIN_WAIT, Phase
+from pipemagic.service.sqlite.readers import DRAIN_WAIT, CheckpointPhase
 
 DRAINED, FULL = 6 * MB, 12 * MB
 MANY = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 20000) SELECT n FROM c"
@@ -123,7 +123,7 @@ def test_a_transaction_that_waits_between_statements_and_reads_nothing_is_kept(s
 def test_short_reads_and_writes_go_on_while_a_reader_keeps_the_wal(service, db):
     rows = begin_cursor(db)
     write(db, 8)
-    assert primary(service).readers.phase is Phase.DRAINING
+    assert primary(service).readers.phase is CheckpointPhase.DRAINING
     assert db.run("SELECT count(*) FROM t").rows() == [["20000"]]
     assert db.read("SELECT count(*) FROM t").rows() == [["20000"]]
     read = ("BEGIN", "SELECT count(*) FROM t", "COMMIT")
@@ -152,7 +152,7 @@ def test_a_long_read_waits_for_the_earlier_readers_and_then_starts_again(service
         db.run("UPDATE u SET b = 'later'")
         assert last_entry(rows)["type"] == "step_end"
     assert answers[0].rows() == [["1", "5"]]
-    assert readers.phase is Phase.OPEN
+    assert readers.phase is CheckpointPhase.OPEN
     assert wal(service) < DRAINED + 4 * MB
 
 
@@ -215,12 +215,12 @@ def test_an_export_is_ended_at_the_limit(service, db, monkeypatch):
 
     original = endpoints.snapshot
 
-    def slow_snapshot(source, path, stopped):
-        def stopped_later():
+    def slow_snapshot(source, path, must_end):
+        def end_later():
             write(db, 20)
-            return stopped()
+            must_end()
 
-        original(source, path, stopped_later)
+        original(source, path, end_later)
 
     monkeypatch.setattr(endpoints, "snapshot", slow_snapshot)
     headers = {"host": "127.0.0.1:8080", "authorization": f"Bearer {db.token}"}
@@ -251,26 +251,26 @@ def test_a_wal_for_which_readers_gave_way_is_truncated_when_the_last_one_ends(se
     rows = begin_cursor(db)
     write(db, 9)
     assert last_entry(rows)["type"] == "step_end"
-    assert (wal(service), primary(service).readers.phase) == (0, Phase.OPEN)
+    assert (wal(service), primary(service).readers.phase) == (0, CheckpointPhase.OPEN)
     rows = begin_cursor(db)
     write(db, 9)
     writer = db.post(execute("BEGIN IMMEDIATE"), execute("INSERT INTO u VALUES (1)"))
     assert last_entry(rows)["type"] == "step_end"
-    assert (wal(service) > KEPT_WAL, primary(service).readers.phase) == (True, Phase.SEALED)
+    assert (wal(service) > KEPT_WAL, primary(service).readers.phase) == (True, CheckpointPhase.SEALED)
     assert db.post(execute("COMMIT"), CLOSE, baton=writer.baton).codes == ["ok", "ok"]
-    assert primary(service).readers.phase is Phase.OPEN
+    assert primary(service).readers.phase is CheckpointPhase.OPEN
 
 
 def test_readers_that_gave_way_in_vain_begin_until_the_wal_has_grown(service, db, clock):
     rows = begin_cursor(db)
     write(db, 8)
     readers = primary(service).readers
-    assert readers.phase is Phase.DRAINING
+    assert readers.phase is CheckpointPhase.DRAINING
     clock.advance(DRAIN_WAIT)
     service.engine.sweep()
-    assert readers.phase is Phase.OPEN
+    assert readers.phase is CheckpointPhase.OPEN
     write(db, 1)
-    assert readers.phase is Phase.OPEN
+    assert readers.phase is CheckpointPhase.OPEN
     assert db.run(LONG).rows() == [["6"]]
     assert last_entry(rows)["type"] == "step_end"
 
