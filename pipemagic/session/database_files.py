@@ -27,6 +27,7 @@ _MAGIC = b"SQLite format 3\0"
 _CHUNK = 256 * 1024
 _MANY = 100
 """INSERT statements between BEGIN and COMMIT of a script that was not typed."""
+
 _DATABASE = re.compile(r"[a-z][a-z0-9-]{0,40}\Z")
 
 

@@ -28,12 +28,16 @@ if TYPE_CHECKING:
 
 DATABASE_TOKENS = ("PIPEMAGIC_TOKEN", "TURSO_AUTH_TOKEN")
 """Variables with a database token, in order of precedence."""
+
 PLATFORM_TOKENS = ("PIPEMAGIC_API_TOKEN", "TURSO_API_TOKEN")
 """Variables with a platform token, in order of precedence."""
+
 DATABASE_URL = "PIPEMAGIC_URL"
 """Variable with the address of the database to connect to if none is named."""
+
 API_URL = "PIPEMAGIC_API_URL"
 """Variable with the address of a management API other than the embedded service's."""
+
 _OF_A_SHELL = re.compile(r"\$(?:env:)?\{?([A-Za-z_]\w*)\}?|%([A-Za-z_]\w*)%")  # how shells write a variable's value
 _OF_A_TOKEN = re.compile("TOKEN|JWT|SECRET|KEY", re.IGNORECASE)
 MOST_BYTES = 64 * 1024  # a longer file is not a token file
@@ -239,6 +243,7 @@ def _only_token(path: Path, data: bytes) -> str:
 
 KEYRING_SERVICE = "pipemagic"
 """The default service in the keyring."""
+
 ELSE = "or name a variable with --token-env or a file with --token-file"
 
 

@@ -70,6 +70,7 @@ _REMARKS = {
     "datetime('now')": "in UTC", "date('now')": "in UTC", "time('now')": "in UTC",
 }  # fmt: skip
 """What to add to an expression."""
+
 _WITHOUT = (
     "first last isnumeric reverse md5 sha1 sha2 sha256 crc32 soundex_difference translate regexp_substr regexp_extract "
     "age initcap overlay covar_pop covar_samp mode quantile approx_quantile quantile_cont percentile_disc"

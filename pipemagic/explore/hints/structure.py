@@ -143,11 +143,13 @@ _BEGIN_ITEM = frozenset(
      "UNIQUE", "CHECK", "FOREIGN", "CONSTRAINT"]
 )  # fmt: skip
 """Keywords that an item of a list begins with."""
+
 _END_ITEM = frozenset(
     ["NULL", "END", "CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "ASC", "DESC", "KEY", "UNIQUE",
      "AUTOINCREMENT"]
 )  # fmt: skip
 """Keywords that an item of a list ends with."""
+
 _LITERALS = ("number", "string", "blob", "param")
 
 
