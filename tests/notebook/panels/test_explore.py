@@ -15,7 +15,7 @@ from waiting import PATIENCE, until
 from pipemagic.client.database import Database
 from pipemagic.errors import AnswerTimeout, ServerError, TransactionLost
 from pipemagic.explore import page_query
-from pipemagic.notebook.panels import table_browser
+from pipemagic.notebook.panels import table_actions, table_browser
 from pipemagic.notebook.panels.opening import open_panel
 
 SLOW = (
@@ -436,8 +436,8 @@ def slow_export(monkeypatch):
         assert events.may_end.wait(PATIENCE)
         return export_rows(*arguments)
 
-    events, export_rows = SimpleNamespace(begun=threading.Event(), may_end=threading.Event()), table_browser.export_rows
-    monkeypatch.setattr(table_browser, "export_rows", export)
+    events, export_rows = SimpleNamespace(begun=threading.Event(), may_end=threading.Event()), table_actions.export_rows
+    monkeypatch.setattr(table_actions, "export_rows", export)
     return events
 
 
