@@ -256,7 +256,9 @@ def test_a_service_without_an_endpoint(api_of, body) -> None:
         api_of(as_json(body, 404)).invalidate_tokens("flights")
 
 
-@pytest.mark.parametrize("text", ["group not found", "organization not found", "member not found"])
+@pytest.mark.parametrize(
+    "text", ["group not found", "organization not found", "member not found", "zz is not a member of local"]
+)
 def test_a_thing_that_is_not_there_is_not_taken_for_an_endpoint(api_of, text) -> None:
     with pytest.raises(errors.NotFound, match=text):
         api_of(as_json({"error": text}, 404)).pause_location("edge", "nrt")
