@@ -278,18 +278,16 @@ class Executor:
                 self._queue.append(None)  # for the other workers
                 self._entries.put(None)
                 return None
-            if job.ahead or not self._set_aside(job):
+            if job.ahead or self._long[job.tenant] < self._of_database or not self._set_aside(job):
                 return job
 
     def _set_aside(self, job: Job) -> bool:
-        """Set a job aside if its database has as many long-running ones as it may; return True if so."""
-        if self._long[job.tenant] < self._of_database:
-            return False
+        """Set a job aside if its database still has as many long-running ones as it may; return True if so."""
         with self.lock:
-            if self._long[job.tenant] < self._of_database:
-                return False
-            self._aside.setdefault(job.tenant, []).append(job)
-            return True
+            full = self._long[job.tenant] >= self._of_database
+            if full:
+                self._aside.setdefault(job.tenant, []).append(job)
+            return full
 
     # The workers.
 

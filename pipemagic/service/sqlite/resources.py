@@ -94,7 +94,7 @@ class StatementUsage(msgspec.Struct, eq=False):
 
     def begin(self, written: int, stop: Callable[[], None]) -> None:
         """Record that the statement begins; ``stop`` stops it from any thread. ``written``: as for `resume_count`."""
-        self.resume_count(written)
+        self._written_before = written
         _running[self] = stop
 
     def end(self) -> None:
