@@ -10,7 +10,7 @@ import ipywidgets
 
 from pipemagic.errors import SessionError
 from pipemagic.notebook.panels.base import Panel
-from pipemagic.notebook.panels.components import Status, Table
+from pipemagic.notebook.panels.components import Status, Table, action
 from pipemagic.notebook.panels.forms import ConfirmForm, Field, Line, button, column, row, show
 from pipemagic.notebook.panels.organization_state import OrganizationState
 from pipemagic.notebook.panels.static_html import Block
@@ -98,10 +98,9 @@ class ClassPanel(Panel):
 
     def _row(self, progress: Progress, texts: tuple[str, ...]) -> dict[str, Any]:
         student, connected, last, *numbers, error = texts
-        details = {
-            "name": "details", "label": "Details", "title": f"Details of {progress.student}",
-            "expanded": progress.database == self.chosen,
-        }  # fmt: skip
+        details = action(
+            "details", "Details", f"Details of {progress.student}", expanded=progress.database == self.chosen
+        )
         return {
             "key": progress.database, "current": progress.database == self.chosen, "cells": [
                 student, {"text": connected, "sort": progress.connected or 0},

@@ -141,6 +141,11 @@ def _actions(cell: Any, key: str) -> Any:
             yield from _actions(item, key)
 
 
+def action(name: str, label: str, title: str, **more: Any) -> dict[str, Any]:
+    """Return a button for a cell of a table."""
+    return {"name": name, "label": label, "title": title, **more}
+
+
 class Status(Component):
     """The state of a task: running, a message, or an error with its hint; and the equivalent magic."""
 

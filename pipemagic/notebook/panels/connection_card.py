@@ -12,12 +12,13 @@ import ipywidgets
 from pipemagic.client.trace_format import redact
 from pipemagic.errors import SessionError
 from pipemagic.hrana.stream import IDLE_LIMIT, TRANSACTION_LIMIT, Tx
+from pipemagic.notebook import outcomes
 from pipemagic.notebook.panels.components import Countdown, Status
 from pipemagic.notebook.panels.forms import Field, Line, button, column, row, show
 from pipemagic.notebook.panels.tasks import LatestTask
 from pipemagic.session.keep_alive import RELAXED_TRANSACTION
 from pipemagic.session.transactions import describe_transaction, shorten_statement
-from pipemagic.text import format_duration, plural
+from pipemagic.text import format_duration, plural, word
 
 if TYPE_CHECKING:
     from pipemagic.client.transaction import Loss
@@ -191,7 +192,14 @@ class ConnectionCard(ipywidgets.VBox):
     def _chosen(self, change: Any) -> None:
         if self._updating != threading.get_ident():
             self._chosen_seconds = change["new"]
-            self.panel.keep_alive(self, change["new"])
+            self._keep_alive(change["new"])
+
+    def _keep_alive(self, seconds: float) -> None:
+        """Keep the connection alive for some seconds after each cell; 0 switches this off."""
+        session, name = self.panel.state.session, self.name
+        line = f"%pipedb keep-alive {TIMES.get(int(seconds), f'{seconds:g}')} --on {word(name)}"
+        work = lambda: outcomes.keep_alive(session.connection(name), seconds or None)  # noqa: E731
+        self.keeping.start(f"Keeping {name} alive ...", work, line=line)
 
 
 def _why_not(connection: Connection) -> str:

@@ -16,7 +16,7 @@ from pipemagic.hrana.stream import Tx
 from pipemagic.management_api.models import DEFAULT_GROUP
 from pipemagic.notebook import outcomes
 from pipemagic.notebook.panels.base import NO_RESPONSE, Panel
-from pipemagic.notebook.panels.components import CopyText, Status, Table
+from pipemagic.notebook.panels.components import CopyText, Status, Table, action
 from pipemagic.notebook.panels.forms import ClearedText, ConfirmForm, Field, Form, Line, button, column, row, show
 from pipemagic.notebook.panels.organization_state import OrganizationState
 from pipemagic.notebook.panels.source import Source
@@ -177,12 +177,7 @@ class DatabasesPanel(Panel):
         return sorted(self.state.databases, key=lambda database: order.get(database.group, len(order)))
 
     def _row(self, database: DatabaseInfo) -> dict[str, Any]:
-        details = {
-            "name": "details",
-            "label": "Details",
-            "title": f"Details of {database.name}",
-            "expanded": database.name == self.chosen,
-        }
+        details = action("details", "Details", f"Details of {database.name}", expanded=database.name == self.chosen)
         copy = {"copy": database.url, "label": "Copy", "title": f"Copy the URL of {database.name}"}
         url = {"text": database.url, "title": database.url, "class": "url", "actions": [copy]}
         status = [{"text": database.status, "class": "error"}] if database.status != "ok" else []
@@ -210,37 +205,32 @@ class DatabasesPanel(Panel):
         """Return the table cell with the connections of a database and their actions."""
         connections = [connection.name for connection in self.state.connections(name)]
         if not connections:
-            return {"actions": [{"name": "connect", "key": name, "label": "Connect", "title": f"Connect to {name}"}]}
-        items = []
-        for connection in connections:
-            current = connection == self.state.session.current
-            actions = [
-                {"name": "close", "key": connection, "label": "Close", "title": f"Close the connection {connection}"}
-            ]
-            if not current:
-                actions.insert(
-                    0, {"name": "use", "key": connection, "label": "Use", "title": f"Use {connection} for %%sql cells"}
-                )
-            label = f"{'current' if current else 'connected'}{f' as {connection}' if connection != name else ''}"
-            items.append({"text": label, "actions": actions})
-        return {"items": items}
+            return {"actions": [action("connect", "Connect", f"Connect to {name}", key=name)]}
+        return {"items": [self._connection_item(name, connection) for connection in connections]}
+
+    def _connection_item(self, database: str, name: str) -> dict[str, Any]:
+        close = action("close", "Close", f"Close the connection {name}", key=name)
+        alias = f" as {name}" if name != database else ""
+        if name == self.state.session.current:
+            return {"text": f"current{alias}", "actions": [close]}
+        use = action("use", "Use", f"Use {name} for %%sql cells", key=name)
+        return {"text": f"connected{alias}", "actions": [use, close]}
 
     def static(self) -> Sequence[Block]:
         """Return the table of names, groups and connections, with URLs if they are stable."""
         if not self.state.databases:
             return [NO_RESPONSE if self.state.task.busy else "No databases yet."]
-        urls = not self.state.organization.moves and any(database.url for database in self.state.databases)
-        headings = ["Name", "Group", *(["URL"] if urls else []), ""]
-        rows = [
-            [
-                database.name,
-                database.group,
-                *([database.url] if urls else []),
-                _state(self.connection_state(database.name), database.status),
-            ]
-            for database in self.state.databases
-        ]
+        databases = self.state.databases
+        rows = [[database.name, database.group, database.url, self._saved_state(database)] for database in databases]
+        headings = ["Name", "Group", "URL", ""]
+        if self.state.organization.moves or not any(database.url for database in databases):
+            headings, rows = headings[:2] + headings[3:], [row[:2] + row[3:] for row in rows]
         return [TableBlock(headings, rows)]
+
+    def _saved_state(self, database: DatabaseInfo) -> str:
+        """Return the state of a database's connection, and that of the database unless it is ok."""
+        status = database.status if database.status != "ok" else ""
+        return ", ".join(filter(None, [self.connection_state(database.name), status]))
 
     # -- sizes
 
@@ -292,18 +282,15 @@ class DatabasesPanel(Panel):
                 self.name.widget.clear(name)
             return outcomes.describe_database(made)
 
-        line = f"%pipedb create-database {name} --group {word(group)}"
-        self.action.start(f"Creating {name} ...", lambda: organization.create_database(name, group), apply, line=line)
+        create = partial(organization.create_database, name, group)
+        self.run(f"Creating {name} ...", f"create-database {name} --group {word(group)}", create, apply)
 
     def create_group(self) -> None:
         """Create the first group."""
-        organization, location = self.state.organization, self.location.widget.value or ""
-
-        line = f"%pipedb create-group {DEFAULT_GROUP} --location {word(location)}"
-        self.action.start(
-            f"Creating group {DEFAULT_GROUP} ...", lambda: organization.create_group(DEFAULT_GROUP, location),
-            outcomes.describe_group, line=line,
-        )  # fmt: skip
+        location = self.location.widget.value or ""
+        create = partial(self.state.organization.create_group, DEFAULT_GROUP, location)
+        command = f"create-group {DEFAULT_GROUP} --location {word(location)}"
+        self.run(f"Creating group {DEFAULT_GROUP} ...", command, create, outcomes.describe_group)
 
     def dismiss(self) -> None:
         """Hide the database that was created last."""
@@ -323,17 +310,17 @@ class DatabasesPanel(Panel):
             self._check_free(name, organization)
             return self._connect(name, organization).greeting
 
-        self.action.start(f"Connecting to {name} ...", work, line=f"%pipedb connect {word(name)}")
+        self.run(f"Connecting to {name} ...", f"connect {word(name)}", work)
 
     def use(self, name: str) -> None:
         """Make another connection the current one."""
         work = partial(outcomes.use, self.state.session, name)
-        self.action.start(f"Switching to {name} ...", work, line=f"%pipedb use {word(name)}")
+        self.run(f"Switching to {name} ...", f"use {word(name)}", work)
 
     def close_connection(self, name: str) -> None:
         """Close a connection."""
         work = partial(outcomes.close, self.state.session, name, in_panel=True)
-        self.action.start(f"Closing {name} ...", work, line=f"%pipedb close {word(name)}")
+        self.run(f"Closing {name} ...", f"close {word(name)}", work)
 
     def choose(self, name: str) -> None:
         """Open or close the details of a database."""
@@ -352,14 +339,12 @@ class DatabasesPanel(Panel):
             return message
 
         work = partial(outcomes.suspend_database, organization, name)
-        self.action.start(
-            f"Suspending {name} ...", work, apply, line=f"%pipedb suspend-database {word(name)} --confirm"
-        )
+        self.run(f"Suspending {name} ...", f"suspend-database {word(name)} --confirm", work, apply)
 
     def resume_database(self, name: str) -> None:
         """Resume a database."""
         work = partial(outcomes.resume_database, self.state.organization, name)
-        self.action.start(f"Resuming {name} ...", work, line=f"%pipedb resume-database {word(name)}")
+        self.run(f"Resuming {name} ...", f"resume-database {word(name)}", work)
 
     def delete_database(self, name: str) -> None:
         """Delete a database."""
@@ -374,7 +359,7 @@ class DatabasesPanel(Panel):
             return message
 
         work = partial(outcomes.delete_database, self.state.session, organization, name)
-        self.action.start(f"Deleting {name} ...", work, apply, line=f"%pipedb delete-database {word(name)} --confirm")
+        self.run(f"Deleting {name} ...", f"delete-database {word(name)} --confirm", work, apply)
 
     def _check_free(self, name: str, organization: Organization) -> None:
         """Raise SessionError if the name is taken by a connection or profile of another database."""
@@ -506,11 +491,6 @@ class Details(ipywidgets.VBox):
 def _query(database: Database, query: Callable[[Database], Any]) -> Any:
     with database as own:
         return query(own)
-
-
-def _state(connection: str, status: str) -> str:
-    """Return the state of a connection with that of its database, unless it is ok."""
-    return ", ".join(word for word in (connection, status if status != "ok" else "") if word)
 
 
 def format_date(moment: float | None) -> str:

@@ -172,6 +172,10 @@ class Part(ipywidgets.VBox):
         self.controls.append(button(label, on_click, kind=kind))
         return self.controls[-1]
 
+    def run(self, title: str, command: str, work: Callable[[], Any], apply: Callable[[Any], str] | None = None) -> None:
+        """Run the work of a ``%pipedb`` command as the action; ``work`` or ``apply`` returns the message."""
+        self.action.start(title, work, apply, line=f"%pipedb {command}")
+
     def show_form(self, form: Form) -> None:
         """Open a form instead of the one that is open, and focus it."""
         self.close_form()

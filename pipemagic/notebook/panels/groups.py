@@ -10,7 +10,7 @@ import ipywidgets
 
 from pipemagic.notebook import outcomes
 from pipemagic.notebook.panels.base import Panel
-from pipemagic.notebook.panels.components import Status, Table
+from pipemagic.notebook.panels.components import Status, Table, action
 from pipemagic.notebook.panels.forms import ClearedText, ConfirmForm, Field, Form, Line
 from pipemagic.notebook.panels.replicas import MEASURED, ReplicaStates
 from pipemagic.notebook.panels.static_html import Block, TableBlock
@@ -120,16 +120,15 @@ class GroupsPanel(Panel):
         items = [self._replica(group, code) for code in group.locations[1:]]
         replicas = {"text": "" if items else "none", "items": items}
         actions = [
-            {"name": "add", "label": "Add location", "title": f"Add a location to {name}"},
-            {"name": "delete", "label": "Delete", "title": f"Delete group {name}"},
+            action("add", "Add location", f"Add a location to {name}"),
+            action("delete", "Delete", f"Delete group {name}"),
         ]
         inside = {"text": plural(len(databases), "database"), "lines": [list_names(databases)]} if databases else "none"
         cells = [name, primary, replicas, inside, group.version or "\u2013", {"actions": actions}]
         return {"key": name, "cells": cells}
 
     def _replica(self, group: Group, code: str) -> dict[str, Any]:
-        title = f"Remove {code} from {group.name}"
-        remove = {"name": "remove", "key": f"{group.name} {code}", "label": "Remove", "title": title}
+        remove = action("remove", "Remove", f"Remove {code} from {group.name}", key=f"{group.name} {code}")
         return {"text": self.state.place(code), "lines": [self._replica_state(group, code)], "actions": [remove]}
 
     def _replica_state(self, group: Group, code: str) -> str:
@@ -184,20 +183,20 @@ class GroupsPanel(Panel):
 
     def create_group(self) -> None:
         """Create the group of the form."""
-        name, location, organization = self.name.text, self.location.widget.value or "", self.state.organization
+        name, location = self.name.text, self.location.widget.value or ""
 
         def describe(made: Group) -> str:
             self.name.widget.clear(name)
             return outcomes.describe_group(made)
 
-        line = f"%pipedb create-group {word(name)} --location {word(location)}"
-        create = partial(organization.create_group, name, location)
-        self.action.start(f"Creating group {name} ...", create, describe, line=line)
+        create = partial(self.state.organization.create_group, name, location)
+        command = f"create-group {word(name)} --location {word(location)}"
+        self.run(f"Creating group {name} ...", command, create, describe)
 
     def add_location(self) -> None:
         """Add the location of the form."""
         self.close_form()
-        self.state.new_locations.add(self.action, self.chosen[0], self.place.widget.value or "")
+        self.state.new_locations.add(self, self.chosen[0], self.place.widget.value or "")
 
     def remove_location(self) -> None:
         """Remove the location of the form."""
@@ -209,8 +208,7 @@ class GroupsPanel(Panel):
             return removed
 
         self.close_form()
-        line = f"%pipedb remove-location {word(group)} {word(code)}"
-        self.action.start(f"Removing {code} from group {group} ...", work, line=line)
+        self.run(f"Removing {code} from group {group} ...", f"remove-location {word(group)} {word(code)}", work)
 
     def delete_group(self, name: str) -> None:
         """Delete a group and its databases."""
@@ -222,4 +220,4 @@ class GroupsPanel(Panel):
             return deleted
 
         self.close_form()
-        self.action.start(f"Deleting group {name} ...", work, line=f"%pipedb delete-group {word(name)} --confirm")
+        self.run(f"Deleting group {name} ...", f"delete-group {word(name)} --confirm", work)

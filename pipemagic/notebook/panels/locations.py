@@ -12,7 +12,7 @@ from pipemagic.errors import SessionError
 from pipemagic.geography import whereabouts
 from pipemagic.notebook.panels import worldmap
 from pipemagic.notebook.panels.base import Panel
-from pipemagic.notebook.panels.components import Status, Table
+from pipemagic.notebook.panels.components import Status, Table, action
 from pipemagic.notebook.panels.forms import Field, Form, Line, row, show
 from pipemagic.notebook.panels.organization_state import OrganizationState
 from pipemagic.notebook.panels.static_html import Block, Picture, TableBlock
@@ -98,7 +98,7 @@ class LocationsPanel(Panel):
     def _row(self, location: Location) -> dict[str, Any]:
         users, closest = self._uses(location.code), " (closest)" if location.code == self.state.closest else ""
         can = not self.state.complete or len(self._users(location.code)) < len(self.state.groups)
-        add = [{"name": "choose", "label": "Add to a group", "title": f"Add {location.code} to a group"}] if can else []
+        add = [action("choose", "Add to a group", f"Add {location.code} to a group")] if can else []
         latency = "" if self.measured is None else self.measured.get(location.code, NONE)
         return {
             "key": location.code, "current": bool(users),
@@ -159,7 +159,7 @@ class LocationsPanel(Panel):
         if not group:
             raise SessionError("no group was given")
         self.close_form()
-        self.state.new_locations.add(self.action, group, self.chosen)
+        self.state.new_locations.add(self, group, self.chosen)
 
     def measure(self) -> None:
         """Measure the latency of one database at each location."""
@@ -180,4 +180,4 @@ class LocationsPanel(Panel):
                 return "No location has a database to measure."
             return f"Measured {plural(len(medians), 'location')}: median of five small requests to a database at each."
 
-        self.action.start("Looking for databases ...", work, line="%pipedb locations --latency")
+        self.run("Looking for databases ...", "locations --latency", work)

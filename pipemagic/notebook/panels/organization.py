@@ -233,14 +233,14 @@ class OrganizationPanel(Panel):
             stay = f" The connections stay as they are: {', '.join(connections)}." if connections else ""
             return outcomes.describe_organization(chosen) + stay
 
-        self.action.start(f"Switching to {slug} ...", work, line=f"%pipedb organization {word(slug)}")
+        self.run(f"Switching to {slug} ...", f"organization {word(slug)}", work)
 
     def switch_overages(self) -> None:
         """Switch overages on, or off."""
         organization, settings = self.state.organization, self.details.settings if self.details else None
         wanted = "off" if settings and settings.overages else "on"
         work = partial(outcomes.set_overages, organization, on=wanted == "on")
-        self.action.start(f"Switching overages {wanted} ...", work, line=f"%pipedb overages {wanted}")
+        self.run(f"Switching overages {wanted} ...", f"overages {wanted}", work)
 
 
 def describe_usage(name: str, used: int, quota: int, *, quotas_known: bool = True) -> str:

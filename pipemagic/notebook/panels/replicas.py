@@ -17,6 +17,7 @@ from pipemagic.text import plural, word
 
 if TYPE_CHECKING:
     from pipemagic.management_api.models import Group, Instance
+    from pipemagic.notebook.panels.forms import Part
     from pipemagic.notebook.panels.organization_state import OrganizationState
     from pipemagic.session.organization import Organization
 
@@ -250,7 +251,7 @@ class NewLocations:
         """The states of the new locations of the organization that is shown; '' without any."""
         return " ".join(location.words for location in self._locations[self.state.identity])
 
-    def add(self, action: LatestTask, group: str, code: str) -> None:
+    def add(self, part: Part, group: str, code: str) -> None:
         """Add a location to a group, and watch it from then on."""
         organization = self.state.organization
 
@@ -262,8 +263,7 @@ class NewLocations:
             self.watch()
             return described
 
-        line = f"%pipedb add-location {word(group)} {word(code)}"
-        action.start(f"Adding {code} to group {group} ...", work, line=line)
+        part.run(f"Adding {code} to group {group} ...", f"add-location {word(group)} {word(code)}", work)
 
     def drop(self, organization: Organization, group: str, code: str = "") -> None:
         """Show one or all new locations of a group no longer."""

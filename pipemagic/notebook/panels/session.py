@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -15,8 +16,8 @@ from pipemagic.errors import AnswerTimeout, ConnectError, PipemagicError
 from pipemagic.hrana.stream import Tx
 from pipemagic.notebook import outcomes
 from pipemagic.notebook.panels.base import Panel
-from pipemagic.notebook.panels.components import Table
-from pipemagic.notebook.panels.connection_card import TIMES, ConnectionCard, clock_time
+from pipemagic.notebook.panels.components import Table, action
+from pipemagic.notebook.panels.connection_card import ConnectionCard, clock_time
 from pipemagic.notebook.panels.forms import Line, close_widget, column, row, show
 from pipemagic.notebook.panels.organization_state import OrganizationState
 from pipemagic.notebook.panels.static_html import Block, TableBlock
@@ -212,26 +213,23 @@ class SessionPanel(Panel):
 
     def _row(self, connection: Connection, *, current: bool) -> dict[str, Any]:
         name = connection.name
-        state = {
-            "text": _state(connection, responds=not self.health(connection).error),
-            "lines": ["the server rejects its token"] if connection.refused else [],
-        }  # fmt: skip
-        use, close = ({"name": label.lower(), "label": label, "title": f"{label} {name}"} for label in ("Use", "Close"))
+        refused = ["the server rejects its token"] if connection.refused else []
+        use, close = (action(label.lower(), label, f"{label} {name}") for label in ("Use", "Close"))
         actions = {"text": "current", "actions": [close]} if current else {"actions": [use, close]}
-        cells = [name, connection.description, state, actions]
-        return {"key": name, "current": current, "cells": cells}
+        state = {"text": self._state(connection), "lines": refused}
+        return {"key": name, "current": current, "cells": [name, connection.description, state, actions]}
+
+    def _state(self, connection: Connection) -> str:
+        count, responds = connection.statements_open, not self.health(connection).error
+        state = describe_transaction(connection.transaction, count, connection.loss, responds=responds)
+        return f"{state[0].lower()}{state[1:]}"
 
     def static(self) -> Sequence[Block]:
         """Return the connections, without times."""
         session = self.state.session
         rows = [
-            (
-                connection.name,
-                connection.description,
-                _state(connection, responds=not self.health(connection).error),
-                "current" if connection.name == session.current else "",
-            )
-            for connection in list(session.connections.values())
+            (name, connection.description, self._state(connection), "current" if name == session.current else "")
+            for name, connection in list(session.connections.items())
         ]
         return [TableBlock(["Connection", "Where", "State", ""], rows)] if rows else [NO_CONNECTION]
 
@@ -239,52 +237,32 @@ class SessionPanel(Panel):
 
     def connect_to_default(self) -> None:
         """Connect to the default database."""
-        self._act("Connecting ...", lambda: self.state.session.connect().greeting, "connect")
+        self.run("Connecting ...", "connect", lambda: self.state.session.connect().greeting)
 
     def use(self, name: str) -> None:
         """Make another connection the current one."""
-        session = self.state.session
-        self._act(f"Switching to {name} ...", lambda: outcomes.use(session, name), f"use {word(name)}")
+        self.run(f"Switching to {name} ...", f"use {word(name)}", partial(outcomes.use, self.state.session, name))
 
     def close_connection(self, name: str) -> None:
         """Close a connection; an open transaction is rolled back."""
-        session = self.state.session
-        self._act(f"Closing {name} ...", lambda: outcomes.close(session, name, in_panel=True), f"close {word(name)}")
+        work = partial(outcomes.close, self.state.session, name, in_panel=True)
+        self.run(f"Closing {name} ...", f"close {word(name)}", work)
 
     def commit(self, name: str) -> None:
         """Commit the open transaction of a connection."""
-        self._on(name, f"Committing {name} ...", outcomes.commit, "commit")
+        self._run_on(name, f"Committing {name} ...", "commit", outcomes.commit)
 
     def roll_back(self, name: str) -> None:
         """Roll back the open transaction of a connection, or discard a lost one."""
-        self._on(name, f"Rolling back {name} ...", outcomes.rollback, "rollback")
+        self._run_on(name, f"Rolling back {name} ...", "rollback", outcomes.rollback)
 
     def run_again(self, name: str) -> None:
         """Rerun a lost transaction, all or nothing."""
-        self._on(name, f"Running again on {name} ...", outcomes.retry, "retry")
+        self._run_on(name, f"Running again on {name} ...", "retry", outcomes.retry)
 
-    def keep_alive(self, card: ConnectionCard, seconds: float) -> None:
-        """Keep a connection alive for some seconds after each cell; 0 switches this off."""
-        session, name = self.state.session, card.name
-        line = f"%pipedb keep-alive {TIMES.get(int(seconds), f'{seconds:g}')} --on {word(name)}"
-        card.keeping.start(
-            f"Keeping {name} alive ...",
-            lambda: outcomes.keep_alive(session.connection(name), seconds or None),
-            line=line,
-        )
-
-    def _on(self, name: str, title: str, work: Callable[[Connection], str], line: str) -> None:
+    def _run_on(self, name: str, title: str, command: str, work: Callable[[Connection], str]) -> None:
         session = self.state.session
-        self._act(title, lambda: work(session.connection(name)), f"{line} --on {word(name)}")
-
-    def _act(self, title: str, work: Callable[[], str], line: str) -> None:
-        self.action.start(title, work, line=f"%pipedb {line}")
-
-
-def _state(connection: Connection, *, responds: bool) -> str:
-    count, loss = connection.statements_open, connection.loss
-    state = describe_transaction(connection.transaction, count, loss, responds=responds)
-    return f"{state[0].lower()}{state[1:]}"
+        self.run(title, f"{command} --on {word(name)}", lambda: work(session.connection(name)))
 
 
 def _request(request: TracedRequest, redactor: Callable[[str], str], epoch: float) -> dict[str, Any]:

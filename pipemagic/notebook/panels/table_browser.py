@@ -16,7 +16,7 @@ from pipemagic.explore.page_query import COLUMNS, OPERATORS, SIZES, Filter, Page
 from pipemagic.explore.schema import Relation, Schema
 from pipemagic.explore.schema_reader import read_schema
 from pipemagic.notebook.panels.base import NO_RESPONSE
-from pipemagic.notebook.panels.components import CopyText, LongValue, Table
+from pipemagic.notebook.panels.components import CopyText, LongValue, Table, action
 from pipemagic.notebook.panels.forms import Field, Form, Line, Part, button, column, row, show
 from pipemagic.notebook.panels.source import Request, Source
 from pipemagic.notebook.panels.static_html import Block, TableBlock
@@ -435,9 +435,8 @@ class TableBrowser(Part):
         filters = [(str(condition), repr(condition)) for condition in query.filters] + (
             [(query.where, "where")] if query.where else []
         )
-        remove = {"name": "remove", "label": "Remove"}
         self.filter_list.show([
-            {"key": key, "cells": [{"text": words, "actions": [{**remove, "title": f"Remove {words}"}]}]}
+            {"key": key, "cells": [{"text": words, "actions": [action("remove", "Remove", f"Remove {words}")]}]}
             for words, key in filters
         ])  # fmt: skip
         show(self.filter_list, bool(filters))
@@ -508,15 +507,15 @@ def _table_row(relation: Relation) -> dict[str, Any]:
     kind = ("virtual table" if relation.kind == "virtual" else relation.kind) + (
         f": {relation.broken}" if relation.broken else ""
     )
-    action = {"name": "open", "label": "Explore", "title": f"Explore {name}"}
-    return {"key": relation.name, "cells": [{"text": name, "kind": "name", "actions": [action]}, kind, count]}
+    explore = action("open", "Explore", f"Explore {name}")
+    return {"key": relation.name, "cells": [{"text": name, "kind": "name", "actions": [explore]}, kind, count]}
 
 
 def _column(page: Page, page_column: Column, *, offered: bool) -> dict[str, Any]:
     name = escape_controls(page_column.name) or "(no name)"
     generated = page_column.generated and f"{page_column.generated} generated"
     note = " ".join(filter(None, [escape_controls(page_column.type), generated]))
-    actions = [{"name": "profile", "label": "Profile", "title": f"Profile {name}"}] if offered else []
+    actions = [action("profile", "Profile", f"Profile {name}")] if offered else []
     return {
         "title": name, "key": page_column.name, "sortable": True, "remote": True,
         "sorted": page.query.order_of(page_column.name),
@@ -529,6 +528,6 @@ def _page_row(page: Page, number: int, cells: Sequence[TableCell]) -> dict[str, 
     row: list[Any] = [f"{position:,}"]
     for place, cell in enumerate(cells):
         title = f"Full value of {escape_controls(page.columns[place].name)} in row {position}"
-        full = [{"name": "full", "key": f"{number} {place}", "label": "full value", "title": title}] if cell.cut else []
+        full = [action("full", "full value", title, key=f"{number} {place}")] if cell.cut else []
         row.append({"text": cell.text, "kind": cell.kind, "cell": cell.kind, **({"actions": full} if full else {})})
     return {"key": str(number), "cells": row}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import ipywidgets
@@ -104,11 +105,9 @@ class Tokens(Part):
         options = ("" if expiration == "never" else f" --expiration {expiration}") + (
             " --read-only" if read_only else ""
         )
-        self.action.start(
-            f"Creating a token for {database} ...",
-            lambda: organization.create_token(database, expiration=expiration, read_only=read_only), apply,
-            line=f"%pipedb create-token {database}{options} --to-env {variable(database)}",
-        )  # fmt: skip
+        create = partial(organization.create_token, database, expiration=expiration, read_only=read_only)
+        command = f"create-token {database}{options} --to-env {variable(database)}"
+        self.run(f"Creating a token for {database} ...", command, create, apply)
 
     def forget(self) -> None:
         """Clear the token on all pages."""
@@ -128,9 +127,7 @@ class Tokens(Part):
             return "\n".join(notes)
 
         self.forget()
-        self.action.start(
-            f"Invalidating the tokens of {database} ...", work, line=f"%pipedb invalidate-tokens {database} --confirm"
-        )
+        self.run(f"Invalidating the tokens of {database} ...", f"invalidate-tokens {database} --confirm", work)
 
 
 def variable(database: str) -> str:
