@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, MutableMapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import ipywidgets
 
-from pipemagic.errors import AnswerTimeout, PipemagicError, SessionError
+from pipemagic.errors import AnswerTimeout, SessionError
 from pipemagic.explore import conditions, page_query
 from pipemagic.explore.page_query import COLUMNS, OPERATORS, SIZES, Filter, Page, PageQuery, rows_sql
 from pipemagic.explore.schema import Relation, Schema
@@ -54,15 +53,11 @@ class TableBrowser(Part):
     ) -> None:  # fmt: skip
         super().__init__(LatestTask("table", self._task_changed))
         self.changed, self.variables, self.line_on = changed, variables, line_on
-        self.quiet = LatestTask("reading again", self._quiet_changed)
         self.counter = LatestTask("counting rows", self._counter_changed)
         self.profiles, self.export = Profiles(self), ExportForm(self)
         self.tasks = [self.action]
         self.source: Source | None = None
         self.uncommitted = self._followed = self._outdated = False
-        self._lock = threading.Lock()
-        self._number = self._quiet_number = 0  # user requests
-        self._quiet_error: PipemagicError | None = None
         self.schema: Schema | None = None
         self.page: Page | None = None
         self.total: int | None = None
@@ -172,7 +167,7 @@ class TableBrowser(Part):
         if on:
             self._read_again()
         elif before:
-            self._outdated = self._outdated or bool(self.quiet.busy)
+            self._outdated = self._outdated or self.action.is_quiet
             self.stop_reading()
 
     def stop(self, message: str = STOPPED) -> None:
@@ -183,7 +178,7 @@ class TableBrowser(Part):
 
     def stop_reading(self, message: str = STOPPED) -> None:
         """Stop reading the page; profiles and exports, which the user started, continue."""
-        for task in (self.action, self.quiet, self.counter):
+        for task in (self.action, self.counter):
             task.stop(message)
 
     def outdate(self) -> None:
@@ -276,10 +271,8 @@ class TableBrowser(Part):
         source = self.source
         if source is None:
             return
-        with self._lock:
-            self._number += 1
-        request = Request(source, query)
-        request.start(self.action, title, lambda result: apply(result) if source is self.source else "")
+        self._outdated = self._outdated or self.action.is_quiet  # that ends now
+        Request(source, query).start(self.action, title, lambda result: apply(result) if source is self.source else "")
 
     def _read(self, query: PageQuery, *, refresh: bool = False) -> None:
         if not query.table:
@@ -327,50 +320,33 @@ class TableBrowser(Part):
 
     def _read_again(self) -> None:
         """Read outdated data again in the background, when no other request is running."""
-        with self._lock:
-            source, page, number = self.source, self.page, self._number
-            due = self._outdated and self._followed and not (self.uncommitted or self.action.busy or self.quiet.busy)
-            if not due or source is None:
-                return
-            self._outdated, self._quiet_number = False, number
+        source, page = self.source, self.page
+        if source is None or self.uncommitted or not (self._outdated and self._followed):
+            return
 
         def apply(result: Any) -> str:
-            if number == self._number and page is None:
+            if page is None:
                 self.schema = result
-            elif number == self._number and page is not None:
-                self.schema, new = result
-                self._replace_page(page, new)
-            return ""
+                return ""
+            self.schema, new = result
+            return self._replace_page(page, new)
 
         request = Request(source, read_schema if page is None else partial(page_query.refresh_page, query=page.query))
-        request.start(self.quiet, "Reading again ...", apply)
+        self._outdated = False
+        if not self.action.start_quietly(request.run, apply, request.abort):
+            self._outdated = True
 
-    def _replace_page(self, before: Page, page: Page) -> None:
+    def _replace_page(self, before: Page, page: Page) -> str:
         """Replace the page; keep the full value if its row has not changed."""
-        if missing := _missing(before.query, page):
-            self.action.set_message(missing)
         if self.full is not None:
             number = self.full[0]
             if page.columns != before.columns or page.rows[number : number + 1] != before.rows[number : number + 1]:
                 self.full = None
         self.page = self._uncounted = page
+        return _missing(before.query, page)
 
     def _task_changed(self) -> None:
         if not self.action.busy:
-            self._count()
-        self.changed()
-        self._read_again()
-
-    def _quiet_changed(self) -> None:
-        task, error = self.action, self.quiet.error
-        if self.quiet.busy:
-            return
-        if self._quiet_number != self._number:  # superseded by a request of the user
-            self._outdated = True
-        else:
-            if task.error is self._quiet_error:  # do not replace the error of an action
-                task.error = error
-            self._quiet_error = error
             self._count()
         self.changed()
         self._read_again()

@@ -32,10 +32,11 @@ class LatestTask:
         self.busy = self.message = self.line = ""
         self.error: PipemagicError | None = None
         self._lock = threading.Lock()
-        self._next: tuple[Work, Callable[[Any], str] | None] | None = None
+        self._next: tuple[Work, Callable[[Any], str] | None, bool] | None = None
         self._running = False
         self._abort: Callable[[], None] | None = None
         self._dropped = False
+        self._quiet_error: PipemagicError | None = None
         self._ended = threading.Event()
         self._ended.set()
 
@@ -48,16 +49,39 @@ class LatestTask:
         It returns a message, or a result that ``apply`` converts to one unless a newer request has arrived.
         """
         with self._lock:
-            self._next = (work, apply)
-            self.busy, self.line, self.message, self.error = title, line, "", None
-            self._ended.clear()
-            before, self._abort = self._abort, abort
-            begin, self._running = not self._running, True
-        if before is not None:
-            before()
-        if begin:
-            threading.Thread(target=self._run, name=f"pipemagic: {self.name}", daemon=True).start()
+            self.busy, self.line, self.message, self.error, self._quiet_error = title, line, "", None, None
+            begin = self._enqueue(work, apply, abort, quiet=False)
+        begin()
         self.changed()
+
+    def start_quietly(self, work: Work, apply: Callable[[Any], str], abort: Callable[[], None]) -> bool:
+        """Run ``work`` unless other work runs, without showing it; return True if it was started.
+
+        Message and error of the last request stay; an error of quiet work is shown until the next work.
+        """
+        with self._lock:
+            if self._is_running:
+                return False
+            begin = self._enqueue(work, apply, abort, quiet=True)
+        begin()
+        return True
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether work runs that is not shown."""
+        return self._is_running and not self.busy
+
+    def _enqueue(
+        self, work: Work, apply: Callable[[Any], str] | None, abort: Callable[[], None] | None, *, quiet: bool
+    ) -> Callable[[], None]:
+        """Replace the waiting work; return a function that aborts the running work, or starts a thread."""
+        self._next = (work, apply, quiet)
+        self._ended.clear()
+        before, self._abort = self._abort, abort
+        if self._running:
+            return before or (lambda: None)
+        self._running = True
+        return threading.Thread(target=self._run, name=f"pipemagic: {self.name}", daemon=True).start
 
     def report(self, title: str) -> None:
         """Change the title that is shown while the work runs."""
@@ -67,10 +91,6 @@ class LatestTask:
                 self.busy = title
         if counts:
             self.changed()
-
-    def set_message(self, message: str) -> None:
-        """Replace the message of the last work."""
-        self.message = message
 
     def refuse(self, message: str, hint: str = "") -> None:
         """Show an error without running anything."""
@@ -88,10 +108,11 @@ class LatestTask:
     def stop(self, message: str = STOPPED) -> None:
         """Abort the running work and drop the waiting one."""
         with self._lock:
-            if not self.busy:
+            if not self._is_running:
                 return
             self._next, self._dropped = None, self._running
-            self.busy, self.message, self.line = "", message, ""
+            if self.busy:
+                self.busy, self.message, self.line = "", message, ""
             abort, self._abort = self._abort, None
             self._ended.set()
         if abort is not None:
@@ -109,7 +130,7 @@ class LatestTask:
                 if request is None:
                     self._running, self._abort = False, None
                     return
-            work, apply = request
+            work, apply, quiet = request
             error: PipemagicError | None = None
             result: Any = ""
             try:
@@ -125,13 +146,27 @@ class LatestTask:
             with self._lock:
                 if self._is_outdated():
                     continue
-                self.message, self.error, self.busy = "" if error else result or "", error, ""
+                self._show("" if error else result or "", error, quiet=quiet)
                 self._running, self._abort = False, None
             self.changed()
             with self._lock:
                 if not self._running:  # a listener may have started other work
                     self._ended.set()
             return
+
+    def _show(self, message: str, error: PipemagicError | None, *, quiet: bool) -> None:
+        self.busy = ""
+        if not quiet:
+            self.message, self.error = message, error
+            return
+        self.message = message or self.message
+        if self.error is self._quiet_error:  # not the error of a request
+            self.error = self._quiet_error = error
+
+    @property
+    def _is_running(self) -> bool:
+        """Whether work runs that was not stopped."""
+        return self._running and not self._ended.is_set()
 
     def _is_outdated(self) -> bool:
         return self._next is not None or self._dropped

@@ -97,6 +97,40 @@ def test_a_request_that_the_end_of_another_starts_is_waited_for(task):
     assert task.message == "2"
 
 
+def test_quiet_work_keeps_what_the_last_request_shows(task):
+    task.start("1", lambda: "Done.", line="%pipedb tables")
+    assert task.wait(PATIENCE)
+    for message, shown in (("", "Done."), ("Again.", "Again.")):
+        assert task.start_quietly(lambda message=message: message, str, lambda: None)
+        assert task.wait(PATIENCE)
+        assert (task.busy, task.message, task.line) == ("", shown, "%pipedb tables")
+    task.refuse("no such column")
+    assert task.start_quietly(lambda: 1 / 0, str, lambda: None)
+    assert task.wait(PATIENCE)
+    assert task.error.message == "no such column"
+
+
+def test_the_error_of_quiet_work_is_shown_until_the_next_work(task):
+    for work, code in ((lambda: 1 / 0, "BUG"), (lambda: "", "")):
+        assert task.start_quietly(work, str, lambda: None)
+        assert task.wait(PATIENCE)
+        assert ("" if task.error is None else task.error.code) == code
+
+
+def test_quiet_work_never_replaces_a_request_and_a_request_ends_it(task):
+    first, quiet = Work("1"), Work("quiet")
+    task.start("1", first)
+    assert not task.start_quietly(quiet, str, lambda: None)
+    first.may_end.set()
+    assert task.wait(PATIENCE)
+    assert task.start_quietly(quiet, lambda result: result, quiet.may_end.set)
+    assert quiet.begun.wait(PATIENCE)
+    assert task.is_quiet
+    task.start("2", lambda: "2")
+    assert task.wait(PATIENCE)
+    assert task.message == "2"
+
+
 def test_a_report_during_a_stop_does_not_keep_the_task_busy():
     class Stopped(LatestTask):
         @property
