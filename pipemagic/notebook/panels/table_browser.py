@@ -7,19 +7,18 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import ipywidgets
-
-from pipemagic.errors import AnswerTimeout, SessionError
-from pipemagic.explore import conditions, page_query
-from pipemagic.explore.page_query import COLUMNS, OPERATORS, SIZES, Filter, Page, PageQuery, rows_sql
+from pipemagic.errors import AnswerTimeout
+from pipemagic.explore import page_query
+from pipemagic.explore.page_query import COLUMNS, Page, PageQuery, rows_sql
 from pipemagic.explore.schema import Relation, Schema
 from pipemagic.explore.schema_reader import read_schema
 from pipemagic.notebook.panels.base import NO_RESPONSE
 from pipemagic.notebook.panels.components import CopyText, LongValue, Table, action
-from pipemagic.notebook.panels.forms import Field, Form, Line, Part, button, column, row, show
+from pipemagic.notebook.panels.forms import Line, Part, button, column, row, show
 from pipemagic.notebook.panels.source import Request, Source
 from pipemagic.notebook.panels.static_html import Block, TableBlock
 from pipemagic.notebook.panels.table_actions import ExportForm, Profiles
+from pipemagic.notebook.panels.table_rows import FilterBar, Pager
 from pipemagic.notebook.panels.tasks import STOPPED, LatestTask
 from pipemagic.text import escape_controls, plural
 
@@ -63,7 +62,7 @@ class TableBrowser(Part):
         self.total: int | None = None
         self.full: tuple[int, str, FullValue] | None = None
         """Row on the page, column, value."""
-        self._query = PageQuery()
+        self._last_query = PageQuery()
         self._counted: tuple[object, ...] | None = None
         self._uncounted: Page | None = None
         self._drawn: Page | None = None
@@ -72,8 +71,7 @@ class TableBrowser(Part):
         self.profile_all = button("Profile all columns", self.profiles.start)
         self.all_tables = button("All tables", self.list_tables)
         self.note = Line(UNCOMMITTED, class_="pm-faint")
-        self.filters = self._filter_forms()
-        self.filter_list = Table({"remove": self._remove}, label="Filters", columns=[{"title": "Filters"}])
+        self.filters = FilterBar(self)
         self.stop_button = button("Stop", self.action.stop)
         self.tables = Table({"open": self.open_table}, columns=TABLE_COLUMNS)
         profile_column = lambda name: self.profiles.start([name])  # noqa: E731
@@ -85,40 +83,16 @@ class TableBrowser(Part):
         self.columns = row(self.columns_line, self.columns_before, self.columns_after)
         self.hidden = Line(class_="pm-faint")
         self.position = Line()
-        self.pager = self._pager()
+        self.pager = Pager(self)
         self.full_line, self.full_value = Line(tag="h4"), LongValue()
         self.close_full = button("Close", self._close_full, kind="link", tooltip="Close the value")
         head = row(self.full_line, self.close_full.add_class("pm-cancel"), class_="pm-head")
         self.full_box = column(head, self.full_value, class_="pm-box").add_class("pm-closable")
         self.cell = CopyText(label="the cell")
         head = row(self.heading, row(self.export_rows, self.profile_all, self.all_tables), class_="pm-head")
-        self.above = column(self.filters, self.filter_list)
         self.below = column(self.rows, self.columns, self.hidden, self.position, self.pager, self.full_box, self.cell)
-        parts = [head, self.note, self.export, self.profiles, self.above, row(self.status, self.stop_button)]
+        parts = [head, self.note, self.export, self.profiles, self.filters, row(self.status, self.stop_button)]
         self.children = [*parts, self.tables, self.below]
-
-    def _filter_forms(self) -> ipywidgets.VBox:
-        self.column = Field("Column", ipywidgets.Dropdown())
-        self.operator = Field("Comparison", ipywidgets.Dropdown(options=OPERATORS))
-        self.value = Field("Value", ipywidgets.Text())
-        self.where = Field("Condition in SQL", ipywidgets.Text(placeholder="such as a > 1"))
-        self.add_filter = Form(self, "", [self.column, self.operator, self.value], "Add filter", self._add, kind="")
-        apply = lambda: self.filter_by(self.where.text)  # noqa: E731
-        self.apply_where = Form(self, "", [self.where], "Apply", apply, kind="")
-        return column(self.add_filter, self.apply_where)
-
-    def _pager(self) -> ipywidgets.HBox:
-        self.first = button("First", lambda: self._turn(0))
-        self.previous = button("Previous", lambda: self._turn(self._base.previous_offset(self.total)))
-        self.next = button("Next", lambda: self._turn(self._base.offset + self._base.size))
-        self.last = button("Last", lambda: self._turn(self._base.last_offset(self.total or 0)))
-        self.size = Field("Rows per page", ipywidgets.Dropdown(options=SIZES))
-        self.size.widget.observe(lambda change: self._resize(change["new"]), "value")
-        self.row_number = Field("Go to row", ipywidgets.Text())
-        self.go = Form(self, "", [self.row_number], "Go", self._go, kind="")
-        self.size.layout.flex = self.row_number.layout.flex = "0 1 100px"
-        self.go.layout.flex = "1 1 180px"
-        return row(self.first, self.previous, self.next, self.last, self.size, self.go)
 
     # -- which table
 
@@ -136,7 +110,7 @@ class TableBrowser(Part):
     def list_tables(self) -> None:
         """Read and list the current tables."""
         self.profiles.clear()
-        self._query = PageQuery()
+        self._last_query = PageQuery()
 
         def apply(schema: Schema) -> str:
             self._forget()
@@ -149,13 +123,13 @@ class TableBrowser(Part):
         """Show the first page of a table."""
         self.profiles.clear()
         self.export.close_form()
-        self._read(PageQuery(table))
+        self.read(PageQuery(table))
 
     def reload(self) -> None:
         """Read the displayed data and the schema again, and remove profiles."""
         if self.page is not None:
             self.profiles.clear()
-            self._read(self.page.query, refresh=True)
+            self.read(self.page.query, refresh=True)
         elif self.source is not None:
             self.list_tables()
 
@@ -191,49 +165,15 @@ class TableBrowser(Part):
 
     def sort(self, name: str) -> None:
         """Sort by a column: ascending, then descending, then not at all."""
-        self._read(self._base.sort_by(name))
-
-    def filter_by(self, where: str) -> None:
-        """Show only the rows that satisfy an SQL condition; '' for all rows."""
-        if where:
-            conditions.check(where)
-        self._read(replace(self._base, where=where, offset=0))
-
-    def _add(self) -> None:
-        name, operator = self.column.widget.value, self.operator.widget.value
-        added, query = Filter(name, operator, "" if operator.startswith("is ") else self.value.widget.value), self._base
-        if name is not None and added not in query.filters:
-            conditions.literal(added.value)
-            self._read(replace(query, filters=(*query.filters, added), offset=0))
-
-    def _remove(self, key: str) -> None:
-        query = self._base
-        if key == "where":
-            self.filter_by("")
-        else:
-            filters = tuple(condition for condition in query.filters if repr(condition) != key)
-            self._read(replace(query, filters=filters, offset=0))
-
-    def _turn(self, offset: int) -> None:
-        self._read(replace(self._base, offset=offset))
-
-    def _go(self) -> None:
-        typed = self.row_number.text.replace(",", "")
-        if not (typed.isdecimal() and 0 < int(typed) < 2**53):
-            raise SessionError("not a valid row number", hint="row numbers start at 1")
-        self._turn(int(typed) - 1)
-
-    def _resize(self, size: int) -> None:
-        if size != self._base.size:  # else it was set by `update`
-            self._read(replace(self._base, size=size, offset=self._base.offset // size * size))
+        self.read(self.query.sort_by(name))
 
     def _shift(self, number: int) -> None:
-        self._read(replace(self._base, first=max(0, self._base.first + number)))
+        self.read(replace(self.query, first=max(0, self.query.first + number)))
 
     @property
-    def _base(self) -> PageQuery:
+    def query(self) -> PageQuery:
         """The query that the next action modifies: the running one, or that of the page."""
-        return self._query if self.action.busy or self.page is None else self.page.query
+        return self._last_query if self.action.busy or self.page is None else self.page.query
 
     # -- a long value
 
@@ -252,7 +192,7 @@ class TableBrowser(Part):
         if full is not None:
             apply(full)
         else:
-            self._query = page.query
+            self._last_query = page.query
             read_value = partial(page_query.read_value, page=page, row=number, place=place)
             self._request("Reading the value ...", read_value, apply)
 
@@ -264,7 +204,7 @@ class TableBrowser(Part):
 
     def _forget(self) -> None:
         self.schema = self.page = self.total = self.full = self._counted = self._uncounted = self._drawn = None
-        self._query = PageQuery()
+        self._last_query = PageQuery()
         self.counter.stop("")
 
     def _request(self, title: str, query: Callable[[Database], Any], apply: Callable[[Any], str]) -> None:
@@ -274,12 +214,13 @@ class TableBrowser(Part):
         self._outdated = self._outdated or self.action.is_quiet  # that ends now
         Request(source, query).start(self.action, title, lambda result: apply(result) if source is self.source else "")
 
-    def _read(self, query: PageQuery, *, refresh: bool = False) -> None:
+    def read(self, query: PageQuery, *, refresh: bool = False) -> None:
+        """Read a page and show it; with ``refresh``, also the schema."""
         if not query.table:
             return
         current = None if refresh or self.action.error else self.schema  # after an error the table may have changed
         schema = current if current is not None and query.table in current else None
-        self._query = query
+        self._last_query = query
 
         def read_page(database: Database) -> tuple[Schema, Page]:
             if schema is None:
@@ -289,10 +230,7 @@ class TableBrowser(Part):
         def apply(result: tuple[Schema, Page]) -> str:
             before, (self.schema, page) = self.page, result
             self.page, self.full = page, None
-            if before is None or len(page.query.filters) > len(before.query.filters):
-                self.value.widget.value = ""
-            if before is None or page.query.where != before.query.where:
-                self.where.widget.value = page.query.where
+            self.filters.clear(before, page)
             if schema is None or self._counted != page.count_key or page.contradicts(self.total):
                 self.total, self._uncounted = None, page
             return _missing(query, page)
@@ -375,7 +313,7 @@ class TableBrowser(Part):
             self.tables.label = self._heading()
             self.tables.empty = "" if self.schema is None else "No tables yet."
             self.tables.show([_table_row(relation) for relation in self._relations()])
-        show(self.above, page is not None)
+        show(self.filters, page is not None)
         show(self.below, page is not None)
         self.export.update()
         self.profiles.update()
@@ -389,7 +327,8 @@ class TableBrowser(Part):
         if self.full is not None:
             number, name, value = self.full
             self.full_line.set_text(f"{escape_controls(name)} in row {page.query.offset + number + 1:,}: {value.size}")
-        self._update_pager(page)
+        self.position.set_text(self._position(page))
+        self.pager.update(page, self.total)
         cell = f"%%sql{self.line_on(source.name)}\n{rows_sql(page.query, page.relation)}"
         self.cell.text = cell if source.is_connection else ""
 
@@ -407,15 +346,7 @@ class TableBrowser(Part):
     def _draw(self, page: Page, *, offered: bool) -> None:
         """Show the rows and filters of a page."""
         query, every = page.query, page.relation.visible
-        self.column.set_options((escape_controls(relation.name), relation.name) for relation in every)
-        filters = [(str(condition), repr(condition)) for condition in query.filters] + (
-            [(query.where, "where")] if query.where else []
-        )
-        self.filter_list.show([
-            {"key": key, "cells": [{"text": words, "actions": [action("remove", "Remove", f"Remove {words}")]}]}
-            for words, key in filters
-        ])  # fmt: skip
-        show(self.filter_list, bool(filters))
+        self.filters.update(page)
         self.rows.label = f"Rows of {escape_controls(page.relation.name)}"
         columns = [_column(page, page_column, offered=offered) for page_column in page.columns]
         self.rows.columns = [{"title": "#", "kind": "number"}, *columns]
@@ -428,14 +359,6 @@ class TableBrowser(Part):
         show(self.columns_after, last < len(every))
         hidden = len(page.relation.columns) - len(every)
         self.hidden.set_text(f"{plural(hidden, 'hidden column')} of the virtual table not shown." if hidden else "")
-
-    def _update_pager(self, page: Page) -> None:
-        query, last = page.query, page.query.last_offset(self.total or 0)
-        self.position.set_text(self._position(page))
-        self.first.disabled = self.previous.disabled = not query.offset
-        self.next.disabled = not page.more
-        self.last.disabled = self.total is None or query.offset == last or (bool(page.rows) and query.offset >= last)
-        self.size.widget.value = self._base.size
 
     def _position(self, page: Page) -> str:
         shown = f"Rows {page.query.offset + 1:,} to {page.end:,}" if page.rows else "No rows"
