@@ -14,7 +14,7 @@ from pipemagic.notebook.display import say
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from pipemagic.notebook.panels.base import Displayable
+    from pipemagic.notebook.panels.static_html import Displayable
     from pipemagic.session import Connection
     from pipemagic.session.trace import Trace
 

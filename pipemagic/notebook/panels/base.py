@@ -1,96 +1,23 @@
-"""The base class of the panels: heading, organization, refresh, and the static forms for notebooks and terminals."""
+"""The base class of the panels: heading, organization, status, refresh, and when they follow changes."""
 
 from __future__ import annotations
 
 import logging
-import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import ipywidgets
-from IPython.core.getipython import get_ipython
-from IPython.display import publish_display_data
 
 from pipemagic.errors import PipemagicError
-from pipemagic.notebook.panels import static_html
 from pipemagic.notebook.panels.components import Events, Status
 from pipemagic.notebook.panels.forms import Field, Form, Line, Part, button, close_widget, column, inside, row, show
 from pipemagic.notebook.panels.organization_state import OrganizationState
-from pipemagic.notebook.panels.static_html import Block
+from pipemagic.notebook.panels.static_html import Block, Displayable
 from pipemagic.notebook.panels.tasks import Action, LatestTask, Ticker, updates
 
 PATIENCE = 5.0
 """Seconds that the cell of a panel waits for the first data."""
-
-IN_VSCODE = "__vsc_ipynb_file__"
-"""The variable that VS Code's Jupyter extension sets in every kernel: the path of the notebook."""
-
-WIDGET = "application/vnd.jupyter.widget-view+json"
-
-INTERRUPTED = "KeyboardInterrupt: stopped waiting for the panel, which stays open"
-
-
-class Displayable:
-    """A widget that also has static forms: HTML for saved notebooks and text for terminals."""
-
-    title: ClassVar[str] = ""
-    model_id: str
-
-    def sections(self) -> Sequence[tuple[str, Sequence[Block]]]:
-        """Return the titles and contents for saved notebooks, identical in every run."""
-        raise NotImplementedError
-
-    def mount(self) -> None:
-        """Start following changes."""
-        raise NotImplementedError
-
-    def unmount(self) -> None:
-        """Stop following changes."""
-        raise NotImplementedError
-
-    def wait(self) -> None:
-        """Wait for the first data, for at most `PATIENCE`."""
-        raise NotImplementedError
-
-    def __str__(self) -> str:
-        self.wait()
-        return self.to_text()
-
-    def __repr__(self) -> str:
-        return f"<panel {self.title}>"
-
-    def to_text(self) -> str:
-        """Return the text for terminals, from the data read so far."""
-        return "\n\n".join(static_html.to_text(*section) for section in self.sections())
-
-    def to_html(self) -> str:
-        """Return the static HTML."""
-        return static_html.page("".join(static_html.to_html(*section) for section in self.sections()))
-
-    def _ipython_display_(self, **_options: Any) -> None:
-        """Display the live panel at once, and the static form when the first data have arrived.
-
-        In VS Code, where no style hides the second output, both are one output.
-        """
-        shell = get_ipython()
-        self.mount()
-        if shell is None or getattr(shell, "kernel", None) is None:
-            sys.stdout.write(f"{self}\n")
-            self.unmount()
-            return
-        view = {WIDGET: {"version_major": 2, "version_minor": 0, "model_id": self.model_id}}
-        together = IN_VSCODE in shell.user_ns
-        if not together:
-            publish_display_data({**view, "text/plain": ""})  # type: ignore[no-untyped-call]
-        try:
-            self.wait()
-        except KeyboardInterrupt as interrupt:
-            interrupt._render_traceback_ = lambda: [INTERRUPTED]  # type: ignore[attr-defined]
-            raise
-        finally:
-            static = {"text/html": self.to_html(), "text/plain": self.to_text()}
-            publish_display_data({**(view if together else {}), **static})  # type: ignore[no-untyped-call]
 
 
 class Panel(Displayable, Part):

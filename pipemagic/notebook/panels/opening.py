@@ -10,7 +10,7 @@ import ipywidgets
 
 from pipemagic import plugins
 from pipemagic.notebook.display import warn
-from pipemagic.notebook.panels.base import Displayable, Panel
+from pipemagic.notebook.panels.base import Panel
 from pipemagic.notebook.panels.databases import DatabasesPanel
 from pipemagic.notebook.panels.explore import ExplorePanel
 from pipemagic.notebook.panels.groups import GroupsPanel
@@ -18,7 +18,7 @@ from pipemagic.notebook.panels.locations import LocationsPanel
 from pipemagic.notebook.panels.organization import OrganizationPanel
 from pipemagic.notebook.panels.organization_state import OrganizationState, state_of
 from pipemagic.notebook.panels.session import SessionPanel
-from pipemagic.notebook.panels.static_html import Block
+from pipemagic.notebook.panels.static_html import Block, Displayable
 
 if TYPE_CHECKING:
     from pipemagic.plugins import Plugin

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import TypeAlias
+from typing import Any, ClassVar, TypeAlias
+
+from IPython.core.getipython import get_ipython
+from IPython.display import publish_display_data
 
 from pipemagic.text import escape_controls, literal_html, text_table
 
@@ -16,6 +20,14 @@ STYLE = """\
 div:has(> div .pipemagic-panel):not(:has(.pipemagic-saved)) +
   div:has(> div .pipemagic-saved):not(:has(.pipemagic-panel)) { display: none; }
 """
+
+
+IN_VSCODE = "__vsc_ipynb_file__"
+"""The variable that VS Code's Jupyter extension sets in every kernel: the path of the notebook."""
+
+WIDGET = "application/vnd.jupyter.widget-view+json"
+
+INTERRUPTED = "KeyboardInterrupt: stopped waiting for the panel, which stays open"
 
 
 @dataclass(frozen=True)
@@ -69,3 +81,65 @@ def _lines(block: Block) -> list[str]:
         case Picture():
             return []
     return [escape_controls(block)]
+
+
+class Displayable:
+    """A widget that also has static forms: HTML for saved notebooks and text for terminals."""
+
+    title: ClassVar[str] = ""
+    model_id: str
+
+    def sections(self) -> Sequence[tuple[str, Sequence[Block]]]:
+        """Return the titles and contents for saved notebooks, identical in every run."""
+        raise NotImplementedError
+
+    def mount(self) -> None:
+        """Start following changes."""
+        raise NotImplementedError
+
+    def unmount(self) -> None:
+        """Stop following changes."""
+        raise NotImplementedError
+
+    def wait(self) -> None:
+        """Wait for the first data, for a few seconds."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        self.wait()
+        return self.to_text()
+
+    def __repr__(self) -> str:
+        return f"<panel {self.title}>"
+
+    def to_text(self) -> str:
+        """Return the text for terminals, from the data read so far."""
+        return "\n\n".join(to_text(*section) for section in self.sections())
+
+    def to_html(self) -> str:
+        """Return the static HTML."""
+        return page("".join(to_html(*section) for section in self.sections()))
+
+    def _ipython_display_(self, **_options: Any) -> None:
+        """Display the live panel at once, and the static form when the first data have arrived.
+
+        In VS Code, where no style hides the second output, both are one output.
+        """
+        shell = get_ipython()
+        self.mount()
+        if shell is None or getattr(shell, "kernel", None) is None:
+            sys.stdout.write(f"{self}\n")
+            self.unmount()
+            return
+        view = {WIDGET: {"version_major": 2, "version_minor": 0, "model_id": self.model_id}}
+        together = IN_VSCODE in shell.user_ns
+        if not together:
+            publish_display_data({**view, "text/plain": ""})  # type: ignore[no-untyped-call]
+        try:
+            self.wait()
+        except KeyboardInterrupt as interrupt:
+            interrupt._render_traceback_ = lambda: [INTERRUPTED]  # type: ignore[attr-defined]
+            raise
+        finally:
+            static = {"text/html": self.to_html(), "text/plain": self.to_text()}
+            publish_display_data({**(view if together else {}), **static})  # type: ignore[no-untyped-call]

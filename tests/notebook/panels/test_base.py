@@ -16,7 +16,7 @@ from panel_page import PanelPage
 from waiting import PATIENCE, until
 
 from pipemagic.errors import SessionError
-from pipemagic.notebook.panels import base
+from pipemagic.notebook.panels import base, static_html
 from pipemagic.notebook.panels.base import Panel
 from pipemagic.notebook.panels.components import Table
 from pipemagic.notebook.panels.forms import Line, button
@@ -233,11 +233,11 @@ def test_in_a_terminal_a_panel_is_printed_and_follows_nothing_then(unconnected, 
         assert not panel.mounted
 
 
-@pytest.mark.parametrize("variables", [{}, {base.IN_VSCODE: "a.ipynb"}], ids=["two outputs", "one output"])
+@pytest.mark.parametrize("variables", [{}, {static_html.IN_VSCODE: "a.ipynb"}], ids=["two outputs", "one output"])
 def test_an_interrupt_ends_the_cell_and_the_panel_stays(unconnected, monkeypatch, variables, interrupt_once):
     shown, waiting, may_end = [], threading.Event(), threading.Event()
-    monkeypatch.setattr(base, "get_ipython", lambda: SimpleNamespace(kernel=True, user_ns=variables))
-    monkeypatch.setattr(base, "publish_display_data", shown.append)
+    monkeypatch.setattr(static_html, "get_ipython", lambda: SimpleNamespace(kernel=True, user_ns=variables))
+    monkeypatch.setattr(static_html, "publish_display_data", shown.append)
     monkeypatch.setattr(base, "PATIENCE", PATIENCE)
     panel = Counter(state_of(unconnected))
 
@@ -252,9 +252,9 @@ def test_an_interrupt_ends_the_cell_and_the_panel_stays(unconnected, monkeypatch
     panel.action.start("Working ...", work)
     with pytest.raises(KeyboardInterrupt) as caught:
         panel._ipython_display_()
-    assert caught.value._render_traceback_() == [base.INTERRUPTED]
+    assert caught.value._render_traceback_() == [static_html.INTERRUPTED]
     kinds = [kind for inner in shown for kind in inner]
-    assert kinds.count(base.WIDGET) == kinds.count("text/html") == 1
+    assert kinds.count(static_html.WIDGET) == kinds.count("text/html") == 1
     assert "number 0" in shown[-1]["text/plain"]
     may_end.set()
     assert panel.action.wait(PATIENCE)
@@ -262,8 +262,8 @@ def test_an_interrupt_ends_the_cell_and_the_panel_stays(unconnected, monkeypatch
 
 
 def test_the_cell_waits_no_longer_than_its_patience(unconnected, monkeypatch):
-    monkeypatch.setattr(base, "get_ipython", lambda: SimpleNamespace(kernel=True, user_ns={}))
-    monkeypatch.setattr(base, "publish_display_data", lambda _data: None)
+    monkeypatch.setattr(static_html, "get_ipython", lambda: SimpleNamespace(kernel=True, user_ns={}))
+    monkeypatch.setattr(static_html, "publish_display_data", lambda _data: None)
     monkeypatch.setattr(base, "PATIENCE", 0.05)
     panel, waits, may_end = Counter(state_of(unconnected)), [], threading.Event()
     wait = panel.wait

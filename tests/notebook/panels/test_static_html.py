@@ -13,9 +13,8 @@ from nbformat.v4 import new_code_cell, new_notebook
 
 from pipemagic import launcher
 from pipemagic.notebook.panels import static_html
-from pipemagic.notebook.panels.base import WIDGET
 from pipemagic.notebook.panels.opening import NAMES
-from pipemagic.notebook.panels.static_html import Picture, TableBlock
+from pipemagic.notebook.panels.static_html import WIDGET, Picture, TableBlock
 
 TABS = [name for name in NAMES if name != "class"]  # without a class there is no tab for it
 
