@@ -21,7 +21,7 @@ from pipemagic.service.catalog.usage import BLOCKED, OPERATION_BLOCKED
 from pipemagic.service.database_api.cursors import Cursor
 from pipemagic.service.database_api.pipelines import Pipeline
 from pipemagic.service.database_api.requests import decode_cursor, decode_pipeline, decode_single, memory_for
-from pipemagic.service.database_api.results import Budget
+from pipemagic.service.database_api.results import Budget, encode
 from pipemagic.service.database_api.statements import Cancelled, Runner
 from pipemagic.service.database_api.stream import ServerStream
 from pipemagic.service.database_api.streams import StreamTable
@@ -181,7 +181,7 @@ class DatabaseApi:
             baton = self._streams.next_baton(stream)
             base_url, delay = self._address(request, stream)
             cursor = Cursor(runner)
-            head = messages.encode(cursors.Head(baton, base_url, self._streams.ttl)) + b"\n"
+            head = encode(cursors.Head(baton, base_url, self._streams.ttl)) + b"\n"
             sent = partial(self._streams.sent, stream, stream.response_count)
             with closing(cursor.stream(decoded.batch)) as lines:
                 last = yield from _send_lines(request, head, lines, delay, sent)
@@ -264,7 +264,7 @@ class DatabaseApi:
 def _head(baton: str | None, base_url: str | None, ttl: int) -> bytes:
     """Return the beginning of the response to a pipeline, with the ``ttl`` of its stream in ms if it has a baton."""
     lives = b',"stream_ttl_ms":%d' % ttl if baton is not None else b""
-    return b'{"baton":%b,"base_url":%b%b,"results":[' % (messages.encode(baton), messages.encode(base_url), lives)
+    return b'{"baton":%b,"base_url":%b%b,"results":[' % (encode(baton), encode(base_url), lives)
 
 
 def _response(request: Request, pieces: list[bytes], headers: Mapping[str, str]) -> ServiceResponse:

@@ -20,7 +20,6 @@ from pipemagic.service.auth.tokens import Owner
 from pipemagic.service.database_api import errors
 from pipemagic.service.database_api.results import Budget
 from pipemagic.service.executor import Steps, Waiter
-from pipemagic.service.limits import Limits
 from pipemagic.service.memory import Reservation
 from pipemagic.service.replicas.replica import Replica
 from pipemagic.service.sqlite.connection import Connection
@@ -302,7 +301,7 @@ class ServerStream:
                     self.running.began += clock() - wait.since
                 self.wait = None
 
-    def enforce(self, now: float, limits: Limits) -> None:
+    def enforce(self, now: float) -> None:
         """Stop what is overdue: the transaction, the running statement, or the wait for a reader.
 
         Give up a statement that was stopped and does not end.
@@ -312,7 +311,7 @@ class ServerStream:
         """
         with self.guard:
             self.end_window_if_due(now)
-            activity = self._activity()
+            activity, due = self._activity()
             if activity is Activity.STOPPING:
                 self._give_up_if_due(now)
             elif self.overdue(now):
@@ -320,32 +319,29 @@ class ServerStream:
                     self.time_out()
                 else:
                     self._stop()
-            elif activity is Activity.SENDING:
-                if self._due(activity, limits) <= now:
-                    self.ended = self.ended or Ended()
-                    self._abort()
-            elif self.running is not None and self._due(activity, limits) <= now:
+            elif activity is Activity.SENDING and due <= now:
+                self.ended = self.ended or Ended()
+                self._abort()
+            elif self.running is not None and due <= now:
                 self.running.out_of_time = True
                 self._stop()
 
-    def _activity(self) -> Activity:
-        """Return what its request does. Call it under the guard."""
-        if self.wait is not None:
-            return Activity.SENDING if isinstance(self.wait.awaited, bytes) else Activity.WAITING
-        if self.running is None:
-            return Activity.NONE
-        is_stopping = self._connection is not None and self._connection.stopped
-        return Activity.STOPPING if is_stopping else Activity.RUNNING
+    def _activity(self) -> tuple[Activity, float]:
+        """Return what its request does, and when the sweeper must end that, as far as known. Call it under the guard.
 
-    def _due(self, activity: Activity, limits: Limits) -> float:
-        """Return when the sweeper must end what its request does, as far as known; infinity if never."""
-        if self.wait is not None and activity is Activity.SENDING:
-            return self.wait.since + (0.0 if self._exceeded else READER_WAIT)
-        if self.running is not None and activity is Activity.STOPPING:
-            return self.running.stopped_since + ABANDONED_AFTER if self.running.stopped_since < math.inf else 0.0
-        if self.running is not None and activity is Activity.RUNNING:
-            return self.running.began + limits.statement_time
-        return math.inf
+        The time is infinity if nothing ends it.
+        """
+        wait, running = self.wait, self.running
+        if wait is not None and isinstance(wait.awaited, Waiter):
+            return Activity.WAITING, math.inf
+        if wait is not None:
+            return Activity.SENDING, wait.since + (0.0 if self._exceeded else READER_WAIT)
+        if running is None:
+            return Activity.NONE, math.inf
+        if self._connection is not None and self._connection.stopped:
+            was_seen = running.stopped_since < math.inf
+            return Activity.STOPPING, running.stopped_since + ABANDONED_AFTER if was_seen else 0.0
+        return Activity.RUNNING, running.began + self.database.limits.statement_time
 
     def _give_up_if_due(self, now: float) -> None:
         """Give up the statement if it was stopped for some time."""
@@ -365,14 +361,14 @@ class ServerStream:
         """Whether the running statement must end because of what it uses, also while it waits for its reader."""
         return self._connection is not None and self._connection.exceeded
 
-    def next_deadline(self, limits: Limits) -> float:
+    def next_deadline(self) -> float:
         """Return the time at which the sweeper must check this stream, as far as known; infinity if never."""
         with self.guard:
             if self.state.phase is Phase.IDLE:
-                deadline = self.idle_since + limits.longest_idle
+                due = self.idle_since + self.database.limits.longest_idle
             else:
-                deadline = self._due(self._activity(), limits)
-            return min(deadline, self._transaction_due())
+                _, due = self._activity()
+            return min(due, self._transaction_due())
 
     def end_if_waiting(self) -> None:
         """Roll back and release the write lock if the request waits: no thread is in it that would do so."""

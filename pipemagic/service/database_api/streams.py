@@ -240,12 +240,12 @@ class StreamTable:
             for number in list(takewhile(lambda number: self._expired[number] < oldest, self._expired)):
                 del self._expired[number]  # the first ones: they are in order of time
         for stream in streams:
-            if stream.next_deadline(self._limits) <= now and not _try(self._sweep_one, stream, now):
+            if stream.next_deadline() <= now and not _try(self._sweep_one, stream, now):
                 _try(self._end_idle, stream)
 
     def _sweep_one(self, stream: ServerStream, now: float) -> None:
         if stream.state.phase is Phase.IN_USE:
-            stream.enforce(now, self._limits)
+            stream.enforce(now)
             return
         if stream.was_idle_for(self._longest_idle, now):
             self._expire(stream, self._longest_idle)
@@ -259,7 +259,7 @@ class StreamTable:
         """Return when the next stream becomes overdue; None if none is open."""
         with self._lock:
             streams = list(self._streams.values())
-        return min((stream.next_deadline(self._limits) for stream in streams), default=None)
+        return min((stream.next_deadline() for stream in streams), default=None)
 
     def end_all(
         self, of: OpenDatabase | None = None, *, at: OpenDatabase | Replica | None = None, error: Error | None = None

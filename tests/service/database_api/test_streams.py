@@ -231,7 +231,7 @@ def test_an_interrupt_at_a_time_limit_does_not_affect_later_statements(db, clock
     stream = next(iter(service.engine.streams._streams.values()))
     db.post(execute("COMMIT"), baton=baton)
     assert stream.begin(interruptible=True, now=clock())
-    stream.enforce(clock() + 50, service.limits)
+    stream.enforce(clock() + 50)
     assert not stream.connection.stopped
     stream.end()
 
