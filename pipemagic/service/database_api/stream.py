@@ -313,7 +313,7 @@ class ServerStream:
             self.end_window_if_due(now)
             activity, due = self._activity()
             if activity is Activity.STOPPING:
-                self._give_up_if_due(now)
+                self._abandon_if_due(now)
             elif self.overdue(now):
                 if self.wait is not None:
                     self.time_out()
@@ -343,8 +343,8 @@ class ServerStream:
             return Activity.STOPPING, running.stopped_since + ABANDONED_AFTER if was_seen else 0.0
         return Activity.RUNNING, running.began + self.database.limits.statement_time
 
-    def _give_up_if_due(self, now: float) -> None:
-        """Give up the statement if it was stopped for some time."""
+    def _abandon_if_due(self, now: float) -> None:
+        """Abandon the statement if it was stopped for some time."""
         assert self.running is not None
         self.running.stopped_since = min(self.running.stopped_since, now)
         if now >= self.running.stopped_since + ABANDONED_AFTER:
