@@ -27,13 +27,13 @@ from IPython.core.magic import (
 from pipemagic import plugins, sql
 from pipemagic.errors import PipemagicError, StatementError, UsageError
 from pipemagic.notebook import sql_options
-from pipemagic.notebook.display import KEPT, FrameDisplay, say, show, warn
+from pipemagic.notebook.display import KEPT, say, show, warn
 from pipemagic.notebook.load_source import add_load_hint
 from pipemagic.notebook.notes import FOUND_IN, Notes, notes_on, notes_on_names
 from pipemagic.notebook.progress import show_progress
-from pipemagic.notebook.results import Results, without_reserved_names
+from pipemagic.notebook.results import FrameDisplay, Results, without_reserved_names
 from pipemagic.notebook.settings import PipeMagic
-from pipemagic.notebook.sql_source import parameter_values, text_of_variable, visible_variables
+from pipemagic.notebook.sql_source import parameter_values, text_of_variable
 from pipemagic.text import escape_controls, mask_passwords
 
 if TYPE_CHECKING:
@@ -162,10 +162,12 @@ class PipeMagics(Magics):
             except UsageError as error:
                 raise sql_options.add_variable_hint(error, line, cell, visible) from None
             except PipemagicError as error:
-                self.session.cell_done(on, error)
+                if self.session.cell_failed.receivers:
+                    self.session.cell_done(on, error)
                 explained = add_load_hint(error, variables, on)
                 raise sql_options.add_variable_hint(explained, line, cell, visible) from None
-            self.session.cell_done(on)
+            if self.session.cell_ran.receivers:
+                self.session.cell_done(on)
             return value
 
     @no_var_expand
@@ -330,6 +332,12 @@ def _snippet(options: SqlOptions, text: str, snippets: Snippets, *, bound: bool)
     snippet = Snippet(str(options.save), statements[0].text if len(statements) == 1 else text, tuple(options.with_))
     snippets.check(snippet)
     return snippet
+
+
+def visible_variables(local_ns: Mapping[str, Any] | None, user_ns: dict[str, Any]) -> Mapping[str, Any]:
+    """Return the variables visible to a magic: also those of the function that runs it."""
+    in_function = local_ns is not None and local_ns is not user_ns
+    return ChainMap(dict(local_ns or {}), user_ns) if in_function else user_ns
 
 
 @contextmanager

@@ -5,15 +5,20 @@ from __future__ import annotations
 import builtins
 import os
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakValueDictionary
+
+from IPython.core.formatters import DisplayFormatter
+from IPython.core.getipython import get_ipython
 
 from pipemagic.errors import SessionError
-from pipemagic.notebook.display import FrameDisplay, say, show
+from pipemagic.notebook.display import say, show
 from pipemagic.svg import FAINT, INK, LINE, WARNING
 from pipemagic.text import escape_controls, join_words, literal_html, plural, shorten, text_table
 
@@ -278,3 +283,97 @@ def _reason(name: str, variables: Mapping[str, Any], out: Sequence[str]) -> str:
     if isinstance(value, type):
         return f"{name} is a class"
     return f"{name} is a function" if callable(value) else ""
+
+
+# -- the display of frames
+
+
+class FrameDisplay:
+    """Displays the frames that the running cell returns: their texts as they are stored, never as something to execute.
+
+    Control characters are escaped in a terminal, and formulas (``$...$``) are not set in a notebook. The number of rows
+    may be limited, and times are shown where they are stored. The frames are ordinary DataFrames, and the options of
+    pandas and Polars stay as they are: until `clear`, which ends the cell, a formatter for the type of the frame
+    displays it with a changed option.
+    """
+
+    def __init__(self, formatter: DisplayFormatter) -> None:
+        self._formatter = formatter
+        self._frames: WeakValueDictionary[int, Any] = WeakValueDictionary()  # by id: a frame has no hash
+        self._changes: dict[int, tuple[int, Sequence[bool]]] = {}
+        self._replaced: dict[type, Callable[..., Any] | None] = {}
+
+    def apply(self, frame: object, *, rows: int = 0, timed: Sequence[bool] = ()) -> None:
+        """Until the cell ends, display a frame so, with at most ``rows`` rows, and with times in the ``timed`` columns.
+
+        0 rows leave the number to pandas or Polars. ``timed`` has a value for each column of a DataFrame, see
+        `timed_frames.with_times`.
+        """
+        self._frames[id(frame)] = frame
+        self._changes[id(frame)] = rows, timed
+        if type(frame) not in self._replaced:
+            bundles = self._formatter.mimebundle_formatter
+            self._replaced[type(frame)] = bundles.for_type(type(frame), self._format)
+
+    def clear(self) -> None:
+        """Remove the formatters."""
+        bundles = self._formatter.mimebundle_formatter
+        for kind, replaced in self._replaced.items():
+            if replaced is None:
+                bundles.pop(kind, None)
+            else:
+                bundles.for_type(kind, replaced)
+        self._replaced.clear()
+        self._frames.clear()
+        self._changes.clear()
+
+    def _format(self, frame: object) -> Any:
+        """Return the representations of a frame by all other formatters."""
+        if self._frames.pop(id(frame), None) is None:
+            replaced = next((self._replaced[kind] for kind in type(frame).__mro__ if kind in self._replaced), None)
+            return None if replaced is None else replaced(frame)
+        rows, timed = self._changes[id(frame)]
+        try:
+            with _displayed_rows(frame, rows) if rows else nullcontext():
+                bundle, metadata = self._formatter.format(_with_times(frame, timed))  # type: ignore[no-untyped-call]
+            return _as_text(bundle), metadata
+        finally:
+            self._frames[id(frame)] = frame
+
+
+def _as_text(bundle: dict[str, Any]) -> dict[str, Any]:
+    """Return the representations of a frame whose texts neither a terminal nor a page executes."""
+    safe = {"text/plain": lambda text: escape_controls(text, keep="\n"), "text/html": literal_html}
+    return {mime: safe[mime](shown) if mime in safe else shown for mime, shown in bundle.items()}
+
+
+def _with_times(frame: object, timed: Sequence[bool]) -> object:
+    if not any(timed):
+        return frame
+    from pipemagic.notebook.timed_frames import with_times
+
+    return with_times(frame, timed)
+
+
+@contextmanager
+def _displayed_rows(frame: object, rows: int) -> Iterator[None]:
+    """Change the option of pandas or Polars inside a block."""
+    if type(frame).__module__.partition(".")[0] == "polars":
+        import polars
+
+        with polars.Config(tbl_rows=rows):
+            yield
+    else:
+        import pandas
+
+        with pandas.option_context("display.max_rows", rows, "display.min_rows", rows):
+            yield
+
+
+def show_frame(frame: object) -> None:
+    """Display a frame at once, its texts as `FrameDisplay` does."""
+    from IPython.display import display
+
+    formatter = getattr(get_ipython(), "display_formatter", None) or DisplayFormatter()
+    bundle, metadata = formatter.format(frame)
+    display(_as_text(bundle), metadata=metadata, raw=True)  # type: ignore[no-untyped-call]

@@ -8,7 +8,6 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -124,13 +123,7 @@ def _query(value: Any, ref: ParameterRef) -> str:
     return text
 
 
-# -- the variables of a cell, and --params
-
-
-def visible_variables(local_ns: Mapping[str, Any] | None, user_ns: dict[str, Any]) -> Mapping[str, Any]:
-    """Return the variables visible to a magic: also those of the function that runs it."""
-    in_function = local_ns is not None and local_ns is not user_ns
-    return ChainMap(dict(local_ns or {}), user_ns) if in_function else user_ns
+# -- --params
 
 
 def parameter_values(name: str, variables: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -20,10 +20,9 @@ from pipemagic.errors import PipemagicError, SessionError
 from pipemagic.notebook.arguments import Option, Positional
 from pipemagic.notebook.commands.base import frame_of
 from pipemagic.notebook.display import KEPT, say, show
-from pipemagic.notebook.magics import short_traceback
+from pipemagic.notebook.magics import short_traceback, visible_variables
 from pipemagic.notebook.plugin_magics import PluginMagics
 from pipemagic.notebook.settings import Unicode
-from pipemagic.notebook.sql_source import visible_variables
 from pipemagic.svg import FAINT
 from pipemagic.text import escape_controls, literal_html
 

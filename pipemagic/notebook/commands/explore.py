@@ -15,7 +15,8 @@ from pipemagic import sql
 from pipemagic.errors import CheckError, UnknownName, UsageError
 from pipemagic.notebook.arguments import Option, Positional, at_least, names, table
 from pipemagic.notebook.commands.base import ON, CommandContext, CommandGroup
-from pipemagic.notebook.display import Plot, say, show_frame
+from pipemagic.notebook.display import Plot, say
+from pipemagic.notebook.results import show_frame
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -177,10 +177,9 @@ class Recorders:
         self._closed: list[Recorder] = []
         self._lock = threading.Lock()
         self._session = session
+        self._records = False
         session.connected.connect(self.connected)
         session.changes.connect(self.changed)
-        session.cell_ran.connect(self.cell_done)
-        session.cell_failed.connect(self.cell_done)
         session.closed.connect(self.close)
 
     def of(self, connection: Connection) -> Recorder | None:
@@ -193,6 +192,10 @@ class Recorders:
             return
         connection.notes.append(RECORDED)
         with self._lock:
+            if not self._records:  # most sessions have no such database
+                self._records = True
+                self._session.cell_ran.connect(self.cell_done)
+                self._session.cell_failed.connect(self.cell_done)
             self._open[connection] = Recorder(connection)
             self._open[connection].start()
 
