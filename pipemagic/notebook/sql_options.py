@@ -18,7 +18,7 @@ from pipemagic.notebook.sql_source import read_file, refuse_addresses, starts_st
 
 if TYPE_CHECKING:
     from pipemagic.notebook.line_variables import LineVariables
-    from pipemagic.session.connection import RunOptions
+    from pipemagic.session.cell import RunOptions
 
 
 def _variable_names(text: str, name: str) -> tuple[str, ...]:
@@ -150,7 +150,7 @@ class SqlOptions:
 
     def run_options(self, progress: Callable[[int], None] | None) -> RunOptions:
         """Return the options for the session; ``progress`` is called with the number of rows received."""
-        from pipemagic.session.connection import RunOptions
+        from pipemagic.session.cell import RunOptions
 
         return RunOptions(
             close=self.close,

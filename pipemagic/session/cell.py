@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
@@ -70,6 +70,12 @@ class Cell:
         return replace(self, stmts=tuple(stmts), source_maps=tuple(source_maps))
 
     @property
+    def texts(self) -> dict[str, str]:
+        """The user's text of each statement by the SQL that is sent for it."""
+        sent = (stmt.sql or "" for stmt in self.stmts)
+        return dict(zip(sent, (statement.text for statement in self.statements), strict=True))
+
+    @property
     def saved(self) -> list[str]:
         """The names of all saved SELECTs."""
         return [snippet.name for snippet in self.snippets or ()]
@@ -98,6 +104,30 @@ class Cell:
         if self.source_maps:
             return self.source_maps[index].position(offset)
         return SourcePosition(SourceText(self.text, self.source), self.statements[index].start + offset)
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """Options for running a cell.
+
+    ``close`` ends the stream afterwards. ``tables`` is how many statements must return columns. With ``atomic`` all
+    of the cell is applied, or nothing. With ``clock`` the line about an open transaction shows the seconds left.
+    ``limit`` is the maximum number of rows of a query, ``timeout`` how many seconds to wait for the response.
+    ``progress`` is called with the number of rows of a large result received so far.
+    """
+
+    close: bool = False
+    tables: int | None = None
+    atomic: bool = False
+    clock: bool = False
+    limit: int | None = None
+    timeout: float | None = None
+    progress: Callable[[int], None] | None = None
+
+
+DEFAULTS = RunOptions()
+
+NO_CELL = Cell("", (), ())
 
 
 def parse_cell(

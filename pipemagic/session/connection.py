@@ -31,7 +31,7 @@ from pipemagic.hrana.faults import RESPONSE_TOO_LARGE
 from pipemagic.hrana.messages import Close, Entry, Execute, Request, Stmt
 from pipemagic.hrana.stream import Phase, Tx
 from pipemagic.session import date_parameters, guards, interrupts, messages, recovery, tokens, transactions
-from pipemagic.session.cell import Cell, parse_cell
+from pipemagic.session.cell import DEFAULTS, NO_CELL, Cell, RunOptions, parse_cell
 from pipemagic.session.connection_state import CHANGED_BY, CHECKED_AGAIN, ConnectionSettings, RowCounts
 from pipemagic.session.database_files import is_without_foreign_keys
 from pipemagic.session.interrupts import InterruptOutcome
@@ -51,29 +51,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-
-@dataclass(frozen=True)
-class RunOptions:
-    """Options for running a cell.
-
-    ``close`` ends the stream afterwards. ``tables`` is how many statements must return columns. With ``atomic`` all
-    of the cell is applied, or nothing. With ``clock`` the line about an open transaction shows the seconds left.
-    ``limit`` is the maximum number of rows of a query, ``timeout`` how many seconds to wait for the response.
-    ``progress`` is called with the number of rows of a large result received so far.
-    """
-
-    close: bool = False
-    tables: int | None = None
-    atomic: bool = False
-    clock: bool = False
-    limit: int | None = None
-    timeout: float | None = None
-    progress: Callable[[int], None] | None = None
-
-
-DEFAULTS = RunOptions()
-
-NO_CELL = Cell("", (), ())
 
 CHECK_TIMEOUT = 3.0
 """Seconds to wait for a server that is asked whether it responds."""
@@ -563,7 +540,7 @@ class Connection:
             with nullcontext() if options.timeout is None else stream.deadline(options.timeout):
                 if cell.dates:
                     cell = date_parameters.with_dates(cell, stream.send, before.statements)
-                with self._transaction.recording(_sources(cell)) if records else nullcontext():
+                with self._transaction.recording(cell.texts) if records else nullcontext():
                     if waits:
                         run = stream.run(cell.stmts[:1])
                     if run.error is None:
@@ -712,9 +689,3 @@ class Connection:
             self._last_end = end_after(self._last_end, before, ran, still_open=self._transaction.open)
         if in_transaction or any(statement.changes_schema for statement in ran) or monotonic() >= self.schema.check_at:
             self.schema.update(ran, self._transaction.state)
-
-
-def _sources(cell: Cell) -> dict[str, str]:
-    """Return the user's text of each statement by the SQL that is sent for it."""
-    sent = (stmt.sql or "" for stmt in cell.stmts)
-    return dict(zip(sent, (statement.text for statement in cell.statements), strict=True))

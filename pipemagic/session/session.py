@@ -19,9 +19,9 @@ from pipemagic.errors import PipemagicError, SessionError
 from pipemagic.explore import schema_reader
 from pipemagic.hrana.stream import Tx
 from pipemagic.session import foreign_addresses, tokens
-from pipemagic.session.cell import Cell, parse_cell
+from pipemagic.session.cell import DEFAULTS, Cell, RunOptions, parse_cell
 from pipemagic.session.connect import ConnectionFactory
-from pipemagic.session.connection import DEFAULTS, Connection, RunOptions
+from pipemagic.session.connection import Connection
 from pipemagic.session.organization import Organization
 from pipemagic.session.profiles import FILE, Profile, Profiles
 from pipemagic.session.results import CellResult, check_tables

@@ -11,7 +11,7 @@ from pipemagic.client.database import Database
 from pipemagic.errors import LoadError, StatementError
 from pipemagic.hrana import messages
 from pipemagic.session import Connection, Session
-from pipemagic.session.connection import RunOptions
+from pipemagic.session.cell import RunOptions
 
 INSERT = "INSERT INTO t VALUES (1)"
 

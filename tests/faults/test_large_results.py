@@ -9,7 +9,7 @@ from served import serve
 from pipemagic import errors
 from pipemagic.service.sqld.local_nodes import free_port
 from pipemagic.session import Session
-from pipemagic.session.connection import RunOptions
+from pipemagic.session.cell import RunOptions
 
 pytestmark = pytest.mark.promise(Promise.DURABILITY)
 

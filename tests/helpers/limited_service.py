@@ -17,7 +17,7 @@ from pipemagic.hrana.stream import LIMITS_HEADER
 from pipemagic.service.limits import Limits
 from pipemagic.service.service import Service
 from pipemagic.session import CellResult, Connection, Session
-from pipemagic.session.connection import RunOptions
+from pipemagic.session.cell import RunOptions
 
 
 class OddTransport(ServiceTransport):

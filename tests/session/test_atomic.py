@@ -8,7 +8,7 @@ from pipemagic.client.database import Database
 from pipemagic.errors import SessionError, StatementError
 from pipemagic.hrana.stream import Tx
 from pipemagic.session import Connection, Session
-from pipemagic.session.connection import RunOptions
+from pipemagic.session.cell import RunOptions
 
 ATOMIC = RunOptions(atomic=True)
 

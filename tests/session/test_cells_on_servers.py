@@ -10,7 +10,7 @@ from pipemagic.client.database import Database
 from pipemagic.errors import ParameterError, StatementError, UnsupportedError
 from pipemagic.hrana.stream import Tx
 from pipemagic.session import Connection, Session
-from pipemagic.session.connection import RunOptions
+from pipemagic.session.cell import RunOptions
 
 
 @pytest.fixture(params=["sqld", "version 2", "seed"])

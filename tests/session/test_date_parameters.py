@@ -21,8 +21,7 @@ from service_http import ServiceTransport
 from pipemagic.client.database import Database
 from pipemagic.errors import InterruptedRequest, ReadOnlyError, StatementError, TransactionLost
 from pipemagic.hrana.values import decode
-from pipemagic.session.cell import parse_cell
-from pipemagic.session.connection import RunOptions
+from pipemagic.session.cell import RunOptions, parse_cell
 
 DATA = """
 CREATE TABLE d (day DATE, until DATE, at DATETIME, name TEXT, n INTEGER);

@@ -21,7 +21,7 @@ from pipemagic.errors import (
 )
 from pipemagic.hrana.stream import Tx
 from pipemagic.session import Connection, Session, interrupts, keep_alive, recovery
-from pipemagic.session.connection import RunOptions
+from pipemagic.session.cell import RunOptions
 
 ATOMIC = RunOptions(atomic=True)
 

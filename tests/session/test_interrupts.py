@@ -24,8 +24,7 @@ from pipemagic.client.transaction import TransactionContent
 from pipemagic.errors import AnswerTimeout, InterruptedRequest, SessionError, StatementError, TransactionLost
 from pipemagic.hrana.stream import Phase, Tx
 from pipemagic.session import Connection, Session, interrupts
-from pipemagic.session.cell import parse_cell
-from pipemagic.session.connection import RunOptions
+from pipemagic.session.cell import RunOptions, parse_cell
 from pipemagic.session.interrupts import InterruptOutcome
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals")

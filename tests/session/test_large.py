@@ -8,7 +8,7 @@ from pandas.testing import assert_frame_equal
 from pipemagic import errors
 from pipemagic.hrana.stream import Tx
 from pipemagic.session import Session
-from pipemagic.session.connection import RunOptions
+from pipemagic.session.cell import RunOptions
 
 ROWS = 12_000
 MANY = f"""WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < {ROWS})

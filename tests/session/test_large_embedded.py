@@ -11,8 +11,8 @@ from pipemagic.client.database import Database
 from pipemagic.hrana.stream import Tx
 from pipemagic.service.limits import Limits
 from pipemagic.service.service import Service
-from pipemagic.session.cell import parse_cell
-from pipemagic.session.connection import Connection, RunOptions
+from pipemagic.session.cell import RunOptions, parse_cell
+from pipemagic.session.connection import Connection
 
 ROWS = 3000
 MANY = f"""WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < {ROWS})

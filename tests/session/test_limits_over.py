@@ -12,7 +12,7 @@ from pipemagic.client.transaction import Reason
 from pipemagic.errors import TransactionLost
 from pipemagic.hrana.stream import Tx
 from pipemagic.session import Connection, Session
-from pipemagic.session.connection import RunOptions
+from pipemagic.session.cell import RunOptions
 from pipemagic.session.transactions import describe_transaction
 
 LATE = "the server rolled the transaction back: it must be committed within 5 s and was open for longer"

@@ -19,7 +19,7 @@ from pipemagic.errors import (
 )
 from pipemagic.hrana.stream import Tx
 from pipemagic.session import Connection, Session
-from pipemagic.session.connection import RunOptions
+from pipemagic.session.cell import RunOptions
 from pipemagic.session.transactions import CHECK_FIRST
 
 

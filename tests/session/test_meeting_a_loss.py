@@ -14,7 +14,7 @@ from pipemagic.client.transaction import Certainty, Reason
 from pipemagic.errors import SessionError, StatementError, TransactionLost
 from pipemagic.hrana.stream import Tx
 from pipemagic.session import Connection, Session
-from pipemagic.session.connection import RunOptions
+from pipemagic.session.cell import RunOptions
 from pipemagic.session.transactions import RETRY
 
 TABLE = "CREATE TABLE n (i INTEGER PRIMARY KEY); INSERT INTO n VALUES (1)"

@@ -9,8 +9,7 @@ from read_only_statements import READS
 from pipemagic.errors import PipemagicError, ReadOnlyError
 from pipemagic.hrana.messages import Describe, DescribeResponse
 from pipemagic.session import Session
-from pipemagic.session.cell import parse_cell
-from pipemagic.session.connection import RunOptions
+from pipemagic.session.cell import RunOptions, parse_cell
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 
 from pipemagic.errors import StatementError
 from pipemagic.session import keep_alive
-from pipemagic.session.connection import RunOptions
+from pipemagic.session.cell import RunOptions
 from pipemagic.session.connection_state import ConnectionSettings, TemporaryTables
 from pipemagic.sql import split
 

@@ -12,7 +12,7 @@ from seed_server import SeedServer
 from pipemagic.client.database import Database
 from pipemagic.errors import SessionError, StatementError, TransactionLost, UnknownOutcome, UnsupportedError
 from pipemagic.session import Connection, Session
-from pipemagic.session.connection import RunOptions
+from pipemagic.session.cell import RunOptions
 
 ATOMIC = RunOptions(atomic=True)
 

@@ -6,7 +6,7 @@ import pytest
 
 from pipemagic.errors import StatementError, TransactionLost
 from pipemagic.session import Connection
-from pipemagic.session.connection import RunOptions
+from pipemagic.session.cell import RunOptions
 
 AT_ONCE = "a statement outside of a transaction is committed at once"
 
