@@ -75,7 +75,7 @@ class HttpServer:
 
     @property
     def stopping(self) -> bool:
-        """Whether it was told to stop."""
+        """Whether `stop` was called."""
         return self._uvicorn.should_exit
 
     def stop(self) -> None:
