@@ -64,7 +64,7 @@ class ClassPanel(Panel):
         self.name = Field("Class", ipywidgets.Dropdown(options=model.names()))
         self.name.widget.observe(lambda _: self.choose_class(), "value")
         self.reading_status = Status()
-        self.details = Details(self)
+        self.details = StudentDetails(self)
         self.table = Table({"details": self.choose}, columns=COLUMNS, label="Students", stacks=True)
         return [
             self.none, self.name, self.about, self.numbers, self.reading_status, self.status, self.details, self.table
@@ -168,7 +168,7 @@ class ClassPanel(Panel):
 NEW_TOKEN = " It has a new token: run `pipemagic class create` again to write the hand-outs."
 
 
-class Details(ipywidgets.VBox):
+class StudentDetails(ipywidgets.VBox):
     """The exercises and the last error of the chosen student, and a form that resets the database."""
 
     def __init__(self, panel: ClassPanel) -> None:

@@ -11,7 +11,18 @@ import ipywidgets
 
 from pipemagic.errors import PipemagicError
 from pipemagic.notebook.panels.components import Events, Status
-from pipemagic.notebook.panels.forms import Field, Form, Line, Part, button, close_widget, column, inside, row, show
+from pipemagic.notebook.panels.forms import (
+    Field,
+    Form,
+    Line,
+    PanelPart,
+    button,
+    close_widget,
+    column,
+    inside,
+    row,
+    show,
+)
 from pipemagic.notebook.panels.organization_state import OrganizationState
 from pipemagic.notebook.panels.static_html import Block, Displayable
 from pipemagic.notebook.panels.tasks import Action, LatestTask, Ticker, updates
@@ -20,7 +31,7 @@ PATIENCE = 5.0
 """Seconds that the cell of a panel waits for the first data."""
 
 
-class Panel(Displayable, Part):
+class Panel(Displayable, PanelPart):
     """A panel, whose widgets are created once and then updated.
 
     Subclasses create the widgets in `build`, update them in `update`, and return the content for saved notebooks in

@@ -16,14 +16,14 @@ from pipemagic.hrana.stream import Tx
 from pipemagic.management_api.models import DEFAULT_GROUP
 from pipemagic.notebook import outcomes
 from pipemagic.notebook.panels.base import NO_RESPONSE, Panel
+from pipemagic.notebook.panels.browsed_database import BrowsedDatabase
 from pipemagic.notebook.panels.components import CopyText, Status, Table, action
 from pipemagic.notebook.panels.forms import ClearedText, ConfirmForm, Field, Form, Line, button, column, row, show
 from pipemagic.notebook.panels.organization_state import OrganizationState
-from pipemagic.notebook.panels.source import Source
 from pipemagic.notebook.panels.static_html import Block, TableBlock
 from pipemagic.notebook.panels.table_browser import TableBrowser
 from pipemagic.notebook.panels.tasks import LatestTask
-from pipemagic.notebook.panels.tokens import Tokens
+from pipemagic.notebook.panels.tokens import TokenForms
 from pipemagic.text import format_size, word
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class DatabasesPanel(Panel):
         buttons = row(self.created_note, self.created_connect, self.created_done)
         self.created_box = column(self.created_name, self.created_url, buttons, class_="pm-box")
         connections = {"connect": self.connect_database, "use": self.use, "close": self.close_connection}
-        self.details = Details(self, connections)
+        self.details = DatabaseDetails(self, connections)
         self.table = Table({**connections, "details": self.choose}, columns=COLUMNS, label="Databases", stacks=True)
         self.notes, self.sizes_status = Line(class_="pm-faint"), Status()
         return [
@@ -393,7 +393,7 @@ class DatabasesPanel(Panel):
         return self.state.session.connect(name, organization=organization)
 
 
-class Details(ipywidgets.VBox):
+class DatabaseDetails(ipywidgets.VBox):
     """Details of the chosen database: tables, tokens, and forms that suspend or delete it."""
 
     def __init__(self, panel: DatabasesPanel, on_connection: Mapping[str, Callable[[str], None]]) -> None:
@@ -406,7 +406,7 @@ class Details(ipywidgets.VBox):
         self.facts = Table(on_connection, columns=columns, label="Details", stacks=True)
         self.browser = TableBrowser(panel.changed)
         self.explore = button("Open in Explore", self._explore)
-        self.tokens = Tokens(panel.state, panel.changed)
+        self.tokens = TokenForms(panel.state, panel.changed)
         self.suspend = ConfirmForm(
             panel, "suspend", "Suspend database", panel.suspend_database, nothing="nothing was suspended"
         )
@@ -434,7 +434,7 @@ class Details(ipywidgets.VBox):
         if there != self._shown:
             self._shown = there
             self.tokens.select(there)
-            self.browser.show(Source(there, self._read) if there else None)
+            self.browser.show(BrowsedDatabase(there, self._read) if there else None)
         self.follow(on=bool(there))
         if not name:
             return

@@ -10,10 +10,10 @@ import ipywidgets
 
 from pipemagic.hrana.stream import Tx
 from pipemagic.notebook.panels.base import Panel
+from pipemagic.notebook.panels.browsed_database import BrowsedDatabase
 from pipemagic.notebook.panels.components import Status
 from pipemagic.notebook.panels.forms import Field, Line, button, column, show
 from pipemagic.notebook.panels.organization_state import OrganizationState
-from pipemagic.notebook.panels.source import Source
 from pipemagic.notebook.panels.static_html import Block
 from pipemagic.notebook.panels.table_browser import TableBrowser
 from pipemagic.session.transactions import describe_transaction
@@ -123,7 +123,7 @@ class ExplorePanel(Panel):
     def _show(self, name: str) -> None:
         session = self.state.session
         self._connection = session.connections.get(name)
-        self.browser.show(Source.of_connection(session, name) if name else None)
+        self.browser.show(BrowsedDatabase.of_connection(session, name) if name else None)
 
     def _line_on(self, name: str) -> str:
         return "" if name == self.state.session.current else f" --on {word(name)}"

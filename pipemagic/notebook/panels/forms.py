@@ -146,7 +146,7 @@ class Field(ipywidgets.VBox):
         (self.add_class if self.error else self.remove_class)("pm-wrong")
 
 
-class Part(ipywidgets.VBox):
+class PanelPart(ipywidgets.VBox):
     """A panel, or a part of one: widgets with an action, whose state they show, and at most one open form."""
 
     def __init__(self, action: LatestTask) -> None:
@@ -210,8 +210,8 @@ class Form(ipywidgets.VBox):
     """
 
     def __init__(
-        self, part: Part, title: str, fields: Sequence[ipywidgets.Widget], label: str, submit: Callable[[], object],
-        *, opens: bool = False, kind: str = "primary",
+        self, part: PanelPart, title: str, fields: Sequence[ipywidgets.Widget], label: str,
+        submit: Callable[[], object], *, opens: bool = False, kind: str = "primary",
     ) -> None:  # fmt: skip
         self.part, self.opens = part, opens
         self.title = Line(title)
@@ -258,7 +258,7 @@ class ConfirmForm(Form):
     ``what`` is what the name confirms, and ``nothing`` what the form says if another name is typed.
     """
 
-    def __init__(self, part: Part, what: str, label: str, confirm: Callable[[str], object], nothing: str) -> None:
+    def __init__(self, part: PanelPart, what: str, label: str, confirm: Callable[[str], object], nothing: str) -> None:
         self.what, self.nothing, self.name, self.confirm = what, nothing, "", confirm
         self.field = Field("", ipywidgets.Text())
         super().__init__(part, "", [self.field], label, self._confirm, opens=True, kind="danger")

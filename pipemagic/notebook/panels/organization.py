@@ -53,7 +53,7 @@ STAY = (
 
 
 @dataclass
-class Details:
+class OrganizationDetails:
     """What a service reports about an organization."""
 
     organization: Organization
@@ -80,9 +80,9 @@ class Details:
         return None
 
 
-def read_details(organization: Organization) -> Details:
+def read_details(organization: Organization) -> OrganizationDetails:
     """Read all details. Raise an error only if the settings cannot be read."""
-    details = Details(organization)
+    details = OrganizationDetails(organization)
     details.settings = details.request(organization.settings, "its settings")
     if details.error:
         raise details.error
@@ -118,7 +118,7 @@ class OrganizationPanel(Panel):
         super().__init__(state)
         self.reading = LatestTask("usage", self.changed)
         self.tasks.append(self.reading)
-        self._details: Details | None = None
+        self._details: OrganizationDetails | None = None
         self._revision = 0
 
     def reset(self) -> None:
@@ -130,7 +130,7 @@ class OrganizationPanel(Panel):
         return any(self.state.identity)
 
     @property
-    def details(self) -> Details | None:
+    def details(self) -> OrganizationDetails | None:
         """The details of the organization that is shown, or None before they are read."""
         return self._details if self._details and self.state.shows(self._details.organization) else None
 
@@ -178,7 +178,7 @@ class OrganizationPanel(Panel):
             self._update_overages(settings.overages if settings else None)
         self._update_others(details.organizations if details else ())
 
-    def _update_usage(self, details: Details) -> None:
+    def _update_usage(self, details: OrganizationDetails) -> None:
         self.plan_line.set_text(f"Plan: {details.plan}." if details.plan else "")
         for name, line in self.figures.items():
             show(line, name in details.used)

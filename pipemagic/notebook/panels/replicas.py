@@ -17,7 +17,7 @@ from pipemagic.text import plural, word
 
 if TYPE_CHECKING:
     from pipemagic.management_api.models import Group, Instance
-    from pipemagic.notebook.panels.forms import Part
+    from pipemagic.notebook.panels.forms import PanelPart
     from pipemagic.notebook.panels.organization_state import OrganizationState
     from pipemagic.session.organization import Organization
 
@@ -251,7 +251,7 @@ class NewLocations:
         """The states of the new locations of the organization that is shown; '' without any."""
         return " ".join(location.words for location in self._locations[self.state.identity])
 
-    def add(self, part: Part, group: str, code: str) -> None:
+    def add(self, part: PanelPart, group: str, code: str) -> None:
         """Add a location to a group, and watch it from then on."""
         organization = self.state.organization
 

@@ -11,9 +11,9 @@ from pipemagic.explore.page_query import check_target, export_rows, filter_sql, 
 from pipemagic.explore.profile import profile
 from pipemagic.explore.profile_result import ColumnProfile, Profile, format_value, has_histogram, most_frequent
 from pipemagic.explore.round_trip import INCONSISTENT
+from pipemagic.notebook.panels.browsed_database import Request
 from pipemagic.notebook.panels.components import Table
-from pipemagic.notebook.panels.forms import Field, Form, Line, Part, button, row, show
-from pipemagic.notebook.panels.source import Request
+from pipemagic.notebook.panels.forms import Field, Form, Line, PanelPart, button, row, show
 from pipemagic.notebook.panels.tasks import Action, LatestTask
 from pipemagic.text import column_list, escape_controls, word
 
@@ -32,7 +32,7 @@ PROFILE_COLUMNS = [
 ]  # fmt: skip
 
 
-class Profiles(Part):
+class ColumnProfiles(PanelPart):
     """Profiles of columns of the displayed table, as in %pipedb profile."""
 
     def __init__(self, browser: TableBrowser) -> None:
@@ -106,7 +106,7 @@ def _profile_cells(column_profile: ColumnProfile) -> list[Any]:
     return [escape_controls(column_profile.name), *counts, shape, *shown]
 
 
-class ExportForm(Part):
+class ExportForm(PanelPart):
     """A form that exports all rows, filtered and sorted, to a variable of the notebook or a file."""
 
     def __init__(self, browser: TableBrowser) -> None:

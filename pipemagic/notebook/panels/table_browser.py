@@ -13,11 +13,11 @@ from pipemagic.explore.page_query import COLUMNS, Page, PageQuery, rows_sql
 from pipemagic.explore.schema import Relation, Schema
 from pipemagic.explore.schema_reader import read_schema
 from pipemagic.notebook.panels.base import NO_RESPONSE
+from pipemagic.notebook.panels.browsed_database import BrowsedDatabase, Request
 from pipemagic.notebook.panels.components import CopyText, LongValue, Table, action
-from pipemagic.notebook.panels.forms import Line, Part, button, column, row, show
-from pipemagic.notebook.panels.source import Request, Source
+from pipemagic.notebook.panels.forms import Line, PanelPart, button, column, row, show
 from pipemagic.notebook.panels.static_html import Block, TableBlock
-from pipemagic.notebook.panels.table_actions import ExportForm, Profiles
+from pipemagic.notebook.panels.table_actions import ColumnProfiles, ExportForm
 from pipemagic.notebook.panels.table_rows import FilterBar, Pager
 from pipemagic.notebook.panels.tasks import STOPPED, LatestTask
 from pipemagic.text import escape_controls, plural
@@ -38,7 +38,7 @@ TABLE_COLUMNS = [
 ]  # fmt: skip
 
 
-class TableBrowser(Part):
+class TableBrowser(PanelPart):
     """The list of tables, or a page of one table with its filters, profiles and export.
 
     ``changed`` updates the enclosing panel, which calls `update`. Exports are assigned in ``variables``; if it is None,
@@ -53,9 +53,9 @@ class TableBrowser(Part):
         super().__init__(LatestTask("table", self._task_changed))
         self.changed, self.variables, self.line_on = changed, variables, line_on
         self.counter = LatestTask("counting rows", self._counter_changed)
-        self.profiles, self.export = Profiles(self), ExportForm(self)
+        self.profiles, self.export = ColumnProfiles(self), ExportForm(self)
         self.tasks = [self.action]
-        self.source: Source | None = None
+        self.source: BrowsedDatabase | None = None
         self.uncommitted = self._followed = self._outdated = False
         self.schema: Schema | None = None
         self.page: Page | None = None
@@ -96,7 +96,7 @@ class TableBrowser(Part):
 
     # -- which table
 
-    def show(self, source: Source | None) -> None:
+    def show(self, source: BrowsedDatabase | None) -> None:
         """List the tables of a source; None shows nothing."""
         self.stop("")
         self.source, self._outdated = source, False

@@ -11,7 +11,7 @@ import ipywidgets
 
 from pipemagic.errors import SessionError
 from pipemagic.notebook.panels.components import SecretText
-from pipemagic.notebook.panels.forms import ConfirmForm, Field, Form, Line, Part, button, column, row, show
+from pipemagic.notebook.panels.forms import ConfirmForm, Field, Form, Line, PanelPart, button, column, row, show
 from pipemagic.notebook.panels.organization_state import OrganizationState
 from pipemagic.notebook.panels.tasks import Action
 
@@ -32,7 +32,7 @@ INVALIDATED = (
 )
 
 
-class Tokens(Part):
+class TokenForms(PanelPart):
     """Forms that create a token or invalidate all; the value of a new token is in no trait, only on the page."""
 
     def __init__(self, state: OrganizationState, changed: Callable[[], None]) -> None:

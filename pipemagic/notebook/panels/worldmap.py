@@ -42,7 +42,7 @@ DIRECTIONS = ((1, 0), (-1, 0), (0, -1), (0, 1), (1, -1), (1, 1), (-1, -1), (-1, 
 DISTANCES = (2.0, 14.0, 28.0, 44.0)
 
 
-class Box(NamedTuple):
+class Rectangle(NamedTuple):
     """A rectangle of the picture."""
 
     left: float
@@ -50,7 +50,7 @@ class Box(NamedTuple):
     right: float
     bottom: float
 
-    def overlaps(self, other: Box) -> bool:
+    def overlaps(self, other: Rectangle) -> bool:
         """Return True if the interiors of the two rectangles intersect."""
         return (
             self.left < other.right
@@ -81,10 +81,10 @@ class Mark:
         return RING if self.closest else REACH[self.kind]
 
     @property
-    def box(self) -> Box:
+    def box(self) -> Rectangle:
         """The rectangle around it."""
         (x, y), reach = self.place, self.reach
-        return Box(x - reach, y - reach, x + reach, y + reach)
+        return Rectangle(x - reach, y - reach, x + reach, y + reach)
 
     @property
     def label(self) -> str:
@@ -142,7 +142,7 @@ def _text(x: float, y: float, words: str, anchor: str) -> str:
     return svg.element("text", {**place, "fill": svg.INK, "font_size": 11}, svg.escaped(words))
 
 
-def _labels(marks: Sequence[Mark], bottom: float) -> Iterator[tuple[Mark, Box]]:
+def _labels(marks: Sequence[Mark], bottom: float) -> Iterator[tuple[Mark, Rectangle]]:
     """Yield the positions of labels, which cover nothing; omit labels without room."""
     covered = [mark.box for mark in marks]
     for mark in reversed(marks):
@@ -152,14 +152,14 @@ def _labels(marks: Sequence[Mark], bottom: float) -> Iterator[tuple[Mark, Box]]:
             yield mark, place
 
 
-def _boxes(mark: Mark, bottom: float) -> Iterator[Box]:
+def _boxes(mark: Mark, bottom: float) -> Iterator[Rectangle]:
     """Yield candidate rectangles for a label, best first."""
     (x, y), width = mark.place, CHARACTER * len(mark.label) + 4
     for distance in DISTANCES:
         for right, down in DIRECTIONS:
             u = x + right * (mark.reach + distance + width / 2)
             v = y + down * (mark.reach + distance + LINE / 2)
-            box = Box(u - width / 2, v - LINE / 2, u + width / 2, v + LINE / 2)
+            box = Rectangle(u - width / 2, v - LINE / 2, u + width / 2, v + LINE / 2)
             if box.left >= 0 and box.top >= 0 and box.right <= WIDTH and box.bottom <= bottom:
                 yield box
 

@@ -6,7 +6,7 @@ import ipywidgets
 from waiting import until
 
 from pipemagic.errors import SessionError
-from pipemagic.notebook.panels.forms import ConfirmForm, Field, Form, Line, Part
+from pipemagic.notebook.panels.forms import ConfirmForm, Field, Form, Line, PanelPart
 from pipemagic.notebook.panels.opening import open_panel
 from pipemagic.notebook.panels.tasks import Action, LatestTask
 
@@ -46,7 +46,7 @@ def test_values_are_sent_with_the_click_that_submits_a_form(session):
 
 
 def test_a_form_that_asks_for_a_name_never_has_that_of_another():
-    done, part = [], Part(LatestTask("test"))
+    done, part = [], PanelPart(LatestTask("test"))
     form = ConfirmForm(part, "delete", "Delete", done.append, nothing="nothing was deleted")
     form.update("one", "one is deleted")
     form.field.widget.value = " one "
@@ -66,7 +66,7 @@ def test_a_form_shows_what_is_wrong_with_its_values():
     def submit():
         raise SessionError("no such place", hint="choose another one")
 
-    part = Part(Action("test"))
+    part = PanelPart(Action("test"))
     name = Field("Name", ipywidgets.Text(), "a note", lambda text: "" if text else "Enter a name.")
     form = Form(part, "", [name], "Create", submit)
     form.submit.click()
@@ -79,7 +79,7 @@ def test_a_form_shows_what_is_wrong_with_its_values():
 
 
 def test_one_form_of_a_part_is_open_at_a_time():
-    part = Part(Action("test"))
+    part = PanelPart(Action("test"))
     first, second = (Form(part, "", [], label, lambda: None, opens=True) for label in ("First", "Second"))
 
     def shown():

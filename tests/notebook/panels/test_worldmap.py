@@ -11,7 +11,7 @@ import pytest
 
 from pipemagic.geography import COORDINATES, Point, whereabouts
 from pipemagic.notebook.panels import worldmap
-from pipemagic.notebook.panels.worldmap import CHARACTER, LINE, WIDTH, Box, Mark, draw
+from pipemagic.notebook.panels.worldmap import CHARACTER, LINE, WIDTH, Mark, Rectangle, draw
 from pipemagic.service.locations import LOCATIONS
 
 THREE_GROUPS = ["ams", "lhr", "cdg", "fra", "ewr", "iad", "bos", "nrt", "syd"]
@@ -52,18 +52,20 @@ class Drawn:
                 edges += [tuple(map(float, point.split(","))) for point in shape.get("points").split(" ")]
         across, down = zip(*edges, strict=True)
         tags = [f"ring {shape.tag}" if shape.get("fill") == "none" else shape.tag for shape in shapes]
-        return title.text, tags, Box(min(across), min(down), max(across), max(down))
+        return title.text, tags, Rectangle(min(across), min(down), max(across), max(down))
 
     @staticmethod
     def _box(text):
         x, y, width = float(text.get("x")), float(text.get("y")), CHARACTER * len(text.text)
         left = x - width / 2 if text.get("text-anchor") == "middle" else x
-        return Box(left, y + 4 - LINE, left + width, y + 4)
+        return Rectangle(left, y + 4 - LINE, left + width, y + 4)
 
 
 def check_labels(drawn):
     """Fail where a label covers another one or a mark, or leaves the picture."""
-    inside = {words: Box(a + 0.2, b + 0.2, c - 0.2, d - 0.2) for words, (a, b, c, d) in drawn.labels.items()}  # rounded
+    inside = {
+        words: Rectangle(a + 0.2, b + 0.2, c - 0.2, d - 0.2) for words, (a, b, c, d) in drawn.labels.items()
+    }  # rounded
     assert [pair for pair in itertools.combinations(inside, 2) if inside[pair[0]].overlaps(inside[pair[1]])] == []
     assert [(a, b) for a in inside for b, mark in drawn.marks.items() if inside[a].overlaps(mark)] == []
     assert all(a >= 0 and b >= 0 and c <= WIDTH and d <= BOTTOM for a, b, c, d in inside.values())

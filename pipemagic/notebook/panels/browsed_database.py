@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Source:
+class BrowsedDatabase:
     """A database to browse.
 
     ``read(query, timeout=None)`` calls a function with a Database and returns its result. The Database has its own
@@ -28,7 +28,7 @@ class Source:
     """Whether the name is that of a connection, which commands can use."""
 
     @classmethod
-    def of_connection(cls, session: Session, name: str) -> Source:
+    def of_connection(cls, session: Session, name: str) -> BrowsedDatabase:
         """Return the database of a connection, queried outside the stream of the cells."""
 
         def read(query: Callable[[Database], Any], timeout: float | None = None) -> Any:
@@ -44,7 +44,7 @@ class Source:
 class Request:
     """A query of a source that can be aborted, also before it is sent."""
 
-    def __init__(self, source: Source, query: Callable[[Database], Any], timeout: float | None = None) -> None:
+    def __init__(self, source: BrowsedDatabase, query: Callable[[Database], Any], timeout: float | None = None) -> None:
         self.source, self.query, self.timeout = source, query, timeout
         self._database: Database | None = None
         self._aborted = False
