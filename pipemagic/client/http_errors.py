@@ -40,7 +40,7 @@ def refusal(status: int, message: str, code: str = "", retry_after: str = "") ->
     retry = retry_time(retry_after) if status in (429, 503) else ""
     match status:
         case 401:
-            hint = "get a new token; if somebody gave you this one, ask them" if "expired" in message else OTHER_TOKEN
+            hint = "get a new token; if someone gave you this one, ask them" if "expired" in message else OTHER_TOKEN
             return AuthError(f"the token was not accepted: {message}", status=status, hint=hint)
         case 403 if code == "BLOCKED":  # by a quota or a setting, with any token
             return ServerError(message, status=status, code=code)

@@ -385,7 +385,7 @@ class FileTarget:
 
 EXPIRED = (
     "an open transaction stays open until its time limit; after that, %pipedb retry reruns its statements. "
-    "If somebody gave you the token, ask them for a new one."
+    "If someone gave you the token, ask them for a new one."
 )
 """The consequences of an expired token."""
 

@@ -154,7 +154,7 @@ def test_the_hint_on_an_expired_token_names_its_source(shell, sqld_database, mon
     session_of(shell).connection().database.renew_token(sqld_database.mint(exp=1_000_000))
     out = shell.fails("%sql SELECT 1").out
     assert "put a new token into the variable MY_TOKEN, then connect again" in out
-    assert "If somebody gave you the token, ask them for a new one." in out
+    assert "If someone gave you the token, ask them for a new one." in out
     assert f"%pipedb connect {sqld_database.url} --as db --token-env MY_TOKEN" in out
     shell(f"%pipedb connect {sqld_database.url} --as db --token-env MY_TOKEN")
     assert shell("%sql SELECT 1 AS a").value["a"].tolist() == [1]
