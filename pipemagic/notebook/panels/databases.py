@@ -114,7 +114,7 @@ class DatabasesPanel(Panel):
         self._leaving.set()
         self._written, self._listed = False, ()
         if self.children:
-            self.details.follow(on=False)
+            self.details.browser.follow(False)
         super().unmount()
 
     def close(self) -> None:
@@ -133,7 +133,7 @@ class DatabasesPanel(Panel):
         """Read everything again."""
         super().reload()
         self.read_sizes()
-        self.details.outdate()
+        self.details.browser.outdate()
 
     def update(self) -> None:
         """Update the widgets."""
@@ -259,7 +259,7 @@ class DatabasesPanel(Panel):
         if not self.mounted or connection.transaction is Tx.OPEN:
             return
         if connection.database_in(*self.state.identity) == self.chosen:
-            self.details.outdate()
+            self.details.browser.outdate()
         self._written = True
 
     # -- actions
@@ -435,7 +435,7 @@ class DatabaseDetails(ipywidgets.VBox):
             self._shown = there
             self.tokens.select(there)
             self.browser.show(BrowsedDatabase(there, self._read) if there else None)
-        self.follow(on=bool(there))
+        self.browser.follow(bool(there))
         if not name:
             return
         self.heading.set_text(name)
@@ -464,18 +464,10 @@ class DatabaseDetails(ipywidgets.VBox):
         self.browser.uncommitted = any(connection.transaction is Tx.OPEN for connection in connections)
         self.browser.update()
 
-    def follow(self, *, on: bool) -> None:
-        """Start or stop reading the tables again when they change."""
-        self.browser.follow(on)
-
     def _explore(self) -> None:
         connections, page = self.panel.state.connections(self.panel.chosen), self.browser.page
         if connections and page is not None and self.panel.explore is not None:
             self.panel.explore(connections[0].name, page.relation.name)
-
-    def outdate(self) -> None:
-        """Read the tables again."""
-        self.browser.outdate()
 
     def _read(self, query: Callable[[Database], Any], timeout: float | None = None) -> Any:
         """Run a query beside the connection of the database, or with a read-only token."""
