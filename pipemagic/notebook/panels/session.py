@@ -70,7 +70,7 @@ class ServerHealth:
         self._running_since: float | None = None
 
     def __str__(self) -> str:
-        return ", ".join(filter(None, [self.error or self.words, self.task.busy]))
+        return ", ".join(filter(None, [self.error or self.words, self.task.busy])) or "reading ..."
 
     def running_since(self, connection: Connection) -> float | None:
         """Return since when a cell is known to run on the connection, in Unix seconds; None if none runs."""
