@@ -27,7 +27,7 @@ from pipemagic.notebook.commands.base import Command
 from pipemagic.notebook.commands.help import topics
 from pipemagic.notebook.commands.pages import error_texts, meaning_of
 from pipemagic.notebook.magics import PipeMagics
-from pipemagic.notebook.settings import PipeMagic
+from pipemagic.notebook.settings import PipeMagic, with_plugins
 from pipemagic.notebook.sql_options import PARAMETERS, RESULTS, RUNNING, sql_usage
 from pipemagic.teaching import magics as teaching
 
@@ -153,7 +153,7 @@ def command_lines(command: Command) -> Lines:
 def settings_page() -> Lines:
     """Yield each setting."""
     rows = []
-    for name, trait in sorted(PipeMagic.class_own_traits(config=True).items()):
+    for name, trait in sorted(with_plugins(PipeMagic).class_traits(config=True).items()):
         kind = ", ".join(map(code, trait.values)) if hasattr(trait, "values") else _KINDS[type(trait).__name__]
         rows.append((code(name), kind, code(repr(trait.default_value)), prose(str(trait.help))))
     yield from table(("Setting", "Type", "Default", "Meaning"), rows)

@@ -14,7 +14,7 @@ from public_names import INTERNAL, cli_commands, full_name, members, names_in_co
 import pipemagic
 import pipemagic.session
 from pipemagic.notebook.commands import COMMANDS
-from pipemagic.notebook.settings import PipeMagic
+from pipemagic.notebook.settings import PipeMagic, with_plugins
 from pipemagic.notebook.sql_options import OPTIONS
 from pipemagic.service.api.openapi import DATABASE_API
 from pipemagic.teaching import magics as teaching
@@ -28,7 +28,7 @@ def test_every_option_argument_and_setting_of_a_magic_has_help():
     accepted += [*OPTIONS, teaching.ON, *(argument for found in teaching.ARGUMENTS.values() for argument in found)]
     assert len(COMMANDS) > 40
     assert [argument for argument in [*COMMANDS.values(), *accepted] if len(argument.help) <= 5] == []
-    settings = PipeMagic.class_own_traits(config=True)
+    settings = with_plugins(PipeMagic).class_traits(config=True)
     assert [name for name, trait in settings.items() if len(str(trait.help)) <= 10] == []
 
 

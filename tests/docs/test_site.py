@@ -20,7 +20,7 @@ import pipemagic
 from pipemagic.notebook.commands import COMMANDS
 from pipemagic.notebook.commands.pages import error_texts, meaning_of
 from pipemagic.notebook.magics import PipeMagics
-from pipemagic.notebook.settings import PipeMagic
+from pipemagic.notebook.settings import PipeMagic, with_plugins
 from pipemagic.notebook.sql_options import OPTIONS
 from pipemagic.service.api.openapi import DATABASE_API, PATH, description
 from pipemagic.teaching import magics as teaching
@@ -145,7 +145,7 @@ def shown(text):
 
 
 EXERCISES = [argument for accepted in teaching.ARGUMENTS.values() for argument in (*accepted, teaching.ON)]
-SETTINGS = PipeMagic.class_own_traits(config=True)
+SETTINGS = with_plugins(PipeMagic).class_traits(config=True)
 VARIABLES = tomllib.loads((REFERENCE / "variables.toml").read_text("utf-8"))
 CODES = {code: texts for group in error_texts().values() for code, texts in group.items()}
 EXPECTED = {
@@ -180,7 +180,12 @@ def test_a_generated_page_shows_all_texts_of_the_code(page, name):
 
 def test_every_magic_has_a_page(page):
     titles = " ".join(re.search(r"^# (.+)", path.read_text("utf-8"))[1] for path in REFERENCE.glob("*.md"))
-    magics = {f"{mark}{name}" for mark, kind in (("%%", "cell"), ("%", "line")) for name in PipeMagics.magics[kind]}
+    magics = {
+        f"{mark}{name}"
+        for group in (PipeMagics, teaching.ExerciseMagics)
+        for mark, kind in (("%%", "cell"), ("%", "line"))
+        for name in group.magics[kind]
+    }
     assert len(magics) >= 6
     assert magics <= {*re.findall(r"`(%%?\w+)`", titles), *(shown(title.text) for title in page("exercises")("h2"))}
 
