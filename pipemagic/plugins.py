@@ -17,6 +17,8 @@ from functools import cache
 from importlib import import_module
 from typing import Any, TypeVar
 
+__all__ = ["Plugin"]
+
 T = TypeVar("T")
 
 GROUP = "pipemagic.plugins"

@@ -18,7 +18,6 @@ from traitlets import HasTraits
 from pipemagic import sql
 from pipemagic.errors import PipemagicError, SessionError
 from pipemagic.notebook.arguments import Option, Positional
-from pipemagic.notebook.commands.base import frame_of
 from pipemagic.notebook.display import KEPT, say, show
 from pipemagic.notebook.magics import short_traceback, visible_variables
 from pipemagic.notebook.plugin_magics import PluginMagics
@@ -234,6 +233,7 @@ class ExerciseMagics(PluginMagics):
 
 def summary() -> DataFrame:
     """Return a row for each exercise checked in this notebook, and a row with the total."""
+    from pipemagic.notebook.commands.base import frame_of
     from pipemagic.teaching.exercises import results
 
     rows = [(name, check.points, check.exercise.points) for name, check in results.items()]
