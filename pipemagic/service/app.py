@@ -76,12 +76,11 @@ class Requests:
             scope["root_path"], scope["path"] = self._base_path, scope["path"].removeprefix(self._base_path) or "/"
         request = scope["state"]["request"] = ServiceRequest(scope, receive, send)
         start = time.perf_counter()
-        self._runtime.begin(request)
         try:
-            await self._app(scope, request.receive_message, request.send_message)
+            with self._runtime.serve(request):
+                await self._app(scope, request.receive_message, request.send_message)
         finally:
             del scope["state"]["request"]  # it refers to uvicorn's object for the request, which refers to the scope
-            self._runtime.end(request)
             seconds = time.perf_counter() - start
             self._metrics.record(
                 scope["method"], scope["path"], request.status, seconds, request.received, request.sent
@@ -143,11 +142,11 @@ class Hosts:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
-        request = ServiceRequest.of(scope)
+        request: ServiceRequest = scope["state"]["request"]
         try:
             router = await self._route(request)
             if scope["http_version"] == "1.0":
-                with closing(ResponseWithLength(self._runtime.memory.reserve(UNVERIFIED), send)) as response:
+                with closing(ResponseWithLength(Reservation(self._runtime.memory, UNVERIFIED), send)) as response:
                     await router(scope, receive, response.send)
             else:
                 await router(scope, receive, send)

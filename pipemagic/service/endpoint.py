@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from typing import Any
 
 from starlette.responses import Response
@@ -86,21 +86,22 @@ class Runtime:
             return 0.0
         return self._clock() - self._last_use
 
-    def begin(self, request: ServiceRequest) -> None:
-        """Add a running request."""
+    @contextmanager
+    def serve(self, request: ServiceRequest) -> Iterator[None]:
+        """Count a request as running in a block."""
         self._running.add(request)
         if self.stopping:
             request.cancel()
-
-    def end(self, request: ServiceRequest) -> None:
-        """Remove a request."""
-        self._running.discard(request)
-        self._unwatched.discard(request)
-        if request.watch is not None:
-            request.watch.cancel()
-            request.watch = None  # the task refers to the request: a reference cycle
-        if request.is_use:
-            self._last_use = self._clock()
+        try:
+            yield
+        finally:
+            self._running.discard(request)
+            self._unwatched.discard(request)
+            if request.watch is not None:
+                request.watch.cancel()
+                request.watch = None  # the task refers to the request: a reference cycle
+            if request.is_use:
+                self._last_use = self._clock()
 
     def watch(self, request: ServiceRequest) -> None:
         """Cancel a request, whose body was read, when its client disconnects."""
@@ -184,7 +185,7 @@ class Endpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
-        request = ServiceRequest.of(scope)
+        request: ServiceRequest = scope["state"]["request"]
         request.tenant = await self.admit(request)
         if scope["state"].get(BODY_RECEIVED) and self.body_in_memory:
             body = (await receive()).get("body", b"")
@@ -193,7 +194,7 @@ class Endpoint:
             await self._respond(request, body, receive, send)
             return
         async with AsyncExitStack() as stack:
-            memory = self._runtime.memory.reserve(request.tenant)
+            memory = Reservation(self._runtime.memory, request.tenant)
             stack.callback(memory.release)
             body = await self.read(request, receive, memory, stack)
             await self._respond(request, body, receive, send, memory)

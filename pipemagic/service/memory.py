@@ -74,23 +74,16 @@ class MemoryBudget:
 
     def __init__(self, total: int) -> None:
         self.total = total
+        self.largest = total // 2
+        """The most bytes that one database can have."""
         self.lock = threading.Lock()
         self._taken = 0
         self._by_database: Counter[Tenant] = Counter()
 
     @property
-    def largest(self) -> int:
-        """The most bytes that one database can have."""
-        return self.total // 2
-
-    @property
     def taken(self) -> int:
         """The bytes that are in use."""
         return self._taken
-
-    def reserve(self, tenant: Tenant) -> Reservation:
-        """Return a reservation of 0 bytes."""
-        return Reservation(self, tenant)
 
     def add(self, tenant: Tenant, size: int) -> bool:
         """Take ``size`` bytes, or return them if negative; return False, and take nothing, if they are too many.
@@ -107,7 +100,10 @@ class MemoryBudget:
 
 
 class Reservation:
-    """The bytes of a `MemoryBudget` that one request, or the stored texts of one stream, have. Thread-safe."""
+    """The bytes of a `MemoryBudget` that one request, or the stored texts of one stream, have: none at first.
+
+    Thread-safe.
+    """
 
     def __init__(self, budget: MemoryBudget, tenant: Tenant) -> None:
         self._budget, self.tenant = budget, tenant

@@ -74,7 +74,7 @@ class LeaseResponse(Response):
         if self._leases.ended:
             scope["extensions"][ABORT]()  # as a moment later: the client then starts a new service
             return
-        request = ServiceRequest.of(scope)
+        request: ServiceRequest = scope["state"]["request"]
         request.is_use = True
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         await send({"type": "http.response.body", "body": self.body, "more_body": True})

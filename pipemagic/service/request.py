@@ -25,7 +25,7 @@ class Disconnected(Exception):
 
 
 class ServiceRequest(Request):
-    """A request, from its head to the end of its response. Endpoints find it with `of`.
+    """A request, from its head to the end of its response. ``scope["state"]["request"]`` is this object.
 
     It is cancelled, from any thread, when its client disconnects or the service stops.
     """
@@ -50,12 +50,6 @@ class ServiceRequest(Request):
         self.cancelled = False
         self._lock = threading.Lock()
         self._callbacks: list[Callable[[], None]] = []
-
-    @staticmethod
-    def of(scope: Scope) -> ServiceRequest:
-        """Return the request of a scope."""
-        request: ServiceRequest = scope["state"]["request"]
-        return request
 
     @property
     def responds(self) -> bool:

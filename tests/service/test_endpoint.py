@@ -19,7 +19,7 @@ from pipemagic.service import responses
 from pipemagic.service.endpoint import Endpoint, Runtime
 from pipemagic.service.executor import Waiter
 from pipemagic.service.limits import MB, Limits
-from pipemagic.service.memory import MemoryBudget
+from pipemagic.service.memory import MemoryBudget, Reservation
 from pipemagic.service.responses import Refused, StreamedResponse
 from pipemagic.service.transfer.endpoints import NO_LIMIT, UploadEndpoint
 
@@ -241,11 +241,11 @@ def test_a_slow_but_steady_body_has_the_time_it_needs(monkeypatch):
 def test_a_database_has_as_much_as_it_leaves_free():
     for count in (1, 2, 16):
         budget = MemoryBudget(1700)
-        reservations = [budget.reserve(f"database {number}") for number in range(count)]
+        reservations = [Reservation(budget, f"database {number}") for number in range(count)]
         share = 1700 // (count + 1)
         assert all(reservation.resize(share) for reservation in reservations)
         assert not reservations[0].resize(share + 2)
-        newcomer = budget.reserve("newcomer")
+        newcomer = Reservation(budget, "newcomer")
         assert newcomer.resize(share // 2)
         assert budget.taken == count * share + share // 2
         for reservation in (*reservations, newcomer):
@@ -255,7 +255,7 @@ def test_a_database_has_as_much_as_it_leaves_free():
 
 def test_the_reservations_of_a_database_are_added_up():
     budget = MemoryBudget(1000)
-    first, second = budget.reserve("a"), budget.reserve("a")
+    first, second = Reservation(budget, "a"), Reservation(budget, "a")
     assert first.resize(300)
     assert not second.resize(201)
     assert second.resize(200)

@@ -223,7 +223,8 @@ class Cursor:
             elif result is not None:
                 self._lines.add(StepEnd(result.counts["affected_row_count"], result.counts["last_insert_rowid"]))
             yield from self._send_if_full()
-        self._runner.end()
+        if self._runner.loss_reported:
+            self._runner.stream.acknowledge_loss()
 
     def _sink(self, number: int, _: SqlStatement, want_rows: bool) -> RowSink:
         """Return the sink for the rows of a step, which have no limit together."""

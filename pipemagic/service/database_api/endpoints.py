@@ -162,13 +162,14 @@ class DatabaseApi:
                 self._streams.end(stream, Event.CLOSE)
             else:
                 baton = self._streams.finish(stream)
-            head = _head(baton, base_url, self._streams.ttl)
+            lives = b"" if baton is None else b',"stream_ttl_ms":%d' % self._streams.ttl
+            head = b'{"baton":%b,"base_url":%b%b,"results":[' % (encode(baton), encode(base_url), lives)
             pieces = [b'{"result":', *result, b"}"] if single else [head, *result, b"]}"]
             del result  # pieces are freed as they are compressed
             timing = f"total;dur={(self._clock() - start) * 1000:.3f}"
             response = _response(request, pieces, {"content-type": responses.JSON, "server-timing": timing})
         response.delay = delay
-        if baton is not None or runner.budget.reserved or stream.abandoned:
+        if baton is not None or runner.budget.reservation.size or stream.thread_left is not None:
             response.on_sent = partial(self._sent, stream, stream.response_count, runner.budget)
         return response
 
@@ -185,7 +186,7 @@ class DatabaseApi:
             sent = partial(self._streams.sent, stream, stream.response_count)
             with closing(cursor.stream(decoded.batch)) as lines:
                 last = yield from _send_lines(request, head, lines, delay, sent)
-            runner.budget.release()
+            runner.budget.reservation.release()
             if cursor.failed:
                 self._streams.end(stream, Event.LOSE)
             else:
@@ -204,7 +205,7 @@ class DatabaseApi:
             by_columns = request.headers.get(_COLUMNS_HEADER) == columns.VALUE
             yield Runner(stream, request.grant, budget, self._context, self._stopped, by_columns=by_columns)
         except BaseException as error:
-            budget.release()
+            budget.reservation.release()
             self._streams.end(stream, Event.LOSE)
             match error:
                 case Rejected():
@@ -224,13 +225,16 @@ class DatabaseApi:
             database, place = self._placement.choose(grant.database, request)
             stream = self._streams.open(database, grant.owner, place)
         else:
-            while isinstance(stream := self._resume(baton, grant), Waiter):  # for a running cursor
-                waiter = Waiter(math.inf)
-                stream.add_done_callback(waiter.finish)
-                request.add_callback(waiter.finish)
-                yield waiter
-                if request.cancelled:
-                    raise Refused(503, "the client disconnected")
+            try:
+                while isinstance(stream := self._streams.resume(baton, grant.owner), Waiter):  # for a running cursor
+                    waiter = Waiter(math.inf)
+                    stream.add_done_callback(waiter.finish)
+                    request.add_callback(waiter.finish)
+                    yield waiter
+                    if request.cancelled:
+                        raise Refused(503, "the client disconnected")
+            except Refused as refused:
+                raise self._cause_of(refused, grant) from None
         try:
             # A rotation, or a suspension of the database, after the check did not see this stream.
             if (record := self._tokens.recheck(grant)) is not None and record.configuration.block_reads:
@@ -240,16 +244,13 @@ class DatabaseApi:
             raise
         return stream
 
-    def _resume(self, baton: str, grant: AccessGrant) -> ServerStream | Waiter:
-        """Return the stream of the baton, or a waiter for its cursor; name the reason if it ended by a suspension."""
-        try:
-            return self._streams.resume(baton, grant.owner)
-        except Refused:
-            record = self._tokens.recheck(grant) or grant.database  # it may have waited
-            if record.configuration.block_reads:
-                reason = f"{self._context.meter.block(record).reads}; the stream has ended, and an open transaction is"
-                raise Refused(403, f"{OPERATION_BLOCKED}: {reason} rolled back", BLOCKED) from None
-            raise
+    def _cause_of(self, refused: Refused, grant: AccessGrant) -> Refused:
+        """Return the error for a baton that was refused, which names a suspension if the stream ended by it."""
+        record = self._tokens.recheck(grant) or grant.database  # it may have waited
+        if not record.configuration.block_reads:
+            return refused
+        reason = f"{self._context.meter.block(record).reads}; the stream has ended, and an open transaction is"
+        return Refused(403, f"{OPERATION_BLOCKED}: {reason} rolled back", BLOCKED)
 
     def _address(self, request: ServiceRequest, stream: ServerStream) -> tuple[str | None, float]:
         """Return the address of the stream's instance if it is not the request's, and the delay for its distance."""
@@ -257,14 +258,8 @@ class DatabaseApi:
         return base_url, self._placement.delay(stream) if self._placement.simulates_latency else 0.0
 
     def _sent(self, stream: ServerStream, number: int, budget: Budget) -> None:
-        budget.release()
+        budget.reservation.release()
         self._streams.sent(stream, number)
-
-
-def _head(baton: str | None, base_url: str | None, ttl: int) -> bytes:
-    """Return the beginning of the response to a pipeline, with the ``ttl`` of its stream in ms if it has a baton."""
-    lives = b',"stream_ttl_ms":%d' % ttl if baton is not None else b""
-    return b'{"baton":%b,"base_url":%b%b,"results":[' % (encode(baton), encode(base_url), lives)
 
 
 def _response(request: Request, pieces: list[bytes], headers: Mapping[str, str]) -> ServiceResponse:

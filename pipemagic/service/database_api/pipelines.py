@@ -16,7 +16,9 @@ from pipemagic.hrana.stream import Tx
 from pipemagic.service.database_api import errors
 from pipemagic.service.database_api.results import BufferedRows, RowSink, TooLarge, encode
 from pipemagic.service.database_api.statements import Execution, Runner, sqlite_error
+from pipemagic.service.database_api.stream import StoredTexts
 from pipemagic.service.executor import Steps
+from pipemagic.service.memory import Reservation
 from pipemagic.service.sqlite.statement import Rejected, SqlStatement, bind, first, of_script
 
 CLOSED = Error("The stream was closed by an earlier request of this pipeline", faults.STREAM_CLOSED)
@@ -35,8 +37,19 @@ class Pipeline:
         """Return the JSON of the results, in pieces: an entry for each request, in order."""
         pieces: list[bytes] = []
         for request in requests:
-            pieces += (b",", *(yield from self._entry(request)))
-        self._runner.end()
+            try:
+                if not isinstance(request, messages.Close):
+                    if self.closed:
+                        raise Rejected.of(CLOSED)
+                    self._runner.refuse_if_ended()
+                response, result = yield from self._respond(request)
+            except Rejected as rejected:
+                pieces += [b",", _error_entry(self._fit_error(rejected.error))]
+                continue
+            head = _head(**response)
+            pieces += [b",", head[:-1], b',"result":', *result, b"}}"] if result else [b",", head, b"}"]
+        if self._runner.loss_reported:
+            self._stream.acknowledge_loss()
         return pieces[1:]
 
     def run_one(self, request: messages.Request) -> Steps[list[bytes]]:
@@ -44,18 +57,6 @@ class Pipeline:
         self.closed = True
         _, result = yield from self._respond(request)
         return result
-
-    def _entry(self, request: messages.Request) -> Steps[list[bytes]]:
-        try:
-            if not isinstance(request, messages.Close):
-                if self.closed:
-                    raise Rejected.of(CLOSED)
-                self._runner.refuse_if_ended()
-            response, result = yield from self._respond(request)
-        except Rejected as rejected:
-            return [_error_entry(self._fit_error(rejected.error))]
-        head = _head(**response)
-        return [head[:-1], b',"result":', *result, b"}}"] if result else [head, b"}"]
 
     def _respond(self, request: messages.Request) -> Steps[tuple[dict[str, Any], list[bytes]]]:
         """Return the response to a request, and the JSON of its result, in pieces; no pieces if it has none."""
@@ -82,7 +83,8 @@ class Pipeline:
             case messages.StoreSql(sql_id, sql):
                 self._store(sql_id, sql)
             case messages.CloseSql(sql_id):
-                self._stream.stored.remove(sql_id)
+                if self._stream.stored is not None:
+                    self._stream.stored.remove(sql_id)
             case messages.GetAutocommit():
                 runner.enforce_window()
                 response["is_autocommit"] = self._stream.state.transaction is not Tx.OPEN
@@ -135,9 +137,11 @@ class Pipeline:
         return result
 
     def _store(self, sql_id: int, text: str) -> None:
+        if self._stream.stored is None:
+            self._stream.stored = StoredTexts(Reservation(self._budget.memory, self._budget.tenant))
         if self._stream.stored.get(sql_id) is not None:
             raise Rejected(f"SQL text {sql_id} already exists", "SQL_STORE_DUPLICATE")
-        if not self._stream.stored.add(sql_id, text, self._budget):
+        if not self._stream.stored.add(sql_id, text):
             raise Rejected(
                 "no memory is left for this SQL text: other stored texts, and requests that run, use it; send the text "
                 "with each request, or close streams that have stored texts",

@@ -21,8 +21,8 @@ from pipemagic.hrana import values
 from pipemagic.hrana.columns import CELL, Blobs, Column, Floats, Integers, Mixed, Nulls, Texts
 from pipemagic.hrana.messages import Col
 from pipemagic.hrana.values import NULL, Blob, Float, Integer, SqlValue, Text, Value
-from pipemagic.service.executor import Tenant, Waiter
-from pipemagic.service.memory import MemoryBudget
+from pipemagic.service.executor import Tenant
+from pipemagic.service.memory import MemoryBudget, Reservation
 
 SqlRow: TypeAlias = tuple[SqlValue, ...]
 
@@ -78,16 +78,12 @@ def read(source: Iterator[SqlRow], size: int = PIECE, seconds: float = math.inf)
     total, step, ends, most = 0, 1, time.monotonic() + seconds, apsw.memory_used() + LARGE
     while total < size and len(rows) < MOST_ROWS and (more := list(islice(source, step))):
         may_be_large = not rows or apsw.memory_used() >= most
-        total += sum(map(_memory_of, more)) if may_be_large else len(encode(more))
+        total += sum(getsizeof(cell) for row in more for cell in row) if may_be_large else len(encode(more))
         rows += more
         if time.monotonic() >= ends:
             break
         step = max(1, min(2 * step, STEP, (size - total) * len(rows) // total))
     return rows, total
-
-
-def _memory_of(row: SqlRow) -> int:
-    return sum(map(getsizeof, row))
 
 
 def to_wire(cells: Sequence[SqlValue], *, signs: bool) -> list[Value]:
@@ -96,11 +92,8 @@ def to_wire(cells: Sequence[SqlValue], *, signs: bool) -> list[Value]:
     return [wire[type(cell)](cell) for cell in cells]
 
 
-def rows_to_json(rows: Sequence[SqlRow], size: int, *, signs: bool) -> Iterator[bytes]:
-    """Yield the JSON of rows of ``size`` bytes, with commas between them; that of large rows in pieces."""
-    if size <= 2 * PIECE:
-        yield encode([to_wire(row, signs=signs) for row in rows])[1:-1]
-        return
+def large_rows_to_json(rows: Sequence[SqlRow], *, signs: bool) -> Iterator[bytes]:
+    """Yield the JSON of rows in pieces, with commas between the rows."""
     for number, row in enumerate(rows):
         if number:
             yield b","
@@ -169,26 +162,29 @@ class TooLarge(Exception):
 class Budget:
     """Counts the bytes that a response may still grow by.
 
-    A large response takes its bytes from the memory for all requests; `release` returns them when it was sent.
+    A large response takes its bytes from the memory for all requests: they are in its ``reservation``, which is
+    released when it was sent.
     """
 
     def __init__(self, limit: int, memory: MemoryBudget, tenant: Tenant) -> None:
         self.limit = self.left = min(limit, memory.largest)
         self.memory, self.tenant = memory, tenant
-        self._reservation = memory.reserve(tenant)
+        self.reservation = Reservation(memory, tenant)
         self._working = 0
-
-    @property
-    def reserved(self) -> int:
-        """Bytes taken from the memory for all requests."""
-        return self._reservation.size
 
     def spend(self, size: int) -> None:
         """Subtract ``size`` bytes; raise `TooLarge` if fewer are left, for this response or for all."""
         if size > self.left:
             raise TooLarge
         self.left -= size
-        self._reserve()
+        needed = self.limit - self.left + self._working
+        if needed <= SMALL_RESPONSE and not self.reservation.size:  # as in most responses
+            return
+        if needed > self.memory.largest:
+            raise TooLarge
+        steps = 0 if needed <= SMALL_RESPONSE else -(-needed // MEMORY_STEP)
+        if not self.reservation.resize(steps * MEMORY_STEP):
+            raise TooLarge(shared=True)
 
     def hold(self, size: int, *, line: int = 0) -> None:
         """Take what rows of ``size`` bytes need until they are converted, besides the bytes of the response.
@@ -197,30 +193,12 @@ class Budget:
         bytes are left for all.
         """
         self._working = size + COPIES * min(size, PIECE) + 2 * line
-        self._reserve()
+        self.spend(0)
 
     def drop(self, left: int) -> None:
         """Return what was spent since ``left`` bytes were left, and what was held."""
         self.left, self._working = left, 0
-        self._reserve()
-
-    def _reserve(self) -> None:
-        needed = self.limit - self.left + self._working
-        if needed <= SMALL_RESPONSE and not self._reservation.size:  # as in most responses
-            return
-        if needed > self.memory.largest:
-            raise TooLarge
-        steps = 0 if needed <= SMALL_RESPONSE else -(-needed // MEMORY_STEP)
-        if not self._reservation.resize(steps * MEMORY_STEP):
-            raise TooLarge(shared=True)
-
-    def release(self) -> None:
-        """Return the memory."""
-        self._reservation.release()
-
-    def release_after(self, thread_left: Waiter) -> None:
-        """Return the memory, once it is released, not before the thread of an abandoned statement has left."""
-        self._reservation.release_after(thread_left)
+        self.spend(0)
 
 
 class WireResult(NamedTuple):
@@ -281,7 +259,14 @@ class BufferedRows:
             self.count += len(piece)
             self._budget.hold(size)
             left = self._budget.left
-            for data in part_to_json(piece) if by_columns else rows_to_json(piece, size, signs=self._by_columns):
+            converted: Iterable[bytes]
+            if by_columns:
+                converted = part_to_json(piece)
+            elif size > 2 * PIECE:
+                converted = large_rows_to_json(piece, signs=self._by_columns)
+            else:
+                converted = (encode([to_wire(row, signs=self._by_columns) for row in piece])[1:-1],)
+            for data in converted:
                 self._budget.spend(len(data))
                 pieces.append(data)
             if by_columns:  # columns of NULLs have no bytes

@@ -111,10 +111,11 @@ class Runner:
         """Return the SQL text of a request, which may be a stored one."""
         if holder.sql is not None:
             return holder.sql
-        stored = self.stream.stored.get(holder.sql_id) if holder.sql_id is not None else None
-        if stored is None:
+        stored = self.stream.stored
+        text = None if stored is None or holder.sql_id is None else stored.get(holder.sql_id)
+        if text is None:
             raise Rejected(f"SQL text {holder.sql_id} not found", "SQL_STORE_NOT_FOUND")
-        return stored
+        return text
 
     def wait_for(self, index: str | int | None) -> Steps[None]:
         """Wait until the replica has the index of the request; a primary always has it."""
@@ -153,7 +154,7 @@ class Runner:
 
     def refuse_if_lost(self) -> None:
         """Raise `Rejected` if the transaction is lost, also because its time is over."""
-        if self.stream.abandoned:
+        if self.stream.thread_left is not None:
             self.refuse_if_ended()
         if self.stream.state.transaction is Tx.NONE:
             return
@@ -172,11 +173,6 @@ class Runner:
         block = self.meter.block(self.grant.database)
         if block.reads:
             raise _blocked(block.reads)
-
-    def end(self) -> None:
-        """End the request: a loss that its response says is over."""
-        if self.loss_reported:
-            self.stream.acknowledge_loss()
 
 
 class Execution:
@@ -224,7 +220,8 @@ class Execution:
         connection = stream.connection
         at_primary = stream.place is stream.database
         if statement.may_read and stream.reading is None and stream.write_waiter is None and at_primary:
-            yield from self._begin_reading()
+            while not stream.begin_reading(now=self._has_waited):
+                yield from self._wait_for_checkpoint(CHECKPOINT_WAIT)
         index, reading, begins = stream.place.index, stream.reading, self._clock()
         running = stream.begin(interruptible=not statement.commits, now=begins - self._ran)
         if running is None:
@@ -269,7 +266,7 @@ class Execution:
                 self._runner.refuse_if_lost()
                 piece = yield from self._call(partial(next, pieces, None))
         finally:
-            if stream.abandoned:
+            if stream.thread_left is not None:
                 sink.leave()
             else:
                 try:
@@ -315,7 +312,7 @@ class Execution:
     def _abandoned(self, thread_left: Waiter) -> Rejected:
         runner = self._runner
         runner.stopped.add(runner.grant, StopReason.FUNCTION)
-        runner.budget.release_after(thread_left)  # it has rows
+        runner.budget.reservation.release_after(thread_left)  # it has rows
         lost = runner.loss_reported = self._stream.leave_statement(thread_left, errors.STREAM_LEFT)
         return Rejected.of(errors.abandoned(lost=lost, wrote=self._stream.write_waiter is not None))
 
@@ -377,10 +374,6 @@ class Execution:
         stream.use_primary()
 
     # Giving way to a checkpoint.
-
-    def _begin_reading(self) -> Steps[None]:
-        while not self._stream.begin_reading(now=self._has_waited):
-            yield from self._wait_for_checkpoint(CHECKPOINT_WAIT)
 
     def _wait_for_checkpoint(self, seconds: float) -> Steps[None]:
         """Wait until readers need not give way any more, or for some seconds."""

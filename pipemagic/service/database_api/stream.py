@@ -18,7 +18,6 @@ from pipemagic.hrana.messages import Error
 from pipemagic.hrana.stream import Event, Phase, StreamState, Tx, TxEvent
 from pipemagic.service.auth.tokens import Owner
 from pipemagic.service.database_api import errors
-from pipemagic.service.database_api.results import Budget
 from pipemagic.service.executor import Steps, Waiter
 from pipemagic.service.memory import Reservation
 from pipemagic.service.replicas.replica import Replica
@@ -38,22 +37,20 @@ STORED_TEXT = 256
 
 
 class StoredTexts:
-    """The SQL texts that a stream stores, which count as memory of its database."""
+    """The SQL texts that a stream stores, which count as memory of its database: they are in ``reservation``."""
 
-    def __init__(self) -> None:
+    def __init__(self, reservation: Reservation) -> None:
         self._texts: dict[int, tuple[str, int]] = {}
         """Each text with its bytes of memory."""
-        self._reservation: Reservation | None = None
+        self._reservation = reservation
 
     def get(self, sql_id: int) -> str | None:
         """Return a text, or None."""
         text, _ = self._texts.get(sql_id, (None, 0))
         return text
 
-    def add(self, sql_id: int, text: str, budget: Budget) -> bool:
-        """Store a text; return False if the memory of ``budget`` has no room for it."""
-        if self._reservation is None:
-            self._reservation = budget.memory.reserve(budget.tenant)
+    def add(self, sql_id: int, text: str) -> bool:
+        """Store a text; return False if the memory has no room for it."""
         size = _memory_of(text)
         if not self._reservation.resize(self._reservation.size + size):
             return False
@@ -63,14 +60,13 @@ class StoredTexts:
     def remove(self, sql_id: int) -> None:
         """Remove a text, if it exists."""
         text, size = self._texts.pop(sql_id, (None, 0))
-        if text is not None and self._reservation is not None:
+        if text is not None:
             self._reservation.resize(self._reservation.size - size)
 
     def clear(self) -> None:
         """Remove all texts."""
         self._texts.clear()
-        if self._reservation is not None:
-            self._reservation.release()
+        self._reservation.release()
 
 
 def _memory_of(text: str) -> int:
@@ -119,8 +115,6 @@ class Ended(NamedTuple):
     """The error of its running statement and of further ones; None if its client waits for no response."""
     outpaced: bool = False
     """Whether it is a cursor, and the database changed too much while its rows were read."""
-    thread_left: Waiter | None = None
-    """Is done when the thread of its abandoned statement has left; None as long as none was given up."""
 
 
 @dataclass(eq=False)
@@ -154,7 +148,8 @@ class ServerStream:
         self.state = StreamState()
         """The state of the stream and of its transaction; move it under the guard."""
         self.state.move(Event.SEND)
-        self.stored = StoredTexts()
+        self.stored: StoredTexts | None = None
+        """None until it stores a text."""
         self.write_waiter: Waiter | None = None
         self.idle_since = now
         self._connection: Connection | None = None
@@ -164,6 +159,8 @@ class ServerStream:
         self.wait: Wait | None = None
         self.ended: Ended | None = None
         """The early end of its request."""
+        self.thread_left: Waiter | None = None
+        """Set if a statement was given up: only its thread uses the connection. Is done when that has left."""
         self.window: Window | None = None
         """Of the open transaction."""
         self.loss = faults.TRANSACTION_TIMED_OUT
@@ -176,11 +173,6 @@ class ServerStream:
     def was_idle_for(self, seconds: float, now: float) -> bool:
         """Return True if it is idle, and has been for some seconds."""
         return self.state.phase is Phase.IDLE and now >= self.idle_since + seconds
-
-    @property
-    def abandoned(self) -> bool:
-        """Whether its statement did not end after it was stopped: only the thread of that uses the connection."""
-        return self.ended is not None and self.ended.thread_left is not None
 
     @property
     def connection(self) -> Connection:
@@ -229,7 +221,7 @@ class ServerStream:
         with self.guard:
             self.running = None
             ended = self.ended or Ended()
-            self.ended = ended._replace(error=ended.error or error, thread_left=thread_left)
+            self.ended, self.thread_left = ended._replace(error=ended.error or error), thread_left
             lost = self.state.transaction is Tx.OPEN
             if lost:
                 self.state.change(TxEvent.LOSE)
@@ -266,7 +258,7 @@ class ServerStream:
     def give_way(self) -> None:
         """Stop what it reads, from any thread: a statement that has sent no rows starts again, all else has failed."""
         with self.guard:
-            if self.reading is None or self.abandoned:
+            if self.reading is None or self.thread_left is not None:
                 return
             waits = self.wait is not None or self.state.phase is Phase.IDLE
             if self.state.transaction is Tx.OPEN and self.window is not None:
@@ -404,7 +396,7 @@ class ServerStream:
 
     def rest(self) -> None:
         """Free what the connection caches, as far as memory is short: the stream becomes idle."""
-        if self._connection is not None and not self.abandoned:
+        if self._connection is not None and self.thread_left is None:
             self._connection.free_caches()
 
     # The transaction.
@@ -509,7 +501,8 @@ class ServerStream:
 
     def release(self) -> None:
         """Roll back, return the connection, and release the write lock and the stored texts."""
-        self.stored.clear()
+        if self.stored is not None:
+            self.stored.clear()
         connection, self._connection = self._connection, None
         try:
             if connection is not None:

@@ -35,7 +35,7 @@ TOMBSTONE = 300.0
 
 log = logging.getLogger(__name__)
 
-_ID, _COUNT, _SEAL = 12, 4, 32
+_ID, _COUNT = 12, 4
 
 
 class StreamTable:
@@ -118,7 +118,7 @@ class StreamTable:
 
         Return a waiter if the cursor whose `next_baton` this is runs.
         """
-        number, count = self._unseal(baton, owner)
+        number, count = self._parse(baton, owner)
         with self._lock:
             stream = self._streams.get(number)
         if stream is None:
@@ -145,7 +145,7 @@ class StreamTable:
         with stream.guard:
             stream.response_count += 1
             stream.done = Waiter(math.inf)
-        return self._seal(stream)
+        return self._baton(stream.number, stream.response_count, stream.owner)
 
     def finish(self, stream: ServerStream) -> str | None:
         """Return the new baton, or that of `next_baton`, after a response; the idle time starts when that was `sent`.
@@ -166,7 +166,7 @@ class StreamTable:
             return None
         if done is not None:
             done.finish()
-        return self._seal(stream)
+        return self._baton(stream.number, stream.response_count, stream.owner)
 
     def sent(self, stream: ServerStream, count: int) -> None:
         """Begin the idle time: the last byte of the response with this number was sent."""
@@ -189,11 +189,10 @@ class StreamTable:
                     self._expired[stream.number] = self._clock()
         if stream.done is not None:
             stream.done.finish()
-        thread_left = None if stream.ended is None else stream.ended.thread_left
-        if thread_left is None:
+        if stream.thread_left is None:
             self._release(stream)
         else:
-            thread_left.add_done_callback(partial(self._release, stream))
+            stream.thread_left.add_done_callback(partial(self._release, stream))
 
     def _release(self, stream: ServerStream) -> None:
         with self._lock:
@@ -210,24 +209,21 @@ class StreamTable:
 
     # Batons: an id, a counter, and a MAC of both and of the owner.
 
-    def _seal(self, stream: ServerStream) -> str:
-        head = stream.number + stream.response_count.to_bytes(_COUNT, "big")
-        return urlsafe_b64encode(head + self._mac(head, stream.owner)).decode("ascii")
+    def _baton(self, number: bytes, count: int, owner: Owner) -> str:
+        head = number + count.to_bytes(_COUNT, "big")
+        mac = hmac.digest(self._key, head + "\0".join(owner).encode(), "sha256")
+        return urlsafe_b64encode(head + mac).decode("ascii")
 
-    def _mac(self, head: bytes, owner: Owner) -> bytes:
-        return hmac.digest(self._key, head + "\0".join(owner).encode(), "sha256")
-
-    def _unseal(self, baton: str, owner: Owner) -> tuple[bytes, int]:
+    def _parse(self, baton: str, owner: Owner) -> tuple[bytes, int]:
+        """Return the id and the counter of a baton; raise `Refused` if it is not one of ``owner``."""
         try:
-            raw = urlsafe_b64decode(baton.encode("ascii"))
+            head = urlsafe_b64decode(baton.encode("ascii"))[: _ID + _COUNT]
         except ValueError:
             raise _invalid() from None
-        head, seal = raw[: _ID + _COUNT], raw[_ID + _COUNT :]
-        if urlsafe_b64encode(raw).decode("ascii") != baton:
-            raise _invalid()  # the decoder ignores characters outside of its alphabet
-        if len(seal) != _SEAL or not hmac.compare_digest(seal, self._mac(head, owner)):
+        number, count = head[:_ID], int.from_bytes(head[_ID:], "big")
+        if not hmac.compare_digest(baton, self._baton(number, count, owner)):
             raise _invalid()
-        return head[:_ID], int.from_bytes(head[_ID:], "big")
+        return number, count
 
     # Sweeping.
 

@@ -466,7 +466,8 @@ class SqlRefusal:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> NoReturn:  # noqa: ARG002
         """Refuse a request."""
-        record = ServiceRequest.of(scope).record
+        request: ServiceRequest = scope["state"]["request"]
+        record = request.record
         if record is None:
             raise Refused(404, "this service manages databases on libSQL servers; send SQL to a database's own address")
         raise Refused(421, f"send SQL for {record.name} to {self._engine.addresses(record)[record.locations[0]]}")

@@ -11,6 +11,7 @@ from asgi_calls import runtime
 from service_calls import CLOSE, caller_of, execute
 
 from pipemagic.service.limits import Limits
+from pipemagic.service.memory import Reservation
 from pipemagic.service.service import Service
 
 
@@ -66,7 +67,7 @@ def test_stored_texts_count_as_memory_of_their_database_until_they_are_closed(db
 def test_a_text_without_room_is_refused_and_others_can_be_stored(db):
     (record,) = db.service.catalog.databases("local")
     memory = runtime().memory
-    with closing_reservations(memory.reserve("another database"), memory.reserve(record.id)) as (other, own):
+    with closing_reservations(Reservation(memory, "another database"), Reservation(memory, record.id)) as (other, own):
         assert other.resize(memory.largest)
         assert own.resize(memory.largest // 2 - 20_000)
         answer = db.post(store(1, "SELECT 1" + " " * 40_000), store(2, "SELECT 2"), CLOSE)
