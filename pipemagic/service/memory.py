@@ -55,14 +55,9 @@ def for_catalog() -> Iterator[None]:
                 _set_limit()
 
 
-def allows_caches() -> bool:
-    """Return True while caches may grow."""
-    return not 0 < apsw.soft_heap_limit(-1) < apsw.memory_used()
-
-
-def allows_idle_caches() -> bool:
-    """Return True while idle connections may keep their caches."""
-    return not 0 < apsw.soft_heap_limit(-1) < 2 * apsw.memory_used()
+def allows_caches(*, idle: bool = False) -> bool:
+    """Return True while caches may grow, or while connections that are ``idle`` may keep theirs."""
+    return not 0 < apsw.soft_heap_limit(-1) < apsw.memory_used() * (2 if idle else 1)
 
 
 class MemoryBudget:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
 
 import apsw
 
@@ -245,17 +244,16 @@ class Execution:
     def _take_rows(self, connection: Connection, reading: Reading | None) -> Steps[None]:
         """Run the statement; send the pieces of its rows that its sink does not keep."""
         stream, sink = self._stream, self._sink
-        may_write = stream.write_waiter is not None and not self._unwritable
-
-        def begin() -> tuple[Iterator[bytes], bytes | None]:
-            connection.reads_until = math.inf if reading is None else reading.ends()
-            source = connection.run(self._statement, self._bindings, may_write=may_write)
-            pieces = iter(sink.take(source.cols, source.rows))
-            return pieces, next(pieces, None)
-
+        pieces = self._pieces(connection, reading)
         try:
-            pieces, piece = yield from self._call(begin)
-            while piece is not None:
+            while True:
+                call = connection.call = Call(partial(next, pieces, None), stream.end_thread)
+                yield call
+                if call.left is not None:  # its thread alone uses the connection
+                    raise self._abandoned(call.left)
+                piece = call.result()
+                if piece is None:
+                    return
                 if reading is not None and reading.brief:
                     sink.restart(piece)
                     raise GaveWay(brief=True)
@@ -264,7 +262,6 @@ class Execution:
                 self._runner.refuse_if_ended()
                 connection.after_wait()
                 self._runner.refuse_if_lost()
-                piece = yield from self._call(partial(next, pieces, None))
         finally:
             if stream.thread_left is not None:
                 sink.leave()
@@ -277,13 +274,12 @@ class Execution:
                         stream.end_reading()
                         stream.database.truncate_drained_wal()
 
-    def _call(self, function: Callable[[], Any]) -> Steps[Any]:
-        """Call what runs the statement. Raise `Rejected` if it was given up; its thread alone uses the connection."""
-        call = self._stream.connection.call = Call(function, self._stream.end_thread)
-        yield call
-        if call.left is not None:
-            raise self._abandoned(call.left)
-        return call.result()
+    def _pieces(self, connection: Connection, reading: Reading | None) -> Iterator[bytes]:
+        """Run the statement; yield the pieces of its rows that its sink does not keep. Each step is a `Call`."""
+        connection.reads_until = math.inf if reading is None else reading.ends()
+        may_write = self._stream.write_waiter is not None and not self._unwritable
+        source = connection.run(self._statement, self._bindings, may_write=may_write)
+        yield from self._sink.take(source.cols, source.rows)
 
     def _result(self, connection: Connection, index: int) -> WireResult:
         """Return the result of the statement, which has ended; ``index`` is that of its place when it began."""

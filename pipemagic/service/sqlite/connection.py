@@ -279,7 +279,7 @@ class Connection:
 
     def free_caches(self) -> None:
         """Free what the idle connection caches, as far as memory is short: pages, and a large schema."""
-        if memory.allows_idle_caches():
+        if memory.allows_caches(idle=True):
             return
         self.raw.release_memory()
         if self.autocommit and self.raw.status(apsw.SQLITE_DBSTATUS_SCHEMA_USED)[0] > LARGE_SCHEMA:
