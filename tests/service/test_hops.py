@@ -17,7 +17,7 @@ from service_calls import CLOSE, caller_of, execute
 
 import pipemagic
 
-FUNCTIONS, MODULES = 124, 24
+FUNCTIONS, MODULES = 122, 24
 WARM = RUNS = 5
 HOME = f"{Path(pipemagic.__file__).parent.as_posix()}/"
 

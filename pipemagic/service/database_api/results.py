@@ -254,6 +254,7 @@ class BufferedRows:
             return ()
         piece, size = read(rows)
         by_columns = self._by_columns and len(piece) >= MIN_COLUMN_ROWS
+        wire = _WITH_SIGNS if self._by_columns else _WIRE
         pieces: list[bytes] = []
         while piece:
             self.count += len(piece)
@@ -265,7 +266,7 @@ class BufferedRows:
             elif size > 2 * PIECE:
                 converted = large_rows_to_json(piece, signs=self._by_columns)
             else:
-                converted = (encode([to_wire(row, signs=self._by_columns) for row in piece])[1:-1],)
+                converted = (encode([[wire[type(cell)](cell) for cell in row] for row in piece])[1:-1],)
             for data in converted:
                 self._budget.spend(len(data))
                 pieces.append(data)

@@ -70,30 +70,28 @@ class StreamTable:
         """
         number, now = self._random(_ID), self._clock()
         stream = ServerStream(number, database, place or database, owner, now, self._expire_idlest)
-        while (refusal := self._add(stream)) is not None:
-            if not self._expire_idlest(None if refusal.of_all else owner.database):
-                raise refusal
-        return stream
+        while True:
+            with self._lock:
+                service_is_full = self._count >= self._limits.streams
+                if not service_is_full and self._used[owner.database] < self._most_of_database:
+                    self._streams[number] = stream
+                    self._used[owner.database] += 1
+                    self._count += 1
+                    return stream
+            if not self._expire_idlest(None if service_is_full else owner.database):
+                raise self._too_many(service_is_full=service_is_full)
 
-    def _add(self, stream: ServerStream) -> _TooMany | None:
-        """Add a stream; if the service or its database has reached its limit of streams, return the refusal."""
-        database, limits = stream.owner.database, self._limits
-        with self._lock:
-            if self._count >= limits.streams:
-                return _TooMany(
-                    f"the service has {limits.streams:,} open, which is its limit; try again soon, idle streams end "
-                    f"after {limits.idle:g} s", of_all=True,
-                )  # fmt: skip
-            most = self._most_of_database
-            if self._used[database] >= most:
-                return _TooMany(
-                    f"this database has {most:,} open, which is the limit of one database; close those that are not "
-                    f"needed, idle ones end after {limits.idle:g} s", of_all=False,
-                )  # fmt: skip
-            self._streams[stream.number] = stream
-            self._used[database] += 1
-            self._count += 1
-        return None
+    def _too_many(self, *, service_is_full: bool) -> Refused:
+        """Return the error if the service, or otherwise a database, has reached its limit of streams."""
+        limits = self._limits
+        if service_is_full:
+            reason = f"the service has {limits.streams:,} open, which is its limit; try again soon, idle streams"
+        else:
+            reason = (
+                f"this database has {self._most_of_database:,} open, which is the limit of one database; close those "
+                "that are not needed, idle ones"
+            )
+        return Refused(429, f"Too many open streams: {reason} end after {limits.idle:g} s")
 
     def _expire_idlest(self, database: str | None = None) -> bool:
         """Expire a stream that was idle for its limit, of a database if one is named; return False if there is none.
@@ -278,14 +276,6 @@ class StreamTable:
 
     def _end_idle(self, stream: ServerStream) -> None:
         self.end(stream, Event.LOSE, when=lambda: stream.state.phase is Phase.IDLE)
-
-
-class _TooMany(Refused):
-    """There are too many open streams: of one database, or ``of_all``."""
-
-    def __init__(self, reason: str, *, of_all: bool) -> None:
-        super().__init__(429, f"Too many open streams: {reason}")
-        self.of_all = of_all
 
 
 def _try(do: Callable[..., None], stream: ServerStream, *arguments: Any) -> bool:
