@@ -84,33 +84,39 @@ class Waiter:
             self._ended.set_result(None)
 
 
+@dataclass(slots=True, eq=False)
 class Call:
     """A call of ``function`` that can be given up. A job yields it, then checks ``left`` and takes its `result`.
 
     If it was given up, its thread calls ``on_return`` when the function has returned.
     """
 
-    def __init__(self, function: Callable[[], Any], on_return: Callable[[], None]) -> None:
-        self._function, self._on_return = function, on_return
-        self._value: Any = None
-        self._error: BaseException | None = None
-        self.job: Job | None = None
-        """The job that makes it; None before it begins and when it cannot be given up any more."""
-        self.left: Waiter | None = None
-        """None unless it was given up. Is done when its thread has left, to which what it uses belongs until then."""
+    function: Callable[[], Any]
+    on_return: Callable[[], None]
+    value: Any = None
+    error: BaseException | None = None
+    job: Job | None = None
+    """The job that makes it; None before it begins and when it cannot be given up any more."""
+    left: Waiter | None = None
+    """None unless it was given up. Is done when its thread has left, to which what it uses belongs until then."""
 
-    def run(self) -> None:
-        """Call the function."""
+    def run(self, job: Job) -> bool:
+        """Call the function for a job; return False if it was given up: another worker has the job then."""
+        self.job = job
         try:
-            self._value = self._function()
+            self.value = self.function()
         except BaseException as error:  # noqa: BLE001 - raised again by `result`
-            self._error = error
+            self.error = error
+        if self.keep():
+            return True
+        self._leave()
+        return False
 
     def result(self) -> Any:
         """Return the result of a call that was not given up, or raise its error."""
-        error, self._error = self._error, None
+        error, self.error = self.error, None
         if error is None:
-            return self._value
+            return self.value
         try:
             raise error
         finally:
@@ -129,12 +135,12 @@ class Call:
                 self.job = None
         return self.left is None
 
-    def leave(self) -> None:
+    def _leave(self) -> None:
         """End a call that was given up, in its own thread."""
         assert self.left is not None
-        self._error = None  # its traceback refers to this call: a reference cycle, which keeps the rows
+        self.error = None  # its traceback refers to this call: a reference cycle, which keeps the rows
         try:
-            self._on_return()
+            self.on_return()
         except Exception:
             log.exception("an abandoned call could not be ended")
         finally:
@@ -232,9 +238,11 @@ class Executor:
 
     def proceed(self, job: Job) -> asyncio.Future[Any]:
         """Run the next part of a job whose current one has ended. Call it in the event loop."""
-        job.future = job.loop.create_future()
-        self._watch(job.loop)
-        self._put(job)
+        job.future, job.ahead = job.loop.create_future(), False
+        if self._timer is None:
+            self._timer = job.loop.call_later(HELD_UP, self._check, job.loop, self._taken)
+        self._queue.append(job)
+        self._entries.put(None)
         return job.future
 
     async def call(self, tenant: Tenant, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -257,7 +265,7 @@ class Executor:
     # The queue.
 
     def _put(self, job: Job, *, ahead: bool = False) -> None:
-        """Queue a job, ahead of all others if they wait for it. Call it in any thread."""
+        """Queue a job that goes on, ahead of all others if they wait for it. Call it in any thread."""
         job.ahead = ahead
         if ahead:
             self._queue.appendleft(job)
@@ -266,20 +274,7 @@ class Executor:
         self._entries.put(None)
         if self._timer is None:
             with suppress(RuntimeError):  # the loop is closed
-                job.loop.call_soon_threadsafe(self._watch, job.loop)
-
-    def _take(self) -> Job | None:
-        """Wait for the next job; return None once the executor is closed."""
-        while True:
-            self._entries.get()
-            self._taken += 1
-            job = self._queue.popleft()
-            if job is None:
-                self._queue.append(None)  # for the other workers
-                self._entries.put(None)
-                return None
-            if job.ahead or self._long[job.tenant] < self._of_database or not self._set_aside(job):
-                return job
+                job.loop.call_soon_threadsafe(self._check, job.loop)
 
     def _set_aside(self, job: Job) -> bool:
         """Set a job aside if its database still has as many long-running ones as it may; return True if so."""
@@ -309,16 +304,25 @@ class Executor:
         return True
 
     def _work(self) -> None:
-        thread = threading.current_thread()
+        """Run jobs, until the executor is closed or another worker takes them."""
+        thread, takes_jobs = threading.current_thread(), True
         try:
-            while (job := self._take()) is not None and self._run(job):
-                pass
+            while takes_jobs:
+                self._entries.get()
+                self._taken += 1
+                job = self._queue.popleft()
+                if job is None:  # also for the other workers
+                    self._queue.append(None)
+                    self._entries.put(None)
+                    return
+                if job.ahead or self._long[job.tenant] < self._of_database or not self._set_aside(job):
+                    takes_jobs = self._run(job)
         finally:
             self._threads.discard(thread)
             self.lost.discard(thread)
 
     def _run(self, job: Job) -> bool:
-        """Run one part of a job in this thread; return False if the worker is to exit."""
+        """Run one part of a job in this thread; return False if another worker takes jobs now."""
         _current.job = self._front = job
         job.thread = threading.current_thread()
         job.slice_began = time.monotonic()
@@ -329,40 +333,34 @@ class Executor:
         error: BaseException | None = None
         try:
             while isinstance(outcome := next(job.steps), Call):
-                if not self._make(outcome, job):
+                if not outcome.run(job):
                     return False
+                self.slices.leave(job)  # what follows, such as the compression of the response, is no statement
         except StopIteration as end:
             job.done, outcome = True, end.value
         except BaseException as raised:  # noqa: BLE001 - raised again where the future is awaited
             job.done, error = True, raised
         _current.job = None
         self.slices.leave(job)  # it may have run a statement that is no call, such as to describe one
-        stays = self._finish(job)
-        if isinstance(outcome, Waiter) and not job.done:
-            outcome.add_done_callback(partial(self._put, job, ahead=outcome.exclusive))
-        else:
-            self._report(job, outcome, error)
-        return stays
+        return self._end(job, outcome, error)
 
-    def _make(self, call: Call, job: Job) -> bool:
-        """Make a call of a job; return False if it was given up: another worker has the job then."""
-        call.job = job
-        call.run()
-        if not call.keep():
-            call.leave()
-            return False
-        self.slices.leave(job)  # what follows, such as the compression of the response, is no statement
-        return True
-
-    def _finish(self, job: Job) -> bool:
-        """Record that a part of a job has ended; return False if another worker has replaced this one."""
+    def _end(self, job: Job, outcome: Any, error: BaseException | None) -> bool:
+        """End a part of a job, and pass its outcome on; return False if another worker takes jobs now."""
         with self.lock:
-            stays = job is self._front
-            if stays:
+            takes_jobs = job is self._front
+            if takes_jobs:
                 self._front = None
             else:
                 self._end_long(job.tenant)
-        return stays
+        if isinstance(outcome, Waiter) and not job.done:
+            outcome.add_done_callback(partial(self._put, job, ahead=outcome.exclusive))
+            return takes_jobs
+        self._outcomes.append((job.future, outcome, error))
+        if not self._notified:
+            self._notified = True
+            with suppress(RuntimeError):  # the loop is closed
+                job.loop.call_soon_threadsafe(self._resolve)
+        return takes_jobs
 
     def replace(self, job: Job | None) -> None:
         """Start another worker if the one that takes jobs runs this one, which is long-running from now on."""
@@ -406,13 +404,6 @@ class Executor:
 
     # The event loop.
 
-    def _report(self, job: Job, outcome: Any, error: BaseException | None) -> None:
-        self._outcomes.append((job.future, outcome, error))
-        if not self._notified:
-            self._notified = True
-            with suppress(RuntimeError):  # the loop is closed
-                job.loop.call_soon_threadsafe(self._resolve)
-
     def _resolve(self) -> None:
         """Set the results of all futures that are due: waking the loop for each would cost more than a job."""
         self._notified = False  # before the first is taken: a worker that adds one after the last wakes the loop again
@@ -425,18 +416,18 @@ class Executor:
             else:
                 future.set_exception(error)
 
-    def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Start the timer, which runs while jobs are queued."""
-        if self._timer is None:
-            self._timer = loop.call_later(HELD_UP, self._check, loop, self._taken)
+    def _check(self, loop: asyncio.AbstractEventLoop, taken: int | None = None) -> None:
+        """Start another worker if jobs are queued and none was taken since ``taken`` were; check while jobs are queued.
 
-    def _check(self, loop: asyncio.AbstractEventLoop, count: int) -> None:
-        """Start another worker if jobs are queued and none was taken since the last check."""
+        Without ``taken``, the next check is the first.
+        """
+        if self._timer is not None:
+            self._timer.cancel()
         self._timer = None  # before the check: a job that is queued after it starts the timer again
         if self._queue:
-            self._watch(loop)
-            if self._taken == count:
+            if self._taken == taken:
                 self.replace(self._front)
+            self._timer = loop.call_later(HELD_UP, self._check, loop, self._taken)
 
 
 class Slices:

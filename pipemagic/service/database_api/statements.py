@@ -28,7 +28,7 @@ from pipemagic.service.limits import Limits
 from pipemagic.service.replicas.replica import Replica
 from pipemagic.service.responses import Refused
 from pipemagic.service.sqlite.connection import Connection, NeedsWriteLock
-from pipemagic.service.sqlite.readers import CHECKPOINT_WAIT, DRAIN_WAIT, FULL_WAL, Reading
+from pipemagic.service.sqlite.readers import CHECKPOINT_WAIT, DRAIN_WAIT, FULL_WAL, CheckpointPhase, Reading
 from pipemagic.service.sqlite.resources import UsageExceeded
 from pipemagic.service.sqlite.statement import LONGEST_CACHED, Rejected, SqlStatement, bind, cached_parse, parse
 from pipemagic.service.stopped_statements import StoppedStatements, StopReason
@@ -270,13 +270,14 @@ class Execution:
                     connection.finish()
                 finally:
                     stream.end()
-                    if reading is not None and connection.autocommit:
+                    if reading is not None and not connection.raw.in_transaction:
                         stream.end_reading()
-                        stream.database.truncate_drained_wal()
+                        if stream.database.readers.phase is not CheckpointPhase.OPEN:
+                            stream.database.truncate_drained_wal()
 
     def _pieces(self, connection: Connection, reading: Reading | None) -> Iterator[bytes]:
         """Run the statement; yield the pieces of its rows that its sink does not keep. Each step is a `Call`."""
-        connection.reads_until = math.inf if reading is None else reading.ends()
+        connection.reads_until = math.inf if reading is None else reading.ends
         may_write = self._stream.write_waiter is not None and not self._unwritable
         source = connection.run(self._statement, self._bindings, may_write=may_write)
         yield from self._sink.take(source.cols, source.rows)
@@ -316,7 +317,7 @@ class Execution:
         stream, runner = self._stream, self._runner
         runner.refuse_if_ended()
         runner.refuse_if_lost()  # before sync_state(): SQLite may have ended an interrupted transaction by itself
-        ended = stream.state.transaction is Tx.OPEN and stream.connection.autocommit
+        ended = stream.state.transaction is Tx.OPEN and not stream.connection.raw.in_transaction
         if running.out_of_time and isinstance(error, apsw.InterruptError):
             runner.stopped.add(runner.grant, StopReason.TIME)
             return self._too_slow(ended=ended)

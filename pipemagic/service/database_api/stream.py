@@ -16,6 +16,7 @@ import apsw
 from pipemagic.hrana import faults
 from pipemagic.hrana.messages import Error
 from pipemagic.hrana.stream import Event, Phase, StreamState, Tx, TxEvent
+from pipemagic.service import memory
 from pipemagic.service.auth.tokens import Owner
 from pipemagic.service.database_api import errors
 from pipemagic.service.executor import Steps, Waiter
@@ -395,8 +396,8 @@ class ServerStream:
             wait.awaited.finish()
 
     def rest(self) -> None:
-        """Free what the connection caches, as far as memory is short: the stream becomes idle."""
-        if self._connection is not None and self.thread_left is None:
+        """Free what the connection caches, if memory is short: the stream becomes idle."""
+        if self._connection is not None and self.thread_left is None and not memory.allows_caches(idle=True):
             self._connection.free_caches()
 
     # The transaction.
@@ -404,7 +405,7 @@ class ServerStream:
     def sync_state(self, started: float) -> None:
         """Update the state of the transaction from SQLite, after a statement that began at ``started``."""
         connection = self.connection
-        autocommit = connection.autocommit
+        autocommit = not connection.raw.in_transaction
         if autocommit and self.state.transaction is Tx.NONE:
             if self.write_waiter is not None:
                 self.release_write_lock()

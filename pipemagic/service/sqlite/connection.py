@@ -159,6 +159,7 @@ class Connection:
         """Set to end the pause of a long-running statement (see `executor.pause`)."""
         self.call: Call | None = None
         """The call that runs the statement, which can be given up."""
+        # A statement that was given up must not commit: its client has the error already.
         self.raw.set_commit_hook(lambda: self.call is not None and not self.call.keep())
         self._cursor: apsw.Cursor | None = None
         self._schema = database.schema_changes
@@ -184,11 +185,6 @@ class Connection:
 
     def _is_stopped(self) -> bool:
         return self.stopped or self.exceeded or (self.reads_until < math.inf and time.thread_time() >= self.reads_until)
-
-    @property
-    def abandoned(self) -> bool:
-        """Whether its statement was given up; it must not commit then: its client has the error already."""
-        return self.call is not None and self.call.left is not None
 
     def stop(self) -> None:
         """Stop the running statement, from any thread. Reset ``stopped`` before the next one."""
@@ -255,11 +251,6 @@ class Connection:
             self.sandbox.bypass = False
 
     @property
-    def autocommit(self) -> bool:
-        """Whether no transaction is open."""
-        return self.raw.get_autocommit()
-
-    @property
     def has_snapshot(self) -> bool:
         """Whether the open transaction reads from a snapshot and has not written yet."""
         return self.raw.txn_state("main") == apsw.SQLITE_TXN_READ
@@ -278,11 +269,9 @@ class Connection:
         self.raw.set_last_insert_rowid(0)
 
     def free_caches(self) -> None:
-        """Free what the idle connection caches, as far as memory is short: pages, and a large schema."""
-        if memory.allows_caches(idle=True):
-            return
+        """Free what the idle connection caches: pages, and a large schema."""
         self.raw.release_memory()
-        if self.autocommit and self.raw.status(apsw.SQLITE_DBSTATUS_SCHEMA_USED)[0] > LARGE_SCHEMA:
+        if not self.raw.in_transaction and self.raw.status(apsw.SQLITE_DBSTATUS_SCHEMA_USED)[0] > LARGE_SCHEMA:
             with self._without_sandbox():
                 self.raw.pragma("writable_schema", "reset")  # only this: writing it stays off
 
@@ -290,7 +279,8 @@ class Connection:
         """Prepare a statement without running it."""
         self.sandbox.describing = True
         try:
-            return self._execute(statement, (None,) * len(statement.parameters), lambda _: False, can_cache=False)[1]
+            bindings = (None,) * len(statement.parameters)
+            return self._execute(statement, bindings, may_write=False, can_cache=False)[1]
         finally:
             self.sandbox.describing = False
 
@@ -307,17 +297,10 @@ class Connection:
             self._bound_temporary_tables()
 
         self._vacuums = statement.keyword == "VACUUM"
-
-        def may_start(shape: Shape) -> bool:
-            self._writes = not shape.readonly or statement.writes_by_itself
-            if not statement.commits:
-                self._usage.begin(self._written(), self.stop)
-            return may_write or not self._writes or shape.explain
-
         # If a cached statement cannot be prepared again, SQLite's error has no position. A cached EXPLAIN that is
         # prepared again reads the programs of triggers that no longer exist, which crashes the process.
         can_cache = not (statement.changes_schema or statement.explains) and memory.allows_caches()
-        self._cursor, shape = self._execute(statement, bindings, may_start, can_cache=can_cache)
+        self._cursor, shape = self._execute(statement, bindings, may_write=may_write, can_cache=can_cache)
         if self._cursor is None:
             raise NeedsWriteLock
         cols = shape.cols
@@ -382,18 +365,18 @@ class Connection:
         self,
         statement: SqlStatement,
         bindings: Sequence[SqlValue],
-        may_start: Callable[[Shape], bool],
         *,
+        may_write: bool,
         can_cache: bool,
     ) -> tuple[apsw.Cursor | None, Shape]:
-        """Prepare a statement, and start it if ``may_start`` returns True; otherwise the cursor is None.
+        """Prepare a statement, and start it; the cursor is None if it would write and may not, or is described.
 
         A statement that cannot be prepared is prepared again: perhaps another connection has changed the schema, which
         SQLite does not check for all errors, such as "table t has 1 columns but 2 values were supplied".
         """
         if self._counting:
             self._explained_after, self._counting = 0, False
-        self.changes_schema = statement.changes_schema or (self.changes_schema and not self.autocommit)
+        self.changes_schema = statement.changes_schema or (self.changes_schema and self.raw.in_transaction)
         if self._usage.interval != resources.FIRST_INTERVAL:
             self.raw.set_progress_handler(self._must_end, resources.FIRST_INTERVAL)
         self._usage = StatementUsage(self._database.path, resources.memory_used())
@@ -405,8 +388,14 @@ class Connection:
             # apsw would cache the result of `get_description`. What ALTER checks, SQLite runs as a SELECT.
             cols = () if statement.keyword == "ALTER" else tuple([Col(*column[:2]) for column in cursor.description])
             explain = cursor.is_explain
-            prepared.append(Shape(cols, cursor.is_readonly, bool(explain), explain == _PROGRAM))
-            starts = may_start(prepared[0])
+            shape = Shape(cols, cursor.is_readonly, bool(explain), explain == _PROGRAM)
+            prepared.append(shape)
+            if self.sandbox.describing:
+                return False
+            self._writes = not shape.readonly or statement.writes_by_itself
+            if not statement.commits:
+                self._usage.begin(self._written(), self.stop)
+            starts = may_write or not self._writes or shape.explain
             self._counting = starts and statement.changes_rows
             return starts
 
@@ -465,8 +454,8 @@ class Connection:
         return value_limit.may_build(self.raw, statement.keyword, statement.text, len(statement.parameters))
 
     def rollback(self) -> None:
-        """Roll back the open transaction; needed after an interrupt, too, which may leave it open."""
-        if not self.autocommit:
+        """Roll back the open transaction, if there is one; needed after an interrupt, too, which may leave it open."""
+        if self.raw.in_transaction:
             self.raw.execute("ROLLBACK")
 
     def close(self) -> None:

@@ -263,7 +263,7 @@ class OpenDatabase:
 
     def truncate_drained_wal(self) -> None:
         """Truncate the WAL if readers gave way to that and the last one has ended; otherwise the next commit does."""
-        if self.readers.drained:
+        if self.readers.must_give_way and not self.readers:
             self._truncate_wal()
 
     def _truncate_wal(self) -> None:

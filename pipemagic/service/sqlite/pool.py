@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import apsw
 
+from pipemagic.service import memory
 from pipemagic.service.responses import Refused
 from pipemagic.service.sqlite.connection import Connection
 
@@ -58,19 +59,19 @@ class Pool:
 
     def release(self, connection: Connection) -> None:
         """Keep a clean connection for the next stream; close any other."""
-        if connection.abandoned:
+        if connection.call is not None and connection.call.left is not None:  # the thread of its statement has left
             connection.close()
             return
         try:
-            if not connection.autocommit:
-                connection.rollback()
+            connection.rollback()
         except apsw.Error as error:
             log.warning("a connection could not be rolled back and is closed: %s", error)
             connection.close()
             return
         if not connection.sandbox.dirty:
             connection.reset()
-            connection.free_caches()
+            if not memory.allows_caches(idle=True):
+                connection.free_caches()
             connection.idle_since = self._clock()
             with self._lock:
                 if not self._closed and len(self._idle) < MOST_IDLE:

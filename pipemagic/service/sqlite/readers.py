@@ -24,6 +24,7 @@ import math
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import Enum
 
 from pipemagic.service.executor import Waiter
@@ -53,22 +54,19 @@ class CheckpointPhase(Enum):
     SEALED = "sealed"
 
 
+@dataclass(slots=True, eq=False)
 class Reading:
-    """A statement or a transaction that reads, or an export. ``stop`` ends it soon and may be called in any thread.
+    """A statement or a transaction that reads, or an export. ``stop`` ends it soon and may be called in any thread."""
 
-    ``brief``: it has only `BRIEF`; ``early`` is False if it began while others gave way.
-    """
-
-    def __init__(self, stop: Callable[[], None], *, brief: bool, early: bool) -> None:
-        self.stop, self.brief, self.early = stop, brief, early
-        self.stopped = False
-        """Whether it must end because the WAL has its full size."""
-
-    def ends(self) -> float:
-        """Return when it must end, in processor time of this thread (`time.thread_time`), in which it begins now."""
-        if self.stopped:
-            return -math.inf
-        return time.thread_time() + BRIEF if self.brief else math.inf
+    stop: Callable[[], None]
+    early: bool
+    """Whether it began before others gave way."""
+    brief: bool
+    """Whether it has only `BRIEF`."""
+    ends: float = math.inf
+    """When it must end, in processor time of the thread in which it began (`time.thread_time`)."""
+    stopped: bool = False
+    """Whether it must end because the WAL has its full size."""
 
 
 class Readers:
@@ -92,11 +90,6 @@ class Readers:
         """Whether the WAL is so large that a checkpoint waits for the earlier readers."""
         return self.phase is not CheckpointPhase.OPEN
 
-    @property
-    def drained(self) -> bool:
-        """Whether a checkpoint can succeed now, for which readers gave way."""
-        return self.phase is not CheckpointPhase.OPEN and not self._active
-
     def __len__(self) -> int:
         return len(self._active)
 
@@ -106,11 +99,12 @@ class Readers:
         With ``now``, it need not: it has waited. A ``restartable`` reader has only `BRIEF` while others give way.
         """
         with self._lock:
-            phase = self.phase
-            if phase is CheckpointPhase.SEALED and not now:
+            if self.phase is CheckpointPhase.SEALED and not now:
                 return None
-            early = now or phase is CheckpointPhase.OPEN
-            reading = Reading(stop, brief=restartable and not early, early=early)
+            early = now or self.phase is CheckpointPhase.OPEN
+            reading = Reading(stop, early, brief=restartable and not early)
+            if reading.brief:
+                reading.ends = time.thread_time() + BRIEF
             self._active.add(reading)
             return reading
 
@@ -118,6 +112,8 @@ class Readers:
         """End a reading; a second call does nothing."""
         with self._lock:
             self._active.discard(reading)
+            if self.phase is CheckpointPhase.OPEN:  # no reader gives way, as a rule
+                return
             granted = self._next_phase()
         _grant(granted)
 
@@ -207,7 +203,7 @@ def _grant(waiters: list[Waiter]) -> None:
 
 
 def _stop(reading: Reading) -> None:
-    reading.stopped = True
+    reading.stopped, reading.ends = True, -math.inf
     try:
         reading.stop()
     except Exception:  # the commit of another client must not fail because of it

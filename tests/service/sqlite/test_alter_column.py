@@ -95,7 +95,7 @@ def test_an_interrupt_leaves_the_sandbox_as_it_was(tmp_path, monkeypatch, out_of
         with pytest.raises(apsw.AuthError):
             run("ATTACH 'x' AS x")
         assert changed or run("SELECT sql FROM sqlite_schema") == before
-        if not connection.autocommit:
+        if connection.raw.in_transaction:
             run("ROLLBACK")
         calls = count
     assert last > 50
