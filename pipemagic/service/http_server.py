@@ -38,6 +38,7 @@ HEAD_LIMIT = 64 * 1024
 """Bytes of a request line and its headers; also of what is received in a row that is no body, such as trailers."""
 MOST_HEADERS = 100
 """Headers of a request, and its trailers: a short one takes twenty times its size in memory."""
+TOO_LARGE = "Request Header Fields Too Large"
 UNAVAILABLE_LIMIT = 8
 """Connections beyond the limit that get a 503; further ones are closed at once."""
 SEND_MINIMUM = 16 * 1024
@@ -176,7 +177,7 @@ class HttpProtocol(HttpToolsProtocol):
         connections does not lock out others. If none is idle, the response is 503.
         """
         super().connection_made(HalfClosingTransport(transport, self))  # type: ignore[arg-type]
-        self._idle_since = self.loop.time()
+        self._idle_since, self.headers = self.loop.time(), []
         # `pause_writing` is called as soon as the client takes less than is sent; 0 would stop TLS of asyncio for good.
         transport.set_write_buffer_limits(high=1)
         if hasattr(transport, "max_size"):  # only asyncio's own transport for plain sockets has it
@@ -222,8 +223,8 @@ class HttpProtocol(HttpToolsProtocol):
             return
         self._unparsed += len(data)
         super().data_received(data)
-        if self._unparsed > HEAD_LIMIT:
-            self._refuse(431, "Request Header Fields Too Large")
+        if self._unparsed > HEAD_LIMIT or len(self.headers) > MOST_HEADERS:
+            self._refuse(431, TOO_LARGE)
         self._await()
 
     # Requests
@@ -234,17 +235,22 @@ class HttpProtocol(HttpToolsProtocol):
         if self._is_running():
             self._refuse_head(400, "A request needs the response to the previous one.")
         super().on_message_begin()
-        self.scope["extensions"] = {ABORT: self.transport.abort}
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """Add a header or trailer."""
-        super().on_header(name, value)
-        if len(self.headers) > MOST_HEADERS:
-            self._refuse_head(431, "Request Header Fields Too Large")
+        self.scope["extensions"] = {ABORT: self.transport.abort}  # type: ignore[dict-item]
 
     def on_headers_complete(self) -> None:
-        """Check the headers and start the request."""
-        self._check_head()
+        """Check the head and start the request."""
+        size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
+        if size > HEAD_LIMIT or len(self.headers) > MOST_HEADERS:
+            self._refuse_head(431, TOO_LARGE)
+        hosts = [value for name, value in self.headers if name == b"host"]
+        if len(hosts) > 1 or not all(map(_HOST.fullmatch, hosts)):  # RFC 9112, 3.2
+            self._refuse_head(400, "The Host header is malformed, or there are several.")
+        if not hosts and self.parser.get_http_version() != "1.0":
+            self._refuse_head(400, "A request needs a Host header.")
+        # httptools skips the body of a request with Upgrade, and parses what arrives of it later as another request.
+        lengths = [value for name, value in self.headers if name in (b"content-length", b"transfer-encoding")]
+        if self.parser.should_upgrade() and lengths not in ([], [b"0"]):
+            self._refuse_head(400, "A request with a body cannot ask for an upgrade of the protocol.")
         self._phase, self._unparsed, self._discarded = RequestPhase.BODY, 0, 0
         super().on_headers_complete()
         self.headers = []  # takes the trailers: they are no headers of this request
@@ -269,20 +275,6 @@ class HttpProtocol(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:
         """Refuse what is not HTTP."""
         self._refuse(400, msg)
-
-    def _check_head(self) -> None:
-        """Refuse a head that is too large, and what RFC 9112, 3.2 forbids about Host."""
-        hosts = [value for name, value in self.headers if name == b"host"]
-        if len(hosts) > 1 or not all(map(_HOST.fullmatch, hosts)):
-            self._refuse_head(400, "The Host header is malformed, or there are several.")
-        if not hosts and self.parser.get_http_version() != "1.0":
-            self._refuse_head(400, "A request needs a Host header.")
-        # httptools skips the body of a request with Upgrade, and parses what arrives of it later as another request.
-        lengths = [value for name, value in self.headers if name in (b"content-length", b"transfer-encoding")]
-        if self.parser.should_upgrade() and lengths not in ([], [b"0"]):
-            self._refuse_head(400, "A request with a body cannot ask for an upgrade of the protocol.")
-        if len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers) > HEAD_LIMIT:
-            self._refuse_head(431, "Request Header Fields Too Large")
 
     def _refuse_head(self, status: int, reason: str) -> None:
         self._refuse(status, reason)
@@ -326,28 +318,26 @@ class HttpProtocol(HttpToolsProtocol):
         self._await()
 
     def _await(self) -> None:
-        """Set the timer for what is awaited now; its time does not begin again with each byte."""
-        awaited, seconds = self._next()
+        """Set the timer for what the client has to do now; its time does not begin again with each byte."""
+        awaited: Awaited | None
+        if self.flow.write_paused:
+            awaited, seconds = Awaited.READING, self.send_timeout
+        elif self.transport.half_closed:
+            awaited, seconds = Awaited.END, self.discard_timeout
+        elif self._is_running() or self.transport.is_closing():
+            awaited, seconds = None, 0.0
+        elif self._phase is RequestPhase.BODY:
+            awaited, seconds = Awaited.END, self.discard_timeout
+        elif self._phase is RequestPhase.HEAD:
+            awaited, seconds = Awaited.HEAD, self.head_timeout
+        else:
+            awaited, seconds = Awaited.REQUEST, self.timeout_keep_alive
         if awaited is not self._awaited:
             self._awaited, self._ends = awaited, self.loop.time() + seconds
             self._unsent = self.transport.get_write_buffer_size()
         self._unset_keepalive_if_required()
         if awaited is not None:
             self.timeout_keep_alive_task = self.loop.call_at(self._ends, self._timed_out)
-
-    def _next(self) -> tuple[Awaited | None, float]:
-        """Return what the client has to do, and in how many seconds."""
-        if self.flow.write_paused:
-            return Awaited.READING, self.send_timeout
-        if self.transport.half_closed:
-            return Awaited.END, self.discard_timeout
-        if self._is_running() or self.transport.is_closing():
-            return None, 0.0
-        if self._phase is RequestPhase.BODY:
-            return Awaited.END, self.discard_timeout
-        if self._phase is RequestPhase.HEAD:
-            return Awaited.HEAD, self.head_timeout
-        return Awaited.REQUEST, self.timeout_keep_alive
 
     def _timed_out(self) -> None:
         """End the connection, unless the client is reading what is sent; say why if it was in a head."""
@@ -372,10 +362,9 @@ class HalfClosingTransport:
     def __init__(self, transport: asyncio.Transport, protocol: HttpProtocol) -> None:
         self._transport, self._protocol = transport, protocol
         self.half_closed = False
-        self.write, self.end = transport.write, transport.close
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)
+        self.write, self.end, self.abort = transport.write, transport.close, transport.abort
+        self.pause_reading, self.resume_reading = transport.pause_reading, transport.resume_reading
+        self.get_extra_info, self.get_write_buffer_size = transport.get_extra_info, transport.get_write_buffer_size
 
     def is_closing(self) -> bool:
         """Return True if nothing more is sent."""

@@ -109,9 +109,7 @@ class StreamedRows:
     def take(self, cols: tuple[Col, ...], rows: Iterator[SqlRow]) -> Iterator[bytes]:
         """Write all rows; yield each piece that is full, or write all to ``spool``."""
         connection, entries = self._stream.connection, self._entries(cols, rows)
-        if (
-            connection.writing and not connection.raw.in_transaction
-        ):  # it has the write lock until its last row was read
+        if connection.writing and not connection.raw.in_transaction:  # it has the lock until its last row was read
             self.spool = tempfile.SpooledTemporaryFile(SPOOL)  # noqa: SIM115 - `drop` or its reader closes it
             self.spool.writelines(entries)
             return
