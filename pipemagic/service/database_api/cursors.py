@@ -126,7 +126,7 @@ class StreamedRows:
         rows, size = read(source, MOST_AT_ONCE, FLUSH_INTERVAL)
         while rows:
             self.count += len(rows)
-            self._budget.hold(size)
+            self._budget.spend(0, rows=size)
             if self._by_columns and len(rows) >= MIN_COLUMN_ROWS:
                 yield self._line(b'{"type":"rows","part":', part_to_json(rows), size)
             elif size <= 2 * MOST_AT_ONCE:
@@ -136,14 +136,14 @@ class StreamedRows:
                     yield self._line(b'{"type":"row","row":', row_to_json(row, signs=self._by_columns), size)
             del rows
             rows, size = read(source, MOST_AT_ONCE, FLUSH_INTERVAL)
-        self._budget.hold(0)
+        self._budget.spend(0)
 
     def _line(self, head: bytes, pieces: Iterator[bytes], size: int) -> bytes:
         """Return a line made of pieces, each of which is counted: they may be large."""
         line = bytearray(head)
         for piece in pieces:
             line += piece
-            self._budget.hold(size, line=len(line))
+            self._budget.spend(0, rows=size, line=len(line))
         line += b"}\n"
         return bytes(line)
 

@@ -18,8 +18,8 @@ from pipemagic.service import responses
 from pipemagic.service.auth.tokens import AccessGrant, TokenAuthority
 from pipemagic.service.catalog.records import DatabaseRecord
 from pipemagic.service.catalog.usage import BLOCKED, OPERATION_BLOCKED
+from pipemagic.service.database_api import pipelines
 from pipemagic.service.database_api.cursors import Cursor
-from pipemagic.service.database_api.pipelines import Pipeline
 from pipemagic.service.database_api.requests import decode_cursor, decode_pipeline, decode_single, memory_for
 from pipemagic.service.database_api.results import Budget, encode
 from pipemagic.service.database_api.statements import Cancelled, Runner
@@ -155,10 +155,12 @@ class DatabaseApi:
         stream = yield from self._stream(request, decoded.baton)
         baton = None
         with self._runner(request, stream, memory) as runner:
-            pipeline = Pipeline(runner)
-            result = yield from pipeline.run_one(decoded.requests[0]) if single else pipeline.run(decoded.requests)
+            if single:
+                result = yield from pipelines.run_one(runner, decoded.requests[0])
+            else:
+                result = yield from pipelines.run(runner, decoded.requests)
             base_url, delay = self._address(request, stream)
-            if pipeline.closed:
+            if single or any(isinstance(entry, messages.Close) for entry in decoded.requests):
                 self._streams.end(stream, Event.CLOSE)
             else:
                 baton = self._streams.finish(stream)

@@ -170,14 +170,17 @@ class Budget:
         self.limit = self.left = min(limit, memory.largest)
         self.memory, self.tenant = memory, tenant
         self.reservation = Reservation(memory, tenant)
-        self._working = 0
 
-    def spend(self, size: int) -> None:
-        """Subtract ``size`` bytes; raise `TooLarge` if fewer are left, for this response or for all."""
+    def spend(self, size: int, *, rows: int = 0, line: int = 0) -> None:
+        """Subtract ``size`` bytes; raise `TooLarge` if fewer are left, for this response or for all.
+
+        Until the next call, it also has what rows of ``rows`` bytes need while they are converted. ``line``: the bytes
+        of a line that is made of them, which is copied when it is sent.
+        """
         if size > self.left:
             raise TooLarge
         self.left -= size
-        needed = self.limit - self.left + self._working
+        needed = self.limit - self.left + rows + COPIES * min(rows, PIECE) + 2 * line
         if needed <= SMALL_RESPONSE and not self.reservation.size:  # as in most responses
             return
         if needed > self.memory.largest:
@@ -186,18 +189,9 @@ class Budget:
         if not self.reservation.resize(steps * MEMORY_STEP):
             raise TooLarge(shared=True)
 
-    def hold(self, size: int, *, line: int = 0) -> None:
-        """Take what rows of ``size`` bytes need until they are converted, besides the bytes of the response.
-
-        ``line``: the bytes of a line that is made of them, which is copied when it is sent. Raise `TooLarge` if fewer
-        bytes are left for all.
-        """
-        self._working = size + COPIES * min(size, PIECE) + 2 * line
-        self.spend(0)
-
     def drop(self, left: int) -> None:
-        """Return what was spent since ``left`` bytes were left, and what was held."""
-        self.left, self._working = left, 0
+        """Return what was spent since ``left`` bytes were left."""
+        self.left = left
         self.spend(0)
 
 
@@ -258,7 +252,7 @@ class BufferedRows:
         pieces: list[bytes] = []
         while piece:
             self.count += len(piece)
-            self._budget.hold(size)
+            self._budget.spend(0, rows=size)
             left = self._budget.left
             converted: Iterable[bytes]
             if by_columns:
@@ -268,14 +262,15 @@ class BufferedRows:
             else:
                 converted = (encode([[wire[type(cell)](cell) for cell in row] for row in piece])[1:-1],)
             for data in converted:
-                self._budget.spend(len(data))
+                self._budget.spend(len(data), rows=size)
                 pieces.append(data)
             if by_columns:  # columns of NULLs have no bytes
-                self._budget.spend(max(0, len(piece) * len(cols) * CELL - (left - self._budget.left)))
+                cells = len(piece) * len(cols) * CELL
+                self._budget.spend(max(0, cells - (left - self._budget.left)), rows=size)
             pieces.append(b",")
             del piece  # before the next rows are read: they may be large
             piece, size = read(rows)
-        self._budget.hold(0)
+        self._budget.spend(0)
         begin, end = (b'{"parts":[', b"]}") if by_columns else (b"[", b"]")
         self.rows = [begin, *pieces[:-1], end]
         return ()
