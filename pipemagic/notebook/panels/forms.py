@@ -226,6 +226,8 @@ class Form(ipywidgets.VBox):
         part.forms.append(self)
 
     def _submit(self) -> None:
+        if self.opens and self.part.open_form is not self:
+            return  # the second click of a double click
         for field in self.fields:
             if isinstance(field, Field) and field.check and (wrong := field.check(field.text)):
                 field.explain(error=wrong)
@@ -265,7 +267,7 @@ class ConfirmForm(Form):
 
     def _confirm(self) -> None:
         if self.field.text != self.name:
-            raise SessionError(f"{self.nothing}: the typed name is not {self.name}")
+            raise SessionError(f"{self.nothing}: the typed name is not {self.name}", hint=f"type {self.name}")
         self.confirm(self.name)
 
     def focus_first(self) -> None:

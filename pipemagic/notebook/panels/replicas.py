@@ -38,13 +38,13 @@ FIRST, LAST = 0.3, 5.0
 SMALL_LAG = 1.0
 """Lag in seconds that counts as caught up: a primary under writes is always ahead."""
 
-CAUGHT_UP = "caught up"
+CAUGHT_UP, NOT_THERE = "caught up", "not there yet"
 
 
 def describe(instance: Instance | None) -> str:
     """Return the state of an instance as text; None stands for one that is not listed yet."""
     if instance is None:
-        return "not there yet"
+        return NOT_THERE
     if instance.state not in ("", "ok", "lagging"):
         return instance.state
     if instance.lag is not None and instance.lag > SMALL_LAG:
@@ -60,6 +60,11 @@ class ReplicaSummary:
     ready: int
     lag: float | None = None
     states: tuple[str, ...] = ()
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether no database has a replica there yet, or any more."""
+        return self.ready == 0 and set(self.states) <= {NOT_THERE}
 
     def __str__(self) -> str:
         lag = "" if self.lag is None else f", lag {self.lag:.1f} s"
@@ -237,6 +242,12 @@ def _describe_progress(group: str, code: str, summary: ReplicaSummary) -> tuple[
     )
 
 
+def _has_location(organization: Organization, group: str, code: str) -> bool:
+    """Return True unless the service lists its groups, and none with this name is at the location."""
+    groups = organization.groups()
+    return not groups.complete or any(code in listed.locations for listed in groups.items if listed.name == group)
+
+
 class NewLocations:
     """The locations that were added here. While a panel is displayed, one task watches those of its organization."""
 
@@ -323,6 +334,8 @@ class NewLocations:
             summary = read_summaries(self.state, organization, [code], names, stop)[code]
         except UnsupportedError:
             return self._wait_for_service(organization, group, code), False
+        if summary.is_missing and not _has_location(organization, group, code):
+            return f"{code} was removed from {group}.", False
         return _describe_progress(group, code, summary)
 
     def _wait_for_service(self, organization: Organization, group: str, code: str) -> str:

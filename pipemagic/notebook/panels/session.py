@@ -93,15 +93,16 @@ class ServerHealth:
             self.task.start("reading ...", lambda: self._read(connection, find=find))
 
     def _read(self, connection: Connection, *, find: bool) -> None:
-        words = error = ""
+        words, error = "", "BUG: see the kernel's log"
         try:
             with connection.database.sibling(timeout=TIMEOUT, finds_again=find) as beside:
-                words = _report(beside)
+                words, error = _report(beside), ""
         except AnswerTimeout:
             error = f"no response within {TIMEOUT:.0f} s"
         except PipemagicError as failure:
             error = failure.message.partition("\n")[0]
-        self.words, self.error, self.at = words, error, time.monotonic()
+        finally:
+            self.words, self.error, self.at = words, error, time.monotonic()
 
 
 def _report(database: Database) -> str:
@@ -138,12 +139,12 @@ class SessionPanel(Panel):
         self.table = Table(
             {"use": self.use, "close": self.close_connection}, columns=COLUMNS, label="Connections", stacks=True
         )
-        self.servers, self.box = Line(class_="pm-faint"), column()
+        self.servers, self.failing_servers, self.box = Line(class_="pm-faint"), Line(class_="pm-error"), column()
         self.request_table = Table(columns=REQUEST_COLUMNS, label="The last requests", stacks=True, filter_from=100)
         self.requests = ipywidgets.Accordion([self.request_table], selected_index=None)
         return [
-            self.no_connection, row(self.connect_default), self.table, self.servers, self.status, self.box,
-            self.requests,
+            self.no_connection, row(self.connect_default), self.table, self.servers, self.failing_servers, self.status,
+            self.box, self.requests,
         ]  # fmt: skip
 
     def mount(self) -> None:
@@ -183,8 +184,10 @@ class SessionPanel(Panel):
             [self._row(connection, current=connection.name == session.current) for connection in connections]
         )
         self.table.busy = self.busy
-        servers = [f"Server of {connection.name}: {self.health(connection)}" for connection in connections]
-        self.servers.set_text("\n".join(servers))
+        health = {connection.name: self.health(connection) for connection in connections}
+        for line, fails in ((self.servers, False), (self.failing_servers, True)):
+            servers = [f"Server of {name}: {server}" for name, server in health.items() if bool(server.error) is fails]
+            line.set_text("\n".join(servers))
         self._update_cards({connection.name: connection for connection in connections if self._has_card(connection)})
         show(self.requests, bool(requests))
         self.requests.titles = (f"The last {plural(len(requests), 'request')}",)

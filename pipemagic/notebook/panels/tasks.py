@@ -94,7 +94,7 @@ class LatestTask:
 
     def refuse(self, message: str, hint: str = "") -> None:
         """Show an error without running anything."""
-        self.message, self.line = "", ""
+        self.message, self.line, self._quiet_error = "", "", None
         self.error = PipemagicError(message, hint=hint).replace(code="")
         self.changed()
 
@@ -102,7 +102,7 @@ class LatestTask:
         """Clear the message and error of the last work."""
         if not self.busy and (self.message or self.error or self.line):
             self.message = self.line = ""
-            self.error = None
+            self.error = self._quiet_error = None
             self.changed()
 
     def stop(self, message: str = STOPPED) -> None:

@@ -49,6 +49,7 @@ def test_a_form_that_asks_for_a_name_never_has_that_of_another():
     done, part = [], PanelPart(LatestTask("test"))
     form = ConfirmForm(part, "delete", "Delete", done.append, nothing="nothing was deleted")
     form.update("one", "one is deleted")
+    part.show_form(form)
     form.field.widget.value = " one "
     form.update("one", "one is deleted, and more")
     form.submit.click()
@@ -58,7 +59,12 @@ def test_a_form_that_asks_for_a_name_never_has_that_of_another():
     assert form.field.text == ""
     form.field.widget.value = "one"
     form.submit.click()
-    assert part.action.error.message == "nothing was deleted: the typed name is not two"
+    error = part.action.error
+    assert (error.message, error.hint) == ("nothing was deleted: the typed name is not two", "type two")
+    assert done == ["one"]
+    part.close_form()
+    form.field.widget.value = "two"
+    form.submit.click()  # the second click of a double click, after the first has closed the form
     assert done == ["one"]
 
 

@@ -126,6 +126,33 @@ def test_a_group_that_is_deleted_is_not_watched(page, organization, copying):
     until(lambda: "Copying" not in panel.words)
 
 
+def test_a_location_or_group_that_is_removed_elsewhere_is_not_watched(page, organization, copying):
+    copying.states = {"nrt": "copying", "fra": "copying"}
+    panel = page("groups")
+    add(panel, "nrt")
+    panel.wait("Copying edge to nrt, 0 of 2")
+    add(panel, "fra")
+    panel.wait("Copying edge to fra, 0 of 2")
+    organization.api.remove_location("edge", "nrt")
+    panel.wait("nrt was removed from edge. Copying edge to fra, 0 of 2")
+    organization.api.delete_group("edge")
+    panel.wait("nrt was removed from edge. fra was removed from edge.")
+    until(lambda: not panel.is_busy)
+
+
+def test_a_double_click_adds_a_location_once(page, organization, copying):
+    panel = page("groups")
+    panel.click("Add a location to edge")
+    panel.choose("New location", "nrt")
+    button = panel.panel.add.submit
+    panel.press(button)
+    panel.wait("The 2 databases of edge are ready at nrt.")
+    button.click()  # the second click arrives after the end of the first request
+    assert not panel.is_busy
+    assert panel.alerts == []
+    assert "Group edge is in ams, nrt." in panel.words
+
+
 def test_nothing_is_watched_without_a_panel_and_the_next_one_resumes(page, organization, session, copying):
     copying.states = {"nrt": "copying"}
     groups, locations = page("groups"), page("locations")

@@ -7,10 +7,11 @@ import time
 
 import pytest
 from panel_page import PanelPage
-from waiting import until
+from waiting import PATIENCE, until
 
 from pipemagic import launcher
 from pipemagic.errors import StatementError
+from pipemagic.notebook.panels import session as session_panel
 from pipemagic.notebook.panels.organization_state import state_of
 from pipemagic.notebook.panels.session import SessionPanel
 
@@ -293,6 +294,9 @@ def test_a_server_that_does_not_respond(open_page, session):
     session.stop()
     page.panel.refresh.click()
     page.wait("Server of by address: nothing listens at http://main-local.localhost")
+    assert "nothing listens" in page.panel.failing_servers.value
+    assert "pm-error" in page.panel.failing_servers.value
+    assert page.panel.servers.value == ""
     page.wait_for("Refresh")
 
 
@@ -330,6 +334,16 @@ def test_the_health_of_each_server_is_a_line_and_is_read_while_the_panel_is_show
     assert health(page).at == read  # once, unless a transaction is open or the server does not respond
     page.panel.unmount()
     until(lambda: not threads())
+
+
+def test_a_bug_while_reading_the_health_is_shown_and_not_repeated_at_every_update(open_page, monkeypatch, caplog):
+    monkeypatch.setattr(session_panel, "_report", lambda database: 1 / 0)
+    page = open_page()
+    page.wait("Server of main: BUG: see the kernel's log")
+    health(page).task.wait(PATIENCE)
+    page.panel.tick()
+    page.panel.tick()
+    assert caplog.text.count("the work of health of a server failed") == 1
 
 
 def test_a_bug_is_not_swallowed(page, session, monkeypatch, caplog):

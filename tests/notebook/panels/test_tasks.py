@@ -117,6 +117,15 @@ def test_the_error_of_quiet_work_is_shown_until_the_next_work(task):
         assert ("" if task.error is None else task.error.code) == code
 
 
+def test_errors_of_quiet_work_are_shown_after_the_last_one_was_cleared(task):
+    for clear in (task.clear, lambda: (task.refuse("no such column"), task.clear())):
+        assert task.start_quietly(lambda: 1 / 0, str, lambda: None)
+        assert task.wait(PATIENCE)
+        assert task.error.code == "BUG"
+        clear()
+        assert task.error is None
+
+
 def test_quiet_work_never_replaces_a_request_and_a_request_ends_it(task):
     first, quiet = Work("1"), Work("quiet")
     task.start("1", first)
