@@ -8,7 +8,7 @@ There is such a function for each panel of a plugin, too.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from keyword import iskeyword
 from typing import TYPE_CHECKING
 
 from pipemagic import plugins
@@ -61,7 +61,18 @@ def __getattr__(name: str) -> Callable[..., Panel]:
     panel = name.removesuffix("_")
     if panel not in plugins.named("panels"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return partial(_open, panel)
+
+    def open_panel(session: Session | None = None) -> Panel:
+        """Return the panel of a plugin."""
+        return _open(panel, session)
+
+    return open_panel
+
+
+def __dir__() -> list[str]:
+    """Return the names, with those of the panels of plugins, for completion."""
+    names = [f"{name}_" if iskeyword(name) else name for name in plugins.named("panels")]
+    return sorted([*globals(), *names])
 
 
 def _open(name: str, session: Session | None = None) -> Panel:

@@ -834,6 +834,19 @@ def test_a_late_response_does_not_replace_a_page_that_was_requested_later(explor
     assert cells(panel)[0][-1] == "new"
 
 
+def test_a_click_ends_a_slow_read_in_the_background(explore, session):
+    session.run("CREATE TABLE last (n); INSERT INTO last VALUES (1); CREATE TABLE quick (a)")
+    slow = NUMBERS.format("(SELECT n FROM last)")
+    session.run(f"CREATE VIEW slow AS {slow} SELECT count(*) AS c FROM n")
+    panel = explore("slow")
+    until(lambda: is_quiet(panel))
+    session.run("UPDATE last SET n = 2000000000")
+    until(lambda: browser(panel).action.is_quiet)
+    panel.click("All tables")
+    panel.wait_for("Explore quick")
+    assert panel.alerts == []
+
+
 def test_a_name_of_another_connection_shows_that_one(session, page):
     session.run("CREATE TABLE here (a)")
     session.organization.create_database("other", "default")

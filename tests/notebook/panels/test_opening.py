@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import keyword
 import threading
 
 import pytest
@@ -78,12 +77,18 @@ def test_a_panel_follows_when_a_cell_connects(unconnected):
 
 
 def test_every_panel_is_available_in_python(session):
-    functions = {name: f"{name}_" if keyword.iskeyword(name) else name for name in NAMES}
-    assert set(functions.values()) <= set(panels.__all__)
-    for name, function in functions.items():
-        panel = getattr(panels, function)(session)
-        assert str(panel).splitlines()[0] == name.capitalize()
+    assert set(panels.__all__) == {*NAMES, "everything"}
+    for name in NAMES:
+        assert str(getattr(panels, name)(session)).splitlines()[0] == name.capitalize()
     assert "Databases" in str(panels.everything(session)).splitlines()
+
+
+def test_panels_of_plugins_have_functions(session):
+    assert "class_" in dir(panels)
+    assert panels.class_(session=session).title == "Class"
+    assert panels.class_.__doc__ == "Return the panel of a plugin."
+    with pytest.raises(AttributeError, match="'nope'"):
+        _ = panels.nope
 
 
 def test_a_panel_from_python_uses_the_session_of_the_notebook(shell, data, closing):
