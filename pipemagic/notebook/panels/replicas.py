@@ -309,7 +309,7 @@ class NewLocations:
             for location in left:
                 self._read(organization, location, stop)
             self.task.report(self.line)
-            pause = FIRST if self.line != before else min(LAST, 1.3 * pause)
+            pause = FIRST if self.line != before else min(LAST, max(FIRST, 1.3 * pause))
         return self.line
 
     def _unfinished(self) -> list[NewLocation]:

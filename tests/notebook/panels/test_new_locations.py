@@ -10,6 +10,7 @@ from scripted_server import as_json
 from started_services import crash
 from waiting import PATIENCE, until
 
+from pipemagic.notebook.panels import replicas
 from pipemagic.notebook.panels.opening import open_panel
 from pipemagic.notebook.panels.organization_state import state_of
 from pipemagic.notebook.panels.replicas import REQUESTS
@@ -166,6 +167,32 @@ def test_nothing_is_watched_without_a_panel_and_the_next_one_resumes(page, organ
     copying.states.clear()
     again = page("locations")
     again.wait("The 2 databases of edge are ready at nrt.")
+
+
+class Stop(threading.Event):
+    """Records the pauses between reads; set after five of them."""
+
+    def __init__(self):
+        super().__init__()
+        self.pauses = []
+
+    def wait(self, timeout=None):
+        self.pauses.append(timeout)
+        return len(self.pauses) > 5
+
+
+def test_a_location_without_changes_is_read_less_and_less_often(page, organization, session, copying):
+    copying.states = {"nrt": "paused"}
+    panel = page("groups")
+    add(panel, "nrt")
+    panel.wait("nrt is paused")
+    new_locations = state_of(session).new_locations
+    panel.panel.unmount()
+    until(lambda: not new_locations.task.busy)
+    stop = Stop()
+    new_locations._follow(stop)
+    first = replicas.FIRST
+    assert stop.pauses == [0.0, *(pytest.approx(first * 1.3**number) for number in range(5))]
 
 
 def test_tabs_do_not_interrupt_watching(page, organization, session, copying, monkeypatch):
