@@ -109,7 +109,7 @@ def test_invalidating_renews_the_connections_of_the_session(panel, session):
     panel.click("Invalidate all tokens ...")
     panel.type("Type main to invalidate all its tokens", "mine")
     panel.submit("Invalidate all tokens")
-    assert panel.alerts == ["no token was invalidated: the typed name is not main"]
+    assert panel.alerts == ["no token was invalidated: the typed name is not main type main"]
     panel.type("Type main to invalidate all its tokens", "main")
     panel.submit("Invalidate all tokens")
     panel.wait("All tokens of main are invalid.\nmain continues with a new token.")
