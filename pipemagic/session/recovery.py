@@ -157,6 +157,8 @@ def failed(
             detail, hint = transactions.undone(loss), (not loss.all_ran and restoring_hint(cell)) or hint
     outcome = None
     if query is not None and interrupts.is_about(error):
+        if atomic and is_over:  # its COMMIT was not sent
+            return interrupts.with_outcome(error, cell, InterruptOutcome.ROLLED_BACK, (), "")
         with suppress(KeyboardInterrupt):  # interrupted again: do not ask any longer
             outcome = interrupts.determine_outcome(cell, before, atomic=atomic, query=query)
     if outcome is None:

@@ -5,12 +5,21 @@ The tests that use the fixture `session` run on such a server, too.
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 from scripted_server import Answer, as_json
 from seed_server import SeedServer
 
 from pipemagic.client.database import Database
-from pipemagic.errors import SessionError, StatementError, TransactionLost, UnknownOutcome, UnsupportedError
+from pipemagic.errors import (
+    AnswerTimeout,
+    SessionError,
+    StatementError,
+    TransactionLost,
+    UnknownOutcome,
+    UnsupportedError,
+)
 from pipemagic.session import Connection, Session
 from pipemagic.session.cell import RunOptions
 
@@ -86,6 +95,33 @@ def test_a_lost_answer_is_never_sent_again(numbers, server):
     assert [call.sql for call in server.posts].count(["INSERT INTO n VALUES (2, 'two')"]) == 1
     with pytest.raises(SessionError, match="it is not known whether it was applied"):
         numbers.connection().to_retry()
+    assert ids(numbers) == [1, 2]
+
+
+@pytest.mark.parametrize("lost", ["BEGIN IMMEDIATE", "INSERT INTO n VALUES (2, 'two')"])
+def test_an_atomic_cell_that_stops_before_its_commit_changed_nothing(numbers, server, lost):
+    answer, stopped = server.script[0], threading.Event()
+    server.script = [lambda call: (answer(call), call.sql == [lost] and stopped.wait(30))[0]]
+    try:
+        with pytest.raises(AnswerTimeout) as caught:
+            numbers.run_cell("INSERT INTO n VALUES (2, 'two')", options=RunOptions(atomic=True, timeout=0.3))
+    finally:
+        stopped.set()
+    assert (caught.value.code, caught.value.hint) == ("TIMEOUT", "")
+    assert caught.value.message == f"{server.url} did not respond in time. Nothing was changed."
+    assert numbers.connection().loss is None
+    assert ids(numbers) == [1]
+
+
+def test_an_atomic_cell_whose_commit_was_not_answered_may_have_run(numbers, server):
+    answer, stopped = server.script[0], threading.Event()
+    server.script = [lambda call: (answer(call), call.sql == ["COMMIT"] and stopped.wait(30))[0]]
+    try:
+        with pytest.raises(AnswerTimeout, match="the cell was applied as a whole, or nothing of it") as caught:
+            numbers.run_cell("INSERT INTO n VALUES (2, 'two')", options=RunOptions(atomic=True, timeout=0.3))
+    finally:
+        stopped.set()
+    assert caught.value.code == "UNKNOWN_OUTCOME"
     assert ids(numbers) == [1, 2]
 
 
