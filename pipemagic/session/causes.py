@@ -90,7 +90,7 @@ def _assigned(top: Group) -> Iterator[dict[str, _Items]]:
 
 
 def _literal_value(words: _Items, values: Mapping[str, SqlValue]) -> object:
-    """Return the value of a literal or a parameter, UNKNOWN for anything else."""
+    """Return the value of a literal or a parameter, `_UNKNOWN` for anything else."""
     if len(words) == 2 and isinstance(words[0], Token) and words[0].text in ("-", "+"):
         number = _literal_value(words[1:], values)
         if not isinstance(number, int | float):
