@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -19,25 +19,24 @@ from pipemagic.session.organization import Organization
 from pipemagic.session.profiles import Profile
 from pipemagic.session.trace import RequestRecorder
 
-MOST_TABLES = 1000
-"""The most names of tables that a new connection asks for."""
-
-CHECK = f"SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY rowid DESC LIMIT {MOST_TABLES}"
-"""The first statement on a new connection: it shows that address and token are right, and which tables there are."""
-
 
 class ConnectionFactory:
     """Opens connections by profiles; their requests are recorded by ``recorder``.
 
-    ``ask_token`` asks the user for a token, given what it is for.
+    ``ask_token`` asks the user for a token, given what it is for. New connections look for the ``marker_tables``.
     """
 
     def __init__(
-        self, environment: tokens.Environment, recorder: RequestRecorder, ask_token: Callable[[str], str] | None
+        self,
+        environment: tokens.Environment,
+        recorder: RequestRecorder,
+        ask_token: Callable[[str], str] | None,
+        marker_tables: Collection[str],
     ) -> None:
         self._environment = environment
         self._recorder = recorder
         self._ask_token = ask_token
+        self._marker_tables = marker_tables
 
     def at_address(
         self, profile: Profile, token: str | None, *, remember: bool, check: Callable[[], None]
@@ -58,7 +57,7 @@ class ConnectionFactory:
         self._recorder.watch(name, database.transport)
         with _closing_on_error(database):
             try:
-                tables = _check(database)
+                markers = self._check(database)
             except AuthError as error:
                 if secret is not None and error.status == 401 and not token:
                     expired = f"{error.hint}\n" if "expired" in error.message else ""
@@ -69,11 +68,11 @@ class ConnectionFactory:
                 check()
                 answer = Secret(token_in(self._ask_token(host)))
                 database.renew_token(answer)
-                tables = _check(database)
+                markers = self._check(database)
                 if remember:
                     tokens.keyring_put(source.keyring or tokens.KEYRING_SERVICE, entry, answer)
         profile = replace(profile.portable, name=name, address=endpoint.address, token_file=source.absolute_file)
-        return Connection(name, database, where, profile=profile, tables=tables)
+        return Connection(name, database, where, profile=profile, marker_tables=markers)
 
     def in_organization(self, organization: Organization, profile: Profile, similar: Sequence[str] = ()) -> Connection:
         """Connect to the database of a profile in an organization, with a token that is created for it.
@@ -91,19 +90,20 @@ class ConnectionFactory:
         client = open_database()
         self._recorder.watch(name, client.transport)
         with _closing_on_error(client):
-            tables = _check(client)
+            markers = self._check(client)
         profile = replace(profile.portable, organization=organization.slug, at=organization.address)
         again = open_database if organization.moves else None
         return Connection(
             name, client, organization.where, organization, again, profile=profile, listed_as=database,
-            tables=tables,
+            marker_tables=markers,
         )  # fmt: skip
 
-
-def _check(database: Database) -> list[str]:
-    """Check address and token, and detect the features of the server; return the names of the newest tables."""
-    _ = database.dialect
-    return [str(name) for (name,) in database.execute(CHECK).rows]
+    def _check(self, database: Database) -> frozenset[str]:
+        """Check address and token, and detect the features of the server; return the marker tables that exist."""
+        _ = database.dialect
+        names = tuple(self._marker_tables)
+        check = f"SELECT name FROM sqlite_master WHERE name IN ({', '.join('?' * len(names))})"
+        return frozenset(str(name) for (name,) in database.execute(check, names).rows)
 
 
 @contextmanager

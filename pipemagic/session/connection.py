@@ -72,7 +72,7 @@ class Connection:
     find_again: Callable[[], Database] | None = field(default=None, repr=False)
     profile: Profile | None = field(default=None, repr=False)  # to connect here again
     listed_as: str = field(default="", repr=False)
-    tables: Sequence[str] = field(default=(), repr=False)  # when it connected: the newest `connect.MOST_TABLES`
+    marker_tables: frozenset[str] = field(default=frozenset(), repr=False)  # those of the session that exist here
     existing_tables: Sequence[str] | None = field(default=None, repr=False)  # of a temporary database that existed
     notes: list[str] = field(default_factory=list, repr=False)  # lines of subscribers to `connected`, for the greeting
     refused: bool = field(default=False, repr=False)  # the server no longer accepts the token

@@ -60,6 +60,9 @@ class Session:
     with a connection whose rows may have changed, after statements that may have written, and at the end of a
     transaction.
 
+    ``marker_tables`` are the names of tables that mark a database as one of a kind. The first request of a new
+    connection looks for them; `Connection.marker_tables` are those that exist.
+
     Not thread-safe, except for the organization, `connect` and `Connection.with_database`.
     """
 
@@ -88,7 +91,8 @@ class Session:
         self.closed: Signal[Session] = Signal(self._notify)
         self.snippets = Snippets()
         self._environment = tokens.Environment(environ, variables)
-        self._factory = ConnectionFactory(self._environment, self.wire, ask_token)
+        self.marker_tables: set[str] = set()
+        self._factory = ConnectionFactory(self._environment, self.wire, ask_token, self.marker_tables)
         self.profiles = profiles or Profiles(config_folder(environ) / FILE)
         self._default, self._default_of_project = default, default_of_project
         self._lock = threading.RLock()  # of the connections and the current one; never held for long

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from html import escape
-from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from IPython.core.magic import cell_magic, line_cell_magic, magics_class, needs_local_scope, no_var_expand
@@ -239,20 +236,3 @@ def summary() -> DataFrame:
     rows = [(name, check.points, check.exercise.points) for name, check in results.items()]
     total = ("total", sum(row[1] for row in rows), sum(row[2] for row in rows))
     return frame_of([*rows, total], "exercise", "points", "of")
-
-
-def _offer_former_name(name: str) -> None:
-    """Let cells import a module by the name that it had when their notebook was released."""
-
-    def attribute(wanted: str) -> Any:
-        if wanted.startswith("__"):  # modules of all names are searched for these
-            raise AttributeError(wanted)
-        return getattr(import_module(f"pipemagic.teaching.{name}"), wanted)
-
-    module = ModuleType(f"pipemagic.{name}")
-    module.__getattr__ = attribute  # type: ignore[method-assign]
-    sys.modules.setdefault(module.__name__, module)
-
-
-_offer_former_name("exercises")
-_offer_former_name("exercises.grading")

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from hub import example
 
-from pipemagic.teaching.classes.handouts import as_csv
+from pipemagic.teaching.classes.commands import handouts_csv
 from pipemagic.teaching.classes.model import Class, Seat
 
 HUB = "https://hub.example.org"
@@ -51,7 +51,7 @@ def handouts(tmp_path):
         for number, (student, email) in enumerate(STUDENTS)
     ]
     class_ = Class(name="sql-1", api="", organization="", group="g", seats=seats)
-    (tmp_path / "handouts.csv").write_text(as_csv(class_), "utf-8-sig")
+    (tmp_path / "handouts.csv").write_text(handouts_csv(class_), "utf-8-sig")
 
 
 def test_the_service_gets_the_name_of_the_hub(configured, tmp_path):

@@ -206,13 +206,3 @@ def test_an_answer_shows_its_times_and_notes_dates_that_stay_text(birds):
     assert birds("%%check first_egg\nSELECT at FROM egg").lines == [
         "Column at is declared DATETIME but stays text: row 2 has 'March', which is not an ISO date."
     ]
-
-
-def test_cells_of_a_notebook_that_was_released_before_the_modules_moved(birds):
-    birds(KINDS)
-    birds("%%check kinds\nSELECT kind, count(*) AS n FROM birds GROUP BY kind ORDER BY n DESC")
-    graded = birds(
-        "from pipemagic.exercises import points\nfrom pipemagic.exercises.grading import verified_points\n"
-        'points("kinds"), verified_points.__name__'
-    )
-    assert graded.value == (2, "verified_points")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from html import escape
 from pathlib import Path
+from string import Template
 
 import click
 
@@ -17,11 +21,12 @@ from pipemagic.cli.groups import with_group_hint
 from pipemagic.client.address import parse_address
 from pipemagic.client.names import problem
 from pipemagic.client.pasted import strip_quotes
+from pipemagic.config import write_private
 from pipemagic.errors import SessionError
 from pipemagic.management_api.client import Management
-from pipemagic.teaching.classes import creation, handouts, model, status
+from pipemagic.teaching.classes import creation, model, status
 from pipemagic.teaching.classes.creation import Progress
-from pipemagic.teaching.classes.model import Class
+from pipemagic.teaching.classes.model import Class, Seat
 from pipemagic.teaching.classes.roster import Roster, read_roster, slug
 from pipemagic.teaching.classes.serve import serve
 from pipemagic.text import escape_controls, parse_duration, plural, shorten
@@ -31,6 +36,9 @@ class_ = click.Group("class", help="Create and run a class: a database for each 
 _CLASS = click.argument("name", required=False, default="", metavar="[CLASS]")
 YEAR = 366 * 86400
 """Seconds; tokens are valid for at most that time."""
+
+_HANDOUT_COLUMNS = ("student", "email", "database", "address", "token", "expires", "link")
+_HANDOUT_PAGE = Path(__file__).with_name("handouts.html")
 
 _NEW_TOKENS = "--new-tokens creates new tokens for all students"
 
@@ -101,7 +109,7 @@ def create(
         _print_notes(lesson, roster, extended=extended, new=len(new))
         with _progress_bar() as progress, with_group_hint(api, group):
             creation.create(api, lesson, progress=progress, notify=console.print_note)
-        files = handouts.write_handouts(lesson, output)
+        files = _write_handouts(lesson, output)
     console.print_line(f"{name}: {plural(len(lesson.seats), 'student')}, tokens until {_local(lesson.expires)}")
     for path in files:
         console.print_line(str(path))
@@ -181,7 +189,7 @@ def reset(
         console.print_line(seat.student)
     if renewed:
         console.print_note("their databases were created again, with new tokens: the template has virtual tables")
-        for path in handouts.write_handouts(lesson, output):
+        for path in _write_handouts(lesson, output):
             console.print_line(str(path))
 
 
@@ -236,3 +244,51 @@ def _progress_bar() -> Iterator[Progress]:
 
 def _local(seconds: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
+
+
+# -- hand-outs: a CSV file for programs and mail merges, and an HTML page to print and cut
+
+
+def _write_handouts(lesson: Class, folder: Path) -> tuple[Path, Path]:
+    """Write ``NAME-handouts.csv`` and ``NAME-handouts.html``, readable by their owner only; return their paths."""
+    table, page = (folder / f"{lesson.name}-handouts.{suffix}" for suffix in ("csv", "html"))
+    write_private(table, handouts_csv(lesson).encode("utf-8-sig"))  # spreadsheets detect UTF-8 by the mark
+    write_private(page, handouts_html(lesson).encode())
+    return table, page
+
+
+def handouts_csv(lesson: Class) -> str:
+    """Return the CSV text (RFC 4180), with `_HANDOUT_COLUMNS`; times are local, in ISO 8601."""
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    writer.writerow(_HANDOUT_COLUMNS)
+    for seat in lesson.seats:
+        writer.writerow([
+            seat.student, seat.email, seat.database, _address_of(lesson, seat), seat.token,
+            time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(seat.expires)), lesson.link,
+        ])  # fmt: skip
+    return text.getvalue()
+
+
+def handouts_html(lesson: Class) -> str:
+    """Return the page, with a card for each student; page breaks are between cards only."""
+    cards = "\n".join(_card(lesson, seat) for seat in lesson.seats)
+    return Template(_HANDOUT_PAGE.read_text("utf-8")).substitute(title=escape(f"{lesson.name}: hand-outs"), cards=cards)
+
+
+def _card(lesson: Class, seat: Seat) -> str:
+    until = time.strftime("%d %B %Y, %H:%M", time.localtime(seat.expires))
+    link = f'<p>Notebook: <a href="{escape(lesson.link)}">{escape(lesson.link)}</a></p>\n' if lesson.link else ""
+    lines = f"%load_ext pipemagic\n%pipedb connect {_address_of(lesson, seat)}"
+    return (
+        f"<section>\n<h2>{escape(seat.student)}</h2>\n<p>{escape(lesson.name)}, until {until}</p>\n{link}"
+        f"<p>In a notebook:</p>\n<pre>{escape(lines)}</pre>\n"
+        f"<p>Enter this token when you are asked for it:</p>\n<pre>{escape(seat.token)}</pre>\n"
+        '<p class="note">The token opens your own database only. Cells, errors and points are recorded in it for the '
+        "teacher.</p>\n</section>"
+    )
+
+
+def _address_of(lesson: Class, seat: Seat) -> str:
+    """Return the address that a student uses."""
+    return lesson.address or seat.url

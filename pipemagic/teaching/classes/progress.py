@@ -178,6 +178,7 @@ class Recorders:
         self._lock = threading.Lock()
         self._session = session
         self._records = False
+        session.marker_tables.add(PROGRESS_TABLE)
         session.connected.connect(self.connected)
         session.changes.connect(self.changed)
         session.closed.connect(self.close)
@@ -188,7 +189,7 @@ class Recorders:
 
     def connected(self, connection: Connection) -> None:
         """Start a recorder for a new connection to a database of a class, and tell the student."""
-        if connection.read_only or PROGRESS_TABLE not in connection.tables:
+        if connection.read_only or PROGRESS_TABLE not in connection.marker_tables:
             return
         connection.notes.append(RECORDED)
         with self._lock:

@@ -15,7 +15,7 @@ from datetime import datetime
 import pytest
 
 from pipemagic import cli, connect
-from pipemagic.teaching.classes import handouts, model
+from pipemagic.teaching.classes import commands, model
 from pipemagic.teaching.classes.model import Class, Seat
 
 ROSTER = "name;email\nAda <b>Lovelace</b>;ada@x.org\nJörg Müller;joerg@x.org\n"
@@ -243,7 +243,7 @@ def test_the_card_of_a_long_name_is_complete():
     name = "Maximiliane " + "von und zu " * 9
     seat = Seat("1", name, "sql-1", url="http://x", token="t")
     made = Class("sql", "http://x", "local", "g", expires=1e9, seats=[seat])
-    assert re.search(f"<h2>{name}</h2>", handouts.as_html(made))
+    assert re.search(f"<h2>{name}</h2>", commands.handouts_html(made))
 
 
 def test_a_class_file_that_is_no_class(run, settings_folder):
