@@ -8,6 +8,8 @@ import re
 import subprocess
 import sys
 import tomllib
+import zipfile
+from importlib import import_module
 from importlib.metadata import distribution
 from pathlib import Path
 
@@ -94,12 +96,18 @@ def files_of_page():
 
 
 @pytest.fixture
-def birds(install):
-    """The distribution of the page."""
+def birds(tmp_path, monkeypatch):
+    """The distribution of the page, with the files that its build backend puts into the wheel."""
+    pytest.importorskip("hatchling")
+    source = tmp_path / "source"
     (metadata,) = re.findall(r"```toml\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
-    project = tomllib.loads(metadata)["project"]
-    ((name, target),) = project["entry-points"]["pipemagic.plugins"].items()
-    install(name, target, files_of_page())
+    for path, text in {"pyproject.toml": metadata, **files_of_page()}.items():
+        (source / path).parent.mkdir(parents=True, exist_ok=True)
+        (source / path).write_text(text, "utf-8")
+    monkeypatch.chdir(source)
+    backend = import_module(tomllib.loads(metadata)["build-system"]["build-backend"])
+    with zipfile.ZipFile(source / backend.build_wheel(str(source))) as wheel:
+        wheel.extractall(tmp_path)
 
 
 def test_a_plugin_adds_magics_settings_panels_help_and_events(birds, cells):

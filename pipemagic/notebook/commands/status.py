@@ -164,7 +164,7 @@ def stats(context: CommandContext) -> DataFrame | None:
 
 @GROUP.command(Positional("NAME", "the panel; by default all of them, in tabs", optional=True, choices=PANELS))
 def panel(context: CommandContext) -> Displayable:
-    """Show a panel: databases and groups, the session, the tables of a database, or that of a plugin.
+    """Show a panel: databases and groups, the session, the tables of a database, or the panel of a plugin.
 
     %pipedb panel
     %pipedb panel databases
