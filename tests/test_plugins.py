@@ -14,6 +14,7 @@ from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
+from distributions import write_metadata
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "how-to" / "plugins.md"
@@ -50,10 +51,7 @@ def install(tmp_path):
         for path, text in files.items():
             (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / path).write_text(text, "utf-8")
-        metadata = tmp_path / f"{name}-1.0.dist-info"
-        metadata.mkdir()
-        (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-        (metadata / "entry_points.txt").write_text(f"[pipemagic.plugins]\n{name} = {target}\n")
+        write_metadata(tmp_path, name, {name: target})
 
     return install
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from client_packages import install_python
+from distributions import search_path
 
 ROOT = Path(__file__).resolve().parents[2]
 PINS = ROOT / "tests" / "teaching" / "exercises"
@@ -22,12 +23,13 @@ class Environment:
 
     commands: Path
     home: Path
+    search_path: str
 
     def run(self, folder: Path, command: str, *arguments: str | Path) -> str:
         """Run a command in a folder, which must succeed, and return its output."""
         variables = {
-            "PATH": f"{self.commands}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(ROOT), "HOME": str(self.home),
-            "JUPYTER_PREFER_ENV_PATH": "1", "PYTHONDONTWRITEBYTECODE": "1",
+            "PATH": f"{self.commands}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": self.search_path,
+            "HOME": str(self.home), "JUPYTER_PREFER_ENV_PATH": "1", "PYTHONDONTWRITEBYTECODE": "1",
         }  # fmt: skip
         done = subprocess.run(
             [self.commands / command, *arguments], cwd=folder, env={**os.environ, **variables},
@@ -47,4 +49,4 @@ def install(name: str, config: pytest.Config, folder: Path) -> Environment:
     )
     home = folder / "home"
     home.mkdir()
-    return Environment(python.parent, home)
+    return Environment(python.parent, home, search_path(folder / "metadata"))

@@ -19,6 +19,7 @@ from typing import Any
 import httpx
 import websocket
 from client_packages import install_npm, install_python
+from distributions import search_path
 from waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -37,7 +38,7 @@ c.JupyterHub.spawner_class = "simple"
 c.Authenticator.allow_all = True
 c.SimpleLocalProcessSpawner.home_dir_template = {homes!r}
 c.Spawner.args = ["--allow-root"]  # for tests in a container
-c.Spawner.environment = {{"PYTHONPATH": {root!r}}}
+c.Spawner.environment = {{"PYTHONPATH": {path!r}}}
 c.JupyterHub.services.append({{"name": "tests", "api_token": {token!r}}})
 scopes = ["admin:users", "admin:servers", "access:servers"]
 c.JupyterHub.load_roles = [{{"name": "tests", "services": ["tests"], "scopes": scopes}}]
@@ -154,7 +155,7 @@ def configure(folder: Path, programs: Programs) -> str:
         hub_port=hub_port,
         proxy_port=proxy_port,
         proxy=str(programs.proxy),
-        root=str(ROOT),
+        path=search_path(folder / "metadata"),
         token=TOKEN,
         homes=str(folder / "{username}"),
     )

@@ -64,6 +64,18 @@ def test_a_token_in_the_variable_for_the_address_is_refused(make_session):
     assert "authToken=secret" not in str(caught.value)
 
 
+def test_a_connection_has_the_marker_tables_that_exist(make_session, sqld_database, data):
+    session = make_session({"PIPEMAGIC_TOKEN": sqld_database.token})
+    for target in (sqld_database.url, None):
+        connection = session.connect(target, temporary=target is None)
+        assert connection.marker_tables == set()
+        connection.database.execute("CREATE TABLE nest(x)")
+        connection.database.execute("CREATE TABLE tree(x)")
+    session.marker_tables |= {"nest", "egg'"}
+    assert session.connect(sqld_database.url, name="again").marker_tables == {"nest"}
+    assert session.connect(temporary=True, name="anew").marker_tables == {"nest"}
+
+
 def test_a_token_is_asked_for_only_if_the_server_wants_one(make_session, sqld_database):
     asked = []
 

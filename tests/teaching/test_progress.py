@@ -123,6 +123,14 @@ def test_a_database_with_many_newer_tables_is_recorded_without_another_request(s
     assert len(seat.session.wire.last.requests) == 2  # the version of the protocol, and the check of the token
 
 
+def test_a_connection_that_another_thread_has_closed_keeps_no_recorder(seat):
+    seat.connect()
+    connection = seat.session.connection()
+    seat.session.close()
+    seat.session.connected.send(connection)
+    until(lambda: "pipemagic: progress" not in [thread.name for thread in threading.enumerate()])
+
+
 def test_cells_are_added_up_and_sent_at_the_end(seat, monkeypatch):
     monkeypatch.setattr(progress, "INTERVAL", 1000.0)
     seat.connect()

@@ -199,6 +199,7 @@ class Recorders:
                 self._session.cell_failed.connect(self.cell_done)
             self._open[connection] = Recorder(connection)
             self._open[connection].start()
+        self.changed("connections")  # another thread may have closed the connection before it had a recorder
 
     def changed(self, subject: Subject) -> None:
         """Close the recorders of connections that have ended."""
