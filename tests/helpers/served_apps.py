@@ -17,7 +17,7 @@ from pipemagic.service.app import create_app
 from pipemagic.service.endpoint import Runtime
 from pipemagic.service.executor import Executor
 from pipemagic.service.http_server import HttpServer
-from pipemagic.service.listeners import Listener
+from pipemagic.service.listeners import Listener, listen
 from pipemagic.service.metrics import Metrics
 from pipemagic.service.service import Service
 
@@ -60,7 +60,7 @@ def serving(
         runtime.executor.close()
         runtime.executor = Executor(of_database=of_database)
     app = create_app(service, runtime, metrics=Metrics())
-    with socket.create_server(("127.0.0.1", 0)) as listener:
+    with listen("127.0.0.1", 0) as listener:
         server = HttpServer(app, [Listener(listener, tls)], proxies=proxies)
         started: SimpleQueue[asyncio.AbstractEventLoop] = SimpleQueue()
         serve = server.serve(on_start=lambda: started.put(asyncio.get_running_loop()), on_stop=runtime.stop)

@@ -17,7 +17,7 @@ from service_calls import CLOSE, caller_of, execute
 
 import pipemagic
 
-FUNCTIONS, MODULES = 100, 23
+FUNCTIONS, MODULES = 97, 23
 WARM, RUNS = 5, 20
 HOME = f"{Path(pipemagic.__file__).parent.as_posix()}/"
 

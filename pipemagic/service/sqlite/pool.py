@@ -63,7 +63,8 @@ class Pool:
             connection.close()
             return
         try:
-            connection.rollback()
+            if connection.raw.in_transaction:
+                connection.rollback()
         except apsw.Error as error:
             log.warning("a connection could not be rolled back and is closed: %s", error)
             connection.close()
