@@ -18,7 +18,7 @@ from service_calls import CLOSE, caller_of, execute
 import pipemagic
 
 FUNCTIONS, MODULES = 97, 23
-WARM, RUNS = 5, 20
+WARM, RUNS = 5, 100
 HOME = f"{Path(pipemagic.__file__).parent.as_posix()}/"
 
 Calls = Counter[tuple[str, str]]
