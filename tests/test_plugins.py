@@ -96,7 +96,6 @@ def files_of_page():
 @pytest.fixture
 def birds(tmp_path, monkeypatch):
     """The distribution of the page, with the files that its build backend puts into the wheel."""
-    pytest.importorskip("hatchling")
     source = tmp_path / "source"
     (metadata,) = re.findall(r"```toml\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
     for path, text in {"pyproject.toml": metadata, **files_of_page()}.items():
