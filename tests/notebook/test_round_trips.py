@@ -38,7 +38,7 @@ def connected(request, shell, service, monkeypatch):
     connecting = counted.during(f"%pipedb connect http://{address.hostname}:{relay.port} --token-env DB_TOKEN")
     assert sorted(connecting) == [
         "GET /v3",  # which version it speaks
-        "POST /v2/pipeline",  # whether it takes the token
+        PIPELINE,  # whether it takes the token
         PIPELINE,  # the schema, in the background
     ]
     yield counted

@@ -147,7 +147,7 @@ class Story:
     def step(self, slot: Slot, steps: Steps[Any], request: ServiceRequest) -> None:
         try:
             while isinstance(step := next(steps), Call):
-                step.run()
+                step.run(None)  # no other thread gives it up
             slot.parked = (steps, step, request, self.clock())
             slot.waited = True
         except StopIteration as end:

@@ -62,12 +62,12 @@ class TokenEndpoint(Endpoint):
         self, runtime: Runtime, tokens: TokenAuthority, handler: Handler, *, body_limit: int, method: str = "POST"
     ) -> None:  # fmt: skip
         super().__init__(runtime, handler, body_limit=body_limit)
-        self._tokens, self._method = tokens, method
+        self._tokens, self.method = tokens, method
 
     async def admit(self, request: ServiceRequest) -> Tenant:
         """Check the token: from memory if it was checked before, otherwise in a worker, which reads the catalog."""
-        if request.method != self._method:
-            raise wrong_method(self._method)
+        if request.method != self.method:
+            raise wrong_method(self.method)
         authorization = request.headers.get("authorization")
         grant = self._tokens.recall(authorization, request.record)
         if grant is None:
