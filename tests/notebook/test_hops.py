@@ -4,38 +4,22 @@ from __future__ import annotations
 
 import socket
 import sys
-import threading
-from collections import Counter
-from pathlib import Path
 from types import FrameType
 
 import pytest
+from counted_calls import HOME, counted_calls
 from magic_shell import make_database
-
-import pipemagic
 
 FUNCTIONS, MODULES = 85, 20
 DEPTH = 12
 WARM = RUNS = 5
-HOME = f"{Path(pipemagic.__file__).parent.as_posix()}/"
 
 
 @pytest.fixture
 def calls():
     """Functions of the package that are called in this thread, and in threads that begin from now on."""
-    calls: Counter[tuple[str, str]] = Counter()
-
-    def profile(frame: FrameType, event: str, _: object) -> None:
-        code = frame.f_code
-        file = code.co_filename.replace("\\", "/")
-        if event == "call" and file.startswith(HOME) and not code.co_name.startswith("<"):
-            calls[file.removeprefix(HOME), code.co_qualname] += 1
-
-    threading.setprofile(profile)
-    sys.setprofile(profile)
-    yield calls
-    sys.setprofile(None)
-    threading.setprofile(None)
+    with counted_calls(here=True) as calls:
+        yield calls
 
 
 @pytest.fixture

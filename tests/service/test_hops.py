@@ -4,40 +4,23 @@ from __future__ import annotations
 
 import http.client
 import json
-import threading
-from collections import Counter
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import pytest
+from counted_calls import Calls, counted_calls
 from served_apps import serving
 from service_calls import CLOSE, caller_of, execute
 
-import pipemagic
-
 FUNCTIONS, MODULES = 97, 23
 WARM, RUNS = 5, 100
-HOME = f"{Path(pipemagic.__file__).parent.as_posix()}/"
-
-Calls = Counter[tuple[str, str]]
 
 
 @pytest.fixture
 def calls() -> Iterator[Calls]:
     """Functions of the package that are called in threads that begin from now on: all those of the service."""
-    calls: Calls = Counter()
-
-    def profile(frame: FrameType, event: str, _: object) -> None:
-        code = frame.f_code
-        file = code.co_filename.replace("\\", "/")
-        if event == "call" and file.startswith(HOME) and not code.co_name.startswith("<"):
-            calls[file.removeprefix(HOME), code.co_qualname] += 1
-
-    threading.setprofile(profile)
-    yield calls
-    threading.setprofile(None)
+    with counted_calls(here=False) as calls:
+        yield calls
 
 
 Post = Callable[..., Any]

@@ -253,6 +253,8 @@ def end_orphans(folder: Path) -> None:
     They belong to no running service: a data folder has one at a time. While a node holds its lock, no other process
     has the id in the file.
     """
+    if sys.platform == "win32":
+        raise NoSqld(NOT_FOR_WINDOWS)
     deadline = time.monotonic() + LOCK_TIMEOUT
     for path in folder.glob(f"*/{LOCK_FILE}"):
         while not _is_free(path):
