@@ -44,8 +44,10 @@ TABLES = {DOCS / "how-to" / "other-magics.md"}
 """Its cells run with the code of its tables, in tests/test_peers.py."""
 WITH_CELLS = [pytest.param(page, id=name(page)) for page in PAGES if page not in GENERATED | TABLES and cells(page)]
 
-MOST_NOT_RUN = 23
-"""How many cells of all pages may have a reason not to run. Raise it only for a cell that cannot run here."""
+TEST = re.compile(r"tests/\S+\.py")
+"""The test that runs an example instead."""
+MOST_NOT_RUN = 22
+"""How many cells of all pages may have a reason to run nowhere. Raise it only for a cell that cannot run here."""
 MOST_SHELLS_NOT_RUN = 20
 """The same for fences of shell commands."""
 NOTE = re.compile(r"^Note( on statement \d+)?: ", re.MULTILINE)
@@ -57,6 +59,7 @@ UNCHECKED = {
     "html",
     "ini",
     "javascript",
+    "markdown",
     "jinja",
     "js",
     "json",
@@ -135,10 +138,8 @@ def test_few_cells_and_commands_do_not_run_and_each_has_a_reason():
     not_run_shells = [step.not_run for page in PAGES for step in steps(page) if step.not_run]
     assert sorted(text for _, _, text in reasons) == sorted(not_run + not_run_shells), "a reason is above no example"
     assert all(len(text.split()) >= 3 for _, _, text in reasons), reasons
-    assert all((ROOT / path).is_file() for _, _, text in reasons for path in re.findall(r"tests/\S+\.py", text)), (
-        reasons
-    )
-    assert len(not_run) <= MOST_NOT_RUN, reasons
+    assert all((ROOT / path).is_file() for _, _, text in reasons for path in TEST.findall(text)), reasons
+    assert len([reason for reason in not_run if not TEST.search(reason)]) <= MOST_NOT_RUN, reasons
     assert len(not_run_shells) <= MOST_SHELLS_NOT_RUN, reasons
 
 

@@ -78,7 +78,9 @@ def _expanded(value: object) -> list[object]:
 
 
 def _is_own(value: object) -> bool:
-    return (inspect.isclass(value) or inspect.isfunction(value)) and value.__module__.startswith("pipemagic")
+    """Return True for a function or class of the package; those of plugins' panels are made when they are used."""
+    is_own = (inspect.isclass(value) or inspect.isfunction(value)) and value.__module__.startswith("pipemagic")
+    return is_own and "<locals>" not in value.__qualname__
 
 
 def full_name(value: object) -> str:

@@ -202,11 +202,12 @@ def test_the_copy_of_a_vacuum_and_temporary_tables_count(tmp_path, statement):
 def test_a_cursor_that_waits_for_its_reader_frees_its_files(tmp_path):
     """The sweeper ends it at once; otherwise others would be stopped while it keeps the disk full."""
     with new_service(tmp_path) as service:
+        before = set(resources._running)  # of statements that other tests have left in their threads
         response = caller_of(service, "db").cursor(
             f"{NUMBERS.format(rows=20_000)} SELECT randomblob(1000) b FROM n ORDER BY b"
         )
         first = next(response.chunks)
-        (waiting,) = [usage for usage in resources._running if not usage.must_end]
+        (waiting,) = [usage for usage in resources._running if usage not in before]
         service.engine.streams.sweep()
         assert waiting in resources._running
         waiting.stop_for_space()
