@@ -24,7 +24,7 @@ LOADING = "client/bulk"
 
 GROUPS = {
     "client and session": [
-        "client", "http", "management_api", "session", "hrana", "sql", "errors.py", "config.py", "secret_scan.py",
+        "client", "http", "management_api", "session", "hrana", "sql", "errors.py", "config.py",
     ],
     "frames and loading": ["frames", LOADING],
 }  # fmt: skip

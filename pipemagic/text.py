@@ -19,6 +19,13 @@ _USER = re.compile(r"\A(?:[^:]*:.*|[^/?#]*)@(?=[\w\[/])")
 _PORT = re.compile(r"(?:\[[^]]*\]|[^:/?#@]*):\d{1,5}/(?:[^@]*/)?@[^@]*\Z")
 """A host with a port, and a path with a segment that begins with @: it contains no password."""
 
+# Columns may be named jwt or auth_token: these are secrets only in an address, or before a value as long as a token.
+_SECRET = re.compile(
+    r"pm[pl]_[\w-]{8}|eyJ[\w-]{8,}\.|bearer\s+\S{16}"
+    r"|[?&;](?:auth_?token|jwt)=|(?:auth_?token|jwt)\s*=\s*['\"]*[\w.~+/-]{16}",
+    re.IGNORECASE,
+)
+
 _SECONDS = {
     "w": 604800.0, "d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9,
 }  # fmt: skip
@@ -88,6 +95,11 @@ def escape_controls(text: str, *, keep: str = "") -> str:
 def literal_html(page: str) -> str:
     """Return HTML in which JupyterLab and Notebook do not set ``$...$`` as formulas: it shows names and values."""
     return f'<div class="tex2jax_ignore mathjax_ignore">{page}</div>'
+
+
+def has_secret(text: str) -> bool:
+    """Return True if the text contains what looks like a token."""
+    return _SECRET.search(text) is not None
 
 
 def mask_passwords(text: str) -> str:

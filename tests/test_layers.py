@@ -20,7 +20,7 @@ ROOT = Path(pipemagic.__file__).parent
 LAYERS = [
     ["text", "version"],
     ["errors"],
-    ["hrana", "sql", "svg", "geography", "secret_scan", "config", "http", "plugins"],
+    ["hrana", "sql", "svg", "geography", "config", "http", "plugins"],
     ["frames"],
     ["client", "service"],
     ["management_api"],

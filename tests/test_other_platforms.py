@@ -15,8 +15,7 @@ import pytest
 from waiting import until
 
 from pipemagic import config, launcher
-from pipemagic.cli import doctor, shell
-from pipemagic.cli.api import CredentialsFile
+from pipemagic.cli import shell
 from pipemagic.errors import ServiceError, SessionError
 from pipemagic.http.transport import HttpConnection, Origin
 from pipemagic.service import files, listeners, process
@@ -88,25 +87,6 @@ def test_folders_are_not_synced_on_windows(on, tmp_path, monkeypatch):
     on("win32", config)
     config.sync_folder(tmp_path)
     assert len(synced) == 1
-
-
-def test_the_doctor_checks_modes_where_files_have_them(on, tmp_path):
-    tmp_path.chmod(0o755)
-    assert doctor.check_data_folder(tmp_path).state == doctor.WARN
-    on("win32", doctor)
-    assert doctor.check_data_folder(tmp_path).state == doctor.OK
-
-
-def test_the_doctor_checks_modes_of_logins_where_files_have_them(on, tmp_path, monkeypatch):
-    monkeypatch.setenv("PIPEMAGIC_CONFIG", str(tmp_path))
-    credentials = CredentialsFile()
-    credentials.put("a service", token="a-token")
-    credentials.path.chmod(0o644)
-    logins = doctor.check_logins(None)
-    assert logins.state == doctor.WARN
-    on("win32", doctor)
-    logins = doctor.check_logins(None)
-    assert logins.state == doctor.OK
 
 
 @pytest.mark.parametrize("platform", ["win32", "linux"])

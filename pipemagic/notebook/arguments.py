@@ -14,16 +14,11 @@ from typing import Any
 
 from pipemagic import sql
 from pipemagic.errors import SessionError, UnsupportedError, UsageError
+from pipemagic.text import has_secret
 
 _WORD = re.compile(r"""\s*((?:"(?:[^"]|"")*(?:"|\Z)|'(?:[^']|'')*(?:'|\Z)|[^\s"'])+)""")
 _PIECE = re.compile(r""""((?:[^"]|"")*)("|\Z)|'((?:[^']|'')*)('|\Z)|[^"']+""")
 _ITEM = re.compile(r""""(?:[^"]|"")*"|`(?:[^`]|``)*`|\[[^\]]*\]|\([^()]*\)|.""", re.DOTALL)
-# Columns may be named jwt or auth_token: these are secrets only in an address, or before a value as long as a token.
-_SECRET = re.compile(
-    r"pm[pl]_[\w-]{8}|eyJ[\w-]{8,}\.|bearer\s+\S{16}"
-    r"|[?&;](?:auth_?token|jwt)=|(?:auth_?token|jwt)\s*=\s*['\"]*[\w.~+/-]{16}",
-    re.IGNORECASE,
-)
 _USER = re.compile(r"[A-Za-z][\w+.-]*://(?:[^\s/?#]*|\S*:\S*)@|[^\s:/@\\]{2,}:\S*@[\w\[]\S*\Z")
 """A word that is an address with a user, and perhaps a password; SQL in quotes contains blanks."""
 
@@ -274,11 +269,6 @@ def duration(text: str, name: str) -> float:
 
 
 # -- secrets
-
-
-def has_secret(text: str) -> bool:
-    """Return True if a text contains what looks like a token."""
-    return _SECRET.search(text) is not None
 
 
 def has_password(text: str) -> bool:

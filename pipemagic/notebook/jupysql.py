@@ -20,7 +20,7 @@ from pipemagic.notebook.line_variables import name_in_braces, text_of
 from pipemagic.notebook.sql_options import OPTIONS
 from pipemagic.notebook.sql_source import starts_statement
 from pipemagic.session.foreign_addresses import replacement
-from pipemagic.text import word
+from pipemagic.text import has_secret, word
 
 if TYPE_CHECKING:
     from pipemagic.session import Session
@@ -321,7 +321,7 @@ def _parse(
 def _value(name: str, variables: Mapping[str, Any]) -> str:
     """Return the text of a variable; ``{name}``, if it has none that can be shown."""
     text = text_of(variables.get(name))
-    if text is None or arguments.has_secret(text) or arguments.has_password(text):
+    if text is None or has_secret(text) or arguments.has_password(text):
         return f"{{{name}}}"
     return text
 

@@ -16,7 +16,8 @@ from dataclasses import replace
 from typing import Any
 
 from pipemagic.errors import NotFound, PipemagicError, SessionError, UnknownName, UsageError
-from pipemagic.notebook.arguments import Assigned, Option, Positional, Word, has_password, has_secret, kind_of
+from pipemagic.notebook.arguments import Assigned, Option, Positional, Word, has_password, kind_of
+from pipemagic.text import has_secret
 
 _IDENTIFIER = r"[^\W\d]\w*"
 _MARK = re.compile("[{$:@]")

@@ -19,6 +19,8 @@ from traitlets.config import Config, Configurable
 from pipemagic import plugins
 from pipemagic.errors import PipemagicError
 from pipemagic.notebook.display import warn
+from pipemagic.session.profiles import is_secret
+from pipemagic.text import has_secret
 
 S = TypeVar("S", bound="PipeMagic")
 
@@ -113,10 +115,8 @@ class PipeMagic(Configurable):
 
     def _problem(self, key: str, value: Any) -> str:
         """Return why the project cannot set a key to this value, "" if it can."""
-        from pipemagic.secret_scan import holds_secret
-
         name, settings = key.replace("-", "_"), self.trait_names(config=True)
-        if holds_secret(f"{key} = {value!r}"):
+        if has_secret(key) or is_secret(key, str(value)):
             return f"{_printable(key)} contains a token or a password, which must not be in a shared file"
         if name not in settings:
             near = difflib.get_close_matches(name, settings, n=1)
@@ -140,6 +140,4 @@ def _one_line(error: Exception) -> str:
 
 
 def _printable(key: str) -> str:
-    from pipemagic.secret_scan import mask
-
-    return key if key.replace("-", "").replace("_", "").isalnum() and len(key) < 40 else ascii(mask(key))
+    return key if key.replace("-", "").replace("_", "").isalnum() and len(key) < 40 else ascii(f"{key[:4]}***")

@@ -28,7 +28,7 @@ from pipemagic.config import (
 from pipemagic.errors import PipemagicError, SessionError
 from pipemagic.session.keep_alive import LONGEST, parse_duration
 from pipemagic.session.tokens import KEYRING_SERVICE, TokenSource, expand_home
-from pipemagic.text import did_you_mean, mask_passwords, shorten, word
+from pipemagic.text import did_you_mean, has_secret, mask_passwords, shorten, word
 
 if TYPE_CHECKING:
     from tomlkit import TOMLDocument
@@ -204,16 +204,13 @@ def parse(name: str, table: object, path: Path, *, of_project: bool = False) -> 
     return Profile(name, **options, path=path, of_project=of_project)
 
 
-def _refuse_token(at: str, key: str, value: object) -> None:
-    from pipemagic.secret_scan import holds_secret, is_secret_entry  # needed only if there is a file of profiles
+def is_secret(key: str, value: str) -> bool:
+    """Return True if the value of a key in a file is a token or a password, or an address with one."""
+    return bool(_TOKEN_KEYS.fullmatch(key)) or has_secret(value) or mask_passwords(value) != value
 
-    literal = isinstance(value, str) and (
-        _TOKEN_KEYS.fullmatch(key)
-        or holds_secret(value)
-        or is_secret_entry(key, value)
-        or mask_passwords(value) != value
-    )
-    if literal or holds_secret(key):
+
+def _refuse_token(at: str, key: str, value: object) -> None:
+    if has_secret(key) or (isinstance(value, str) and is_secret(key, value)):
         raise SessionError(
             f"{at} contains a token, which must not be in that file",
             hint='remove it and name its source: token-env = "VARIABLE", token-file = "PATH" or keyring = true',

@@ -21,7 +21,7 @@ from pipemagic.client.pasted import strip_quotes, token_in
 from pipemagic.client.secrets import Secret
 from pipemagic.config import open_without_waiting, write_private
 from pipemagic.errors import AddressError, ConnectError, SessionError
-from pipemagic.text import did_you_mean
+from pipemagic.text import did_you_mean, has_secret
 
 if TYPE_CHECKING:
     from pipemagic.session.profiles import Profile
@@ -173,10 +173,8 @@ class Environment:
 
 def _check_is_name(text: str) -> None:
     """Raise SessionError for text that is not the name of a variable; it is not repeated, as it may be the token."""
-    from pipemagic.secret_scan import holds_secret  # a large module
-
     hint = "put the token into a variable, for example MY_TOKEN, and write --token-env MY_TOKEN"
-    if not holds_secret(text):
+    if not has_secret(text):
         if text.isidentifier():
             return
         if value := _OF_A_SHELL.fullmatch(text):

@@ -6,12 +6,12 @@ import json
 import os
 import shutil
 import socket
-import time
 
 import pytest
 
-from pipemagic import launcher
+from pipemagic import cli, launcher
 from pipemagic.cli import doctor
+from pipemagic.errors import SessionError
 from pipemagic.service.files import RUNTIME_FILE
 
 posix = pytest.mark.skipif(os.name != "posix", reason="modes are those of POSIX")
@@ -20,49 +20,39 @@ own = pytest.mark.usefixtures("own_folder")
 
 @pytest.fixture
 def examine(run):
-    """Run the checks; return the exit code and the findings by name."""
+    """Run the checks; return the exit code, and the state, message and hint of each check by its name."""
 
     def examine():
-        code, out, err = run("doctor", "--json")
+        code, out, err = run("doctor")
         assert err == ""
-        return code, {item["name"]: item for item in json.loads(out)}
+        return code, results(out)
 
     return examine
+
+
+def results(out):
+    by_name, name = {}, ""
+    for line in out.splitlines():
+        if line.startswith(" "):
+            by_name[name][2] = line.removeprefix(" " * 19 + "Hint: ")
+        else:
+            name = line[6:18].rstrip()
+            by_name[name] = [line[:5].rstrip(), line[19:], ""]
+    return by_name
 
 
 @own
 def test_a_machine_without_problems(examine, run, folder):
     code, found = examine()
     assert code == 0
-    assert found["data folder"]["message"] == f"{folder} will be created by the first command that needs it"
+    assert found["service"] == ["ok", "not running; commands start it", ""]
     assert not folder.exists()  # the checks change nothing
     run("org", "list")
     code, found = examine()
     assert code == 0
-    assert found["data folder"] == {
-        "name": "data folder", "state": "ok", "message": f"{folder} is writable and private", "hint": ""
-    }  # fmt: skip
-    assert launcher.find(folder).url in found["service"]["message"]
-    assert all(finding["state"] == "ok" or finding["hint"] for finding in found.values())
-
-
-@own
-def test_as_text(run):
-    code, out, _ = run("doctor")
-    assert code == 0
-    for line in out.splitlines():
-        assert line.startswith(("ok    ", "warn  ", " " * 19 + "-> "))
-
-
-@posix
-def test_a_folder_that_others_can_read(examine, folder):
-    folder.chmod(0o755)
-    try:
-        code, found = examine()
-    finally:
-        folder.chmod(0o700)
-    assert code == 0
-    assert (found["data folder"]["state"], found["data folder"]["hint"]) == ("warn", f"chmod 700 {folder}")
+    assert found["data folder"][:2] == ["ok", f"{folder} ({shutil.disk_usage(folder).free / 1e9:,.1f} GB free)"]
+    assert found["service"][1].startswith(f"{launcher.find(folder).url}, version ")
+    assert all((state == "ok") == (not hint) for state, _, hint in found.values())
 
 
 @posix
@@ -71,26 +61,31 @@ def test_a_folder_that_the_service_refuses(examine, folder):
     folder.mkdir()
     folder.chmod(0o770)
     code, found = examine()
-    assert (code, found["data folder"]["state"]) == (1, "fail")
-    assert found["data folder"]["message"] == f"other users can write to the data folder {folder}"
-    assert f"chmod 700 '{folder}'" in found["data folder"]["hint"]
+    state, message, hint = found["data folder"]
+    assert (code, state, message) == (1, "fail", f"other users can write to the data folder {folder}")
+    assert f"chmod 700 '{folder}'" in hint
 
 
 def test_a_data_folder_below_a_file(tmp_path):
     (tmp_path / "file").write_text("a file")
-    found = doctor.check_data_folder(tmp_path / "file" / "data")
-    assert found.state == "fail"
-    assert (
-        found.message == f"{tmp_path / 'file' / 'data'} cannot be created: {tmp_path / 'file'} is not a writable folder"
-    )
+    with pytest.raises(SessionError) as caught:
+        doctor.check_folder(tmp_path / "file" / "data")
+    assert caught.value.message == f"cannot write to {tmp_path / 'file'}"
+    assert "PIPEMAGIC_DATA" in caught.value.hint
+
+
+def test_a_folder_on_a_disk_that_is_read_only(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda *_: False)  # root can write everywhere else
+    with pytest.raises(SessionError, match="cannot write to"):
+        doctor.check_folder(tmp_path / "data")
 
 
 @own
 def test_a_full_disk(examine, monkeypatch):
     usage = type("Usage", (), {"free": 1000})
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
-    code, found = examine()
-    assert (code, found["disk"]["state"]) == (1, "fail")
+    state, message, hint = examine()[1]["data folder"]
+    assert (state, "0.0 GB free" in message, hint[:12]) == ("warn", True, "delete files")
 
 
 def test_a_service_of_another_version(examine, folder):
@@ -100,8 +95,8 @@ def test_a_service_of_another_version(examine, folder):
         code, found = examine()
     finally:
         (folder / RUNTIME_FILE).write_text(json.dumps(about))
-    assert (code, found["service"]["state"]) == (1, "fail")
-    assert "pipemagic stop" in found["service"]["hint"]
+    assert (code, found["service"][0]) == (1, "fail")
+    assert "pipemagic stop" in found["service"][2]
 
 
 def test_a_service_that_does_not_respond(examine, folder):
@@ -115,35 +110,22 @@ def test_a_service_that_does_not_respond(examine, folder):
     finally:
         (folder / RUNTIME_FILE).write_text(json.dumps(about))
     assert code == 1
-    assert f"{elsewhere} does not respond" in found["service"]["message"]
-
-
-@own
-def test_logins_that_cannot_be_read(examine, settings_folder):
-    settings_folder.mkdir()
-    (settings_folder / "credentials.json").write_text("nonsense")
-    code, found = examine()
-    assert (code, found["logins"]["state"]) == (1, "fail")
-    assert "pipemagic auth login" in found["logins"]["hint"]
+    assert f"{elsewhere} does not respond" in found["service"][1]
 
 
 @own
 def test_proxies(examine, monkeypatch):
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY", "no_proxy", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
-    assert examine()[1]["proxy"]["state"] == "ok"
-    monkeypatch.setenv("http_proxy", "http://proxy.example.io:3128")
-    found = examine()[1]["proxy"]
-    assert (found["state"], found["hint"]) == ("warn", "export no_proxy=localhost,127.0.0.1")
-    monkeypatch.setenv("no_proxy", "localhost, 127.0.0.1")
-    assert examine()[1]["proxy"]["state"] == "ok"
-
-
-@own
-def test_a_clock_that_is_far_behind(examine, monkeypatch):
-    monkeypatch.setattr(time, "time", lambda: 1000.0)
-    code, found = examine()
-    assert (code, found["clock"]["message"]) == (1, "it is 1970-01-01 00:16 UTC here")
+    assert examine()[1]["proxy"][0] == "ok"
+    for name in ("http_proxy", "all_proxy"):
+        monkeypatch.setenv(name, "http://proxy.example.io:3128")
+        state, _, hint = examine()[1]["proxy"]
+        assert (state, hint) == ("warn", "export no_proxy=localhost,127.0.0.1")
+        monkeypatch.setenv("no_proxy", "localhost, 127.0.0.1")
+        assert examine()[1]["proxy"][0] == "ok"
+        monkeypatch.delenv(name)
+        monkeypatch.delenv("no_proxy")
 
 
 def test_names_that_resolve_to_another_machine(monkeypatch):
@@ -151,43 +133,59 @@ def test_names_that_resolve_to_another_machine(monkeypatch):
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("203.0.113.7", 80))]
 
     monkeypatch.setattr(socket, "getaddrinfo", resolve)
-    found = doctor.check_names(None)
-    assert (found.state, "203.0.113.7" in found.message) == ("fail", True)
+    with pytest.raises(SessionError, match=r"flights-local.localhost is another machine, 203\.0\.113\.7"):
+        doctor.check_localhost(None)
 
 
-def test_packages_that_are_too_old(monkeypatch):
-    monkeypatch.setattr(doctor.metadata, "requires", lambda _: ["httpx>=99", "nope-nope>=1", "x>=1; extra == 'lab'"])
-    found = doctor.check_packages(None)
-    assert found.state == "fail"
-    assert found.message.endswith("is older than 99; nope-nope is missing")
-    assert found.hint.startswith("pip install")
+def test_names_that_do_not_resolve(monkeypatch):
+    def fail(*_, **__):
+        raise socket.gaierror
+
+    monkeypatch.setattr(socket, "getaddrinfo", fail)
+    assert "127.0.0.1:PORT" in doctor.check_localhost(None)[1]
 
 
-@own
-def test_a_missing_sqld(examine, monkeypatch):
-    monkeypatch.setenv("PIPEMAGIC_SQLD", "/nowhere/sqld")
-    code, found = examine()
-    assert code == 1
-    assert "/nowhere/sqld" in found["sqld"]["message"]
+@pytest.mark.parametrize(("requirement", "message"), [
+    ("click>=99", r"^click \d+\S*; pipemagic requires click 99\n"),
+    ("nope-nope>=1", "^nope-nope is missing; pipemagic requires nope-nope 1\n"),
+    ("nope-nope", "^nope-nope is missing; pipemagic requires nope-nope\n"),
+])  # fmt: skip
+def test_packages_that_are_too_old_or_missing(monkeypatch, requirement, message):
+    monkeypatch.setattr(doctor.metadata, "requires", lambda _: ["ipython>=8.18", requirement, "x>=1; extra == 'lab'"])
+    with pytest.raises(SessionError, match=message) as caught:
+        doctor.check_packages(None)
+    assert caught.value.hint == "pip install --upgrade pipemagic, then restart the kernels"
 
 
-def test_a_hosted_service(folder, run, monkeypatch, capsys):
-    from pipemagic import cli
-
-    token = run("auth", "token")[1].strip()
+@pytest.fixture
+def hosted(folder, run, monkeypatch, capsys):
+    """Check the service of the environment; return the exit code and its result."""
     monkeypatch.setenv("PIPEMAGIC_API_URL", launcher.find(folder).url)
+    monkeypatch.setenv("PIPEMAGIC_API_TOKEN", run("auth", "token")[1].strip())
     monkeypatch.setenv("PIPEMAGIC_DATA", str(folder))
 
-    def hosted():
-        code = cli.main(["doctor", "--json"])
-        return code, {item["name"]: item for item in json.loads(capsys.readouterr().out)}["hosted"]
+    def check():
+        code = cli.main(["doctor"])
+        return code, results(capsys.readouterr().out)["service"]
 
-    assert hosted()[0] == 1
-    monkeypatch.setenv("PIPEMAGIC_API_TOKEN", token)
-    code, found = hosted()
-    assert (code, found["state"]) == (0, "ok")
-    assert "answers and accepts the token" in found["message"]
+    return check
+
+
+def test_a_hosted_service(hosted, monkeypatch):
+    code, (state, message, hint) = hosted()
+    assert (code, state, hint) == (0, "ok", "")
+    assert message.endswith(" accepts the token")
     monkeypatch.setenv("PIPEMAGIC_API_TOKEN", "wrong")
-    code, found = hosted()
-    assert (code, found["state"]) == (1, "fail")
-    assert "pipemagic auth login" in found["hint"]
+    code, (state, _, hint) = hosted()
+    assert (code, state) == (1, "fail")
+    assert "pipemagic auth login" in hint
+    monkeypatch.delenv("PIPEMAGIC_API_TOKEN")
+    assert hosted()[0] == 1
+
+
+def test_a_clock_that_differs_from_that_of_the_service(hosted, monkeypatch):
+    now = doctor.time.time
+    monkeypatch.setattr(doctor, "time", type("time", (), {"time": lambda: now() - 3600}))
+    code, (state, _, hint) = hosted()
+    assert (code, state) == (0, "warn")
+    assert hint.startswith("set the clock, which differs by -3,")

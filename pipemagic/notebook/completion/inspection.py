@@ -25,7 +25,7 @@ from pipemagic.notebook.completion.sql_context import CursorContext, name_at
 from pipemagic.notebook.line_variables import name_in_braces, text_of
 from pipemagic.notebook.sql_options import OPTIONS
 from pipemagic.sql import Token
-from pipemagic.text import escape_controls, plural, text_table
+from pipemagic.text import escape_controls, has_secret, plural, text_table
 
 if TYPE_CHECKING:
     from pipemagic.notebook.magics import PipeMagics
@@ -59,7 +59,7 @@ def inspect_cell(magics: PipeMagics, code: str, offset: int, *, full: bool = Fal
         return {"text/plain": subject} if subject else {}
     if not subject.given:
         text = text_of(magics.user_ns.get(subject.name)) or ""
-        if arguments.has_secret(text) or arguments.has_password(text):
+        if has_secret(text) or arguments.has_password(text):
             return {"text/plain": f"{subject.name}: an address with a token or a password"}
         return _of_python(magics, subject.name, detail)
     params = magics.user_ns.get(subject.given)
