@@ -8,7 +8,7 @@ from pipemagic.client.pasted import strip_quotes, token_in
 from pipemagic.client.secrets import BearerToken
 from pipemagic.errors import ConnectError
 
-TOKEN = "eyJhbGciOiJFZERTQSJ9.eyJhIjoicncifQ.c2lnbmF0dXJl-_="  # pipemagic: allow
+TOKEN = "eyJhbGciOiJFZERTQSJ9.eyJhIjoicncifQ.c2lnbmF0dXJl-_="
 
 AROUND = [
     "{}", '"{}"', "'{}'", "`{}`", "“{}”", "‘{}’", "„{}“", "  {} ", "{}\n", "\n{}\r\n", '"{}"\n', '" {} "', "'\"{}\"'",

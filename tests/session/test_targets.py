@@ -293,9 +293,7 @@ def test_the_value_of_a_variable_instead_of_its_name(make_session, text):
     assert caught.value.hint == "write the name alone: --token-env MY_TOKEN"
 
 
-@pytest.mark.parametrize(
-    "text", ["s3cret-two", "$s3cret-two", "eyJhbGciOiJFZERTQSJ9.eyJhIjoicncifQ.c2lnbmF0dXJl"]
-)  # pipemagic: allow
+@pytest.mark.parametrize("text", ["s3cret-two", "$s3cret-two", "eyJhbGciOiJFZERTQSJ9.eyJhIjoicncifQ.c2lnbmF0dXJl"])
 def test_a_token_instead_of_the_name_of_a_variable(make_session, text):
     with pytest.raises(SessionError, match="takes the name of an environment variable") as caught:
         make_session().connect("http://127.0.0.1:1", token_env=text)
