@@ -1,13 +1,11 @@
-"""``pipemagic serve`` and ``pipemagic stop``: the service, and the systemd unit that runs it."""
+"""``pipemagic serve`` and ``pipemagic stop``."""
 
 from __future__ import annotations
 
-import getpass
 import json
 import math
 import re
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
@@ -28,17 +26,11 @@ from pipemagic.service.settings import UNICODE, Settings
 if TYPE_CHECKING:
     from pipemagic.service.service import Service
 
-STATE = Path("/var/lib/pipemagic")
-LOGS = Path("/var/log/pipemagic")
-
 EMBEDDED_ONLY = [
     "cors", "here", "simulate_latency", "unicode", "mode", "statement_time", "streams", "database_streams", "response",
     "value", "database",
 ]  # fmt: skip
 """The options that have no effect on libSQL servers."""
-
-CREDENTIALS = ["ssl_certfile", "ssl_keyfile"]
-"""The options whose files systemd reads."""
 
 LARGEST_VALUE = 1_000_000_000
 """Source: https://sqlite.org/limits.html (SQLITE_MAX_LENGTH)"""
@@ -155,16 +147,12 @@ def origin(text: str) -> str:
     help="Maximum memory for all requests: half for SQLite, half for bodies, responses and stored SQL.",
 )  # fmt: skip
 @click.option("--allow-signup", "signup", is_flag=True, help="Let anyone who can connect create an account.")
-@file_option("--access-log", help="Log each request; - logs to standard output.")
-@click.option("--print-systemd", is_flag=True, help="Print a systemd unit with these options; start nothing.")
+@click.option("--access-log", is_flag=True, help="Print a line for each request to standard output.")
 @click.pass_context
 def serve(context: click.Context, /, **options: Any) -> None:
     """Run the service until it is stopped (SIGTERM, Ctrl-C)."""
     parameters = given_parameters(context)
     settings = settings_of(parameters, options)
-    if options["print_systemd"]:
-        print_unit("serve", parameters, options)
-        return
     from pipemagic.service import process
 
     process.stop_on_hang_up()
@@ -239,65 +227,3 @@ def engine_of(
     import platformdirs
 
     return partial(open_local, count=local, cache=platformdirs.user_cache_path("pipemagic"))
-
-
-# -- the systemd unit
-
-
-def print_unit(command: str, parameters: Sequence[click.Parameter], options: Mapping[str, Any]) -> None:
-    """Print a unit that runs a command with these options, without access to anything else.
-
-    Without --data the service gets a user and a data folder of its own; otherwise it runs as the current user, who can
-    use the folder. systemd reads the certificate and its key, so that they can remain files of root.
-    """
-    folder = options["data"] or STATE
-    words = [sys.executable, "-m", "pipemagic", *command.split(), "--data", str(folder)]
-    unit = Path(__file__).with_name("systemd.service").read_text("utf-8").format(
-        command=" ".join([*map(quote, words), *command_options(parameters, options)]),
-        user="\n".join(directives(options)),
-        capability="CAP_NET_BIND_SERVICE" if 0 < (options["port"] or 0) < 1024 else "",
-        home="read-only" if any(map(in_home, [sys.executable, sys.prefix, str(folder)])) else "yes",
-    )  # fmt: skip
-    click.echo(unit, nl=False)
-
-
-def command_options(parameters: Sequence[click.Parameter], options: Mapping[str, Any]) -> Iterator[str]:
-    """Return the options of the command line as the unit has them; their paths are absolute."""
-    for parameter in parameters:
-        name, flag = str(parameter.name), parameter.opts[0]
-        if name in ("data", "print_systemd"):
-            continue
-        value = options[name]
-        for item in value if isinstance(value, tuple) else [value]:
-            yield flag
-            if item is not True:
-                yield f"%d/{name}" if name in CREDENTIALS else quote(str(item))
-
-
-def directives(options: Mapping[str, Any]) -> Iterator[str]:
-    """Return the lines for the user of the service, the folders that it can write to, and the certificate."""
-    if options["data"] is None:
-        yield from ("DynamicUser=yes", "StateDirectory=pipemagic", "StateDirectoryMode=0700")
-    else:
-        yield f"User={getpass.getuser()}"
-        yield f"ReadWritePaths={quote(str(options['data']))}"
-    log = options["access_log"]
-    in_logs = log is not None and log.is_relative_to(LOGS)
-    if in_logs or options["data"] is None:
-        yield "LogsDirectory=pipemagic"
-    if log not in (None, Path("-")) and not in_logs:
-        yield f"ReadWritePaths={quote(str(log.parent))}"
-    for name in CREDENTIALS:
-        if options[name] is not None:
-            yield f"LoadCredential={name}:{str(options[name]).replace('%', '%%')}"
-
-
-def quote(word: str) -> str:
-    """Quote a word for systemd."""
-    text = word.replace("\\", "\\\\").replace('"', '\\"').replace("$", "$$").replace("%", "%%")
-    return f'"{text}"' if not text or any(mark in text for mark in " \t'\"\\;#") else text
-
-
-def in_home(path: str) -> bool:
-    """Return True for a path that ProtectHome=yes would hide."""
-    return path.startswith(("/home/", "/root/"))

@@ -82,7 +82,7 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         return _bind(host, port)
     except PermissionError as error:
-        hint = "ports below 1024 need a capability: pipemagic serve --print-systemd shows how to grant it"
+        hint = "choose a port above 1023, or grant CAP_NET_BIND_SERVICE to the process, as a unit of systemd can"
         raise _cannot_listen(host, port, error, hint, "PORT_NOT_ALLOWED") from error
     except OSError as error:
         hint = "choose another one with --port, or --port 0 for any that is free"

@@ -1,4 +1,4 @@
-"""The log of a service, a file of its data folder, and the access log; both without tokens.
+"""The log of a service, a file of its data folder, and the access log, on standard output; both without tokens.
 
 The access log has one line for each request. Fields, separated by blanks: time (UTC), address of the client, method,
 host, path, status, bytes of the response body, milliseconds. It has no query, header or body. Status 499 means that the
@@ -8,25 +8,21 @@ client disconnected before the response.
 from __future__ import annotations
 
 import logging
-import os
 import re
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from io import FileIO
+from io import RawIOBase
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
-
-from pipemagic.errors import ServiceError
 
 LOG_LIMIT = 1_000_000
 """Bytes of the log beyond which the next start begins a new one."""
 LOG_INTERVAL = 5.0
 """Seconds between two log lines about the same kind of event that clients can cause."""
-STANDARD_OUTPUT = Path("-")
 FIELD_LIMIT = 300
 """Characters of a path or a host in the access log."""
 
@@ -133,31 +129,10 @@ class LogLimit(logging.Filter):
 
 
 class AccessLog:
-    """Appends lines to a file (0600), or to standard output (``-``); used by one thread.
+    """Writes a line for each request to a file. If the file cannot be written, lines are lost and requests succeed."""
 
-    Raise `ServiceError` if the file cannot be opened. If the disk is full later, lines are lost and requests succeed.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        try:
-            self._file = self._open()
-        except OSError as error:
-            raise ServiceError(
-                f"the access log {path} cannot be written: {error.strerror}",
-                hint="name another file with --access-log, or - for standard output", code="ACCESS_LOG",
-            ) from None  # fmt: skip
-
-    def _open(self) -> FileIO:
-        if self._path == STANDARD_OUTPUT:
-            return FileIO(1, "w", closefd=False)
-        descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        return FileIO(descriptor, "a")
-
-    def reload(self) -> None:
-        """Open the file again: a new one if the old one was moved."""
-        before, self._file = self._file, self._open()
-        before.close()
+    def __init__(self, file: RawIOBase) -> None:
+        self._file = file
 
     def write(self, scope: Mapping[str, Any], status: int, sent: int, seconds: float) -> None:
         """Add the line of one request."""
@@ -173,10 +148,6 @@ class AccessLog:
             self._file.write(redact(line).encode("ascii") + b"\n")
         except OSError as error:
             _log.warning("the access log cannot be written, lines are lost: %s", error)
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
 
 
 def _field(text: str, safe: str) -> str:

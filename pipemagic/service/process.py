@@ -13,8 +13,9 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -87,9 +88,7 @@ def run(settings: Settings, announce: Announce) -> None:
     with ExitStack() as stack:
         stack.enter_context(_data_folder(settings))
         stack.enter_context(logging_to(settings.folder / LOG_FILE))
-        access_log = None
-        if settings.access_log is not None:
-            access_log = stack.enter_context(closing(AccessLog(settings.access_log)))
+        access_log = AccessLog(FileIO(1, "w", closefd=False)) if settings.access_log else None
         certificate = _certificate(settings.hosting)
         listeners, warning = _listen(settings, certificate, stack)
         service = (settings.open or open_embedded)(settings)
@@ -172,7 +171,7 @@ class ServiceProcess:
         access_log: AccessLog | None, certificate: Certificate | None, announce: Announce,
     ) -> None:  # fmt: skip
         self._settings, self._announce = settings, announce
-        self._reloaded = [part for part in (certificate, access_log) if part is not None]
+        self._certificate = certificate
         self._runtime = Runtime(settings.limits)
         self._leases = Leases()
         self._about = _describe(settings, service, listeners)
@@ -267,13 +266,13 @@ class ServiceProcess:
         self._stop_from_thread()
 
     def _reload(self) -> None:
-        """Load a renewed certificate; open a new access log if the old one was moved away."""
-        for part in self._reloaded:
+        """Load a renewed certificate, if the service has one: without a handler, the signal would end the process."""
+        if self._certificate is not None:
             try:
-                part.reload()
-            except (ServiceError, OSError):
-                _log.exception("the certificate or access log could not be reloaded; the previous one stays in use")
-        _log.info("reloaded the certificate and the access log")
+                self._certificate.reload()
+                _log.info("reloaded the certificate")
+            except ServiceError:
+                _log.exception("the certificate could not be reloaded; the previous one stays in use")
 
     def _exit(self) -> None:
         _log.warning("still busy after %g s: the process exits", DEADLINE)

@@ -42,7 +42,7 @@ class Settings:
     service ends; None if it stays.
     ``temporary``: it ends when its standard input does, and removes its folder, which must be new. ``signup``: whether
     anyone who can connect may create an account. ``connections``: how many may be open at once, None for any number.
-    ``access_log``: a file, ``-`` for standard output, None for no access log.
+    ``access_log``: whether standard output has a line for each request.
     ``cors``: the origins whose pages may use the service in a browser. ``here``: the code of the location of the
     service, from which requests go to the nearest instance; ``simulate_latency``: delay responses as the distance to
     an instance implies. ``unicode``: whether ``lower``, ``upper`` and ``LIKE`` know the letters of all alphabets.
@@ -62,7 +62,7 @@ class Settings:
     simulate_latency: bool = False
     unicode: bool = False
     connections: int | None = None
-    access_log: Path | None = None
+    access_log: bool = False
     cors: tuple[str, ...] = ()
     proxies: tuple[str, ...] = ()
     base_path: str = ""

@@ -266,6 +266,13 @@ def test_a_renewed_certificate_is_loaded_on_a_signal(authority, tmp_path):
             assert serial(hub.port) == renewed
 
 
+@posix
+def test_the_signal_does_not_end_a_service_without_a_certificate(tmp_path):
+    with serving(tmp_path / "data", "--port", "0") as (_, line):
+        os.kill(line["pid"], signal.SIGUSR1)
+        assert httpx.get(f"{line['url']}/version", timeout=WAIT).status_code == 200
+
+
 def test_a_certificate_that_does_not_cover_databases_causes_a_warning(authority, tmp_path):
     certfile, keyfile = issue(authority, tmp_path, DOMAIN)
     tls = ["--ssl-certfile", certfile, "--ssl-keyfile", keyfile]

@@ -64,9 +64,6 @@ def run(context: click.Context, /, **options: Any) -> None:
         settings = serving.settings_of(parameters, {**EMBEDDED, **options})
     except ServiceError as error:
         raise error.replace(hint=SAFE_WAYS) if error.code == NO_TLS else error from None
-    if options["print_systemd"]:
-        serving.print_unit("class serve", parameters, options)
-        return
     from pipemagic.service import process
 
     process.stop_on_hang_up()

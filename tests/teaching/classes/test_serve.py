@@ -116,14 +116,6 @@ def test_only_a_service_of_a_hub_uses_these_variables():
     assert hub_settings({"JUPYTERHUB_SERVICE_NAME": "sql", "JUPYTERHUB_PUBLIC_URL": ""}) == without_address
 
 
-def test_the_unit_of_systemd_runs_the_service_of_a_class(capsys):
-    assert (
-        cli.main(["class", "serve", *SHARED, "--insecure-http", "--max-database-streams", "8", "--print-systemd"]) == 0
-    )
-    command = f"{sys.executable} -m pipemagic class serve --data /var/lib/pipemagic --host 0.0.0.0 --domain {DOMAIN}"
-    assert f"ExecStart={command} --insecure-http --max-database-streams 8\n" in capsys.readouterr().out
-
-
 @pytest.fixture
 def shared(tmp_path):
     """A class behind TLS: its first line, and the authority of its certificate."""
