@@ -6,11 +6,15 @@ import json
 import shutil
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "extensions"))
 
 from pipemagic.version import __version__  # noqa: E402
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
 
 project = "pipemagic"
 author = "The pipemagic developers"
@@ -67,3 +71,13 @@ html_copy_source = False
 html_show_sourcelink = False
 copybutton_prompt_text = r"^\$ "
 copybutton_prompt_is_regexp = True
+
+
+def setup(app: Sphinx) -> None:
+    """Have the cells of pages run: the pages have no header for it, which a notebook would show (`%pipedb help`)."""
+    app.connect("source-read", _mark_as_notebook)
+
+
+def _mark_as_notebook(_app: Sphinx, _name: str, source: list[str]) -> None:
+    if "\n```{code-cell}" in source[0]:
+        source[0] = f"---\nfile_format: mystnb\nkernelspec:\n  name: python3\n---\n\n{source[0]}"

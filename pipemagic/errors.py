@@ -8,9 +8,9 @@ if TYPE_CHECKING:
     from typing import Any, Self
 
 __all__ = [
-    "AddressError", "AlreadyExists", "AnswerTimeout", "AuthError", "BusyError", "CheckError", "ConfirmError",
+    "AddressError", "AlreadyExists", "AnswerTimeout", "AuthError", "BusyError", "ConfirmError",
     "ConnectError", "InterruptedRequest", "LoadError", "NotFound", "ParameterError", "PipemagicError", "PlotError",
-    "ProtocolError", "ReadOnlyError", "ServerError", "ServiceError", "SessionError", "StatementError",
+    "ProtocolError", "ReadOnlyError", "RulesError", "ServerError", "ServiceError", "SessionError", "StatementError",
     "StreamError", "TemplateError", "TransactionLost", "TransferError", "UnknownName", "UnknownOutcome",
     "UnsupportedError", "UsageError",
 ]  # fmt: skip
@@ -222,13 +222,13 @@ class ConfirmError(PipemagicError):
     code = "CONFIRM"
 
 
-class CheckError(PipemagicError):
-    """Rows of a table violate rules of a check.
+class RulesError(PipemagicError):
+    """Rows of a table violate rules.
 
-    ``failures`` has for each rule the number of rows and the first of them (`pipemagic.explore.check.Failure`).
+    ``failures`` has for each rule the number of rows and the first of them (`pipemagic.explore.rule_checks.Failure`).
     """
 
-    code = "CHECK"
+    code = "RULES"
 
     def __init__(self, message: str, failures: tuple[Any, ...] = (), *, hint: str = "") -> None:
         super().__init__(message, hint=hint)

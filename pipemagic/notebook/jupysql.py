@@ -60,7 +60,7 @@ def refuse_sql(line: str, cell: str | None, session: Session, variables: Mapping
     """Raise UsageError if the line of %sql or %%sql, or the start of the cell, is in the syntax of JupySQL."""
     magic, start = "%sql" if cell is None else "%%sql", line if cell is None or line.strip() else cell
     if match := _KEPT_AND_SHOWN.match(start):
-        _refuse("NAME = << is the syntax of JupySQL; use instead", f"{magic} {match[1]} << {match[2]}".rstrip())
+        _refuse("NAME = << is the syntax of JupySQL; use instead", f"{magic} -o {match[1]} {match[2]}".rstrip())
     if cell is not None and _ADDRESS.match(cell.lstrip()):
         address, _, rest = cell.lstrip().partition("\n")
         _refuse_address(address.split()[0], rest, magic, session)
@@ -106,11 +106,16 @@ class _Line:
         ]
 
     def rewritten(self) -> str:
-        """Return the line with the options of this extension."""
+        """Return the line with the options of this extension; what JupySQL would not run is saved, or described."""
+        flags = {option.argument.name for option in self.options if option.argument is not None}
+        left_out = {"--with", "--no-execute"} if "--save" in flags else {"--with"}
+        names = {"--no-execute": "--dry-run"}
         parts = [
-            option.word.raw.replace(option.flag, option.argument.name, 1) if option.flag else option.word.raw
+            option.word.raw.replace(option.flag, names.get(option.argument.name, option.argument.name), 1)
+            if option.flag
+            else option.word.raw
             for option in self.options
-            if option.argument is not None and option.argument.name != "--with"
+            if option.argument is not None and option.argument.name not in left_out
         ]
         if self.snippets or "--with" in self.given:
             parts.append(f"--with {','.join(self.snippets)}".rstrip())
@@ -206,7 +211,7 @@ _COMMANDS: dict[str, tuple[Option, ...]] = {
 }  # fmt: skip
 """The commands of %sqlcmd and their options."""
 
-_HERE = {"test": "check"}
+_HERE = {"test": "rules"}
 """Commands with another name in this extension."""
 
 _PLOTS = {"histogram": "histogram", "hist": "histogram", "boxplot": "box", "box": "box", "bar": "bar", "pie": "bar"}
@@ -228,7 +233,7 @@ def refuse_sqlcmd(line: str, variables: Mapping[str, Any]) -> NoReturn:
         case "columns" | "profile" | "test" if not table:
             _refuse(f"%sqlcmd {name} is a command of JupySQL; see", f"%pipedb {_HERE.get(name, name)} --help")
         case "test":
-            lines = [_check_line(table, options)]
+            lines = [_rules_line(table, options)]
         case "snippets":
             deleted = next((_first(options, flag) for flag in options), "")
             shown = f" --delete {_word(deleted)}" if deleted else f" {_word(rest[0])}" if rest else ""
@@ -244,8 +249,8 @@ def refuse_sqlcmd(line: str, variables: Mapping[str, Any]) -> NoReturn:
     _refuse(f"%sqlcmd is a magic of JupySQL; use instead{note}", *lines)
 
 
-def _check_line(table: str, options: OptionValues) -> str:
-    """Return the line of ``check`` for the conditions of ``%sqlcmd test``."""
+def _rules_line(table: str, options: OptionValues) -> str:
+    """Return the line of ``rules`` for the conditions of ``%sqlcmd test``."""
     name = sql.unquote(_first(options, "--column"))
     bounds = {operator: value for flag, operator in _BOUNDS.items() if (value := _first(options, flag))}
     parts = []
@@ -260,7 +265,7 @@ def _check_line(table: str, options: OptionValues) -> str:
     parts += [
         f"--rows {_word(f'{quote_if_needed(name)} {operator} {_literal(value)}')}" for operator, value in bounds.items()
     ]
-    return " ".join([f"%pipedb check {_word(table)}", *parts]) if name and parts else "%pipedb check --help"
+    return " ".join([f"%pipedb rules {_word(table)}", *parts]) if name and parts else "%pipedb rules --help"
 
 
 def _literal(value: str) -> str:

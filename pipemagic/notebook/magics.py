@@ -54,9 +54,9 @@ _MAYBE_VARIABLE = re.compile(r"\s*(?:[{:@$;]|--|/\*)")
 
 
 class _Read(NamedTuple):
-    """The SQL of a cell, None if it does not run, the values of its parameters, and the snippet to save."""
+    """The SQL of a cell, the values of its parameters, and the snippet to save."""
 
-    cell: Cell | None
+    cell: Cell
     values: Mapping[str, Any]
     snippet: Snippet | None
 
@@ -152,11 +152,9 @@ class PipeMagics(Magics):
                 options, text = sql_options.parse(line, cell, visible)
                 on = options.on
                 self.session.wire.begin()
-                read, value = self._read(options, text, visible), None
-                if read.cell is not None:
-                    explains = options.explain or options.dry_run
-                    run = self._explain if explains else self._run
-                    value = run(read.cell, options, read.values)
+                read = self._read(options, text, visible)
+                run = self._explain if options.explain or options.dry_run else self._run
+                value = run(read.cell, options, read.values)
                 if read.snippet is not None:
                     self._save(read.snippet, options)
             except UsageError as error:
@@ -187,7 +185,7 @@ class PipeMagics(Magics):
             %pipedb load frame --table flights
             %pipedb status
 
-        %pipedb help lists the subcommands and topics; %pipedb SUBCOMMAND --help shows one.
+        %pipedb help lists the commands of daily use, %pipedb help --all lists all; %pipedb COMMAND --help shows one.
         """
         from pipemagic.notebook.commands import CommandContext, run
 
@@ -231,8 +229,6 @@ class PipeMagics(Magics):
             text, values, bound = rendered.text, ChainMap(rendered.bound, dict(values)), bool(rendered.bound)
         snippets = self.session.snippets
         snippet = None if options.save is None else _snippet(options, text, snippets, bound=bound)
-        if options.no_execute:
-            return _Read(None, values, snippet)
         cell = parse_cell(text, values, source=source, using=options.with_, snippets=snippets)
         return _Read(replace(cell, names=(name, *cell.names[1:])) if name else cell, values, snippet)
 

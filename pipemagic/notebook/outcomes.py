@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from time import perf_counter
 from typing import TYPE_CHECKING
 
-from pipemagic.errors import TransactionLost
+from pipemagic.errors import AnswerTimeout, ConnectError, PipemagicError, TransactionLost
 from pipemagic.hrana.stream import Tx
 from pipemagic.text import format_duration, list_names, plural
 
 if TYPE_CHECKING:
+    from pipemagic.client.database import Database
     from pipemagic.management_api.models import DatabaseInfo, Group
     from pipemagic.session import Connection, Session
     from pipemagic.session.organization import Organization
@@ -53,6 +55,22 @@ def keep_alive(connection: Connection, seconds: float | None) -> str:
     if seconds is None:
         return f"{connection.name} is no longer kept alive between cells."
     return f"{connection.name} is kept alive for {format_duration(seconds)} after each cell."
+
+
+def describe_server(database: Database) -> tuple[str, float]:
+    """Return the version and the health of a server as text, and the seconds of a round trip.
+
+    Raise ConnectError or AnswerTimeout if it does not respond.
+    """
+    try:
+        version = database.version()
+    except (ConnectError, AnswerTimeout):
+        raise
+    except PipemagicError:
+        version = "unknown version"
+    started = perf_counter()
+    health = "healthy" if database.health() else "reports that it is not healthy"
+    return f"{version}, {health}", perf_counter() - started
 
 
 def commit(connection: Connection) -> str:

@@ -57,7 +57,6 @@ PARAMETERS = (
     Option("--jinja", "render the text as a Jinja template first"),
     Option("--with", "make these saved SELECTs available as tables: --with top,late", "NAME", type=names),
     Option("--save", "save the cell's SELECT under this name, for --with", "NAME"),
-    Option("--no-execute", "with --save: save the SELECT without running it"),
     Option("--file", "run the SQL in this file (UTF-8)", "PATH"),
 )
 
@@ -67,7 +66,6 @@ RUNNING = (
     Option("--dry-run", "show the parameters, columns and effect of each statement; run nothing"),
     Option("--confirm", "run an UPDATE or DELETE that has no WHERE"),
     Option("--atomic", "apply all statements or none, in one round trip"),
-    Option("--clock", "show how many seconds an open transaction has left"),
     Option("--timeout", "stop the cell after this many seconds, on the server as well", "SECONDS", type=_seconds),
     Option("--close", "close the server-side connection after the cell"),
 )
@@ -102,18 +100,14 @@ OPTIONS = (*RUNNING, *PARAMETERS, *RESULTS)
 _FLAGS = tuple(option.flag for option in OPTIONS)
 _OF_A_RUN = {option.flag for option in (*RUNNING, *RESULTS)}
 _OF_A_REPORT = {"--explain", "--dry-run", "--on", "--out"}
-_SAVING = {"--save", "--no-execute"}
 
-_REQUIRED = (("--no-execute", "--save", "NAME"), ("--excel", "--to-csv", "FILE"), ("--encoding", "--to-csv", "FILE"))
+_REQUIRED = (("--excel", "--to-csv", "FILE"), ("--encoding", "--to-csv", "FILE"))
 """A flag, and the flag with a value without which it has no effect."""
 
 _CONFLICTS: tuple[tuple[str, str, set[str]], ...] = (
-    ("--explain", "runs nothing", (_OF_A_RUN - _OF_A_REPORT) | _SAVING | {"--dry-run"}),
-    ("--dry-run", "runs nothing", (_OF_A_RUN - _OF_A_REPORT) | _SAVING),
-    ("--no-execute", "runs nothing", (_OF_A_RUN - {"--quiet"}) | {"--params"}),
+    ("--explain", "runs nothing", (_OF_A_RUN - _OF_A_REPORT) | {"--save", "--dry-run"}),
+    ("--dry-run", "runs nothing", (_OF_A_RUN - _OF_A_REPORT) | {"--save"}),
     ("--excel", "writes utf-8-sig", {"--encoding"}),
-    ("--close", "leaves no transaction open", {"--clock"}),
-    ("--atomic", "leaves no transaction open", {"--clock"}),
 )
 """A flag, its effect, and the flags that have no effect together with it."""
 
@@ -129,14 +123,12 @@ class SqlOptions:
     dry_run: bool = False
     confirm: bool = False
     atomic: bool = False
-    clock: bool = False
     timeout: float | None = None
     close: bool = False
     params: str | None = None
     jinja: bool = False
     with_: Sequence[str] = ()
     save: str | None = None
-    no_execute: bool = False
     file: str | None = None
     out: tuple[str, ...] = ()
     limit: int | None = None
@@ -155,7 +147,6 @@ class SqlOptions:
         return RunOptions(
             close=self.close,
             atomic=self.atomic,
-            clock=self.clock,
             tables=len(self.out) if len(self.out) > 1 else None,
             limit=self.limit,
             timeout=self.timeout,
@@ -167,7 +158,7 @@ class SqlOptions:
 def sql_usage(cell: bool) -> str:
     """Return the usage line of %%sql or %sql."""
     head = "%%sql" if cell else "%sql"
-    return arguments.usage_of(head, (), OPTIONS) + " [NAME <<] " + ("[SQL]" if cell else "SQL")
+    return arguments.usage_of(head, (), OPTIONS) + (" [SQL]" if cell else " SQL")
 
 
 def parse(line: str, cell: str | None, variables: Mapping[str, Any]) -> tuple[SqlOptions, str]:
@@ -243,9 +234,8 @@ def _check_combinations(args: ParsedArguments) -> None:
     for flag, required, placeholder in _REQUIRED:
         if flag in flags and required not in flags:
             raise UsageError(f"{flag} requires {required} {placeholder}")
-    ignored = {"--params"} if "--jinja" in flags else set()  # a template needs its values even if it is only saved
     for flag, effect, useless in _CONFLICTS:
-        conflicts = [other for other in flags if other in useless - ignored]
+        conflicts = [other for other in flags if other in useless]
         if flag in flags and conflicts:
             raise UsageError(f"{flag} {effect}; {', '.join(conflicts)} would have no effect")
     files = [os.path.realpath(os.path.expanduser(args[flag])) for flag in ("--to-csv", "--to-parquet") if flag in flags]

@@ -111,15 +111,13 @@ class RunOptions:
     """Options for running a cell.
 
     ``close`` ends the stream afterwards. ``tables`` is how many statements must return columns. With ``atomic`` all
-    of the cell is applied, or nothing. With ``clock`` the line about an open transaction shows the seconds left.
-    ``limit`` is the maximum number of rows of a query, ``timeout`` how many seconds to wait for the response.
-    ``progress`` is called with the number of rows of a large result received so far.
+    of the cell is applied, or nothing. ``limit`` is the maximum number of rows of a query, ``timeout`` how many seconds
+    to wait for the response. ``progress`` is called with the number of rows of a large result received so far.
     """
 
     close: bool = False
     tables: int | None = None
     atomic: bool = False
-    clock: bool = False
     limit: int | None = None
     timeout: float | None = None
     progress: Callable[[int], None] | None = None

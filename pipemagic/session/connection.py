@@ -244,9 +244,7 @@ class Connection:
             raise messages.statement_error(recovery.ended_by(failure, self._transaction), done, notes)
         if options.close or not self._transaction.open:
             return CellResult(tuple(done), tuple(notes))
-        left = RemainingTime.of(self.stream)
-        clock = f"Transaction: {left.transaction_left}; connection: {left.idle_left}." if options.clock else ""
-        return CellResult(tuple(done), tuple(notes), transactions.open_line(self._transaction.count, clock))
+        return CellResult(tuple(done), tuple(notes), transactions.open_line(self._transaction.count))
 
     def _failure(
         self, error: StatementError, cell: Cell, run: Run, before: TransactionContent, options: RunOptions

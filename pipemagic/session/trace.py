@@ -36,6 +36,9 @@ TOTALS = (
 )  # fmt: skip
 """The totals of each connection. Bytes are those of bodies as sent, compressed or not."""
 
+UNSTABLE_TOTALS = ["bytes sent", "bytes received", "seconds"]
+"""The totals that differ between runs: batons and times are part of bodies."""
+
 
 class RequestRecorder:
     """Records the requests of all connections of a session.
@@ -111,17 +114,20 @@ class RequestRecorder:
             current_origin.reset(before)
             cell.seconds = perf_counter() - cell.started
 
-    def stats(self, *, seconds: bool = False) -> DataFrame:
+    def stats(self, *, only: str | None = None, stable: bool = False) -> DataFrame:
         """Return the totals as a frame: a row for each connection, in the order of their first requests, and the sums.
 
-        With ``seconds`` it has a column with the waiting time.
+        The column ``seconds`` is the waiting time. With ``only``, the frame has the row of that connection alone;
+        with ``stable``, it omits bytes and seconds, which differ between runs.
         """
         from pandas import DataFrame
 
-        rows = list(self.totals.values())
-        rows.append([sum(column) for column in zip([0] * len(TOTALS), *rows, strict=True)])
-        frame = DataFrame(rows, index=[*self.totals, "total"], columns=list(TOTALS))
-        return frame if seconds else frame.drop(columns="seconds")
+        totals = self.totals if only is None else {only: self.totals.get(only, [0] * len(TOTALS))}
+        rows = list(totals.values())
+        if only is None:
+            rows.append([sum(column) for column in zip([0] * len(TOTALS), *rows, strict=True)])
+        frame = DataFrame(rows, index=[*totals, *(["total"] if only is None else [])], columns=list(TOTALS))
+        return frame.drop(columns=UNSTABLE_TOTALS) if stable else frame
 
     def reset(self) -> None:
         """Set the totals to zero."""

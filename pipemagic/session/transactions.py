@@ -31,13 +31,12 @@ RETRY = "%pipedb retry reruns the undone statements, all or nothing."
 IN_ONE_CELL = "Split the transaction or make it faster, and run the cell again."
 
 
-def open_line(count: int, clock: str = "") -> str:
+def open_line(count: int) -> str:
     """Return the line below a cell that leaves a transaction open, with ``count`` statements in it.
 
-    It contains no times, so that saved notebooks do not change; with ``clock`` it does.
+    It contains no times, so that saved notebooks do not change.
     """
-    line = f"{describe_transaction(Tx.OPEN, count)}: {END_IT}."
-    return f"{line} {clock}" if clock else line
+    return f"{describe_transaction(Tx.OPEN, count)}: {END_IT}."
 
 
 def describe_transaction(state: Tx, count: int = 0, loss: Loss | None = None, *, responds: bool = True) -> str:

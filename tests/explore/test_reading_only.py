@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from pipemagic.client.database import Database
-from pipemagic.explore.check import check
 from pipemagic.explore.diff import diff
 from pipemagic.explore.listing import columns, ddl, tables
 from pipemagic.explore.profile import profile
+from pipemagic.explore.rule_checks import check_rules
 
 
 @pytest.mark.parametrize("server", ["embedded", "sqld"])
@@ -29,7 +29,9 @@ def test_a_read_only_token_is_sufficient(server, request):
     assert columns(reader, "visit")["column"].tolist() == ["city", "day"]
     assert str(ddl(reader, "city")).startswith("CREATE TABLE city")
     assert profile(reader, "city")["name"].distinct == 2
-    assert check(reader, "visit", foreign_keys=True, references={"city": ("city", "id")}, unique=["day"]).rows == 1
+    assert (
+        check_rules(reader, "visit", foreign_keys=True, references={"city": ("city", "id")}, unique=["day"]).rows == 1
+    )
     assert diff(reader, "city", "SELECT * FROM city WHERE id = 1", key=["id"]).only_a_count == 1
     assert diff(reader, "city", other=writer).same
     for database in (reader, writer):

@@ -259,7 +259,7 @@ def test_the_line_of_sql(known):
 def test_the_line_of_pipedb(known):
     assert offers(known, "%pipedb conn|") == ["connect", "connections"]
     assert offers(known, "%pipedb help tok|") == ["tokens"]
-    assert offers(known, "%pipedb check flights --he|") == ["--help"]
+    assert offers(known, "%pipedb rules flights --he|") == ["--help"]
     assert offers(known, "%sql --he|") == []  # which is not an option of %sql
     assert offers(known, "%pipedb connect --token-e|") == ["--token-env"]
     assert offers(known, "%pipedb overages |")[:2] == ["on", "off"]

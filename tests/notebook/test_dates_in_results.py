@@ -110,7 +110,7 @@ def test_polars_and_arrow_show_times(visits, kind):
 
 def test_failing_rows_of_a_check_show_their_times(visits):
     visits("%sql --quiet CREATE VIEW both AS SELECT day, at FROM visit")
-    failed = visits.fails("%pipedb check both --rows \"at = '2013-01-01'\"")
+    failed = visits.fails("%pipedb rules both --rows \"at = '2013-01-01'\"")
     assert failed.shown[0]["text/plain"].splitlines()[1] == "0 2013-01-01 2013-01-01 00:00:00"
     assert "<td>2013-01-01 00:00:00</td>" in failed.shown[0]["text/html"]
 

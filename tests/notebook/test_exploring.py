@@ -1,4 +1,4 @@
-"""%pipedb tables, columns, schema, profile, check, diff."""
+"""%pipedb tables, columns, schema, profile, rules, diff."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_profile_is_one_round_trip_once_the_schema_is_known(db):
     assert connection.schema.ready.wait(30)
 
     def round_trips():
-        return int(db("%pipedb stats").value.loc["db", "round trips"])
+        return int(db("%pipedb wire").value.loc["db", "round trips"])
 
     before = round_trips()
     assert db("%pipedb profile city").value.rows == 1
@@ -70,7 +70,7 @@ ONLY_CELLS = "the table is temporary or not committed: query it with %%sql"
 
 def test_uncommitted_tables(db):
     db("%%sql\nBEGIN; CREATE TABLE late (a)")
-    for line in ("profile late", "columns LATE", "schema late", "check late --not-null a", "diff late nope"):
+    for line in ("profile late", "columns LATE", "schema late", "rules late --not-null a", "diff late nope"):
         assert ONLY_CELLS in db.fails(f"%pipedb {line}").out
     assert ONLY_CELLS not in db.fails("%pipedb profile nope").out
     db("%sql ROLLBACK")
@@ -85,8 +85,8 @@ def test_main_before_a_name_is_the_schema(db):
     assert str(db("%pipedb schema main.city").value).startswith("CREATE TABLE city")
     for line in ("profile main.city", "profile main.city --where 'a > 1'"):
         assert db(f"%pipedb {line}").value["a"].maximum == 7
-    checked = "%pipedb check main.city --not-null a --references a=main.city.a"
-    assert db(checked).lines == ["city: 2 checks passed, 1 row."]
+    checked = "%pipedb rules main.city --not-null a --references a=main.city.a"
+    assert db(checked).lines == ["city: 2 rules passed, 1 row."]
     assert "are equal: 1 row" in db("%pipedb diff main.city city").out
     for line in ("plot bar main.city --x a", "plot bar main.city --x a --where 'a > 1'"):
         assert "Plot of city." in db(f"%pipedb {line}").out
@@ -111,26 +111,26 @@ def test_a_table_with_a_point_in_its_name(db):
     assert db("%pipedb columns a.b").value["column"].tolist() == ["c"]  # there is no schema a
 
 
-def test_check(db):
+def test_rules(db):
     db(
         f'%%sql\nCREATE TABLE {QUOTED} (id INTEGER PRIMARY KEY, {QUOTED} TEXT, "a,b" REAL REFERENCES other (x));\n'
         "CREATE TABLE other (x UNIQUE);\n"
         f"INSERT INTO {QUOTED} (id, {QUOTED}) VALUES (1, '<i>'), (2, '<i>'), (3, NULL)"
     )
     line = (
-        f"%pipedb check {QUOTED} --on db --not-null id --unique id --unique 'id,\"a,b\"' --range id=1..3 "
+        f"%pipedb rules {QUOTED} --on db --not-null id --unique id --unique 'id,\"a,b\"' --range id=1..3 "
         "--range id=-1.5.. --references '\"a,b\"=other.x' --foreign-keys --rows \"id <> 4 AND 'x' = 'x'\""
     )
-    assert db(line).lines == [f"{HOSTILE}: 8 checks passed, 3 rows."]
+    assert db(line).lines == [f"{HOSTILE}: 8 rules passed, 3 rows."]
     both = f"id,{QUOTED}".replace("'", "''")
-    failed = db.fails(f"%pipedb check {QUOTED} --not-null '{both}' --rows 'id < 2'")
+    failed = db.fails(f"%pipedb rules {QUOTED} --not-null '{both}' --rows 'id < 2'")
     assert failed.lines[0] == f"{HOSTILE} is not null: 1 row fails"
     assert "id < 2: 2 rows fail" in failed.lines
     assert failed.out.endswith(
-        f"CHECK: {HOSTILE}: 2 of 3 checks failed, 3 rows\n  {HOSTILE} is not null: 1 row fails\n  id < 2: 2 rows fail\n"
+        f"RULES: {HOSTILE}: 2 of 3 rules failed, 3 rows\n  {HOSTILE} is not null: 1 row fails\n  id < 2: 2 rows fail\n"
     )
     assert [len(failure.frame) for failure in failed.error.failures] == [1, 2]
-    assert "did you mean id?" in db.fails(f"%pipedb check {QUOTED} --not-null idd").out
+    assert "did you mean id?" in db.fails(f"%pipedb rules {QUOTED} --not-null idd").out
 
 
 FLIGHTS = """%%sql
@@ -147,10 +147,10 @@ def test_parameters_as_in_a_cell(db):
     assert profile["delay"].maximum == 20
     assert db("%pipedb profile flight --where 'carrier IN :codes AND delay < @most'").value.rows == 2
     assert db("%pipedb profile flight --where '{column} = $code -- of the :others'").value.rows == 1
-    assert db("%pipedb check flight --rows 'delay < :most + 11' --rows 'carrier IN :codes'").lines == [
-        "flight: 2 checks passed, 3 rows."
+    assert db("%pipedb rules flight --rows 'delay < :most + 11' --rows 'carrier IN :codes'").lines == [
+        "flight: 2 rules passed, 3 rows."
     ]
-    failed = db.fails("%pipedb check flight --rows 'delay < :most' --not-null token")
+    failed = db.fails("%pipedb rules flight --rows 'delay < :most' --not-null token")
     assert "  delay < :most: " in failed.out
     assert [failure.frame["id"].tolist() for failure in failed.error.failures] == [[3], [3]]
     db.names["limit"] = 0.1 + 0.2 + 7  # the shortest form of which careless servers read as another number
@@ -189,16 +189,16 @@ def test_days_are_the_same_in_cells_and_commands(db):
         count = int(right.sum())
         assert db(f"%sql SELECT count(*) FROM d WHERE {condition}").value.iloc[0, 0] == count, condition
         assert db(f'%pipedb profile d --where "{condition}"').value.rows == count
-        assert f"{4 - count} row" in db.fails(f'%pipedb check d --rows "{condition}"').out
+        assert f"{4 - count} row" in db.fails(f'%pipedb rules d --rows "{condition}"').out
         plotted = db(f'%pipedb plot bar d --x n --where "{condition}"').value
         assert len(plotted.axes.patches) == count  # a bar for each n
     db.names["given"] = {"day": db.names.pop("day").to_pydatetime()}
     assert len(db("%%sql --params given\nSELECT * FROM d WHERE day = :day").value) == 2
     db.names["day"] = db.names["given"]["day"]
-    db("%sql --save recent --no-execute SELECT * FROM d WHERE day >= :day")
+    db("%sql --save recent SELECT * FROM d WHERE day >= :day")
     assert db("%sql --with recent SELECT count(*) FROM recent WHERE day > :day").value.iloc[0, 0] == 1
     assert db("%pipedb plot bar --with recent --x n").value.axes.patches[0].get_height() == 1
-    db("%sql --save added --no-execute SELECT n + 1 /* new */ FROM d WHERE day >= :day")
+    db("%sql --save added SELECT n + 1 /* new */ FROM d WHERE day >= :day")
     assert db("%pipedb plot bar --with added --x 'n + 1'").value.axes.get_xlabel() == "n + 1"
     shown = db('%pipedb diff "SELECT n FROM d WHERE day = :day" "SELECT n FROM e WHERE day = :day"').value
     assert (shown.same_rows, shown.only_a_count, shown.only_b_count) == (1, 1, 0)  # e.day is a DATETIME
@@ -207,10 +207,10 @@ def test_days_are_the_same_in_cells_and_commands(db):
 def test_ranges_of_days(db):
     db(DAYS)
     for column in ("day", "at"):
-        assert "1 check passed" in db(f"%pipedb check d --range {column}=2013-01-30..2013-02-01").out
-        failed = db.fails(f"%pipedb check d --range {column}=2013-01-31..2013-01-31").out
+        assert "1 rule passed" in db(f"%pipedb rules d --range {column}=2013-01-30..2013-02-01").out
+        failed = db.fails(f"%pipedb rules d --range {column}=2013-01-31..2013-01-31").out
         assert f"{column} is in 2013-01-31..2013-01-31: 2 rows fail" in failed
-        failed = db.fails(f"%pipedb check d --range '{column}=2013-01-31 00:00:00..'").out
+        failed = db.fails(f"%pipedb rules d --range '{column}=2013-01-31 00:00:00..'").out
         assert f"{column} is in 2013-01-31 00:00:00..: 1 row fails" in failed
 
 
@@ -219,7 +219,7 @@ def test_ranges_of_days(db):
     [
         "%sql SELECT * FROM flight WHERE carrier = :cod",
         "%pipedb profile flight --where 'carrier = :cod'",
-        "%pipedb check flight --rows 'carrier = :cod'",
+        "%pipedb rules flight --rows 'carrier = :cod'",
         "%pipedb plot bar flight --x carrier --where 'carrier = :cod'",
         "%pipedb diff flight 'SELECT * FROM flight WHERE carrier = :cod'",
     ],
@@ -237,7 +237,7 @@ def test_a_parameter_without_a_value_is_the_same_error_everywhere(db, line):
     [
         ("profile flight --where 'order > 3'", '"order" is a reserved word; quote it: "order"'),
         ("profile flight --where 'CASE WHEN 1 THEN 2'", "CASE without END"),
-        ("check flight --rows 'order > 3'", '"order" is a reserved word; quote it: "order"'),
+        ("rules flight --rows 'order > 3'", '"order" is a reserved word; quote it: "order"'),
         ("diff flight 'SELECT order FROM flight'", '"order" is a reserved word; quote it: "order"'),
         ('diff flight "SELECT \'a FROM flight"', "unterminated string literal"),
         ("plot bar flight --x carrier --where 'order > 3'", '"order" is a reserved word; quote it: "order"'),
@@ -252,7 +252,7 @@ def test_the_cause_of_a_syntax_error_is_the_same_as_in_a_cell(db, line, message)
 @pytest.mark.parametrize("condition", ["dest='a:b@c.d'", "dest<>'mail:a@b.de'", "dest='http://u:p@h'"])
 def test_a_condition_with_a_string_like_an_address_is_accepted(db, condition):
     db("%sql CREATE TABLE flights (dest)")
-    for line in ("profile flights --where", "check flights --rows", "plot histogram flights --x dest --where"):
+    for line in ("profile flights --where", "rules flights --rows", "plot histogram flights --x dest --where"):
         done = db.run(f'%pipedb {line} "{condition}"')
         assert "token or a password" not in done.out + done.err, line
         assert done.error is None or "PLOT: " in done.out, done.out
@@ -268,7 +268,7 @@ def test_invalid_rules(db):
         "--unique ,": "--unique requires at least one name",
         "--rows '1; 2'": "a condition is one SQL expression, without ;",
     }.items():
-        failed = db.fails(f"%pipedb check t {words}")
+        failed = db.fails(f"%pipedb rules t {words}")
         assert told in failed.out + failed.err, words
 
 

@@ -59,7 +59,7 @@ def hooks(shell):
 def test_a_reload_keeps_the_session(db):
     db("%config PipeMagic.display_limit = 3")
     db("%sql CREATE TABLE kept (a INTEGER)")
-    db("%%sql --save all_kept --no-execute\nSELECT a FROM kept")
+    db("%%sql --save all_kept\nSELECT a FROM kept")
     db("%%sql\nBEGIN;\nINSERT INTO kept VALUES (7)")
     session, connection = session_of(db), session_of(db).connection()
     stream, baton = connection.stream, connection.stream.baton

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
+import nbformat
 import pytest
 
 from pipemagic import sql
 from pipemagic.notebook import arguments, sql_options
-from pipemagic.notebook.commands import COMMANDS, DAILY
+from pipemagic.notebook.commands import COMMANDS, DAILY, GROUPS
 from pipemagic.notebook.commands.help import topics
 from pipemagic.notebook.commands.pages import pages
 from pipemagic.notebook.magics import PipeMagics
 from pipemagic.notebook.settings import PipeMagic
 from pipemagic.notebook.sql_options import OPTIONS
 from pipemagic.teaching.magics import ARGUMENTS, ON
+
+ROOT = Path(__file__).parents[2]
+DOCS, NOTEBOOKS = ROOT / "docs", ROOT / "notebooks"
 
 
 def examples_in(text):
@@ -75,9 +80,9 @@ def test_every_option_of_sql_is_in_help(shell, option):
 @pytest.mark.parametrize("name", topics())
 def test_every_topic_is_listed_and_its_examples_parse(shell, name):
     about, text = topics()[name].about, topics()[name].text
-    overview = shell("%pipedb help").out
-    assert f"  {name} " in overview
-    assert about in overview
+    everything = shell("%pipedb help --all").out
+    assert f"  {name} " in everything
+    assert about in everything
     shown = text.split("\n\n")[0] if name in COMMANDS else text  # a subcommand has examples of its own
     assert shown in shell(f"%pipedb help {name}").out
     assert max(len(line) for line in text.splitlines()) <= 120
@@ -90,23 +95,56 @@ def test_every_topic_is_listed_and_its_examples_parse(shell, name):
         assert flag in flags | {option.flag for option in OPTIONS}, flag
 
 
-def test_daily_commands_are_listed_first(shell):
-    listed, title = {}, ""
-    for line in shell("%pipedb help").out.splitlines()[1:]:
-        if line.startswith("  "):
-            listed[title].append(line.split()[0])
-        elif line:
-            title = line
-            listed[title] = []
-    assert next(iter(listed)) == "Daily use"
-    assert listed["Daily use"] == list(DAILY)
+def test_help_fits_a_screen_and_has_the_commands_of_daily_use(shell):
+    lines = shell("%pipedb help").out.splitlines()
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 80
+    commands, more = (section.splitlines() for section in "\n".join(lines).split("\n\n")[1:])
+    assert [line.split()[0] for line in commands] == list(DAILY)
     assert len(DAILY) == 12
-    assert list(listed)[-2:] == ["Topics", "Pages of the documentation"]
-    assert listed["Pages of the documentation"] == list(pages())
-    advanced = [title for title in listed if title.startswith("Advanced: ")]
-    assert list(listed)[1:-2] == advanced
-    rest = [name for title in advanced for name in listed[title]]
-    assert sorted([*DAILY, *rest]) == sorted(COMMANDS)
+    named = [line.strip().split("  ")[0] for line in more]
+    assert named == ["%pipedb help COMMAND", "%pipedb help sql", "%pipedb help TOPIC", "%pipedb help --all"]
+    for line in ("%pipedb", "%pipedb help help", "%pipedb --help"):
+        assert shell(line).out.splitlines() == lines
+
+
+def test_all_commands_topics_and_pages_are_listed_by_group(shell):
+    sections = [section.splitlines() for section in shell("%pipedb help --all").out.split("\n\n")]
+    listed = {title: [line.split()[0] for line in lines] for title, *lines in sections}
+    assert listed == {
+        **{group.title: [command.name for command in group.commands] for group in GROUPS},
+        "Topics": list(topics()),
+        "Pages of the documentation": list(pages()),
+    }
+    assert set(DAILY) <= set(COMMANDS) == {name for group in GROUPS for name in listed[group.title]}
+
+
+OTHER_FORMS = {
+    "NAME << SELECT": re.compile(r"(?<![<\w])\w+ <<(?!<)(?! *(?:END|EOF)\b)"),
+    "@NAME and $NAME as parameters": re.compile(
+        r"(?:`|\b(?:SELECT|WHERE|AND|OR|IN|VALUES|LIMIT)\b[^\n`]*?[\s(=<>])[@$][a-z_]\w*(?![\w/{])"
+    ),
+}
+TAUGHT = {
+    **{
+        path.relative_to(ROOT).as_posix(): re.sub(r"<!-- shell.*?-->", "", path.read_text("utf-8"), flags=re.DOTALL)
+        for path in [ROOT / "README.md", *DOCS.rglob("*.md")]
+    },
+    **{
+        path.relative_to(ROOT).as_posix(): "\n\n".join(cell["source"] for cell in nbformat.read(path, 4).cells)
+        for path in NOTEBOOKS.rglob("*.ipynb")
+    },
+    "topics.md": "\n".join(topic.text for topic in topics().values()),
+}
+ELSEWHERE = "docs/how-to/other-magics.md"
+
+
+@pytest.mark.parametrize("form", OTHER_FORMS)
+def test_the_other_form_is_taught_on_one_page_only(form):
+    """One way each is taught: `x = %sql ...` or `-o x` for a result, `:x` for a value."""
+    found = {name: OTHER_FORMS[form].findall(text) for name, text in TAUGHT.items()}
+    assert found.pop(ELSEWHERE)
+    assert {name: matches for name, matches in found.items() if matches} == {}
 
 
 def test_other_names_lead_to_topics(shell):

@@ -221,18 +221,20 @@ OPTIONS = [
     ("%sql sqlite:// --persist more", ["%pipedb load more --table more"]),
     ("%sql -f late.sql", ["%sql --file late.sql"]),
     ("%sql -S slow SELECT * FROM flights", ["%sql --save slow SELECT * FROM flights"]),
-    ("%sql -S slow -N SELECT 1 AS a", ["%sql --save slow --no-execute SELECT 1 AS a"]),
+    ("%sql -S slow -N SELECT 1 AS a", ["%sql --save slow SELECT 1 AS a"]),
+    ("%sql --save slow --no-execute SELECT 1 AS a", ["%sql --save slow SELECT 1 AS a"]),
+    ("%sql --no-execute SELECT 1 AS a", ["%sql --dry-run SELECT 1 AS a"]),
     ("%%sql --limit 2 -S slow\nSELECT 1", ["%%sql --limit 2 --save slow"]),
     ("%sql -w one SELECT * FROM one", ["%sql --with one SELECT * FROM one"]),
     ("%sql --with one --with two SELECT * FROM one, two", ["%sql --with one,two SELECT * FROM one, two"]),
-    ("%sql x = << SELECT 1", ["%sql x << SELECT 1"]),
+    ("%sql x = << SELECT 1", ["%sql -o x SELECT 1"]),
 ]
 
 
 def test_options_of_jupysql(connected, tmp_path):
     (tmp_path / "late.sql").write_text("SELECT * FROM flights")
     connected("more = flights")
-    connected("%sql --save one --no-execute SELECT 1 AS a\n%sql --save two --no-execute SELECT 2 AS b")
+    connected("%sql --save one SELECT 1 AS a\n%sql --save two SELECT 2 AS b")
     for typed, lines in OPTIONS:
         connected("%sql DROP TABLE IF EXISTS more\n%pipedb connect two\n%pipedb use main")
         cell = connected.fails(typed)
@@ -274,14 +276,14 @@ COMMANDS = [
     ("%sqlcmd columns -t 'flights' -s other", ["%pipedb columns flights"]),
     ("%sqlcmd columns", ["%pipedb columns --help"]),
     ("%sqlcmd profile --table={{name}}", ["%pipedb profile flights"]),
-    ("%sqlcmd test -t flights -c carrier --no-nulls -g ''", ["%pipedb check flights --not-null carrier"]),
+    ("%sqlcmd test -t flights -c carrier --no-nulls -g ''", ["%pipedb rules flights --not-null carrier"]),
     ("%sqlcmd test -t flights -c dep_delay -goe -2 -loe 700.0",
-     ["%pipedb check flights --range dep_delay=-2..700.0"]),
+     ["%pipedb rules flights --range dep_delay=-2..700.0"]),
     ("%sqlcmd test -t flights -c dep_delay --greater -61 --less-than 701 -nn",
-     ['%pipedb check flights --not-null dep_delay --rows "dep_delay > -61" --rows "dep_delay < 701"']),
-    ("%sqlcmd test -t flights -c carrier -goe AA", ["""%pipedb check flights --rows "carrier >= 'AA'\""""]),
-    ("%sqlcmd test -t flights -c 'my col' -goe 1", ["""%pipedb check flights --range '"my col"=1..'"""]),
-    ("%sqlcmd test -t flights -c 'my col' -g 0", ["""%pipedb check flights --rows '"my col" > 0'"""]),
+     ['%pipedb rules flights --not-null dep_delay --rows "dep_delay > -61" --rows "dep_delay < 701"']),
+    ("%sqlcmd test -t flights -c carrier -goe AA", ["""%pipedb rules flights --rows "carrier >= 'AA'\""""]),
+    ("%sqlcmd test -t flights -c 'my col' -goe 1", ["""%pipedb rules flights --range '"my col"=1..'"""]),
+    ("%sqlcmd test -t flights -c 'my col' -g 0", ["""%pipedb rules flights --rows '"my col" > 0'"""]),
     ("%sqlcmd explore --table flights", ["%pipedb panel explore"]),
     ("%sqlcmd snippets", ["%pipedb snippets"]),
     ("%sqlcmd snippets slow", ["%pipedb snippets slow"]),
@@ -307,7 +309,7 @@ COMMANDS = [
 def test_commands_of_jupysql(connected):
     connected("name = 'flights'")
     for typed, lines in COMMANDS:
-        connected("%sql --save slow --no-execute SELECT id AS a FROM flights")
+        connected("%sql --save slow SELECT id AS a FROM flights")
         cell = connected.fails(typed)
         assert isinstance(cell.error, UsageError), typed
         assert lines_of(cell) == lines, typed
@@ -362,7 +364,7 @@ def test_sqlcmd_of_an_extension_loaded_earlier_is_kept(plain_shell):
     ["%sql SELECT * FROM more", "%%sql\nSELECT 1;\nSELECT * FROM main.more", "%pipedb columns MORE",
      "%pipedb schema more", "%pipedb columns more", "%pipedb profile more",
      "%sql --atomic DELETE FROM more WHERE 1",
-     "%pipedb check more --not-null id", "%pipedb plot histogram more --x id"],
+     "%pipedb rules more --not-null id", "%pipedb plot histogram more --x id"],
 )  # fmt: skip
 def test_a_missing_table_suggests_loading_a_frame_of_that_name(connected, statement):
     connected("more = flights")

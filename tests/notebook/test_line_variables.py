@@ -208,7 +208,7 @@ def test_braces_in_sql_remain_names_and_json_remains_json(notebook):
     assert notebook('%sql --params \'{"x": 4}\' SELECT a FROM "my sales" WHERE a = :x').value["a"].tolist() == [4]
     assert notebook('%pipedb profile {table} --where "{column} > 3"').value.rows == 1
     assert notebook("%pipedb profile {table} --where {condition}").value.rows == 1
-    notebook("%pipedb check {table} --rows '{column} > 2' --unique {column}")
+    notebook("%pipedb rules {table} --rows '{column} > 2' --unique {column}")
     notebook("query = 'SELECT * FROM {table}'")
     assert "are equal" in str(notebook("%pipedb diff {table} {query} --key id").value)
 
@@ -264,7 +264,7 @@ LINES = [
     ("%sql --file fn", "fn is a variable; to use its value, write\n%sql --file {fn}"),
     ("%pipedb columns table", "table is a variable; to use its value, write\n%pipedb columns {table}"),
     ("%pipedb use fn", "fn is a variable; to use its value, write\n%pipedb use {fn}"),
-    ("%pipedb keep-alive fn", "fn is a variable; to use its value, write\n%pipedb keep-alive {fn}"),
+    ("%pipedb connect --keep-alive fn", "fn is a variable; to use its value, write\n%pipedb connect --keep-alive {fn}"),
 ]
 
 
@@ -378,7 +378,7 @@ def test_lines_of_jupysql(notebook):
     for line, replacement in [
         ("%sqlcmd columns --table {table}", '%pipedb columns "my sales"'),
         ("%sqlcmd columns --table={{ table }}", '%pipedb columns "my sales"'),
-        ("%sqlcmd test -t {table} -c {column} --greater {n}", '%pipedb check "my sales" --rows "a > 1"'),
+        ("%sqlcmd test -t {table} -c {column} --greater {n}", '%pipedb rules "my sales" --rows "a > 1"'),
         ("%sqlplot histogram --table {table} --column {column}", '%pipedb plot histogram "my sales" --x a'),
     ]:
         assert notebook.fails(line).out.splitlines()[-1] == replacement

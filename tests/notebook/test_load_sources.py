@@ -168,9 +168,9 @@ def test_the_lines_import_what_the_notebook_has_not_imported(db):
 )
 def test_the_lines_for_an_expression_work(db, expression, new):
     db("import pandas as pd\nf = pd.DataFrame({'a': [1, 2], 'b': ['x', 'y']}); g3 = f")
-    refused = db.fails(f"%pipedb load {expression} --table t --verbose")
+    refused = db.fails(f"%pipedb load {expression} --table t --replace")
     assert f"{expression} is an expression, and load takes a variable:" in refused.out
-    assert lines_to_type(refused) == f"{new} = {expression}\n%pipedb load {new} --table t --verbose"
+    assert lines_to_type(refused) == f"{new} = {expression}\n%pipedb load {new} --table t --replace"
     assert db(lines_to_type(refused)).lines[0].startswith("Loaded ")
 
 

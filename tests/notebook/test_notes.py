@@ -76,7 +76,7 @@ def test_no_notes_with_quiet_or_if_nothing_ran(flight):
 
 def test_notes_send_no_request(flight):
     def requests() -> int:
-        return int(flight("%pipedb stats").value.loc["db", "round trips"])
+        return int(flight("%pipedb wire").value.loc["db", "round trips"])
 
     before = requests()
     assert notes(flight("%sql SELECT delay / seats FROM flight")) == [DIVIDED]

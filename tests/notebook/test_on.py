@@ -9,14 +9,14 @@ from pipemagic.notebook.commands import COMMANDS
 
 BESIDE = {
     "connect", "use", "connections", "close", "stop", "snippets", "panel", "organization", "locations", "groups",
-    "databases", "create-group", "create-database", "add-location", "overages", "stats",
+    "databases", "create-group", "create-database", "add-location", "overages",
     "suspend-database", "resume-database",
     "delete-group", "delete-database", "remove-location", "organizations", "usage", "create-token",
     "invalidate-tokens",
 }  # fmt: skip
 """Subcommands that use no connection or all of them, or name one as an argument."""
 
-NEEDS = {"profiles": "--save x", "check": "--not-null a"}
+NEEDS = {"profiles": "--save x", "rules": "--not-null a"}
 """Other options that these need to send a request."""
 
 

@@ -11,25 +11,20 @@ from pipemagic.errors import UsageError
 from pipemagic.notebook.sql_options import OPTIONS
 
 OF_A_RUN = [
-    "--confirm", "--atomic", "--clock", "--timeout 5", "--close", "--limit 3", "--type polars", "--to-csv x.csv",
+    "--confirm", "--atomic", "--timeout 5", "--close", "--limit 3", "--type polars", "--to-csv x.csv",
     "--to-parquet x.parquet", "--time",
 ]  # fmt: skip
 
 REFUSED = [
     *[(f"{ask} {flag}", f"{ask} runs nothing") for ask in ("--explain", "--dry-run") for flag in (*OF_A_RUN, "-q")],
-    *[(f"--save s --no-execute {flag}", "--no-execute runs nothing") for flag in (*OF_A_RUN, "--on db", "-o x")],
-    ("--save s --no-execute --params '{}'", "--params would have no effect"),
     ("--explain --save s", "--explain runs nothing; --save would"),
     ("--explain --dry-run", "--explain runs nothing; --dry-run would have no effect"),
-    ("--no-execute", "--no-execute requires --save NAME"),
     ("--excel", "--excel requires --to-csv FILE"),
     ("--to-parquet x --encoding utf-8-sig", "--encoding requires --to-csv FILE"),
     ("--to-csv x --excel --encoding latin-1", "--excel writes utf-8-sig; --encoding would have no effect"),
     ("--to-csv x --encoding utf-99", "--encoding: 'utf-99' is not an encoding; write utf-8-sig"),
     ("--to-csv x --encoding hex", "--encoding: 'hex' is not an encoding"),
     ("--explain --to-csv x --excel", "--explain runs nothing; --to-csv, --excel would have no effect"),
-    ("--close --clock", "--close leaves no transaction open; --clock would have no effect"),
-    ("--atomic --clock", "--atomic leaves no transaction open"),
     ("--to-csv x --to-parquet ./x", "name the same file"),
     ("--limit 2 --limit 3", "--limit can be used only once"),
     ("-o a --out b", "--out can be used only once"),
@@ -70,7 +65,7 @@ def test_every_other_pair_of_options_runs(shell, service, monkeypatch, tmp_path)
     url, token = make_database(service, "pairs")
     monkeypatch.setenv("DB_TOKEN", token)
     shell(f"%pipedb connect {url} --as db --token-env DB_TOKEN")
-    shell("%%sql --save late --no-execute\nSELECT 1 AS a")
+    shell("%%sql --save late\nSELECT 1 AS a")
     shell("row = {'n': 1}")
     (tmp_path / "q.sql").write_text("SELECT 1 AS a")
     values = {

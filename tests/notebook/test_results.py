@@ -148,7 +148,7 @@ def test_name_comments_in_a_file_and_with_saved_selects(db, tmp_path):
     (tmp_path / "q.sql").write_text("-- name: one\nSELECT 1 AS x;\n-- name: two\nSELECT 2 AS x", "utf-8")
     db(f"%sql --file {tmp_path}/q.sql")
     assert [db.names[name]["x"].tolist() for name in ("one", "two")] == [[1], [2]]
-    db("%%sql --save base --no-execute\nSELECT 7 AS x UNION SELECT 8")
+    db("%%sql --save base\nSELECT 7 AS x UNION SELECT 8")
     three = "-- name: three\nSELECT x FROM base ORDER BY x"
     cell = db(f"%%sql --with base --limit 1\n{three};\nSELECT count(*) AS n FROM base")
     assert db.names["three"]["x"].tolist() == [7]

@@ -52,7 +52,7 @@ def connected(request, shell, service, monkeypatch):
         "%sql SELECT 1",
         "%%sql\n" + ";\n".join(f"SELECT {number}" for number in range(20)),
         "%%sql --atomic\nSELECT 1; SELECT 2",
-        "%%sql --limit 1 --timeout 5 --clock\nSELECT 1 UNION SELECT 2",
+        "%%sql --limit 1 --timeout 5\nSELECT 1 UNION SELECT 2",
         "n = 1\n%sql SELECT :n",
         "%sql --explain SELECT 1",
         "%sql --dry-run SELECT 1",
@@ -81,5 +81,9 @@ def test_looking_at_what_is_there_is_one_request(connected, command):
 
 
 def test_what_is_known_here_asks_nobody(connected):
-    for command in ("status", "connections", "stats", "snippets"):
+    for command in ("connections", "wire", "snippets"):
         assert connected.during(f"%pipedb {command}") == []
+
+
+def test_status_asks_for_the_version_and_the_health_of_the_server(connected):
+    assert connected.during("%pipedb status") == ["GET /version", "GET /health"]

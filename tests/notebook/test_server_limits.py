@@ -37,7 +37,7 @@ def test_a_transaction_goes_on_after_a_pause(db, limited):
     assert db("%sql INSERT INTO n VALUES (3)").lines[-1] == OPEN.format("2 statements")
     limited.pause(12)
     assert isinstance(db.fails("%sql --atomic INSERT INTO n VALUES (4)").error, SessionError)
-    assert db("%pipedb commit").lines == ["Committed 2 statements."]
+    assert db("%sql COMMIT").lines == ["Done."]
     assert limited.numbers == [1, 2, 3]
 
 
@@ -56,7 +56,7 @@ def test_a_rollback_after_a_pause_releases_the_lock(db, limited, end):
 @patient
 def test_temporary_tables_stay_after_a_pause(db, limited):
     db("%sql CREATE TEMP TABLE basket (item); INSERT INTO basket VALUES (7); PRAGMA foreign_keys = OFF")
-    db("%pipedb keep-alive off")
+    db("%pipedb connect main --keep-alive off")
     limited.pause(12)
     cell = db("%sql SELECT item FROM basket")
     assert (cell.lines, cell.value["item"].tolist()) == ([], [7])
@@ -99,7 +99,7 @@ def test_status_asks_the_server_and_the_next_cell_reports_the_loss(db, limited):
 def test_a_commit_of_a_lost_transaction_says_so(db, limited):
     db("%sql BEGIN; INSERT INTO n VALUES (2)")
     limited.pause(4)
-    failed = db.fails("%pipedb commit")
+    failed = db.fails("%sql COMMIT")
     assert isinstance(failed.error, TransactionLost)
     assert "%pipedb retry reruns the undone statements, all or nothing." in failed.out
     assert db("%pipedb rollback").lines == ["The server had already rolled the transaction back."]

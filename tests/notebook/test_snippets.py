@@ -14,7 +14,7 @@ def test_a_saved_select_can_be_a_table_of_a_later_cell(db):
     assert saved.lines == ["Saved late."]
     assert len(saved.value) == 2
     worst = "SELECT * FROM late ORDER BY delay DESC LIMIT :limit"
-    assert db(f"%%sql --save worst --with late --no-execute\n{worst}").value is None
+    assert db(f"%%sql --save worst --with late\n{worst}").value["dest"].tolist() == ["ATL"]
     frame = db("%sql --with worst,late SELECT worst.dest, count(*) AS n FROM worst, late").value
     assert frame.to_dict("list") == {"dest": ["ATL"], "n": [2]}
     db("minutes = 80")
@@ -35,7 +35,5 @@ def test_a_select_that_fails_is_not_saved(db):
     assert len(db("%pipedb snippets").value) == 0
     error = db.fails("%sql --save x DROP TABLE t").error  # refused before it is run
     assert isinstance(error, SessionError)
-    with pytest.raises(UsageError, match="--no-execute requires --save NAME"):
-        raise db.fails("%sql --no-execute SELECT 1").error
     with pytest.raises(UsageError, match="NAME and --delete cannot be used together"):
         raise db.fails("%pipedb snippets x --delete x").error

@@ -148,7 +148,7 @@ def test_without_a_connection_the_error_shows_how_to_connect(shell):
         ("%sql --quiet # SELECT 1", "# SELECT 1"),
         ("%pipedb status  # where am I?", "# where am I?"),
         ("%pipedb status # don't know", "# don't know"),
-        ("%pipedb begin # now", "# now"),
+        ("%pipedb tables # now", "# now"),
     ],
 )
 def test_a_magic_line_takes_no_comments(db, cell, comment):

@@ -30,7 +30,7 @@ def test_results_of_a_query_in_a_variable_are_stored_explained_and_saved(db):
     db("%sql --out first,second {query}")
     assert (db.names["first"]["a"].tolist(), db.names["second"]["b"].tolist()) == ([1], [7])
     db("query = 'SELECT :n AS c'")
-    db("%sql --save base --no-execute {query}")
+    db("%sql --save base {query}")
     db("query = 'SELECT 0'")  # the saved text stays
     assert db("%sql --with base SELECT c + 1 AS d FROM base").value["d"].tolist() == [8]
     assert ":n INTEGER" in db("query = 'SELECT :n AS c'\n%sql --dry-run {query}").out

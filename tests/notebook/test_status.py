@@ -56,7 +56,9 @@ def test_status_after_the_server_has_gone(gone):
     shell("%sql BEGIN; INSERT INTO t VALUES (1)")
     assert "transaction open, 1 statement so far, " in shell("%pipedb status").lines[0]
     end()
-    line = re.sub(r"nothing listens at \S+( \(connection refused\))?", "GONE", shell("%pipedb status").lines[0])
+    line, server = shell("%pipedb status").lines[:2]
+    assert server.startswith("Server: nothing listens at ")
+    line = re.sub(r"nothing listens at \S+( \(connection refused\))?", "GONE", line)
     assert line.endswith("current): GONE; the transaction (1 statement so far) is lost if the server has stopped")
 
 
@@ -171,12 +173,18 @@ def test_other_settings_are_not_shown(db):
     assert state_of(db).endswith("; no transaction")
 
 
-# -- the address
+# -- the server and its address
+
+
+def test_the_version_and_the_health_of_the_server(db, server):
+    assert re.fullmatch(
+        rf"Server: {'sqld' if server == 'sqld' else 'pipemagic'} \S.*, healthy", db("%pipedb status").lines[1]
+    )
 
 
 def test_the_address_of_the_current_connection(db):
     url = connection_of(db).database.url
-    assert db("%pipedb status").lines[1:] == [f"Address for other programs: {url}"]
+    assert db("%pipedb status").lines[2:] == [f"Address for other programs: {url}"]
     token = connection_of(db).database.transport.token.authorization.decode().removeprefix("Bearer ")
     assert token not in db("%pipedb status").out
 
@@ -185,15 +193,16 @@ def test_the_address_of_the_current_connection(db):
 def test_the_address_of_one_of_several_connections(db):
     url = connection_of(db).database.url
     db(f"%pipedb connect {url}/ --as other --token-env DB_TOKEN")
-    first, second, *rest = db("%pipedb status").lines
+    first, second, server, *rest = db("%pipedb status").lines
     assert [first.split()[0], second.split()[0], rest] == ["db", "other", [f"Address for other programs: {url}"]]
-    assert db("%pipedb status --on db").lines[1:] == [f"Address for other programs: {url}"]
+    assert db("%pipedb status --on db").lines[1:] == [server, *rest]
+    assert db("%pipedb status --on db").lines[2:] == [f"Address for other programs: {url}"]
 
 
 def test_the_address_and_the_token_of_a_database_of_the_embedded_service(shell, local_service, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     shell("%pipedb connect\n%sql CREATE TABLE t AS SELECT 7 AS a")
-    address, token = shell("%pipedb status").lines[1:]
+    _, address, token = shell("%pipedb status").lines[1:]
     shell(token.removeprefix("A token for them: "))
     with Database(address.removeprefix("Address for other programs: "), (tmp_path / "main.token").read_text()) as other:
         assert other.execute("SELECT a FROM t").rows == [(7,)]

@@ -1,4 +1,4 @@
-"""Transactions in cells: the line below a cell, --atomic, --clock, %pipedb begin, commit, rollback, retry, status."""
+"""Transactions in cells: the line below a cell, --atomic, %pipedb rollback, retry, status."""
 
 from __future__ import annotations
 
@@ -30,23 +30,18 @@ def limits(server):
 def test_a_transaction_over_several_cells(db, limits):
     of_transaction, of_connection = limits
     db("%sql CREATE TABLE t (a INTEGER PRIMARY KEY)")
-    assert db("%pipedb begin immediate").lines == [OPEN.format("no statements")]
+    assert db("%sql BEGIN IMMEDIATE").lines == [OPEN.format("no statements")]
     assert db("%sql INSERT INTO t VALUES (1)").lines[-1] == OPEN.format("1 statement")
-    (_, line) = db("%sql --clock INSERT INTO t VALUES (2)").lines
-    assert re.fullmatch(
-        re.escape(OPEN.format("2 statements")) + rf" Transaction: {of_transaction}; connection: {of_connection}\.",
-        line,
-    )
+    assert db("%sql INSERT INTO t VALUES (2)").lines[-1] == OPEN.format("2 statements")
     line = db("%pipedb status").lines[0]
     assert re.search(rf"idle time: {of_connection}; transaction open, 2 statements so far, {of_transaction}$", line)
-    assert db("%pipedb commit --on db").lines == ["Committed 2 statements."]
-    assert db("%sql --clock SELECT 1").lines == []
-    db("%pipedb begin")
+    assert db("%sql COMMIT").lines == ["Done."]
+    assert db("%sql SELECT 1").lines == []
+    db("%sql BEGIN")
     db("%sql DELETE FROM t WHERE true")
     assert db("%pipedb rollback").lines == ["Rolled back 1 statement."]
     assert db("%sql SELECT count(*) AS n FROM t").value["n"].tolist() == [2]
-    assert isinstance(db.fails("%pipedb commit").error, StatementError)
-    assert "MODE must be one of DEFERRED, IMMEDIATE, not 'EXCLUSIVELY'" in db.fails("%pipedb begin EXCLUSIVELY").out
+    assert isinstance(db.fails("%sql COMMIT").error, StatementError)
 
 
 def test_a_rollback_by_a_trigger_can_be_retried(db):
@@ -152,7 +147,7 @@ def test_a_transaction_that_the_server_keeps_for_minutes_is_committed(db, server
     minutes_later(connection_of(db), ended=False)
     over = "passed: the next cell shows whether it is still open" if server == "sqld" else "expired"
     assert db("%pipedb status").lines[0].endswith(f"; transaction open, 1 statement so far, its 5 s have {over}")
-    assert db("%pipedb commit").lines == ["Committed 1 statement."]
+    assert db("%sql COMMIT").lines == ["Done."]
     assert db("%sql SELECT count(*) AS n FROM t").value["n"].tolist() == [1]
 
 
@@ -177,7 +172,7 @@ def test_commit_minutes_after_the_last_cell_of_a_transaction(db):
     db("%sql BEGIN; INSERT INTO t VALUES (1)")
     minutes_later(connection_of(db))
     db("%pipedb status")
-    failed = db.fails("%pipedb commit")
+    failed = db.fails("%sql COMMIT")
     assert isinstance(failed.error, TransactionLost)
     assert "Undone:\n  BEGIN\n  INSERT INTO t VALUES (1)" in failed.out
     assert "%pipedb retry reruns the undone statements, all or nothing." in failed.out
@@ -199,7 +194,7 @@ def test_status_says_why_a_connection_with_temporary_tables_is_kept_alive(db):
     db("%sql CREATE TEMP TABLE basket (item)")
     line = db("%pipedb status").lines[0]
     assert re.search(r"; kept alive for (1 h|59 min 59 s) more without a cell, because it has temporary tables$", line)
-    db("%pipedb keep-alive off")
+    db("%pipedb connect db --keep-alive off")
     db("%sql SELECT * FROM basket")
     assert db("%pipedb status").lines[0].endswith("; no transaction")
 

@@ -1,4 +1,4 @@
-"""%pipedb wire and stats, on each server."""
+"""%pipedb wire on each server."""
 
 import json
 
@@ -30,7 +30,7 @@ def test_a_cell_shows_its_requests(db):
 
 def test_wire_last(db):
     db("%sql SELECT 'authToken=verysecret'")
-    db("%pipedb status")  # sends nothing
+    db("%pipedb status")  # its requests are not those of a cell
     last = db("%pipedb wire last").value
     assert len(last) == 1
     assert "authToken=***" in str(last)
@@ -39,19 +39,17 @@ def test_wire_last(db):
     db("%sql SELECT 'authToken=verysecret'")
     stable.append(str(db("%pipedb wire last --stable").value))
     assert [text.splitlines()[2] for text in stable] == ["1. db: POST /v3/pipeline → HTTP 200"] * 2
-    db("%pipedb version")
-    assert "GET /version" in str(db("%pipedb wire last").value)
     db.fails("%pipedb wire last --on nobody")
     assert "Usage" in type(db.fails("%pipedb wire sometimes").error).__name__
 
 
-def test_stats(db):
+def test_totals(db):
     db("%sql CREATE TABLE t (a)")
-    assert db("%pipedb stats --reset").out == "The counts were reset.\n"
+    assert db("%pipedb wire reset").out == "The counts were reset.\n"
     db("%sql INSERT INTO t VALUES (1), (2)")
     db("%sql SELECT * FROM t")
     db.fails("%sql SELECT * FROM nope")
-    stats = db("%pipedb stats").value
+    stats = db("%pipedb wire").value
     assert list(stats.index) == ["db", "total"]
     row = json.loads(stats.loc["db"].to_json())
     assert (row["round trips"], row["statements"], row["errors"]) == (3, 3, 1)
@@ -59,12 +57,14 @@ def test_stats(db):
     assert row["rows read"] >= 2
     assert row["bytes sent"] > 100
     assert stats.loc["total"].tolist() == stats.loc["db"].tolist()
-    assert "seconds" in db("%pipedb stats --time").value
+    assert list(db("%pipedb wire --on db").value.index) == ["db"]
+    assert not {"bytes sent", "bytes received", "seconds"} & set(db("%pipedb wire --stable").value)
+    assert "--stable has no effect on wire reset" in db.fails("%pipedb wire reset --stable").out
 
 
 def test_rows_of_a_cursor_are_counted_and_the_first_ones_shown(db):
     connection = db.names["get_ipython"]().find_line_magic("pipedb").__self__.session.connection("db")
-    db("%pipedb stats --reset")
+    db("%pipedb wire reset")
     wire = connection.database.transport.observer._recorder
     with wire.cell(), connection.database.cursor("SELECT value FROM json_each('[1, 2, 3]')") as cursor:
         assert sum(map(len, cursor)) == 3
@@ -72,5 +72,5 @@ def test_rows_of_a_cursor_are_counted_and_the_first_ones_shown(db):
     assert "POST /v3/cursor → HTTP 200" in text
     assert '{"type": "step_begin"' in text
     assert "The stream of db:" in text
-    assert db("%pipedb stats").value.loc["db", "statements"] == 1
-    assert db("%pipedb stats").value.loc["db", "bytes received"] > 200
+    assert db("%pipedb wire").value.loc["db", "statements"] == 1
+    assert db("%pipedb wire").value.loc["db", "bytes received"] > 200

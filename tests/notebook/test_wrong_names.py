@@ -16,9 +16,8 @@ def named(shell, local_service):
 
 @pytest.mark.parametrize(
     "line",
-    ["use {}", "connect {}", "close {}", "status --on {}", "version --on {}", "keep-alive 10m --on {}",
-     "tables --on {}",
-     "columns t --on {}", "profile t --on {}", "check t --foreign-keys --on {}", "diff t --to {}", "copy t --to {}",
+    ["use {}", "connect {}", "close {}", "status --on {}", "rollback --on {}", "wire --on {}", "tables --on {}",
+     "columns t --on {}", "profile t --on {}", "rules t --foreign-keys --on {}", "diff t --to {}", "copy t --to {}",
      "load frame --table t --on {}", "profiles --save x --on {}", "plot bar t --x a --on {}", "diagram --on {}",
      "suspend-database {} --confirm", "resume-database {}", "delete-database {} --confirm",
      "invalidate-tokens {} --confirm", "create-token {} --to-env X"],

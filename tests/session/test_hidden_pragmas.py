@@ -13,9 +13,9 @@ import pytest
 
 import pipemagic
 from pipemagic.client.database import Database
-from pipemagic.errors import CheckError, LoadError
-from pipemagic.explore.check import check
+from pipemagic.errors import LoadError, RulesError
 from pipemagic.explore.listing import columns, tables
+from pipemagic.explore.rule_checks import check_rules
 from pipemagic.explore.schema_reader import read_relation, read_schema
 from pipemagic.session import Connection, Session
 from pipemagic.session.parameters import JSON_FROM
@@ -61,8 +61,8 @@ def test_the_schema(hidden):
     assert "pragma_table_xinfo" in tables(database)["table"].tolist()
     assert columns(database, "towns")["column"].tolist() == ["code", "name"]
     hidden.run("PRAGMA foreign_keys = OFF; INSERT INTO flights VALUES (3, NULL, 'XXX')")
-    with pytest.raises(CheckError, match="1 row fails"):
-        check(database, "flights", foreign_keys=True)
+    with pytest.raises(RulesError, match="1 row fails"):
+        check_rules(database, "flights", foreign_keys=True)
 
 
 def test_no_query_of_the_package_can_read_such_a_table():

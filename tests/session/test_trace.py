@@ -308,7 +308,7 @@ def test_stats_count_by_connection_and_in_total():
         recorder.watch(name, transport)
         one = request(0.0, 0.5, tally=Tally(2, 1, 5, 10, 3), attempts=2, reopened=True)
         transport.observer.exchanged(one)
-    stats = recorder.stats(seconds=True)
+    stats = recorder.stats()
     assert list(stats.index) == ["b", "a", "total"]
     row = stats.loc["total"].to_dict()
     sizes = {"bytes sent": row["bytes sent"], "bytes received": row["bytes received"]}
@@ -317,6 +317,8 @@ def test_stats_count_by_connection_and_in_total():
         "streams reopened": 2, "seconds": 1.0,
     }  # fmt: skip
     assert sizes["bytes sent"] > 0
-    assert "seconds" not in recorder.stats()
+    assert set(stats) - set(recorder.stats(stable=True)) == {"bytes sent", "bytes received", "seconds"}
+    assert recorder.stats(only="a").loc["a", "round trips"] == 2
+    assert recorder.stats(only="c").loc["c"].sum() == 0
     recorder.reset()
     assert recorder.stats().loc["total", "round trips"] == 0

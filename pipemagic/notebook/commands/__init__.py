@@ -12,7 +12,7 @@ from pipemagic.notebook.commands.base import Command, CommandContext
 from pipemagic.notebook.commands.help import show_help
 from pipemagic.notebook.line_variables import LineVariables, name_in_braces
 
-TOPIC = Positional("TOPIC", "a subcommand, a topic or a page")
+TOPIC = Positional("TOPIC", "a command, a topic or a page")
 
 GROUPS = (
     connections.GROUP, connections.TRANSACTIONS, status.GROUP, explore.GROUP, data.GROUP, organization.GROUP,
@@ -22,7 +22,7 @@ COMMANDS: dict[str, Command] = {command.name: command for group in GROUPS for co
 """All subcommands except ``help``."""
 
 DAILY = (
-    "connect", "use", "status", "tables", "columns", "schema", "load", "profile", "plot", "check", "rollback", "panel",
+    "connect", "use", "close", "status", "panel", "tables", "columns", "schema", "load", "profile", "plot", "rules",
 )  # fmt: skip
 """The commands of daily use, which help and completion list first."""
 

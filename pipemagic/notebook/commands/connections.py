@@ -22,6 +22,10 @@ GROUP = CommandGroup("Connections")
 TRANSACTIONS = CommandGroup("Transactions")
 
 
+def _duration_or_off(text: str, name: str) -> float | None:
+    return None if text == "off" else duration(text, name)
+
+
 @GROUP.command(
     Positional(
         "TARGET",
@@ -37,7 +41,10 @@ TRANSACTIONS = CommandGroup("Transactions")
     Option("--remember", "store the token you enter in the keyring"),
     Option("--timeout", "the time to wait for a response; by default 60 s", "TIME", type=duration),
     Option(
-        "--keep-alive", "keep the server-side connection open for this time after each cell: 10m", "TIME", type=duration
+        "--keep-alive",
+        "keep the server-side connection open for this time after each cell: 90s, 10m, 1h; or off",
+        "TIME",
+        type=_duration_or_off,
     ),
     Option("--read-only", "refuse statements that may write"),
     Option("--temporary", "use a private service whose data is deleted when the kernel stops"),
@@ -56,7 +63,7 @@ def connect(context: CommandContext) -> None:
     %pipedb connect --temporary --limits relaxed
     %pipedb connect libsql://flights-acme.example.com --token-env FLIGHTS_TOKEN --as flights
     %pipedb connect flights --read-only
-    %pipedb connect --keep-alive 10m
+    %pipedb connect flights --keep-alive 10m
     """
     args = context.args
     connection = context.session.connect(
@@ -71,9 +78,9 @@ def connect(context: CommandContext) -> None:
         timeout=args.get("--timeout"),
         read_only=args.on("--read-only"),
     )
-    if args.get("--keep-alive") is not None:
-        connection.keep_alive(args["--keep-alive"])
     say(connection.greeting)
+    if "--keep-alive" in args.values:
+        say(outcomes.keep_alive(connection, args["--keep-alive"]))
 
 
 @GROUP.command(Positional("NAME", "a connection, as listed by %pipedb connections", completes="connection"))
@@ -97,22 +104,6 @@ def connections(context: CommandContext) -> DataFrame:
         for connection in session.connections.values()
     )
     return frame_of(rows, "connection", "where", "current")
-
-
-def _duration_or_off(text: str, name: str) -> float | None:
-    return None if text == "off" else duration(text, name)
-
-
-@GROUP.command(
-    Positional("TIME", "90s, 10m or 1h; or off, so that the server closes idle connections", type=_duration_or_off), ON
-)
-def keep_alive(context: CommandContext) -> None:
-    """Keep the server-side connection open for some time after each cell.
-
-    %pipedb keep-alive 10m
-    %pipedb keep-alive off --on flights
-    """
-    say(outcomes.keep_alive(context.connection, context.args["TIME"]))
 
 
 @GROUP.command(Positional("NAME", "by default the current connection", optional=True, completes="connection"))
@@ -208,33 +199,6 @@ def _file(session: Session, profile: Profile) -> str:
 
 
 # -- transactions
-
-
-@TRANSACTIONS.command(
-    Positional(
-        "MODE",
-        "when to take the write lock: at the first write (DEFERRED, the default) or now (IMMEDIATE)",
-        optional=True,
-        choices=("DEFERRED", "IMMEDIATE"),
-    ),
-    ON,
-)
-def begin(context: CommandContext) -> None:
-    """Begin a transaction on the connection of the cells.
-
-    %pipedb begin
-    %pipedb begin immediate
-    """
-    say(context.connection.begin(context.args.get("MODE") or "DEFERRED").open_line)
-
-
-@TRANSACTIONS.command(ON)
-def commit(context: CommandContext) -> None:
-    """Commit the open transaction.
-
-    %pipedb commit
-    """
-    say(outcomes.commit(context.connection))
 
 
 @TRANSACTIONS.command(ON)

@@ -42,9 +42,8 @@ SHOWN_TYPES = 12
 """The most columns whose types are listed because they do not follow from their dtypes."""
 
 FILE_TYPES = 100
-"""The most columns whose types are listed for a file; ``--verbose`` lists all."""
+"""The most columns whose types are listed for a file."""
 
-CREATE = Option("--create", "create the table, which must not exist; this is the default")
 APPEND = Option("--append", "add the rows to the table")
 _IF_EXISTS: dict[str | None, IfExists] = {"--append": "append", "--replace": "replace", "--upsert": "upsert"}
 
@@ -71,11 +70,9 @@ _READER = Option(
 )  # fmt: skip
 _LOAD_OPTIONS = (
     Option("--table", "the table to write to", "TABLE", type=new_table, required=True),
-    CREATE,
     APPEND,
     Option("--replace", "replace the rows of the table; its indexes, triggers and views are kept"),
     Option("--upsert", "update the rows with the same KEY, add the others", "KEY[,KEY]", type=names),
-    Option("--verbose", "list the types of all columns"),
     Option(
         "--types", "types of columns of a new table: n=BIGINT,price=DECIMAL(10,2)", "col=TYPE,...", type=_column_types
     ),
@@ -124,7 +121,7 @@ def load(context: CommandContext) -> None:
     finally:
         _report_written(connection)
     columns = plural(len(loaded.plan.names), "column")
-    details = "" if context.settings.quiet else _details(loaded, args, is_file=is_file)
+    details = "" if context.settings.quiet else _details(loaded, is_file=is_file)
     say(f"Loaded {plural(loaded.total, 'row')} and {columns} into {loaded.plan.table}{details}.")
     if is_file and not context.settings.quiet:
         from pipemagic.frames.readers import columns_with_groups
@@ -137,7 +134,6 @@ def load(context: CommandContext) -> None:
     Positional("TABLE", "the table or view to copy", type=table),
     Option("--to", "the connection to copy to", "NAME", required=True),
     Option("--as", "the name of the copy; by default that of the table", "NEW", type=new_table),
-    CREATE,
     APPEND,
     Option("--replace", "replace the table; its triggers and views are kept"),
     ON,
@@ -164,7 +160,7 @@ def copy(context: CommandContext) -> None:
 
 
 def _if_exists(args: ParsedArguments) -> IfExists:
-    return _IF_EXISTS.get(args.one_of("--create", "--append", "--replace", "--upsert"), "fail")
+    return _IF_EXISTS.get(args.one_of("--append", "--replace", "--upsert"), "fail")
 
 
 def _report_written(connection: Connection) -> None:
@@ -216,11 +212,9 @@ def _frame(source: object, args: ParsedArguments, options: Sequence[str]) -> Dat
     return as_pandas(source, args["FRAME"])
 
 
-def _details(loaded: Load, args: ParsedArguments, *, is_file: bool) -> str:
+def _details(loaded: Load, *, is_file: bool) -> str:
     """Return the types to list behind the name of the table, and whether it keeps those that it had."""
-    everything = args.on("--verbose") or is_file
-    types = loaded.plan.types if everything else loaded.unexpected_types
-    most = len(types) if args.on("--verbose") else FILE_TYPES if is_file else SHOWN_TYPES
+    types, most = (loaded.plan.types, FILE_TYPES) if is_file else (loaded.unexpected_types, SHOWN_TYPES)
     listed = [f"{_shown_name(name)}: {declared or 'no type'}" for name, declared in types[:most]]
     if len(types) > most:
         listed.append(f"and {len(types) - most:,} more")

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from pipemagic import sql
-from pipemagic.errors import CheckError, UnknownName, UsageError
+from pipemagic.errors import RulesError, UnknownName, UsageError
 from pipemagic.notebook.arguments import Option, Positional, at_least, names, table
 from pipemagic.notebook.commands.base import ON, CommandContext, CommandGroup
 from pipemagic.notebook.display import Plot, say
@@ -111,7 +111,7 @@ def columns(context: CommandContext) -> DataFrame:
 
 @GROUP.command(replace(TABLE, optional=True), ON)
 def schema(context: CommandContext) -> Script:
-    """Show the CREATE statements of a table with its indexes and triggers, or of the whole database.
+    """Show the CREATE statements of a table, or of the whole database.
 
     %pipedb schema flights
     %pipedb schema
@@ -134,7 +134,7 @@ def schema(context: CommandContext) -> Script:
     ON,
 )
 def profile(context: CommandContext) -> Profile:
-    """Summarize the columns of a table: counts, NULLs, quartiles, frequent values.
+    """Summarize columns: counts, NULLs, quartiles, frequent values.
 
     %pipedb profile flights
     %pipedb profile flights --columns origin,air_time
@@ -194,20 +194,20 @@ def _references(text: str, name: str) -> tuple[list[str], str, list[str]]:
     ),
     ON,
 )  # fmt: skip
-def check(context: CommandContext) -> None:
-    """Check the rows of a table against rules; raise an error if a rule fails.
+def rules(context: CommandContext) -> None:
+    """Check the rows of a table against rules.
 
-    %pipedb check flights --not-null origin,dest --unique id
-    %pipedb check flights --range month=1..12 --references carrier=airlines.carrier --foreign-keys
+    %pipedb rules flights --not-null origin,dest --unique id
+    %pipedb rules flights --range month=1..12 --references carrier=airlines.carrier --foreign-keys
     """
-    from pipemagic.explore.check import check_rules
+    from pipemagic.explore.rule_checks import check
 
-    table, rules = context.args["TABLE"], _rules(context)
-    if not rules:
+    table, requested = context.args["TABLE"], _rules(context)
+    if not requested:
         raise UsageError("no rule to check; add --not-null, --unique, --range, --references, --foreign-keys or --rows")
     try:
-        say(str(_request(context, lambda database: check_rules(database, table, rules))))
-    except CheckError as error:
+        say(str(_request(context, lambda database: check(database, table, requested))))
+    except RulesError as error:
         _show_failures(error)
         raise
 
@@ -233,7 +233,7 @@ def _rules(context: CommandContext) -> list[Rule]:
     ]
 
 
-def _show_failures(error: CheckError) -> None:
+def _show_failures(error: RulesError) -> None:
     from pipemagic.notebook.timed_frames import with_times
 
     for failure in error.failures:

@@ -1,4 +1,4 @@
-"""Show help: the list of subcommands, one subcommand, a topic, or a page of the documentation.
+"""Show help: the commands of daily use, all commands, one command, a topic, or a page of the documentation.
 
 The topics are in topics.md. A heading is ``# NAME, OTHER NAME: summary``.
 """
@@ -18,6 +18,9 @@ from pipemagic.notebook.arguments import Option, Positional, refuse_password
 from pipemagic.notebook.commands.base import Command, CommandGroup
 from pipemagic.notebook.commands.pages import error_texts, help_on_code, page_about, page_named, page_words, pages
 from pipemagic.notebook.display import say, show, warn
+
+ALL = "--all"
+"""The option of `%pipedb help` that lists all commands, topics and pages."""
 
 _HEADING = re.compile(r"^# (.+?): (.+)\n+", re.MULTILINE)
 
@@ -58,13 +61,15 @@ def topic_named(name: str) -> Topic | None:
 
 
 def show_help(name: str, groups: Sequence[CommandGroup], daily: Sequence[str]) -> None:
-    """Show the help on a subcommand, topic or page; for '' the list of all, those of ``daily`` use first."""
+    """Show the help on a command, topic or page; for '' the commands of ``daily`` use, for ``--all`` everything."""
     commands = {command.name: (command, group) for group in groups for command in group.commands}
     on_code = help_on_code(name)
     topic = None if on_code and name.isupper() else topic_named(name)
     name = name if topic is None else topic.name
     if name in ("", "help"):
-        say(_overview(groups, daily))
+        say(_overview([commands[entry][0] for entry in daily]))
+    elif name == ALL:
+        say(_everything(groups))
     elif name in commands:
         command, group = commands[name]
         say(f"{command_help(command)}\n\n{page_about(name, group.title)}")
@@ -82,21 +87,29 @@ def show_help(name: str, groups: Sequence[CommandGroup], daily: Sequence[str]) -
         raise UsageError(f"no help for {name[:40]!r}{hint}")
 
 
-def _overview(groups: Sequence[CommandGroup], daily: Sequence[str]) -> str:
-    commands = {command.name: command for group in groups for command in group.commands}
-    sections = {"Daily use": [commands[name] for name in daily]}
-    for group in groups:
-        rest = [command for command in group.commands if command.name not in daily]
-        sections[f"Advanced: {group.title[:1].lower()}{group.title[1:]}"] = rest
-    width = max(map(len, [*topics(), *commands]))
-    lines = ["%pipedb SUBCOMMAND, %%sql and %sql; %pipedb help SUBCOMMAND, TOPIC or PAGE shows the details"]
-    for title, listed in sections.items():
-        lines += ["", title, *_table(((command.name, command.help) for command in listed), width)]
-    lines += ["", "Topics", *_table(((topic.name, topic.about) for topic in topics().values()), width)]
-    if pages():
-        titles = ((page.name, page.title) for page in pages().values())
-        lines += ["", "Pages of the documentation", *_table(titles, max(map(len, pages())))]
-    return "\n".join(lines)
+def _overview(daily: Sequence[Command]) -> str:
+    more = [
+        ("%pipedb help COMMAND", "the arguments and examples of a command"),
+        ("%pipedb help sql", "the options of %%sql and %sql"),
+        ("%pipedb help TOPIC", "parameters, results, transactions, tokens, limits, ..."),
+        (f"%pipedb help {ALL}", "all commands, topics and pages"),
+    ]
+    return "\n".join([
+        "%%sql runs a cell of SQL, %sql a line; %pipedb COMMAND does the rest:",
+        "",
+        *_table((command.name, command.help) for command in daily),
+        "",
+        *_table(more),
+    ])  # fmt: skip
+
+
+def _everything(groups: Sequence[CommandGroup]) -> str:
+    sections = [(group.title, [(command.name, command.help) for command in group.commands]) for group in groups]
+    sections += [
+        ("Topics", [(topic.name, topic.about) for topic in topics().values()]),
+        ("Pages of the documentation", [(page.name, page.title) for page in pages().values()]),
+    ]
+    return "\n\n".join("\n".join([title, *_table(rows)]) for title, rows in sections if rows)
 
 
 def command_help(command: Command) -> str:
@@ -120,9 +133,12 @@ def _sql() -> str:
 
 
 def _rows(accepted: Sequence[Positional | Option]) -> list[str]:
-    labels = [argument.name if isinstance(argument, Positional) else argument.label for argument in accepted]
-    return _table(zip(labels, (argument.help for argument in accepted), strict=True), max(map(len, labels), default=0))
+    return _table(
+        (argument.name if isinstance(argument, Positional) else argument.label, argument.help) for argument in accepted
+    )
 
 
-def _table(pairs: Iterable[tuple[str, str]], width: int) -> list[str]:
-    return [f"  {left:{width}}  {right}" for left, right in pairs]
+def _table(pairs: Iterable[tuple[str, str]]) -> list[str]:
+    rows = list(pairs)
+    width = max((len(left) for left, _ in rows), default=0)
+    return [f"  {left:{width}}  {right}" for left, right in rows]

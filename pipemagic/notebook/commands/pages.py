@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import posixpath
 import re
 import tomllib
 from collections.abc import Mapping
@@ -25,8 +24,7 @@ ABOUT = {
     "sql": "how-to/results", "parameters": "how-to/parameters", "transactions": "how-to/transactions",
     "results": "how-to/results", "explore": "how-to/explore", "config": "how-to/saved-connections",
     "profiles": "how-to/saved-connections", "tokens": "how-to/tokens", "limits": "explanation/limits",
-    "retry": "explanation/unknown-outcome", "keep-alive": "how-to/transactions",
-    "completion": "how-to/completion",
+    "retry": "explanation/unknown-outcome", "completion": "how-to/completion",
 }  # fmt: skip
 """The page to read after the help on a subcommand or topic, by its name or by the title of its group."""
 
@@ -35,17 +33,10 @@ WORDS = {
 }  # fmt: skip
 """Pages by words that name no subcommand, topic or page."""
 
-_LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
-_REFERENCES = {
-    "reference/sql": "sql", "reference/commands": "", "reference/settings": "config",
-}  # fmt: skip
-_CODE = re.compile(r"^(```+|~~~+)(\{?)([^\n}]*)\}?[^\n]*\n(.*?)^\1[ ]*$", re.MULTILINE | re.DOTALL)
-_NOT_SHOWN = re.compile(r"\A---\n.*?^---\n|^ *<!--.*?-->\n*|^:::[^\n]*\n|^\(\S+\)=\n", re.MULTILINE | re.DOTALL)
-
 
 @dataclass(frozen=True, repr=False)
 class DocumentationPage:
-    """A page: Markdown in a notebook, the same as plain text in a terminal."""
+    """A page: its Markdown as it is written, rendered by the notebook and as text in a terminal."""
 
     name: str
     path: Path
@@ -53,50 +44,14 @@ class DocumentationPage:
     @property
     def title(self) -> str:
         """The heading of the page."""
-        match = re.search(r"^# (.+)", self._source, re.MULTILINE)
+        match = re.search(r"^# (.+)", self._repr_markdown_(), re.MULTILINE)
         return match[1] if match else self.name
 
     def __repr__(self) -> str:
-        return self.text
+        return self._repr_markdown_()
 
     def _repr_markdown_(self) -> str:
-        return self.text
-
-    @property
-    def text(self) -> str:
-        """The Markdown of the page, without comments and directives; its links name the pages in `%pipedb help`."""
-        parts, end, source = [], 0, self._source
-        for fence in _CODE.finditer(source):
-            parts += [self._prose(source[end : fence.start()]), _fence(fence)]
-            end = fence.end()
-        return re.sub(r"\n{3,}", "\n\n", "".join([*parts, self._prose(source[end:])])).strip()
-
-    @property
-    def _source(self) -> str:
         return self.path.read_text("utf-8")
-
-    def _prose(self, text: str) -> str:
-        return _LINK.sub(self._link, _NOT_SHOWN.sub("", text))
-
-    def _link(self, link: re.Match[str]) -> str:
-        picture, words, target = link.groups()
-        if "://" in target:
-            return link[0]
-        path = posixpath.join(posixpath.dirname(self.name), target.partition("#")[0])
-        page = posixpath.normpath(path).removesuffix(".md")
-        references = {**{f"reference/{topic}": topic for topic in plugins.named("pages")}, **_REFERENCES}
-        if not picture and page != self.name and (page in pages() or page in references):
-            return f"{words} (`%pipedb help {references.get(page, page)}".rstrip() + "`)"
-        return words
-
-
-def _fence(fence: re.Match[str]) -> str:
-    """Return a fence of code; '' for a directive, except a cell, without its options."""
-    marks, directive, language, body = fence.groups()
-    if not directive:
-        return fence[0]
-    code = re.sub(r"\A(?:---\n.*?^---\n|(?::\S+:[^\n]*\n)+)", "", body, flags=re.MULTILINE | re.DOTALL)
-    return f"{marks}ipython\n{code}{marks}" if language == "code-cell" else ""
 
 
 def _folder() -> Path:

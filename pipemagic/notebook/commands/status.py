@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pipemagic import plugins
-from pipemagic.errors import ServerError, SessionError
+from pipemagic.errors import PipemagicError, SessionError, UsageError
 from pipemagic.hrana.stream import Tx
+from pipemagic.notebook import outcomes
 from pipemagic.notebook.arguments import Option, Positional
 from pipemagic.notebook.commands.base import ON, CommandContext, CommandGroup
 from pipemagic.notebook.display import say
@@ -19,14 +20,18 @@ if TYPE_CHECKING:
     from pipemagic.session.trace import Trace
 
 GROUP = CommandGroup("Status")
+SERVER_TIMEOUT = 3.0
+"""Seconds that `status` waits for the server's version and health."""
+
 PANELS = ("locations", "groups", "databases", "organization", "session", "explore", *plugins.named("panels"))
 
 
 @GROUP.command(ON)
 def status(context: CommandContext) -> None:
-    """Show connections, transactions and time left, checks that are switched off, and the address for other programs.
+    """Show connections, transactions, and the server with its address.
 
     %pipedb status
+    %pipedb status --on flights
     """
     session, args = context.session, context.args
     names = [args["--on"]] if args.get("--on") else list(session.connections)
@@ -45,7 +50,19 @@ def status(context: CommandContext) -> None:
         where = f"{connection.description}, current" if is_current else connection.description
         say(f"{name} ({where}): {'; '.join(filter(None, parts))}")
     if len(names) == 1 or session.current in names:
-        _say_address(session.connection(names[0] if len(names) == 1 else session.current))
+        chosen = session.connection(names[0] if len(names) == 1 else session.current)
+        _say_server(chosen)
+        _say_address(chosen)
+
+
+def _say_server(connection: Connection) -> None:
+    """Print the version and the health of a server, or why it does not respond."""
+    try:
+        with connection.database.sibling(timeout=SERVER_TIMEOUT) as beside:
+            server, _ = outcomes.describe_server(beside)
+    except PipemagicError as error:
+        server = error.message.partition("\n")[0]
+    say(f"Server: {server}")
 
 
 def _say_address(connection: Connection) -> None:
@@ -102,69 +119,46 @@ def _kept_alive(connection: Connection) -> str:
     return f"kept alive for {format_duration(keeping.left)} more without a cell{why}"
 
 
-@GROUP.command(ON)
-def version(context: CommandContext) -> None:
-    """Show the version of the database server.
-
-    %pipedb version
-    """
-    say(context.connection.with_database(lambda database: database.version()))
-
-
-@GROUP.command(ON)
-def health(context: CommandContext) -> None:
-    """Check that the database server is healthy.
-
-    %pipedb health --on flights
-    """
-    connection = context.connection
-    if not connection.with_database(lambda database: database.health()):
-        raise ServerError(f"the server of {connection.name} reports that it is not healthy", status=503)
-    say("healthy")
-
-
 @GROUP.command(
-    Positional("ACTION", "on, off, or last", choices=("on", "last", "off")),
+    Positional(
+        "ACTION",
+        "last: show the last cell; on, off: show every cell from now on, or none; reset: count from zero; by default "
+        "show the totals of each connection",
+        optional=True,
+        choices=("last", "on", "off", "reset"),
+    ),
     Option("--on", "only requests of this connection", "NAME"),
     Option("--stable", "omit times, sizes and batons, for notebooks that are rerun and compared"),
 )
-def wire(context: CommandContext) -> Trace | None:
-    """Show the requests and responses of the last cell, or of every later cell.
+def wire(context: CommandContext) -> Trace | DataFrame | None:
+    """Count the requests of each connection, or show those of cells with their responses.
 
-    %pipedb wire on
+    %pipedb wire
     %pipedb wire last --stable
-    %pipedb wire off
+    %pipedb wire on
     """
     wire, args = context.session.wire, context.args
+    action, stable = args.get("ACTION"), args.on("--stable")
     only = None if args.get("--on") is None else context.connection.name
-    if args["ACTION"] == "last":
-        return wire.trace(only=only, stable=args.on("--stable"))
-    wire.on, wire.only, wire.stable = args["ACTION"] == "on", only, args.on("--stable")
-    say("Each cell now shows its requests and responses." if wire.on else "Cells no longer show requests.")
+    match action:
+        case None:
+            return wire.stats(only=only, stable=stable)
+        case "last":
+            return wire.trace(only=only, stable=stable)
+        case "reset" if only or stable:
+            raise UsageError(f"{'--on' if only else '--stable'} has no effect on wire reset")
+        case "reset":
+            wire.reset()
+            say("The counts were reset.")
+        case _:
+            wire.on, wire.only, wire.stable = action == "on", only, stable
+            say("Each cell now shows its requests and responses." if wire.on else "Cells no longer show requests.")
     return None
-
-
-@GROUP.command(
-    Option("--reset", "reset the counts to zero"),
-    Option("--time", "add the seconds spent waiting"),
-)
-def stats(context: CommandContext) -> DataFrame | None:
-    """Count round trips, bytes, statements and rows of each connection.
-
-    %pipedb stats
-    %pipedb stats --reset
-    """
-    counted = context.session.wire
-    if context.args.on("--reset"):
-        counted.reset()
-        say("The counts were reset.")
-        return None
-    return counted.stats(seconds=context.args.on("--time"))
 
 
 @GROUP.command(Positional("NAME", "the panel; by default all of them, in tabs", optional=True, choices=PANELS))
 def panel(context: CommandContext) -> Displayable:
-    """Show a panel: databases and groups, the session, the tables of a database, or the panel of a plugin.
+    """Show a panel: databases, tables, groups, locations, the session.
 
     %pipedb panel
     %pipedb panel databases

@@ -107,7 +107,7 @@ def complete_cell(magics: PipeMagics, context: CompletionContext) -> Completions
 def _complete_command(line: str, at: int, namespace: KnownNames) -> Completions:
     """Complete a line of %pipedb, from the subcommand on."""
     from pipemagic.notebook.commands import COMMANDS, DAILY
-    from pipemagic.notebook.commands.help import topics
+    from pipemagic.notebook.commands.help import ALL, topics
     from pipemagic.notebook.commands.pages import pages
 
     here, before = arguments.argument_at(line[:at], at, (), ())
@@ -121,10 +121,11 @@ def _complete_command(line: str, at: int, namespace: KnownNames) -> Completions:
         return complete(line[end:], at - end, command.positionals, (*command.options, _HELP), names)
     if not before:
         completions.append(
-            Completion("help", "subcommand", detail="Show all subcommands, or help on a subcommand, topic or page")
+            Completion("help", "subcommand", detail="Show the daily commands, or help on a command, topic or page")
         )
     elif name == "help" and len(before) == 1:
         completions = [
+            Completion(ALL, "option", detail="all commands, topics and pages"),
             *(Completion(topic.name, "topic", detail=topic.about) for topic in topics().values()),
             *completions,
             *(Completion(page.name, "page", detail=page.title) for page in pages().values()),

@@ -35,7 +35,7 @@ STATEMENTS, LENGTH = 20, 160
 """Maximum numbers shown: statements of a transaction, characters of a statement."""
 
 TIMES = {0: "off", 60: "1m", 600: "10m", 3600: "1h"}
-"""The choices for keep-alive in seconds, and their form in the magic."""
+"""The choices for keep-alive in seconds, and their form in `%pipedb connect --keep-alive`."""
 
 LATE = (
     "This server may roll the transaction back later, or only when another connection needs to write: Commit either "
@@ -197,7 +197,7 @@ class ConnectionCard(ipywidgets.VBox):
     def _keep_alive(self, seconds: float) -> None:
         """Keep the connection alive for some seconds after each cell; 0 switches this off."""
         session, name = self.panel.state.session, self.name
-        line = f"%pipedb keep-alive {TIMES.get(int(seconds), f'{seconds:g}')} --on {word(name)}"
+        line = f"%pipedb connect {word(name)} --keep-alive {TIMES.get(int(seconds), f'{seconds:g}')}"
         work = lambda: outcomes.keep_alive(session.connection(name), seconds or None)  # noqa: E731
         self.keeping.start(f"Keeping {name} alive ...", work, line=line)
 

@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 import ipywidgets
 
 from pipemagic.client.trace_format import format_seconds
-from pipemagic.errors import AnswerTimeout, ConnectError, PipemagicError
+from pipemagic.errors import AnswerTimeout, PipemagicError
 from pipemagic.hrana.stream import Tx
 from pipemagic.notebook import outcomes
 from pipemagic.notebook.panels.base import Panel
@@ -26,7 +26,6 @@ from pipemagic.session.transactions import describe_transaction
 from pipemagic.text import format_size, plural, word
 
 if TYPE_CHECKING:
-    from pipemagic.client.database import Database
     from pipemagic.client.tracing import TracedRequest
     from pipemagic.session import Connection
 
@@ -96,26 +95,14 @@ class ServerHealth:
         words, error = "", "BUG: see the kernel's log"
         try:
             with connection.database.sibling(timeout=TIMEOUT, finds_again=find) as beside:
-                words, error = _report(beside), ""
+                server, seconds = outcomes.describe_server(beside)
+            words, error = f"{server}, round trip {seconds * 1000:.1f} ms", ""
         except AnswerTimeout:
             error = f"no response within {TIMEOUT:.0f} s"
         except PipemagicError as failure:
             error = failure.message.partition("\n")[0]
         finally:
             self.words, self.error, self.at = words, error, time.monotonic()
-
-
-def _report(database: Database) -> str:
-    """Return version, health and round trip of a server."""
-    try:
-        version = database.version()
-    except (ConnectError, AnswerTimeout):
-        raise
-    except PipemagicError:
-        version = "unknown version"
-    started = time.perf_counter()
-    health = "healthy" if database.health() else "reports that it is not healthy"
-    return f"{version}, {health}, round trip {(time.perf_counter() - started) * 1000:.1f} ms"
 
 
 class SessionPanel(Panel):
@@ -253,7 +240,8 @@ class SessionPanel(Panel):
 
     def commit(self, name: str) -> None:
         """Commit the open transaction of a connection."""
-        self._run_on(name, f"Committing {name} ...", "commit", outcomes.commit)
+        session, line = self.state.session, f"%sql --on {word(name)} COMMIT"
+        self.action.start(f"Committing {name} ...", lambda: outcomes.commit(session.connection(name)), line=line)
 
     def roll_back(self, name: str) -> None:
         """Roll back the open transaction of a connection, or discard a lost one."""

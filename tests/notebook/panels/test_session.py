@@ -11,7 +11,7 @@ from waiting import PATIENCE, until
 
 from pipemagic import launcher
 from pipemagic.errors import StatementError
-from pipemagic.notebook.panels import session as session_panel
+from pipemagic.notebook import outcomes
 from pipemagic.notebook.panels.organization_state import state_of
 from pipemagic.notebook.panels.session import SessionPanel
 
@@ -102,7 +102,7 @@ def test_commit(page, session):
     until(lambda: card(page).statements.texts == ["BEGIN", "INSERT INTO t VALUES (1)"])
     card(page).commit.click()
     page.wait("Committed 1 statement.")
-    assert page.panel.status.line == "%pipedb commit --on main"
+    assert page.panel.status.line == "%sql --on main COMMIT"
     assert not page.can("Commit main")
     assert not page.can("Roll back main")
     assert session.run("SELECT a FROM t")["a"].tolist() == [1]
@@ -182,12 +182,12 @@ def test_keep_alive(page, session):
     assert card(page).keep.widget.options == (("off", 0), ("1 min", 60), ("10 min", 600), ("1 h", 3600))
     page.choose(LABEL, 600)
     page.wait("main is kept alive for 10 min after each cell.")
-    assert card(page).keeping_status.line == "%pipedb keep-alive 10m --on main"
+    assert card(page).keeping_status.line == "%pipedb connect main --keep-alive 10m"
     assert session.connection().keep_alive_thread.seconds == 600
     page.wait(" without a cell")
     page.choose(LABEL, 0)
     page.wait("main is no longer kept alive between cells.")
-    assert card(page).keeping_status.line == "%pipedb keep-alive off --on main"
+    assert card(page).keeping_status.line == "%pipedb connect main --keep-alive off"
     assert session.connection().keep_alive_thread.seconds is None
     session.connection().keep_alive(300)
     until(lambda: card(page).keep.widget.value == 300)
@@ -337,7 +337,7 @@ def test_the_health_of_each_server_is_a_line_and_is_read_while_the_panel_is_show
 
 
 def test_a_bug_while_reading_the_health_is_shown_and_not_repeated_at_every_update(open_page, monkeypatch, caplog):
-    monkeypatch.setattr(session_panel, "_report", lambda database: 1 / 0)
+    monkeypatch.setattr(outcomes, "describe_server", lambda database: 1 / 0)
     page = open_page()
     page.wait("Server of main: BUG: see the kernel's log")
     health(page).task.wait(PATIENCE)

@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 from pipemagic.client.stream import Dialect
-from pipemagic.errors import CheckError, ParameterError, StatementError, UnknownName
-from pipemagic.explore.check import check
+from pipemagic.errors import ParameterError, RulesError, StatementError, UnknownName
+from pipemagic.explore.rule_checks import check_rules
 from pipemagic.hrana.messages import Close, ErrorEntry, Execute, Stmt
 
 HOSTILE = """sel'ect "<script>alert(1)</script> 😀 é"""
@@ -31,9 +31,9 @@ def filled(database):
 
 
 def failures(database, table, **rules):
-    with pytest.raises(CheckError) as caught:
-        check(database, table, **rules)
-    assert caught.value.code == "CHECK"
+    with pytest.raises(RulesError) as caught:
+        check_rules(database, table, **rules)
+    assert caught.value.code == "RULES"
     return caught.value.failures
 
 
@@ -41,11 +41,11 @@ def failures(database, table, **rules):
 def test_a_table_that_passes_all_rules(filled, count_requests):
     filled.dialect  # noqa: B018 - it is read once
     sent = count_requests(filled)
-    done = check(
+    done = check_rules(
         filled, "city", not_null=["id"], unique=["id", ("id", "name")], ranges={"id": (1, 5), "name": ("a", None)},
         references={"id": ("city", "id")}, foreign_keys=True, rows=["id > 0", "city.area IS NOT 'y' -- fine"],
     )  # fmt: skip
-    assert str(done) == "city: 9 checks passed, 5 rows."
+    assert str(done) == "city: 9 rules passed, 5 rows."
     assert len(sent) == 1 or filled.dialect is Dialect.SEED  # one statement for each request
 
 
@@ -71,7 +71,7 @@ def test_ranges(filled):
     (found,) = failures(filled, "city", ranges={"area": ("a", "z")})
     assert found.frame["id"].tolist() == [1, 2, 5]
     filled.execute("INSERT INTO city (id) VALUES (-9223372036854775807 - 1)")
-    check(filled, "city", ranges={"id": (-(2**63), 2**63 - 1)})
+    check_rules(filled, "city", ranges={"id": (-(2**63), 2**63 - 1)})
     assert len(failures(filled, "city", ranges={"id": (-(2**63) + 1, float("inf"))})) == 1
 
 
@@ -109,7 +109,7 @@ def test_an_upper_bound_that_is_a_day_includes_the_whole_day(days, bound, column
     (found,) = failures(database, "t", ranges={column: (None, bound)})
     assert found.rule == f"{column} is in ..2013-01-31"
     assert found.count == (frame[column].dt.normalize() > pd.Timestamp(bound)).sum() == 1
-    check(database, "t", ranges={column: ("2013-01-30", "9999-12-31")})
+    check_rules(database, "t", ranges={column: ("2013-01-30", "9999-12-31")})
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_bounds_with_a_time_of_day(days):
 )
 def test_invalid_ranges(embedded, bounds):
     with pytest.raises(ParameterError):
-        check(embedded, "city", ranges={"id": bounds})
+        check_rules(embedded, "city", ranges={"id": bounds})
 
 
 def test_references(filled):
@@ -166,7 +166,7 @@ def test_references(filled):
     (found,) = failures(filled, "o", references={("city", "name"): ("city", ("id", "name"))})
     assert found.frame["a"].tolist() == ["q"]
     with pytest.raises(ParameterError, match="the same number of columns on both sides"):
-        check(filled, "o", references={"name": ("city", ("id", "name"))})
+        check_rules(filled, "o", references={"name": ("city", ("id", "name"))})
 
 
 def test_expressions(filled):
@@ -174,13 +174,13 @@ def test_expressions(filled):
     assert found.frame["id"].tolist() == [5]
     assert found.rule == "area > 0 -- or so"
     with pytest.raises(StatementError):
-        check(filled, "city", rows=["area >"])
+        check_rules(filled, "city", rows=["area >"])
 
 
 @pytest.mark.parametrize("words", ["", "a; DROP TABLE city", "1) OR (1", "(a", "  "])
 def test_invalid_expressions(embedded, words):
     with pytest.raises(ParameterError, match=r"the condition|a condition is one SQL expression"):
-        check(embedded, "city", rows=[words])
+        check_rules(embedded, "city", rows=[words])
 
 
 def test_declared_foreign_keys(database):
@@ -191,7 +191,7 @@ def test_declared_foreign_keys(database):
         "CREATE TABLE keyed (a TEXT PRIMARY KEY, city REFERENCES city) WITHOUT ROWID",
     ):
         database.execute(sql)
-    assert check(database, "visit", foreign_keys=True).rows == 0
+    assert check_rules(database, "visit", foreign_keys=True).rows == 0
     with database.open_stream() as stream:
         entries = stream.send([
             Execute(Stmt(sql))
@@ -211,10 +211,10 @@ def test_declared_foreign_keys(database):
 
 
 def test_the_message_names_each_rule(filled):
-    with pytest.raises(CheckError) as caught:
-        check(filled, "city", not_null=["name"], unique=["name", "id"], ranges={"area": (0, 9)})
+    with pytest.raises(RulesError) as caught:
+        check_rules(filled, "city", not_null=["name"], unique=["name", "id"], ranges={"area": (0, 9)})
     assert str(caught.value) == (
-        "city: 3 of 4 checks failed, 5 rows\n"
+        "city: 3 of 4 rules failed, 5 rows\n"
         "  name is not null: 2 rows fail\n"
         "  name is unique: 1 duplicate value\n"
         "  area is in 0..9: 2 rows fail"
@@ -233,19 +233,19 @@ def test_only_the_first_rows_are_sent(embedded):
 def test_wrong_names(filled):
     # SQLite would read "nam" as a string, which is never NULL.
     with pytest.raises(UnknownName, match="table city has no column 'nam'\ndid you mean name"):
-        check(filled, "city", not_null=["nam"])
+        check_rules(filled, "city", not_null=["nam"])
     with pytest.raises(UnknownName, match="there is no table or view 'citi'\ndid you mean city"):
-        check(filled, "citi", not_null=["name"])
+        check_rules(filled, "citi", not_null=["name"])
     with pytest.raises(UnknownName, match="there is no table or view 'towns'"):
-        check(filled, "o", references={"city": ("towns", "id")})
+        check_rules(filled, "o", references={"city": ("towns", "id")})
     with pytest.raises(UnknownName, match="table city has no column 'idd'\ndid you mean id"):
-        check(filled, "o", references={"city": ("city", "idd")})
+        check_rules(filled, "o", references={"city": ("city", "idd")})
     with pytest.raises(UnknownName, match="table city has no column 'arae'\ndid you mean area"):
-        check(filled, "city", rows=["arae > 0"])
+        check_rules(filled, "city", rows=["arae > 0"])
     with pytest.raises(ParameterError, match="cannot be a name"):
-        check(filled, "city", not_null=["\0"])
+        check_rules(filled, "city", not_null=["\0"])
     with pytest.raises(ParameterError, match="nothing to check"):
-        check(filled, "city")
+        check_rules(filled, "city")
 
 
 def test_views_and_hostile_names(database):
@@ -258,4 +258,4 @@ def test_views_and_hostile_names(database):
     assert [failure.rule for failure in found] == ["v is not null", f"{HOSTILE} is unique", "v is in 2.."]
     assert found[1].frame.iloc[0].tolist() == ["<b>", 2]
     database.execute(f"CREATE VIEW w AS SELECT v FROM {QUOTED}")
-    assert str(check(database, "w", ranges={"v": (1, 1)})) == "w: 1 check passed, 2 rows."
+    assert str(check_rules(database, "w", ranges={"v": (1, 1)})) == "w: 1 rule passed, 2 rows."

@@ -1,4 +1,4 @@
-"""Checks of the rows of a table: one round trip if all rules pass, a second one to fetch the first failing rows."""
+"""Check rows against rules: one round trip if all rules pass, a second one to fetch the first failing rows."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pipemagic.errors import CheckError, ParameterError, PipemagicError, StatementError, UnknownName
+from pipemagic.errors import ParameterError, PipemagicError, RulesError, StatementError, UnknownName
 from pipemagic.explore import rules
 from pipemagic.explore.conditions import args_of, quote_name
 from pipemagic.explore.round_trip import run_queries
@@ -44,7 +44,7 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class CheckResult:
+class RulesResult:
     """The rules that passed, and the number of rows."""
 
     table: str
@@ -52,10 +52,10 @@ class CheckResult:
     rules: tuple[str, ...]
 
     def __str__(self) -> str:
-        return f"{escape_controls(self.table)}: {plural(len(self.rules), 'check')} passed, {plural(self.rows, 'row')}."
+        return f"{escape_controls(self.table)}: {plural(len(self.rules), 'rule')} passed, {plural(self.rows, 'row')}."
 
 
-def check(
+def check_rules(
     database: Database,
     table: str,
     *,
@@ -67,13 +67,16 @@ def check(
     rows: Iterable[str] = (),
     params: Mapping[str, SqlValue] | None = None,
     limit: int = 5,
-) -> CheckResult:
-    """Check a table or view. Raise CheckError with the failed rules and the first ``limit`` failing rows of each.
+) -> RulesResult:
+    """Check the rows of a table or view.
+
+    Raise RulesError with the failed rules and the first ``limit`` failing rows of each.
 
     ``not_null`` are columns, each of ``unique`` is a column or several together, ``ranges`` maps a column to its lowest
     and highest value (None: no bound), ``references`` maps a column, or a tuple of them, to a table and its column or
     columns, ``foreign_keys`` checks those that the table declares, ``rows`` are SQL expressions that are true for each
     row; ``params`` has the values of their parameters.
+
     Raise UnknownName for a wrong name, and StatementError for an invalid expression.
     """
     requested = [
@@ -87,11 +90,11 @@ def check(
         *([rules.foreign_keys(table)] if foreign_keys else []),
         *(rules.expression(table, expression, args_of(expression, params or {})) for expression in rows),
     ]
-    return check_rules(database, table, requested, limit=limit)
+    return check(database, table, requested, limit=limit)
 
 
-def check_rules(database: Database, table: str, requested: Sequence[Rule], *, limit: int = 5) -> CheckResult:
-    """Check a table by rules of `pipemagic.explore.rules`. Raise the errors of `check`."""
+def check(database: Database, table: str, requested: Sequence[Rule], *, limit: int = 5) -> RulesResult:
+    """Check a table by rules of `pipemagic.explore.rules`. Raise the errors of `check_rules`."""
     if not requested:
         raise ParameterError("nothing to check", hint="add at least one rule, such as not_null=[...]")
     try:
@@ -102,13 +105,11 @@ def check_rules(database: Database, table: str, requested: Sequence[Rule], *, li
     total, *counts = [int(result.rows[0][0] or 0) for result in results]
     failed = [rule for rule, count in zip(requested, counts, strict=True) if count]
     if not failed:
-        return CheckResult(table, total, tuple(rule.description for rule in requested))
+        return RulesResult(table, total, tuple(rule.description for rule in requested))
     failures = _fetch_failures(database, _expand_foreign_keys(database, table, failed), limit)
     lines = "\n".join(f"  {failure}" for failure in failures)
-    head = (
-        f"{escape_controls(table)}: {len(failed)} of {plural(len(requested), 'check')} failed, {plural(total, 'row')}"
-    )
-    raise CheckError(f"{head}\n{lines}", failures)
+    head = f"{escape_controls(table)}: {len(failed)} of {plural(len(requested), 'rule')} failed, {plural(total, 'row')}"
+    raise RulesError(f"{head}\n{lines}", failures)
 
 
 def _as_tuple(names: ColumnNames) -> tuple[str, ...]:
