@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from unicodedata import category, combining, east_asian_width, normalize
-from unicodedata import name as character_name
+from unicodedata import combining, east_asian_width
 
 # C0 and C1 controls, line separators, marks that change the direction of text, and lone surrogates.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
@@ -136,101 +134,6 @@ def text_table(rows: Iterable[Sequence[str]], right: Sequence[bool] = ()) -> Ite
 def _pad(cell: str, width: int, *, right: bool) -> str:
     blanks = " " * (width - display_width(cell))
     return blanks + cell if right else cell + blanks
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return a hint with the known name that is most similar to a wrong one; '' if none is similar.
-
-    A name with blanks, or with characters that are not seen, is in quotes, and the hint describes them.
-    """
-    found = nearest(name, known)
-    if not found:
-        return ""
-    quoted = any(map(_is_unseen, found))
-    shown = '"' + found.replace('"', '""') + '"' if quoted else found
-    return f"did you mean {shown}?{unseen_difference(name, found)}"
-
-
-def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
-    """Return the known name that is most similar to a wrong one, ignoring case; '' if none is similar."""
-    names = list(known)
-    if twin := looks_like(name, names):
-        return twin
-    by_lower = {other.lower(): other for other in names}
-    found = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=cutoff)
-    return by_lower[found[0]] if found else ""
-
-
-# -- names that look the same
-
-_BLANKS = {" ": "a space", "\t": "a tab", "\n": "a line feed", "\r": "a carriage return"}
-_MARKS = {"\ufeff": "byte order mark"}
-
-
-def looks_like(name: str, known: Iterable[str]) -> str:
-    """Return the known name that is read the same as another one but is not the same; '' for none.
-
-    They differ by blanks at an end, by characters that are not seen, or by the Unicode form of an accent.
-    """
-    form = _seen(name)
-    return next((other for other in known if other.lower() != name.lower() and form and _seen(other) == form), "")
-
-
-def unseen_difference(name: str, other: str) -> str:
-    """Return how a name differs from another one that is read the same, as the end of a hint; '' if it is not."""
-    if _seen(name) != _seen(other):
-        return ""
-    parts = []
-    for verb, mine, others in zip(("begins", "ends"), _ends(name), _ends(other), strict=True):
-        if mine != others:
-            parts.append(f"{verb} with {_listed(others)}" if others else f"does not {verb[:-1]} with {_listed(mine)}")
-    inside, typed = (set(filter(_is_unseen, text.strip())) - {" "} for text in (other, name))
-    ends = {char for end in _ends(other) for char in end}
-    if strange := sorted(inside - typed - ends):
-        parts.append(f"contains {_listed(strange)}")
-    parts += _accents(name, other)
-    remedy = "; encoding='utf-8-sig' reads a file without it" if "\ufeff" in other and "\ufeff" not in name else ""
-    return f" the name {' and '.join(parts)}{remedy}" if parts else ""
-
-
-def _seen(name: str) -> str:
-    """Return a name as it is read: in lower case and one Unicode form, with each blank as one space inside."""
-    visible = "".join(" " if char.isspace() else char for char in name if char.isspace() or not _is_unseen(char))
-    return normalize("NFC", visible.strip().lower())
-
-
-def _is_unseen(char: str) -> bool:
-    return char.isspace() or category(char) in ("Cc", "Cf", "Zs", "Zl", "Zp")
-
-
-def _ends(name: str) -> tuple[str, str]:
-    """Return the characters before and after the part of a name that is seen."""
-    seen = [place for place, char in enumerate(name) if not _is_unseen(char)]
-    return (name[: seen[0]], name[seen[-1] + 1 :]) if seen else ("", "")
-
-
-def _listed(characters: Iterable[str]) -> str:
-    return ", ".join(dict.fromkeys(map(_described, characters)))
-
-
-def _described(char: str) -> str:
-    if char in _BLANKS:
-        return _BLANKS[char]
-    return f"a {_MARKS.get(char) or character_name(char, 'control character').lower()} (U+{ord(char):04X})"
-
-
-def _accents(name: str, other: str) -> list[str]:
-    """Return how the other name writes its accents, if the first one writes them in another form."""
-    if normalize("NFC", other) != other and normalize("NFC", name) == name:
-        place = next(at for at, char in enumerate(other) if combining(char))
-        accent = other[place]
-        return [
-            f"writes {normalize('NFC', other[place - 1 : place + 1])} as {other[place - 1]} and U+{ord(accent):04X}"
-        ]
-    if normalize("NFC", name) != name and normalize("NFC", other) == other:
-        char = next((char for char in other if normalize("NFD", char) != char), "")
-        return [f"writes {char} as one character (U+{ord(char):04X})"] if char else []
-    return []
 
 
 # -- arguments of magic lines

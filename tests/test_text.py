@@ -6,15 +6,7 @@ import time
 
 import pytest
 
-from pipemagic.text import (
-    did_you_mean,
-    escape_controls,
-    format_size,
-    mask_passwords,
-    shorten,
-    text_table,
-    unseen_difference,
-)
+from pipemagic.text import escape_controls, format_size, mask_passwords, shorten, text_table
 
 
 @pytest.mark.parametrize(
@@ -75,36 +67,3 @@ def test_long_text_is_shortened_to_the_width():
 def test_a_table_aligns_wide_letters_escapes_controls_and_omits_empty_columns():
     rows = [["name", "", "n"], ["日本", "", "10"], ["a\nb", "", "2"]]
     assert list(text_table(rows, [False, False, True])) == ["name   n", "日本  10", "a\\nb   2"]
-
-
-COMPOSED, DECOMPOSED = "r\u00e9gion", "re\u0301gion"
-
-
-@pytest.mark.parametrize(
-    ("name", "known", "hint"),
-    [
-        ("carrer", "carrier", "did you mean carrier?"),
-        ("mytable", "my table", 'did you mean "my table"?'),
-        ("points", " points", 'did you mean " points"? the name begins with a space'),
-        ("points", "points  ", 'did you mean "points  "? the name ends with a space'),
-        ("points", "\tpoints ", 'did you mean "\tpoints "? the name begins with a tab and ends with a space'),
-        (" points", "points", "did you mean points? the name does not begin with a space"),
-        ("id", "\ufeffid", 'did you mean "\ufeffid"? the name begins with a byte order mark (U+FEFF); '
-         "encoding='utf-8-sig' reads a file without it"),
-        ("a b", "a\u00a0b", 'did you mean "a\u00a0b"? the name contains a no-break space (U+00A0)'),
-        ("a b", "a\tb", 'did you mean "a\tb"? the name contains a tab'),
-        ("ab", "a\u200bb", 'did you mean "a\u200bb"? the name contains a zero width space (U+200B)'),
-        (COMPOSED, DECOMPOSED, f"did you mean {DECOMPOSED}? the name writes \u00e9 as e and U+0301"),
-        (DECOMPOSED, COMPOSED, f"did you mean {COMPOSED}? the name writes \u00e9 as one character (U+00E9)"),
-        ("\u00e9", "e\u0301", "did you mean e\u0301? the name writes \u00e9 as e and U+0301"),
-        ("zzz", "carrier", ""),
-    ],
-)  # fmt: skip
-def test_did_you_mean_says_what_is_not_seen(name, known, hint):
-    assert did_you_mean(name, ["other", known]) == hint
-
-
-def test_names_that_are_read_differently_have_no_unseen_difference():
-    assert unseen_difference("points", "point ") == ""
-    assert unseen_difference("a b", "ab") == ""
-    assert unseen_difference("Points", "points") == ""

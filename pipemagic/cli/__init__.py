@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -16,7 +17,11 @@ import click
 from pipemagic import plugins
 from pipemagic.cli.console import print_error, print_note
 from pipemagic.errors import InterruptedRequest, PipemagicError
+from pipemagic.suggestions import instead_of
 from pipemagic.version import __version__
+
+_NO_COMMAND = re.compile(r"No such command ['\"](.+)['\"]")
+"""The only sign of an unknown command in all versions of click."""
 
 INTERRUPTED = 130  # the exit code that shells use for SIGINT
 
@@ -68,8 +73,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return INTERRUPTED if isinstance(error, InterruptedRequest) else 1
     except click.ClickException as error:
         message = io.StringIO()
+        hint = suggestion_for(error)
         error.show(message)
-        print_note(message.getvalue().rstrip("\n"))
+        print_note(message.getvalue().rstrip("\n") + (f"\nHint: {hint}" if hint else ""))
         return error.exit_code
     except OSError as error:  # such as a full disk behind standard output
         print_note(f"Error: {error.strerror or error}" + (f": {error.filename}" if error.filename else ""))
@@ -80,6 +86,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return INTERRUPTED
         print_note("\nError: no input")  # Ctrl-D
         return 1
+
+
+def suggestion_for(error: click.ClickException) -> str:
+    """Return the hint for an unknown command or option, '' for another error; click's own suggestion is removed."""
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    if context is None:
+        return ""
+    error.__dict__["possibilities"] = None  # of difflib
+    if isinstance(error, click.NoSuchOption):
+        flags = [flag for option in context.command.params for flag in (*option.opts, *option.secondary_opts)]
+        return instead_of(error.option_name, "option", [flag for flag in flags if flag.startswith("-")])
+    if isinstance(context.command, click.Group) and (match := _NO_COMMAND.search(error.message)):
+        return instead_of(match[1], "command", context.command.list_commands(context))
+    return ""
 
 
 def _drop_output() -> None:

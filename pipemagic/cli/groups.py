@@ -14,7 +14,8 @@ from pipemagic.cli.api import api_command, name_argument
 from pipemagic.errors import ServerError, SessionError, UnsupportedError
 from pipemagic.management_api.client import Management
 from pipemagic.management_api.models import Group
-from pipemagic.text import did_you_mean, plural
+from pipemagic.suggestions import did_you_mean
+from pipemagic.text import plural
 
 wait_option = click.option("-w", "--wait", is_flag=True, help="Wait until the group is ready for use.")
 codes_argument = click.argument("codes", nargs=-1, required=True, metavar="CODE...")

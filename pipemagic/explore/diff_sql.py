@@ -20,7 +20,8 @@ from pipemagic.explore.schema_reader import read_relation
 from pipemagic.hrana.values import SqlValue, Text, Value, decode
 from pipemagic.sql import dates, folded, quote
 from pipemagic.sql.type_affinity import affinity, is_date, is_day_type
-from pipemagic.text import did_you_mean, escape_controls, shorten
+from pipemagic.suggestions import did_you_mean
+from pipemagic.text import escape_controls, shorten
 
 if TYPE_CHECKING:
     from pipemagic.client.database import Database, Statement

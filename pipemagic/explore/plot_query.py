@@ -13,7 +13,8 @@ from pipemagic.explore.conditions import args_of
 from pipemagic.explore.schema_reader import read_relation
 from pipemagic.hrana.values import SqlValue
 from pipemagic.sql import folded, quote, without_comments
-from pipemagic.text import did_you_mean, plural
+from pipemagic.suggestions import did_you_mean
+from pipemagic.text import plural
 
 if TYPE_CHECKING:
     import pandas as pd

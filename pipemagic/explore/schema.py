@@ -12,7 +12,7 @@ from typing import Literal
 
 from pipemagic.errors import UnknownName
 from pipemagic.sql import folded, quote
-from pipemagic.text import did_you_mean
+from pipemagic.suggestions import did_you_mean
 
 RelationKind = Literal["table", "view", "virtual", "shadow", "common table", "subquery", "table function"]
 

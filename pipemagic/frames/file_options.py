@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipemagic.errors import LoadError
-from pipemagic.text import did_you_mean
+from pipemagic.suggestions import did_you_mean
 
 _OPTION = re.compile(r"([A-Za-z_]\w*)\s*=(.*)", re.DOTALL)
 _ITEM = 60  # characters of an option in a message

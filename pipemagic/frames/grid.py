@@ -9,7 +9,8 @@ import pandas as pd
 
 from pipemagic.errors import LoadError
 from pipemagic.sql import folded
-from pipemagic.text import did_you_mean, plural
+from pipemagic.suggestions import did_you_mean
+from pipemagic.text import plural
 
 _SHOWN = 12  # names in a hint
 

@@ -28,7 +28,8 @@ from typing import TYPE_CHECKING, Any
 
 from pipemagic.errors import LoadError
 from pipemagic.frames.file_options import COUNT, DTYPE, ENCODING, FLAG, HEADER, NAMES, ROWS, ValueType, parse_options
-from pipemagic.text import did_you_mean, mask_passwords, nearest
+from pipemagic.suggestions import did_you_mean, nearest
+from pipemagic.text import mask_passwords
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,7 +6,6 @@ Quotes make one word of several, and a doubled quote inside them is a literal qu
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from typing import Any
 
 from pipemagic import sql
 from pipemagic.errors import SessionError, UnsupportedError, UsageError
+from pipemagic.suggestions import did_you_mean, instead_of
 from pipemagic.text import has_secret
 
 _WORD = re.compile(r"""\s*((?:"(?:[^"]|"")*(?:"|\Z)|'(?:[^']|'')*(?:'|\Z)|[^\s"'])+)""")
@@ -410,7 +410,7 @@ def parse(
     for argument in required:
         if argument.required and argument.name not in args.values:
             shown = f"{argument.flag} {argument.value}" if isinstance(argument, Option) else argument.name
-            raise UsageError(f"{shown} is missing\nusage: {usage}")
+            raise UsageError(f"{shown} is missing", hint=usage_hint(usage))
     return args
 
 
@@ -436,7 +436,7 @@ def _collect(assigned: Iterable[Assigned], options: Sequence[Option], usage: str
         if argument is None and item.flag:
             raise _unknown_option(item.flag, options, usage)
         if argument is None:
-            raise UsageError(f"too many arguments\nusage: {usage}")
+            raise UsageError("too many arguments", hint=usage_hint(usage))
         if isinstance(argument, Option) and item.flag:
             if argument.flag in args.values and not argument.many:
                 raise UsageError(f"{argument.flag} can be used only once")
@@ -465,7 +465,8 @@ def _convert(argument: Option | Positional, text: str) -> Any:
     if argument.choices:
         choice = next((candidate for candidate in argument.choices if candidate.lower() == text.lower()), None)
         if choice is None:
-            raise UsageError(f"{argument.name} must be one of {', '.join(argument.choices)}, not {text!r}")
+            message = f"{argument.name} must be one of {', '.join(argument.choices)}, not {text!r}"
+            raise UsageError(message, hint=did_you_mean(text, argument.choices))
         return choice
     return text if argument.type is None else argument.type(text, argument.name)
 
@@ -474,14 +475,29 @@ def _unknown_option(flag: str, options: Sequence[Option], usage: str) -> UsageEr
     name = flag.lower()
     if ("token" in name and "env" not in name) or name == "--jwt":
         return UsageError(NO_TOKEN_HERE)
-    near = difflib.get_close_matches(flag, [option.flag for option in options], n=1, cutoff=0.5)
-    hint = f", did you mean {near[0]}?" if near else ""
-    return UsageError(f"unknown option {flag}{hint}\nusage: {usage}")
+    hint = instead_of(flag, "option", [option.flag for option in options])
+    return UsageError(f"unknown option {flag[:40]}", hint=hint or f"{help_on(usage)} lists the options")
 
 
 def asks_for_help(line: str) -> bool:
     """Return True if ``--help`` or ``-h`` is a word of the line, outside of quotes."""
     return any(word.raw in ("--help", "-h") for word in split(line))
+
+
+MOST_USAGE = 100
+"""The most characters of a usage line to show in a message."""
+
+
+def usage_hint(usage: str) -> str:
+    """Return the usage line as a hint, or how to see it if it is long."""
+    return f"usage: {usage}" if len(usage) <= MOST_USAGE else f"{help_on(usage)} shows the usage"
+
+
+def help_on(usage: str) -> str:
+    """Return the line that shows the help on the magic or subcommand at the beginning of a usage line."""
+    name, *rest = usage.split()
+    name = rest[0] if name == "%pipedb" and rest else name
+    return f"%pipedb help {'sql' if name in ('%sql', '%%sql') else name}"
 
 
 def usage_of(head: str, positionals: Sequence[Positional], options: Sequence[Option]) -> str:

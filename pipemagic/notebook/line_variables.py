@@ -6,7 +6,6 @@ meaning (`Option.own_braces`); in SQL ``{name}`` is a quoted name (`pipemagic.se
 
 from __future__ import annotations
 
-import difflib
 import keyword
 import numbers
 import os
@@ -17,6 +16,7 @@ from typing import Any
 
 from pipemagic.errors import NotFound, PipemagicError, SessionError, UnknownName, UsageError
 from pipemagic.notebook.arguments import Assigned, Option, Positional, Word, has_password, kind_of
+from pipemagic.suggestions import close_names
 from pipemagic.text import has_secret
 
 _IDENTIFIER = r"[^\W\d]\w*"
@@ -140,8 +140,8 @@ class LineVariables:
             line = self._line_with(place, f"{{{new}}}")
             return f"{name} is an environment variable:\nimport os; {new} = os.environ[{name!r}]\n{line}"
         names = [key for key, value in self._variables.items() if key[:1] != "_" and text_of(value) is not None]
-        if near := difflib.get_close_matches(name, names, n=1):
-            return f"did you mean {{{near[0]}}}?"
+        if close := close_names(name, names):
+            return f"did you mean {' or '.join(f'{{{other}}}' for other in close)}?"
         if name.isupper():
             value = "libsql://..." if argument.name == "TARGET" else "..."
             return f"to set an environment variable of that name:\nimport os; os.environ[{name!r}] = {value!r}"

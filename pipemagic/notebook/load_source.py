@@ -6,7 +6,6 @@ Errors about a missing table whose name is that of a frame have the line that lo
 from __future__ import annotations
 
 import ast
-import difflib
 import os
 import re
 import sys
@@ -20,6 +19,7 @@ from typing import Any
 
 from pipemagic.errors import LoadError, PipemagicError, UsageError
 from pipemagic.notebook.arguments import refuse_secrets
+from pipemagic.suggestions import did_you_mean
 
 FILE_FRAME = "frame"
 """The variable for the rows of a file in messages."""
@@ -145,8 +145,8 @@ def _variable(name: str, variables: Mapping[str, object]) -> tuple[object, str]:
     """Return the value of a variable or of its attribute, and the problem, '' for none."""
     first, *attributes = name.split(".")
     if first not in variables:
-        near = difflib.get_close_matches(first, [key for key in variables if key[:1] != "_"], n=1)
-        return None, f"no variable {first!r}{f', did you mean {near[0]}?' if near else ''}"
+        hint = did_you_mean(first, [key for key in variables if key[:1] != "_"])
+        return None, f"no variable {first!r}{f', {hint}' if hint else ''}"
     value = variables[first]
     for attribute in attributes:
         if not hasattr(value, attribute):

@@ -7,7 +7,6 @@ read when the first trait is used, not when the magics are loaded.
 
 from __future__ import annotations
 
-import difflib
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -20,6 +19,7 @@ from pipemagic import plugins
 from pipemagic.errors import PipemagicError
 from pipemagic.notebook.display import warn
 from pipemagic.session.profiles import is_secret
+from pipemagic.suggestions import did_you_mean
 from pipemagic.text import has_secret
 
 S = TypeVar("S", bound="PipeMagic")
@@ -119,8 +119,8 @@ class PipeMagic(Configurable):
         if has_secret(key) or is_secret(key, str(value)):
             return f"{_printable(key)} contains a token or a password, which must not be in a shared file"
         if name not in settings:
-            near = difflib.get_close_matches(name, settings, n=1)
-            return f"unknown setting {_printable(key)}{f', did you mean {near[0]}?' if near else ''}"
+            hint = did_you_mean(name, settings)
+            return f"unknown setting {_printable(key)}{f', {hint}' if hint else ''}"
         try:
             type(self)(**{name: value})
         except TraitError as error:

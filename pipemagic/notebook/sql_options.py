@@ -177,11 +177,11 @@ def parse(line: str, cell: str | None, variables: Mapping[str, Any]) -> tuple[Sq
         _check_comments(first)
     if cell is not None and re.fullmatch(r"\w[\w.-]*", first) and not starts_statement(first):
         # other SQL magics take a connection there
-        raise UsageError(f"{first} is not SQL; to run on a connection of that name, write --on {first}\nusage: {usage}")
+        raise UsageError(f"{first} is not SQL", hint=f"to run on a connection of that name, write --on {first}")
     text = first if cell is None else f"{first}\n{cell}"
     if match := _ASSIGNMENT.match(text):
         if out := args.get("--out"):
-            raise UsageError(f"--out {','.join(out)} and {match[1]} << both name a variable\nusage: {usage}")
+            raise UsageError(f"--out {','.join(out)} and {match[1]} << both name a variable")
         args.values["--out"] = _variable_names(match[1], "--out")
         text = "\n" * match[0].count("\n") + text[match.end() :]
     options = SqlOptions()
@@ -191,13 +191,14 @@ def parse(line: str, cell: str | None, variables: Mapping[str, Any]) -> tuple[Sq
         options = SqlOptions(**{"with_" if name == "with" else name: value for name, value in fields.items()})
     if options.file is not None:
         if text.strip():
-            raise UsageError(f"--file {options.file} and SQL in the cell cannot be combined\nusage: {usage}")
+            raise UsageError(f"--file {options.file} and SQL in the cell cannot be combined")
         text = read_file(options.file)
     if "://" in text:
         refuse_addresses(text)
     if not text.strip():
-        message = f"no SQL to run\nusage: {usage}" if options.file is None else f"{options.file} is empty"
-        raise UsageError(message)
+        if options.file is not None:
+            raise UsageError(f"{options.file} is empty")
+        raise UsageError("no SQL to run", hint=arguments.usage_hint(usage))
     return options, text
 
 

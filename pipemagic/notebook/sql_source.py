@@ -5,7 +5,6 @@ Elsewhere in a cell ``{name}`` is a quoted name (`pipemagic.session.parameters`)
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -17,6 +16,7 @@ from pipemagic import sql
 from pipemagic.errors import UsageError
 from pipemagic.notebook.arguments import has_password
 from pipemagic.sql import Token
+from pipemagic.suggestions import did_you_mean
 from pipemagic.text import shorten
 
 if TYPE_CHECKING:
@@ -131,9 +131,9 @@ def parameter_values(name: str, variables: Mapping[str, Any]) -> Mapping[str, An
     if name.lstrip().startswith("{"):
         return _from_json(name)
     if name not in variables:
-        near = difflib.get_close_matches(name, [key for key in variables if not key.startswith("_")], n=1)
-        hint = f"did you mean {near[0]}?" if near else "to pass values directly, use JSON: --params '{\"name\": 1}'"
-        raise UsageError(f"--params: no variable {name}; {hint}")
+        hint = did_you_mean(name, [key for key in variables if not key.startswith("_")])
+        hint = hint or "to pass values directly, use JSON: --params '{\"name\": 1}'"
+        raise UsageError(f"--params: no variable {name}", hint=hint)
     values = variables[name]
     if not isinstance(values, Mapping):
         raise UsageError(f"--params: {name} must be a dict, not {type(values).__name__}")

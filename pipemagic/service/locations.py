@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 from functools import cache
 from math import asin, cos, radians, sin, sqrt
 from typing import NamedTuple
 
 from pipemagic.geography import COORDINATES, NAMES
+from pipemagic.suggestions import closest
 
 EARTH_RADIUS = 6371.0  # km
 KM_PER_SECOND = 200_000.0  # of light in fibre
@@ -49,7 +49,7 @@ def nearest(here: str, codes: Iterable[str]) -> list[str]:
 
 def similar(code: str) -> list[str]:
     """Return the codes that are spelled like an unknown one."""
-    return get_close_matches(code.lower(), LOCATIONS, n=3, cutoff=0.5)
+    return closest(code, LOCATIONS)
 
 
 def _distance(first: GeoLocation, second: GeoLocation) -> float:

@@ -22,7 +22,8 @@ from pipemagic.explore.sqlite_reference import FUNCTIONS, quote_if_needed
 from pipemagic.explore.token_tree import cursor_at, nest
 from pipemagic.session.schema_cache import SchemaCache
 from pipemagic.sql import Token, normalize, parse, quote, significant, tokens
-from pipemagic.text import mask_passwords, nearest, unseen_difference
+from pipemagic.suggestions import close_names, closest, unseen_difference
+from pipemagic.text import mask_passwords
 
 if TYPE_CHECKING:
     from pipemagic.session.messages import HintNames
@@ -31,7 +32,6 @@ _NO_TABLE = re.compile(r"no such (?:table|view): (.+)")
 _NO_COLUMN = re.compile(r"no such column: (.+?)(?: - should this be .*)?$|has no column named (.+)")
 _NO_FUNCTION = re.compile(r"no such function: (.+)")
 _LONGEST = 50_000  # characters of a statement that is read
-_ALIKE = 0.75  # of two function names: `regexp` is not a misspelt `exp`
 _SYNTAX_OF_SQLITE = re.compile(r'\Anear ".+": syntax error', re.DOTALL)
 _CATALOGS = ("information_schema", "pg_catalog", "sys")
 
@@ -234,7 +234,7 @@ def _of_function(name: str, text: str, place: int | None, names: HintNames) -> s
     if hint := of_cube(name, text, place):
         return hint
     instead = of_function(text, place, name, tables)
-    return _near(name, FUNCTIONS, cutoff=_ALIKE) if instead is None else instead
+    return _question(name, closest(name, FUNCTIONS)) if instead is None else instead
 
 
 # -- triggers and views
@@ -313,14 +313,17 @@ def _quotes(text: str, place: int | None, schema: SchemaCache) -> str:
     return ""
 
 
-def _near(name: str, names: Iterable[str], *, cutoff: float = 0.6) -> str:
-    closest = nearest(name, (other for other in names if other.lower() != name.lower()), cutoff=cutoff)
-    if not closest:
+def _near(name: str, names: Iterable[str]) -> str:
+    return _question(name, close_names(name, (other for other in names if other.lower() != name.lower())))
+
+
+def _question(name: str, candidates: Sequence[str]) -> str:
+    if not candidates:
         return ""
-    difference = unseen_difference(name, closest)
+    difference = unseen_difference(name, candidates[0])
     # A mark that is not seen may be a letter for SQLite.
-    suggestion = quote(closest) if difference else quote_if_needed(closest)
-    return f"did you mean {suggestion}?{difference}"
+    suggestions = map(quote if difference else quote_if_needed, candidates)
+    return f"did you mean {' or '.join(suggestions)}?{difference}"
 
 
 # -- names that are no names: None of Python, a misspelt DISTINCT, characters that look like others

@@ -31,7 +31,8 @@ from pipemagic.management_api import models
 from pipemagic.management_api.models import DEFAULT_GROUP, DatabaseInfo, Group, Instance, Location, Usage
 from pipemagic.session import tokens
 from pipemagic.session.database_files import content_to_upload, create_from_file, without_upload
-from pipemagic.text import did_you_mean, word
+from pipemagic.suggestions import did_you_mean
+from pipemagic.text import word
 
 if TYPE_CHECKING:
     from pipemagic.client.transport import Transport
@@ -461,4 +462,4 @@ class Organization:
                 {"group": self.groups, "database": self.databases, "location": self.locations}[kind]()
             except PipemagicError:
                 _log.debug("no names for a hint", exc_info=True)
-        return did_you_mean(name, set(self.names(kind)) - {name})
+        return did_you_mean(name, sorted(set(self.names(kind)) - {name}))

@@ -16,7 +16,6 @@ inserts a quoted name.
 from __future__ import annotations
 
 import datetime
-import difflib
 import enum
 import json
 import re
@@ -34,6 +33,7 @@ from pipemagic.hrana.messages import NamedArg, Stmt
 from pipemagic.hrana.values import SqlValue, Text, Value
 from pipemagic.session.source_map import Edit, SourceMap
 from pipemagic.sql import HIGHEST_PARAMETER, Token, parse, quote
+from pipemagic.suggestions import close_names
 from pipemagic.text import plural
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class ParameterRef:
 def _close_names(name: str, values: Variables) -> list[str]:
     """Return the public names of values that are similar to an unknown one."""
     names = [key for key in values if isinstance(key, str) and not key.startswith("_")]
-    return difflib.get_close_matches(name, names, n=3)
+    return close_names(name, names)
 
 
 class BoundStatement(NamedTuple):

@@ -7,7 +7,6 @@ this machine needs no trust as long as no token is sent there: another user may 
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -28,7 +27,8 @@ from pipemagic.config import (
 from pipemagic.errors import PipemagicError, SessionError
 from pipemagic.session.keep_alive import LONGEST, parse_duration
 from pipemagic.session.tokens import KEYRING_SERVICE, TokenSource, expand_home
-from pipemagic.text import did_you_mean, has_secret, mask_passwords, shorten, word
+from pipemagic.suggestions import did_you_mean
+from pipemagic.text import has_secret, mask_passwords, shorten, word
 
 if TYPE_CHECKING:
     from tomlkit import TOMLDocument
@@ -221,9 +221,8 @@ def _checked(at: str, key: str, value: object) -> object:
     names = [attribute.name for attribute in fields(Profile) if attribute.name not in _NOT_WRITTEN]
     name = key.replace("-", "_")
     if name not in names:
-        near = difflib.get_close_matches(name, names, n=1)
-        keys = ", ".join(item.replace("_", "-") for item in names)
-        hint = f"did you mean {near[0].replace('_', '-')}?" if near else f"it can have {keys}"
+        keys = [item.replace("_", "-") for item in names]
+        hint = did_you_mean(key, keys) or f"it can have {', '.join(keys)}"
         raise SessionError(f"{at} has {key[:40]!r}, which is not a key of profiles", hint=hint)
     types, expected = _TYPES.get(name, ((str,), "a text"))
     is_switch = isinstance(value, bool)

@@ -30,7 +30,8 @@ from pipemagic.session.signals import CellEvent, Signal, Subject
 from pipemagic.session.snippets import Snippets
 from pipemagic.session.trace import RequestRecorder
 from pipemagic.session.transactions import ROLLED_BACK
-from pipemagic.text import did_you_mean, list_names, mask_passwords, nearest, word
+from pipemagic.suggestions import did_you_mean, nearest
+from pipemagic.text import list_names, mask_passwords, word
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -7,7 +7,6 @@ one is refused.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -15,6 +14,7 @@ from pipemagic import sql
 from pipemagic.errors import SessionError
 from pipemagic.session.source_map import Edit, Segment, SourceMap, SourceText
 from pipemagic.sql.statement import QUERIES, ROW_CHANGES
+from pipemagic.suggestions import did_you_mean
 
 _TAKES_WITH = QUERIES | ROW_CHANGES
 
@@ -46,8 +46,7 @@ class Snippets:
         """Return a snippet; raise SessionError if there is none of that name."""
         if entry := self._saved.get(name.lower()):
             return entry
-        near = difflib.get_close_matches(name, [snippet.name for snippet in self], n=1)
-        hint = f"did you mean {near[0]}?" if near else "%%sql --save NAME saves the SELECT of a cell"
+        hint = did_you_mean(name, [snippet.name for snippet in self]) or "%%sql --save NAME saves the SELECT of a cell"
         raise SessionError(f"there is no saved SELECT {name!r}", hint=hint)
 
     def check(self, snippet: Snippet) -> None:

@@ -21,7 +21,8 @@ from pipemagic.client.pasted import strip_quotes, token_in
 from pipemagic.client.secrets import Secret
 from pipemagic.config import open_without_waiting, write_private
 from pipemagic.errors import AddressError, ConnectError, SessionError
-from pipemagic.text import did_you_mean, has_secret
+from pipemagic.suggestions import did_you_mean
+from pipemagic.text import has_secret
 
 if TYPE_CHECKING:
     from pipemagic.session.profiles import Profile

@@ -506,7 +506,8 @@ def test_a_wrong_option_is_an_error_that_shows_what_to_write(error, option, mess
 
 
 def test_did_you_mean_another_option(error):
-    assert error("a\n1\n", "seperator=';'").endswith("options are " + ", ".join(sorted(delimited.OPTIONS)))
+    assert error("a\n1\n", "seperator=';'").endswith("did you mean sep?")
+    assert error("a\n1\n", "nosuch=1").endswith("options are " + ", ".join(sorted(delimited.OPTIONS)))
     assert error("a\n1\n", "skiprow=1") == "skiprow is not an option for csv files\ndid you mean skiprows?"
     assert error("a\n1\n", "sep=';'", "sep=','") == "sep is given twice"
 

@@ -65,7 +65,7 @@ def few_lines(cell, kind, *texts):
     [
         ("postgres://host/db", "postgres:// is not an address of a database server"),
         ("http://", "no usable host name"),
-        ("http://a b", "usage: %pipedb connect"),
+        ("http://a b", "%pipedb help connect shows the usage"),
         ("http://host:99999", "a port that is not a number"),
         ("http://user:secret@host", "contains a token or a password"),
     ],

@@ -187,14 +187,22 @@ def test_load_errors(db):
 
 
 @pytest.mark.parametrize(
-    ("line", "message"),
+    ("line", "lines"),
     [
-        ("%pipedb conect", "unknown subcommand 'conect', did you mean connect?"),
-        ("%pipedb xyzzy", "unknown subcommand 'xyzzy'; %pipedb help lists the subcommands"),
-        ("%pipedb help xyzzy", "no help for 'xyzzy'"),
+        ("%pipedb conect", ["unknown subcommand 'conect'", "did you mean connect?"]),
+        ("%pipedb disconnect", ["unknown subcommand 'disconnect'", "did you mean close?"]),
+        ("%pipedb xyzzy", ["unknown subcommand 'xyzzy'", "%pipedb help lists the subcommands"]),
+        ("%pipedb help xyzzy", ["no help for 'xyzzy'", "%pipedb help lists subcommands, topics and pages"]),
+        ("%pipedb help export", ["no help for 'export'", "%%sql --to-csv FILE"]),
+        ("%pipedb load f --nosuch", ["unknown option --nosuch", "%pipedb help load lists the options"]),
+        ("%%sql --nosuch\nSELECT 1", ["unknown option --nosuch", "%pipedb help sql lists the options"]),
+        ("%%sql --connection x\nSELECT 1", ["unknown option --connection", "did you mean --on?"]),
+        ("%pipedb delete-database x --confrim", ["unknown option --confrim", "%pipedb help delete-database lists"]),
     ],
 )
-def test_wrong_lines_are_usage_errors(shell, line, message):
+def test_wrong_lines_are_usage_errors_of_two_lines(shell, line, lines):
     cell = shell.fails(line)
     assert isinstance(cell.error, UsageError)
-    assert f"USAGE: {message}" in cell.out
+    message, hint = cell.out.splitlines()
+    assert message == f"USAGE: {lines[0]}"
+    assert lines[1] in hint

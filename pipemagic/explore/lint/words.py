@@ -14,7 +14,8 @@ from pipemagic.explore.query import Query
 from pipemagic.explore.sqlite_reference import BEFORE_OPERAND, KEYWORDS
 from pipemagic.explore.token_tree import QUERY, Group
 from pipemagic.sql import Token, normalize, quote, unquote
-from pipemagic.text import looks_like, shorten, unseen_difference
+from pipemagic.suggestions import looks_like, unseen_difference
+from pipemagic.text import shorten
 
 # -- placeholders in quotes, which are texts: ':year' and '{year}' do not bind the variable year
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-
 from pipemagic.errors import UsageError
 from pipemagic.notebook import arguments
 from pipemagic.notebook.arguments import Positional
@@ -11,6 +9,7 @@ from pipemagic.notebook.commands import connections, data, explore, organization
 from pipemagic.notebook.commands.base import Command, CommandContext
 from pipemagic.notebook.commands.help import show_help
 from pipemagic.notebook.line_variables import LineVariables, name_in_braces
+from pipemagic.suggestions import instead_of
 
 TOPIC = Positional("TOPIC", "a command, a topic or a page")
 
@@ -45,9 +44,8 @@ def run(line: str, context: CommandContext) -> object:
         if variable := name_in_braces(name):
             message = f"{{{variable}}} needs a command; for an address or the name of a database, write"
             raise UsageError(message, hint=f"%pipedb connect {{{variable}}}")
-        near = difflib.get_close_matches(name, [*COMMANDS, "help"], n=1)
-        hint = f", did you mean {near[0]}?" if near else "; %pipedb help lists the subcommands"
-        raise UsageError(f"unknown subcommand {name[:40]!r}{hint}")
+        hint = instead_of(name, "subcommand", [*COMMANDS, "help"]) or "%pipedb help lists the subcommands"
+        raise UsageError(f"unknown subcommand {name[:40]!r}", hint=hint)
     return command(rest, context)
 
 

@@ -5,7 +5,6 @@ The topics are in topics.md. A heading is ``# NAME, OTHER NAME: summary``.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from pipemagic.notebook.arguments import Option, Positional, refuse_password
 from pipemagic.notebook.commands.base import Command, CommandGroup
 from pipemagic.notebook.commands.pages import error_texts, help_on_code, page_about, page_named, page_words, pages
 from pipemagic.notebook.display import say, show, warn
+from pipemagic.suggestions import instead_of
 
 ALL = "--all"
 """The option of `%pipedb help` that lists all commands, topics and pages."""
@@ -82,9 +82,9 @@ def show_help(name: str, groups: Sequence[CommandGroup], daily: Sequence[str]) -
     else:
         refuse_password(name)
         codes = [code for group in error_texts().values() for code in group]
-        near = difflib.get_close_matches(name, [*commands, *topics(), *pages(), *page_words(), *codes], n=1)
-        hint = f", did you mean {near[0]}?" if near else "; %pipedb help lists subcommands, topics and pages"
-        raise UsageError(f"no help for {name[:40]!r}{hint}")
+        hint = instead_of(name, "subcommand", [*commands, *topics(), *pages(), *page_words(), *codes])
+        hint = hint or "%pipedb help lists subcommands, topics and pages"
+        raise UsageError(f"no help for {name[:40]!r}", hint=hint)
 
 
 def _overview(daily: Sequence[Command]) -> str:

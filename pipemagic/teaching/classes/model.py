@@ -11,7 +11,7 @@ import msgspec
 
 from pipemagic.config import config_folder, make_config_folder, private_lock, write_private
 from pipemagic.errors import NotFound, SessionError
-from pipemagic.text import nearest
+from pipemagic.suggestions import nearest
 
 LOCK_TIMEOUT = 1.0
 """Seconds to wait for another command that changes the same class."""

@@ -13,7 +13,7 @@ from functools import lru_cache
 from pipemagic.errors import SessionError
 from pipemagic.explore.token_tree import QUERY, Group, nest
 from pipemagic.sql import Token, split
-from pipemagic.text import did_you_mean
+from pipemagic.suggestions import did_you_mean
 
 _CLAUSES = "WHERE|GROUP|ORDER|HAVING|LIMIT|UNION|EXCEPT|INTERSECT|WINDOW|SET|RETURNING"
 _WINDOW = r"OVER (?!FROM\b|,|$)"

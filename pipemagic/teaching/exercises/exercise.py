@@ -23,9 +23,9 @@ import msgspec
 from pipemagic import sql
 from pipemagic.errors import SessionError
 from pipemagic.frames.files import new_file
+from pipemagic.suggestions import did_you_mean
 from pipemagic.teaching.exercises.comparison import Rules
 from pipemagic.teaching.exercises.constructs import check_names
-from pipemagic.text import did_you_mean
 
 if TYPE_CHECKING:
     from pandas import DataFrame
