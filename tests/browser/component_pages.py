@@ -242,6 +242,14 @@ def check_events(page: Page) -> None:
     field.press("Enter")
     assert page.evaluate("log") == ["change ab", "submit"], "the value has to be sent before the click"
     assert events.sent == [{"form": "pm-form-3", "values": ["ab"]}]
+    page.locator(".pm-submit").dblclick()
+    for held in (page.locator(".pm-submit"), field):
+        held.focus()
+        for _ in range(3):  # keys after the first are repetitions
+            page.keyboard.down("Enter")
+        page.keyboard.up("Enter")
+    assert page.evaluate("log").count("submit") == 4, "a double click and a key that is held down count once"
+    assert events.sent == [{"form": "pm-form-3", "values": ["ab"]}] * 3
     field.press("Escape")
     assert "cancel" in page.evaluate("log")
     first = before.root.get_by_role("button", name="Sort by Name")
@@ -253,7 +261,7 @@ def check_events(page: Page) -> None:
     page.evaluate("components.events.stop()")
     assert events.sent == [{"hidden": shown["shown"]}]
     assert page.evaluate("components.events.listeners()") == 0
-    print("events: typing, Enter, Escape, focus, and whether it is shown", flush=True)
+    print("events: typing, Enter, Escape, double clicks, focus, and whether it is shown", flush=True)
 
 
 def main(chromium: str) -> None:

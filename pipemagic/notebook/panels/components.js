@@ -224,6 +224,7 @@ function drawCountdown(model, el) {
 
 function drawEvents(model, el, received) {
   const page = crypto.randomUUID?.() ?? String(Math.random());
+  const ONCE = ".pm-submit, .pm-primary"; // buttons that do something, once for each press
   const FOCUSABLE = "button:not(:disabled), input:not(:disabled), select:not(:disabled), [tabindex='0']";
   const listeners = {
     input: ({ target }) => {
@@ -233,14 +234,17 @@ function drawEvents(model, el, received) {
     keydown: (event) => {
       const form = event.target.closest(".pm-form");
       if (event.defaultPrevented) return;
-      if (event.key === "Escape") event.target.closest(".pm-form, .pm-closable")?.querySelector(".pm-cancel")?.click();
+      if (event.repeat && event.key === "Enter" && (form || event.target.closest(ONCE))) event.preventDefault(); // it is held down
+      else if (event.key === "Escape") event.target.closest(".pm-form, .pm-closable")?.querySelector(".pm-cancel")?.click();
       else if (form && event.key === "Enter" && event.target.matches("input:not([type=checkbox]), select")) {
         event.preventDefault();
         event.target.dispatchEvent(new Event("change", { bubbles: true })); // its value is sent before the click
         form.querySelector(".pm-submit")?.click();
       }
     },
-    click: ({ target }) => { // state updates of fields wait while the kernel is busy, clicks do not: values go with them
+    click: (event) => { // state updates of fields wait while the kernel is busy, clicks do not: values go with them
+      const { target } = event;
+      if (event.detail > 1 && target.closest(ONCE)) { event.stopPropagation(); return; } // the second of a double click
       const form = target.closest(".pm-submit") && target.closest(".pm-form");
       if (!form) return;
       const value = (field) => (field.type === "checkbox" ? field.checked : field.matches("select") ? field.selectedIndex : field.value);
