@@ -22,7 +22,7 @@ __all__ = ["databases", "everything", "explore", "groups", "locations", "organiz
 
 
 def everything(session: Session | None = None) -> Tabs:
-    """Return all panels in one, a tab for each."""
+    """Return the panels in tabs: on Explore if a database is connected, otherwise on Databases."""
     return _open("all", session)
 
 

@@ -25,8 +25,10 @@ CELLS = [
     "%%sql\nBEGIN;\nINSERT INTO airport VALUES ('EWR')",
     "%%sql\nBEGIN;\nDELETE FROM airport WHERE code < 'J'",
     "%sql SELECT count(*) AS airports, max(code) AS last FROM airport",
+    "import pipemagic\nfrom pipemagic import launcher\nlocal = launcher.find()\n"
+    "pipemagic.management(local.url, local.platform_token()).create_organization('Club')",
 ]
-LOAD, PANEL, QUERY, BEGIN, TIME_OUT, DELETE, COUNT = range(len(CELLS))
+LOAD, PANEL, QUERY, BEGIN, TIME_OUT, DELETE, COUNT, CLUB = range(len(CELLS))
 
 APPS = {"lab": "lab/tree", "notebook": "notebooks"}
 
@@ -78,9 +80,10 @@ class Visitor:
         self.hands.enter(PANEL)
         self.album.take("before-connect")
         self.hands.press(self.button("Connect"))
-        expect(self.panel.get_by_role("table", name="Locations")).to_be_visible()
+        expect(self.panel.get_by_role("table", name="Databases")).to_be_visible()
 
     def check_locations(self) -> None:
+        self.hands.select_tab(self.panel, "Locations")
         expect(self.panel.get_by_role("row", name="nrt").first).to_contain_text("Tokyo")
         expect(self.map()).to_be_visible()
         self.album.take("locations")
@@ -179,9 +182,26 @@ class Visitor:
         self.album.take("profiled")
 
     def check_organization(self) -> None:
-        self.hands.select_tab(self.panel, "Organization")
+        """Show the usage, switch to another organization, and back."""
+        self.hands.run(CLUB)
+        self.hands.enter(PANEL)
+        self.hands.select_tab(self.panel, "Databases")
+        self.hands.press(self.button("Usage"))
         expect(self.panel.get_by_role("heading", name="Used in this calendar month (UTC)")).to_be_visible()
         self.album.take("organization")
+        self.hands.press(self.button("Hide usage"))
+        self.hands.press(self.button("Refresh"))
+        selector = self.field("Organization")
+        expect(selector.locator("option")).to_have_count(2)
+        self.hands.choose(selector, "club (Club)")
+        self.expect_status("Organization club (embedded service). The connections stay as they are:")
+        self.expect_text("No group exists yet.")
+        if isinstance(self.hands, Keyboard):
+            expect(selector).to_be_focused()
+        self.album.take("other-organization")
+        self.hands.choose(selector, "local")
+        self.expect_status("Organization local (embedded service).")
+        expect(self.panel.get_by_role("table", name="Databases")).to_contain_text("flights")
 
     def change_connections(self) -> None:
         """Switch to the connection of the first database, and back."""

@@ -102,11 +102,13 @@ CANCELED = "Canceled future for "
 
 
 def open_forms(panel: Locator) -> None:
-    """Open parts that are usually hidden: a field error, details, a token, a form that deletes."""
+    """Open parts that are usually hidden: a field error, details, a token, a form that deletes, the usage."""
     panel.get_by_label("Database name").fill("main")
     expect(panel.get_by_text("main already exists")).to_be_visible()
     if panel.get_by_role("button", name="Close details").is_visible():
         return
+    panel.get_by_role("button", name="Usage", exact=True).filter(visible=True).click()
+    expect(panel.get_by_role("button", name="Switch overages on")).to_be_visible()
     panel.get_by_role("button", name="Details of main").click()
     panel.get_by_role("button", name="New token ...").click()
     panel.get_by_role("button", name="Create token").click()
@@ -121,8 +123,10 @@ def check_contrast(page: Page, panel: Locator, theme: str, album: Album) -> None
     for tab in panel.get_by_role("tab").all():
         tab.click()
         expect(tab).to_have_attribute("aria-selected", "true")
-        expect(panel.locator(".pm-busy").filter(visible=True)).to_have_count(0)
         title = tab.inner_text()
+        expect(panel.get_by_role("heading", name=title, level=2)).to_be_visible()
+        expect(panel.locator("svg.pm-map").filter(visible=True)).to_have_count(int(title == "Locations"))
+        expect(panel.locator(".pm-busy").filter(visible=True)).to_have_count(0)
         album.take(f"{theme.lower()}-{title.lower()}", panel)
         if title == "Databases":
             open_forms(panel)
@@ -155,9 +159,16 @@ def select_dark_theme(page: Page) -> None:
     expect(page.locator("body[data-jp-theme-light=false]")).to_have_count(1)
 
 
+def check_saved_tab(page: Page, panel: Locator) -> None:
+    """Check that the form to be saved follows the selected tab."""
+    for title in ("Groups", "Databases"):
+        panel.get_by_role("tab", name=title).click()
+        expect(page.locator(SAVED).locator("h2")).to_have_text(title)
+    print("the form to be saved", flush=True)
+
+
 def check_dates(panel: Locator) -> None:
     """Check that dates are not broken at their hyphens where other columns need the room."""
-    panel.get_by_role("tab", name="Databases").click()
     expect(panel.locator("td.pm-date").filter(visible=True).first).to_have_css("white-space", "nowrap")
     print("dates on one line", flush=True)
 
@@ -217,6 +228,7 @@ def main(chromium: str, folder: Path) -> None:
         check_contrast(page, panel, "Light", album)
         select_dark_theme(page)
         check_contrast(page, panel, "Dark", album)
+        check_saved_tab(page, panel)
         check_dates(panel)
         check_restart(page, panel, album)
         notebook.save()

@@ -23,7 +23,7 @@ GROUP = CommandGroup("Status")
 SERVER_TIMEOUT = 3.0
 """Seconds that `status` waits for the server's version and health."""
 
-PANELS = ("locations", "groups", "databases", "organization", "session", "explore", *plugins.named("panels"))
+PANELS = ("databases", "explore", "groups", "locations", "session", "organization", *plugins.named("panels"))
 
 
 @GROUP.command(ON)
@@ -156,7 +156,7 @@ def wire(context: CommandContext) -> Trace | DataFrame | None:
     return None
 
 
-@GROUP.command(Positional("NAME", "the panel; by default all of them, in tabs", optional=True, choices=PANELS))
+@GROUP.command(Positional("NAME", "the panel; by default, tabs", optional=True, choices=PANELS))
 def panel(context: CommandContext) -> Displayable:
     """Show a panel: databases, tables, groups, locations, the session.
 

@@ -23,9 +23,11 @@ from pipemagic.notebook.panels.forms import (
     row,
     show,
 )
+from pipemagic.notebook.panels.organization_selector import OrganizationSelector
 from pipemagic.notebook.panels.organization_state import OrganizationState
 from pipemagic.notebook.panels.static_html import Block, Displayable
 from pipemagic.notebook.panels.tasks import Action, LatestTask, Ticker, updates
+from pipemagic.notebook.panels.usage import OrganizationUsage
 
 PATIENCE = 5.0
 """Seconds that the cell of a panel waits for the first data."""
@@ -166,20 +168,28 @@ class Panel(Displayable, PanelPart):
         self.events = Events(self._visibility_changed)
         self.heading = Line(self.title, tag="h2")
         self.bug, self.failed = Line(class_="pm-error"), Line(class_="pm-error")
+        self.selector = OrganizationSelector(self.state, self.changed)
+        self.usage_button = button("Usage", self.toggle_usage)
+        self.usage: OrganizationUsage | None = None
+        self.organization_tools = row(self.selector.field, self.usage_button)
+        self.organization_parts = column(self.selector)
         self.body = column(*self.build())
-        for widget in inside(self.body):
+        self.connect = button("Connect", self.state.connect, kind="primary")
+        self.again = button("Try again", self.state.refresh)
+        self.organization_line, self.organization_status = Line(class_="pm-faint"), Status()
+        self.gate = column(self.organization_line, self.organization_status, row(self.connect, self.again))
+        head = row(self.heading, row(self.organization_tools, *self.tools()), class_="pm-head")
+        self.children = (self.events, head, self.organization_parts, self.bug, self.failed, self.gate, self.body)
+        self._listen_to(self)
+
+    def _listen_to(self, part: ipywidgets.Widget) -> None:
+        """Handle the events of the widgets in a new part."""
+        for widget in inside(part):
             if isinstance(widget, Field):
                 widget.on_typed(self.events)
             if isinstance(widget, Form):
                 widget.events = self.events
                 self.events.forms[widget.id] = widget.set_values
-        self.connect = button("Connect", self.state.connect, kind="primary")
-        self.again = button("Try again", self.state.refresh)
-        self.organization_line, self.organization_status = Line(class_="pm-faint"), Status()
-        self.gate = column(self.organization_line, self.organization_status, row(self.connect, self.again))
-        head = row(self.heading, row(*self.tools()), class_="pm-head")
-        self.children = (self.events, head, self.bug, self.failed, self.gate, self.body)
-        for widget in inside(self):
             if hasattr(widget, "handled"):
                 widget.handled = lambda error: self._explain(self.failed, error)
 
@@ -189,6 +199,13 @@ class Panel(Displayable, PanelPart):
             self._shown_for, before = state.identity, self._shown_for
             if before != state.identity and any(before):
                 self._show_another_organization()
+        in_use = any(state.identity)
+        show(self.organization_tools, in_use)
+        show(self.organization_parts, in_use)
+        if in_use:
+            self.selector.update()
+            if self.usage is not None:
+                self.usage.update()
         started, task = state.session.in_organization, state.task
         offers = self.in_organization and not (state.known and not task.error)
         show(self.gate, offers)
@@ -209,12 +226,33 @@ class Panel(Displayable, PanelPart):
 
     def _show_another_organization(self) -> None:
         """Discard data and open forms; work that runs continues for the previous organization."""
-        old = self.children
+        old = self.body
         self.reset()
         self.renew()
-        self._fill()
-        for widget in old:
-            close_widget(widget)
+        self.body = column(*self.build())
+        self._listen_to(self.body)
+        self.children = (*self.children[:-1], self.body)
+        self._discard(old)
+
+    def _discard(self, part: ipywidgets.Widget) -> None:
+        """Close a part and its widgets."""
+        for widget in inside(part):
+            if isinstance(widget, Field | Form):
+                self.events.forget(widget.id)
+        close_widget(part)
+
+    def toggle_usage(self) -> None:
+        """Show the usage of the organization below the heading, or hide it."""
+        before = self.usage
+        if before is None:
+            self.usage = OrganizationUsage(self.state, self.changed).add_class("pm-box")
+            self._listen_to(self.usage)
+            self.organization_parts.children = (self.selector, self.usage)
+        else:
+            self.usage, self.organization_parts.children = None, (self.selector,)
+            self._discard(before)
+        self.usage_button.description = "Usage" if self.usage is None else "Hide usage"
+        self.changed()
 
     def _not_ready(self) -> Sequence[Block]:
         error = self.state.task.error

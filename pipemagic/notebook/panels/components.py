@@ -238,6 +238,11 @@ class Events(Component):
         self._pages: set[str] = set()
         super().__init__(kind="events")
 
+    def forget(self, name: str) -> None:
+        """Handle the events of a field or a form no longer."""
+        self.on_typed.pop(name, None)
+        self.forms.pop(name, None)
+
     def focus(self, widget: DOMWidget) -> None:
         """Move the focus to the first field or button of a widget, on the page that has the focus."""
         name = f"pm-{widget.model_id}"

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import ipywidgets
 
@@ -88,10 +87,9 @@ class ConnectionCard(ipywidgets.VBox):
         self.roll_back = button("Roll back", lambda: panel.roll_back(name), tooltip=f"Roll back {name}")
         self.statements = Statements("Its statements")
         self.keep = Field("Keep alive between cells", ipywidgets.Dropdown())
-        self.keep.widget.observe(self._chosen, "value")
+        self.keep.on_choice(self._keep_alive)
         self.keeping, self.keeping_status = LatestTask("keep-alive", panel.changed), Status()
         self._chosen_seconds = 0.0
-        self._updating: int | None = None
         self._since: float | None = None
         self._kept_until: float | None = None
         self._loss: Loss | None = None
@@ -178,25 +176,14 @@ class ConnectionCard(ipywidgets.VBox):
             note = f"until {clock_time(self._kept_until)} without a cell{why}"
         elif keeping.seconds is not None:
             note = "from the next cell on"
-        self._updating = threading.get_ident()  # a page may change the choice in another thread
-        try:
-            self.keep.set_options(
-                (format_duration(pause) if pause else "off", pause) for pause in sorted({*TIMES, seconds})
-            )
-            self.keep.widget.value = seconds
-        finally:
-            self._updating = None
+        pauses = sorted({*TIMES, seconds})
+        self.keep.set_options([(format_duration(pause) if pause else "off", pause) for pause in pauses], seconds)
         self.keep.explain(note)
         self.keeping_status.update(self.keeping)
 
-    def _chosen(self, change: Any) -> None:
-        if self._updating != threading.get_ident():
-            self._chosen_seconds = change["new"]
-            self._keep_alive(change["new"])
-
     def _keep_alive(self, seconds: float) -> None:
         """Keep the connection alive for some seconds after each cell; 0 switches this off."""
-        session, name = self.panel.state.session, self.name
+        self._chosen_seconds, session, name = seconds, self.panel.state.session, self.name
         line = f"%pipedb connect {word(name)} --keep-alive {TIMES.get(int(seconds), f'{seconds:g}')}"
         work = lambda: outcomes.keep_alive(session.connection(name), seconds or None)  # noqa: E731
         self.keeping.start(f"Keeping {name} alive ...", work, line=line)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -37,13 +36,12 @@ class ExplorePanel(Panel):
         self.variables = variables
         self._current = ""
         self._connection: Connection | None = None
-        self._updating: int | None = None
         state.session.written.connect(self._on_write)
 
     def build(self) -> Sequence[ipywidgets.Widget]:
         """Create the widgets."""
         self.connection = Field("Connection", ipywidgets.Dropdown())
-        self.connection.widget.observe(self._chosen, "value")
+        self.connection.on_choice(self._choose)
         self.nothing, self.connecting = Line(), Status()
         self.connect_default = button("Connect", self.state.connect, kind="primary")
         self.nothing_box = column(self.nothing, self.connect_default, self.connecting)
@@ -89,12 +87,7 @@ class ExplorePanel(Panel):
                 self._show(current)
         listed = [name for name in dict.fromkeys([*names, self._name]) if name]
         options = [(f"{name} (current)" if name == current else name, name) for name in listed]
-        self._updating = threading.get_ident()  # a page may choose meanwhile, in another thread
-        try:
-            self.connection.set_options(options if self._name else [("choose one", ""), *options])
-            self.connection.widget.value = self._name if options else ""
-        finally:
-            self._updating = None
+        self.connection.set_options(options if self._name else [("choose one", ""), *options], self._name)
         show(self.connection, len(options) > 1 or bool(options and not self._name))
         show(self.nothing_box, browser.source is None)
         self.nothing.set_text(NO_CURRENT if names else NOTHING)
@@ -128,9 +121,8 @@ class ExplorePanel(Panel):
     def _line_on(self, name: str) -> str:
         return "" if name == self.state.session.current else f" --on {word(name)}"
 
-    def _chosen(self, change: dict[str, Any]) -> None:
-        name = change["new"]
-        if self._updating != threading.get_ident() and name and name != self._name:
+    def _choose(self, name: str) -> None:
+        if name and name != self._name:
             self._show(name)
 
     def _on_write(self, connection: Connection) -> None:

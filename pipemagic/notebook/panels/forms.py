@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from typing import Any
@@ -99,6 +100,7 @@ class Field(ipywidgets.VBox):
     ) -> None:
         self.widget = widget
         self.check = check
+        self._setting: int | None = None
         self.id = f"pm-field-{next(_numbers)}"
         self.error, self._note, self._line = "", note, Line(note, "pm-faint", tag="small")
         widget.description = label
@@ -129,14 +131,28 @@ class Field(ipywidgets.VBox):
         text = text.strip()
         self.explain(error=self.check(text) if text and self.check else "")
 
-    def set_options(self, options: Iterable[Any]) -> None:
-        """Set the options of a dropdown; keep the selected one if it is among them."""
+    def on_choice(self, choose: Callable[[Any], object]) -> None:
+        """Call a function with each value that the user selects in a dropdown, not with those that are set here."""
+
+        def chosen(change: Any) -> None:
+            if self._setting != threading.get_ident():
+                choose(change["new"])
+
+        self.widget.observe(chosen, "value")
+
+    def set_options(self, options: Iterable[Any], selected: Any = None) -> None:
+        """Set the options of a dropdown; select one, or keep the selected one if it is among them."""
         options = tuple(options)
-        if self.widget.options != options:
-            chosen = self.widget.value
-            values = [option[1] if isinstance(option, tuple) else option for option in options]
-            self.widget.options = options
-            self.widget.value = chosen if chosen in values else next(iter(values), None)
+        values = [option[1] if isinstance(option, tuple) else option for option in options]
+        wanted = self.widget.value if selected is None else selected
+        self._setting = threading.get_ident()  # a page may choose meanwhile, in another thread
+        try:
+            if self.widget.options != options:
+                self.widget.options = options
+            if self.widget.value != wanted or wanted not in values:
+                self.widget.value = wanted if wanted in values else next(iter(values), None)
+        finally:
+            self._setting = None
 
     def explain(self, note: str | None = None, error: str | None = None) -> None:
         """Change the note, or the error that is shown instead; '' for none."""

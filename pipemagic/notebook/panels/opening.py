@@ -28,29 +28,30 @@ Variables = MutableMapping[str, Any]
 """The variables of the notebook."""
 
 PANELS: dict[str, Callable[[OrganizationState, Variables], Panel]] = {
-    "locations": lambda state, _: LocationsPanel(state),
-    "groups": lambda state, _: GroupsPanel(state),
     "databases": lambda state, _: DatabasesPanel(state),
-    "organization": lambda state, _: OrganizationPanel(state),
-    "session": lambda state, _: SessionPanel(state),
     "explore": ExplorePanel,
+    "groups": lambda state, _: GroupsPanel(state),
+    "locations": lambda state, _: LocationsPanel(state),
+    "session": lambda state, _: SessionPanel(state),
+    "organization": lambda state, _: OrganizationPanel(state),
 }
 """The panels in the order of their tabs; commands/status.py repeats the names, so that it need not import this.
 
-Plugins have more panels.
+The last one has no tab: the heading of each panel has its content. Plugins have more panels.
 """
 
 NAMES = tuple(PANELS)
+TABS = NAMES[:-1]
 
 
 class Tabs(Displayable, ipywidgets.Tab):
-    """All panels in tabs. Only the selected one follows changes and sends requests."""
+    """Panels in tabs. Only the selected one follows changes and sends requests, and is in the static form."""
 
     title = "pipemagic"
 
-    def __init__(self, panels: Sequence[Panel]) -> None:
+    def __init__(self, panels: Sequence[Panel], selected: int = 0) -> None:
         self.panels = panels
-        super().__init__(children=panels, titles=[panel.title for panel in panels], selected_index=0)
+        super().__init__(children=panels, titles=[panel.title for panel in panels], selected_index=selected)
         self.add_class("pipemagic-tabs")
         for panel in panels:
             panel.in_front = partial(self._is_in_front, panel)
@@ -83,8 +84,8 @@ class Tabs(Displayable, ipywidgets.Tab):
         self.front.wait()
 
     def sections(self) -> Sequence[tuple[str, Sequence[Block]]]:
-        """Return the sections of all panels."""
-        return [(title, blocks) for panel in self.panels for title, blocks in panel.sections() if blocks]
+        """Return the sections of the selected panel."""
+        return self.front.sections()
 
     def select(self, title: str) -> Panel:
         """Select the tab of a panel and return the panel."""
@@ -106,18 +107,21 @@ class Tabs(Displayable, ipywidgets.Tab):
         for panel in self.panels:
             if panel is not self.front:
                 panel.unmount()
+        self.save_again()
 
 
 def open_panel(session: Session, name: str = "all", variables: Variables | None = None) -> Panel | Tabs:
-    """Return the panel of one of `NAMES` or of a plugin, or ``all`` of them in tabs; exports go into ``variables``.
+    """Return the panel of one of `NAMES` or of a plugin, or ``all`` in tabs; exports go into ``variables``.
 
-    Return at once; the panel shows what it is loading.
+    The tabs open on Explore if there is a current connection, otherwise on Databases. Return at once; the panel shows
+    what it is loading.
     """
     state, variables = state_of(session), {} if variables is None else variables
     state.refresh()
     if name == "all":
-        panels = [make(state, variables) for make in PANELS.values()]
-        opened: Panel | Tabs = Tabs([*panels, *_panels_of_plugins(state)])
+        panels = [PANELS[tab](state, variables) for tab in TABS]
+        first = TABS.index("explore" if session.current else "databases")
+        opened: Panel | Tabs = Tabs([*panels, *_panels_of_plugins(state)], first)
     elif name in PANELS:
         opened = PANELS[name](state, variables)
     else:

@@ -8,11 +8,12 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary, ref
 
-from pipemagic.errors import PipemagicError, SessionError
+from pipemagic.errors import ConnectError, PipemagicError, SessionError, UnsupportedError
 from pipemagic.notebook.panels.replicas import REQUESTS, NewLocations
 from pipemagic.notebook.panels.tasks import LatestTask
 
 if TYPE_CHECKING:
+    from pipemagic.management_api import models
     from pipemagic.management_api.models import DatabaseInfo, Group, Location
     from pipemagic.session import Connection, Session
     from pipemagic.session.organization import Organization
@@ -36,6 +37,10 @@ class OrganizationState:
         self.databases: list[DatabaseInfo] = []
         self.complete = True
         """Whether the lists are complete, not limited to what was created here."""
+        self.organizations: list[models.Organization] = []
+        """The organizations of the service that the token reaches."""
+        self.no_organizations = ""
+        """Why they are not listed."""
         self.closest = ""
         self.task = LatestTask("organization", self.notify)
         self.requests = threading.BoundedSemaphore(REQUESTS)
@@ -153,6 +158,7 @@ class OrganizationState:
             organization = self.session.organization
             if not self.shows(organization):
                 self._show(organization)
+            self._read_organizations(organization)
             groups, databases, locations = organization.groups(), organization.databases(), organization.locations()
             closest = self.closest if self.known else organization.closest() or ""
             self.locations = sorted(locations, key=lambda location: location.is_legacy)
@@ -163,10 +169,23 @@ class OrganizationState:
             self.revision += 1
         return ""
 
+    def _read_organizations(self, organization: Organization) -> None:
+        """List the organizations, if the service and the token allow it."""
+        try:
+            self.organizations, self.no_organizations = organization.organizations(), ""
+        except UnsupportedError:
+            self.organizations, self.no_organizations = [], "This service does not list organizations."
+        except ConnectError:
+            raise
+        except PipemagicError as error:
+            words = f"The organizations cannot be listed ({error.code}: {error.message})."
+            self.organizations, self.no_organizations = [], words
+
     def _show(self, organization: Organization) -> None:
         """Show another organization, whose data have not been read yet."""
         self.new_locations.stop()
         self.locations, self.groups, self.databases, self.complete, self.known = [], [], [], True, False
+        self.organizations, self.no_organizations = [], ""
         self._shown, self.identity = organization, (organization.slug, organization.where)
         self.new_locations.watch()
         self.notify()

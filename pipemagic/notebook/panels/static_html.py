@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any, ClassVar, TypeAlias
@@ -88,6 +89,7 @@ class Displayable:
 
     title: ClassVar[str] = ""
     model_id: str
+    _is_saved = False  # whether the static form is an output of its own
 
     def sections(self) -> Sequence[tuple[str, Sequence[Block]]]:
         """Return the titles and contents for saved notebooks, identical in every run."""
@@ -141,5 +143,20 @@ class Displayable:
             interrupt._render_traceback_ = lambda: [INTERRUPTED]  # type: ignore[attr-defined]
             raise
         finally:
-            static = {"text/html": self.to_html(), "text/plain": self.to_text()}
-            publish_display_data({**(view if together else {}), **static})  # type: ignore[no-untyped-call]
+            self._publish(view if together else {})
+            self._is_saved = not together
+
+    def save_again(self) -> None:
+        """Replace the static form that was displayed, as soon as the first data have arrived."""
+        if self._is_saved:
+            threading.Thread(target=self._save_again, name="pipemagic: static form", daemon=True).start()
+
+    def _save_again(self) -> None:
+        self.wait()
+        self._publish({}, update=True)
+
+    def _publish(self, view: Mapping[str, Any], *, update: bool = False) -> None:
+        publish_display_data(  # type: ignore[no-untyped-call]
+            {**view, "text/html": self.to_html(), "text/plain": self.to_text()},
+            transient={"display_id": f"pipemagic-{self.model_id}"}, update=update,
+        )  # fmt: skip

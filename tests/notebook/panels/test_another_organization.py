@@ -95,7 +95,8 @@ def test_usage_of_another_organization_is_not_shown(hosted):
     panel.wait("other – ")
     assert "Plan:" not in panel.words
     assert "Switch overages on" not in panel.buttons
-    panel.wait_for("Switch")  # to leave it again
+    panel.choose("Organization", "acme")  # to leave it again
+    panel.wait("Plan: starter.")
 
 
 def test_a_panel_that_is_shown_again_waits_for_a_new_database_again(hosted, monkeypatch):

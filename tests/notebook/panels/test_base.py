@@ -237,7 +237,7 @@ def test_in_a_terminal_a_panel_is_printed_and_follows_nothing_then(unconnected, 
 def test_an_interrupt_ends_the_cell_and_the_panel_stays(unconnected, monkeypatch, variables, interrupt_once):
     shown, waiting, may_end = [], threading.Event(), threading.Event()
     monkeypatch.setattr(static_html, "get_ipython", lambda: SimpleNamespace(kernel=True, user_ns=variables))
-    monkeypatch.setattr(static_html, "publish_display_data", shown.append)
+    monkeypatch.setattr(static_html, "publish_display_data", lambda data, **_: shown.append(data))
     monkeypatch.setattr(base, "PATIENCE", PATIENCE)
     panel = Counter(state_of(unconnected))
 
@@ -263,7 +263,7 @@ def test_an_interrupt_ends_the_cell_and_the_panel_stays(unconnected, monkeypatch
 
 def test_the_cell_waits_no_longer_than_its_patience(unconnected, monkeypatch):
     monkeypatch.setattr(static_html, "get_ipython", lambda: SimpleNamespace(kernel=True, user_ns={}))
-    monkeypatch.setattr(static_html, "publish_display_data", lambda _data: None)
+    monkeypatch.setattr(static_html, "publish_display_data", lambda _data, **_: None)
     monkeypatch.setattr(base, "PATIENCE", 0.05)
     panel, waits, may_end = Counter(state_of(unconnected)), [], threading.Event()
     wait = panel.wait

@@ -110,7 +110,6 @@ def _add_location(page: PanelPage) -> None:
 def _switch_organization(page: PanelPage) -> None:
     until(lambda: page.has_field("Organization") and "team" in page.options("Organization"))
     page.choose("Organization", "team")
-    page.submit("Switch")
 
 
 def _connect(page: PanelPage) -> None:
@@ -124,7 +123,7 @@ ACTIONS = {
         undo=lambda session: session.organization.delete_group("asia"),
     ),
     "switch the organization": PanelAction(
-        "organization", "GET .*/organizations/team/groups", _switch_organization, "Organization team (",
+        "databases", "GET .*/organizations/team/groups", _switch_organization, "Organization team (",
         undo=lambda session: session.choose_organization("acme"),
         instead={"404": ("SESSION", "no organization 'team'")},
     ),

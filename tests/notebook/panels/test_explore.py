@@ -632,28 +632,27 @@ def test_the_current_connection_is_followed_until_a_table_is_open(session):
     assert "mine in main" in panel.words
 
 
-def test_a_connection_that_is_chosen_during_an_update_is_shown(session, monkeypatch):
+def test_a_connection_that_is_chosen_during_an_update_is_shown(session):
     session.organization.create_database("other", "default")
     session.connect("other")
     panel = PanelPage(open_panel(session, "explore"))
-    offer, updating, chosen = panel.panel.connection.set_options, threading.Event(), threading.Event()
+    field, updating, chosen = panel.field("Connection"), threading.Event(), threading.Event()
 
-    def slow(options):
-        offer(options)
+    def slow(_change):
         if threading.current_thread() is updater:
             updating.set()
             chosen.wait(PATIENCE)
 
-    monkeypatch.setattr(panel.panel.connection, "set_options", slow)
-    updater = threading.Thread(target=panel.panel.changed)
+    field.observe(slow, "options")
+    updater = threading.Thread(target=session.connect, args=["other"], kwargs={"name": "third"})
     updater.start()
     assert updating.wait(PATIENCE)
-    field = panel.field("Connection")
     chooser = threading.Thread(target=lambda: setattr(field, "value", "main"))  # as a page does, in the midst of it
     chooser.start()
     until(lambda: panel.panel.browser.source.name == "main")
     chosen.set()
     chooser.join(PATIENCE)
+    updater.join(PATIENCE)
     panel.wait("Tables of main")
 
 

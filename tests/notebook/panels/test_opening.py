@@ -16,7 +16,6 @@ from pipemagic.notebook.panels.opening import NAMES, PANELS, open_panel
 from pipemagic.notebook.panels.organization_state import state_of
 from pipemagic.session import Session
 
-TITLES = [name.capitalize() for name in NAMES if name != "class"]  # without a class there is no tab for it
 IN_ORGANIZATION = [name for name in PANELS if name not in ("session", "explore")]
 
 
@@ -80,7 +79,7 @@ def test_every_panel_is_available_in_python(session):
     assert set(panels.__all__) == {*NAMES, "everything"}
     for name in NAMES:
         assert str(getattr(panels, name)(session)).splitlines()[0] == name.capitalize()
-    assert "Databases" in str(panels.everything(session)).splitlines()
+    assert str(panels.everything(session)).splitlines()[0] == "Explore"
 
 
 def test_panels_of_plugins_have_functions(session):
@@ -101,6 +100,16 @@ def test_the_error_of_a_panel_from_python_without_the_extension_has_a_hint():
     with pytest.raises(SessionError, match="pipemagic is not loaded here") as caught:
         panels.databases()
     assert caught.value.hint == "%load_ext pipemagic"
+
+
+def test_the_tabs_open_on_databases_and_on_explore_if_there_is_a_connection(unconnected):
+    tabs = open_panel(unconnected)
+    assert list(tabs.titles) == ["Databases", "Explore", "Groups", "Locations", "Session"]
+    assert tabs.front.title == "Databases"
+    unconnected.connect()
+    assert open_panel(unconnected).front.title == "Explore"
+    unconnected.close("main")
+    assert open_panel(unconnected).front.title == "Databases"
 
 
 def test_only_the_selected_tab_follows_changes_and_sends_requests(page, session):

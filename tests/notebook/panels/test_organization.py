@@ -1,13 +1,17 @@
-"""The Organization panel and its usage figures."""
+"""The selector of the organization in every heading, and the usage."""
 
 from __future__ import annotations
+
+import threading
+import uuid
 
 import pytest
 from ipywidgets import FloatProgress
 from started_services import shared_service
 from waiting import until
 
-from pipemagic.notebook.panels.organization import UsageLine, describe_usage
+from pipemagic.notebook.panels.opening import NAMES
+from pipemagic.notebook.panels.usage import UsageLine, describe_usage
 
 __all__ = ["shared_service"]
 
@@ -67,32 +71,94 @@ def test_a_quota_that_is_used_up_is_shown(panel, session):
     until(lambda: "Writing is blocked" not in panel.words)
 
 
-def test_switching_to_another_organization(panel, session, page):
-    session.organization.api.create_organization("Data Club")
-    panel.click("Refresh")
-    panel.wait("data-club (Data Club)")
-    groups = page("groups")
-    panel.choose("Organization", "data-club")
-    panel.submit("Switch")
-    panel.wait("Organization data-club (embedded service). The connections stay as they are: main.")
-    assert "%pipedb organization data-club" in panel.words
-    panel.wait("data-club – “Data Club”, a team, embedded service")
+@pytest.fixture
+def club(session):
+    """Create another organization, with a name that differs from its slug."""
+    slug = f"club-{uuid.uuid4().hex[:8]}"
+    session.organization.api.create_organization(slug.replace("club-", "Club "))
+    return slug
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_panel_switches_to_another_organization(name, club, session, page):
+    panel, groups = page(name), page("groups")
+    panel.choose("Organization", club)
+    panel.wait(f"Organization {club} (embedded service). The connections stay as they are: main.")
+    assert f"%pipedb organization {club}" in panel.words
+    assert session.organization.slug == club
     groups.wait("No groups yet.")
+    until(lambda: groups.field("Organization").value == club)
+    assert {"local", club} <= set(groups.options("Organization"))
+    assert f"{club} (Club {club[5:]})" in groups.words
     assert session.run("SELECT 1 AS a")["a"].tolist() == [1]
-    assert "local" in panel.options("Organization")
-    assert "data-club" not in panel.options("Organization")
+    panel.choose("Organization", "local")
+    panel.wait("Organization local (embedded service).")
 
 
-def test_a_transaction_stays_open_when_another_organization_is_chosen(panel, session):
-    session.organization.api.create_organization("Book Club")
+def test_the_selector_follows_when_a_cell_switches(club, session, page):
+    panel = page("databases")
+    session.choose_organization(club)
+    until(lambda: panel.field("Organization").value == club)
+    assert panel.alerts == []
+    assert f"Organization {club}" not in panel.words  # the cell has said it
+
+
+def test_an_organization_that_is_created_elsewhere_is_offered_after_a_refresh(session, page):
+    panel = page("databases")
+    assert "late-club" not in panel.options("Organization")
+    session.organization.api.create_organization("Late Club")
+    panel.click("Refresh")
+    until(lambda: "late-club" in panel.options("Organization"))
+
+
+def test_while_it_is_switched_the_selector_shows_the_next_organization_and_is_disabled(
+    club, session, page, monkeypatch
+):
+    may_end, choose = threading.Event(), session.choose_organization
+    monkeypatch.setattr(
+        session, "choose_organization", lambda *names, **more: may_end.wait() and choose(*names, **more)
+    )
+    panel = page("databases")
+    panel.choose("Organization", club)
+    panel.wait(f"Switching to {club} ...")
+    assert (panel.field("Organization").value, panel.field("Organization").disabled) == (club, True)
+    may_end.set()
+    panel.wait(f"Organization {club} (embedded service).")
+    until(lambda: not panel.field("Organization").disabled)
+
+
+def test_the_widgets_of_the_heading_and_the_message_stay_when_the_organization_changes(club, page):
+    panel = page("databases")
+    field, name = panel.field("Organization"), panel.field("Database name")
+    panel.choose("Organization", club)
+    panel.wait("No group exists yet.")
+    assert not panel.has_field("Database name")  # and that of the body, in whatever form, is another one
+    assert name.comm is None
+    assert panel.field("Organization") is field
+    assert "The connections stay as they are: main." in panel.words
+
+
+def test_a_panel_shows_the_usage_below_its_heading(club, session, page):
+    panel = page("databases")
+    panel.click("Usage")
+    panel.wait("Plan: self-hosted.")
+    panel.click("Switch overages on")
+    panel.wait("Overages of organization local are on.")
+    panel.choose("Organization", club)
+    panel.wait(f"{club} – “Club {club[5:]}”, a team, embedded service")
+    panel.wait("0 databases, no limit")
+    assert "Overages of organization local are on." not in panel.words
+    panel.click("Hide usage")
+    assert "Plan:" not in panel.words
+    assert "Usage" in panel.buttons
+
+
+def test_a_transaction_stays_open_when_another_organization_is_chosen(club, session, page):
     session.connect("main", name="idle")
     session.run("CREATE TABLE t (a)")
-    panel.click("Refresh")
-    panel.wait("book-club (Book Club)")
-    panel.wait("Connections and open transactions are kept")
+    panel = page("databases")
     session.run("BEGIN; INSERT INTO t VALUES (1)")
-    panel.choose("Organization", "book-club")
-    panel.submit("Switch")
+    panel.choose("Organization", club)
     panel.wait("The connections stay as they are: main, idle (transaction open).")
     assert session.connection().commit() == 1
     assert session.run("SELECT a FROM t", on="main")["a"].tolist() == [1]
@@ -101,15 +167,15 @@ def test_a_transaction_stays_open_when_another_organization_is_chosen(panel, ses
 @pytest.mark.parametrize(
     ("name", "used", "limit", "said"),
     [
-        ("rows_read", 0, 10**9, "0 of 1,000,000,000 rows read (0.0 %)"),
-        ("rows_read", 12_345, 10**9, "12,345 of 1,000,000,000 rows read (<0.1 %)"),
-        ("rows_read", 10**9, 10**9, "1,000,000,000 of 1,000,000,000 rows read (100.0 %, used up)"),
+        ("rows_read", 0, 10**9, "0 of 1,000,000,000 rows read (0.0%)"),
+        ("rows_read", 12_345, 10**9, "12,345 of 1,000,000,000 rows read (<0.1%)"),
+        ("rows_read", 10**9, 10**9, "1,000,000,000 of 1,000,000,000 rows read (100.0%, used up)"),
         ("rows_written", 1, 0, "1 row written, no limit"),
-        ("rows_written", 25, 20, "25 of 20 rows written (125.0 %, over the quota)"),
-        ("storage_bytes", 4096, 9 * 10**9, "4.1 kB of 9.0 GB stored (<0.1 %)"),
-        ("bytes_synced", 999, 1000, "999 B of 1.0 kB synced (99.9 %)"),
-        ("groups", 1, 1, "1 of 1 group (100.0 %, used up)"),
-        ("locations", 3, 3, "3 of 3 locations of groups (100.0 %, used up)"),
+        ("rows_written", 25, 20, "25 of 20 rows written (125.0%, over the quota)"),
+        ("storage_bytes", 4096, 9 * 10**9, "4.1 kB of 9.0 GB stored (<0.1%)"),
+        ("bytes_synced", 999, 1000, "999 B of 1.0 kB synced (99.9%)"),
+        ("groups", 1, 1, "1 of 1 group (100.0%, used up)"),
+        ("locations", 3, 3, "3 of 3 locations of groups (100.0%, used up)"),
     ],
 )
 def test_a_figure_as_text(name, used, limit, said):

@@ -5,18 +5,18 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+from types import SimpleNamespace
 
 import nbformat
 import pytest
 from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_notebook
+from waiting import until
 
 from pipemagic import launcher
 from pipemagic.notebook.panels import static_html
-from pipemagic.notebook.panels.opening import NAMES
+from pipemagic.notebook.panels.opening import NAMES, open_panel
 from pipemagic.notebook.panels.static_html import WIDGET, Picture, TableBlock
-
-TABS = [name for name in NAMES if name != "class"]  # without a class there is no tab for it
 
 BLOCKS = [
     "One & only line",
@@ -48,8 +48,7 @@ def test_in_a_terminal_a_panel_is_a_text(shell, data):
     shell("%pipedb connect")
     cell = shell("%pipedb panel")
     said = re.sub(r"^Out\[\d+\]: ", "", cell.out).splitlines()
-    assert [name.capitalize() for name in TABS if name.capitalize() not in said] == []
-    assert "  main" in cell.out
+    assert said[:2] == ["Explore", "Tables of main"]
     assert not re.search("[<>\x1b]", cell.out)
     assert cell.shown == []
 
@@ -86,15 +85,31 @@ def runs(tmp_path_factory):
 
 def test_every_panel_is_saved_live_and_as_html_and_text(runs):
     cells = runs[0].cells[4 : len(CELLS)]
-    for name, cell in zip([*NAMES, "all"], cells, strict=True):
+    for title, cell in zip([*map(str.capitalize, NAMES), "Explore"], cells, strict=True):  # the last are the tabs
         live, saved = (output.data for output in cell.outputs)
         assert WIDGET in live
-        titles = TABS if name == "all" else (name,)
-        for title in titles:
-            assert f"<h2>{title.capitalize()}</h2>" in saved["text/html"]
-            assert title.capitalize() in saved["text/plain"].splitlines()
+        assert re.findall("<h2>(.*?)</h2>", saved["text/html"]) == [title]
+        assert saved["text/plain"].splitlines()[0] == title
         assert not re.search("<(script|form|input|button|select|iframe|img)", saved["text/html"])
         assert not re.search(r"127\.0\.0\.1|localhost:|http://", saved["text/plain"])
+
+
+def test_the_tab_that_is_selected_replaces_the_saved_form(session, monkeypatch):
+    published = []
+    monkeypatch.setattr(static_html, "get_ipython", lambda: SimpleNamespace(kernel=True, user_ns={}))
+    monkeypatch.setattr(static_html, "publish_display_data", lambda data, **more: published.append((data, more)))
+    tabs = open_panel(session)
+    tabs.select("Groups")
+    assert published == []  # nothing to replace yet
+    tabs._ipython_display_()
+    _, (first, how) = published
+    assert first["text/plain"].splitlines()[0] == "Groups"
+    tabs.select("Databases")
+    until(lambda: len(published) == 3)
+    second, how_again = published[-1]
+    assert second["text/plain"].splitlines()[0] == "Databases"
+    assert "main" in second["text/html"]
+    assert how_again == {**how, "update": True}
 
 
 def saved_by(cell):
