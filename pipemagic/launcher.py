@@ -82,7 +82,7 @@ class LocalService:
 class Lease:
     """Keeps a service running until it is closed, or until this process ends.
 
-    ``started``: whether the service was started for it.
+    ``started`` is True if the service was started for it.
     """
 
     def __init__(
@@ -226,7 +226,7 @@ def stop(folder: Path | None = None) -> bool:
         with private_lock(found.folder / files.LOCK_FILE).acquire(timeout=STOP_TIMEOUT, poll_interval=0.02):
             pass  # the service released the lock: it has ended
     except OSError as error:  # also after the timeout
-        raise _failure(found, f"does not end: {problem or error}", code="STOP") from None
+        raise _failure(found, f"does not stop: {problem or error}", code="STOP") from None
     _poll_children()
     return True
 
@@ -291,13 +291,13 @@ def _is_locked(folder: Path) -> bool:
 
 
 def _failure(found: LocalService, problem: str, code: str = "") -> ServiceError:
-    hint = f"end the process whose pid is in {found.folder / files.RUNTIME_FILE}"
+    hint = f"end the process with the pid in {found.folder / files.RUNTIME_FILE}"
     return ServiceError(f"the service at {found.url} {problem}", hint=hint, code=code)
 
 
 def _check_version(found: LocalService) -> None:
     if found.version != __version__:
-        message = f"the running service is of pipemagic {found.version}, this is pipemagic {__version__}"
+        message = f"the running service is pipemagic {found.version}, but this is pipemagic {__version__}"
         hint = "stop it with `pipemagic stop` or `%pipedb stop` and connect again; another environment started it"
         raise ServiceError(message, hint=hint, code="VERSION_MISMATCH")
 
@@ -316,7 +316,7 @@ def _connect(found: LocalService) -> http.client.HTTPConnection:
     try:
         path, proof = _challenge(found)
     except OSError as error:
-        raise _failure(found, f"has no platform token that can be read: {error}") from None
+        raise _failure(found, f"has no readable platform token: {error}") from None
     connection = http.client.HTTPConnection(found.url.removeprefix("http://"), timeout=RESPONSE_TIMEOUT)
     try:
         connection.connect()
@@ -336,7 +336,7 @@ def _connect(found: LocalService) -> http.client.HTTPConnection:
 def _unproven(found: LocalService) -> ServiceError:
     message = f"the process at {found.url} does not prove that it is the service; no token was sent"
     hint = (
-        f"end the process whose pid is in {found.folder / files.RUNTIME_FILE}, or the one that has "
+        f"end the process with the pid in {found.folder / files.RUNTIME_FILE}, or the one that has "
         f"{found.folder / files.LOCK_FILE} open; or name another folder with PIPEMAGIC_DATA or --data"
     )
     return ServiceError(message, hint=hint, code="UNPROVEN")
@@ -411,7 +411,7 @@ def _spawn(folder: Path, *options: str, stdin: int, callback: Callable[[], None]
         child.stdin.close()
     child.wait()
     raise ServiceError(
-        message.get("error", "the embedded service could not be started"),
+        message.get("error", "cannot start the embedded service"),
         hint=message.get("hint", f"read the end of {log}"), code=message.get("code", ""),
     )  # fmt: skip
 

@@ -457,7 +457,7 @@ def test_a_runtime_file_of_another_host_is_not_used(running):
 
 def test_a_service_of_another_version_is_refused_and_can_be_stopped(folder):
     with launcher.ensure(folder), changed(folder, version="0.0.1"):
-        with pytest.raises(ServiceError, match=r"is of pipemagic 0\.0\.1, this is") as caught:
+        with pytest.raises(ServiceError, match=r"is pipemagic 0\.0\.1, but this is") as caught:
             launcher.ensure(folder)
         assert caught.value.code == "VERSION_MISMATCH"
         assert "pipemagic stop" in caught.value.hint
@@ -474,7 +474,7 @@ def test_the_reason_is_reported_if_a_service_cannot_start(folder):
 
 def test_the_log_has_the_output_of_a_service_that_ended_at_its_start(folder, monkeypatch):
     monkeypatch.setattr(launcher, "_MAIN", Path(__file__).with_name("no-such-file.py"))
-    with pytest.raises(ServiceError, match="could not be started") as caught:
+    with pytest.raises(ServiceError, match="cannot start the embedded service") as caught:
         launcher.ensure(folder)
     assert str(folder / "service.log") in caught.value.hint
     assert "no-such-file.py" in (folder / "service.log").read_text()

@@ -24,7 +24,7 @@ from pipemagic.config import config_folder, make_config_folder, private_lock, wr
 from pipemagic.errors import SessionError
 from pipemagic.management_api.client import Management, Refusal, hint_for
 
-LOG_IN = "log in with `pipemagic auth login`, or put a platform token into PIPEMAGIC_API_TOKEN"
+LOG_IN = "log in with `pipemagic auth login`, or set PIPEMAGIC_API_TOKEN to a platform token"
 LOCK_TIMEOUT = 10.0  # seconds; other processes hold the lock for milliseconds
 
 data_option = click.option(
@@ -183,11 +183,11 @@ class CredentialsFile:
             return {}
         except (ValueError, KeyError, TypeError, AttributeError):
             raise SessionError(
-                f"{self.path} cannot be read: it was not written by pipemagic",
-                hint="delete the file and log in again: pipemagic auth login",
+                f"cannot read {self.path}: it was not written by pipemagic",
+                hint="delete the file, then log in again with `pipemagic auth login`",
             ) from None
         except OSError as error:
-            raise SessionError(f"{self.path} cannot be read: {error.strerror}") from None
+            raise SessionError(f"cannot read {self.path}: {error.strerror}") from None
 
     @contextmanager
     def _locked(self) -> Iterator[dict[str, StoredLogin]]:

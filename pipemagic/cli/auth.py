@@ -57,8 +57,8 @@ def read_secret(what: str, *, stdin: bool, repeat: str | None = None) -> str:
     if stdin:
         return sys.stdin.readline().rstrip("\r\n")
     if not sys.stdin.isatty():
-        hint = f"pass it on standard input, with --{what}-stdin"
-        raise SessionError(f"there is no terminal to prompt for the {what}", hint=hint)
+        hint = f"pass it on standard input with --{what}-stdin"
+        raise SessionError(f"cannot prompt for the {what} without a terminal", hint=hint)
     secret: str = console.prompt(click.prompt, what, hide_input=True, confirmation_prompt=repeat or False)
     return secret
 
@@ -72,7 +72,7 @@ def logout(data: Path | None, everywhere: bool) -> None:
         with management(data) as api:
             api.invalidate_logins()
     if not CredentialsFile().forget(SelectedService(data).key):
-        console.print_note("no account was logged in")
+        console.print_note("No account was logged in.")
 
 
 @api_command(auth, "whoami", in_organization=False)
@@ -90,18 +90,18 @@ def print_token(data: Path | None) -> None:
     """Print the platform token, for the management API."""
     with api_login(data) as (_, token, _):
         if not token:
-            raise SessionError("no account is logged in", hint=LOG_IN)
+            raise SessionError("not logged in", hint=LOG_IN)
         console.print_line(token)
 
 
 @auth.group()
 def api_tokens() -> None:
-    """Manage platform tokens, which do not expire."""
+    """Manage platform tokens. They do not expire."""
 
 
 @api_command(api_tokens, "mint", name_argument, in_organization=False)
 def mint(api: Management, name: str) -> None:
-    """Print a new platform token, which is not shown again."""
+    """Print a new platform token. It is not shown again."""
     console.print_line(str(api.create_api_token(name)))
 
 
@@ -115,7 +115,7 @@ def list_tokens(api: Management, as_json: bool) -> None:
 @api_command(api_tokens, "revoke", name_argument, console.yes_option, in_organization=False)
 def revoke(api: Management, name: str, yes: bool) -> None:
     """Revoke a platform token."""
-    console.confirm(f"Programs that use the token {name} will be refused. Revoke it?", yes=yes)
+    console.confirm(f"Programs that use the token {name} will lose access. Revoke it?", yes=yes)
     api.revoke_api_token(name)
     console.print_line(name)
 
@@ -154,4 +154,4 @@ def forget(entry: str) -> None:
     from pipemagic.session import tokens
 
     if not tokens.keyring_delete(tokens.KEYRING_SERVICE, entry):
-        console.print_note("the keyring contains no token for this address")
+        console.print_note("The keyring has no token for this address.")

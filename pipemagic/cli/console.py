@@ -73,7 +73,7 @@ def confirm(question: str, *, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise SessionError(f"this needs a confirmation: {question}", hint="confirm with --yes (-y)")
+        raise SessionError(f"confirmation required: {question}", hint="use --yes (-y) to confirm")
     if not prompt(click.confirm, question):
         raise SessionError("nothing was changed")
 
@@ -81,9 +81,9 @@ def confirm(question: str, *, yes: bool) -> None:
 def confirm_name(question: str, name: str, typed: str) -> None:
     """Raise `SessionError` unless the user types a name; ``typed`` is the name if an option has it, '' to ask."""
     if not typed and not sys.stdin.isatty():
-        raise SessionError(f"this needs a confirmation: {question}", hint=f"confirm with --confirm {name}")
+        raise SessionError(f"confirmation required: {question}", hint=f"use --confirm {name} to confirm")
     if (typed or prompt(click.prompt, f"{question} Type {name} to confirm", default="", show_default=False)) != name:
-        raise SessionError(f"nothing was changed: the typed name is not {name}")
+        raise SessionError(f"nothing was changed: you did not type {name}")
 
 
 # -- values, records and rows

@@ -35,12 +35,12 @@ add_token_commands(db, "database")
 
 
 @api_command(db, "create", name_argument, exclusive=["from_file", "from_dump", "from_db"])
-@click.option("--group", metavar="G", help="An existing group; by default the only one, or `default`.")
+@click.option("--group", metavar="G", help="The group.  [default: the only one, or `default`]")
 @click.option("--size-limit", metavar="SIZE", help="Maximum size, for example 256mb.")
 @click.option(
     "--from-file", type=console.absolute_path, metavar="FILE", help="Copy a SQLite file, which may be in use."
 )
-@click.option("--from-dump", metavar="FILE", help="Run SQL text; - reads standard input.")
+@click.option("--from-dump", metavar="FILE", help="Run the SQL of a dump; - reads standard input.")
 @click.option("--from-db", metavar="NAME", help="Copy another database.")
 @wait_option
 def create(api: Management, name: str, group: str | None, size_limit: str | None, wait: bool, **sources: Any) -> None:
@@ -80,7 +80,7 @@ def wait_for_database(api: Management, name: str) -> None:
 
 @api_command(db, "export", name_argument, click.argument("file", type=console.absolute_path), force_option)
 def export(api: Management, name: str, file: Path, force: bool) -> None:
-    """Write a database to a SQLite file."""
+    """Export a database to a SQLite file."""
     with new_file(file, overwrite=force) as draft, open_database(api, name, read_only=True) as database:
         save(database, draft)
     console.print_line(str(file))
@@ -174,7 +174,7 @@ def print_instance_urls(api: Management, name: str, code: str | None) -> None:
     instances = [instance for instance in api.instances(name) if code in (None, instance.name)]
     if not instances:
         hint = f"list the instances with `pipemagic db show {name}`"
-        raise NotFound(f"there is no instance at {code}", status=404, hint=hint)
+        raise NotFound(f"no instance at {code}", status=404, hint=hint)
     for instance in instances:
         console.print_line(libsql_url(instance.url))
 
@@ -224,29 +224,29 @@ def libsql_url(url: str) -> str:
 
 @api_command(db, "suspend", name_argument, console.yes_option)
 def suspend(api: Management, name: str, yes: bool) -> None:
-    """End everything that runs on a database, and refuse its statements until it is resumed.
+    """Stop all statements on a database, and refuse new ones until it is resumed.
 
     Sets `block_reads` and `block_writes` of its configuration. Open transactions are rolled back.
     """
     api.database(name)  # an unknown name is an error before the question
-    console.confirm(f"All statements and open transactions on {name}, of all users, will end. Continue?", yes=yes)
+    console.confirm(f"This ends all statements and open transactions on {name}, for all users. Continue?", yes=yes)
     api.suspend_database(name)
     console.print_line(name)
 
 
 @api_command(db, "resume", name_argument)
 def resume(api: Management, name: str) -> None:
-    """Allow the statements of a suspended database again."""
+    """Allow statements on a suspended database again."""
     api.resume_database(name)
     console.print_line(name)
 
 
 @api_command(db, "destroy", click.argument("names", nargs=-1, required=True, metavar="NAME..."), console.yes_option)
 def destroy(api: Management, names: Sequence[str], yes: bool) -> None:
-    """Delete databases with everything in them."""
+    """Delete databases and all their data."""
     for name in names:
         api.database(name)  # an unknown name is an error before anything is deleted
-    console.confirm(f"Delete {', '.join(names)} with all data permanently?", yes=yes)
+    console.confirm(f"Permanently delete {', '.join(names)} and all data?", yes=yes)
     for name in names:
         api.delete_database(name)
         console.print_line(name)
@@ -254,7 +254,7 @@ def destroy(api: Management, names: Sequence[str], yes: bool) -> None:
 
 @api_command(db, "locations", console.json_option, in_organization=False)
 def locations(api: Management, as_json: bool) -> None:
-    """List the locations for groups."""
+    """List the locations that groups can have."""
     console.print_records(
         ["id", "location"], [(location.code, location.name) for location in api.locations()], as_json=as_json
     )

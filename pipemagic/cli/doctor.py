@@ -27,7 +27,7 @@ from pipemagic.version import __version__
 @click.command()
 @data_option
 def doctor(data: Path | None) -> int:
-    """Check this machine for problems and change nothing; the exit code is 1 if a check fails."""
+    """Check this machine for problems. Nothing is changed; the exit code is 1 if a check fails."""
     failed = 0
     for name, check in CHECKS.items():
         try:

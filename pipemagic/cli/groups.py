@@ -17,7 +17,7 @@ from pipemagic.management_api.models import Group
 from pipemagic.suggestions import did_you_mean
 from pipemagic.text import plural
 
-wait_option = click.option("-w", "--wait", is_flag=True, help="Wait until the group is ready for use.")
+wait_option = click.option("-w", "--wait", is_flag=True, help="Wait until all locations are ready.")
 codes_argument = click.argument("codes", nargs=-1, required=True, metavar="CODE...")
 group_argument = click.argument("name", metavar="GROUP")
 
@@ -61,12 +61,12 @@ def show(api: Management, name: str, as_json: bool) -> None:
 
 @api_command(group, "destroy", name_argument, console.yes_option)
 def destroy(api: Management, name: str, yes: bool) -> None:
-    """Delete a group with all its databases."""
+    """Delete a group and all its databases."""
     api.group(name)  # an unknown name is an error before the question
     content = "all databases"
     with suppress(UnsupportedError):
         content = plural(len(api.databases(name)), "database")
-    console.confirm(f"Delete the group {name} with {content} in it permanently?", yes=yes)
+    console.confirm(f"Permanently delete the group {name} and {content} in it?", yes=yes)
     api.delete_group(name)
     console.print_line(name)
 
@@ -111,7 +111,7 @@ def add_locations(api: Management, name: str, codes: Sequence[str], wait: bool) 
     """Replicate a group's databases to more locations."""
     existing = api.group(name).locations
     if repeated := [code for code in codes if code in existing]:
-        raise SessionError(f"the group {name} is at {', '.join(repeated)} already")
+        raise SessionError(f"the group {name} is already at {', '.join(repeated)}")
     for code in codes:
         with_location_hint(api.add_location, name, code)
         if wait:
@@ -121,7 +121,7 @@ def add_locations(api: Management, name: str, codes: Sequence[str], wait: bool) 
 
 @api_command(locations, "remove", group_argument, codes_argument, console.yes_option)
 def remove_locations(api: Management, name: str, codes: Sequence[str], yes: bool) -> None:
-    """Remove a group's replicas at locations."""
+    """Remove a group's replicas from locations."""
     console.confirm(f"Remove the replicas of {name} at {', '.join(codes)}?", yes=yes)
     for code in codes:
         api.remove_location(name, code)
@@ -177,7 +177,7 @@ def _group_hint(api: Management, group: str) -> str:
     names: list[str] = []
     with suppress(UnsupportedError):
         names = sorted(existing.name for existing in api.groups())
-    line = f"pipemagic group create {shlex.quote(group)} --location CODE creates it"
+    line = f"create it with `pipemagic group create {shlex.quote(group)} --location CODE`"
     if not names:
         return f"{line}; `pipemagic db locations` lists the codes"
     return did_you_mean(group, names) or f"the groups are {', '.join(names)}; {line}"
@@ -209,7 +209,7 @@ def add_token_commands(parent: click.Group, owner: str, *, prefix: str = "", als
     def invalidate(api: Management, name: str, yes: bool) -> None:
         """Invalidate all tokens created so far."""
         getattr(api, owner)(name)  # an unknown name is an error before the question
-        console.confirm(f"All tokens of the {owner} {name}{also} will be refused. Continue?", yes=yes)
+        console.confirm(f"All tokens of the {owner} {name}{also} will stop working. Continue?", yes=yes)
         getattr(api, f"invalidate_{prefix}tokens")(name)
         console.print_line(name)
 

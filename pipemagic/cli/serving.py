@@ -49,7 +49,7 @@ def size(text: str) -> int:
     """Convert a size such as 128MB to bytes."""
     if parsed := parse_size(text):
         return parsed
-    raise click.BadParameter(f"{text!r} is not a size: write bytes, or 64KB, 128MB, 2GB")
+    raise click.BadParameter(f"{text!r} is not a size such as 64KB, 128MB or 2GB")
 
 
 def value_size(text: str) -> int:
@@ -57,7 +57,7 @@ def value_size(text: str) -> int:
     limit = size(text)
     if limit < SMALLEST_VALUE_LIMIT:
         raise click.BadParameter(
-            f"{text!r} is less than {SMALLEST_VALUE_LIMIT // MB} MB, which clients need to load rows"
+            f"{text!r} is less than the {SMALLEST_VALUE_LIMIT // MB} MB that clients need to load rows"
         )
     if limit > LARGEST_VALUE:
         raise click.BadParameter(f"{text!r} is more than the {LARGEST_VALUE:,} bytes that a value in SQLite can have")
@@ -84,7 +84,7 @@ def location(text: str) -> str:
 def origin(text: str) -> str:
     """Check the origin of web pages."""
     if text != "*" and not re.fullmatch(r"https?://[^/\s]+", text):
-        raise click.BadParameter(f"{text!r} is not an origin: write its scheme and name, as https://app.example.org")
+        raise click.BadParameter(f"{text!r} is not an origin such as https://app.example.org")
     return text.lower()
 
 
@@ -95,37 +95,43 @@ def origin(text: str) -> str:
 @data_option
 @click.option(
     "--port", type=click.IntRange(0, 65535), metavar="N",
-    help="The port; 0 chooses a free one.  [default: the last one; for other machines 8443 with TLS, 8080 without]",
+    help="The port; 0 chooses a free one.  [default: the last one; for other machines 8443, or 8080 without TLS]",
 )  # fmt: skip
 @click.option("--host", metavar="ADDR", help="The address to listen on; 0.0.0.0 or :: for all.  [default: 127.0.0.1]")
-@click.option("--domain", metavar="DOMAIN", help="The name of the service; names of databases end with it.")
-@file_option("--ssl-certfile", help="The certificate (PEM, with its chain).")
-@file_option("--ssl-keyfile", help="The key of the certificate (PEM), if it is in another file.")
+@click.option("--domain", metavar="DOMAIN", help="The domain of the service; the names of databases end with it.")
+@file_option("--ssl-certfile", help="The TLS certificate with its chain (PEM).")
+@file_option("--ssl-keyfile", help="The private key of the certificate (PEM), if it is in another file.")
 @click.option("--insecure-http", is_flag=True, help="Accept other machines without TLS; tokens are sent unencrypted.")
 @click.option(
     "--cors", multiple=True, type=origin,
-    help="Allow web pages of this origin, for example https://app.example.org; * allows all; repeatable.",
+    help="Allow web pages of this origin, such as https://app.example.org; * allows all. Repeatable.",
 )  # fmt: skip
 @click.option(
     "--trusted-proxy", "proxies", multiple=True, metavar="ADDRESS",
-    help="A reverse proxy whose X-Forwarded-For names the client, such as 127.0.0.1 or 10.0.0.0/8; repeatable.",
+    help="Trust X-Forwarded-For of this reverse proxy, such as 127.0.0.1 or 10.0.0.0/8. Repeatable.",
 )  # fmt: skip
 @click.option(
     "--engine", type=click.Choice(["embedded", "sqld"]), default="embedded",
     help="Store databases in files of this service, or on libSQL servers.",
 )  # fmt: skip
-@file_option("--nodes", help="For sqld: the list of servers, in TOML.")
+@file_option("--nodes", help="For sqld: a TOML file with the servers.")
 @click.option("--local", type=COUNT, metavar="N", help="For sqld: start N servers on this machine, for a trial.")
-@click.option("--here", type=location, metavar="CODE", help="The location of this service, to find the nearest ones.")
-@click.option("--simulate-latency", is_flag=True, help="Delay responses by the distance from --here to a location.")
 @click.option(
-    "--unicode", is_flag=True, envvar=UNICODE, help="Let lower, upper and LIKE know the letters of all alphabets."
+    "--here", type=location, metavar="CODE", help="The location of this service; requests go to the nearest replica."
+)
+@click.option(
+    "--simulate-latency", is_flag=True, help="Delay responses according to the distance of a location from --here."
+)
+@click.option(
+    "--unicode", is_flag=True, envvar=UNICODE, help="Support the letters of all alphabets in lower, upper and LIKE."
 )
 @click.option(
     "--limits", "mode", type=click.Choice([mode.value for mode in LimitMode]), default=LimitMode.EXACT.value,
-    help="End transactions at 5 s and idle streams at 10 s; or, if relaxed, when others wait, and after an hour.",
+    help="End transactions after 5 s and idle streams after 10 s; relaxed: only if others wait, or after an hour.",
 )  # fmt: skip
-@click.option("--statement-timeout", "statement_time", type=seconds, default="60", help="Stop slower statements.")
+@click.option(
+    "--statement-timeout", "statement_time", type=seconds, default="60", help="Stop statements that run longer."
+)
 @click.option("--max-streams", "streams", type=COUNT, default=4096, metavar="N", help="Maximum number of open streams.")
 @click.option(
     "--max-database-streams", "database_streams", type=COUNT, metavar="N",
@@ -138,10 +144,10 @@ def origin(text: str) -> str:
 @click.option("--max-body", "body", type=size, default="100MB", help="Maximum size of a request body.")
 @click.option("--max-response", "response", type=size, default="128MB", help="Maximum size of a result in a response.")
 @click.option(
-    "--max-value", "value", type=value_size, default="16MB",
-    help="Maximum size of an argument, and of a value that SQL builds; larger ones in a file can be read.",
+    "--max-value", "value", type=value_size, default="16MB", metavar="SIZE",
+    help="Maximum size of an argument, or of a value that SQL creates; larger values in a file can be read.",
 )  # fmt: skip
-@click.option("--max-database-size", "database", type=size, help="Maximum size of a file.  [default: no limit]")
+@click.option("--max-database-size", "database", type=size, help="Maximum size of a database.  [default: no limit]")
 @click.option(
     "--max-memory", "memory", type=size, default="1GB",
     help="Maximum memory for all requests: half for SQLite, half for bodies, responses and stored SQL.",
@@ -206,20 +212,20 @@ def engine_of(
     """Return the function that opens the chosen engine, None for the embedded one."""
     nodes, local = options["nodes"], options["local"]
     if options["simulate_latency"] and options["here"] is None:
-        raise ServiceError("--simulate-latency needs the location of the service", hint="add --here CODE")
+        raise ServiceError("--simulate-latency requires --here", hint="add --here CODE, the location of the service")
     if options["engine"] == "embedded":
         if nodes is not None or local is not None:
-            raise ServiceError("--nodes and --local are options of libSQL servers", hint="add --engine sqld")
+            raise ServiceError("--nodes and --local require --engine sqld")
         return None
     if (nodes is None) == (local is None):
         hint = (
-            "--local 3 starts three servers here; --nodes FILE lists those elsewhere "
+            "--local 3 starts three servers here, --nodes FILE names servers elsewhere "
             "(in a notebook: %pipedb help how-to/cluster)"
         )
-        raise ServiceError("--engine sqld needs either --nodes FILE or --local N", hint=hint)
+        raise ServiceError("--engine sqld requires --nodes FILE or --local N", hint=hint)
     if unusable := [option.opts[0] for option in parameters if option.name in EMBEDDED_ONLY]:
-        hint = "leave it out: with --engine sqld clients connect to the libSQL servers"
-        raise ServiceError(f"{', '.join(unusable)} has no effect on libSQL servers", hint=hint)
+        hint = "clients connect to the libSQL servers directly"
+        raise ServiceError(f"no effect with --engine sqld: {', '.join(unusable)}", hint=hint)
     from pipemagic.service.sqld.engine import open_local, open_remote
 
     if nodes is not None:

@@ -37,7 +37,7 @@ Statements end with a semicolon and may span several lines. Ctrl-C cancels a sta
 .dump                print the database as SQL text
 .mode table|csv|json set the output format
 .help                print this text
-.quit                leave; an open transaction is rolled back"""
+.quit                exit; an open transaction is rolled back"""
 
 _TABLES = "SELECT name FROM sqlite_schema WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite^_%' ESCAPE '^'"
 _SCHEMA = "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL"
@@ -123,14 +123,14 @@ class Shell:
                 self._run(text)
         if self._in_transaction:
             raise TransactionLost(
-                "the script left a transaction open, which was rolled back", hint="end it with COMMIT"
+                "the script ended inside a transaction, which was rolled back", hint="end the transaction with COMMIT"
             )
 
     def interact(self) -> None:
         """Run statements from the terminal until the user leaves."""
         self._interactive = True
         version = self._database.version()
-        console.print_note(f"{self._name}: {version}. Statements end with ; - .help lists commands, .quit leaves.")
+        console.print_note(f"{self._name}: {version}. Statements end with ; - .help lists commands, .quit exits.")
         with _history():
             while True:
                 try:

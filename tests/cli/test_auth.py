@@ -51,7 +51,7 @@ def test_commands_use_the_account_between_signup_and_logout(run, log, folder, se
     assert run("auth", "logout") == (0, "", "")
     assert run("auth", "whoami") == (0, "local\n", "")
     assert [item["name"] for item in json.loads(run("db", "list", "--json")[1])] == ["theirs"]
-    assert run("auth", "logout") == (0, "", "no account was logged in\n")
+    assert run("auth", "logout") == (0, "", "No account was logged in.\n")
 
 
 def test_logging_in_and_out(run, log, ada):
@@ -118,7 +118,7 @@ def test_group_tokens_and_their_invalidation(run, folder):
     assert status(database) == 401
     group = run("group", "tokens", "create", "edge", "--read-only")[1].strip()
     code, _, err = run("group", "tokens", "invalidate", "edge")
-    assert (code, "All tokens of the group edge and its databases will be refused." in err) == (1, True)
+    assert (code, "All tokens of the group edge and its databases will stop working." in err) == (1, True)
     assert status(group) == 200
     assert run("group", "tokens", "invalidate", "edge", "-y") == (0, "edge\n", "")
     assert status(group) == 401
@@ -186,6 +186,6 @@ def test_the_token_of_a_database_in_the_keyring(monkeypatch, capsys, tmp_path):
         assert ring.get_password("pipemagic", "db.example.io") is None
         capsys.readouterr()
         assert cli.main(["auth", "forget", "https://db.example.io"]) == 0
-        assert "contains no token" in capsys.readouterr().err
+        assert "has no token" in capsys.readouterr().err
     finally:
         keyring.set_keyring(before)

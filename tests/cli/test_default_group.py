@@ -40,7 +40,7 @@ def test_the_only_group_is_used_and_several_are_named(run, own_folder):
 
 
 def test_the_hint_for_an_unknown_group_names_groups_that_exist(run, own_folder):
-    line = "pipemagic group create nope --location CODE creates it"
+    line = "create it with `pipemagic group create nope --location CODE`"
     assert line in run("db", "create", "flights", "--group", "nope")[2]
     run("group", "create", "asia", "--location", "nrt")
     assert f"the groups are asia; {line}" in run("db", "create", "flights", "--group", "nope")[2]

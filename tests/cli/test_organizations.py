@@ -32,7 +32,7 @@ def test_groups(run, edge):
     shown = json.loads(run("group", "show", "edge", "--json")[1])
     assert (shown["primary"], shown["locations"]) == ("ams", ["ams", "nrt", "fra"])
     code, _, err = run("group", "locations", "add", "edge", "nrt")
-    assert (code, err) == (1, "Error: the group edge is at nrt already\n")
+    assert (code, err) == (1, "Error: the group edge is already at nrt\n")
     code, _, err = run("group", "locations", "add", "edge", "xxx")
     assert code == 1
     assert "pipemagic db locations" in err
@@ -73,7 +73,7 @@ def test_nothing_is_deleted_without_a_confirmation(run, edge):
     for command in (["db", "destroy", "flights"], ["group", "destroy", "edge"]):
         code, out, err = run(*command)
         assert (code, out) == (1, "")
-        assert err.startswith("Error: this needs a confirmation: Delete ")
+        assert err.startswith("Error: confirmation required: Permanently delete ")
         assert "--yes" in err
     assert len(json.loads(run("db", "list", "--json")[1])) == 1
     assert run("db", "destroy", "flights", "nope", "-y")[0] == 1  # a wrong name: nothing is deleted
@@ -86,8 +86,8 @@ def test_nothing_is_deleted_without_a_confirmation(run, edge):
 def test_suspending_and_resuming_a_database(run, edge):
     assert run("db", "shell", "flights", "CREATE TABLE t (a)")[0] == 0
     code, out, err = run("db", "suspend", "flights")
-    question = "All statements and open transactions on flights, of all users, will end. Continue?"
-    assert (code, out, err.startswith(f"Error: this needs a confirmation: {question}")) == (1, "", True)
+    question = "This ends all statements and open transactions on flights, for all users. Continue?"
+    assert (code, out, err.startswith(f"Error: confirmation required: {question}")) == (1, "", True)
     assert json.loads(run("db", "show", "flights", "--json")[1])["block_reads"] is False
     assert run("db", "suspend", "flights", "-y") == (0, "flights\n", "")
     [listed] = json.loads(run("db", "list", "--json")[1])
@@ -175,7 +175,7 @@ def test_credentials_are_private(settings_folder):
     assert credentials.forget("https://api.example.io")
     assert not credentials.forget("https://api.example.io")
     credentials.path.write_text("{")
-    with pytest.raises(SessionError, match="cannot be read"):
+    with pytest.raises(SessionError, match="cannot read"):
         credentials.get("x")
 
 

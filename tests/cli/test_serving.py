@@ -58,10 +58,10 @@ def test_an_unknown_location_is_refused_with_similar_ones(capsys):
 
 
 @pytest.mark.parametrize(("options", "message"), [
-    (["--simulate-latency"], "--simulate-latency needs the location of the service"),
+    (["--simulate-latency"], "--simulate-latency requires --here"),
     (["--engine", "sqld", "--local", "1", "--here", "ams", "--max-streams", "5", "--limits", "relaxed"],
-     "--here, --limits, --max-streams has no effect on libSQL servers"),
-    (["--local", "1"], "--nodes and --local are options of libSQL servers"),
+     "no effect with --engine sqld: --here, --limits, --max-streams"),
+    (["--local", "1"], "--nodes and --local require --engine sqld"),
 ])  # fmt: skip
 def test_options_without_effect_are_refused(capsys, options, message):
     assert cli.main(["serve", *options]) == 1
@@ -86,7 +86,7 @@ def test_invalid_values_of_options_are_refused(capsys, option, value):
 @pytest.mark.parametrize("origin", ["app.example.org", "https://x/y"])
 def test_an_origin_has_a_scheme_and_a_name(capsys, origin):
     assert cli.main(["serve", "--cors", origin]) == 2
-    assert "write its scheme and name" in capsys.readouterr().err
+    assert "is not an origin such as https://app.example.org" in capsys.readouterr().err
 
 
 def test_options_are_settings_and_have_their_defaults(monkeypatch, tmp_path):

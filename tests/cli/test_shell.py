@@ -128,7 +128,7 @@ def test_a_transaction_spans_the_statements(script, flights):
         0, "n\n-\n0\n", ""
     )  # fmt: skip
     code, _, err = script("BEGIN; INSERT INTO t VALUES (1)")
-    assert (code, err.splitlines()[0]) == (1, "Error: the script left a transaction open, which was rolled back")
+    assert (code, err.splitlines()[0]) == (1, "Error: the script ended inside a transaction, which was rolled back")
     assert script("SELECT count(*) AS n FROM t", "--mode", "json")[1] == '[{"n": 0}]\n'
 
 

@@ -156,12 +156,12 @@ def test_it_is_refused_by_its_version_first(session, folder):
     with impostor(folder, status="404 Not Found", body=b"") as other:
         path.write_text(json.dumps(json.loads(path.read_text()) | {"version": "0.0.1"}))
         for use in (launcher.check, launcher.ensure):
-            with pytest.raises(ServiceError, match=r"is of pipemagic 0\.0\.1"):
+            with pytest.raises(ServiceError, match=r"is pipemagic 0\.0\.1"):
                 use(folder)
         assert other.received == b""
         with pytest.raises(ServiceError, match="does not prove") as refused:
             launcher.stop(folder)
-        assert f"end the process whose pid is in {path}" in refused.value.hint
+        assert f"end the process with the pid in {path}" in refused.value.hint
         other.assert_no_secret()
 
 
@@ -329,7 +329,7 @@ def test_the_proof_follows_the_token_of_the_folder(session, folder):
         path.write_text("pmp_another\n")
         assert launcher.find(folder) is not None
         path.write_text("")  # a proof with an empty key proves nothing
-        with pytest.raises(ServiceError, match=r"no platform token that can be read: .*platform-token is empty"):
+        with pytest.raises(ServiceError, match=r"no readable platform token: .*platform-token is empty"):
             launcher.find(folder)
     finally:
         path.write_text(before)

@@ -40,14 +40,14 @@ YEAR = 366 * 86400
 _HANDOUT_COLUMNS = ("student", "email", "database", "address", "token", "expires", "link")
 _HANDOUT_PAGE = Path(__file__).with_name("handouts.html")
 
-_NEW_TOKENS = "--new-tokens creates new tokens for all students"
+_NEW_TOKENS = "Use --new-tokens to create new tokens for all students."
 
 
 def duration(text: str) -> float:
-    """Convert a length of time to seconds."""
+    """Convert a duration to seconds."""
     seconds = parse_duration(text)
     if not seconds or seconds > YEAR:
-        raise click.BadParameter(f"{text!r} is not a length of time up to a year: write 90m, 2h or 1d12h")
+        raise click.BadParameter(f"{text!r} is not a duration of at most a year, such as 90m, 2h or 1d12h")
     return seconds
 
 
@@ -77,14 +77,14 @@ def folder(text: str) -> Path:
 @api_command(class_, "create", click.argument("file", type=console.absolute_path, metavar="ROSTER"))
 @click.option("--group", required=True, metavar="G", help="An existing group.")
 @click.option("--from", "template", default="", metavar="DB", help="Give each student a copy of this database.")
-@click.option("--expires", type=duration, default="2h", metavar="TIME", help="The end of the lesson, from now.  [2h]")
+@click.option(
+    "--expires", type=duration, default="2h", metavar="TIME", help="How long the lesson lasts.  [default: 2h]"
+)
 @click.option("--name", default="", help="The name of the class.  [default: that of the roster]")
 @click.option("--size-limit", type=size_limit, metavar="SIZE", help="Maximum size of each database, for example 100mb.")
-@click.option(
-    "--address", type=address, metavar="URL", help="The address of the service for students, if it is another."
-)
-@click.option("--link", metavar="URL", help="A link for the hand-outs, such as that of the notebook.")
-@click.option("--new-tokens", is_flag=True, help="Create new tokens for all students, with a new end.")
+@click.option("--address", type=address, metavar="URL", help="The address that students use, if it is another one.")
+@click.option("--link", metavar="URL", help="A link on the hand-outs, for example to the notebook.")
+@click.option("--new-tokens", is_flag=True, help="Create new tokens for all students, with a new expiration.")
 @click.option("--output", type=folder, default=".", metavar="DIR", help="The folder for the hand-outs.")
 def create(
     api: Management, file: Path, group: str, template: str, expires: float, name: str, new_tokens: bool, output: Path,
@@ -98,7 +98,7 @@ def create(
     roster = read_roster(file)
     name = name or slug(file.stem)
     if wrong := problem("database", f"{name}-x" if name else "", api.slug):
-        text = f"{shorten(repr(name), 40)} cannot be the name of a class: {wrong}"
+        text = f"invalid class name {shorten(repr(name), 40)}: {wrong}"
         raise SessionError(text, hint="choose another one with --name")
     with model.locked(name):
         lesson = _class_of(api, name, {"group": group, "template": template}, others)
@@ -114,7 +114,7 @@ def create(
     for path in files:
         console.print_line(str(path))
     if parse_address(lesson.address or lesson.seats[0].url).loopback:
-        console.print_note("the addresses work only on this machine; --address URL names one for other machines")
+        console.print_note("The addresses work only on this machine. Use --address URL to name one for other machines.")
 
 
 def _class_of(api: Management, name: str, fixed: Mapping[str, str], others: Mapping[str, str | None]) -> Class:
@@ -141,7 +141,7 @@ def _check_service(api: Management, lesson: Class) -> None:
         raise SessionError(
             f"the class {lesson.name} belongs to the organization {lesson.organization} at {lesson.api}, "
             f"not to {api.slug} at {api.url}",
-            hint="set PIPEMAGIC_API_URL, --data or --org as when it was created",
+            hint="use the same PIPEMAGIC_API_URL, --data or --org as when it was created",
         )
     lesson.api = api.url
 
@@ -158,11 +158,12 @@ def _print_notes(lesson: Class, roster: Roster, *, extended: bool, new: int) -> 
             f"none of the {plural(new, 'student')} of {roster.file} is in the class {lesson.name}",
             hint="choose another name for a new class with --name",
         )
-    console.print_note(f"{lesson.name} has {plural(earlier, 'student')}; {plural(new, 'new student')}")
+    added = plural(new, "student") if new else "no students"
+    console.print_note(f"The class {lesson.name} has {plural(earlier, 'student')}. The roster adds {added}.")
     if not extended:
-        console.print_note(f"the lesson ends at {_local(lesson.expires)}, as before; {_NEW_TOKENS}")
+        console.print_note(f"The lesson still ends at {_local(lesson.expires)}. {_NEW_TOKENS}")
     if missing := [seat.student for seat in lesson.seats if seat.key not in students]:
-        console.print_note(f"not in the roster, but in the class: {', '.join(missing)}")
+        console.print_note(f"These students are in the class but not in the roster: {', '.join(missing)}.")
 
 
 @api_command(class_, "reset", click.argument("students", nargs=-1, metavar="[STUDENT]..."), console.yes_option)
@@ -172,12 +173,12 @@ def _print_notes(lesson: Class, roster: Roster, *, extended: bool, new: int) -> 
 def reset(
     api: Management, students: Sequence[str], name: str, everyone: bool, yes: bool, output: Path
 ) -> None:  # fmt: skip
-    """Replace the content of students' databases by that of the template.
+    """Reset the databases of students to the template.
 
-    Addresses and tokens stay valid, unless the template has virtual tables: then there are new tokens and hand-outs.
+    Addresses and tokens stay valid. If the template has virtual tables, there are new tokens and hand-outs.
     """
     if bool(students) == everyone:
-        raise click.UsageError("Name the students, or write --all.", click.get_current_context())
+        raise click.UsageError("Name the students, or use --all.", click.get_current_context())
     with model.locked((lesson := model.load(name)).name):
         _check_service(api, lesson)
         seats = lesson.seats if everyone else lesson.find(students)
@@ -188,14 +189,17 @@ def reset(
     for seat in seats:
         console.print_line(seat.student)
     if renewed:
-        console.print_note("their databases were created again, with new tokens: the template has virtual tables")
+        console.print_note("The databases and tokens are new because the template has virtual tables.")
         for path in _write_handouts(lesson, output):
             console.print_line(str(path))
 
 
 @api_command(class_, "status", _CLASS, console.json_option)
 def show_status(api: Management, name: str, as_json: bool) -> None:
-    """Show the progress of the students: time of connection, last activity, cells, errors and passed exercises."""
+    """Show the progress of the students.
+
+    For each student: time of connection, last activity, cells, errors and passed exercises.
+    """
     lesson = model.load(name)
     _check_service(api, lesson)
     creation.refresh(lesson, creation.existing(api))
@@ -209,7 +213,7 @@ def show_status(api: Management, name: str, as_json: bool) -> None:
         (shorten(student, 40), *numbers, shorten(escape_controls(error), 60)) for student, *numbers, error in table
     ])  # fmt: skip
     end = "ended" if lesson.expires <= time.time() else "ends"
-    console.print_note(f"{lesson.name}: {status.summary(rows)}; the lesson {end} at {_local(lesson.expires)}")
+    console.print_note(f"{lesson.name}: {status.summary(rows)}. The lesson {end} at {_local(lesson.expires)}.")
 
 
 @api_command(class_, "close", _CLASS)
@@ -219,11 +223,11 @@ def close(api: Management, name: str, confirm: str) -> None:
     with model.locked((lesson := model.load(name)).name):
         _check_service(api, lesson)
         count = plural(len(lesson.seats), "database")
-        console.confirm_name(f"Delete {count} with all work of the students permanently?", lesson.name, confirm)
+        console.confirm_name(f"Permanently delete {count} and all work of the students?", lesson.name, confirm)
         with _progress_bar() as progress:
             foreign = creation.close(api, lesson, progress, console.print_note)
     for seat in foreign:
-        console.print_note(f"{seat.database} was not deleted: it is not one of the class")
+        console.print_note(f"The database {seat.database} was not deleted because it does not belong to the class.")
     console.print_line(lesson.name)
 
 

@@ -134,7 +134,7 @@ def reset(
     work, replaced = _Work(api, class_, notify), list[Seat]()
     refresh(class_, work.with_retries(lambda: existing(api)))
     if missing := [seat.student for seat in seats if not seat.url]:
-        raise SessionError(f"{', '.join(missing)}: no database yet", hint="run `pipemagic class create` first")
+        raise SessionError(f"no database yet for {', '.join(missing)}", hint="run `pipemagic class create` first")
     try:
         work.with_retries(lambda: work.template)
     except UnsupportedError:
@@ -207,7 +207,7 @@ def refresh(class_: Class, there: dict[str, DatabaseInfo] | None) -> list[str]:
 
 def _foreign(class_: Class, name: str) -> SessionError:
     hint = "choose another name for the class with --name"
-    return SessionError(f"the database {name} exists, and is not one of the class {class_.name}", hint=hint)
+    return SessionError(f"database {name} already exists and does not belong to the class {class_.name}", hint=hint)
 
 
 class Access:

@@ -100,14 +100,15 @@ def load(name: str = "") -> Class:
         [name] = classes
     if name not in classes:
         missing = f"there is no class {name}" if name else "several classes exist" if classes else "there is no class"
-        hint = f"the classes are: {', '.join(classes)}" if classes else "pipemagic class create ROSTER.csv --group G"
+        create = "create one with `pipemagic class create ROSTER.csv --group G`"
+        hint = f"the classes are: {', '.join(classes)}" if classes else create
         raise NotFound(missing, status=404, hint=hint)
     path = _path(name)
     try:
         return msgspec.json.decode(path.read_bytes(), type=Class)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         raise SessionError(
-            f"{path} cannot be read: it was not written by this version of pipemagic",
+            f"cannot read {path}: it was written by another version of pipemagic",
             hint="move the file away, and delete the databases of the class with `pipemagic db destroy`",
         ) from None
 

@@ -70,11 +70,11 @@ def read_roster(path: Path) -> Roster:
     at = max(range(len(rows[:_FIRST_ROWS])), key=lambda row: len(_header(rows[row][1])), default=0)
     header = _header(rows[at][1]) if rows else {}
     if at:
-        notes.append(f"the header is line {rows[at][0]}; what is above it was ignored")
+        notes.append(f"The header is in line {rows[at][0]}; the lines above it were ignored.")
     entries: dict[str, tuple[int, Student]] = {}
     for number, cells in rows[at + 1 :] if header else rows:
         if header and any(cells[len(rows[at][1]) :]):
-            raise SessionError(f"{path.name}: line {number} has more cells than the header", hint=_QUOTATION)
+            raise SessionError(f"{path.name}: line {number} has more fields than the header", hint=_QUOTATION)
         student = _student(number, cells, header, path)
         if student is None:
             continue
@@ -86,7 +86,7 @@ def read_roster(path: Path) -> Roster:
                 f"{path.name}: line {number}, {student.name}, cannot be distinguished from line {line}, {other.name}",
                 hint="remove one of them, or add a column id or email, different for each student",
             )
-        notes.append(f"line {number} repeats line {line}, {student.name}")
+        notes.append(f"Line {number} repeats line {line} ({student.name}).")
     if not entries:
         raise SessionError(f"{path.name} has no students", hint="write one on each line, below the header name,email")
     return Roster([student for _, student in entries.values()], notes, path.name)
@@ -100,13 +100,13 @@ def _decoded(path: Path) -> tuple[str, list[str]]:
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise SessionError(f"the roster {path} cannot be read: {error.strerror}") from None
+        raise SessionError(f"cannot read the roster {path}: {error.strerror}") from None
     try:
         is_utf16 = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
         text, notes = data.decode("utf-16" if is_utf16 else "utf-8-sig"), []
     except UnicodeDecodeError:
         text = data.decode("cp1252", "replace")
-        notes = [f"{path.name} is not UTF-8; it was read as Windows-1252: check the names"]
+        notes = [f"{path.name} is not UTF-8 and was read as Windows-1252. Check the names."]
     if "\0" in text:
         raise SessionError(f"{path.name} is not CSV", hint="save it as CSV UTF-8")
     return text, notes
@@ -170,8 +170,8 @@ def _student(number: int, cells: Sequence[str], header: Mapping[str, int], path:
         if not is_plain or (text is email and text and not _EMAIL.fullmatch(text)):
             raise SessionError(
                 f"{path.name}: line {number}: {shorten(repr(text), 40)} is not {what}",
-                hint=f"neither has control characters or begins with one of {' '.join(_FORMULA)}; "
-                "an email address has one @ and no blanks",
+                hint=f"names and addresses cannot contain control characters or begin with {' '.join(_FORMULA)}; "
+                "an email address has one @ and no spaces",
             )
     return Student(folded(identifier or email or name), name, email)
 

@@ -108,10 +108,11 @@ def notes(settings: Settings, about: Mapping[str, Any]) -> Iterator[str]:
     limits = settings.limits
     size = "any size" if limits.database is None else f"{limits.database / MB:g} MB"
     yield (
-        f"Each student: a database of {size}, {limits.database_streams} open streams, {limits.statement_time:g} s for "
-        f"a statement; next: pipemagic class create ROSTER.csv --group GROUP --from TEMPLATE --expires 2h"
+        f"Each student can use a database of {size}, {limits.database_streams} open streams, and "
+        f"{limits.statement_time:g} s for a statement. "
+        "Next: pipemagic class create ROSTER.csv --group GROUP --from TEMPLATE --expires 2h"
     )
     if settings.base_path:
-        yield f"Behind the proxy its address ends with {settings.base_path}"
+        yield f"Behind the proxy, the address ends with {settings.base_path}"
     local = about.get("local_url", about["url"])
-    yield f"Metrics: {local}{METRICS_PATH} with the token in {settings.folder / PLATFORM_TOKEN_FILE}"
+    yield f"The metrics are at {local}{METRICS_PATH}, with the token in {settings.folder / PLATFORM_TOKEN_FILE}"

@@ -60,7 +60,7 @@ def read_template(database: Database) -> Template:
         )
     if unknown := next((statement for statement in statements if not _is_of_dump(statement)), ""):
         raise UnsupportedError(
-            f"the SQL text of the template has a statement that creates no content: "
+            f"the dump of the template has a statement that creates no content: "
             f"{shorten(escape_controls(' '.join(unknown.split())), 60)}",
             hint="use a template from a service that you trust",
         )

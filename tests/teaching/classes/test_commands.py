@@ -43,7 +43,7 @@ def read_handouts(folder):
         return list(csv.DictReader(file))
 
 
-LOCAL = "the addresses work only on this machine; --address URL names one for other machines"
+LOCAL = "The addresses work only on this machine. Use --address URL to name one for other machines."
 CREATE = ["create", "SQL 101.csv", "--group", "default", "--from", "lesson"]
 
 
@@ -91,16 +91,16 @@ def test_create_again_with_a_longer_roster(run, tmp_path):
     end = time.strftime("%Y-%m-%d %H:%M", time.localtime(model.load().expires))
     assert (code, out.splitlines()[0]) == (0, f"sql-101: 3 students, tokens until {end}")
     assert err.splitlines() == [
-        "sql-101 has 2 students; 1 new student",
-        f"the lesson ends at {end}, as before; --new-tokens creates new tokens for all students",
-        "not in the roster, but in the class: Ada <b>Lovelace</b>",
+        "The class sql-101 has 2 students. The roster adds 1 student.",
+        f"The lesson still ends at {end}. Use --new-tokens to create new tokens for all students.",
+        "These students are in the class but not in the roster: Ada <b>Lovelace</b>.",
         LOCAL,
     ]
     again = {seat.student: seat.token for seat in model.load().seats}
     assert again | first == again
     assert model.load().expires < time.time() + 3600
     code, _, err = run(*CREATE, "--expires", "8h", "--new-tokens")
-    assert "as before" not in err
+    assert "still ends" not in err
     assert {seat.token for seat in model.load().seats}.isdisjoint(again.values())
     assert model.load().expires > time.time() + 7 * 3600
 
@@ -108,11 +108,11 @@ def test_create_again_with_a_longer_roster(run, tmp_path):
 REFUSED = {
     "an unknown group": (
         ["create", "SQL 101.csv", "--group", "none"], "group not found",
-        "the groups are default; pipemagic group create none --location CODE creates it",
+        "the groups are default; create it with `pipemagic group create none --location CODE`",
     ),
     "an unknown template": ([*CREATE[:-1], "lessn"], "lessn", "check the name"),
-    "a missing roster": (["create", "none.csv", "--group", "default"], "none.csv cannot be read", ""),
-    "a wrong name": ([*CREATE, "--name", "SQL 101"], "'SQL 101' cannot be the name of a class", "--name"),
+    "a missing roster": (["create", "none.csv", "--group", "default"], "cannot read the roster", ""),
+    "a wrong name": ([*CREATE, "--name", "SQL 101"], "invalid class name 'SQL 101'", "--name"),
     "no class": (["reset", "--all", "--yes"], "there is no class", "pipemagic class create ROSTER.csv --group G"),
     "an unknown class": (["close", "none"], "there is no class none", "pipemagic class create ROSTER.csv --group G"),
 }  # fmt: skip
@@ -142,7 +142,7 @@ def test_another_template_needs_another_class(run):
 def test_a_length_of_time_that_is_none(run):
     code, _, err = run(*CREATE, "--expires", "soon")
     assert code == 2
-    assert "'soon' is not a length of time up to a year: write 90m, 2h or 1d12h" in err
+    assert "'soon' is not a duration of at most a year, such as 90m, 2h or 1d12h" in err
 
 
 def test_the_students_of_a_reset(run):
@@ -155,7 +155,7 @@ def test_the_students_of_a_reset(run):
     assert "did you mean Jörg Müller?" in err
     code, _, err = run("reset", "ada@x.org")
     assert code == 1
-    assert "this needs a confirmation: Discard everything in the databases of Ada <b>Lovelace</b>?" in err
+    assert "confirmation required: Discard everything in the databases of Ada <b>Lovelace</b>?" in err
     assert run("reset", "sql-101-jorg-muller", "ADA@x.org", "-y")[:2] == (0, "Jörg Müller\nAda <b>Lovelace</b>\n")
     assert run("reset", "--all", "-y")[0] == 0
 
@@ -175,7 +175,7 @@ def test_close_needs_the_name(run, embedded):
     run(*CREATE)
     code, _, err = run("close")
     assert code == 1
-    assert "Delete 2 databases with all work of the students permanently?" in err
+    assert "Permanently delete 2 databases and all work of the students?" in err
     assert "--confirm sql-101" in err
     assert run("close", "--confirm", "sql-10")[0] == 1
     assert len(embedded.names()) == 3
@@ -205,7 +205,7 @@ def test_close_asks_in_a_terminal(run, embedded):
     os.close(parent)
     assert len(embedded.names()) == 3
     assert process.returncode != 0
-    assert b"nothing was changed: the typed name is not sql-101" in shown
+    assert b"nothing was changed: you did not type sql-101" in shown
 
 
 def test_a_class_of_another_service_is_refused(run, monkeypatch):
@@ -251,4 +251,4 @@ def test_a_class_file_that_is_no_class(run, settings_folder):
     (settings_folder / "classes" / "sql-101.json").write_text("{}")
     code, _, err = run("reset", "--all", "-y")
     assert code == 1
-    assert "cannot be read: it was not written by this version of pipemagic" in err
+    assert "it was written by another version of pipemagic" in err

@@ -195,7 +195,7 @@ def test_an_existing_database_of_the_same_name_is_never_used(place):
     place.template()
     place.api.create_database("sql-ada", "default")
     made = new_class(place.api)
-    with pytest.raises(SessionError, match="the database sql-ada exists, and is not one of the class sql"):
+    with pytest.raises(SessionError, match="database sql-ada already exists and does not belong to the class sql"):
         creation.create(place.api, made)
     assert place.names() == {"lesson", "sql-ada"}  # nothing was created
     assert model.names() == []
@@ -331,7 +331,7 @@ def test_an_interrupted_close_is_continued(embedded, monkeypatch):
 
 def test_a_student_without_a_database_cannot_be_reset(embedded):
     made = new_class(embedded.api, students=STUDENTS[:1])
-    with pytest.raises(SessionError, match="Ada: no database yet"):
+    with pytest.raises(SessionError, match="no database yet for Ada"):
         creation.reset(embedded.api, made, made.seats)
 
 

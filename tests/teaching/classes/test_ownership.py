@@ -28,7 +28,7 @@ def test_a_database_that_was_created_after_a_failed_creation_is_neither_used_nor
     place.template("sql-ada", "CREATE TABLE mine(a); INSERT INTO mine VALUES (1);")
     made = model.load("sql") if model.names() else new_class(place.api)
     made.template = "lesson"
-    with pytest.raises(SessionError, match="exists, and is not one of the class sql"):
+    with pytest.raises(SessionError, match="already exists and does not belong to the class sql"):
         creation.create(place.api, made)
     with place.open("sql-ada") as database:
         assert database.execute("SELECT a FROM mine").rows == [(1,)]
@@ -63,7 +63,7 @@ def test_two_teachers_cannot_create_the_same_class(place, monkeypatch, tmp_path)
     creation.create(place.api, first)
     for seat in second.seats:
         seat.attempted = True  # both have listed the databases before any was created
-    with pytest.raises(SessionError, match="is not one of the class sql"):
+    with pytest.raises(SessionError, match="does not belong to the class sql"):
         creation.create(place.api, second)
     assert [rows(seat, "SELECT count(*) FROM city") for seat in first.seats] == [[(2,)]] * len(NAMES)
 
@@ -161,7 +161,7 @@ def test_a_reset_names_the_databases_that_were_deleted(hosted):
     made = new_class(hosted.api, students=STUDENTS[:2])
     creation.create(hosted.api, made)
     hosted.api.delete_database(made.seats[1].database)
-    with pytest.raises(SessionError, match="Jörg Müller: no database yet"):
+    with pytest.raises(SessionError, match="no database yet for Jörg Müller"):
         creation.reset(hosted.api, made, made.seats)
 
 

@@ -84,7 +84,7 @@ def test_two_students_of_the_same_name_need_an_id(roster):
 def test_the_same_line_twice_is_one_student(roster):
     found = roster("name,email\nAnna,a@x.org\nBob,b@x.org\nAnna,A@x.org\n")
     assert [student.name for student in found.students] == ["Anna", "Bob"]
-    assert found.notes == ["line 4 repeats line 2, Anna"]
+    assert found.notes == ["Line 4 repeats line 2 (Anna)."]
 
 
 def test_one_id_with_two_names_is_an_error(roster):
@@ -106,7 +106,7 @@ def test_email_addresses_that_programs_would_run_are_refused(roster, email):
     quoted = email.replace('"', '""')
     with pytest.raises(SessionError, match=r"sql-101\.csv: line 2: .* is not an email address") as caught:
         roster(f'name,email\nAda,"{quoted}"\n')
-    assert "an email address has one @ and no blanks" in caught.value.hint
+    assert "an email address has one @ and no spaces" in caught.value.hint
 
 
 def test_a_bad_name_is_shortened_in_the_message(roster):
@@ -148,11 +148,11 @@ def test_a_huge_cell_is_an_error(roster):
 def test_a_title_above_the_header(roster):
     found = roster("Course 9b, summer\n\nName;E-Mail\nLovelace, Ada;ada@x.org\n")
     assert found.students == [Student("ada@x.org", "Lovelace, Ada", "ada@x.org")]
-    assert found.notes == ["the header is line 3; what is above it was ignored"]
+    assert found.notes == ["The header is in line 3; the lines above it were ignored."]
 
 
 def test_a_comma_that_is_not_quoted_is_an_error(roster):
-    with pytest.raises(SessionError, match="line 3 has more cells than the header") as caught:
+    with pytest.raises(SessionError, match="line 3 has more fields than the header") as caught:
         roster("name,email\nAda,ada@x.org\nMüller, Anna,anna@x.org\n")
     assert "quotation marks" in caught.value.hint
 
@@ -217,7 +217,7 @@ def test_a_class_keeps_its_students_and_refuses_others(embedded, tmp_path, monke
     (tmp_path / "9b.csv").write_text("name,email\nBob,bob@x.org\nADA,ada@x.org\n")
     capsys.readouterr()
     assert cli.main([*command, "--name", "sql"]) == 0
-    assert "sql has 2 students; 0 new students" in capsys.readouterr().err
+    assert "The class sql has 2 students. The roster adds no students." in capsys.readouterr().err
     renamed = load("sql")
     assert [seat.token for seat in renamed.seats] == [seat.token for seat in before.seats]
     assert [(seat.student, seat.email) for seat in renamed.seats] == [("ADA", "ada@x.org"), ("Bob", "bob@x.org")]
@@ -238,7 +238,7 @@ def test_a_roster_without_students_is_an_error(roster, text):
 
 
 def test_a_missing_roster_is_an_error(tmp_path):
-    with pytest.raises(SessionError, match="cannot be read: No such file"):
+    with pytest.raises(SessionError, match=r"cannot read the roster .*none\.csv: No such file"):
         read_roster(tmp_path / "none.csv")
 
 

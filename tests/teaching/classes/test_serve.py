@@ -73,9 +73,9 @@ def test_the_notes_name_limits_and_metrics_but_no_token(settings_of, capsys, tmp
     out, err = capsys.readouterr()
     assert json.loads(out)["url"] == "http://127.0.0.1:4711"
     assert err.splitlines() == [
-        "Each student: a database of 1 MB, 32 open streams, 20 s for a statement; "
-        "next: pipemagic class create ROSTER.csv --group GROUP --from TEMPLATE --expires 2h",
-        f"Metrics: http://127.0.0.1:4711/metrics with the token in {tmp_path / 'platform-token'}",
+        "Each student can use a database of 1 MB, 32 open streams, and 20 s for a statement. "
+        "Next: pipemagic class create ROSTER.csv --group GROUP --from TEMPLATE --expires 2h",
+        f"The metrics are at http://127.0.0.1:4711/metrics, with the token in {tmp_path / 'platform-token'}",
     ]
 
 
@@ -103,7 +103,7 @@ def test_a_service_of_a_jupyterhub_takes_its_address_from_the_environment(settin
     assert settings_of() == Settings(
         tmp_path, port=10101, limits=OF_CLASS, base_path="/services/sql", hosting=Hosting(domain=DOMAIN)
     )
-    assert "Behind the proxy its address ends with /services/sql\n" in capsys.readouterr().err
+    assert "Behind the proxy, the address ends with /services/sql\n" in capsys.readouterr().err
     chosen = settings_of("--port", "4711", "--base-path", "/x", "--domain", "localhost")
     assert (chosen.port, chosen.base_path, chosen.hosting) == (4711, "/x", Hosting())
 

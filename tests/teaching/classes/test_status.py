@@ -62,7 +62,7 @@ def test_the_text(made, run):
         f"{LONG[:39]}…  {last}      now            1      1       0 of 1  a\\u001b[31m",
     ])  # fmt: skip
     end = time.strftime("%Y-%m-%d %H:%M", time.localtime(made.expires))
-    assert err == f"sql: 2 of 3 connected, 1 passed all 1 exercise, 2 with errors; the lesson ends at {end}\n"
+    assert err == f"sql: 2 of 3 connected, 1 passed all 1 exercise, 2 with errors. The lesson ends at {end}.\n"
 
 
 def test_the_json_is_not_shortened(made, run):
