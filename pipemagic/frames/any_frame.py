@@ -80,7 +80,7 @@ def as_pandas(value: object, name: str = "frame") -> pd.DataFrame:
         return _decoded(pandas_frame if type(value) is pd.DataFrame else pd.DataFrame(pandas_frame))
     if not is_frame(value):
         expression = conversion(value, name)
-        hint = f"load {expression}" if expression else "load takes DataFrames, Polars frames and Arrow tables"
+        hint = f"load {expression}" if expression else "load accepts pandas and Polars DataFrames and Arrow tables"
         raise LoadError(f"{name} is {kind_of(value)}, not a DataFrame", hint=hint)
     table = _arrow_table(value, name)
     arrays = [pd.arrays.ArrowExtensionArray(_decode(column)) for column in table.columns]
@@ -102,7 +102,7 @@ def fixes_of(value: object, name: str) -> Iterator[None]:
         if (dropped := _DROP.fullmatch(error.hint)) and (method := _drop_method(kind)):
             raise error.replace(hint=f"{name} = {name}.{method}({dropped[1]})") from None
         if _is_a(kind, "pyarrow", "RecordBatchReader"):
-            raise error.replace(hint=f"make {name} again, and load a DataFrame of {name}.read_all()") from None
+            raise error.replace(hint=f"create {name} again, then load a DataFrame of {name}.read_all()") from None
         exact = "to_pandas(types_mapper=pandas.ArrowDtype, ignore_metadata=True)"
         if _is_a(kind, "polars", "DataFrame"):
             line = f"{name} = {name}.to_pandas(use_pyarrow_extension_array=True)"
@@ -206,7 +206,7 @@ def _has_columns(data: Any) -> bool:
 def _arrow_table(value: Any, name: str) -> pa.Table:
     if find_spec("pyarrow") is None:
         raise UnsupportedError(
-            f"{name} is {kind_of(value)}, and pyarrow, which reads it, is not installed",
+            f"{name} is {kind_of(value)}, which requires pyarrow to read, and pyarrow is not installed",
             hint="%pip install pyarrow, then run the cell again",
         )
     import pyarrow as pa
@@ -223,11 +223,11 @@ def _arrow_table(value: Any, name: str) -> pa.Table:
     except PipemagicError:
         raise
     except Exception as error:  # of any package, such as a query of DuckDB that fails
-        raise LoadError(f"{name} is {kind_of(value)} that cannot be read: {error}") from error
+        raise LoadError(f"cannot read {name}, {kind_of(value)}: {error}") from error
     if isinstance(value, pa.RecordBatchReader) and not table.num_rows:
         raise LoadError(
-            f"{name} has no more rows: a RecordBatchReader can be read only once",
-            hint=f"make it again, and load {name}.read_all()",
+            f"{name} has no rows left: a RecordBatchReader can be read only once",
+            hint=f"create it again, then load {name}.read_all()",
         )
     return table
 
@@ -236,18 +236,18 @@ _CASTS = {
     "Int128": "cast(polars.Int64)", "UInt128": "cast(polars.Int64)",
     "Object": "map_elements(str, return_dtype=polars.String)",
 }  # fmt: skip
-"""Methods that convert a column of Polars whose type has no Arrow form: it is an error, or becomes addresses."""
+"""Methods that convert a Polars column with a type that Arrow does not support."""
 
 
 def _check_polars(frame: Any, name: str) -> None:
-    """Raise LoadError for columns without an Arrow form; it names all of them."""
+    """Raise LoadError if columns have types that Arrow does not support; the message names all of them."""
     unknown = {column: str(dtype) for column, dtype in frame.schema.items() if str(dtype) in _CASTS}
     if not unknown:
         return
     listed = ", ".join(f"{column} ({dtype})" for column, dtype in unknown.items())
     casts = ", ".join(f"polars.col({column!r}).{_CASTS[dtype]}" for column, dtype in unknown.items())
     raise LoadError(
-        f"{name} has {plural(len(unknown), 'column')} whose type has no Arrow form: {listed}",
+        f"{name} has {plural(len(unknown), 'column')} with a type that Arrow does not support: {listed}",
         hint=f"load {name}.with_columns({casts})",
     )
 

@@ -133,7 +133,7 @@ def _unique(columns: Sequence[LogicalColumn], note: Note | None) -> list[str]:
             number += 1
             new = f"{column.name}_{number}"
         if new != column.name and note is not None:
-            note(f"Another column is named {column.name}, so this one is {new} here.")
+            note(f"Duplicate column name {column.name}: renamed to {new}.")
         unique[new] = None
     return list(unique)
 

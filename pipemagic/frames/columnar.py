@@ -117,8 +117,8 @@ class RowsBuilder:
         self._nulls += sum(chunk.size for chunks in rows.columns for chunk in chunks if not chunk.kinds)
         if self._nulls > MOST_NULLS:
             raise ProtocolError(
-                f"the result has more than {MOST_NULLS:,} NULLs in columns without values",
-                hint="leave these columns out, or read fewer rows at a time (LIMIT)",
+                f"the result has more than {MOST_NULLS:,} NULLs in columns that have no other values",
+                hint="omit these columns, or read fewer rows at a time (LIMIT)",
             )
 
     def _store(self) -> None:

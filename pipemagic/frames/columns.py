@@ -182,7 +182,7 @@ def _integers(values: Sequence[Value], *, nulls: bool) -> Any:
             raise ValueError  # Python also accepts blanks, underscores and digits of other scripts
         return np.fromiter(map(int, texts), np.int64, len(texts))
     except (ValueError, OverflowError):
-        raise ProtocolError("the server sent an invalid integer, or one beyond 64 bits") from None
+        raise ProtocolError("the server sent an integer that is invalid or does not fit in 64 bits") from None
 
 
 def chunks_of(rows: Sequence[list[Value]], width: int) -> list[ColumnChunk]:
@@ -195,7 +195,7 @@ def chunks_of(rows: Sequence[list[Value]], width: int) -> list[ColumnChunk]:
 
 def not_as_wide() -> ProtocolError:
     """Return the error for rows whose number of values is not the number of columns."""
-    return ProtocolError("the server sent rows with a wrong number of values")
+    return ProtocolError("the server sent rows with the wrong number of values")
 
 
 class ColumnBuilder:

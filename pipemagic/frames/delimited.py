@@ -69,11 +69,11 @@ def decode(data: bytes, name: str, options: Mapping[str, Any]) -> str:
         bad, line = data[error.start], data.count(b"\n", 0, error.start) + 1
         hint = f"add -- encoding={_other_encoding(data)!r}"
         shown = "UTF-8" if encoding == "utf-8-sig" else encoding
-        raise LoadError(f"{name} is not {shown}: byte 0x{bad:02x} in line {line}", hint=hint) from None
+        raise LoadError(f"{name} is not {shown}: byte 0x{bad:02x} on line {line}", hint=hint) from None
     if "\0" in text:
         hint = f"add -- encoding={_other_encoding(data)!r}" if data.count(0) * 4 > len(data) else ""
         line = text.count("\n", 0, text.index("\0")) + 1
-        raise LoadError(f"{name} contains a NUL character in line {line}", hint=hint)
+        raise LoadError(f"{name} contains a NUL character on line {line}", hint=hint)
     return text
 
 
@@ -99,9 +99,9 @@ def read(text: str, name: str, options: Mapping[str, Any], separator: str = ",")
     grid = _split(lines, dialect, sep)
     if grid.shape != (len(counts), counts[0][1]):  # pandas 2 repeats a blank line with the end \r thousands of times
         raise LoadError(
-            f"{name}: pandas reads {len(grid)} rows of {grid.shape[1]} fields, and the file has {len(counts)} rows of "
+            f"{name}: pandas reads {len(grid)} rows of {grid.shape[1]} fields, but the file has {len(counts)} rows of "
             f"{counts[0][1]}",
-            hint="read it with pandas.read_csv, and compare the rows before you load the DataFrame",
+            hint="read it with pandas.read_csv and check the rows before you load the DataFrame",
         )
     header = options.get("header", None if "names" in options else 0)
     names = column_names(grid, header, options, name)
@@ -185,8 +185,8 @@ class _Lines:
         for number, _, is_blank in self._records(dialect, sep):
             if blank and not is_blank:
                 raise LoadError(
-                    f"{self.name}: line {blank} is blank, and may be a missing value of the only column",
-                    hint="add -- skip_blank_lines=False if it is a row, or -- skip_blank_lines=True if it is none",
+                    f"{self.name}: line {blank} is blank: it may be a missing value in the only column",
+                    hint="add -- skip_blank_lines=False if it is a row, or -- skip_blank_lines=True if it is not",
                 )
             is_begun = is_begun or not is_blank
             if is_blank and is_begun:
@@ -206,8 +206,8 @@ class _Lines:
             if is_blank or content.strip(blank):
                 if dialect.quote and dialect.quote in content and opened.search(content):
                     raise LoadError(
-                        f"{self.name}: line {self.numbers[at]} has a quotation mark {dialect.quote} that is not closed",
-                        hint="if the marks are part of the texts, add -- quoting=3",
+                        f"{self.name}: line {self.numbers[at]} has an unclosed quotation mark: {dialect.quote}",
+                        hint="if quotation marks are part of the values, add -- quoting=3",
                     )
                 yield self.numbers[at], content, is_blank
             at += 1 + line.count("\0")
@@ -233,7 +233,8 @@ def _separator(lines: _Lines, dialect: _Dialect, usual: str) -> str:
     if len(alike) > 1:
         listed = " or ".join(f"-- sep={mark!r}" for mark in alike)
         raise LoadError(
-            f"the fields of {lines.name} may be separated by {' or '.join(map(repr, alike))}", hint=f"add {listed}"
+            f"the separator of {lines.name} is ambiguous: it may be {' or '.join(map(repr, alike))}",
+            hint=f"add {listed}",
         )
     if alike:
         return alike[0]
@@ -247,11 +248,11 @@ def _check_counts(counts: Sequence[tuple[int, int]], name: str, options: Mapping
     other = next(((line, count) for line, count in counts if count != wanted), None)
     if other is not None:
         line, count = other
-        hints = [f"add -- skiprows={line - 1} if the header is in line {line}"] if wanted == 1 else []
+        hints = [f"add -- skiprows={line - 1} if the header is on line {line}"] if wanted == 1 else []
         hints += ["" if "sep" in options else "add -- sep=';' for another separator"]
-        hints += ["put a field that contains the separator in quotes"]
+        hints += ["put quotation marks around a field that contains the separator"]
         raise LoadError(
-            f"{name}: line {line} has {plural(count, 'field')}, and line {first} has {wanted}",
+            f"{name}: line {line} has {plural(count, 'field')}, but line {first} has {wanted}",
             hint="; ".join(filter(None, hints)),
         )
 
@@ -310,7 +311,10 @@ def _date_columns(options: Mapping[str, Any], names: Iterable[str]) -> Sequence[
     columns, names = options.get("parse_dates", True), list(names)
     for option in ("dayfirst", "date_format"):
         if option in options and isinstance(columns, bool):
-            raise LoadError(f"{option} needs the columns with dates", hint=f"add parse_dates=[{names[0]!r}]")
+            raise LoadError(
+                f"{option} also needs parse_dates, the list of columns with dates",
+                hint=f"add parse_dates=[{names[0]!r}]",
+            )
     if isinstance(columns, bool):
         return None if columns else ()
     for name in columns:
@@ -328,8 +332,8 @@ def _parsed(name: str, column: TextColumn, options: Mapping[str, Any]) -> Any:
         if form is None and day_first is None:  # pandas would guess: 05.01.2024 is the 1st of May for it
             bad = next(text for text in column.values if inference.as_moments([text]) is None or len(column.values) > 1)
             raise LoadError(
-                f"column {name}: {bad[:40]!r} is not a date in ISO form",
-                hint="add dayfirst=True, or the form of the dates: date_format='%d.%m.%Y'",
+                f"column {name}: {bad[:40]!r} is not an ISO date",
+                hint="add dayfirst=True, or give the format of the dates: date_format='%d.%m.%Y'",
             )
         try:
             with warnings.catch_warnings(record=True) as doubts:  # of a date with another order than dayfirst says
@@ -338,8 +342,8 @@ def _parsed(name: str, column: TextColumn, options: Mapping[str, Any]) -> Any:
         except (ValueError, OverflowError) as error:
             raise LoadError(f"column {name}: {str(error).splitlines()[0]}") from None
         if doubts:
-            hint = "write the form of the dates: date_format='%d.%m.%Y'"
-            raise LoadError(f"column {name}: the dates do not have the order that dayfirst says", hint=hint)
+            hint = "give the format of the dates: date_format='%d.%m.%Y'"
+            raise LoadError(f"column {name}: the dates do not have the order that dayfirst sets", hint=hint)
     return column.as_text() if moments is None else column.take(moments)
 
 
@@ -367,21 +371,24 @@ def _number_format(columns: Mapping[str, TextColumn], sep: str) -> NumberFormat:
     if point_groups and sep == ";" and not (decimals or groups or points):  # a semicolon goes with a decimal comma
         name, text = point_groups[0]
         raise LoadError(
-            f"column {name} has numbers with a point, such as {text}",
-            hint=f"add -- decimal='.' or -- thousands='.'; to keep it as text, dtype={{{name!r}: 'str'}}",
+            f"column {name} is ambiguous: the point in {text} may separate decimals or thousands",
+            hint=f"add -- decimal='.' or -- thousands='.'; to keep text, add -- dtype={{{name!r}: 'str'}}",
         )
     points += point_groups
     if not decimals and (not groups or sep == ","):
         return NumberFormat()  # "1,234" between commas stays text
     name, text = (decimals or groups)[0]
-    as_is = f"to keep it as text, dtype={{{name!r}: 'str'}}"
+    as_is = f"to keep text, add -- dtype={{{name!r}: 'str'}}"
     if decimals and points:
         other, number = points[0]
         raise LoadError(
-            f"column {name} has a decimal comma ({text}), and column {other} a point ({number})",
+            f"column {name} has a decimal comma ({text}), but column {other} has a decimal point ({number})",
             hint=f"add -- decimal=',' thousands='.' if the point separates thousands; {as_is}",
         )
     if decimals and sep != ",":
         return NumberFormat(",")
     hints = ["add -- decimal=','", *([] if decimals else ["or -- thousands=','"])]
-    raise LoadError(f"column {name} has numbers with a comma, such as {text}", hint=f"{' '.join(hints)}; {as_is}")
+    raise LoadError(
+        f"column {name} is ambiguous: the comma in {text} may separate decimals or thousands",
+        hint=f"{' '.join(hints)}; {as_is}",
+    )

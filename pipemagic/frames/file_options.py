@@ -48,15 +48,15 @@ def parse_options(words: Sequence[str], kinds: Mapping[str, ValueType], reader: 
     options: dict[str, Any] = {}
     for name, text in _pairs(words):
         if name not in kinds:
-            hint = did_you_mean(name, kinds) or f"options are {', '.join(sorted(kinds))}"
+            hint = did_you_mean(name, kinds) or f"the options are {', '.join(sorted(kinds))}"
             raise LoadError(f"{name} is not an option for {reader} files", hint=hint)
         if name in options:
-            raise LoadError(f"{name} is given twice")
+            raise LoadError(f"{name} is specified twice")
         try:
             value = ast.literal_eval(text.strip())
         except (ValueError, SyntaxError, MemoryError, RecursionError):
             raise LoadError(
-                f"the value of {name} must be a literal of Python, not {text.strip()[:_ITEM] or 'empty'}",
+                f"the value of {name} must be a Python literal, not {text.strip()[:_ITEM] or 'empty'}",
                 hint=f"write -- {name}={kinds[name].example}",
             ) from None
         if not kinds[name].accepts(value):
@@ -81,7 +81,7 @@ def _pairs(words: Sequence[str]) -> Iterator[tuple[str, str]]:
         elif waiting:
             waiting[1] += f" {word}"
         else:
-            raise LoadError(f"{word[:_ITEM]} is not an option", hint="options have the form -- sep=';' skiprows=2")
+            raise LoadError(f"{word[:_ITEM]} is not an option", hint="write options in the form -- sep=';' skiprows=2")
     if waiting:
         yield waiting[0], waiting[1]
 

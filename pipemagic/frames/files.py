@@ -1,7 +1,7 @@
 """Write results to CSV or Parquet files, atomically and replacing existing files.
 
 CSV contains the values of the database: integers with all digits also beside NULLs, floats with as many as they need,
-dates as their text, booleans as 0 and 1. NULL is an empty field, an empty text ``""``. Lines end with a line feed,
+dates as their text, booleans as 0 and 1. NULL is an empty field, an empty string ``""``. Lines end with a line feed,
 the encoding is UTF-8 unless another one is named. Bytes are refused, and so is text that the encoding does not have.
 """
 
@@ -31,7 +31,7 @@ _NO_FILES = {"idna", "punycode", "raw_unicode_escape", "raw-unicode-escape", "un
 _SPECIAL = re.compile('[",\r\n]')
 
 EMPTY = '""'
-"""The field of an empty text, and of a NULL that would be an empty line."""
+"""The field of an empty string, and of a NULL that would be an empty line."""
 
 
 def check_path(path: Path) -> None:
@@ -173,8 +173,8 @@ def _check_fields(columns: Sequence[Sequence[str]], cols: Sequence[Col], encodin
 
 def _not_encodable(what: str, encoding: str) -> UnsupportedError:
     return UnsupportedError(
-        f"{what} cannot be written in {encoding}; no file was written",
-        hint="write utf-8, without --encoding, or use --excel",
+        f"{what} cannot be encoded as {encoding}; no file was written",
+        hint="omit --encoding to write UTF-8, or use --excel",
     )
 
 
@@ -206,7 +206,7 @@ def _field(item: SqlValue, col: Col) -> str:
     if isinstance(item, bytes):
         raise UnsupportedError(
             f"column {col.name} contains bytes, which CSV cannot represent; no file was written",
-            hint="write hex(column) in the query, or use --to-parquet",
+            hint="use hex(column) in the query, or --to-parquet",
         )
     return _quoted(item) if isinstance(item, str) else as_text(item)
 

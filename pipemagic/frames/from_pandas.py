@@ -122,10 +122,10 @@ class FrameColumn:
             return replace(self, values=moments.chunk(days=False), problem=None)
         where = f"{table} declares it {declared}" if table else f"it is declared {declared}"
         if moments.aware:
-            return self.with_problem(f"{where}, and its values have a time zone", WITHOUT_ZONE)
+            return self.with_problem(f"{where}, but its values have a time zone", WITHOUT_ZONE)
         if (row := moments.row_with_time) is not None:
             (text,) = Moments(moments.when[row : row + 1]).texts(days=False).strings()
-            reason = f"{where}, and row {row + 1} has a time of day ({text})"
+            reason = f"{where}, but row {row + 1} has a time of day ({text})"
             return self.with_problem(reason, self.types_option("DATETIME"))
         return replace(self, values=moments.chunk(days=True), problem=None)
 
@@ -175,7 +175,7 @@ def from_frame(frame: pd.DataFrame, name: str = "frame", typed: Iterable[str] = 
     problem that its declared type solves: the plan checks that; those in ``typed`` are to get a type from the user.
     """
     if not isinstance(frame, pd.DataFrame):
-        raise LoadError(f"a {type(frame).__name__} is not a DataFrame", hint="a Series becomes one with .to_frame()")
+        raise LoadError(f"a {type(frame).__name__} is not a DataFrame", hint="convert a Series with .to_frame()")
     columns = [*_index_columns(frame, name), *((label, frame.iloc[:, at]) for at, label in enumerate(frame.columns))]
     names = _names([label for label, _ in columns])
     of_index = len(columns) - frame.shape[1]
@@ -229,15 +229,15 @@ def _index_columns(frame: pd.DataFrame, name: str) -> list[tuple[Hashable, pd.Se
     if labels == [None]:
         if any(isinstance(label, str) and label.lower() == "index" for label in frame.columns):
             raise LoadError(
-                "the index of the frame has no name, and a column is named index; nothing was changed",
-                hint=f"name it, or drop it:\n{name} = {name}.rename_axis('row')\n"
+                "the index has no name, and a column is already named index; nothing was changed",
+                hint=f"name the index, or drop it:\n{name} = {name}.rename_axis('row')\n"
                 f"{name} = {name}.reset_index(drop=True)",
             )
         labels = ["index"]
     if any(label is None for label in labels):
         raise LoadError(
-            "a level of the frame's index has no name; nothing was changed",
-            hint=f"make columns of the levels, or drop the index:\n{name} = {name}.reset_index()\n"
+            "a level of the index has no name; nothing was changed",
+            hint=f"convert the levels to columns, or drop the index:\n{name} = {name}.reset_index()\n"
             f"{name} = {name}.reset_index(drop=True)",
         )
     return [
@@ -249,17 +249,19 @@ def _names(names: Sequence[Hashable]) -> list[str]:
     """Return the names of the columns in SQL, which must be different ignoring case."""
     texts = [name if isinstance(name, str) else str(name) for name in names]
     if not texts:
-        raise LoadError("the frame has no columns, and a table needs one")
+        raise LoadError("the frame has no columns; a table needs at least one")
     for number, (name, text) in enumerate(zip(names, texts, strict=True), start=1):
         if isinstance(name, tuple):
-            raise LoadError("the frame has several levels of column names", hint="join them into one name each first")
+            raise LoadError(
+                "the columns of the frame are a MultiIndex", hint="join the levels into one name per column first"
+            )
         if not text or "\0" in text or _is_broken(text):
-            raise LoadError(f"column {number} has no valid name for SQL: {text!r}")
+            raise LoadError(f"the name of column {number} is not valid in SQL: {text!r}")
     counts = Counter(text.encode().lower() for text in texts)  # of ASCII letters only, as in SQLite
     twice = sorted({text for text in texts if counts[text.encode().lower()] > 1})
     if twice:
         raise LoadError(
-            f"several columns have the same name in SQL, which ignores case: {', '.join(twice)}",
+            f"duplicate column names, as SQL ignores case: {', '.join(twice)}",
             hint="rename them first",
         )
     return texts
@@ -279,9 +281,9 @@ def _column(name: str, series: pd.Series, place: _ColumnPosition) -> FrameColumn
         before = f"{place.frame} = {place.frame}.reset_index(); " if place.of_index else ""
         return column.with_problem(error.message, f"{before}{error.hint}")
     if isinstance(column.source, _Decimals) and (row := column.source.inexact) is not None:
-        reason = f"row {row + 1}: the decimal {column.source.numbers[row]} is not exact as a float"
+        reason = f"row {row + 1}: the decimal {column.source.numbers[row]} has no exact float"
         exact, nearest = column.types_option("TEXT"), column.types_option("REAL")
-        return column.with_problem(reason, f"{exact} keeps all digits, as text; {nearest} stores the nearest float")
+        return column.with_problem(reason, f"{exact} keeps all digits as text; {nearest} stores the nearest float")
     return column
 
 
@@ -311,9 +313,9 @@ def _plan(name: str, series: pd.Series) -> FrameColumn:
     if isinstance(dtype, pd.SparseDtype):
         return _plan(name, pd.Series(series.array.to_dense()))
     if isinstance(dtype, pd.PeriodDtype | pd.IntervalDtype):
-        raise ProtocolError(f"SQL has no type for {dtype}", hint=_AS_TEXT)
+        raise ProtocolError(f"SQLite has no {dtype} type", hint=_AS_TEXT)
     if str(dtype) == "geometry":  # of GeoPandas
-        raise ProtocolError("SQL has no type for shapes", hint="{0} = {0}.to_wkt()")
+        raise ProtocolError("SQLite has no geometry type", hint="{0} = {0}.to_wkt()")
     match getattr(dtype, "kind", "O"):
         case "b":
             return FrameColumn(name, "BOOLEAN", _integers(series.astype("boolean")))
@@ -324,10 +326,10 @@ def _plan(name: str, series: pd.Series) -> FrameColumn:
         case "M":
             return _of_moments(name, _moments(series), days=str(dtype).startswith(("date32", "date64")))
         case "m":
-            raise ProtocolError("SQL has no type for a length of time", hint="{0} = {0}.dt.total_seconds()")
+            raise ProtocolError("SQLite has no timedelta type", hint="{0} = {0}.dt.total_seconds()")
         case "c":
             raise ProtocolError(
-                "SQL has no complex numbers", hint="{0} = {0}.map(str)  # or its parts: .map(lambda z: z.real)"
+                "SQLite has no complex type", hint="{0} = {0}.map(str)  # or its parts: .map(lambda z: z.real)"
             )
     return _values(name, series)
 
@@ -337,7 +339,7 @@ def _integers(series: pd.Series) -> ColumnChunk:
     wide = "uint64" if getattr(series.dtype, "kind", "i") == "u" else "int64"
     numbers = series.to_numpy(dtype=wide, na_value=0) if missing.any() else series.to_numpy(dtype=wide)
     if wide == "uint64" and numbers.size and numbers.max() > MAX_INTEGER:
-        raise ProtocolError(f"the integer {numbers.max()} does not fit 64 bits", hint=_AS_TEXT)
+        raise ProtocolError(f"the integer {numbers.max()} does not fit in 64 bits", hint=_AS_TEXT)
     return of_kind(Integer, numbers.astype(np.int64, copy=False), missing)
 
 
@@ -346,7 +348,7 @@ def _floats(name: str, series: pd.Series) -> FrameColumn:
     if getattr(series.dtype, "itemsize", 8) > 8:
         originals = series.to_numpy()
         if bool(((originals != numbers) & (originals == originals)).any()):
-            raise ProtocolError("a long double does not fit a 64-bit float", hint="{0} = {0}.astype('float64')")
+            raise ProtocolError("a long double does not fit in a 64-bit float", hint="{0} = {0}.astype('float64')")
     return FrameColumn(name, "" if has_signed_zero(numbers) else "REAL", of_kind(Float, numbers, np.isnan(numbers)))
 
 
@@ -445,9 +447,7 @@ def _checked_arrow(series: pd.Series) -> pd.Series:
 
     kind: Any = series.dtype.pyarrow_dtype  # type: ignore[union-attr]
     if pa.types.is_nested(kind) or pa.types.is_interval(kind):
-        raise ProtocolError(
-            f"SQL has no type for {kind}", hint=_ARROW_AS_JSON if pa.types.is_nested(kind) else _AS_TEXT
-        )
+        raise ProtocolError(f"SQLite has no {kind} type", hint=_ARROW_AS_JSON if pa.types.is_nested(kind) else _AS_TEXT)
     try:
         if pa.types.is_decimal(kind) and kind.scale == 0:  # integers, such as a sum of DuckDB
             return series.astype(pd.ArrowDtype(pa.int64()))
@@ -455,7 +455,7 @@ def _checked_arrow(series: pd.Series) -> pd.Series:
             return series.astype(pd.ArrowDtype(pa.time64("us")))
     except pa.ArrowInvalid:
         if pa.types.is_time(kind):
-            reason = "a time of day has nanoseconds, and Python's times have microseconds"
+            reason = "a time has nanoseconds, but times in Python have microseconds"
             hint = "import pyarrow; {0} = pyarrow.array({0}).cast('string').to_pylist()"
             raise ProtocolError(reason, hint=hint) from None
     return series

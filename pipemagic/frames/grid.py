@@ -19,11 +19,11 @@ def column_names(grid: pd.DataFrame, header: object, options: Mapping[str, Any],
     """Return the name of each column, None for one without a name and values."""
     labels = options.get("names")
     if header is not None and not (isinstance(header, int) and 0 <= header < len(grid)):
-        raise LoadError(f"header={header!r} is not the number of a row of {name}", hint="header=0 is the first row")
+        raise LoadError(f"header={header!r} is not a row number of {name}", hint="header=0 is the first row")
     texts = [str(place) for place in grid.columns] if header is None else [str(text) for text in grid.iloc[header]]
     if labels is not None:
         if len(labels) != len(texts):
-            raise LoadError(f"names has {plural(len(labels), 'name')}, and {name} has {plural(len(texts), 'column')}")
+            raise LoadError(f"names has {plural(len(labels), 'name')}, but {name} has {plural(len(texts), 'column')}")
         texts = [str(text) for text in labels]
     names: list[str | None] = list(texts)
     for place, text in enumerate(texts):
@@ -39,7 +39,7 @@ def column_names(grid: pd.DataFrame, header: object, options: Mapping[str, Any],
     keys = [folded(text) for text in names if text is not None]
     twice = list(dict.fromkeys(text for text in names if text is not None and keys.count(folded(text)) > 1))
     if twice:
-        raise LoadError(f"{name}: several columns have the same name: {', '.join(twice)}", hint=_named(texts))
+        raise LoadError(f"{name}: duplicate column names: {', '.join(twice)}", hint=_named(texts))
     return names
 
 
@@ -71,7 +71,7 @@ def used(columns: Mapping[str, Any], options: Mapping[str, Any]) -> Mapping[str,
 def unknown_column(option: str, name: object, names: Iterable[str]) -> LoadError:
     """Return the error for an option that names a column that the file does not have."""
     columns = list(names)
-    listed = f"its columns: {', '.join(columns)}" if len(columns) <= _SHOWN else ""
+    listed = f"the columns are {', '.join(columns)}" if len(columns) <= _SHOWN else ""
     return LoadError(f"{option}: the file has no column {name!r}", hint=did_you_mean(str(name), columns) or listed)
 
 

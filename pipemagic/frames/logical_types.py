@@ -62,7 +62,7 @@ class LogicalColumn(NamedTuple):
             *others, last = self.mixes
             cast = f"CAST({self.name} AS ...)" if self.name.isidentifier() else "CAST"
             mixture = f"{', '.join(others)} and {last} values"
-            note(f"Column {self.shown} has {mixture}, so {becomes}; {cast} gives it one type.")
+            note(f"Column {self.shown} has {mixture}, so {becomes}. Use {cast} to get one type.")
 
 
 def logical_columns(result: StmtResult, note: Note) -> Iterator[LogicalColumn]:
@@ -133,12 +133,13 @@ def _mixed(name: str, shown: str, declared: str, chunk: ColumnChunk, note: Note)
 
 
 def _note_misfit(shown: str, declared: str, misfit: Misfit, note: Note) -> None:
-    note(f"Column {shown} is declared {escape_controls(declared)} but stays text: {misfit}.")
+    note(f"Column {shown} is declared {escape_controls(declared)} but was left as text: {misfit}.")
 
 
 def note_infinities(name: str, note: Note, become: str = "NaN here") -> None:
     """Call ``note`` with the sentence about infinities whose sign the server does not send."""
-    note(f"Column {name} has infinities, which are {become}: the server sends no sign, and sign({name}) returns it.")
+    reason = f"the server does not send their sign. Use sign({name}) to get it."
+    note(f"Column {name} has infinities, which are {become} because {reason}")
 
 
 def stored_with_time(result: StmtResult) -> list[bool]:

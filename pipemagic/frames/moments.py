@@ -71,7 +71,9 @@ def text_of_datetime64(moment: Any) -> str:
     if np.datetime_data(when.dtype)[0] not in ("h", "m", "s", "ms", "us"):
         whole = when.astype("M8[ns]")
         if (whole != when).any():
-            raise ProtocolError("a time has parts of a nanosecond", hint="round it first: .astype('datetime64[ns]')")
+            raise ProtocolError(
+                "a time has a resolution finer than 1 ns", hint="round it first: .astype('datetime64[ns]')"
+            )
         when = whole
     return Moments(when).texts(days=False).strings()[0]
 
@@ -145,7 +147,7 @@ def moments_of(values: Sequence[Any]) -> Moments:
     zones = {getattr(value, "tzinfo", None) is not None for value in values if value is not None}
     if len(zones) > 1:
         in_utc = "import pandas; {0} = pandas.to_datetime({0}, utc=True)  # if the others are in UTC"
-        raise ProtocolError("some of its times have a time zone, others have none", hint=in_utc)
+        raise ProtocolError("it has times with a time zone and times without one", hint=in_utc)
     aware = zones == {True}
     if not aware and kinds <= {datetime.date, datetime.datetime}:
         return Moments(_parsed(values))
@@ -184,7 +186,7 @@ def check_years(when: Any) -> None:
 
 
 def _outside() -> ProtocolError:
-    return ProtocolError("a date is outside the years 1 to 9999, the range of ISO text")
+    return ProtocolError("a date is outside the years 1 to 9999")
 
 
 def _digits(present: Any) -> tuple[str, Any]:
@@ -271,12 +273,12 @@ def parse_dates(texts: ColumnChunk) -> Any | Misfit:
     moments, unit = result.values, "us"
     outside = (moments < np.datetime64("0001-01-01")) | (moments >= np.datetime64("10000-01-01"))
     if outside.any():  # SQLite supports more years than Python
-        return _misfit_at(texts, present, outside, "which is outside of the years 1 to 9999 in UTC")
+        return _misfit_at(texts, present, outside, "which is outside the years 1 to 9999 in UTC")
     if result.rest is not None:
         outside = ~_fit_nanoseconds(moments, result.rest)
         if outside.any():
             row = np.flatnonzero(present)[result.rest >= 0][0] + 1
-            why = f"and nanoseconds (row {row:,}) reach only from 1677 to 2262"
+            why = f"but nanoseconds (row {row:,}) are possible only from 1677 to 2262"
             return _misfit_at(texts, present, outside, why)
         # The first nanoseconds of 1677 overflow twice, which ends at the right value.
         moments = (moments.view("int64") * 1000 + np.maximum(result.rest, 0)).view("datetime64[ns]")
@@ -390,14 +392,14 @@ def _parse_each(items: Iterable[SqlValue]) -> _Parsed | Misfit:
         first = first or (row, zoned)
         if zoned != first[1]:
             what, other = ("an offset", "none") if zoned else ("no offset", "one")
-            return Misfit(row, f"{what} ({_quoted(match[0])}), and row {first[0]:,} has {other}")
+            return Misfit(row, f"{what} ({_quoted(match[0])}), but row {first[0]:,} has {other}")
         try:
             moment = datetime.datetime.fromisoformat(match[0])
             moments.append(moment.astimezone(datetime.UTC).replace(tzinfo=None) if zoned else moment)
         except ValueError:
             return Misfit(row, _reason(item))
         except OverflowError:
-            return Misfit(row, f"{_quoted(match[0])}, which is outside of the years 1 to 9999 in UTC")
+            return Misfit(row, f"{_quoted(match[0])}, which is outside the years 1 to 9999 in UTC")
         beyond = (match["fraction"] or "")[_MICROSECONDS:]
         rest.append(int(beyond.ljust(3, "0")) if beyond else -1)
     fine = any(nanoseconds >= 0 for nanoseconds in rest)
@@ -413,7 +415,7 @@ def _reason(item: SqlValue) -> str:
         return f"the number {item}"
     match = _LIKE_ISO.fullmatch(item)
     if match is None:
-        return f"{_quoted(item)}, which is not an ISO date" if item else "an empty text"
+        return f"{_quoted(item)}, which is not an ISO date" if item else "an empty string"
     fraction = match["fraction"] or ""
     wrong = "has more than nine decimals" if len(fraction) > 9 else "is not a valid date or time"
     return f"{_quoted(item)}, which {wrong}"

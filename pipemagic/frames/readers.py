@@ -63,7 +63,7 @@ def read_file(path: Path | str, options: Sequence[str] = ()) -> pd.DataFrame:
     if _URL.match(str(path)):
         address = mask_passwords(re.sub(r":/+", "://", str(path), count=1))
         raise LoadError(
-            "load reads local files, and no addresses",
+            "load reads local files, not URLs",
             hint=f"import urllib.request\nurllib.request.urlretrieve({address!r}, {_last_part(address)!r})",
         )
     file = Path(path).expanduser()
@@ -80,7 +80,7 @@ def read_file(path: Path | str, options: Sequence[str] = ()) -> pd.DataFrame:
     except OSError as error:
         raise LoadError(f"{file.name} cannot be read: {error.strerror or error}") from None
     except MemoryError:
-        raise LoadError(f"{file.name} is too large for the memory of the kernel", hint="add -- nrows=100000") from None
+        raise LoadError(f"{file.name} does not fit in the memory of the kernel", hint="add -- nrows=100000") from None
 
 
 def columns_with_groups(frame: pd.DataFrame) -> Iterator[str]:
@@ -93,8 +93,8 @@ def columns_with_groups(frame: pd.DataFrame) -> Iterator[str]:
             if grouped.any() and (grouped | texts.str.fullmatch(rf"[+-]?\d+(?:{re.escape(point)}\d+)?")).all():
                 options = f"thousands={mark!r}" + (f" decimal={point!r}" if point != "." else "")
                 yield (
-                    f"Column {name} stays text, as {texts[grouped].iloc[0]!r} has a thousands separator; "
-                    f"-- {options} reads numbers."
+                    f"Column {name} was left as text because {texts[grouped].iloc[0]!r} has a thousands separator. "
+                    f"Add -- {options} to read numbers."
                 )
                 break
 
@@ -118,10 +118,10 @@ def _check_exists(file: Path) -> None:
     if file.is_file():
         return
     if not file.parent.is_dir():
-        raise LoadError(f"there is no folder {file.parent}", hint="%pwd shows the folder that paths begin in")
+        raise LoadError(f"there is no folder {file.parent}", hint="%pwd shows the current folder")
     others = [other.name for other in file.parent.iterdir() if _format(other.name) is not None]
     near = nearest(file.name, others)
-    hint = f"did you mean {file.with_name(near)}?" if near else "%pwd shows the folder that paths begin in"
+    hint = f"did you mean {file.with_name(near)}?" if near else "%pwd shows the current folder"
     raise LoadError(f"there is no file {file}", hint=hint)
 
 
@@ -129,9 +129,9 @@ def _unknown_format(file: Path) -> LoadError:
     if file.suffix.lower() in (".xls", ".ods"):
         return LoadError(f"{file.name}: {file.suffix} files are not supported", hint="save it as .xlsx or .csv first")
     if file.suffix.lower() in (".db", ".sqlite", ".sqlite3"):
-        hint = f"%pipedb create-database {file.stem} --from-file {file} makes a database of it"
+        hint = f"%pipedb create-database {file.stem} --from-file {file} creates a database from it"
         return LoadError(f"{file.name} is a database, not a table", hint=hint)
-    return LoadError(f"{file.name} has an unknown format", hint=f"its name must end with {_LISTED}")
+    return LoadError(f"{file.name} has an unsupported file format", hint=f"its name must end with {_LISTED}")
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,7 @@ def _only_member(data: bytes, name: str) -> bytes:
         ]
         if len(members) != 1:
             listed = ", ".join(members[:5]) or "none"
-            raise LoadError(f"{name} contains {len(members)} files ({listed})", hint="unpack it, and load one of them")
+            raise LoadError(f"{name} contains {len(members)} files ({listed})", hint="unpack it and load one of them")
         return archive.read(members[0])
 
 
@@ -222,7 +222,7 @@ def _records(text: str, name: str, *, lines: bool | None) -> list[dict[str, Any]
             if isinstance(value, dict) and not any(isinstance(part, list | dict) for part in value.values()):
                 value = [value]  # JSON lines with one line
             if not isinstance(value, list):
-                hint = f"read it with pandas.read_json({name!r}), and load the DataFrame"
+                hint = f"read it with pandas.read_json({name!r}) and load the DataFrame"
                 raise LoadError(f"{name} is not an array of objects", hint=hint)
             records = list(enumerate(value, start=1))
     place = "row"
@@ -235,7 +235,7 @@ def _records(text: str, name: str, *, lines: bool | None) -> list[dict[str, Any]
                 raise LoadError(f"{name} is not valid JSON: line {number}: {error.msg}") from None
     for number, record in records:
         if not isinstance(record, dict):
-            raise LoadError(f"{name}: {place} {number} is not an object, but {str(record)[:40]}")
+            raise LoadError(f"{name}: {place} {number} is not an object: {str(record)[:40]}")
     return [record for _, record in records]
 
 
@@ -247,20 +247,20 @@ def _parse(text: str) -> Any:
         members = dict(pairs)
         if len(members) != len(pairs):
             twice = next(key for key, _ in pairs if sum(key == other for other, _ in pairs) > 1)
-            raise LoadError(f"an object has the key {twice!r} twice")
+            raise LoadError(f"an object has the duplicate key {twice!r}")
         return members
 
     def number(digits: str) -> float:
         if not is_exact(digits):
             raise LoadError(
-                f"the number {digits[:40]} does not fit a 64-bit float", hint="write it as a text in quotes"
+                f"the number {digits[:40]} does not fit in a 64-bit float", hint="write it as a string in quotes"
             )
         return float(digits)
 
     try:
         return json.loads(text, object_pairs_hook=unique, parse_float=number)
     except RecursionError:
-        raise LoadError("the objects of the file are nested too deeply") from None
+        raise LoadError("the objects in the file are nested too deeply") from None
 
 
 def _frame(
@@ -308,7 +308,9 @@ def _read_excel(file: _File, options: Mapping[str, Any]) -> pd.DataFrame:
             sheets = [str(name) for name in book.sheet_names]
             if sheet not in sheets if isinstance(sheet, str) else sheet >= len(sheets):
                 near = did_you_mean(str(sheet), sheets)
-                raise LoadError(f"{file.name} has no sheet {sheet!r}", hint=near or f"its sheets: {', '.join(sheets)}")
+                raise LoadError(
+                    f"{file.name} has no sheet {sheet!r}", hint=near or f"the sheets are {', '.join(sheets)}"
+                )
             # Without a type for each column, pandas makes the number 12 of the text 0012.
             grid = pd.read_excel(book, sheet_name=sheet, header=None, dtype=object, na_filter=False, **passed)
     except ImportError:

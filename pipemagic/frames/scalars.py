@@ -49,7 +49,7 @@ def to_sql(value: Any) -> SqlValue:
             return to_sql(value.value)
         case datetime.timedelta():
             raise ProtocolError(
-                "SQL has no type for a length of time", hint="convert it to a number first, as with .total_seconds()"
+                "SQLite has no timedelta type", hint="convert it to a number first, for example with .total_seconds()"
             )
     return _foreign(value)
 
@@ -73,7 +73,7 @@ def _decimal(number: decimal.Decimal) -> float | None:
     close = exact_float(number)
     if close is None and not number.is_nan():
         raise ProtocolError(
-            f"the Decimal {number} is not exact as a float, and SQL has no decimal numbers",
+            f"the decimal {number} has no exact float, and SQLite has no decimal type",
             hint="pass float(...), which rounds it, or str(...), which SQL compares as text",
         )
     return close
@@ -85,7 +85,7 @@ def _unicode(text: str) -> str:
     except UnicodeEncodeError as error:
         raise ProtocolError(
             f"text with {error.object[error.start]!r} is not valid Unicode",
-            hint="half of a surrogate pair has no UTF-8 form: convert the text to bytes instead",
+            hint="convert it to bytes first, for example with .encode('utf-8', 'surrogatepass')",
         ) from None
     return text
 
@@ -104,13 +104,13 @@ def _foreign(value: Any) -> SqlValue:
     if numpy is not None and isinstance(value, numpy.floating):
         number = float(value)
         if number != value and value == value:
-            raise ProtocolError("a long double does not fit a 64-bit float")
+            raise ProtocolError("a long double does not fit in a 64-bit float")
         return None if number != number else number
     if arrow is not None and isinstance(value, arrow.Scalar):
         return to_sql(_of_arrow(value))
     raise ProtocolError(
-        f"a value of type {type(value).__name__} has no SQL form",
-        hint="convert it first: to text, a number, bytes, or with json.dumps() for lists and dicts",
+        f"cannot convert a value of type {type(value).__name__} to SQL",
+        hint="convert it to text, a number or bytes first; use json.dumps() for lists and dicts",
     )
 
 
@@ -125,5 +125,5 @@ def _of_arrow(scalar: Any) -> Any:
         check_years(np.array([scalar.value], f"M8[{scalar.type.unit}]"))
         return pd.Timestamp(scalar.value, unit=scalar.type.unit, tz=scalar.type.tz)
     if pa.types.is_time(scalar.type) and scalar.type.unit == "ns" and scalar.is_valid and scalar.value % 1000:
-        raise ProtocolError("a time of day has nanoseconds", hint="pass its text")
+        raise ProtocolError("a time has nanoseconds, but times in Python have microseconds", hint="pass it as text")
     return scalar.as_py()

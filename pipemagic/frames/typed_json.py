@@ -98,8 +98,8 @@ def _check_cells(parts: Iterable[Part]) -> None:
 
 def _too_large() -> ProtocolError:
     return ProtocolError(
-        f"the response has more than {MOST_CELLS:,} values and was not read; the request has run",
-        hint="use fewer rows or columns (LIMIT), or database.cursor(...), which has no limit",
+        f"the response has more than {MOST_CELLS:,} values and was not read; the request was executed",
+        hint="request fewer rows (LIMIT) or columns, or use database.cursor(...), which has no limit",
     )
 
 

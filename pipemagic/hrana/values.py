@@ -75,13 +75,13 @@ def encode(value: SqlValue) -> Value:
             return Text(value)
         case bytes() | bytearray() | memoryview():
             return Blob(b64encode(value).rstrip(b"=").decode("ascii"))
-    raise ProtocolError(f"a value of type {type(value).__name__} has no SQL form")
+    raise ProtocolError(f"cannot convert a value of type {type(value).__name__} to SQL")
 
 
 def checked_integer(number: int) -> int:
     """Return an integer; raise ProtocolError if it is beyond 64 bits."""
     if not MIN_INTEGER <= number <= MAX_INTEGER:
-        raise ProtocolError(f"the integer {number} does not fit 64 bits", hint="convert it to text, or to a float")
+        raise ProtocolError(f"the integer {number} does not fit in 64 bits", hint="convert it to text or to a float")
     return number
 
 

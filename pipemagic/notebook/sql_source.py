@@ -50,7 +50,7 @@ def read_file(path: str) -> str:
         return file.read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
-        raise UsageError(f"{path} is not UTF-8: byte {error.object[error.start]:#04x} in line {line}") from None
+        raise UsageError(f"{path} is not UTF-8: byte {error.object[error.start]:#04x} on line {line}") from None
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise UsageError(f"{path} cannot be read: {why}") from None

@@ -43,12 +43,12 @@ def test_floats_are_written_so_that_they_read_back(value) -> None:
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        (np.uint64(2**63), "does not fit 64 bits"),
-        (pd.Timedelta("1s"), "no type for a length of time"),
-        ([1], "type list has no SQL form"),
+        (np.uint64(2**63), "does not fit in 64 bits"),
+        (pd.Timedelta("1s"), "no timedelta type"),
+        ([1], "type list to SQL"),
         (np.datetime64("10000-01-01"), "outside the years 1 to 9999"),
         (np.datetime64("-0001-01-01"), "outside the years 1 to 9999"),
-        (np.array([1]), "type ndarray has no SQL form"),
+        (np.array([1]), "type ndarray to SQL"),
     ],
 )
 def test_values_that_sql_cannot_hold(value, message) -> None:

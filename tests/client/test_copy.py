@@ -263,7 +263,7 @@ def test_a_time_of_day_is_refused_in_a_date_column(pair, late) -> None:
     source.execute("INSERT INTO t VALUES (?)", [late])
     source.execute("CREATE VIEW days AS SELECT date(at) AS at FROM t")
     target.execute("CREATE TABLE t(at DATE)")
-    message = re.escape(f"column at: t declares it DATE, and '{late}' has a time of day (row 2); nothing was changed")
+    message = re.escape(f"column at: t declares it DATE, but '{late}' has a time of day (row 2); nothing was changed")
     with pytest.raises(errors.LoadError, match=message) as caught:
         source.copy("t", target, if_exists="append")
     assert 'copy a view that selects date("at")' in caught.value.hint

@@ -253,5 +253,5 @@ LARGE = [2**63]
     ids=MAKERS,
 )  # fmt: skip
 def test_values_without_an_exact_form_are_refused(embedded, frame) -> None:
-    with pytest.raises(LoadError, match="column n: the integer 9223372036854775808 does not fit 64 bits"):
+    with pytest.raises(LoadError, match="column n: the integer 9223372036854775808 does not fit in 64 bits"):
         embedded.load(frame, "t")

@@ -92,8 +92,8 @@ def test_a_response_with_too_many_values(body: bytes) -> None:
     with hostile(body) as url, pipemagic.connect(url) as database:
         error = refuses(lambda: database.query("SELECT 1"), len(body))
     assert str(error) == (
-        "the response has more than 16,777,216 values and was not read; the request has run\n"
-        "use fewer rows or columns (LIMIT), or database.cursor(...), which has no limit"
+        "the response has more than 16,777,216 values and was not read; the request was executed\n"
+        "request fewer rows (LIMIT) or columns, or use database.cursor(...), which has no limit"
     )
 
 
@@ -141,7 +141,7 @@ def test_a_frame_of_a_cursor_with_many_parts_of_nulls() -> None:
                 builder.add(rows)
 
     with hostile(body) as url, pipemagic.connect(url) as database:
-        assert "67,108,864 NULLs in columns without values" in str(refuses(read, len(body)))
+        assert "67,108,864 NULLs in columns that have no other values" in str(refuses(read, len(body)))
 
 
 def test_nulls_within_the_limit_are_read() -> None:

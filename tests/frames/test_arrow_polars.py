@@ -81,7 +81,7 @@ def test_a_changed_type_is_noted_once():
     notes = []
     mixed = result(("a", "", [1, "x"]), ("b", "", [1, b"x"]), ("c", "", [1, 2.5]))
     to_arrow(mixed, note=notes.append)
-    assert [note.split(";")[0] for note in notes] == [
+    assert [note.split(".")[0] for note in notes] == [
         "Column a has INTEGER and TEXT values, so it becomes text",
         "Column b has INTEGER and BLOB values, so it becomes binary",
     ]
@@ -99,7 +99,7 @@ def test_duplicate_names():
     assert to_arrow(twice).column_names == ["a", "a_2", "a", "", "a"]
     assert to_polars(twice, note=notes.append).rows() == [(1, 2, 3, 4, 5)]
     assert to_polars(twice).columns == ["a", "a_2", "a_3", "", "a_4"]
-    assert notes[0] == "Another column is named a, so this one is a_3 here."
+    assert notes[0] == "Duplicate column name a: renamed to a_3."
 
 
 def test_no_columns_and_no_rows():
@@ -141,7 +141,7 @@ def test_csv_is_exact(tmp_path):
     text = (tmp_path / "x.csv").read_bytes().decode()
     assert f'{2**63 - 7}," blank ",' not in text
     assert f"\n{2**63 - 1 - 6},," in text  # NULL
-    assert f'\n{2**63 - 1 - 4},"",' in text  # an empty text
+    assert f'\n{2**63 - 1 - 4},"",' in text  # an empty string
 
 
 def test_infinities_in_csv_are_noted(tmp_path):
@@ -149,7 +149,9 @@ def test_infinities_in_csv_are_noted(tmp_path):
     wire.rows[0][1] = Float(None)
     write_csv(tmp_path / "x.csv", wire.cols, [wire.rows], note=notes.append)
     assert (tmp_path / "x.csv").read_text() == 'a,"",c\n1.5,NaN,NaN\n,2.5,1\n'
-    assert [note.split(":")[0] for note in notes] == ["Column number 2 has infinities, which are NaN in the file"]
+    assert [note.split(" because")[0] for note in notes] == [
+        "Column number 2 has infinities, which are NaN in the file"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -159,7 +161,7 @@ def test_an_infinity_among_values_of_several_kinds_is_noted(tmp_path, read):
     notes = []
     rows = [[Float(0.5), Integer("1")], [Float(1.5), Float(None)]]
     write_csv(tmp_path / "a.csv", [Col("a", None), Col("b", None)], [read(rows)], note=notes.append)
-    assert [note.split(":")[0] for note in notes] == ["Column b has infinities, which are NaN in the file"]
+    assert [note.split(" because")[0] for note in notes] == ["Column b has infinities, which are NaN in the file"]
     assert (tmp_path / "a.csv").read_text() == "a,b\n0.5,1\n1.5,NaN\n"
 
 
@@ -198,9 +200,9 @@ def test_text_that_an_encoding_does_not_have_is_refused_with_its_row(tmp_path, b
     for encoding in ("ascii", "shift_jis"):
         with pytest.raises(UnsupportedError) as caught:
             write_csv(tmp_path / "x.csv", wire.cols, batches, encoding=encoding)
-        message = f"row 10,002 of column t, '¥', cannot be written in {encoding}; no file was written"
+        message = f"row 10,002 of column t, '¥', cannot be encoded as {encoding}; no file was written"
         assert caught.value.message == message
-    with pytest.raises(UnsupportedError, match="the column name 'größe' cannot be written in ascii"):
+    with pytest.raises(UnsupportedError, match="the column name 'größe' cannot be encoded as ascii"):
         write_csv(tmp_path / "x.csv", [Col("größe", None)], [], encoding="ascii")
     assert list(tmp_path.iterdir()) == []
 
@@ -244,5 +246,5 @@ def test_parquet_is_exact(tmp_path):
     assert table.to_pylist()[0] == {
         "id": 2**63 - 1, "data": b"\0\xff", "when": WHEN.replace(tzinfo=UTC), "id_2": "a\0b",
     }  # fmt: skip
-    assert notes == ["Another column is named id, so this one is id_2 here."]
+    assert notes == ["Duplicate column name id: renamed to id_2."]
     assert [path.name for path in tmp_path.iterdir()] == ["x.parquet"]

@@ -69,7 +69,7 @@ def _canonical(value):
 def test_rows_of_another_width_and_invalid_values():
     with pytest.raises(errors.ProtocolError, match="wrong number of values"):
         to_frame(StmtResult([Col("a")], columnar([Col("a")], [[[NULL, NULL]]])))
-    with pytest.raises(errors.ProtocolError, match="beyond 64 bits"):
+    with pytest.raises(errors.ProtocolError, match="does not fit in 64 bits"):
         to_frame(StmtResult([Col("a")], columnar([Col("a")], [[[Integer(str(2**63))]]])))
 
 

@@ -105,7 +105,7 @@ def test_the_first_and_the_last_nanosecond() -> None:
 
 MISFITS = [
     (["2024-01-31", None, "05.01.2024"], "row 3 has '05.01.2024', which is not an ISO date"),
-    (["2024-01-31", ""], "row 2 has an empty text"),
+    (["2024-01-31", ""], "row 2 has an empty string"),
     (["2024-01-31\n"], r"row 1 has '2024-01-31\n', which is not an ISO date"),
     (["x" * 70], f"row 1 has '{'x' * 59}…', which is not an ISO date"),
     (["2024-02-30"], "row 1 has '2024-02-30', which is not a valid date or time"),
@@ -113,15 +113,15 @@ MISFITS = [
     (["2016-12-31T23:59:60Z"], "row 1 has '2016-12-31T23:59:60Z', which is not a valid date or time"),
     (["2024-01-31 10:00:00.1234567890"],
      "row 1 has '2024-01-31 10:00:00.1234567890', which has more than nine decimals"),
-    (["0000-01-01"], "row 1 has '0000-01-01', which is outside of the years 1 to 9999 in UTC"),
+    (["0000-01-01"], "row 1 has '0000-01-01', which is outside the years 1 to 9999 in UTC"),
     (["9999-12-31 23:00:00-02:00"],
-     "row 1 has '9999-12-31 23:00:00-02:00', which is outside of the years 1 to 9999 in UTC"),
+     "row 1 has '9999-12-31 23:00:00-02:00', which is outside the years 1 to 9999 in UTC"),
     (["10000-01-01"], "row 1 has '10000-01-01', which is not an ISO date"),
     ([None, "2024-01-31 10:00:00.123456789", "3000-01-01"],
-     "row 3 has '3000-01-01', and nanoseconds (row 2) reach only from 1677 to 2262"),
-    (["2024-01-31", "2024-01-31 10:00Z"], "row 2 has an offset ('2024-01-31 10:00Z'), and row 1 has none"),
+     "row 3 has '3000-01-01', but nanoseconds (row 2) are possible only from 1677 to 2262"),
+    (["2024-01-31", "2024-01-31 10:00Z"], "row 2 has an offset ('2024-01-31 10:00Z'), but row 1 has none"),
     ([None, "2024-01-31 10:00:00.000Z", "2024-01-31 12:00:00"],
-     "row 3 has no offset ('2024-01-31 12:00:00'), and row 2 has one"),
+     "row 3 has no offset ('2024-01-31 12:00:00'), but row 2 has one"),
     (["2024-01-31", 1782900000000], "row 2 has the number 1782900000000"),
     ([2460341.5, "2024-01-31"], "row 1 has the number 2460341.5"),
     (["2024-01-31", b"2024"], "row 2 has bytes"),
@@ -134,7 +134,7 @@ def test_a_column_of_dates_that_stays_text_is_noted_with_its_first_misfit(values
     notes: list[str] = []
     frame = to_frame(StmtResult([Col("t", declared)], [[encode(value)] for value in values]), note=notes.append)
     assert frame["t"].dropna().tolist() == [value for value in values if value is not None]
-    assert notes == [f"Column t is declared {declared} but stays text: {reason}."]
+    assert notes == [f"Column t is declared {declared} but was left as text: {reason}."]
 
 
 @pytest.mark.parametrize("values", [[1782900000000, None], [2460341.5], [1, 2.5], [b"x"], [None], []])

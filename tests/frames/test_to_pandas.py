@@ -112,7 +112,7 @@ def test_mixed_types_stay_objects_and_are_noted_once() -> None:
     assert frame["x"].tolist() == [1, "a", b"b", None, 2.5, 2]
     assert [type(value) for value in frame["x"]][-1] is int
     assert notes == [
-        "Column x has INTEGER, REAL, TEXT and BLOB values, so its dtype is object; CAST(x AS ...) gives it one type."
+        "Column x has INTEGER, REAL, TEXT and BLOB values, so its dtype is object. Use CAST(x AS ...) to get one type."
     ]
 
 
@@ -120,7 +120,10 @@ def test_an_infinity_without_a_sign_is_nan_and_noted() -> None:
     notes: list[str] = []
     frame = to_frame(StmtResult(cols=[Col("x")], rows=[[Float(None)], [Float(1.5)]]), note=notes.append)
     assert math.isnan(frame["x"][0])
-    assert notes == ["Column x has infinities, which are NaN here: the server sends no sign, and sign(x) returns it."]
+    assert notes == [
+        "Column x has infinities, which are NaN here because the server does not send their sign. "
+        "Use sign(x) to get it."
+    ]
 
 
 def test_infinities_with_a_sign_are_infinite() -> None:
@@ -137,7 +140,10 @@ def test_an_infinity_without_a_sign_beside_integers_is_noted() -> None:
     notes: list[str] = []
     frame = to_frame(StmtResult(cols=[Col("x")], rows=[[Float(None)], [Integer("1")]]), note=notes.append)
     assert frame["x"].dtype == "float64"
-    assert notes == ["Column x has infinities, which are NaN here: the server sends no sign, and sign(x) returns it."]
+    assert notes == [
+        "Column x has infinities, which are NaN here because the server does not send their sign. "
+        "Use sign(x) to get it."
+    ]
 
 
 def test_names_are_kept_as_they_are() -> None:

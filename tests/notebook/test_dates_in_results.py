@@ -120,7 +120,7 @@ CREATE TABLE post (id INTEGER PRIMARY KEY, createdAt DATETIME DEFAULT CURRENT_TI
 INSERT INTO post (createdAt) VALUES ('2026-07-01T10:00:00.000Z'), (1782900000000), ('2026-07-01 12:00:00+02:00');
 INSERT INTO post DEFAULT VALUES;
 """
-NUMBER = "Column createdAt is declared DATETIME but stays text: row 2 has the number 1782900000000."
+NUMBER = "Column createdAt is declared DATETIME but was left as text: row 2 has the number 1782900000000."
 
 
 def test_a_column_of_dates_that_stays_text_is_noted_once(db, tmp_path):
@@ -132,7 +132,7 @@ def test_a_column_of_dates_that_stays_text_is_noted_once(db, tmp_path):
     assert "Column" not in db("%sql --quiet SELECT * FROM post").out
     now = db("%sql SELECT createdAt FROM post WHERE id = 4").value.iloc[0, 0]
     assert db("%sql SELECT createdAt FROM post WHERE id <> 2").lines == [
-        f"Column createdAt is declared DATETIME but stays text: row 3 has no offset ('{now}'), and row 1 has one."
+        f"Column createdAt is declared DATETIME but was left as text: row 3 has no offset ('{now}'), but row 1 has one."
     ]
     assert (
         str(db("%sql SELECT createdAt FROM post WHERE id IN (1, 3)").value["createdAt"].dtype) == "datetime64[us, UTC]"
@@ -149,7 +149,7 @@ def test_a_large_result_is_noted_once(db):
     )
     cell = db("%sql -o t SELECT * FROM t")
     assert cell.lines == [
-        "Column at is declared DATETIME but stays text: row 150,000 has '05.01.2024', which is not an ISO date."
+        "Column at is declared DATETIME but was left as text: row 150,000 has '05.01.2024', which is not an ISO date."
     ]
     assert len(db.names["t"]) == 200_000
 
@@ -177,7 +177,7 @@ def test_csv_for_excel(db, tmp_path):
     assert file.read_text("latin-1").splitlines()[1] == "Ação,0012,1.5,=1+2"
     failed = db.fails(f"%sql --to-csv {tmp_path}/new.csv --encoding ascii {row}")
     assert failed.out == (
-        "UNSUPPORTED: row 1 of column nome, 'Ação', cannot be written in ascii; no file was written\n"
-        "write utf-8, without --encoding, or use --excel\n"
+        "UNSUPPORTED: row 1 of column nome, 'Ação', cannot be encoded as ascii; no file was written\n"
+        "omit --encoding to write UTF-8, or use --excel\n"
     )
     assert not (tmp_path / "new.csv").exists()

@@ -124,7 +124,8 @@ def test_the_lines_for_columns_that_cannot_be_stored_work_for_every_kind(db, exp
 def test_the_lines_for_columns_of_a_reader_do_not_read_it_again(db):
     db(f"{SETUP}\nreader = pa.table({{'wait': [dt.timedelta(hours=1)]}}).to_reader()")
     assert (
-        "make reader again, and load a DataFrame of reader.read_all()" in db.fails("%pipedb load reader --table t").out
+        "create reader again, then load a DataFrame of reader.read_all()"
+        in db.fails("%pipedb load reader --table t").out
     )
 
 
@@ -219,7 +220,8 @@ def test_a_file_is_loaded_and_the_types_of_its_columns_are_listed(folder):
 def test_numbers_with_thousands_separators_are_named(folder, tmp_path, text, column, shown, options, total):
     (tmp_path / "n.csv").write_text(text)
     _, note = folder("%pipedb load n.csv --table n").lines
-    assert note == f"Column {column} stays text, as {shown!r} has a thousands separator; -- {options} reads numbers."
+    reason = f"{shown!r} has a thousands separator"
+    assert note == f"Column {column} was left as text because {reason}. Add -- {options} to read numbers."
     (line,) = folder(f"%pipedb load n.csv --table n --replace -- {options}").lines
     assert f"{column}: " in line
     assert folder("%sql SELECT total(n) AS t FROM n WHERE typeof(n) <> 'text'").value["t"].tolist() == [total]
@@ -286,7 +288,7 @@ def test_the_lines_for_columns_of_a_file_that_cannot_be_stored_work(folder, tmp_
 
 def test_files_that_cannot_be_read(folder):
     assert "did you mean flights.csv?" in folder.fails("%pipedb load flihgts.csv --table t").out
-    assert "unknown format" in folder.fails("%pipedb load notes.txt --table t").out
+    assert "unsupported file format" in folder.fails("%pipedb load notes.txt --table t").out
     assert "there is no folder" in folder.fails("%pipedb load nowhere/x.csv --table t").out
     refused = folder.fails("%pipedb load https://example.com/flights.csv --table t").out
     assert "load reads local files" in refused

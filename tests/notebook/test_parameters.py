@@ -52,23 +52,23 @@ VALUES = [  # an expression in Python; typeof() and quote() of the value in SQLi
 ]
 
 REFUSED = [
-    ("2**63", "the integer 9223372036854775808 does not fit 64 bits"),
+    ("2**63", "the integer 9223372036854775808 does not fit in 64 bits"),
     ("float('inf')", "parameter :v is infinite, which JSON cannot represent"),
     ("np.float64('-inf')", "parameter :v is infinite, which JSON cannot represent"),
     ("decimal.Decimal('Infinity')", "parameter :v is infinite, which JSON cannot represent"),
-    ("decimal.Decimal('0.1234567890123456')", "the Decimal 0.1234567890123456 is not exact as a float"),
+    ("decimal.Decimal('0.1234567890123456')", "the decimal 0.1234567890123456 has no exact float"),
     (
         "datetime.datetime.max.replace(tzinfo=datetime.timezone(-datetime.timedelta(hours=1)))",
         "outside the years 1 to 9999",
     ),
-    ("np.datetime64('2026-07-01T00:00:00.000000000001')", "a time has parts of a nanosecond"),
-    ("datetime.timedelta(1)", "SQL has no type for a length of time"),
-    ("np.timedelta64(1, 's')", "SQL has no type for a length of time"),
+    ("np.datetime64('2026-07-01T00:00:00.000000000001')", "a time has a resolution finer than 1 ns"),
+    ("datetime.timedelta(1)", "SQLite has no timedelta type"),
+    ("np.timedelta64(1, 's')", "SQLite has no timedelta type"),
     ("'\\ud83d'", "is not valid Unicode"),
-    ("1j", "a value of type complex has no SQL form"),
-    ("{}", "a value of type dict has no SQL form"),
-    ("pd.DataFrame({'a': [1]})", "a value of type DataFrame has no SQL form"),
-    ("object()", "a value of type object has no SQL form"),
+    ("1j", "cannot convert a value of type complex to SQL"),
+    ("{}", "cannot convert a value of type dict to SQL"),
+    ("pd.DataFrame({'a': [1]})", "cannot convert a value of type DataFrame to SQL"),
+    ("object()", "cannot convert a value of type object to SQL"),
 ]
 
 IMPORTS = "import datetime, decimal, enum, pathlib, uuid\nimport numpy as np, pandas as pd"

@@ -224,8 +224,8 @@ def test_an_appended_moment_has_the_form_of_its_column(db, load, column, declare
 
 REFUSED = [
     ("DATE", [], moments("2013-01-01", "2013-01-02 05:17"),
-     "t declares it DATE, and row 2 has a time of day (2013-01-02 05:17:00)", "--types at=DATETIME"),
-    ("DATE", [], moments("2013-01-01").dt.tz_localize("UTC"), "t declares it DATE, and its values have a time zone",
+     "t declares it DATE, but row 2 has a time of day (2013-01-02 05:17:00)", "--types at=DATETIME"),
+    ("DATE", [], moments("2013-01-01").dt.tz_localize("UTC"), "t declares it DATE, but its values have a time zone",
      "frame['at'] = frame['at'].dt.tz_convert('UTC').dt.tz_localize(None)"),
     ("TIMESTAMP DEFAULT CURRENT_TIMESTAMP", ["2012-12-31 10:00:00"], moments("2013-01-01").dt.tz_localize("UTC"),
      "the times of t have no offset", "frame['at'] = frame['at'].dt.tz_convert('UTC').dt.tz_localize(None)"),
@@ -330,7 +330,7 @@ def test_types_of_a_new_table_decide_the_form(load, refused, column):
     assert column("SELECT a || ', ' || b || ', ' || c FROM t") == [
         "2013-01-01, 2013-01-01 00:00:00, 2013-01-01 00:00:00"
     ]
-    assert "it is declared DATE, and row 1 has a time of day" in refused(
+    assert "it is declared DATE, but row 1 has a time of day" in refused(
         pd.DataFrame({"a": moments("2013-01-01 10:00")}), "--table u --types a=DATE"
     )
 
@@ -381,7 +381,7 @@ LONG = Decimal("0.1234567890123456789")
 def test_decimals_with_more_digits_are_refused_with_two_choices(db, load, refused, column):
     frame = pd.DataFrame({"price": [Decimal("1.5"), LONG]})
     said = refused(frame, "--table t")
-    assert f"column price: row 2: the decimal {LONG} is not exact as a float" in said
+    assert f"column price: row 2: the decimal {LONG} has no exact float" in said
     for option in ("--types price=TEXT", "--types price=REAL"):
         assert option in said
     load(frame, "--table exact --types price=TEXT")
@@ -389,7 +389,7 @@ def test_decimals_with_more_digits_are_refused_with_two_choices(db, load, refuse
     load(frame, "--table near --types price=REAL")
     assert column("SELECT price FROM near") == [1.5, float(LONG)]
     said = refused(frame, "--table near --append")
-    assert "is not exact as a float" in said
+    assert "has no exact float" in said
     load(frame, "--table exact --append")
     db.names["frame"] = frame.copy()
     db(next(line for line in said.splitlines() if line.startswith("frame[")))
@@ -399,7 +399,7 @@ def test_decimals_with_more_digits_are_refused_with_two_choices(db, load, refuse
     load(pd.DataFrame({"price": [Decimal("10.00")]}), "--table exact --append")
     assert column("SELECT price FROM exact")[-1] == "10.00"
     db.names["price"] = LONG
-    assert "is not exact as a float" in db.fails("%sql SELECT :price").out
+    assert "has no exact float" in db.fails("%sql SELECT :price").out
 
 
 # -- frames that cannot be stored are refused at once, with lines that work
@@ -476,7 +476,7 @@ def test_generated_columns_are_named_at_once_for_each_kind_of_frame(db, column, 
 def test_times_with_and_without_a_zone_are_refused_with_a_line_that_works(db, load, refused, column):
     times = [dt.datetime(2026, 7, 1, 8), dt.datetime(2026, 7, 1, 11, tzinfo=PARIS)]
     said = refused(pd.DataFrame({"at": pd.Series(times, dtype=object)}), "--table t")
-    assert "some of its times have a time zone, others have none" in said
+    assert "it has times with a time zone and times without one" in said
     db(said.splitlines()[1])
     load(db.names["frame"], "--table t")
     assert column("SELECT at || '' FROM t") == ["2026-07-01 08:00:00+00:00", "2026-07-01 09:00:00+00:00"]
@@ -494,7 +494,7 @@ def test_labels_of_rows_are_loaded_as_index(db, load, refused, column):
     assert column("SELECT b FROM corr WHERE \"index\" = 'a'") == [0.5]
     load(pd.DataFrame({"v": []}, index=days[:0]), "--table days --append")
     said = refused(labels.assign(index=1), "--table t")
-    assert "the index of the frame has no name, and a column is named index" in said
+    assert "the index has no name, and a column is already named index" in said
     assert "frame = frame.rename_axis('row')" in said
 
 

@@ -109,7 +109,7 @@ def test_a_comment_may_follow_the_magic(db):
 def test_a_column_of_mixed_types_is_reported_once(db):
     cell = db("%sql SELECT 1 AS a UNION ALL SELECT 'x'")
     assert cell.lines == [
-        "Column a has INTEGER and TEXT values, so its dtype is object; CAST(a AS ...) gives it one type."
+        "Column a has INTEGER and TEXT values, so its dtype is object. Use CAST(a AS ...) to get one type."
     ]
 
 

@@ -59,7 +59,7 @@ def test_a_file_that_cannot_be_read_is_an_error(shell, tmp_path, monkeypatch):
     for name, message in {
         "nope.sql": "nope.sql cannot be read: No such file or directory",
         ".": ". cannot be read: Is a directory",
-        "latin.sql": "latin.sql is not UTF-8: byte 0xe9 in line 2",
+        "latin.sql": "latin.sql is not UTF-8: byte 0xe9 on line 2",
         "empty.sql": "empty.sql is empty",
     }.items():
         error = shell.fails(f"%sql --file {name}").error

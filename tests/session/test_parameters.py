@@ -71,10 +71,10 @@ def test_an_empty_list_is_an_empty_in():
             r"line 1: :one is one value \(int\), and IN requires a list\nwrite = :one, or IN \(:one\)",
         ),
         ("SELECT 1 IN :text", r"line 1: :text is one value \(str\), and IN requires a list"),
-        ("SELECT 1 IN :deep", r"line 1: parameter :deep\[1\]: a value of type list has no SQL form"),
+        ("SELECT 1 IN :deep", r"line 1: parameter :deep\[1\]: cannot convert a value of type list to SQL"),
         ("SELECT 1 IN :frame", r"line 1: :frame is one value \(DataFrame\), and IN requires a list\nuse a list, tuple"),
         ("SELECT $1", r"line 1: \$1 has no value: .*\nno variable can have that name: add the key to --params"),
-        ("SELECT :map", "line 1: parameter :map: a value of type dict has no SQL form"),
+        ("SELECT :map", "line 1: parameter :map: cannot convert a value of type dict to SQL"),
     ],
 )
 def test_a_list_in_another_place_is_an_error_that_names_it(text, message):

@@ -204,5 +204,5 @@ def test_an_answer_shows_its_times_and_notes_dates_that_stay_text(birds):
         assert "0 2026-03-01 00:00:00" in done.out.partition("Out[")[2]
         assert type(done.value) is pd.DataFrame
     assert birds("%%check first_egg\nSELECT at FROM egg").lines == [
-        "Column at is declared DATETIME but stays text: row 2 has 'March', which is not an ISO date."
+        "Column at is declared DATETIME but was left as text: row 2 has 'March', which is not an ISO date."
     ]
