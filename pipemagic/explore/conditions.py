@@ -30,10 +30,10 @@ def check(text: str, *, parameters: bool = False) -> None:
     for token in tokens(text):
         depth += {"(": 1, ")": -1}.get(token.text, 0) if token.kind == "op" else 0
         if token.kind == "semi":
-            raise ParameterError("a condition is one SQL expression, without ;")
+            raise ParameterError("the condition must be a single SQL expression without ;")
         if token.kind == "param" and not parameters:
-            hint = "write the value itself; variables can be used in %%sql cells"
-            raise ParameterError(f"the parameter {token.text} cannot be used here", hint=hint)
+            hint = "write the value itself; variables work only in %%sql cells"
+            raise ParameterError(f"parameter {token.text} cannot be used here", hint=hint)
         if depth < 0 or _is_unterminated(token.kind, token.text):
             break
     else:
@@ -48,7 +48,7 @@ def args_of(text: str, params: Mapping[str, SqlValue]) -> dict[str, SqlValue]:
     used = dict.fromkeys(token.text for token in tokens(text) if token.kind == "param")
     for name in used:
         if name[1:] not in by_name:
-            raise ParameterError(f"{name} has no value", hint=f"pass params={{{name[1:]!r}: ...}}")
+            raise ParameterError(f"parameter {name} has no value", hint=f"pass params={{{name[1:]!r}: ...}}")
     return {name: by_name[name[1:]] for name in used}
 
 
@@ -70,11 +70,11 @@ def literal(value: SqlValue) -> str:
         case bytes():
             return f"x'{value.hex()}'"
         case str() if "\0" in value:
-            raise ParameterError("text with a NUL character has no SQL literal")
+            raise ParameterError("text with a NUL character cannot be written as an SQL literal")
         case str():
             return "'" + value.replace("'", "''") + "'"
         case float() if math.isnan(value):
-            raise ParameterError("NaN has no SQL literal")
+            raise ParameterError("NaN cannot be written as an SQL literal")
         case int() if not -(2**63) <= value < 2**63:
             raise ParameterError(f"{value} does not fit in 64 bits")
     return repr(value).replace("inf", "9e999")

@@ -164,13 +164,13 @@ def diagram(
     """
     existing = [relation for relation in schema.relations if relation.kind != "shadow"]
     chosen = _neighbours(existing, [schema.relation(name) for name in names]) if names else existing
-    notes = [] if chosen else ["There are no tables."]
+    notes = [] if chosen else ["The database has no tables."]
     if limit is not None and len(chosen) > limit:
-        notes.append(f"{limit} of {len(chosen)} tables are shown, the most linked ones.")
+        notes.append(f"The diagram shows {limit} of {len(chosen)} tables, those with the most foreign keys.")
         chosen = _most_linked(chosen, limit)
     detail = columns or ("all" if len(chosen) <= MANY_TABLES else "keys")
     if columns is None and detail == "keys":
-        notes.append("With so many tables only the columns of keys are shown.")
+        notes.append("The diagram shows only key columns because there are many tables.")
     boxes = [_box(relation, detail) for relation in chosen]
     targets = {folded(key.table): key.table for relation in chosen for key in relation.foreign_keys}
     boxes += [Box(Relation(name), remark="missing") for name in targets.values() if name not in schema]

@@ -142,7 +142,7 @@ def _compare_databases(
     """Compare by key, or all columns without one. Raise ParameterError if the key is not unique."""
     encodings = [str(database.execute("PRAGMA encoding").rows[0][0]) for database in databases]
     if encodings[0] != encodings[1]:
-        raise UnsupportedError(f"text is {encodings[0]} in one database and {encodings[1]} in the other")
+        raise UnsupportedError(f"the databases have different text encodings: {encodings[0]} and {encodings[1]}")
     comparison = _Comparison((a, b), databases, key, rest, limit, _ENCODINGS[encodings[0]])
     try:
         return comparison.run(signs=False)

@@ -245,7 +245,7 @@ def not_unique(key: Sequence[str]) -> ParameterError:
     """Return the error for a key of several rows."""
     return ParameterError(
         f"{', '.join(key)} is not a unique key: several rows have the same value",
-        hint="add columns to --key; without a key whole rows are compared",
+        hint="add columns to --key, or omit it to compare whole rows",
     )
 
 

@@ -147,7 +147,7 @@ class Page:
         """A message that explains why there are no rows."""
         if self.query.offset:
             return "No rows at this position."
-        return "No row matches the filters." if self.query.filters or self.query.where else "The table is empty."
+        return "No rows match the filters." if self.query.filters or self.query.where else "The table is empty."
 
 
 class BoundValues:
@@ -165,7 +165,7 @@ class BoundValues:
 def identifier(given: str) -> str:
     """Return an identifier, in backticks if needed: SQLite reads an unknown double-quoted name as a string."""
     if "\0" in given:
-        raise ParameterError(f"{given!r} cannot be a name in SQL")
+        raise ParameterError(f"{given!r} is not a valid name in SQL")
     plain = _BARE.fullmatch(given) and given.upper() not in _RESERVED
     return given if plain else "`" + given.replace("`", "``") + "`"
 
@@ -339,10 +339,10 @@ def read_value(database: Database, page: Page, row: int, place: int) -> FullValu
     values = f"{preview_sql(written, text=longest, blob=longest)}, length({written}), {LETTER},\n{_sent([column])}"
     result = _execute(database, lambda write: _of_rows(values, rows_sql(at, relation, write), relation))
     if not result.rows:
-        raise ParameterError("the row no longer exists", hint="press Refresh")
+        raise ParameterError("the row no longer exists", hint="click Refresh")
     value, characters, letter, *shown = result.rows[0]
     if row_cells([letter, *shown], [column])[0] != page.rows[row][place]:
-        raise ParameterError("another row is at this position now", hint="press Refresh")
+        raise ParameterError("another row is at this position now", hint="click Refresh")
     stored = int(shown[-1] or 0)
     text, complete = decode_preview("text", value, letter, longest), stored <= longest
     return full_value(text, None if complete else stored if isinstance(text, InvalidText) else int(characters or 0))
@@ -402,11 +402,11 @@ def check_target(kind: ExportKind, target: str, variables: Container[str], *, re
     """Raise SessionError if the target is invalid, or exists and must not be replaced."""
     if kind == "variable":
         if not target.isidentifier() or keyword.iskeyword(target):
-            raise SessionError(f"{target!r} is not a valid name of a variable")
+            raise SessionError(f"{target!r} is not a valid variable name")
         exists = target in variables
     else:
         if not target:
-            raise SessionError("the file needs a name")
+            raise SessionError("enter a file name")
         path = Path(os.path.expanduser(target))
         files.check_path(path)
         if kind == "parquet":

@@ -16,7 +16,7 @@ _VERSIONS = (
     "SELECT s.schema_version, d.data_version FROM temp.pragma_schema_version AS s, temp.pragma_data_version AS d"
 )
 
-INCONSISTENT = "The database changed while it was read, so the figures may disagree."
+INCONSISTENT = "The database changed while it was read, so the figures may be inconsistent."
 
 
 def run_queries(database: Database, statements: Sequence[Statement]) -> tuple[list[Result], bool, int]:

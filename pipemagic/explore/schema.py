@@ -192,7 +192,7 @@ def no_relation(name: str, names: Iterable[str]) -> UnknownName:
     first, point, rest = name.partition(".")
     alone = rest if point and same(first, "main") else name  # a name may contain a point
     with_point = next((other for other in relations if same(other, f"main.{name}")), "")
-    dotted = f"write '{quote(with_point)}' for the table with a point in its name" if with_point else ""
+    dotted = f"write '{quote(with_point)}' for the table with a dot in its name" if with_point else ""
     hint = (
         dotted or did_you_mean(alone, relations) or did_you_mean(name, relations) or "%pipedb tables lists the tables"
     )

@@ -105,7 +105,7 @@ def _of_table(written: str, text: str, place: int | None, names: HintNames) -> s
     if owner.lower() in _CATALOGS:
         return "%pipedb tables lists the tables, %pipedb columns TABLE the columns of a table"
     if name.lower() == "dual":
-        return "leave FROM dual out"
+        return "remove FROM dual"
     if saved := next((saved for saved in names.saved if saved.lower() == name.lower()), None):
         return f"{saved} is a saved SELECT: add --with {saved} after %%sql or %sql"
     if file := of_file(text, written.removeprefix("main.").strip('"')):

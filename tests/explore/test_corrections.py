@@ -163,5 +163,5 @@ def test_words_of_other_databases_are_not_misspelt(text):
 def test_each_of_many_apostrophes():
     rows = ", ".join(f"({number}, 'it's {number}')" for number in range(300))
     assert correction(f"INSERT INTO days (year, month) VALUES {rows}") == (
-        "write 'it''s 0', with two apostrophes inside"
+        "write 'it''s 0', with the apostrophe doubled"
     )

@@ -131,7 +131,7 @@ def test_hostile_names_stay_text():
 
 def test_a_thousand_tables_show_only_the_columns_of_keys():
     drawn = diagram(random_schema(1000))
-    assert drawn.note == "With so many tables only the columns of keys are shown."
+    assert drawn.note == "The diagram shows only key columns because there are many tables."
     assert {name for box in drawn.boxes for _, name, _ in box.rows} == {"id", "r0", "r1"}
 
 
@@ -180,7 +180,7 @@ def test_mermaid_reads_no_column_as_a_key():
 def test_a_limit_keeps_the_tables_with_the_most_foreign_keys():
     drawn = diagram(SHOP, limit=3)
     assert [box.name for box in drawn.boxes][:3] == ["lines", "orders", "products"]
-    assert drawn.note == "3 of 8 tables are shown, the most linked ones."
+    assert drawn.note == "The diagram shows 3 of 8 tables, those with the most foreign keys."
     assert len(diagram(SHOP, limit=50).boxes) == 9
 
 
@@ -202,5 +202,5 @@ def test_an_unknown_table():
 
 
 def test_an_empty_schema():
-    assert str(diagram(schema())) == "There are no tables."
-    assert "There are no tables." in diagram(schema())._repr_mimebundle_()["text/html"]
+    assert str(diagram(schema())) == "The database has no tables."
+    assert "The database has no tables." in diagram(schema())._repr_mimebundle_()["text/html"]

@@ -237,7 +237,7 @@ def test_random_numbers(trips):
         ("split_part(name, 'n', 2)", "use substr() and instr()"),
         ("to_char(day, 'Month')", "use strftime() for dates and printf() for numbers"),
         ("stddev(price) OVER ()", "compute it from avg() and sum()"),
-        ("median(price) FILTER (WHERE id > 1)", "sort the values, and take the middle one with LIMIT and OFFSET"),
+        ("median(price) FILTER (WHERE id > 1)", "sort the values and take the middle one with LIMIT and OFFSET"),
         ("md5(name)", ""),
         ("date_diff(name)", "subtract the julianday() of both dates: the result is in days"),
     ],
@@ -286,7 +286,7 @@ def test_try_cast(trips, duck, value, type_):
         ("id::numeric", "write CAST(id AS REAL)"),
         ("avg(price)::numeric(10, 2)", "write round(avg(price), 2)"),
         ("year(day)::text", "write CAST(CAST(strftime('%Y', day) AS INTEGER) AS TEXT)"),
-        ("name::json", "leave ::json out"),
+        ("name::json", "remove ::json"),
     ],
 )
 def test_casts(cast, hint):

@@ -505,24 +505,24 @@ def test_longer_statements_are_skipped():
 
 TEXT_COMPARISONS = {
     "SELECT carrier FROM flight WHERE carrier > :p":
-        "carrier is declared TEXT and :p is a number, so > compares text: write CAST(carrier AS REAL) > :p",
+        "carrier is declared TEXT and :p is a number, so > compares them as text: write CAST(carrier AS REAL) > :p",
     "SELECT f.id FROM flight AS f WHERE :p <= f.origin":
-        "f.origin is declared TEXT and :p is a number, so <= compares text: write :p <= CAST(f.origin AS REAL)",
+        "f.origin is declared TEXT and :p is a number, so <= compares them as text: write :p <= CAST(f.origin AS REAL)",
     "SELECT id FROM flight WHERE carrier NOT BETWEEN '1' AND :p":
-        "carrier is declared TEXT and :p is a number, so BETWEEN compares text: "
+        "carrier is declared TEXT and :p is a number, so BETWEEN compares them as text: "
         "write CAST(carrier AS REAL) instead of carrier",
     "SELECT x FROM (SELECT carrier AS x FROM flight) WHERE x >= :p":
-        "x is declared TEXT and :p is a number, so >= compares text: write CAST(x AS REAL) >= :p",
+        "x is declared TEXT and :p is a number, so >= compares them as text: write CAST(x AS REAL) >= :p",
     "UPDATE airline SET name = 'x' WHERE carrier < :p":
-        "carrier is declared TEXT and :p is a number, so < compares text: write CAST(carrier AS REAL) < :p",
+        "carrier is declared TEXT and :p is a number, so < compares them as text: write CAST(carrier AS REAL) < :p",
 }  # fmt: skip
 
 EQUALITIES = {
-    "SELECT id FROM flight WHERE carrier = :p": "= compares text: write CAST(carrier AS REAL) = :p",
-    "SELECT id FROM flight WHERE :p <> carrier": "<> compares text: write :p <> CAST(carrier AS REAL)",
-    "SELECT id FROM flight WHERE carrier IS NOT :p": "IS compares text: write CAST(carrier AS REAL) instead of carrier",
+    "SELECT id FROM flight WHERE carrier = :p": "= compares them as text: write CAST(carrier AS REAL) = :p",
+    "SELECT id FROM flight WHERE :p <> carrier": "<> compares them as text: write :p <> CAST(carrier AS REAL)",
+    "SELECT id FROM flight WHERE carrier IS NOT :p": "IS compares them as text: write CAST(carrier AS REAL) instead of carrier",
     "SELECT id FROM flight WHERE carrier IN (:p, 'x')":
-        "IN compares text: write CAST(carrier AS REAL) instead of carrier",
+        "IN compares them as text: write CAST(carrier AS REAL) instead of carrier",
 }  # fmt: skip
 
 
@@ -544,7 +544,7 @@ def test_a_float_is_never_sure_to_equal_a_text(tables, text, end):
 def test_floats_in_a_list(tables):
     text = "SELECT id FROM flight WHERE carrier IN :prices"
     assert lint(text, {":prices_1": 9, ":prices_2": 9.5}, tables) == [
-        "carrier is declared TEXT and :prices contains numbers, so IN compares text: "
+        "carrier is declared TEXT and :prices contains numbers, so IN compares them as text: "
         "write CAST(carrier AS REAL) instead of carrier"
     ]
     assert lint(text, {":prices__1": 9.5}, tables)

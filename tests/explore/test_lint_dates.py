@@ -220,7 +220,7 @@ def test_dates_beyond_the_calendar_are_read_as_the_note_says(database):
     for text in ("2024-02-30", "2023-02-29", "2023-02-31", "2024-04-31"):
         (note,) = lint(f"SELECT date('{text}')", {}, {})
         (day,) = database.execute(f"SELECT date('{text}')").fetchall()[0]
-        assert note == f"'{text}' is not in the calendar, and SQLite reads it as {day}"
+        assert note == f"'{text}' does not exist, and SQLite reads it as {day}"
 
 
 @pytest.mark.parametrize(

@@ -105,7 +105,7 @@ def test_a_temporary_table_is_refused_with_a_sentence(db):
 def test_a_table_with_a_point_in_its_name(db):
     db('%%sql\nCREATE TABLE "main.old" (b); CREATE TABLE "a.b" (c)')
     assert db.fails("%pipedb columns main.old").out.endswith(
-        "write '\"main.old\"' for the table with a point in its name\n"
+        "write '\"main.old\"' for the table with a dot in its name\n"
     )
     assert db("%pipedb columns '\"main.old\"'").value["column"].tolist() == ["b"]
     assert db("%pipedb columns a.b").value["column"].tolist() == ["c"]  # there is no schema a
@@ -266,7 +266,7 @@ def test_invalid_rules(db):
         "--range id": "invalid --range id",
         "--references id=other": "invalid --references id=other",
         "--unique ,": "--unique requires at least one name",
-        "--rows '1; 2'": "a condition is one SQL expression, without ;",
+        "--rows '1; 2'": "the condition must be a single SQL expression without ;",
     }.items():
         failed = db.fails(f"%pipedb rules t {words}")
         assert told in failed.out + failed.err, words

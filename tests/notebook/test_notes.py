@@ -111,7 +111,7 @@ def test_a_number_that_is_compared_with_text(flight):
     flight.names["least"] = Decimal("9.50")
     cell = flight("%sql SELECT id FROM flight WHERE carrier > :least")
     assert notes(cell) == [
-        "Note: carrier is declared TEXT and :least is a number, so > compares text: "
+        "Note: carrier is declared TEXT and :least is a number, so > compares them as text: "
         "write CAST(carrier AS REAL) > :least."
     ]
     assert notes(flight("%sql SELECT id FROM flight WHERE delay > :least")) == []

@@ -84,7 +84,7 @@ def test_the_place_is_that_of_the_statement_also_behind_a_saved_select():
 def test_a_where_that_is_a_part_of_a_name_is_explained():
     with pytest.raises(ConfirmError, match='SQLite reads "WHERE\xa0a" as a name') as caught:
         check_where(parse_cell("DELETE FROM t WHERE\xa0a = 1"))
-    assert caught.value.hint == "NO-BREAK SPACE (U+00A0) after WHERE is a letter for SQLite: write a space"
+    assert caught.value.hint == "SQLite reads NO-BREAK SPACE (U+00A0) after WHERE as a letter: write a space"
     with pytest.raises(ConfirmError, match='SQLite reads "t\u200bWHERE" as a name'):
         check_where(parse_cell("DELETE FROM t\u200bWHERE a = 1"))
     with pytest.raises(ConfirmError, match="deletes all rows of größe"):

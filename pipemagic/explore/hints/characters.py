@@ -124,7 +124,7 @@ def quotes_mended(broken: BrokenStatement) -> Iterator[Suggestion]:
         literal = f"'{last.text[1:end]}'"
         if end > 0:
             text = f"{broken.text[: last.start]}{literal}{broken.text[last.start + end + 1 :]}"
-            yield Suggestion(f"write {literal}, with the same mark at both ends", text)
+            yield Suggestion(f"write {literal}, with the same quotation mark at both ends", text)
 
 
 def text_quoted(broken: BrokenStatement) -> Iterator[Suggestion]:
@@ -146,4 +146,4 @@ def _doubled(text: str, places: Sequence[int]) -> Iterator[Suggestion]:
     literals = [token.text for token in significant(text) if token.kind == "string"]
     changed = [literal for literal in literals if _APOSTROPHE.search(literal[1:-1].replace("''", "'"))]
     if places and changed:
-        yield Suggestion(f"write {changed[0]}, with two apostrophes inside", text)
+        yield Suggestion(f"write {changed[0]}, with the apostrophe doubled", text)

@@ -17,8 +17,8 @@ _COMMANDS = {
     ".databases .dbinfo \\l": "%pipedb databases lists the databases",
     ".schema .fullschema": "%pipedb schema shows the CREATE statements",
     ".mode .headers .header .width .nullvalue .separator .timer .echo .changes .bail \\x \\timing \\pset":
-        "leave the line out: it is a setting of another shell",
-    ".quit .exit \\q": "leave the line out: it ends another shell",
+        "remove the line: it is a setting of another shell",
+    ".quit .exit \\q": "remove the line: it ends another shell",
     ".open .connect \\c \\connect": "%pipedb connect opens a database",
     ".dump": "%pipedb schema shows the CREATE statements; pipemagic db export, in a shell, writes the whole database",
     ".read \\i \\ir": "%sql --file FILE runs the SQL in a file",
@@ -131,7 +131,7 @@ def _declare(place: Place) -> str:
     value = "" if equal is None else words.text(Span(equal + 1, len(words)))
     if not name.isidentifier():
         return _program(place)
-    return f"assign the variable in Python, {name} = {value or '...'}, and use :{name} in SQL"
+    return f"assign {name} = {value or '...'} in Python and use :{name} in SQL"
 
 
 def _set(place: Place) -> str:
@@ -143,15 +143,15 @@ def _set(place: Place) -> str:
     operator = words.word(2)
     if name.isidentifier() and operator in ("=", "TO", ":") and len(words) > 3 and token.kind == "param":
         value = words.text(Span(3 + (words.word(3) == "="), len(words)))
-        return f"assign the variable in Python, {name} = {value}, and use :{name} in SQL"
+        return f"assign {name} = {value} in Python and use :{name} in SQL"
     if name.lower() == "foreign_key_checks":
         return "PRAGMA foreign_keys = OFF or ON does this"
     if name.isidentifier() and operator == "=" and words.literal(Span(3, len(words))) is not None:
         return (
-            f"SQLite has no SET: PRAGMA changes settings; as a variable, write {name} = "
-            f"{words.text(Span(3, len(words)))} in a Python cell, and :{name} in SQL"
+            f"SQLite has no SET: use PRAGMA for settings; for a variable, write {name} = "
+            f"{words.text(Span(3, len(words)))} in a Python cell and :{name} in SQL"
         )
-    return "SQLite has no SET: leave the line out; PRAGMA changes settings"
+    return "SQLite has no SET: remove the line, or use PRAGMA for settings"
 
 
 def _use(place: Place) -> str:
@@ -181,17 +181,17 @@ def _pivot(place: Place) -> str:
     words = place.words
     at = {words.word(at): at for at in range(len(words)) if words.word(at) in ("ON", "USING")}
     if words.word(0) == "UNPIVOT":
-        return "SQLite has no UNPIVOT: select the rows, and use melt() of the DataFrame"
+        return "SQLite has no UNPIVOT: select the rows and call melt() on the DataFrame"
     if not {"ON", "USING"} <= at.keys() or words.arguments(at["USING"] + 1) is None:
-        return "SQLite has no PIVOT: select the rows, and use pivot_table() of the DataFrame"
+        return "SQLite has no PIVOT: select the rows and call pivot_table() on the DataFrame"
     arguments = words.arguments(at["USING"] + 1) or []
     values = words.text(arguments[0]) if len(arguments) == 1 else ""
     column, function = words.text(Span(at["ON"] + 1, at["ON"] + 2)), words.word(at["USING"] + 1).lower()
     if function not in ("sum", "min", "max", "count") or not values.isidentifier() or not column.isidentifier():
-        return "SQLite has no PIVOT: select the rows, and use pivot_table() of the DataFrame"
+        return "SQLite has no PIVOT: select the rows and call pivot_table() on the DataFrame"
     return (
-        "SQLite has no PIVOT: select the rows, and use "
-        f"pivot_table(columns='{column}', values='{values}', aggfunc='{function}') of the DataFrame"
+        "SQLite has no PIVOT: select the rows and call "
+        f"pivot_table(columns='{column}', values='{values}', aggfunc='{function}') on the DataFrame"
     )
 
 
@@ -231,8 +231,8 @@ _FIRST: dict[str, Callable[[Place], str]] = {
     "CALL": _program, "DO": _program, "WHILE": _program, "PRINT": _print,
     "OPTIMIZE": lambda _: "write VACUUM",
     "START": lambda place: "write BEGIN" if place.words.word(1) == "TRANSACTION" else "",
-    "GO": lambda _: "leave GO out, and end each statement with a semicolon",
-    "DELIMITER": lambda _: "leave DELIMITER out: a trigger ends with END;",
+    "GO": lambda _: "remove GO, and end each statement with a semicolon",
+    "DELIMITER": lambda _: "remove DELIMITER: a trigger ends with END;",
 }  # fmt: skip
 
 

@@ -126,7 +126,7 @@ def _trim(words: Words, first: Span, second: Span) -> str:
 def _separator(words: Words, inside: Span) -> str:
     at = next((at for at in words.outer(inside) if words.word(at) == "SEPARATOR"), None)
     if at is None or "ORDER" in words.words(inside.start, at - inside.start) or words.word(inside.start) == "DISTINCT":
-        return "" if at is None else "SQLite has no SEPARATOR: it is the second argument of group_concat()"
+        return "" if at is None else "SQLite has no SEPARATOR: pass it as the second argument of group_concat()"
     return f"write group_concat({words.text(Span(inside.start, at))}, {words.text(Span(at + 1, inside.end))})"
 
 
@@ -303,7 +303,7 @@ def _percent_parameter(place: Place) -> str:
     column = words.operand_before(at - 1) if words.word(at - 1) in ("=", "<", ">", "<=", ">=", "<>", "!=") else None
     name = "" if column is None else words.name(column.end - 1)
     if not name.isidentifier():
-        return "parameters have names: write a colon and the name of a variable"
+        return "parameters are named: write a colon and the name of a variable"
     return f"write :{name}, which takes the value of the variable {name}"
 
 

@@ -278,7 +278,7 @@ _GENERAL = by_name({
     "lpad rpad": "use printf()",
     "decode": "use CASE",
     "concat concat_ws": "use the operator ||",
-    "median percentile_cont": "sort the values, and take the middle one with LIMIT and OFFSET",
+    "median percentile_cont": "sort the values and take the middle one with LIMIT and OFFSET",
     " ".join(VARIANCES): "compute it from avg() and sum()",
     "generate_series range": "use WITH RECURSIVE",
     "unnest string_split string_to_array": "json_each() returns the values of a JSON array as rows",
@@ -346,7 +346,7 @@ def of_cast(text: str, offset: int, type_: str) -> str:
         value = value[1:-1]
     cast = _cast(value, match[1].upper(), match[2] or "") if match is not None else ""
     if not cast:
-        return f"leave ::{type_} out"
+        return f"remove ::{type_}"
     return f"write {cast}" if value else f"use {cast.partition('(')[0]}() instead"
 
 

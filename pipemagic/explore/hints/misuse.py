@@ -124,7 +124,7 @@ def _of_window_alias(words: Words, alias: str) -> str:
         if select is not None and condition is not None:
             inner = words.text(select.result)
             return _filtered(select, condition, inner, words.text(condition))
-    return "filter the alias of a window function in a query around this one"
+    return "filter on the alias of a window function in an outer query"
 
 
 def _of_window(words: Words, offset: int) -> str:
@@ -134,7 +134,7 @@ def _of_window(words: Words, offset: int) -> str:
     closing = words.closing(index + 1)
     end = None if closing is None or words.word(closing + 1) != "OVER" else words.closing(closing + 2)
     if select is None or condition is None or end is None:
-        return "filter a window function in a query around the one that computes it"
+        return "filter on a window function in an outer query"
     rest = f"{words.text(Span(condition.start, index))} place {words.text(Span(end + 1, condition.end))}".strip()
     inner = f"{words.text(select.result)}, {words.text(Span(index, end + 1))} AS place"
     return _filtered(select, condition, inner, rest)
@@ -143,7 +143,7 @@ def _of_window(words: Words, offset: int) -> str:
 def _filtered(select: Select, condition: Span, inner: str, filtered: str) -> str:
     order = select.order_outside()
     if select.is_compound or "GROUP" in select.clauses or order is None:
-        return "filter a window function in a query around the one that computes it"
+        return "filter on a window function in an outer query"
     rows = f"{select.clause('FROM')}{_rest(select, condition)}"
     return f"write SELECT {select.names} FROM (SELECT {inner}{rows}) WHERE {filtered}{order}"
 
@@ -183,7 +183,7 @@ def _listed(words: Words, select: Select, tables: Mapping[str, Relation]) -> lis
 
 def _of_values(words: Words, count: int, table: Relation | None) -> str:
     if table is None or not table.column_names:
-        return "list the columns after the name of the table"
+        return "list the columns after the table name"
     names = [column.name for column in table.visible if not column.generated]
     listed = ", ".join(map(quote_if_needed, names))
     name = quote_if_needed(table.name)

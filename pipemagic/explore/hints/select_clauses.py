@@ -31,7 +31,7 @@ def _all(place: Place) -> str:
     if any(words.word(item.end - 1) == "*" for item in items):
         return f"SQLite has no {clause} BY ALL: list the columns"
     names = [words.text(item) for item in items if clause == "ORDER" or not words.has_aggregate(item)]
-    return f"write {clause} BY {', '.join(names)}" if names else "leave GROUP BY out: each column is an aggregate"
+    return f"write {clause} BY {', '.join(names)}" if names else "remove GROUP BY: each column is an aggregate"
 
 
 def _star(place: Place) -> str:
@@ -90,7 +90,7 @@ def _qualify(place: Place) -> str:
     condition = Span(at + 1, end)
     order = select.order_outside()
     if select.is_compound or condition.start >= end or order is None:
-        return "SQLite has no QUALIFY: filter the window function in a query around this one"
+        return "SQLite has no QUALIFY: filter on the window function in an outer query"
     window = _window(words, condition)
     inner = f"SELECT {words.text(select.result)}"
     filtered = words.text(condition)
@@ -154,14 +154,14 @@ def _limit(place: Place) -> str:
         skipped = f" OFFSET {words.word(offset.start + 1)}" if offset is not None else ""
         return _limited(select, f"{rows}{skipped}")
     if place.word == "ALL" and place.before == "LIMIT":
-        return "leave LIMIT ALL out"
+        return "remove LIMIT ALL"
     return ""
 
 
 def _limited(select: Select, rows: str) -> str:
     """Return the hint to write LIMIT at the end of a SELECT, which may not be the end of the statement."""
     if select.is_compound:
-        return f"write LIMIT {rows} at the end of a subquery after FROM: here it would be that of the whole query"
+        return f"write LIMIT {rows} at the end of a subquery after FROM: here it would apply to the whole query"
     is_inside = select.words.around(select.span.start) is not None
     return f"write LIMIT {rows} at the end{' of the subquery' if is_inside else ''}"
 
@@ -210,7 +210,7 @@ def _rollup(place: Place) -> str:
     if words.words(at, 2) == ["WITH", "ROLLUP"]:
         return _totals(place.select, at)
     if "GROUPING" in (place.word, place.before) and "SETS" in (place.word, words.word(at + 1)):
-        return "SQLite has no GROUPING SETS: write a SELECT for each set, with UNION ALL between them"
+        return "SQLite has no GROUPING SETS: write a SELECT for each set and combine them with UNION ALL"
     return ""
 
 
@@ -256,9 +256,9 @@ def _pivot(place: Place) -> str:
     start = next((at for at in range(len(words)) if words.word(at) in ("PIVOT", "UNPIVOT")), None)
     if start is None or start == 0 or start < place.index - 3 or start > place.index:
         return ""
-    general = f"SQLite has no {words.word(start)}: use pivot_table() of the DataFrame"
+    general = f"SQLite has no {words.word(start)}: call pivot_table() on the DataFrame"
     if words.word(start) == "UNPIVOT":
-        return "SQLite has no UNPIVOT: use melt() of the DataFrame"
+        return "SQLite has no UNPIVOT: call melt() on the DataFrame"
     closing = words.closing(start + 1) if words.word(start + 1) == "(" else None
     at = next((at for at in words.outer(Span(start + 2, closing or 0)) if words.word(at) == "FOR"), None)
     if closing is None or at is None or words.word(at + 2) != "IN":
@@ -329,16 +329,16 @@ def _option(place: Place) -> str:
     words = place.words
     at = place.index if place.word == "OPTION" else place.index - 1
     closing = words.closing(at + 1) if words.words(at, 2) == ["OPTION", "("] else None
-    return "" if closing is None else f"leave {words.text(Span(at, closing + 1))} out"
+    return "" if closing is None else f"remove {words.text(Span(at, closing + 1))}"
 
 
 def _lock(place: Place) -> str:
     words, at = place.words, place.index
     if "FOR" in (place.word, place.before) and {"UPDATE", "SHARE"} & {place.word, words.word(at + 1)} and (
         words.word(0) in ("SELECT", "WITH")):  # fmt: skip
-        return "leave FOR UPDATE out; BEGIN IMMEDIATE locks the database for writing"
+        return "remove FOR UPDATE; BEGIN IMMEDIATE locks the database for writing"
     if "NOLOCK" in words.words(at, 3):
-        return "leave WITH (NOLOCK) out: reads never wait"
+        return "remove WITH (NOLOCK): reads never wait"
     return ""
 
 

@@ -18,7 +18,7 @@ def _create(place: Place) -> str:
         if kind in ("TABLE", "VIEW", "INDEX", "TRIGGER") and name is not None:
             name = name if words.word(name.end - 1) != ")" else Span(name.start, words.at(
                 words.tokens[name.start].start) + 1)  # fmt: skip
-            return f"write DROP {kind} IF EXISTS {words.text(name)}; in front, and CREATE without OR REPLACE"
+            return f"write DROP {kind} IF EXISTS {words.text(name)}; first, then CREATE without OR REPLACE"
         return _object(kind)
     if at == 1 or (at == 2 and place.before == "MATERIALIZED"):
         return _index_kind(words) or _object(words.word(1))
@@ -27,7 +27,7 @@ def _create(place: Place) -> str:
 
 def _index_kind(words: Words) -> str:
     if words.word(1) in ("CLUSTERED", "NONCLUSTERED", "FULLTEXT") and words.word(2) == "INDEX":
-        return f"leave {words.word(1)} out"
+        return f"remove {words.word(1)}"
     return ""
 
 
@@ -39,10 +39,10 @@ def _object(kind: str) -> str:
         "DATABASE": "%pipedb create-database NAME creates a database",
         "SCHEMA": "SQLite has no schemas: all tables of a database are in main",
         "SEQUENCE": "SQLite has no sequences: an INTEGER PRIMARY KEY numbers the rows",
-        "TYPE": "SQLite has no CREATE TYPE: write TEXT with a CHECK",
-        "DOMAIN": "SQLite has no CREATE DOMAIN: write TEXT with a CHECK",
-        "EXTENSION": "leave the line out: SQLite has no CREATE EXTENSION",
-        "MATERIALIZED": "SQLite has no materialized views: write CREATE VIEW, or CREATE TABLE ... AS",
+        "TYPE": "SQLite has no CREATE TYPE: use TEXT with a CHECK constraint",
+        "DOMAIN": "SQLite has no CREATE DOMAIN: use TEXT with a CHECK constraint",
+        "EXTENSION": "remove the line: SQLite has no CREATE EXTENSION",
+        "MATERIALIZED": "SQLite has no materialized views: use CREATE VIEW, or CREATE TABLE ... AS",
         "USER": "SQLite has no users or privileges: a token gives access, and %pipedb create-token creates one",
         "ROLE": "SQLite has no users or privileges: a token gives access, and %pipedb create-token creates one",
         "LOGIN": "SQLite has no users or privileges: a token gives access, and %pipedb create-token creates one",
@@ -66,22 +66,20 @@ def _create_table(place: Place) -> str:
         option = next((words.word(step) for step in (at, at - 1) if words.word(step) in _OPTIONS), "")
         first = at - (words.word(at) not in _OPTIONS)
         written = words.text(Span(first, len(words)))
-        return (
-            f"leave {written if len(written) <= _SHORT else words.text(Span(first, first + 2))} out" if option else ""
-        )
+        return f"remove {written if len(written) <= _SHORT else words.text(Span(first, first + 2))}" if option else ""
     if {place.word, place.before} & {"AUTO_INCREMENT", "AUTOINCREMENT", "IDENTITY"}:
         return _numbered(words, at)
     if place.before == "ENUM" or (place.function is not None and words.word(place.function) == "ENUM"):
         return _enum(words, place)
     if words.words(at, 3) == ["FOREIGN", "KEY", "REFERENCES"]:
-        return "leave FOREIGN KEY out"
+        return "remove FOREIGN KEY"
     start, end = _definition(words, at)
     if words.word(start) in ("KEY", "INDEX") and words.word(start + 2) == "(":
         columns = words.text(Span(start + 2, end))
         index, table = words.text(Span(start + 1, start + 2)), words.text(Span(name, name + 1))
         return f"write CREATE INDEX {index} ON {table} {columns} after the CREATE TABLE"
     if place.word == "ON" and words.word(at + 1) == "UPDATE":
-        return "leave ON UPDATE out; a trigger can set the column"
+        return "remove ON UPDATE; a trigger can set the column"
     if place.word == "(" and words.word(at - 2) == "DEFAULT":
         return "write DEFAULT CURRENT_TIMESTAMP" if place.before == "NOW" else "put the expression in parentheses"
     return ""
@@ -108,7 +106,7 @@ def _numbered(words: Words, at: int) -> str:
         (step for step in range(column.end, len(words)) if words.words(step, 3) == ["PRIMARY", "KEY", "("]), None
     )
     closing = None if key is None else words.closing(key + 2)
-    remark = "" if key is None or closing is None else f"; leave {words.text(Span(key, closing + 1))} out"
+    remark = "" if key is None or closing is None else f"; remove {words.text(Span(key, closing + 1))}"
     return f"write {name} INTEGER PRIMARY KEY, which numbers the rows{remark}"
 
 
@@ -130,7 +128,7 @@ def _create_index(place: Place) -> str:
         if opening is not None and more is not None:
             return f"write {words.text(Span(opening, at - 1))}, {', '.join(map(words.text, more))})"
     if place.word == "USING":
-        return f"leave USING {words.text(Span(at + 1, at + 2))} out"
+        return f"remove USING {words.text(Span(at + 1, at + 2))}"
     return ""
 
 
@@ -153,7 +151,7 @@ def _alter(place: Place) -> str:
     if action == "DROP" and place.word == ",":
         return "write an ALTER TABLE for each column"
     if action == "DROP" and words.words(column, 2) == ["IF", "EXISTS"]:
-        return "leave IF EXISTS out"
+        return "remove IF EXISTS"
     return ""
 
 
@@ -180,7 +178,7 @@ def _insert(place: Place) -> str:
     if place.word == "DUPLICATE" and place.before == "ON":
         return _duplicate(place)
     if at != 1:
-        return "leave the column with DEFAULT out of the INSERT" if place.word == "DEFAULT" else ""
+        return "omit the column with DEFAULT from the INSERT" if place.word == "DEFAULT" else ""
     if place.word == "IGNORE":
         return f"write INSERT OR IGNORE {words.text(Span(2, len(words)))}" if len(words) < 40 else (
             "write INSERT OR IGNORE INTO")  # fmt: skip
@@ -257,7 +255,7 @@ def _delete(place: Place) -> str:
         labels = [word.lower() for word in words.words(source.end, 2) if word]
         named = f" AS {alias}" if alias.lower() in labels else ""
         if not named and alias.lower() != table.lower():
-            return f"DELETE removes whole rows: leave {alias} out"
+            return f"DELETE removes whole rows: remove {alias}"
         if where is None or where > source.end + 2:
             rows = f"SELECT {alias}.rowid {words.text(Span(2, len(words)))}"
             return f"write DELETE FROM {table} WHERE rowid IN ({rows})"
@@ -277,7 +275,7 @@ def _delete(place: Place) -> str:
 def _drop(place: Place) -> str:
     words = place.words
     if place.word in ("CASCADE", "RESTRICT") and place.index > 1:
-        return f"leave {place.word} out"
+        return f"remove {place.word}"
     if words.word(1) == "INDEX" and place.word == "ON":
         return f"write {words.text(Span(0, place.index))}"
     if place.index == 1 and words.word(1) == "DATABASE":
@@ -303,7 +301,7 @@ def _explain(place: Place) -> str:
 def _maintenance(place: Place) -> str:
     words = place.words
     if words.words(0, 2) == ["VACUUM", "ANALYZE"]:
-        return "write VACUUM, and ANALYZE in another statement"
+        return "write VACUUM and ANALYZE as two statements"
     if words.words(0, 2) == ["ANALYZE", "TABLE"]:
         return f"write ANALYZE {words.text(Span(2, len(words)))}"
     return ""
@@ -333,5 +331,5 @@ def _separators(place: Place) -> str:
         start = place.text.rfind("\n", 0, token.start) + 1
         line = place.text[start:].split("\n", 1)[0]
         if line.strip() == token.text:
-            return f"leave {token.text} out, and end each statement with a semicolon"
+            return f"remove {token.text}, and end each statement with a semicolon"
     return ""

@@ -50,7 +50,7 @@ class Misread:
         char = self.chars[0]
         before, after = (_WORD.findall(part) for part in (self.text[: char.offset], self.text[char.offset + 1 :]))
         place = f" after {before[-1]}" if before else f" before {after[0]}" if after else ""
-        return f"{char.name}{place} is a letter for SQLite"
+        return f"SQLite reads {char.name}{place} as a letter"
 
     def fix(self, *, after_as: bool = False) -> str:
         """Return what to write instead; a name after AS that consists of several words needs quotes."""
@@ -91,7 +91,7 @@ def lookalike_characters(context: Context) -> Iterator[str]:
         what = "a name" if is_definition or _is_table(tokens, at) else "an alias" if _is_alias(tokens, at) else ""
         after_as = at > 0 and tokens[at - 1].word == "AS"
         if what and word.text.lower() not in names and _is_accident(word, after_as=after_as):
-            yield f'{word.cause}, which reads "{word.text}" as {what}: {word.fix(after_as=after_as)}'
+            yield f'{word.cause} and "{word.text}" as {what}: {word.fix(after_as=after_as)}'
 
 
 def _is_alias(tokens: Sequence[Token], at: int) -> bool:
@@ -146,7 +146,7 @@ def _is_accidental(word: Misread, char: Lookalike) -> bool:
 
 # -- letters beyond ASCII, whose case LIKE, lower() and upper() do not change: É is not é
 
-_ELSEWHERE = "only in an embedded service that was started with PIPEMAGIC_UNICODE=1"
+_ELSEWHERE = "requires an embedded service started with PIPEMAGIC_UNICODE=1"
 
 
 def letters_beyond_ascii(context: Context) -> Iterator[str]:
@@ -156,12 +156,12 @@ def letters_beyond_ascii(context: Context) -> Iterator[str]:
     for query in context.queries:
         for text in _patterns(query, context):
             if letter := _letter(text):
-                yield f"LIKE ignores the case of ASCII letters, and that of {letter} {_ELSEWHERE}"
+                yield f"LIKE ignores case only for ASCII letters: {letter} {_ELSEWHERE}"
     for comparison in context.comparisons:
         name = comparison.other.name(0).lower() if is_call(comparison.other, 0) else ""
         letter = _letter(text_of(comparison.operand, context.args))
         if letter and name in ("lower", "upper") and len(comparison.other.items) == 2:
-            yield f"{name}() changes ASCII letters, and {letter} {_ELSEWHERE}"
+            yield f"{name}() changes only ASCII letters: {letter} {_ELSEWHERE}"
 
 
 def _patterns(query: Query, context: Context) -> Iterator[str | None]:

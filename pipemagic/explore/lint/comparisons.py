@@ -163,10 +163,10 @@ def _note(comparison: Comparison, subject: _Dates, form: str, text: str, operato
             return _part_of_date(comparison, value, operator, start, "year")
         case _, "now":
             now = "date('now')" if subject.form == "day" else "datetime('now')"
-            return f"in a comparison, {value} is only a string: write {_compared(comparison, subject.text, now)}"
+            return f"{value} is only a string in a comparison: write {_compared(comparison, subject.text, now)}"
         case _, "other":
             write = " or ".join(_compared(comparison, subject.text, f"'{day}'") for day in readings(text))
-            is_never = "never equals a date" if is_equal else "is not ordered as dates are"
+            is_never = "never equals a date" if is_equal else "does not sort as a date"
             return f"{value} is not in SQLite's date format and {is_never}: write {write}"
     return ""
 
@@ -179,10 +179,10 @@ def _moments_and_day(comparison: Comparison, subject: _Dates, value: str, operat
         return f"{subject.described} and {value} {described}, so they are never equal: {write}"
     if operator == "<=":
         sign = "BETWEEN" if comparison.operator == "BETWEEN" else operator
-        return f"{subject.described}, so {sign} ends before the times of {value}: {write}"
+        return f"{subject.described}, so {sign} excludes the times on {value}: {write}"
     following = dates.next_day(text) if text else ""
     if operator == ">" and following.endswith("-01"):  # > '2013-01-01' is usual for: since that day
-        return f"{subject.described}, so > begins with the times of {value}: write {subject.text} >= '{following}'"
+        return f"{subject.described}, so > includes the times on {value}: write {subject.text} >= '{following}'"
     return ""
 
 
@@ -194,7 +194,7 @@ def _days_and_moment(comparison: Comparison, subject: _Dates, value: str, form: 
         described = f"is declared {_declared(comparison)}" if _declared(comparison) else "has a time"
         return f"{subject.described} and {value} {described}, so they are never equal: {write}"
     if form == "midnight" and operator in ("<", ">="):
-        return f"{subject.described} and {value} has a time, so the same day is less than it: {write}"
+        return f"{subject.described} and {value} has a time, so the day itself is less: {write}"
     return ""
 
 
@@ -204,7 +204,7 @@ def _part_of_date(comparison: Comparison, value: str, operator: str, start: str,
     if operator in _EQUAL:
         return f"{value} is only a {part}, so no date equals it: {write}"
     if operator in ("<=", ">"):
-        return f"{value} is only a {part}, so all its dates are greater than it: {write}"
+        return f"{value} is only a {part}, so all its dates are greater: {write}"
     return ""
 
 
@@ -321,7 +321,7 @@ def _column_note(context: Context, comparison: Comparison) -> str:
         return ""
     column, value = written(comparison.other), _value_of(comparison)
     what = "contains numbers" if comparison.parameter is not None and value not in context.args else "is a number"
-    reason = f"{column} is declared {declared} and {value} {what}, so {comparison.operator} compares text"
+    reason = f"{column} is declared {declared} and {value} {what}, so {comparison.operator} compares them as text"
     return f"{reason}: write {_compared(comparison, f'CAST({column} AS REAL)', value)}"
 
 
@@ -436,7 +436,7 @@ def _digits_note(comparison: Comparison, text: Group, shown: str, values: list[S
     digits = _digits_of(text)
     if not padded or (digits == 0 and (_order(comparison) not in _EQUAL or comparison.parameter is not None)):
         return ""
-    form = f"{digits} digits" if digits else "zeros in front of single digits"
+    form = f"{digits} digits" if digits else "a leading zero before single digits"
     write = f"'{padded}'" if comparison.parameter is None else f"printf('%0{digits}d', {_value_of(comparison)})"
     return f"{shown} has {form}, such as '{padded}': write {_compared(comparison, shown, write)}"
 

@@ -75,12 +75,12 @@ def text_sums(context: Context) -> Iterator[str]:
 
 def _sum_notes(name: str, call: str, operand: _Operand, distinct: str) -> Iterator[str]:
     if operand.kind in _FUNCTIONS:
-        reads = f"{call} reads only the years of the dates"
+        reads = f"{call} uses only the years of the dates"
         mean = f"{_FUNCTIONS[operand.kind]}(avg({distinct}julianday({operand.text})))"
         yield f"{reads}: write {mean}" if name == "avg" else reads
     elif operand.kind == "text":
         reads = (
-            f"{operand.text} is declared {operand.declared}, so {call} reads only the number at the start of each text"
+            f"{operand.text} is declared {operand.declared}, so {call} uses only the number at the start of each text"
         )
         yield f"{reads}: write {name}({distinct}CAST({operand.text} AS REAL)) if each is a number"
 
@@ -102,7 +102,7 @@ def _note(context: Context, part: Group, index: int, left: _Operand, right: _Ope
         return _concatenation(part, index, left, right)
     for operand, other in ((left, right), (right, left)):
         if operand.kind == "text" and not _converts(sign, other):
-            reads = f"{operand.text} is declared {operand.declared}, so {sign} reads only the number at its start"
+            reads = f"{operand.text} is declared {operand.declared}, so {sign} uses only the number at its start"
             return f"{reads}: write CAST({operand.text} AS REAL) instead of {operand.text} if it is a number"
     return ""
 
@@ -114,7 +114,7 @@ def _converts(sign: str, other: _Operand) -> bool:
 
 def _difference(left: _Operand, right: _Operand) -> str:
     days = f"julianday({left.text}) - julianday({right.text})"
-    return f"{left.text} - {right.text} is the difference of the years: write {days}"
+    return f"{left.text} - {right.text} is the difference between the years: write {days}"
 
 
 def _count(operand: _Operand) -> str:
@@ -127,7 +127,7 @@ def _count_note(left: _Operand, right: _Operand, count: str) -> str:
     """Return the note on a date that is subtracted from a count of days or seconds, or the other way."""
     date = left if left.kind in _FUNCTIONS else right
     shown = f"{left.text} - {right.text}"
-    return f"{shown} reads only the year of {date.text}: write {count}({date.text}) instead of {date.text}"
+    return f"{shown} uses only the year of {date.text}: write {count}({date.text}) instead of {date.text}"
 
 
 def _is_unknown_call(expression: Group) -> bool:
@@ -146,7 +146,7 @@ def _step(context: Context, sign: str, date: _Operand, other: _Operand) -> str:
         return ""
     shown = f"{date.text} {sign} {other.text}"
     if other.kind == "text":
-        return f"{shown} reads only the year of the date"
+        return f"{shown} uses only the year of the date"
     if words is not None:
         step = f"'{words if words[:1] in ('+', '-') else sign + words}'"
         if form_of_text(words):
@@ -156,11 +156,11 @@ def _step(context: Context, sign: str, date: _Operand, other: _Operand) -> str:
     elif _is_number(context, other):
         step = f"{'-' if sign == '-' else ''}{other.text} || ' days'"
     else:
-        return f"{shown} reads only the year of the date"
+        return f"{shown} uses only the year of the date"
     function = _FUNCTIONS[date.kind]
     arguments = arguments_of(date.expression) if form_of_call(date.expression) == date.kind else None
     start = ", ".join(map(written, arguments)) if arguments else date.text
-    return f"{shown} reads only the year of the date: write {function}({start}, {step})"
+    return f"{shown} uses only the year of the date: write {function}({start}, {step})"
 
 
 def _is_number(context: Context, operand: _Operand) -> bool:
@@ -173,9 +173,11 @@ def _is_number(context: Context, operand: _Operand) -> bool:
 def _concatenation(part: Group, index: int, left: _Operand, right: _Operand) -> str:
     """Return the note on texts that are added, with || between all operands."""
     chain = _chain(part, index)
-    reason = "+ adds numbers, and text without digits is 0"
+    reason = "+ adds numbers, and text without digits counts as 0"
     if left.kind == right.kind == "text":
-        reason = f"{left.text} and {right.text} are declared {left.declared}, and + adds the numbers at their start"
+        reason = (
+            f"{left.text} and {right.text} are declared {left.declared}, and + adds only the numbers at their start"
+        )
     return f"{reason}: write {' || '.join(chain)}"
 
 

@@ -225,7 +225,7 @@ def _text_note(call: Group, arguments: list[Group], args: Mapping[str, SqlValue]
     if re.match(r"[1-9]\d{3}-\d\d-\d\d", text) and not dates.is_day(text[:10]):
         first = datetime.date(int(text[:4]), int(text[5:7]), 1)
         counted = (first + datetime.timedelta(int(text[8:10]) - 1)).isoformat()
-        return f"{value} is not in the calendar, and SQLite reads it as {counted}"
+        return f"{value} does not exist, and SQLite reads it as {counted}"
     return ""
 
 

@@ -53,7 +53,7 @@ def null_lists(context: Context) -> Iterator[str]:
 def _null_elements(context: Context, listed: Group) -> Iterator[str]:
     for element in listed.split():
         if element.word(0) == "NULL" and len(element.items) == 1:
-            yield "NOT IN with a NULL in its list is never true: leave the NULL out"
+            yield "NOT IN with a NULL in its list is never true: remove the NULL"
         else:
             yield from _null_parameters(context, element)
 
@@ -62,7 +62,7 @@ def _null_parameters(context: Context, operand: Group) -> Iterator[str]:
     """Yield a note if a parameter is None, or a list with a None."""
     name = written(operand)
     if name[:1] in (":", "@", "$") and None in context.values_of(name):
-        yield f"{name} has a None, which is NULL, and NOT IN with a NULL in its list is never true: leave it out"
+        yield f"{name} has a None, which is NULL, and NOT IN with a NULL in its list is never true: remove it"
 
 
 def _nullable_subquery(context: Context, query: Query, index: int, listed: Group) -> Iterator[str]:
@@ -77,7 +77,7 @@ def _nullable_subquery(context: Context, query: Query, index: int, listed: Group
     for select in selects:
         column = _nullable_column(select)
         if column:
-            reason = f"NOT IN is never true if its subquery has a NULL, and {column} can be NULL"
+            reason = f"NOT IN is never true if its subquery returns a NULL, and {column} can be NULL"
             yield f"{reason}: write WHERE {column} IS NOT NULL in it"
             return
 

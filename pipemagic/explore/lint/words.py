@@ -185,7 +185,7 @@ def misspelt_joins(context: Context) -> Iterator[str]:
             alias = _alias(query.part, at - 1) if word == "JOIN" else None
             meant = misspelt_join(alias.text) if alias else ""
             if alias and meant and alias.word not in used:
-                yield f"{alias.text} is an alias for SQLite, so this is an inner join: write {meant} JOIN"
+                yield f"SQLite reads {alias.text} as an alias, so this is an inner join: write {meant} JOIN"
 
 
 def batch_ends(context: Context) -> Iterator[str]:
@@ -196,7 +196,7 @@ def batch_ends(context: Context) -> Iterator[str]:
         return
     _, line_break, indent = context.text[: last.start].rpartition("\n")
     if line_break and not indent.strip():
-        yield f"{last.text} is an alias for SQLite: leave it out"
+        yield f"SQLite reads {last.text} as an alias: remove it"
 
 
 def _alias(part: Group, at: int) -> Token | None:

@@ -131,7 +131,7 @@ class Sandbox:
         if argument is None or name in TAKES_NAME:
             return apsw.SQLITE_OK
         if name not in SETTABLE:
-            return self._refuse(f"PRAGMA {name} cannot be changed; leave it out: the service sets it")
+            return self._refuse(f"PRAGMA {name} cannot be changed; remove it: the service sets it")
         if name == "case_sensitive_like" and self._unicode:
             return self._refuse("PRAGMA case_sensitive_like is not available with PIPEMAGIC_UNICODE; write GLOB")
         if name == "cache_size" and not _is_allowed_cache_size(argument):

@@ -177,7 +177,7 @@ def test_filters_and_a_condition_in_sql(explore, session):
     panel.wait("Rows 1 to 8")
     assert panel.field("Value").value == "half typed"
     add_filter(panel, "tail", "", "is null")
-    panel.wait("No row matches the filters.")
+    panel.wait("No rows match the filters.")
     panel.click("Remove id < 129 -- not the last")
     until(lambda: panel.field("Condition in SQL").value == "")
 
@@ -188,7 +188,7 @@ def test_filters_and_a_condition_in_sql(explore, session):
     [
         ("nope > 1", "no such column: nope"),
         ("1) OR (1", "the condition has an unbalanced quote or parenthesis"),
-        ("1; DROP TABLE flights", "a condition is one SQL expression, without ;"),
+        ("1; DROP TABLE flights", "the condition must be a single SQL expression without ;"),
     ],
 )
 def test_a_wrong_condition_does_not_change_the_page(explore, typed, words):
@@ -369,8 +369,8 @@ def test_export_has_the_rows_of_its_cell(explore, shell, tmp_path):
     panel.wait("ORDER BY origin, rowid")
     panel.click("Export ...")
     for name, words in [
-        ("a b", "'a b' is not a valid name of a variable"),
-        ("class", "'class' is not a valid name of a variable"),
+        ("a b", "'a b' is not a valid variable name"),
+        ("class", "'class' is not a valid variable name"),
         ("taken", "the variable taken already exists"),
     ]:
         panel.type("Variable or file", name)
