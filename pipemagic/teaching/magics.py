@@ -219,7 +219,7 @@ class ExerciseMagics(PluginMagics):
         else:
             outcome = checking.check_cell(made, self.pipe.session.read(definition.sql), connection)
         if not outcome.passed:
-            raise SessionError(f"the solution of {made.name} does not pass its check\n{Feedback(outcome)!r}")
+            raise SessionError(f"the solution of {made.name} fails its own check\n{Feedback(outcome)!r}")
         made.save(self.folder)
         show(Feedback(checking.record(outcome)))
         return self._answer(outcome)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 LONGEST_ERROR = 32
 """The most characters of an error in the table; the details show all of it."""
 
-NO_CLASS = "No classes on this machine yet: `pipemagic class create ROSTER.csv --group G` creates one."
+NO_CLASS = "No classes on this machine yet: create one with `pipemagic class create ROSTER.csv --group GROUP`."
 
 COLUMNS = [
     *({"title": title.capitalize(), "sortable": True} for title in HEADERS[:3]),

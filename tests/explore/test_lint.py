@@ -520,7 +520,8 @@ TEXT_COMPARISONS = {
 EQUALITIES = {
     "SELECT id FROM flight WHERE carrier = :p": "= compares them as text: write CAST(carrier AS REAL) = :p",
     "SELECT id FROM flight WHERE :p <> carrier": "<> compares them as text: write :p <> CAST(carrier AS REAL)",
-    "SELECT id FROM flight WHERE carrier IS NOT :p": "IS compares them as text: write CAST(carrier AS REAL) instead of carrier",
+    "SELECT id FROM flight WHERE carrier IS NOT :p":
+        "IS compares them as text: write CAST(carrier AS REAL) instead of carrier",
     "SELECT id FROM flight WHERE carrier IN (:p, 'x')":
         "IN compares them as text: write CAST(carrier AS REAL) instead of carrier",
 }  # fmt: skip

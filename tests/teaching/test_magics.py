@@ -131,14 +131,14 @@ def test_a_solution_of_python(birds):
     birds.names["other"] = 3
     assert feedback(birds("%check counted other"))[:2] == [
         "counted: 0 of 1 point",
-        "- int where a DataFrame is expected",
+        "- expected a DataFrame, got int",
     ]
     assert feedback(birds("%check counted nothing")) == ["counted: no answer yet, 0 of 1 point"]
 
 
 def test_a_solution_that_does_not_solve_its_exercise_is_an_error(birds, tmp_path):
     failed = birds.fails("%%exercise no\n-- solution: 1 + 1\nDELETE FROM birds")
-    assert "the solution of no does not pass its check" in failed.out
+    assert "the solution of no fails its own check" in failed.out
     assert not (tmp_path / "exercises").exists()
 
 

@@ -103,7 +103,7 @@ def numbering_types(context: Context) -> Iterator[str]:
         type_ = _type(column)
         if column.is_name(0) and not _NUMBERING.isdisjoint(type_.words()):
             name = written(column.slice(0, 1))
-            yield f"SQLite does not number the rows of a column declared {written(type_)}: write {name} INTEGER PRIMARY KEY"
+            yield f"SQLite does not number a column declared {written(type_)}: write {name} INTEGER PRIMARY KEY"
 
 
 def _is_table(words: Sequence[str]) -> bool:

@@ -397,7 +397,7 @@ class _Work:
             raise error
         self._pause = min(self._pause * 2, LONGEST_PAUSE)
         if wait >= 5 and now + wait > self._busy_until + 1:
-            self._notify(f"the service is busy; the next attempt is in {wait:.0f} s")
+            self._notify(f"The service is busy. Trying again in {wait:.0f} s.")
         self._busy, self._busy_until = True, now + wait
 
     def _sleep(self, seconds: float) -> None:

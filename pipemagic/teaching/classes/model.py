@@ -120,7 +120,9 @@ def locked(name: str) -> Iterator[None]:
     try:
         lock = private_lock(_folder() / f"{name}.lock").acquire(LOCK_TIMEOUT)
     except TimeoutError:
-        raise SessionError(f"another command is changing the class {name}", hint="wait until it has ended") from None
+        raise SessionError(
+            f"another command is changing the class {name}", hint="try again when it has finished"
+        ) from None
     with lock:
         yield
 

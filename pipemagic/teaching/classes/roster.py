@@ -35,7 +35,9 @@ _INVISIBLE = re.compile("[\u00ad\u061c\u200b\u200e\u200f\u202a-\u202e\u2060\u206
 """Marks that mail programs and spreadsheets leave in copied text."""
 _JOINERS = {0x200C: "", 0x200D: ""}  # parts of Persian words and of emojis
 
-_QUOTATION = 'quotation marks enclose a cell that contains separators, and are doubled in it: "Müller, Anna ""Jo"""'
+_QUOTATION = (
+    'put quotation marks around a cell that contains separators, and double those inside: "Müller, Anna ""Jo"""'
+)
 
 _FIRST_ROWS = 5
 """Rows in which the header is looked for."""
@@ -84,11 +86,13 @@ def read_roster(path: Path) -> Roster:
         if other.name != student.name or student.key == folded(student.name):
             raise SessionError(
                 f"{path.name}: line {number}, {student.name}, cannot be distinguished from line {line}, {other.name}",
-                hint="remove one of them, or add a column id or email, different for each student",
+                hint="remove one of them, or add an id or email column that is different for each student",
             )
         notes.append(f"Line {number} repeats line {line} ({student.name}).")
     if not entries:
-        raise SessionError(f"{path.name} has no students", hint="write one on each line, below the header name,email")
+        raise SessionError(
+            f"{path.name} has no students", hint="write one student per line, below the header name,email"
+        )
     return Roster([student for _, student in entries.values()], notes, path.name)
 
 
@@ -108,7 +112,7 @@ def _decoded(path: Path) -> tuple[str, list[str]]:
         text = data.decode("cp1252", "replace")
         notes = [f"{path.name} is not UTF-8 and was read as Windows-1252. Check the names."]
     if "\0" in text:
-        raise SessionError(f"{path.name} is not CSV", hint="save it as CSV UTF-8")
+        raise SessionError(f"{path.name} is not CSV", hint="save the file as CSV UTF-8")
     return text, notes
 
 

@@ -76,7 +76,7 @@ serve = click.Command(
         *(option_of_class(option) for option in serving.serve.params if option.name not in LEFT_OUT),
         click.Option(
             ["--base-path"], type=base_path, metavar="PATH",
-            help="The path below which a proxy offers the service.  [default: that of a JupyterHub's service]",
+            help="The path below which a proxy offers the service.  [default: the path of the JupyterHub service]",
         ),
     ],
 )  # fmt: skip

@@ -47,11 +47,7 @@ def of_count(expected: int, given: int, sql: str, traits: set[str]) -> str:
     if each has a NULL or 0. Without a statement, and if one changes something, there is no question.
     """
     traits = traits | {"", {0: "none", 1: "one"}.get(given, "")}
-    head = (
-        f"{plural(abs(given - expected), 'row')} {'too many' if given > expected else 'missing'}"
-        if given
-        else "no rows"
-    )
+    head = plural(abs(given - expected), "extra row" if given > expected else "missing row") if given else "no rows"
     if not sql or any(not statement.only_reads for statement in split(sql)):
         return head
     return next(
@@ -63,8 +59,9 @@ def of_count(expected: int, given: int, sql: str, traits: set[str]) -> str:
 
 def of_order(sql: str, *, is_reversed: bool) -> str:
     """Return advice for the right rows in a wrong order."""
-    why = "their order is reversed: DESC?" if is_reversed else "their order is not: by which columns are they sorted?"
-    return f"the rows are right, {why if uses(sql, 'ORDER BY') else 'their order is not: is ORDER BY missing?'}"
+    why = "is ASC or DESC wrong?" if is_reversed else "which columns are they sorted by?"
+    order = "reversed" if is_reversed else "wrong"
+    return f"the rows are right, but their order is {order}: {why if uses(sql, 'ORDER BY') else 'is ORDER BY missing?'}"
 
 
 def of_values(pairs: Pairs, sql: str) -> str:
@@ -77,7 +74,7 @@ def of_values(pairs: Pairs, sql: str) -> str:
     if not reason and kinds and (len(pairs) == 1 or all(expected != actual for expected, actual in kinds)):
         expected, actual = pairs[0]
         hint = ": does coalesce() help?" if actual is None and expected == 0 else ""
-        return f"{_described(actual)} where {_described(expected)} is expected{hint}"
+        return f"expected {_described(expected)}, got {_described(actual)}{hint}"
     return reason
 
 
@@ -103,11 +100,11 @@ def _is_truncated(expected: float, actual: float) -> bool:
 
 
 _FITTING: tuple[tuple[str, Callable[[Any, Any], bool], str], ...] = (
-    ("text", lambda expected, actual: expected.strip() == actual.strip(), "blanks at the beginning or the end differ"),
+    ("text", lambda expected, actual: expected.strip() == actual.strip(), "leading or trailing spaces differ"),
     ("text", lambda expected, actual: expected.lower() == actual.lower(), "upper and lower case differ"),
     ("number", _is_truncated, "integer division? 1 / 2 is 0, 1.0 / 2 is 0.5"),
-    ("number", lambda expected, actual: _is_close(expected, 100 * actual), "a fraction where percent is expected?"),
-    ("number", lambda expected, actual: _is_close(100 * expected, actual), "percent where a fraction is expected?"),
+    ("number", lambda expected, actual: _is_close(expected, 100 * actual), "got a fraction, expected a percentage?"),
+    ("number", lambda expected, actual: _is_close(100 * expected, actual), "got a percentage, expected a fraction?"),
     ("number", lambda expected, actual: _is_close(expected, -actual), "the sign is reversed"),
 )  # fmt: skip
 
@@ -116,7 +113,7 @@ def _of_numbers(pairs: Pairs, sql: str) -> str:
     """Return advice for numbers by their digits or their size."""
     for digits in range(8):
         if all(_is_close(actual, round(expected, digits)) for expected, actual in pairs):
-            return "rounded too early or to fewer digits?"
+            return "rounded too early, or to too few digits?"
         if all(_is_close(expected, round(actual, digits)) for expected, actual in pairs):
             return f"more digits than expected: round(..., {digits})?"
     larger = {actual > expected for expected, actual in pairs}
@@ -125,5 +122,5 @@ def _of_numbers(pairs: Pairs, sql: str) -> str:
     if larger == {True} and uses(sql, "JOIN") and not uses(sql, "LEFT JOIN"):
         return "larger than expected: does the join multiply rows?"
     if larger == {True} and uses(sql, "count(*)"):
-        return "larger than expected: does count(*) count rows that do not belong to it, such as those with NULL?"
+        return "larger than expected: does count(*) count rows that it should not, such as rows with NULL?"
     return "larger than expected" if larger == {True} else "smaller than expected"

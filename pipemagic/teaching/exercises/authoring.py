@@ -75,14 +75,16 @@ def author(
     if definition.hidden:
         other, _ = results_of(connection, definition.hidden, cell, probes)
         if all(map(same, after, other)):
-            hint = "change rows that the result contains"
-            raise SessionError("the hidden statements do not change the result of the reference", hint=hint)
+            hint = "write hidden statements that change rows of the result"
+            raise SessionError("the hidden statements do not change the result of the reference solution", hint=hint)
     salts = _salts(definition.name, folder)
     made = definition.exercise([_with_result(*parts, definition) for parts in zip(probes, after, salts, strict=False)])
     if before:
         made = definition.exercise(made.probes, score_of(compare_all(made.probes, before)))
     if made.baseline == 1 and not solved_first:
-        raise SessionError("the reference changes nothing", hint="does its condition hold for any row?")
+        raise SessionError(
+            "the reference solution changes nothing", hint="check that its condition is true for some rows"
+        )
     if definition.solution and not solved_first:
         solve()
     return made
@@ -91,10 +93,12 @@ def author(
 def _with_result(probe: Probe, frame: DataFrame | str, salt: str, definition: Definition) -> Probe:
     """Return a probe with its rules, and its result or the digest of it."""
     if isinstance(frame, str):
-        raise SessionError(f"{probe.label}: {frame}", hint="correct the query of this state")
+        raise SessionError(f"{probe.label}: {frame}", hint="correct the query of this `-- state:` line")
     if len(frame) > MOST_ROWS:
-        hint = "compare a summary: `-- state: SELECT count(*) AS n, ...` or a query with fewer rows"
-        raise SessionError(f"{probe.label or 'the result'}: {len(frame):,} rows, at most {MOST_ROWS:,}", hint=hint)
+        hint = "compare a summary, such as `-- state: SELECT count(*) AS n, ...`, or a query with fewer rows"
+        raise SessionError(
+            f"{probe.label or 'the result'} has {len(frame):,} rows; the limit is {MOST_ROWS:,}", hint=hint
+        )
     query = probe.sql or definition.sql
     rules = Rules(
         ordered="ORDER" in sql.split(query)[-1].outer_words,
@@ -165,7 +169,9 @@ def _changed(connection: Connection, cell: Cell) -> list[tuple[str, str]]:
         if name in changed or sql.normalize(name) in written | indexed:
             queries += [(f"{what} of {name}", _query(what, name)) for what in wanted]
     if not changed and not queries:
-        raise SessionError("the reference changes nothing", hint="add `-- state: SELECT ...`, or end with a query")
+        raise SessionError(
+            "the reference solution changes nothing", hint="add `-- state: SELECT ...`, or end with a query"
+        )
     names = sorted({_text(name.lower()) for name, row in (before | after).items() if row[0] != "index"})
     return [*queries, ("tables, views and triggers", _NAMES.format(", ".join(names)))]
 

@@ -127,7 +127,7 @@ def check_frame(exercise: Exercise, frame: object) -> Check:
     if frame is None:
         return Check(exercise, 0)
     if not isinstance(frame, DataFrame):
-        return Check(exercise, 0, (f"{type(frame).__name__} where a DataFrame is expected",))
+        return Check(exercise, 0, (f"expected a DataFrame, got {type(frame).__name__}",))
     return replace(_compared(exercise, [frame], ""), answer=frame)
 
 
@@ -158,11 +158,11 @@ def _problem(exercise: Exercise, cell: Cell, connection: Connection) -> str:
         (statement.opens_transaction and statement.keyword == "BEGIN") or statement.commits or statement.rolls_back
         for statement in cell.statements
     ):
-        return "BEGIN, COMMIT and ROLLBACK are not possible here: the answer runs in a transaction that is rolled back"
+        return "BEGIN, COMMIT and ROLLBACK are not allowed here: the answer runs in a transaction that is rolled back"
     if exercise.variable:
         return f"the answer is a DataFrame: run %check {exercise.name} {exercise.variable}"
     if connection.transaction is Tx.OPEN and not all(statement.only_reads for statement in cell.statements):
-        return "your transaction is open, and the answer would wait for it: run COMMIT or ROLLBACK first"
+        return "your transaction is open and would block the answer: run COMMIT or ROLLBACK first"
     return ""
 
 
@@ -213,4 +213,4 @@ def _compare(probe: Probe, actual: DataFrame | str, text: str) -> Comparison:
         return compare(unpack(probe.expected), actual, probe.rules, text)
     if digest(actual, probe.rules, bytes.fromhex(probe.salt), probe.columns) == probe.digest:
         return Comparison(1, (), None)
-    return Comparison(0, ("the result is not right",), None)
+    return Comparison(0, ("the result is not correct",), None)

@@ -21,8 +21,13 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @exercises.command("release")
 @click.argument("source", type=_FILE)
 @click.argument("target", type=_FILE)
-@click.option("--for", "grader", type=click.Choice(["nbgrader", "otter"]), help="Write the source for this grader.")
-@click.option("--solved", is_flag=True, help="Keep the solutions.")
+@click.option(
+    "--for",
+    "grader",
+    type=click.Choice(["nbgrader", "otter"]),
+    help="Write the notebook in the source format of this grader.",
+)
+@click.option("--solved", is_flag=True, help="Keep the solutions in the notebook.")
 def release_command(source: Path, target: Path, grader: Grader | None, solved: bool) -> None:
     """Write the students' notebook TARGET from the teacher's notebook SOURCE."""
     check_installed("nbformat", purpose="a release")
@@ -33,8 +38,10 @@ def release_command(source: Path, target: Path, grader: Grader | None, solved: b
 @exercises.command("grade")
 @click.argument("submissions", type=_FILE, nargs=-1, required=True)
 @click.option("--source", type=_FILE, required=True, help="The teacher's notebook.")
-@click.option("--csv", "table", type=_FILE, help="Also write the points to this file.")
-@click.option("--timeout", type=float, default=CELL_TIMEOUT, show_default=True, help="Seconds for each cell.")
+@click.option("--csv", "table", type=_FILE, help="Also write the points to this CSV file.")
+@click.option(
+    "--timeout", type=float, default=CELL_TIMEOUT, show_default=True, help="Time limit of each cell, in seconds."
+)
 def grade_command(submissions: Sequence[Path], source: Path, table: Path | None, timeout: float) -> None:
     """Run SUBMISSIONS and print the points of each exercise, and the reasons for lost points."""
     check_installed("nbclient", "nbformat", "ipykernel", purpose="grading")

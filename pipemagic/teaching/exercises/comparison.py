@@ -64,9 +64,9 @@ class Comparison:
 def compare(expected: pd.DataFrame, actual: pd.DataFrame, rules: Rules = Rules(), sql: str = "") -> Comparison:
     """Compare two results; the statement of the actual one is used only for better advice.
 
-    Columns count 0.2, rows 0.6 and their order 0.2, or rows 0.8 without order. Rows are compared in the columns that
-    were found; their part is that of the matched rows times that of the found columns, and order counts in the
-    matched rows. Raise LoadError for values that SQL cannot store.
+    Columns count 0.2, rows 0.6 and their order 0.2, or rows 0.8 without order. Only columns that match are compared.
+    The score of the rows is the share of matched rows times the share of matched columns; order counts in matched
+    rows. Raise LoadError for values that SQL cannot store.
     """
     names, values = columns_of(expected)
     columns, share, messages = _match_columns((names, values), columns_of(actual), rules)
@@ -119,15 +119,15 @@ def _match_columns(expected: _Table, actual: _Table, rules: Rules) -> tuple[dict
     is_in_order = not rules.columns_in_order or order == sorted(order)
     messages = []
     if not rules.check_names and len(names) != len(titles):
-        messages = [f"{plural(len(titles), 'column')} in the place of {len(names)}"]
+        messages = [f"{plural(len(titles), 'column')} instead of {len(names)}"]
     if rules.check_names:
         for at in sorted(matches.keys() - named):
             name, other = shown(names[at]), shown(titles[matches[at]])
-            why = f"has the values of {name}" if at in alike else f"is in the place of {name}"
+            why = f"has the values of {name}" if at in alike else f"is in the position of {name}"
             messages.append(f"column {other} {why}: rename it with AS {name}")
         messages += _of_columns("is missing", [name for at, name in enumerate(names) if at not in matches])
         extra = set(range(len(titles))).difference(matches.values())
-        messages += _of_columns("is not expected", [titles[at] for at in sorted(extra)])
+        messages += _of_columns("is unexpected", [titles[at] for at in sorted(extra)])
     if not is_in_order:
         messages.append(f"the order of the columns differs from {', '.join(map(shown, names))}")
     share = len(named if rules.check_names else matches) / max(len(names), len(titles)) / (1 if is_in_order else 2)
@@ -145,10 +145,10 @@ def _of_columns(problem: str, names: list[str]) -> list[str]:
 
 
 def _row_advice(rows: Rows, sql: str, *, are_whole: bool) -> Iterator[str]:
-    """Yield advice for the number of rows, then for the columns.
+    """Yield advice on the number of rows, then on each column.
 
-    That for a column is chosen by the pairs of rows that differ only in it, if it has any. Rows that are not whole,
-    because a column was not found, may only look repeated.
+    Advice on a column is based on the pairs of rows that differ only in this column, if there are any. If a column is
+    missing (``are_whole`` is False), rows may look repeated although they are not.
     """
     if rows.given == rows.size:
         sorted_before = ": are the rows sorted as expected before LIMIT?" if uses(sql, "LIMIT") else ""
@@ -178,7 +178,7 @@ def _different_rows(rows: Rows) -> list[tuple[Any, Any]]:
 
 
 def _difference(rows: Rows, pairs: list[tuple[Any, Any]]) -> pd.DataFrame | None:
-    """Return expected rows, and beside them the values of the result that differ; the number of a row is that there."""
+    """Return the expected rows, the differing values of the result, and the row numbers in the result."""
     if not pairs or not rows.columns:
         return None
     left, right = zip(*pairs, strict=True)

@@ -62,7 +62,9 @@ def check_names(names: Iterable[str]) -> None:
     constructs = [*CONSTRUCTS, *_ALIASES]
     for name in map(str.strip, names):
         if name.lower() not in _BY_LOWER and not _CALL.fullmatch(name):
-            hint = f"{did_you_mean(name, constructs)}\nknown: {', '.join(constructs)}, and FUNCTION()".strip()
+            hint = (
+                f"{did_you_mean(name, constructs)}\nthe constructs are {', '.join(constructs)} and FUNCTION()".strip()
+            )
             raise SessionError(f"unknown construct {name!r}", hint=hint)
 
 

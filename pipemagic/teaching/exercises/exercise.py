@@ -88,13 +88,16 @@ def load(name: str, folder: Path) -> Exercise:
     path = folder / f"{name}.json"
     if not NAME.fullmatch(name) or not path.exists():
         names = sorted(file.stem for file in folder.glob("*.json"))
-        hint = did_you_mean(name, names) or f"{path} is missing: an %%exercise cell writes it; students need the folder"
+        hint = (
+            did_you_mean(name, names)
+            or f"{path} is missing: run the %%exercise cell that writes it, or copy your teacher's folder"
+        )
         raise SessionError(f"no such exercise: {name}", hint=hint)
     try:
         return msgspec.json.decode(path.read_bytes(), type=Exercise)
     except msgspec.DecodeError as error:
-        hint = "copy the file again from your teacher's folder"
-        raise SessionError(f"the file of the exercise is damaged: {path}: {error}", hint=hint) from None
+        hint = "copy the file from your teacher's folder again"
+        raise SessionError(f"{path} is not a valid exercise file: {error}", hint=hint) from None
 
 
 def pack(frame: DataFrame) -> str:
@@ -161,7 +164,7 @@ _JOINERS = {"task": " ", "hidden": ";\n", "solution": "\n"}
 def parse_cell(name: str, text: str) -> Definition:
     """Return the definition in a teacher's cell; raise SessionError for a key or a value that is not valid."""
     if not NAME.fullmatch(name):
-        raise _invalid(f"{name!r} is not a name: use letters, digits, _ and -")
+        raise _invalid(f"the name {name!r} may contain only letters, digits, _ and -")
     header, body = _split(text)
     if not sql.split(body):
         raise _invalid(f"{name} has no reference SQL below its header")
@@ -202,9 +205,9 @@ def _value(key: str, lines: list[str]) -> Any:
     if key in ("hint", "state"):
         return lines
     if len(lines) > 1:
-        raise _invalid(f"{key} occurs twice")
+        raise _invalid(f"duplicate key {key!r}")
     return lines[0]
 
 
 def _invalid(message: str, hint: str = "") -> SessionError:
-    return SessionError(f"the exercise is not valid: {message}", hint=hint or f"the keys are {', '.join(KEYS)}")
+    return SessionError(f"invalid exercise: {message}", hint=hint or f"the keys are {', '.join(KEYS)}")

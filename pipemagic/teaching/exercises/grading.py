@@ -32,7 +32,11 @@ _NOT_REPORTED = "the check did not report its points"
 
 _CHECK = re.compile(r"^[ \t]*%%?check[ \t]+([\w-]+)", re.MULTILINE)
 _REPORT = "from pipemagic.teaching.exercises.grading import report\nreport(*{!r})"
-_TOO_LONG = {"ename": "CellTimeout", "evalue": "", "traceback": ["the cell was interrupted: it ran too long"]}
+_TOO_LONG = {
+    "ename": "CellTimeout",
+    "evalue": "",
+    "traceback": ["the cell exceeded its time limit and was interrupted"],
+}
 
 
 class Grade(msgspec.Struct, frozen=True):
@@ -59,12 +63,12 @@ def verified_points(name: str, file: str, *, reference: str = "", data: str = ""
     if check is None:
         raise SessionError(NOT_CHECKED)
     if fingerprint(check.exercise) != file:
-        raise SessionError("checked with another file than the teacher's")
+        raise SessionError("checked with a file that differs from the teacher's")
     if not _runs_on_hidden(check, data):
         return check.points
     score = hidden_score(name, reference=reference, data=data) or 0
     if check.passed and score < 1:
-        raise SessionError("right on the visible data, wrong on the hidden data", code=HIDDEN)
+        raise SessionError("correct on the visible data, wrong on the hidden data", code=HIDDEN)
     return min(check.points, replace(check, score=score).points)
 
 

@@ -46,7 +46,9 @@ class Source:
         definitions = [exercise[0] for cell in notebook["cells"] if (exercise := _exercise(cell))]
         names = [definition.name for definition in definitions]
         if repeated := [name for name in names if names.count(name) > 1]:
-            raise SessionError(f"{repeated[0]} is defined twice", hint="the name is that of the exercise's file")
+            raise SessionError(
+                f"{repeated[0]} is defined twice", hint="give each exercise its own name, which is also its file name"
+            )
         folders = _FOLDER.findall("\n".join(map(_text, notebook["cells"])))
         return cls(definitions, beside / (folders[-1] if folders else "exercises"))
 
@@ -55,7 +57,7 @@ class Source:
         exercises = [load(definition.name, self.folder) for definition in self.definitions]
         for definition, exercise in zip(self.definitions, exercises, strict=True):
             if definition.exercise(exercise.probes, exercise.baseline) != exercise:
-                hint = "run the teacher's notebook, which writes the files of its exercises"
+                hint = "run the teacher's notebook to write the files of its exercises again"
                 raise SessionError(f"the file of {exercise.name} is older than its cell", hint=hint)
         return {exercise.name: fingerprint(exercise) for exercise in exercises}
 
@@ -144,7 +146,9 @@ def _kept(cell: Mapping[str, Any], key: str) -> Iterator[Cell]:
     if TEACHER not in tags and (source or not text):
         if cell["cell_type"] != "markdown" and "%%exercise" in text:
             hint = f"begin the cell with `%%exercise NAME`, or give it the tag {TEACHER}"
-            raise SessionError(f"a cell with %%exercise is not an exercise: {text.strip().splitlines()[0]}", hint=hint)
+            raise SessionError(
+                f"cannot read the exercise in the cell that begins with: {text.strip().splitlines()[0]}", hint=hint
+            )
         copy = _cell(cell["cell_type"], cell.get("id", key), source, **({"tags": tags} if tags else {}))
         yield copy | {name: cell[name] for name in ("attachments",) if name in cell}
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 EMPTY = Cell("", (), ())
 """A cell without statements."""
 
-NO_ROWS = "no statement returns rows: the answer ends with a SELECT"
+NO_ROWS = "no statement returns rows: the answer must end with a SELECT"
 
 
 def results_of(

@@ -233,7 +233,7 @@ def test_a_long_wait_is_announced(hosted, waits):
     hosted.hosted.refuse("POST .*/databases$", Answer(429, b"slow", headers={"Retry-After": "6"}), times=2)
     lines: list[str] = []
     creation.create(hosted.api, new_class(hosted.api, students=STUDENTS[:2]), notify=lines.append)
-    assert lines[0] == "the service is busy; the next attempt is in 6 s"
+    assert lines[0] == "The service is busy. Trying again in 6 s."
 
 
 def test_one_failure_of_the_server_is_no_failure_of_the_class(hosted):

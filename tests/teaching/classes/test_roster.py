@@ -76,7 +76,7 @@ def test_composed_and_decomposed_umlauts_are_the_same_student(roster):
 def test_two_students_of_the_same_name_need_an_id(roster):
     with pytest.raises(SessionError, match="line 4, Anna Schmidt, cannot be distinguished from line 2") as caught:
         roster("name\nAnna Schmidt\nBob\nanna schmidt\n".replace("anna schmidt", "Anna Schmidt"))
-    assert "add a column id or email" in caught.value.hint
+    assert "add an id or email column" in caught.value.hint
     both = roster("name,id\nAnna Schmidt,1\nAnna Schmidt,2\n").students
     assert [student.key for student in both] == ["1", "2"]
 
@@ -164,7 +164,7 @@ def test_workbooks_and_binary_files_are_refused(roster):
     for data in (workbook.getvalue(), b"\xd0\xcf\x11\xe0\0\0", b"name\nAda\0\n", "name\nAda\n".encode("utf-16-le")):
         with pytest.raises(SessionError) as caught:
             roster(data)
-        assert str(caught.value) == "sql-101.csv is not CSV\nsave it as CSV UTF-8"
+        assert str(caught.value) == "sql-101.csv is not CSV\nsave the file as CSV UTF-8"
 
 
 def new_class(*students: Student) -> Class:

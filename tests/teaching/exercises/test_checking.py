@@ -134,9 +134,7 @@ def test_a_write_does_not_wait_for_an_open_transaction(session, tmp_path):
     exercise = make(session, tmp_path, "DELETE FROM islands WHERE area = 1")
     session.run("BEGIN IMMEDIATE; DELETE FROM penguins")
     check = answer(session, exercise, "DELETE FROM islands WHERE area = 1")
-    assert check.messages == (
-        "your transaction is open, and the answer would wait for it: run COMMIT or ROLLBACK first",
-    )
+    assert check.messages == ("your transaction is open and would block the answer: run COMMIT or ROLLBACK first",)
     session.run("ROLLBACK")
     assert answer(session, exercise, "DELETE FROM islands WHERE area = 1").passed
 
@@ -147,9 +145,9 @@ def test_no_points_are_not_less_than_none(session, tmp_path):
 
 def test_large_results_are_refused(session, tmp_path):
     many = "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 30000) "
-    with pytest.raises(SessionError, match="the result: 30,000 rows, at most 20,000"):
+    with pytest.raises(SessionError, match="the result has 30,000 rows; the limit is 20,000"):
         make(session, tmp_path, f"{many}SELECT i FROM c")
-    with pytest.raises(SessionError, match="rows of islands: 30,004 rows, at most 20,000") as caught:
+    with pytest.raises(SessionError, match="rows of islands has 30,004 rows; the limit is 20,000") as caught:
         make(session, tmp_path, f"{many}INSERT INTO islands (area) SELECT i FROM c")
     assert "-- state: SELECT" in caught.value.hint
 
@@ -200,10 +198,10 @@ def test_a_check_of_another_kind_is_an_error(session, tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("BEGIN; SELECT 1", "BEGIN, COMMIT and ROLLBACK are not possible here"),
-        ("COMMIT", "BEGIN, COMMIT and ROLLBACK are not possible here"),
-        ("SELECT 1; ROLLBACK; DELETE FROM penguins", "BEGIN, COMMIT and ROLLBACK are not possible here"),
-        ("UPDATE penguins SET mass = 1", "no statement returns rows: the answer ends with a SELECT"),
+        ("BEGIN; SELECT 1", "BEGIN, COMMIT and ROLLBACK are not allowed here"),
+        ("COMMIT", "BEGIN, COMMIT and ROLLBACK are not allowed here"),
+        ("SELECT 1; ROLLBACK; DELETE FROM penguins", "BEGIN, COMMIT and ROLLBACK are not allowed here"),
+        ("UPDATE penguins SET mass = 1", "no statement returns rows: the answer must end with a SELECT"),
         ("SELECT speces FROM penguins", "no such column: speces"),
         ("SELECT 1; SELECT nothing FROM penguins", "nothing was changed; statement 2 of 2 failed here"),
         ("SELECT species FROM", "incomplete"),
@@ -256,7 +254,7 @@ def test_pass_or_fail_stores_a_salted_digest(session, tmp_path, text):
     assert answer(session, first, text.split("\n")[1]).passed
     wrong = answer(session, first, "SELECT 1 AS a" if "SELECT" in text else "DELETE FROM penguins")
     assert (wrong.points, wrong.difference) == (0, None)
-    assert all(line.endswith("the result is not right") for line in wrong.messages)
+    assert all(line.endswith("the result is not correct") for line in wrong.messages)
 
 
 @pytest.mark.parametrize("any_session", ["on_sqld", "on_seed"], indirect=True)
@@ -275,7 +273,7 @@ def test_hidden_data_reveal_a_hard_coded_answer(any_session, tmp_path):
 
 
 def test_hidden_data_that_change_no_result_are_refused(session, tmp_path):
-    with pytest.raises(SessionError, match="the hidden statements do not change the result of the reference"):
+    with pytest.raises(SessionError, match="the hidden statements do not change the result of the reference solution"):
         make(session, tmp_path, f"-- hidden: DELETE FROM islands\n{BY_SPECIES}")
     with pytest.raises(StatementError, match="no such table: nowhere"):
         make(session, tmp_path, f"-- hidden: DELETE FROM nowhere\n{BY_SPECIES}")
@@ -285,7 +283,7 @@ def test_a_reference_that_fails_or_changes_nothing(session, tmp_path):
     with pytest.raises(StatementError, match="no such column: speces"):
         make(session, tmp_path, "SELECT speces FROM penguins")
     for reference in ("PRAGMA foreign_keys = ON", "UPDATE penguins SET mass = 1 WHERE id = 77"):
-        with pytest.raises(SessionError, match="the reference changes nothing"):
+        with pytest.raises(SessionError, match="the reference solution changes nothing"):
             make(session, tmp_path, reference)
     with pytest.raises(SessionError, match="state: no such table: nests"):
         make(session, tmp_path, "-- state: SELECT * FROM nests\nDELETE FROM islands")

@@ -50,25 +50,25 @@ def test_these_values_are_equal(expected, actual):
 @pytest.mark.parametrize(
     ("expected", "actual", "message"),
     [
-        (3, "3", "column x: text '3' where number 3 is expected"),
-        ("3", 3, "column x: number 3 where text '3' is expected"),
-        (None, "", "column x: text '' where NULL is expected"),
-        (None, 0, "column x: number 0 where NULL is expected"),
-        (0, None, "column x: NULL where number 0 is expected: does coalesce() help?"),
-        ("a", None, "column x: NULL where text 'a' is expected"),
-        ("a", b"a", "column x: blob where text 'a' is expected"),
-        (b"a", "a", "column x: text 'a' where blob is expected"),
-        (1e-7, 0.0, "column x: rounded too early or to fewer digits?"),
+        (3, "3", "column x: expected number 3, got text '3'"),
+        ("3", 3, "column x: expected text '3', got number 3"),
+        (None, "", "column x: expected NULL, got text ''"),
+        (None, 0, "column x: expected NULL, got number 0"),
+        (0, None, "column x: expected number 0, got NULL: does coalesce() help?"),
+        ("a", None, "column x: expected text 'a', got NULL"),
+        ("a", b"a", "column x: expected text 'a', got blob"),
+        (b"a", "a", "column x: expected blob, got text 'a'"),
+        (1e-7, 0.0, "column x: rounded too early, or to too few digits?"),
         (math.inf, 1e308, "column x: number 1e+308 where number inf is expected"),
-        (2**53 + 1, 2**53, "column x: number 9007199254740992 where number 9007199254740993 is expected"),
+        (2**53 + 1, 2**53, "column x: expected number 9007199254740993, got number 9007199254740992"),
         (0.5, 0, "column x: integer division? 1 / 2 is 0, 1.0 / 2 is 0.5"),
-        (12.5, 0.125, "column x: a fraction where percent is expected?"),
-        (0.125, 12.5, "column x: percent where a fraction is expected?"),
+        (12.5, 0.125, "column x: got a fraction, expected a percentage?"),
+        (0.125, 12.5, "column x: got a percentage, expected a fraction?"),
         (7, -7, "column x: the sign is reversed"),
-        (3.14159, 3.14, "column x: rounded too early or to fewer digits?"),
+        (3.14159, 3.14, "column x: rounded too early, or to too few digits?"),
         (3.14, 3.14159, "column x: more digits than expected: round(..., 2)?"),
         ("Adelie", "ADELIE", "column x: upper and lower case differ"),
-        ("Adelie", "Adelie ", "column x: blanks at the beginning or the end differ"),
+        ("Adelie", "Adelie ", "column x: leading or trailing spaces differ"),
     ],
 )  # fmt: skip
 def test_different_values_are_explained(expected, actual, message):
@@ -107,7 +107,7 @@ def test_dates_and_times_of_a_frame_equal_their_texts(text):
 def test_a_wrong_date_of_a_frame_is_shown_without_a_time():
     moments = pd.DataFrame({"x": pd.to_datetime(["2013-01-02"])})
     assert messages(frame(x=["2013-01-01"]), moments)[1] == (
-        "column x: text '2013-01-02' where text '2013-01-01' is expected"
+        "column x: expected text '2013-01-01', got text '2013-01-02'"
     )
 
 
@@ -169,9 +169,9 @@ def test_a_changed_value_is_found(rows, data):
 @given(rows=TABLES, row=st.integers(0, 11))
 def test_a_row_too_many_or_too_few_is_found(rows, row):
     row %= len(rows)
-    assert messages(table(rows), table([*rows, rows[row]]))[0].startswith("1 row too many")
+    assert messages(table(rows), table([*rows, rows[row]]))[0].startswith("1 extra row")
     if len(rows) > 1:
-        assert messages(table(rows), table(rows[:row] + rows[row + 1 :]))[0].startswith("1 row missing")
+        assert messages(table(rows), table(rows[:row] + rows[row + 1 :]))[0].startswith("1 missing row")
 
 
 # -- columns
@@ -187,10 +187,10 @@ def test_names_ignore_case_and_any_order_of_columns():
         (frame(carrier=["AA", "DL", "UA"], cnt=[3, 5, 8]),
          ["column cnt has the values of late: rename it with AS late"], 0.9),
         (frame(carrier=["AA", "DL", "UA"]), ["column late is missing"], 0.5),
-        (LATE.assign(extra=1), ["column extra is not expected"], 0.93),
+        (LATE.assign(extra=1), ["column extra is unexpected"], 0.93),
         (frame(carrier=["AA", "DL", "UA"], cnt=[3, 5, 9]),
-         ["column cnt is in the place of late: rename it with AS late", "1 of 3 rows differs",
-          "column late: number 9 where number 8 is expected"], 0.63),
+         ["column cnt is in the position of late: rename it with AS late", "1 of 3 rows differs",
+          "column late: expected number 8, got number 9"], 0.63),
         (frame(), ["column carrier is missing", "column late is missing"], 0.0),
     ],
 )  # fmt: skip
@@ -217,7 +217,7 @@ def test_names_count_only_by_rule():
     assert messages(LATE, other, Rules(check_names=False)) == []
     assert messages(LATE, other[["b", "a"]], Rules(check_names=False)) == []
     assert messages(LATE, other[["b", "a"]], Rules(check_names=False, columns_in_order=True)) != []
-    assert messages(LATE, LATE[["late"]], Rules(check_names=False)) == ["1 column in the place of 2"]
+    assert messages(LATE, LATE[["late"]], Rules(check_names=False)) == ["1 column instead of 2"]
 
 
 def test_a_named_index_of_a_frame_is_a_column():
@@ -255,9 +255,13 @@ ORDERED = "SELECT carrier, late FROM t ORDER BY late"
 @pytest.mark.parametrize(
     ("actual", "sql", "message"),
     [
-        (LATE.iloc[::-1], ORDERED, "the rows are right, their order is reversed: DESC?"),
-        (LATE.iloc[[1, 0, 2]], ORDERED, "the rows are right, their order is not: by which columns are they sorted?"),
-        (LATE.iloc[[1, 0, 2]], "SELECT 1", "the rows are right, their order is not: is ORDER BY missing?"),
+        (LATE.iloc[::-1], ORDERED, "the rows are right, but their order is reversed: is ASC or DESC wrong?"),
+        (
+            LATE.iloc[[1, 0, 2]],
+            ORDERED,
+            "the rows are right, but their order is wrong: which columns are they sorted by?",
+        ),
+        (LATE.iloc[[1, 0, 2]], "SELECT 1", "the rows are right, but their order is wrong: is ORDER BY missing?"),
     ],
 )
 def test_the_order_of_rows_counts_by_rule(actual, sql, message):
@@ -302,20 +306,20 @@ def test_rows_that_look_repeated_without_a_column():
     sql = "SELECT carrier FROM t"
     whole = compare(twice, frame(carrier=["AA"] * 3, late=[3, 5, 5]), sql=sql)
     part = compare(twice, frame(carrier=["AA"] * 3), sql=sql)
-    assert whole.messages[0] == "1 row too many: is DISTINCT or GROUP BY missing?"
-    assert part.messages == ("column late is missing", "1 row too many: is a condition missing or too wide?")
+    assert whole.messages[0] == "1 extra row: is DISTINCT or GROUP BY missing?"
+    assert part.messages == ("column late is missing", "1 extra row: is a condition missing or too wide?")
 
 
 def test_the_number_of_rows_has_no_question_without_a_statement():
-    assert messages(LATE, LATE.iloc[:2]) == ["1 row missing"]
-    assert compare(LATE, LATE.iloc[:2], sql="SELECT 1").messages == ("1 row missing: is a condition too strict?",)
+    assert messages(LATE, LATE.iloc[:2]) == ["1 missing row"]
+    assert compare(LATE, LATE.iloc[:2], sql="SELECT 1").messages == ("1 missing row: is a condition too strict?",)
 
 
 def test_without_any_rows():
     empty = frame(carrier=[], late=[])
     assert messages(empty, empty) == []
     assert messages(LATE, empty)[0].startswith("no rows")
-    assert messages(empty, LATE) == ["3 rows too many"]
+    assert messages(empty, LATE) == ["3 extra rows"]
 
 
 def test_a_large_result_in_another_order():

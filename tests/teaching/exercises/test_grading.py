@@ -127,7 +127,7 @@ def test_a_tampered_submission_has_no_points(solve, graded):
     insert_before(notebook, "%%check heavy", FILES_OF_REPORTS)
     grades = graded(notebook)
     assert points(grades) == {"heavy": 0, "species": 0, "egg": 0, "ringed": 0}
-    assert grades["egg"].message == "checked with another file than the teacher's"
+    assert grades["egg"].message == "checked with a file that differs from the teacher's"
 
 
 def test_forged_reports_do_not_stop_the_class_and_have_at_most_all_points(solve, graded):
@@ -184,7 +184,7 @@ def test_the_command_grades_a_class_with_a_broken_submission(solve, source, tmp_
     out, err = capsys.readouterr()
     assert out.splitlines()[0].split() == ["SUBMISSION", "HEAVY", "SPECIES", "EGG", "RINGED", "TOTAL"]
     assert "unsolved/birds: egg: 0 of 1: birds.ipynb cannot be read: " in err
-    assert "hard_coded/birds: species: 0 of 2: right on the visible data, wrong on the hidden data" in err
+    assert "hard_coded/birds: species: 0 of 2: correct on the visible data, wrong on the hidden data" in err
     assert Path("grades.csv").read_text().splitlines() == [
         "submission,heavy,species,egg,ringed,total",
         "hard_coded/birds,0.0,0.0,0.0,0.0,0.0",

@@ -95,7 +95,7 @@ def test_a_hard_coded_answer_fails_the_hidden_test(course):
     notebook = nbformat.read(course / "autograded" / "mixed" / "homework" / "birds.ipynb", as_version=4)
     cells = {cell.id: cell for cell in notebook.cells}
     assert "species: passed, 2 of 2 points" in json.dumps(cells["species-answer"].outputs)
-    assert "right on the visible data, wrong on the hidden data" in json.dumps(cells["species-points"].outputs)
+    assert "correct on the visible data, wrong on the hidden data" in json.dumps(cells["species-points"].outputs)
     assert "no such table: nest" in json.dumps(cells["egg-answer"].outputs)
 
 
