@@ -60,7 +60,7 @@ class Diff:
 
     @property
     def same(self) -> bool:
-        """Whether columns, declared types and rows are equal."""
+        """True if columns, declared types and rows are equal."""
         rows_differ = self.only_a_count or self.only_b_count or self.changed_count
         return not (rows_differ or self.columns_a or self.columns_b or self.retyped)
 

@@ -63,13 +63,13 @@ class ColumnPair:
 
     @property
     def has_days_and_moments(self) -> bool:
-        """Whether one side is declared DATE, and the other one DATETIME or TIMESTAMP."""
+        """True if one side is declared DATE, and the other one DATETIME or TIMESTAMP."""
         first, second = map(is_day_type, self.types)
         return first != second and all(map(is_date, self.types))
 
     @property
     def same_affinity(self) -> bool:
-        """Whether values compare without conversion."""
+        """True if values compare without conversion."""
         return affinity(self.types[0]) == affinity(self.types[1])
 
 
@@ -312,7 +312,7 @@ class _ByKey:
         return " AND ".join(f"{a}.k{at} IS {b}.k{at} COLLATE BINARY" for at in range(len(self._key)))
 
     def only(self, side: str, limit: int | None = None) -> str:
-        """Return the statement for the rows of one side ('a' or 'b') whose key the other does not have."""
+        """Return the statement for the rows of one side ('a' or 'b') with keys that the other side lacks."""
         other = "b" if side == "a" else "a"
         own, others = (self._a, self._b) if side == "a" else (self._b, self._a)
         cells = [f"{side}.k{at}" for at in range(len(self._key))] + [f"{side}.c{at}" for at in range(len(self._rest))]

@@ -104,7 +104,7 @@ class PageQuery:
         return max(0, (total - 1) // self.size * self.size)
 
     def previous_offset(self, total: int | None) -> int:
-        """Return the offset of the previous page; for a page beyond all rows, that of the last page."""
+        """Return the offset of the previous page; for a page beyond all rows, the offset of the last page."""
         before = max(0, self.offset - self.size)
         return before if total is None or self.offset < total else min(before, self.last_offset(total))
 
@@ -126,7 +126,7 @@ class Page:
 
     @property
     def is_last(self) -> bool:
-        """Whether no rows follow and `end` is the total number of rows."""
+        """True if no rows follow and `end` is the total number of rows."""
         return not self.more and bool(self.rows or not self.query.offset)
 
     @property

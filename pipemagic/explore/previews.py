@@ -12,7 +12,7 @@ from pipemagic.hrana.values import SqlValue
 from pipemagic.text import escape_controls, shorten
 
 LETTER = "CAST('a' AS BLOB)"
-"""An SQL expression whose bytes show the text encoding of the database."""
+"""An SQL expression with bytes that show the text encoding of the database."""
 
 _ENCODINGS = {b"a": "utf-8", b"a\0": "utf-16-le", b"\0a": "utf-16-be"}
 

@@ -123,7 +123,7 @@ class Query:
 
     @property
     def is_complete(self) -> bool:
-        """Whether all columns of the result are named and known."""
+        """True if all columns of the result are named and known."""
         is_named = all(self.columns_of(*selected) for selected in self.select_list)
         return is_named and all(source.columns for source in self.all_sources)
 
@@ -192,7 +192,7 @@ class Query:
 
     @cached_property
     def _readable(self) -> tuple[TableReference, ...]:
-        """The sources whose columns an expression can name: not the table that an INSERT ... SELECT fills."""
+        """The sources with columns that an expression can name: not the table that an INSERT ... SELECT fills."""
         words = self.part.words()
         fills = "INTO" in words and "SELECT" in words[words.index("INTO") :]
         return self.all_sources[1:] if fills else self.all_sources

@@ -1,4 +1,4 @@
-"""Recognize frames of every kind, and convert them to DataFrames of pandas, with exact types.
+"""Recognize frames of other libraries and convert them to pandas DataFrames with exact types.
 
 | frame | read by |
 |---|---|
@@ -67,7 +67,7 @@ def kind_of(value: object) -> str:
 
 
 def as_pandas(value: object, name: str = "frame") -> pd.DataFrame:
-    """Convert a frame of any kind to a DataFrame of pandas; ``name`` is its name in messages.
+    """Convert a frame of any kind to a pandas DataFrame; ``name`` is its name in messages.
 
     The values are not copied if the kind allows it. Raise LoadError for a value that is not a frame, or that pyarrow
     cannot read; UnsupportedError if pyarrow is missing.
@@ -92,7 +92,7 @@ def as_pandas(value: object, name: str = "frame") -> pd.DataFrame:
 
 @contextmanager
 def fixes_of(value: object, name: str) -> Iterator[None]:
-    """Adapt the hint of a LoadError that assigns to ``name``, which is right for a DataFrame of pandas."""
+    """Adapt the hint of a LoadError that assigns to ``name``: the hint is written for a pandas DataFrame."""
     try:
         yield
     except LoadError as error:
@@ -129,7 +129,7 @@ def _drop_method(kind: type) -> str:
 
 
 def conversion(value: object, name: str) -> str:
-    """Return the Python expression that makes a frame of the value in variable ``name``; '' if none is known."""
+    """Return the Python expression that converts the variable ``name`` to a frame; '' if none is known."""
     kind = type(value)
     if _is_a(kind, "pandas", "Series"):
         return f"{name}.to_frame({'' if value.name is not None else repr('value')})"  # type: ignore[attr-defined]
@@ -191,7 +191,7 @@ def _of_rows(values: Any, name: str) -> str:
 
 
 def _has_columns(data: Any) -> bool:
-    """Return True if pandas makes a frame with columns of the data."""
+    """Return True if pandas can convert the data to a frame with columns."""
     import pandas as pd
 
     try:

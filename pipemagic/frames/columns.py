@@ -66,7 +66,7 @@ class ColumnChunk(NamedTuple):
 
     @property
     def lacks_sign(self) -> bool:
-        """Whether there are infinities without a sign, which are NaN."""
+        """True if there are infinities without a sign, which are NaN."""
         if Float not in self.kinds:
             return False
         if isinstance(self.values, list):
@@ -194,7 +194,7 @@ def chunks_of(rows: Sequence[list[Value]], width: int) -> list[ColumnChunk]:
 
 
 def not_as_wide() -> ProtocolError:
-    """Return the error for rows whose number of values is not the number of columns."""
+    """Return the error for rows with the wrong number of values."""
     return ProtocolError("the server sent rows with the wrong number of values")
 
 

@@ -86,7 +86,7 @@ def _other_encoding(data: bytes) -> str:
 
 
 def read(text: str, name: str, options: Mapping[str, Any], separator: str = ",") -> pd.DataFrame:
-    """Return the rows of a text; ``separator`` is that of the format, unless the header line has another one."""
+    """Return the rows of a text. ``separator`` is the default of the format; the header line may use another one."""
     dialect = _Dialect.of(options)
     lines = _Lines.of(text, name, options)
     sep = options.get("sep") or _separator(lines, dialect, separator)
@@ -298,7 +298,7 @@ def _typed(columns: Mapping[str, Any], sep: str, options: Mapping[str, Any]) -> 
 
 
 def _missing(name: str, options: Mapping[str, Any]) -> set[str]:
-    """Return the texts that are NULL in a column: the empty one, and those of the options."""
+    """Return the texts that are NULL in a column: the empty string and the values of the options."""
     values = options.get("na_values")
     if isinstance(values, Mapping):
         values = values.get(name)

@@ -1,4 +1,4 @@
-"""Parse the options of a file's reader: names of its parameters, each with a literal of Python as its value."""
+"""Parse the options of a file's reader: names of its parameters, each with a Python literal as its value."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from pipemagic.hrana.values import Float, Integer, SqlValue, Text, Value
 from pipemagic.text import shorten
 
 _NO_FILES = {"idna", "punycode", "raw_unicode_escape", "raw-unicode-escape", "unicode_escape", "unicode-escape"}
-"""Codecs of Python from text to bytes that are not made for files."""
+"""Python codecs from text to bytes that are not meant for files."""
 
 _SPECIAL = re.compile('[",\r\n]')
 

@@ -442,7 +442,7 @@ _ARROW_AS_JSON = (
 
 
 def _checked_arrow(series: pd.Series) -> pd.Series:
-    """Return an Arrow column whose Python values are exact; raise ProtocolError for a type without any."""
+    """Return an Arrow column that has exact Python values; raise ProtocolError for a type without them."""
     import pyarrow as pa
 
     kind: Any = series.dtype.pyarrow_dtype  # type: ignore[union-attr]

@@ -1,7 +1,8 @@
 """Find the type of a column that was read from a file: of its texts (CSV), or of its values (JSON, Excel).
 
 A column gets a type only if each of its values has exactly one meaning in it, and keeps this meaning; otherwise it
-stays text. So ``0012``, ``+49151234``, integers beyond 64 bits, ``05.01.2024`` and a number beside ``n/a`` are texts.
+stays text. So ``0012``, ``+49151234``, integers beyond 64 bits, ``05.01.2024``, and numbers in a column with ``n/a``
+are texts.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ _DTYPES = {
 
 @dataclass(frozen=True)
 class NumberFormat:
-    """The marks of numbers in a text: that of the decimals, and that between groups of three digits ('' for none)."""
+    """The decimal mark and the thousands separator of numbers in a text ('' for none)."""
 
     decimal: str = "."
     thousands: str = ""

@@ -137,7 +137,7 @@ def _note_misfit(shown: str, declared: str, misfit: Misfit, note: Note) -> None:
 
 
 def note_infinities(name: str, note: Note, become: str = "NaN here") -> None:
-    """Call ``note`` with the sentence about infinities whose sign the server does not send."""
+    """Call ``note`` with the sentence about infinities that the server sends without a sign."""
     reason = f"the server does not send their sign. Use sign({name}) to get it."
     note(f"Column {name} has infinities, which are {become} because {reason}")
 

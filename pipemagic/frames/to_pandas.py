@@ -105,7 +105,7 @@ def _array(column: LogicalColumn, note: Note, *, shares: bool) -> Any:
 
 
 def _strings(texts: TextArray, missing: Any) -> Any:
-    """Return the array of pandas for text; with pyarrow it is created without a Python object for each."""
+    """Return the pandas array for text; with pyarrow it is created without a Python object for each."""
     import numpy as np
     import pandas as pd
 

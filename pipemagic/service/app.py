@@ -179,7 +179,7 @@ def _refusal(error: Exception, scope: Scope) -> Refused:
     if isinstance(error, ProtocolError):
         return Refused(400, f"Cannot deserialize client message from JSON: {error.message}", plain=True)
     _log.exception("%s %s failed", scope["method"], scope["path"])
-    internal = Refused(500, "internal error of the service; see service.log in its data folder")
+    internal = Refused(500, "internal server error; see service.log in the data folder of the service")
     return responses.storage_refusal(error) or internal
 
 

@@ -1,4 +1,4 @@
-"""ASGI endpoints whose work is done by the executor.
+"""ASGI endpoints that run their handlers in the executor.
 
 An endpoint checks the token before it reads more than a small body, reads the body within its limits, runs a handler in
 a worker, and sends the response. Meanwhile it watches for a client that disconnects.
@@ -27,7 +27,7 @@ BODY_TIMEOUT = 30.0
 SLOWEST = 64 * 1024
 """Bytes a second: the time for a body grows by one second for each 64 KB received."""
 SMALL_BODY = 64 * 1024
-"""Largest body, in bytes, that is read without a token and does not count against the budget."""
+"""The largest body, in bytes, that is read without a token and without a reservation of memory."""
 COPIES = 3
 """The memory that a body needs with its values, in its sizes, as most do; it is known when all of it was received."""
 BUDGET_TIMEOUT, BUDGET_INTERVAL = 10.0, 0.05
@@ -55,12 +55,12 @@ class Runtime:
         self.executor = Executor()
         self.memory = MemoryBudget(self.limits.memory // 2)
         self._complete: Counter[Tenant] = Counter()
-        """The bodies, by database, that were received and need more memory than expected."""
+        """The bodies, by database, that were received and need more memory than was reserved."""
         self.stopping = False
         self._clock, self._last_use = clock, clock()
         self._running: set[ServiceRequest] = set()
         self._unwatched: set[ServiceRequest] = set()
-        """Those that began a moment ago: they end before a disconnect of their client is watched for, as most do."""
+        """Requests that have just begun. Most end before it is worth watching for a disconnect of the client."""
         self._timer: asyncio.TimerHandle | None = None
         self._body_timeout = body_timeout
         self._reading: set[asyncio.Timeout] = set()
@@ -104,7 +104,7 @@ class Runtime:
                 self._last_use = self._clock()
 
     def watch(self, request: ServiceRequest) -> None:
-        """Cancel a request, whose body was read, when its client disconnects."""
+        """Cancel a request when its client disconnects. Call it after the body was read."""
         self._unwatched.add(request)
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(_WATCH_AFTER, self._watch)
@@ -141,7 +141,7 @@ class Runtime:
         """
         if size > self.memory.largest:
             raise Refused(
-                413, f"the request body needs about {size:,} bytes of memory with its values, more than the "
+                413, f"the request body needs about {size:,} bytes of memory to decode, more than the "
                 f"{self.memory.largest:,} that a database can have: send fewer requests, steps or values at a time",
             )  # fmt: skip
         ends = time.monotonic() + BUDGET_TIMEOUT
@@ -174,7 +174,7 @@ class Endpoint:
     """
 
     body_in_memory = True
-    """Whether a body is read as a whole before it is handled."""
+    """True if a body is read as a whole before it is handled."""
 
     def __init__(self, runtime: Runtime, handler: Handler, *, body_limit: int) -> None:
         self.handler, self._runtime, self._body_limit = handler, runtime, body_limit
@@ -200,14 +200,14 @@ class Endpoint:
             await self._respond(request, body, receive, send, memory)
 
     def memory_for(self, body: bytearray) -> int:
-        """Return the bytes of memory that a large body needs with its values, about."""
+        """Estimate the bytes of memory that a large body needs after decoding."""
         return len(body)
 
     async def read(
         self, request: ServiceRequest, receive: Receive,
         memory: Reservation, stack: AsyncExitStack,  # noqa: ARG002 - for endpoints that keep more than memory
     ) -> Any:  # fmt: skip
-        """Read the body; a large one takes its memory, and that of its values. ``stack`` is closed with the request.
+        """Read the body; reserve memory for a large body and its decoded values. ``stack`` is closed with the request.
 
         It takes what it probably needs before more is read, but only when some has arrived: what is declared costs its
         sender nothing.
@@ -295,5 +295,5 @@ async def _delay(seconds: float, request: ServiceRequest) -> None:
 
 
 def too_large(limit: int) -> Refused:
-    """Return the error for a body of more than ``limit`` bytes."""
+    """Return the error for a body larger than ``limit`` bytes."""
     return Refused(413, f"the request body is larger than {limit:,} bytes")

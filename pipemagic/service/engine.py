@@ -105,7 +105,7 @@ class Engine(ABC):
         """Refuse to pause or resume a location that this service does not control."""
 
     def check_new(self, label: str) -> None:
-        """Refuse a new database whose host name would begin with this label."""
+        """Refuse a new database with a host name that would begin with this label."""
 
     def check_change(self) -> None:
         """Refuse to delete or change databases while that is not possible."""
@@ -145,7 +145,7 @@ class Engine(ABC):
 
     @abstractmethod
     def states(self, group: GroupRecord) -> dict[str, str]:
-        """Return the states of a group's locations: those of `InstanceStatus`."""
+        """Return the state of each location of a group (see `InstanceStatus`)."""
 
     @abstractmethod
     def status(self, record: DatabaseRecord) -> dict[str, InstanceStatus]:

@@ -36,20 +36,20 @@ HELD_UP = 0.005
 """Seconds after which a job is long-running, and another worker starts if jobs are queued."""
 
 FIRST_SLICE, SLICE = 0.04, 0.02
-"""Seconds that a long-running job runs while others wait: until it has run for the first, and then each time."""
+"""Seconds in the first slice and in each further slice of a long-running job while others wait."""
 
 THREADS = 512
-"""At most, without those that were given up. Each needs some 80 kB beside its stream. A class of 200 with an endless
-query each, or 15 databases with all that they may run, leave some for others."""
+"""The most worker threads, abandoned ones aside. Each takes about 80 kB in addition to its stream. A class of 200
+students with an endless query each, or 15 databases at their limits, leave some threads for other requests."""
 OF_DATABASE = 32
-"""Long-running jobs of one database at most; its further jobs wait until one of them ends."""
+"""The most long-running jobs of one database; further jobs of this database wait until one of them ends."""
 
 _CORES = os.cpu_count() or 1
 
 Tenant = str
 """The id of the database that a job is for, or a name of other work."""
 UNVERIFIED: Tenant = "unverified"
-"""The tenant of requests whose token has not been checked yet."""
+"""The tenant of requests before their token is checked."""
 
 
 class Waiter:
@@ -61,7 +61,7 @@ class Waiter:
     def __init__(self, deadline: float, *, exclusive: bool = False) -> None:
         self.deadline = deadline
         self.exclusive = exclusive
-        """Whether other requests wait for the lock that this one gets, so that its job goes ahead of the queue."""
+        """True if other requests wait for this job's lock; the job then skips the queue."""
         self.granted = False
         self._ended: Future[None] = Future()
 
@@ -71,7 +71,7 @@ class Waiter:
 
     @property
     def done(self) -> bool:
-        """Whether the wait has ended."""
+        """True if the wait has ended."""
         return self._ended.done()
 
     def wait(self, timeout: float | None = None) -> bool:
@@ -86,7 +86,7 @@ class Waiter:
 
 @dataclass(slots=True, eq=False)
 class Call:
-    """A call of ``function`` that can be given up. A job yields it, then checks ``left`` and takes its `result`.
+    """A call of ``function`` that can be abandoned. A job yields it, then checks ``left`` and takes its `result`.
 
     If it was given up, its thread calls ``on_return`` when the function has returned.
     """
@@ -128,7 +128,7 @@ class Call:
         return job is not None and job.executor.leave_behind(job, self)
 
     def keep(self) -> bool:
-        """Prevent that it is given up from now on: it commits, or has returned. Return False if it was before."""
+        """Prevent the call from being abandoned from now on. Return False if it was abandoned before."""
         job = self.job
         if job is not None:
             with job.executor.lock:  # either this thread or another one continues its job, and not both
@@ -136,7 +136,7 @@ class Call:
         return self.left is None
 
     def _leave(self) -> None:
-        """End a call that was given up, in its own thread."""
+        """End an abandoned call, in its own thread."""
         assert self.left is not None
         self.error = None  # its traceback refers to this call: a reference cycle, which keeps the rows
         try:
@@ -172,9 +172,9 @@ class Job:
     loop: asyncio.AbstractEventLoop
     future: asyncio.Future[Any] = field(init=False)
     done: bool = False
-    """Whether the generator has ended."""
+    """True if the generator has ended."""
     ahead: bool = False
-    """Whether it goes ahead of the queue: it has the write lock, and others wait for that."""
+    """True if the job skips the queue: it holds the write lock, and other requests wait for it."""
     used: float = 0.0
     """Seconds that it has run."""
     slice_began: float = 0.0
@@ -220,13 +220,13 @@ class Executor:
         self._taken = 0
         self._threads: set[threading.Thread] = set()
         self.lost: set[threading.Thread] = set()
-        """The threads whose call was given up and has not returned."""
+        """The threads of abandoned calls that have not returned."""
         self.abandoned = 0
         """How many calls were given up so far."""
         self._timer: asyncio.TimerHandle | None = None
         self._outcomes: deque[tuple[asyncio.Future[Any], Any, BaseException | None]] = deque()
         self._notified = False
-        """Whether the event loop is about to take the outcomes."""
+        """True if the event loop is about to take the outcomes."""
         with self.lock:
             self._start_worker()
 
@@ -237,7 +237,7 @@ class Executor:
         return job
 
     def proceed(self, job: Job) -> asyncio.Future[Any]:
-        """Run the next part of a job whose current one has ended. Call it in the event loop."""
+        """Run the next part of a job after the current part has ended. Call it in the event loop."""
         job.future, job.ahead = job.loop.create_future(), False
         if self._timer is None:
             self._timer = job.loop.call_later(HELD_UP, self._check, job.loop, self._taken)
@@ -251,11 +251,11 @@ class Executor:
 
     @property
     def workers(self) -> int:
-        """The number of worker threads, without those whose call was given up."""
+        """The number of worker threads, without those of abandoned calls."""
         return len(self._threads)
 
     def close(self) -> None:
-        """Run what is queued, then end the threads, except those whose call was given up."""
+        """Run the queued jobs, then end the threads, except those of abandoned calls."""
         self._queue.append(None)
         self._entries.put(None)
         for thread in list(self._threads):
@@ -363,7 +363,7 @@ class Executor:
         return takes_jobs
 
     def replace(self, job: Job | None) -> None:
-        """Start another worker if the one that takes jobs runs this one, which is long-running from now on."""
+        """Mark the job as long-running; start another worker if the worker that takes jobs runs it."""
         with self.lock:
             if job is not None and job is self._front and len(self._threads) < self._most:
                 self._long[job.tenant] += 1  # before the other worker takes a job
@@ -405,7 +405,7 @@ class Executor:
     # The event loop.
 
     def _resolve(self) -> None:
-        """Set the results of all futures that are due: waking the loop for each would cost more than a job."""
+        """Set the results of all futures that are due. Waking the loop for each would cost more than a job."""
         self._notified = False  # before the first is taken: a worker that adds one after the last wakes the loop again
         while self._outcomes:
             future, outcome, error = self._outcomes.popleft()
@@ -452,7 +452,7 @@ class Slices:
         """The number of the last slice of each database."""
         self._count = 0
         self._last_was_new = False
-        """Whether the last slice was of a job that had run for less than `FIRST_SLICE`."""
+        """True if the last slice was of a job that had run for less than `FIRST_SLICE`."""
 
     def share(self, job: Job, statement: Stoppable) -> None:
         """Wait for the next slice, which begins at once if no other job waits."""
@@ -469,7 +469,7 @@ class Slices:
             self._waiting.pop(job, None)  # it was stopped
 
     def leave(self, job: Job) -> None:
-        """Free the slot of a job whose statement has ended, or was given up, and start the next one."""
+        """Free the slot of a job after its statement has ended or was abandoned, and start the next job."""
         if job not in self.running and job not in self._waiting:
             return
         now = time.monotonic()
@@ -496,7 +496,7 @@ class Slices:
             resumed.set()
 
     def _has_slot(self, job: Job) -> bool:
-        """Return True if a job may run now, given that a slot is free."""
+        """Return True if a job may run now; a slot must be free."""
         longer = sum(not _is_new(running) for running in self.running)
         return _is_new(job) or longer < max(1, self._slots - 1)
 

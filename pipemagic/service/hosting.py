@@ -52,13 +52,13 @@ class Hosting:
             raise _refused("--ssl-keyfile needs --ssl-certfile", "name the certificate with --ssl-certfile")
         if not self.on_loopback and self.domain == LOCAL_DOMAIN:
             raise _refused(
-                f"--host {self.host} accepts other machines, which need a domain name for this one",
+                f"--host {self.host} accepts connections from other machines, which need a domain name",
                 "add --domain, for example --domain db.example.org; requests for other names are refused",
             )
         if not self.on_loopback and self.certfile is None and not self.insecure_http:
             raise _refused(
                 f"--host {self.host} without TLS: tokens and data would cross the network unencrypted",
-                "add --ssl-certfile and --ssl-keyfile; or listen on loopback behind a proxy with TLS; "
+                "add --ssl-certfile and --ssl-keyfile, or listen on loopback behind a proxy with TLS, "
                 "or add --insecure-http on a network that you trust",
                 NO_TLS,
             )
@@ -67,7 +67,9 @@ class Hosting:
         try:
             ipaddress.ip_address(self.host)
         except ValueError:
-            hint = "0.0.0.0 means all addresses of this machine, :: also those of IPv6; the name goes into --domain"
+            hint = (
+                "use 0.0.0.0 for all IPv4 addresses of this machine or :: for all addresses, and --domain for the name"
+            )
             raise _refused(f"--host {self.host} is not an IP address", hint) from None
 
     def _check_domain(self) -> None:
@@ -75,17 +77,17 @@ class Hosting:
         if len(self.domain) > 253 - _DATABASE_LABEL or not all(map(_LABEL.fullmatch, labels)) or labels[-1].isdigit():
             raise _refused(
                 f"--domain {self.domain[:100]} is not a domain name in lower case",
-                "databases get names below it, which no IP address has: db.example.org",
+                "give a name such as db.example.org: each database gets a subdomain, which an IP address cannot have",
             )
 
     @property
     def on_loopback(self) -> bool:
-        """Whether only this machine can connect."""
+        """True if only this machine can connect."""
         return ipaddress.ip_address(self.host).is_loopback
 
     @property
     def local_only(self) -> bool:
-        """Whether it listens on plain HTTP at the addresses of ``localhost`` only."""
+        """True if it listens on plain HTTP at the addresses of ``localhost`` only."""
         return self.host == LOOPBACK and self.certfile is None
 
     @property

@@ -76,7 +76,7 @@ class HttpServer:
 
     @property
     def stopping(self) -> bool:
-        """Whether `stop` was called."""
+        """True if `stop` was called."""
         return self._uvicorn.should_exit
 
     def stop(self) -> None:
@@ -159,7 +159,7 @@ class HttpProtocol(HttpToolsProtocol):
     _unparsed = 0
     """Bytes received since the last part of a body, or complete head."""
     _refused = False
-    """Whether nothing is parsed any more."""
+    """True if nothing is parsed any more."""
     _discarded = 0
     """Bytes received that no application gets, since the last head."""
     _awaited: Awaited | None = None

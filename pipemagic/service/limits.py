@@ -42,7 +42,7 @@ class Limits:
 
     @property
     def relaxed(self) -> bool:
-        """Whether a stream or transaction may last longer than its limit while nothing waits for it."""
+        """True if a stream or transaction may last longer than its limit while nothing waits for it."""
         return self.mode is LimitMode.RELAXED
 
     @property
@@ -61,7 +61,7 @@ class Limits:
         return math.ceil(self.streams / 4) if self.database_streams is None else self.database_streams
 
     def size_of(self, own: int | None) -> int | None:
-        """Return the size limit of a database whose ``own`` limit is given; None without any limit."""
+        """Return the size limit of a database with the limit ``own``; None without any limit."""
         limits = [limit for limit in (self.database, own) if limit is not None]
         return min(limits, default=None)
 

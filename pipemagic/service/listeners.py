@@ -68,10 +68,10 @@ class Certificate:
 def _unusable(certfile: Path, keyfile: Path | None, error: OSError) -> ServiceError:
     reason = error.reason if isinstance(error, ssl.SSLError) else error.strerror
     if reason == "KEY_VALUES_MISMATCH":
-        what = f"the key in {keyfile or certfile} is not that of the certificate in {certfile}"
+        what = f"the key in {keyfile or certfile} does not match the certificate in {certfile}"
     elif isinstance(error, ssl.SSLError):
         files = f"{certfile} and {keyfile}" if keyfile else f"{certfile}"
-        what = f"no certificate and unencrypted key in PEM can be read from {files}"
+        what = f"cannot read a certificate and an unencrypted key in PEM format from {files}"
     else:
         what = f"the certificate or key cannot be read ({error.filename or certfile}): {reason}"
     return ServiceError(what, hint="--ssl-certfile and --ssl-keyfile name two PEM files", code="CERTIFICATE")
@@ -85,7 +85,7 @@ def listen(host: str, port: int) -> socket.socket:
         hint = "choose a port above 1023, or grant CAP_NET_BIND_SERVICE to the process, as a unit of systemd can"
         raise _cannot_listen(host, port, error, hint, "PORT_NOT_ALLOWED") from error
     except OSError as error:
-        hint = "choose another one with --port, or --port 0 for any that is free"
+        hint = "choose another port with --port, or use --port 0 for any free port"
         raise _cannot_listen(host, port, error, hint, "PORT_IN_USE") from error
 
 

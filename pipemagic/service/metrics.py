@@ -84,7 +84,7 @@ class Metrics:
             self._sent.inc(sent)
 
     def add_gauge(self, name: str, description: str, value: Callable[[], float]) -> None:
-        """Add a gauge whose value is determined when the page is rendered."""
+        """Add a gauge with a value that is determined when the page is rendered."""
         Gauge(name, description, registry=self._registry).set_function(value)
 
     def add_abandoned(self, executor: Executor) -> None:
@@ -97,7 +97,7 @@ class Metrics:
 
 
 def route_of(path: str) -> str:
-    """Return the route of a path: the path itself if it is one of a few, otherwise that of its family."""
+    """Return the route of a path: the path itself if it is one of a few, otherwise the route of its family."""
     if path in _ROUTES:
         return path
     if path.startswith("/v1/"):
@@ -111,11 +111,11 @@ class _Abandoned(Collector):
 
     def collect(self) -> Iterator[Metric]:
         yield CounterMetricFamily(
-            "pipemagic_statements_abandoned", "Statements that were inside one function 10 s after they were stopped.",
+            "pipemagic_statements_abandoned", "Statements that were still running 10 s after they were stopped.",
             self._executor.abandoned,
         )  # fmt: skip
         yield GaugeMetricFamily(
-            "pipemagic_statements_abandoned_running", "Those whose function has not returned; each uses a core.",
+            "pipemagic_statements_abandoned_running", "Abandoned statements that are still running; each uses a core.",
             len(self._executor.lost),
         )  # fmt: skip
 

@@ -46,7 +46,7 @@ class Leases:
 
     @property
     def ended(self) -> bool:
-        """Whether the leases have ended and no further ones are held."""
+        """True if the leases have ended and no further ones are held."""
         return self._ended.is_set()
 
     async def hold(self, request: ServiceRequest) -> None:
@@ -83,7 +83,7 @@ class LeaseResponse(Response):
 
 
 class OperatorEndpoint:
-    """An ASGI endpoint for the operator's account, whose platform token is in the data folder."""
+    """An ASGI endpoint for the operator's account. Its platform token is in the data folder."""
 
     def __init__(self, runtime: Runtime, tokens: TokenAuthority, method: str, respond: Callable[[], Response]) -> None:
         self._executor, self._tokens, self._method, self._respond = runtime.executor, tokens, method, respond

@@ -52,7 +52,7 @@ RETRY_RUNTIME_FILE = 2.0  # seconds
 ANNOUNCED = ("organization", "pid", "idle_timeout")
 """What the first line of output has of the runtime file, besides the addresses."""
 
-DISK_FULL = "the disk of the data folder is full: databases can be read, and writes fail until there is space"
+DISK_FULL = "the disk of the data folder is full: databases are read-only until there is free space"
 
 _log = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ Announce = Callable[[dict[str, Any]], None]
 
 
 def open_embedded(settings: Settings) -> Service:
-    """Create the service whose databases are files in the data folder."""
+    """Create the service for databases in files of the data folder."""
     engine = partial(
         EmbeddedEngine, here=settings.here, simulate_latency=settings.simulate_latency, unicode=settings.unicode
     )
@@ -194,7 +194,7 @@ class ServiceProcess:
 
     @property
     def lost_threads(self) -> int:
-        """The number of threads whose statement was abandoned and has not ended."""
+        """The number of threads with an abandoned statement that has not ended."""
         return len(self._runtime.executor.lost)
 
     def run(self) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pipemagic.service.auth.tokens import AccessGrant
 
 CLIENT_CLOSED = 499
-"""The status, in metrics and logs, of a request whose client disconnected before the response. nginx uses the same."""
+"""The status, in metrics and logs, of a request if its client disconnects before the response. nginx uses the same."""
 
 
 class Disconnected(Exception):
@@ -31,12 +31,12 @@ class ServiceRequest(Request):
     """
 
     record: DatabaseRecord | None = None
-    """The database whose address it was sent to; None at the service's own address."""
+    """The database that the request was sent to; None at the service's own address."""
     tenant: Tenant = UNVERIFIED
     grant: AccessGrant
     """What its token permits; set where a token of a database is required."""
     is_use: bool = False
-    """Whether it counts as use, which keeps the service running: its token is valid, or it is a lease."""
+    """True if it counts as use, which keeps the service running: its token is valid, or it is a lease."""
     status: int = CLIENT_CLOSED
     received: int = 0
     sent: int = 0
@@ -53,7 +53,7 @@ class ServiceRequest(Request):
 
     @property
     def responds(self) -> bool:
-        """Whether the response has begun."""
+        """True if the response has begun."""
         return self.status != CLIENT_CLOSED
 
     async def receive_message(self) -> Message:

@@ -65,7 +65,7 @@ def _parts(pieces: Iterable[bytes | memoryview]) -> Iterator[bytes]:
 
 
 class StreamedResponse(StreamingResponse):
-    """A response whose body is produced while it is sent."""
+    """A response with a body that is produced while it is sent."""
 
     delay: float = 0.0
     on_sent: Callable[[], None] | None = None

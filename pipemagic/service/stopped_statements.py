@@ -36,7 +36,7 @@ class StopReason(Enum):
 _WORDS = {
     StopReason.TIME: "it ran for too long", StopReason.MEMORY: "the memory was used up",
     StopReason.DISK: "its temporary files filled the disk",
-    StopReason.FUNCTION: "it is inside one function, which cannot be stopped, and was abandoned",
+    StopReason.FUNCTION: "it is in a function that cannot be interrupted, and was abandoned",
     StopReason.WAL: "others wrote too much to the database while it read",
 }  # fmt: skip
 

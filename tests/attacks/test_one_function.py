@@ -40,7 +40,7 @@ def test_a_statement_inside_one_function_is_abandoned_and_the_service_ends(servi
             assert other.rows("SELECT 1") == [("1",)]
         error = answer.result().json()["results"][0]["error"]
         assert error["code"] == "STATEMENT_TIMEOUT"
-        assert "inside one function of SQLite, which cannot be stopped" in error["message"]
+        assert "in a SQLite function that cannot be interrupted" in error["message"]
         samples = read_samples(service.metrics())
         assert samples["pipemagic_statements_abandoned_total",] == 1
         assert samples["pipemagic_statements_abandoned_running",] == 1

@@ -20,7 +20,7 @@ def test_ten_million_cells_in_one_response_are_an_error_that_says_what_to_do(sce
     with Database(scene.service.url, scene.attacker) as db:
         error = db.error(SQL)
     assert error["code"] == "RESPONSE_TOO_LARGE"
-    assert "ask for fewer rows (LIMIT) or columns" in error["message"]
+    assert "request fewer rows (LIMIT) or columns" in error["message"]
     scene.others_work()
 
 

@@ -256,7 +256,7 @@ def test_a_service_starts_on_a_full_disk_and_reads(disk, end, capfd):
         assert service.manage("GET", "/databases").json()["databases"][0]["Name"] == "one"
         assert service.manage("POST", "/databases", json={"name": "x", "group": "g"}).status_code == 507
         assert db.http.get("/dump").status_code == 507
-        assert "databases can be read, and writes fail until there is space" in capfd.readouterr().err
+        assert "databases are read-only until there is free space" in capfd.readouterr().err
         filler.unlink()
         until(
             lambda: "error" not in {result["type"] for result in db.post("INSERT INTO t VALUES (3)").json()["results"]}

@@ -286,8 +286,8 @@ def test_answers_of_the_published_api(api_of) -> None:
 
 def test_the_error_of_a_refused_login_has_the_reason_and_no_password(api_of) -> None:
     with pytest.raises(errors.AuthError) as caught:
-        api_of(as_json({"error": "the username or the password is wrong"}, 401)).login("ada", "hunter2-hunter2")
-    assert caught.value.message == "the username or the password is wrong"
+        api_of(as_json({"error": "wrong username or password"}, 401)).login("ada", "hunter2-hunter2")
+    assert caught.value.message == "wrong username or password"
     assert "hunter2" not in repr(caught.value)
 
 

@@ -34,8 +34,8 @@ posix = pytest.mark.skipif(os.name != "posix", reason="signals are those of POSI
 
 
 @pytest.mark.parametrize(("options", "message"), [
-    ({"host": "0.0.0.0"}, "accepts other machines"),
-    ({"host": "0.0.0.0", "insecure_http": True}, "accepts other machines"),
+    ({"host": "0.0.0.0"}, "accepts connections from other machines"),
+    ({"host": "0.0.0.0", "insecure_http": True}, "accepts connections from other machines"),
     ({"host": "192.0.2.1", "domain": DOMAIN}, "without TLS"),
     ({"host": "::", "domain": DOMAIN}, "without TLS"),
     ({"host": "hub.example.test"}, "is not an IP address"),
@@ -105,7 +105,7 @@ def test_the_key_of_another_certificate_is_refused(authority, tmp_path):
     certfile, _ = issue(authority, tmp_path, DOMAIN)
     (tmp_path / "other").mkdir()
     _, keyfile = issue(authority, tmp_path / "other", DOMAIN)
-    with pytest.raises(ServiceError, match="is not that of the certificate"):
+    with pytest.raises(ServiceError, match="does not match the certificate"):
         Certificate(certfile, keyfile)
 
 
@@ -113,7 +113,7 @@ def test_missing_and_invalid_certificate_files_are_refused(tmp_path):
     with pytest.raises(ServiceError, match=r"cannot be read.*No such file"):
         Certificate(tmp_path / "nothing.pem", None)
     (tmp_path / "text.pem").write_text("no certificate")
-    with pytest.raises(ServiceError, match="no certificate and unencrypted key"):
+    with pytest.raises(ServiceError, match="cannot read a certificate and an unencrypted key"):
         Certificate(tmp_path / "text.pem", None)
 
 

@@ -110,7 +110,7 @@ class Grammar:
         return None
 
     def _error(self, text: str) -> int | None:
-        """Return the offset of the syntax error in one statement; None if it has none.
+        """Return the offset of the syntax error in one statement; None without an error.
 
         0 is also that of any other error that may have kept SQLite from reading on.
         """

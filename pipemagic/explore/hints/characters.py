@@ -50,13 +50,13 @@ def of_lookalikes_in_name(text: str, name: str) -> str:
 
 
 def lookalikes_replaced(broken: BrokenStatement) -> Iterator[Suggestion]:
-    """Propose to replace all characters that look like others."""
+    """Suggest replacing all characters that look like others."""
     if characters := list(lookalikes(broken.text)):
         yield _replaced(broken.text, characters)
 
 
 def lookalikes_separating(broken: BrokenStatement) -> Iterator[Suggestion]:
-    """Propose blanks for the characters that are not seen, where they separate two words."""
+    """Suggest blanks for the characters that are not seen, where they separate two words."""
     if characters := [lookalike._replace(instead=lookalike.instead or " ") for lookalike in lookalikes(broken.text)]:
         yield _replaced(broken.text, characters)
 
@@ -70,7 +70,7 @@ def _replaced(text: str, characters: Sequence[Lookalike]) -> Suggestion:
 
 
 def comments_removed(broken: BrokenStatement) -> Iterator[Suggestion]:
-    """Propose to remove everything from each # to the end of its line."""
+    """Suggest removing everything from each # to the end of its line."""
     text = broken.text
     for _ in range(_MOST_COMMENTS):
         start = next((token.start for token in significant(text) if token.text[0] == "#"), None)
@@ -88,7 +88,7 @@ _OPERATORS = {
 
 
 def operators_replaced(broken: BrokenStatement) -> Iterator[Suggestion]:
-    """Propose another operator for one of other languages, and for one with a blank inside."""
+    """Suggest another operator for one of other languages, and for one with a blank inside."""
     tokens, at, replaced = broken.tokens, broken.at, False
     for first in range(max(0, at - 2), at + 1):
         for last in range(first + 1, min(first + 3, len(tokens))):
@@ -114,7 +114,7 @@ _MOST_APOSTROPHES = 20
 
 
 def quotes_mended(broken: BrokenStatement) -> Iterator[Suggestion]:
-    """Propose to double the apostrophes between letters, and to end a text with the mark that it begins with."""
+    """Suggest doubling the apostrophes between letters, and ending a text with the mark that it begins with."""
     places = [match.start() for match in _APOSTROPHE.finditer(broken.text)]
     for chosen in [*([place] for place in places[:_MOST_APOSTROPHES]), places]:
         yield from _doubled(broken.text, chosen)
@@ -128,7 +128,7 @@ def quotes_mended(broken: BrokenStatement) -> Iterator[Suggestion]:
 
 
 def text_quoted(broken: BrokenStatement) -> Iterator[Suggestion]:
-    """Propose quotes around the words after a comparison: a text without them."""
+    """Suggest quotes around the words after a comparison: a text without them."""
     first = last = broken.at - 1
     while last + 1 < len(broken.tokens) and is_name(broken, last + 1):
         last += 1

@@ -252,7 +252,7 @@ def write(found: Sequence[str]) -> str:
 
 
 def general(name: str) -> str:
-    """Return a hint for a call whose arguments do not fit: the functions to use; '' for none."""
+    """Return a hint for a call with arguments that do not fit: the functions to use; '' for none."""
     advice = _GENERAL.get(name, "")
     if advice:
         return advice
@@ -331,7 +331,7 @@ _TYPE = re.compile(r"(\w+)(?:\(\s*\d+\s*(?:,\s*(\d+)\s*)?\))?")
 
 
 def of_cast(text: str, offset: int, type_: str) -> str:
-    """Return a hint on what to write instead of a cast, whose two colons begin at an offset."""
+    """Return a hint on what to write instead of the ``::`` cast at an offset."""
     words = Words(text)
     index = words.at(offset)
     operand = words.operand_before(index)

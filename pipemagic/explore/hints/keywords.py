@@ -63,12 +63,12 @@ def _swapped(word: str, at: int) -> str:
 
 
 def misspelt(broken: BrokenStatement) -> Iterator[Suggestion]:
-    """Propose the keywords that are close to a word at the stop, or shortly before it."""
+    """Suggest the keywords that are close to a word at the stop, or shortly before it."""
     yield from _similar(broken, CLOSE)
 
 
 def badly_misspelt(broken: BrokenStatement) -> Iterator[Suggestion]:
-    """Propose keywords that are less similar."""
+    """Suggest keywords that are less similar."""
     yield from _similar(broken, CLOSE + 1)
 
 
@@ -92,7 +92,7 @@ _CONDITIONS = ("WHERE", "HAVING", "ON")
 
 
 def missing_from(broken: BrokenStatement) -> Iterator[Suggestion]:
-    """Propose FROM: without it, SQLite takes the table for a column, and a comma could also be meant."""
+    """Suggest FROM: without it, SQLite takes the table for a column, and a comma could also be meant."""
     at = broken.at if is_name(broken, broken.at) else broken.at - 1  # SQLite reads it as an alias
     if at > 0 and is_name(broken, at) and (broken.word(at + 1) != "(" or _is_table_function(broken.word(at))):
         yield Suggestion(f"write FROM before {broken.shown(at)}", broken.insert(at, "FROM"))
@@ -104,7 +104,7 @@ def _is_table_function(word: str) -> bool:
 
 
 def missing(broken: BrokenStatement) -> Iterator[Suggestion]:
-    """Propose a keyword before the stop, or before the word in front of it that SQLite reads as an alias."""
+    """Suggest a keyword before the stop, or before the word in front of it that SQLite reads as an alias."""
     at = broken.at
     for index in (at - 1, at, broken.parenthesis().start - 1):
         if 0 < index < len(broken.tokens) and (broken.word(index) not in KEYWORDS or broken.word(index) in _FOLLOW):
@@ -157,7 +157,7 @@ def compares(broken: BrokenStatement, at: int) -> bool:
 
 
 def too_many(broken: BrokenStatement) -> Iterator[Suggestion]:
-    """Propose to remove a keyword that stands twice, or where other databases allow it."""
+    """Suggest removing a keyword that stands twice, or where other databases allow it."""
     at = broken.at
     word, before = broken.word(at), broken.word(at - 1)
     if not word:

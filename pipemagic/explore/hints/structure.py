@@ -34,7 +34,7 @@ class _Clause(NamedTuple):
 
 
 def reordered(broken: BrokenStatement) -> Iterator[Suggestion]:
-    """Propose the right order of the clauses around the stop."""
+    """Suggest the right order of the clauses around the stop."""
     clauses = _clauses(broken)
     late = next((pair for pair in pairwise(clauses) if pair[0].rank > pair[1].rank), None)
     if late is None:
@@ -87,7 +87,7 @@ _STARTS = frozenset(phrase.split()[0] for phrase in STARTS)
 
 
 def separated(broken: BrokenStatement) -> Iterator[Suggestion]:
-    """Propose a semicolon before the word that begins a second statement, and a statement for each table to drop."""
+    """Suggest a semicolon before the word that begins a second statement, and a statement for each table to drop."""
     for index in (broken.at - 1, broken.at):
         if index > 0 and broken.word(index) in _STARTS:
             yield Suggestion(
@@ -102,7 +102,7 @@ def separated(broken: BrokenStatement) -> Iterator[Suggestion]:
 
 
 def missing_operand(broken: BrokenStatement) -> Iterator[Suggestion]:
-    """Propose an expression or a name where one is missing; which one is the user's choice."""
+    """Suggest an expression or a name where one is missing; which one is the user's choice."""
     at = broken.at
     before = broken.word(at - 1)
     if at == 0 or broken.kind(at - 1) not in ("word", "op") or before == "%" or not _ends_operand(broken, at):
@@ -120,14 +120,14 @@ def _ends_operand(broken: BrokenStatement, index: int) -> bool:
 
 
 def missing_name(broken: BrokenStatement) -> Iterator[Suggestion]:
-    """Propose a name where no other expression fits."""
+    """Suggest a name where no other expression fits."""
     for change in missing_operand(broken):
         hint = change.hint.replace("an expression", "a name", 1)
         yield Suggestion(hint, broken.insert(broken.at, '"_"'))
 
 
 def missing_operator(broken: BrokenStatement) -> Iterator[Suggestion]:
-    """Propose an operator between two operands."""
+    """Suggest an operator between two operands."""
     at = broken.at
     if not 0 < at < len(broken.tokens) or broken.kind(at) == "op" or broken.word(at - 1) in KEYWORDS:
         return
@@ -154,7 +154,7 @@ _LITERALS = ("number", "string", "blob", "param")
 
 
 def commas_removed(broken: BrokenStatement) -> Iterator[Suggestion]:
-    """Propose to remove the comma at the stop, or the one before it."""
+    """Suggest removing the comma at the stop, or the comma before it."""
     at = broken.at
     if broken.word(at) == "," and broken.word(at - 1) == ",":
         yield Suggestion("remove one of the two commas", broken.remove(at))
@@ -168,7 +168,7 @@ def commas_removed(broken: BrokenStatement) -> Iterator[Suggestion]:
 
 
 def commas_inserted(broken: BrokenStatement) -> Iterator[Suggestion]:
-    """Propose a comma before the stop, or before the word in front of it that SQLite reads as an alias.
+    """Suggest a comma before the stop, or before the word in front of it that SQLite reads as an alias.
 
     Of three names without a comma between them, two are missing.
     """
@@ -207,7 +207,7 @@ def _begins_item(broken: BrokenStatement, index: int) -> bool:
 
 
 def parentheses(broken: BrokenStatement) -> Iterator[Suggestion]:
-    """Propose parentheses around values, around a subquery, around the columns of a table; and ``count(*)``."""
+    """Suggest parentheses around values, around a subquery, around the columns of a table; and ``count(*)``."""
     at, count = broken.at, len(broken.tokens)
     if at == count:
         return
@@ -262,7 +262,7 @@ def column_changed(broken: BrokenStatement) -> str:
 
 
 def columns_added(broken: BrokenStatement) -> Iterator[Suggestion]:
-    """Propose a statement for each of several columns."""
+    """Suggest a statement for each of several columns."""
     words = [broken.word(index) for index in range(min(len(broken.tokens), 6))]
     if words[:2] != ["ALTER", "TABLE"] or words[3:4] != ["ADD"]:
         return

@@ -51,7 +51,7 @@ class TokenList:
     # -- parentheses
 
     def closing(self, index: int) -> int | None:
-        """Return the index of the parenthesis that closes the one at an index."""
+        """Return the index of the parenthesis that closes the parenthesis at an index."""
         depth = 0
         for at in range(index, len(self.tokens)):
             depth += {"(": 1, ")": -1}.get(self.word(at), 0)
@@ -136,7 +136,7 @@ class Words(TokenList):
         return "".join(parts)
 
     def arguments(self, index: int) -> list[Span] | None:
-        """Return the arguments of the call whose name is at an index; None if it is no call."""
+        """Return the arguments of the call at an index; None if it is not a call."""
         end = self.closing(index + 1) if self.word(index + 1) == "(" else None
         return None if end is None else self.split(Span(index + 2, end))
 
@@ -189,7 +189,7 @@ class Words(TokenList):
         return Span(start, end)
 
     def _case_before(self, end: int) -> Span | None:
-        """Return the CASE whose END is before an index."""
+        """Return the CASE that ends before an index."""
         depth = 0
         for at in range(end - 1, -1, -1):
             depth += {"CASE": -1, "END": 1}.get(self.word(at), 0)
@@ -198,7 +198,7 @@ class Words(TokenList):
         return None
 
     def is_operand(self, span: Span) -> bool:
-        """Return True if a span is one operand, which needs no parentheses beside an operator."""
+        """Return True if a span is one operand, which needs no parentheses next to an operator."""
         return self.operand_after(span.start) == span and self.word(span.start) not in ("-", "+")
 
     def literal(self, span: Span) -> Token | None:
@@ -410,6 +410,6 @@ def by_name(table: Mapping[str, _T]) -> dict[str, _T]:
 
 
 def as_operand(expression: str) -> str:
-    """Return an expression that can stand beside an operator."""
+    """Return an expression that can stand next to an operator."""
     words = Words(expression)
     return expression if words.is_operand(Span(0, len(words))) else f"({expression})"

@@ -1,4 +1,4 @@
-"""Columns whose values are not what other databases return: bare ones beside an aggregate, types that number rows."""
+"""Columns with other values than in other databases: bare columns next to an aggregate, types that number rows."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ _NUMBERING = frozenset(["AUTO_INCREMENT", "SERIAL", "BIGSERIAL", "SMALLSERIAL", 
 
 
 def numbering_types(context: Context) -> Iterator[str]:
-    """Yield each column whose type numbers the rows in another database."""
+    """Yield each column with a type that numbers the rows in another database."""
     tokens = context.statement.tokens
     if context.statement.keyword != "CREATE" or _NUMBERING.isdisjoint(token.word for token in tokens):
         return

@@ -18,7 +18,7 @@ ROWID = ("rowid", "oid", "_rowid_")
 """Names of the rowid, which each table has."""
 
 _ROWS = 20
-"""Rows of a result whose values are looked at."""
+"""The number of result rows that are examined."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Context:
 
     @cached_property
     def finds_rows(self) -> bool | None:
-        """Whether the statement found rows: a row of an aggregate that is only 0 and NULL is none; None if unknown."""
+        """True if the statement found rows: a row of an aggregate that is only 0 and NULL is none; None if unknown."""
         if self.result is None:
             return None
         if not self.result.cols:
@@ -68,7 +68,7 @@ class Context:
 
     @cached_property
     def counts_seconds(self) -> bool:
-        """Whether the statement converts numbers to dates, which columns declared as dates can have, too."""
+        """True if the statement converts numbers to dates, which columns declared as dates can have, too."""
         text = self.text.lower()
         return "'unixepoch'" in text or "'auto'" in text
 

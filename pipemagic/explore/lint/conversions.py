@@ -286,7 +286,7 @@ _DATES = {
 """Types of dates, and the function that returns them."""
 
 _TEXTS = frozenset(["STRING", "STR", "UUID", "JSON", "JSONB", "ENUM"])
-"""Types of texts in whose names SQLite finds no TEXT or CHAR."""
+"""Types of texts without TEXT or CHAR in their names, by which SQLite finds the affinity."""
 
 
 def casts(context: Context) -> Iterator[str]:

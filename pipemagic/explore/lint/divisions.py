@@ -56,7 +56,7 @@ _BOUNDARIES = CONDITION | BITS | frozenset(
 """Words and signs outside of the operands of + - * / %, as are those that begin a clause."""
 
 _FRACTIONS = LIKE_ARGUMENTS | {"avg", "total", "round"}
-"""Functions whose argument needs the fraction; others, such as floor and printf, may be called to drop it."""
+"""Functions that need the fraction of their argument; others, such as floor and printf, may drop it on purpose."""
 
 _FRACTION_FORMAT = re.compile(r"'(?:[^%]|%%)*%[^%a-z]*[fFeEgG](?:[^%]|%%)*'")
 """Matches a format with one conversion, that of a number with a fraction."""

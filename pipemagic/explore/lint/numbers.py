@@ -1,4 +1,4 @@
-"""Whether expressions are integers or have a fraction, as far as the text and the known tables prove it."""
+"""True if expressions are integers or have a fraction, as far as the text and the known tables prove it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CONDITION = frozenset(
     ["=", "==", "<>", "!=", "<", ">", "<=", ">=", "AND", "OR", "NOT", "IN", "IS", "LIKE", "GLOB", "BETWEEN", "EXISTS",
      "ISNULL", "NOTNULL", "MATCH", "REGEXP"]
 )  # fmt: skip
-"""Words of an expression whose value is a truth value."""
+"""Words of an expression that has a truth value."""
 
 BITS = frozenset(["<<", ">>", "&", "|"])
 TIGHT = frozenset(["||", "->", "->>", "COLLATE"])

@@ -33,7 +33,7 @@ _OF_TEMPLATES = frozenset(["replace", "instr", "printf", "format", "like", "glob
 
 
 def quoted_placeholders(context: Context) -> Iterator[str]:
-    """Yield each text that is a placeholder in quotes whose name is that of a variable."""
+    """Yield each quoted placeholder with the name of a variable."""
     for query in context.queries if context.variables and _SIGNS.search(context.text) else ():
         part = query.part
         for index, item in enumerate(part.items):

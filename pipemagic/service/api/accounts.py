@@ -47,7 +47,7 @@ def log_out(request: ApiRequest) -> Any:
 
 @Operation("POST", "/v1/auth/password")
 def change_password(request: ApiRequest, body: NewPassword) -> Steps[dict[str, Any]]:
-    """Set a new password; the operator may set that of any account, without the current one."""
+    """Set a new password; the operator may set the password of any account without the current one."""
     username = body.username
     if username is None or username == request.account.username:
         logins = request.parts.logins

@@ -196,7 +196,7 @@ def _database(request: ApiRequest) -> DatabaseRecord:
 
 
 def _address(request: ApiRequest, record: DatabaseRecord) -> dict[str, str]:
-    """Return the field ``url`` of a database whose address is more than its host name."""
+    """Return the field ``url``, for databases with an address that is more than a host name."""
     url = request.parts.engine.addresses(record).get(record.locations[0]) or proxied_url(request.http)
     return {"url": url} if url else {}
 

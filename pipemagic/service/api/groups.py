@@ -160,7 +160,7 @@ def wait_for_location(request: ApiRequest) -> Steps[dict[str, Any]]:
     if code not in group.locations:
         raise Refused(400, f"Invalid location code: the group {group.name} is not at {code}")
     if code in group.paused:
-        raise Refused(503, f"the location {code} is paused, so its replicas do not follow", "LOCATION_PAUSED")
+        raise Refused(503, f"the location {code} is paused, so its replicas are not updated", "LOCATION_PAUSED")
     waiters = request.parts.engine.wait_for_replicas(group, code, WAIT)
     for waiter in waiters:
         if not (waiter.granted or request.http.cancelled):

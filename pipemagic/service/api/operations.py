@@ -86,7 +86,7 @@ class Body(msgspec.Struct):
     """The JSON object of a request's body. Subclasses declare its fields, which also describe it in OpenAPI."""
 
     optional: ClassVar[bool] = False
-    """Whether the body may be missing."""
+    """True if the body may be missing."""
     unsupported: ClassVar[tuple[str, ...]] = ()
     """Fields that would change the meaning; a request that sets one is refused."""
 
@@ -135,7 +135,7 @@ def size_in_bytes(size: int | str | None) -> int | None:
 
 
 _REQUIREMENTS = {
-    "str": "must be a string", "bool": "must be true or false", "int": "must be a whole number, not negative",
+    "str": "must be a string", "bool": "must be true or false", "int": "must be a non-negative integer",
     "object": "must be an object", "matching": "must be a size, such as 10000, 256mb or 1gb",
 }  # fmt: skip
 
@@ -166,11 +166,11 @@ class Operation:
     role: Role | None = None
     """The role that is required in the organization of the path; None: viewer for a GET, otherwise member."""
     public: bool = False
-    """Whether no token is required."""
+    """True if no token is required."""
     operator: str = ""
     """What only the operator of the service may do; empty if all accounts may use the operation."""
     for_operator: bool = False
-    """Whether the operator of the service may use it in every organization, as a member: to suspend a database."""
+    """True if the operator of the service may use it in every organization, as a member: to suspend a database."""
     query: Mapping[str, Any] = field(default_factory=dict)
     """JSON schemas of the query parameters, for OpenAPI."""
     function: Callable[..., Any] = field(init=False)

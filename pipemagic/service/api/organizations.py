@@ -176,7 +176,7 @@ def _grantable(request: ApiRequest, label: str) -> Role:
     """Return the role of that name; raise `Refused` (403) if it is above the sender's."""
     role = Role.named(label)
     if role > request.role:
-        raise Refused(403, f"only an {role.label} can grant the role {role.label}")
+        raise Refused(403, f"only {role.label}s can grant the role {role.label}")
     return role
 
 

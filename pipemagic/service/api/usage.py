@@ -31,7 +31,7 @@ class QuotaSettings(Body):
 
 @Operation("GET", f"{ORG}/usage")
 def get_organization_usage(request: ApiRequest) -> Any:
-    """Return the usage of an organization in this month, and that of each of its databases."""
+    """Return the usage of an organization and of each of its databases in this month."""
     request.parts.meter.flush()
     catalog, month = request.catalog, request.parts.meter.month
     record, groups = catalog.organizations.get(request["org"]), catalog.groups(request["org"])
@@ -146,7 +146,7 @@ def _update_quotas(request: ApiRequest, slug: str, body: QuotaSettings) -> Any:
 
 
 def _usage_json(request: ApiRequest, record: DatabaseRecord, first: str, last: str) -> dict[str, Any]:
-    """Return the usage of a database as JSON; all of it is that of the primary."""
+    """Return the usage of a database as JSON; all of it is counted at the primary."""
     counts = request.catalog.usage.of_database(record.id, first, last)
     usage = {**counts._asdict(), "storage_bytes": request.parts.meter.size(record.id), "bytes_synced": 0}
     instance = {"uuid": f"{record.id}-{record.locations[0]}", "usage": usage}

@@ -96,7 +96,7 @@ class Logins:
             self._by_network.refund(network)
             raise
         if account is None or stored is None or not matches:
-            raise Refused(401, "the username or the password is wrong", "UNAUTHORIZED")
+            raise Refused(401, "wrong username or password", "UNAUTHORIZED")
         self._by_name.reset(attempt)
         self._by_network.refund(network)
         return account
@@ -104,7 +104,7 @@ class Logins:
     def _hash(self, password: str, network: str) -> Steps[str]:
         """Return the hash of a new password; raise `Refused`: 400 for its length, 429 if too many are waiting."""
         if not SHORTEST <= len(password) <= LONGEST:
-            raise Refused(400, f"a password has between {SHORTEST} and {LONGEST} characters")
+            raise Refused(400, f"a password must have between {SHORTEST} and {LONGEST} characters")
         settings = _settings(self._random(_SALT))
         return (yield from self._derive(password, settings, network))
 

@@ -325,7 +325,7 @@ def _load_key(path: Path) -> Ed25519PrivateKey:
         key = None
     if not isinstance(key, Ed25519PrivateKey):
         raise ServiceError(
-            f"{path} is not an Ed25519 key", hint="delete the file to get a new one; this invalidates all tokens",
+            f"{path} is not an Ed25519 key", hint="delete the file to create a new key; this invalidates all tokens",
             code="BAD_KEY",
         )  # fmt: skip
     return key

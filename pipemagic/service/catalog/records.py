@@ -46,7 +46,7 @@ class Configuration(Record, frozen=True):
 
     @property
     def suspended(self) -> bool:
-        """Whether nothing may run on the database."""
+        """True if nothing may run on the database."""
         return self.block_reads and self.block_writes
 
 

@@ -68,7 +68,7 @@ class Store:
             return self._connection.execute(sql, tuple(arguments)).fetchall()
 
     def records(self, kind: type[_Record], sql: str, arguments: Sequence[Any] = ()) -> list[_Record]:
-        """Run one query and return its rows as records, whose fields are in the order of the columns."""
+        """Run one query and return its rows as records. Their fields are in the order of the columns."""
         return msgspec.convert(self.rows(sql, arguments), list[kind], strict=False)  # type: ignore[valid-type]
 
     def record(self, kind: type[_Record], sql: str, arguments: Sequence[Any] = ()) -> _Record | None:
@@ -116,7 +116,7 @@ def _open(path: Path) -> apsw.Connection:
             on_error.callback(connection.close)
             connection.set_busy_timeout(2000)
             if _is_on_full_disk(path):
-                log.warning("the disk is full: the catalog can only be read until there is space on it")
+                log.warning("the disk is full: the catalog is read-only until there is free space")
                 connection.pragma("locking_mode", "exclusive")  # before the first read
             is_new = _is_new(connection, path)  # before the first change of the file
             connection.pragma("journal_mode", "wal")
@@ -159,14 +159,14 @@ def _is_new(connection: apsw.Connection, path: Path) -> bool:
     """Return True for an empty file; refuse a catalog of another version, and a database of another program."""
     version = int(connection.pragma("user_version"))
     if version > VERSION:
-        problem = f"the catalog has schema version {version}, this pipemagic supports version {VERSION}"
+        problem = f"the catalog has schema version {version}, but this pipemagic supports version {VERSION}"
         raise _refused(problem, f"upgrade pipemagic, or {_ELSEWHERE}", "CATALOG_TOO_NEW")
     if 0 < version < VERSION:
-        problem = f"the catalog has schema version {version}, which is older than the one of release 0.1.0 ({VERSION})"
-        hint = f"start pipemagic 0.1.0 once on this data folder, which converts it, or {_ELSEWHERE}"
+        problem = f"the catalog has schema version {version}, which is older than version {VERSION} of release 0.1.0"
+        hint = f"run pipemagic 0.1.0 once on this data folder to convert it, or {_ELSEWHERE}"
         raise _refused(problem, hint, "CATALOG_TOO_OLD")
     if version == 0 and connection.execute("SELECT 1 FROM sqlite_schema").fetchall():
-        raise _refused(f"{path} is a database of another program", _ELSEWHERE)
+        raise _refused(f"{path} belongs to another program", _ELSEWHERE)
     return version == 0
 
 

@@ -128,10 +128,10 @@ class QuotaBlock:
 NO_BLOCK = QuotaBlock()
 
 _MONTH_ENDS = "switch its overages on, or wait for the first of next month (UTC)"
-_ROWS_READ = "the organization {} has read {:,} rows this month, its quota is {:,}; " + _MONTH_ENDS
-_ROWS_WRITTEN = "the organization {} has written {:,} rows this month, its quota is {:,}; " + _MONTH_ENDS
+_ROWS_READ = "the organization {} has read {:,} rows this month (quota: {:,}); " + _MONTH_ENDS
+_ROWS_WRITTEN = "the organization {} has written {:,} rows this month (quota: {:,}); " + _MONTH_ENDS
 _STORAGE = (
-    "the organization {} stores {:,} bytes, its quota is {:,}; "
+    "the organization {} stores {:,} bytes (quota: {:,}); "
     "delete rows or tables and run VACUUM, or switch its overages on"
 )
 
@@ -143,8 +143,8 @@ def settings_block(record: DatabaseRecord) -> QuotaBlock:
         reason = SUSPENDED.format(record.name)
         return QuotaBlock(reason, reason)
     return QuotaBlock(
-        "reads of this database are switched off (block_reads)" if configuration.block_reads else "",
-        "writes to this database are switched off (block_writes)" if configuration.block_writes else "",
+        "reads from this database are blocked (block_reads)" if configuration.block_reads else "",
+        "writes to this database are blocked (block_writes)" if configuration.block_writes else "",
     )
 
 

@@ -1,4 +1,4 @@
-"""A batch whose rows are sent as they are read: memory stays bounded, and the reader sets the pace.
+"""Send the rows of a batch as they are read: memory stays bounded, and the reader sets the pace.
 
 The body is lines of JSON (see `hrana.cursors`), in pieces of some hundred kilobytes or some tens of milliseconds.
 """
@@ -55,7 +55,7 @@ _OUTPACED = Error(
     "at once (LIMIT)",
     faults.STREAM_ENDED,
 )
-_BUG = Error("internal error of the service; see service.log in its data folder", "INTERNAL")
+_BUG = Error("internal server error; see service.log in the data folder of the service", "INTERNAL")
 
 
 class Lines:
@@ -78,7 +78,7 @@ class Lines:
 
     @property
     def full(self) -> bool:
-        """Whether the lines should be sent without waiting for more."""
+        """True if the lines should be sent without waiting for more."""
         size = len(self._data)
         return size >= PIECE or (size > 0 and time.monotonic() >= self._since + FLUSH_INTERVAL)
 

@@ -77,7 +77,7 @@ class TokenEndpoint(Endpoint):
         return grant.database.id
 
     def memory_for(self, body: bytearray) -> int:
-        """Return the bytes of memory that a large body needs with its values, about."""
+        """Estimate the bytes of memory that a large body needs after decoding."""
         return memory_for(body)
 
 
@@ -149,7 +149,7 @@ class DatabaseApi:
         self, request: ServiceRequest, body: bytes, *,
         memory: MemoryBudget, version: int, decode: Callable[[bytes, int], messages.PipelineRequest],
     ) -> Steps[Response]:  # fmt: skip
-        """Run a pipeline; the one of version 1 is a single request, of which a failed statement is a 400."""
+        """Run a pipeline. In version 1 it is a single request, and a failed statement is a 400."""
         start, single = self._clock(), version == 1
         decoded = decode(body, version)
         stream = yield from self._stream(request, decoded.baton)
@@ -265,7 +265,7 @@ class DatabaseApi:
 
 
 def _response(request: Request, pieces: list[bytes], headers: Mapping[str, str]) -> ServiceResponse:
-    """Return the response whose body consists of ``pieces``, which are not joined if it is large."""
+    """Return a response with ``pieces`` as its body; the pieces of a large body are not joined."""
     if sum(map(len, pieces)) > PART:
         response = responses.in_pieces(pieces, headers)
     else:

@@ -47,10 +47,10 @@ def too_large(limit: int, *, changed: bool = False, shared: bool = False) -> Err
 
     ``changed``: the statement changed rows; ``shared``: other responses use the memory.
     """
-    reason, advice = f": the limit of one response is {limit:,} bytes", "ask for fewer rows (LIMIT) or columns"
+    reason, advice = f": the limit of one response is {limit:,} bytes", "request fewer rows (LIMIT) or columns"
     if shared:
-        reason = " at present: other responses that are not sent yet use the memory of the service"
-        advice = "try again, or ask for fewer rows (LIMIT)"
+        reason = " at present: other responses use the memory of the service"
+        advice = "try again, or request fewer rows (LIMIT)"
     if changed:
         advice = "what the statement changed stays applied"
     return Error(f"Response is too large{reason}; {advice}", faults.RESPONSE_TOO_LARGE)
@@ -60,7 +60,7 @@ def no_room(limit: int) -> Error:
     """Return the error of a statement that was not run because the results before it used up the response."""
     return Error(
         f"Response is too large: the requests before this one used up the {limit:,} bytes of one response; "
-        "nothing of this statement ran: send it in a request of its own",
+        "this statement was not run: send it in a separate request",
         faults.RESPONSE_TOO_LARGE,
     )
 
@@ -79,7 +79,7 @@ def too_slow(limit: float, *, ended: bool, wrote: bool) -> Error:
 
 
 STREAM_LEFT = Error(
-    "the stream was ended: a statement before this one was stopped inside of a function and has not ended",
+    "the stream was ended: an earlier statement is still running in a function that cannot be interrupted",
     faults.STREAM_ENDED,
 )
 
@@ -91,7 +91,7 @@ def abandoned(*, lost: bool, wrote: bool) -> Error:
     """
     undone = "; its transaction is lost" if lost else "; nothing of it is applied" if wrote else ""
     return Error(
-        "the statement was stopped, but is inside one function of SQLite, which cannot be stopped, so it was "
+        "the statement was stopped, but is in a SQLite function that cannot be interrupted, so it was "
         f"abandoned{undone}: use smaller values",
         faults.STATEMENT_TIMEOUT,
     )
@@ -110,14 +110,14 @@ def outgrown(limit: int) -> Error:
 def out_of_memory() -> Error:
     """Return the error of a statement for which SQLite found no memory."""
     return Error(
-        "SQLite error: out of memory: this statement, or all that run now together, need more than the service has; "
+        "SQLite error: out of memory: this statement, or all running statements, need more than the service has; "
         "use smaller values, or try again",
         "SQLITE_NOMEM",
     )
 
 
 def short(error: Error) -> Error:
-    """Return an error whose message has at most `LONGEST_MESSAGE` characters: it may quote the statement."""
+    """Return an error with the message cut to `LONGEST_MESSAGE` characters: it may quote the statement."""
     if len(error.message) <= LONGEST_MESSAGE:
         return error
     return Error(error.message[:LONGEST_MESSAGE] + "...", error.code, error.extended_code)

@@ -170,7 +170,7 @@ def _error_entry(error: Error) -> bytes:
 
 @lru_cache(maxsize=64)
 def _without_message(code: str | None, extended_code: str | None) -> Error:
-    return Error("the message does not fit: the response has reached its size limit", code, extended_code)
+    return Error("the error message does not fit: the response has reached its size limit", code, extended_code)
 
 
 @lru_cache(maxsize=64)

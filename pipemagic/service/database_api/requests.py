@@ -130,7 +130,7 @@ def _check_index(index: str | int | None) -> None:
         return
     text = str(index)
     if not (text.isascii() and text.isdigit() and len(text) < 20):
-        raise Refused(400, f"replication_index is not a number of a commit: {text[:50]!r}", plain=True)
+        raise Refused(400, f"replication_index is not a commit number: {text[:50]!r}", plain=True)
 
 
 def _too_new(what: str) -> Refused:
@@ -138,9 +138,9 @@ def _too_new(what: str) -> Refused:
 
 
 def memory_for(body: bytes | bytearray) -> int:
-    """Return the bytes of memory that a body needs with its values, about: rather more than too few.
+    """Estimate the bytes of memory that a body needs after decoding; the estimate is rather too high.
 
-    A text whose characters are all ASCII has a byte for each. While another one is decoded, it exists in two or three
+    An ASCII text takes one byte for each character. While any other text is decoded, it exists in two or three
     forms, of up to 4 bytes for each character if one of them is beyond U+FFFF, such as an emoji.
     """
     size = len(body)

@@ -1,4 +1,4 @@
-"""Convert rows of SQLite to JSON: by rows, as published clients read it, or by columns (see `hrana.columns`).
+"""Convert SQLite rows to JSON: by rows, as published clients read it, or by columns (see `hrana.columns`).
 
 A large result stays in pieces until it is sent: each copy would take as much memory again, uncounted.
 """
@@ -101,7 +101,7 @@ def large_rows_to_json(rows: Sequence[SqlRow], *, signs: bool) -> Iterator[bytes
 
 
 def row_to_json(row: SqlRow, *, signs: bool) -> Iterator[bytes]:
-    """Yield the JSON of a row, value by value; that of long values in slices."""
+    """Yield the JSON of a row, value by value; long values in slices."""
     separator = b"["
     for cell in row:
         yield separator
@@ -196,7 +196,7 @@ class Budget:
 
 
 class WireResult(NamedTuple):
-    """A statement's result whose columns and rows are JSON already (see `hrana.messages.StmtResult`)."""
+    """The result of a statement with columns and rows as JSON (see `hrana.messages.StmtResult`)."""
 
     cols: bytes
     rows: list[bytes]

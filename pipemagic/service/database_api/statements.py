@@ -75,9 +75,9 @@ class Runner:
         self.meter, self.clock, self.limits = context.meter, context.clock, context.limits
         self.by_columns = by_columns
         self.loss_reported = False
-        """Whether the response says that the transaction was lost; it does so once."""
+        """True if the response says that the transaction was lost; it does so once."""
         self.sent = False
-        """Whether the response has begun: its reader was sent a piece."""
+        """True if the response has begun: its reader was sent a piece."""
 
     def run(self, stmt: Stmt, new_sink: NewSink) -> Steps[WireResult]:
         """Run a statement; raise `Rejected` if it fails."""
@@ -188,7 +188,7 @@ class Execution:
         self._unwritable = ""
         """The reason if it may not write, otherwise empty; not set for one that only reads."""
         self._has_waited = self._has_restarted = False
-        """Whether it has waited for a checkpoint, and was stopped because the WAL was too large."""
+        """True if it has waited for a checkpoint, and was stopped because the WAL was too large."""
         self._ran = 0.0
         """Seconds that it ran before it gave way to a checkpoint."""
 
@@ -364,8 +364,8 @@ class Execution:
         stream = self._stream
         if stream.database.paused and stream.place is not stream.database:
             raise Rejected(
-                f"the primary location {stream.database.code} is paused, so nothing can be written; reads continue. "
-                "It is resumed with: pipemagic group locations resume GROUP " + stream.database.code,
+                f"the primary location {stream.database.code} is paused, so writes are not possible; reads continue. "
+                "To resume it: pipemagic group locations resume GROUP " + stream.database.code,
                 "PRIMARY_PAUSED",
             )
         stream.use_primary()
@@ -429,7 +429,7 @@ class Execution:
         else:
             stream.release_write_lock()
             lock = stream.database.write_lock
-            cause = ", in one function that cannot be stopped: reads work, writes when it has ended"
+            cause = ", in a function that cannot be interrupted: reads work, writes have to wait"
             raise Rejected(
                 f"SQLite error: database is locked: another stream has been writing for {lock.holder_age():.1f} s"
                 + (cause if lock.is_kept else ""),

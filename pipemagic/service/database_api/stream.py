@@ -30,15 +30,15 @@ from pipemagic.service.sqlite.readers import Reading
 log = logging.getLogger(__name__)
 
 ABANDONED_AFTER = 10.0
-"""Seconds after which a statement that was stopped is given up: it is inside one function, which cannot be stopped."""
+"""Seconds after which a stopped statement is abandoned because it is in a function that cannot be interrupted."""
 READER_WAIT = 30.0
 """Seconds that the rows of a cursor wait for a reader that reads nothing."""
 STORED_TEXT = 256
-"""Bytes of memory that a stored text needs besides its characters."""
+"""Bytes of memory that a stored text takes in addition to its characters."""
 
 
 class StoredTexts:
-    """The SQL texts that a stream stores, which count as memory of its database: they are in ``reservation``."""
+    """The SQL texts that a stream stores. ``reservation`` counts their memory for the database."""
 
     def __init__(self, reservation: Reservation) -> None:
         self._texts: dict[int, tuple[str, int]] = {}
@@ -71,13 +71,13 @@ class StoredTexts:
 
 
 def _memory_of(text: str) -> int:
-    """Return the bytes of memory of a stored text, with the copy in UTF-8 that it has when it was run."""
+    """Return the bytes of memory of a stored text, including its UTF-8 copy after a run."""
     utf8 = 0 if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
     return STORED_TEXT + getsizeof(text) + utf8
 
 
 class Activity(Enum):
-    """What the request of a stream does: the limits of its time differ."""
+    """The activities of a request on a stream. They have different time limits."""
 
     NONE = "nothing that has a limit"
     RUNNING = "runs a statement"
@@ -91,19 +91,19 @@ class Running:
     """The running statement."""
 
     interruptible: bool
-    """Whether it may be stopped: not if it ends a transaction."""
+    """True if it may be stopped: not if it ends a transaction."""
     began: float
     """When it began, plus the time that it waited for its reader."""
     sent: bool = False
-    """Whether rows of it were sent."""
+    """True if rows of it were sent."""
     out_of_time: bool = False
-    """Whether it was stopped because it ran for too long."""
+    """True if it was stopped because it ran for too long."""
     stopped_since: float = math.inf
     """When the sweeper found that it was stopped."""
 
 
 class Wait(NamedTuple):
-    """A wait without a thread, of a request: between two statements, or for the reader of the running one."""
+    """A wait of a request, without a thread: between two statements, or for the reader of a running statement."""
 
     awaited: Waiter | bytes
     since: float
@@ -115,7 +115,7 @@ class Ended(NamedTuple):
     error: Error | None = None
     """The error of its running statement and of further ones; None if its client waits for no response."""
     outpaced: bool = False
-    """Whether it is a cursor, and the database changed too much while its rows were read."""
+    """True if it is a cursor, and the database changed too much while its rows were read."""
 
 
 @dataclass(eq=False)
@@ -128,7 +128,7 @@ class Window:
     snapshot: int | None = None
     """The database's index when it took its snapshot; None if it has none."""
     refuses_writes: bool = False
-    """Whether it was begun with BEGIN READONLY."""
+    """True if it was begun with BEGIN READONLY."""
 
 
 class ServerStream:
@@ -161,7 +161,7 @@ class ServerStream:
         self.ended: Ended | None = None
         """The early end of its request."""
         self.thread_left: Waiter | None = None
-        """Set if a statement was given up: only its thread uses the connection. Is done when that has left."""
+        """Set if a statement was abandoned: only its thread uses the connection. Is done when the thread has left."""
         self.window: Window | None = None
         """Of the open transaction."""
         self.loss = faults.TRANSACTION_TIMED_OUT
@@ -169,7 +169,7 @@ class ServerStream:
         self.reading: Reading | None = None
         """What the running statement or the open transaction reads from the primary; None if it does not."""
         self.done: Waiter | None = None
-        """Is done when the running cursor ends, whose first line has the next baton."""
+        """Is done when the running cursor ends. The first line of the cursor contains the next baton."""
 
     def was_idle_for(self, seconds: float, now: float) -> bool:
         """Return True if it is idle, and has been for some seconds."""
@@ -207,7 +207,7 @@ class ServerStream:
             return self.running
 
     def end(self) -> None:
-        """Record that the statement has ended, so that a late interrupt does not stop the next one."""
+        """Record that the statement has ended, so that a late interrupt does not stop the next statement."""
         with self.guard:
             self.running = None
             if self._connection is not None:
@@ -232,7 +232,7 @@ class ServerStream:
         return lost
 
     def end_thread(self) -> None:
-        """End the statement that was given up, in its own thread."""
+        """End the abandoned statement, in its own thread."""
         assert self._connection is not None
         try:
             self._connection.finish()
@@ -299,8 +299,8 @@ class ServerStream:
 
         Give up a statement that was stopped and does not end.
 
-        All is checked under the guard, which excludes the start of a statement: the one that is stopped belongs to
-        that transaction and not to the next.
+        All checks run under the guard, so no statement can start meanwhile: the stopped statement belongs to that
+        transaction and not to the next.
         """
         with self.guard:
             self.end_window_if_due(now)
@@ -351,7 +351,7 @@ class ServerStream:
 
     @property
     def _exceeded(self) -> bool:
-        """Whether the running statement must end because of what it uses, also while it waits for its reader."""
+        """True if the running statement must end because of what it uses, also while it waits for its reader."""
         return self._connection is not None and self._connection.exceeded
 
     def next_deadline(self) -> float:

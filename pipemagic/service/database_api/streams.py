@@ -112,9 +112,9 @@ class StreamTable:
         return True
 
     def resume(self, baton: str, owner: Owner) -> ServerStream | Waiter:
-        """Return the stream of a baton, now in use; raise `Refused` if the baton is not valid.
+        """Return the stream of a baton and mark it as in use; raise `Refused` if the baton is not valid.
 
-        Return a waiter if the cursor whose `next_baton` this is runs.
+        Return a waiter if the baton is the `next_baton` of a running cursor.
         """
         number, count = self._parse(baton, owner)
         with self._lock:

@@ -32,7 +32,7 @@ class Placement:
     ) -> None:  # fmt: skip
         self._databases, self._catalog, self._here = databases, catalog, here
         self.simulates_latency = simulate_latency
-        """Whether responses are delayed by the distance to their instance."""
+        """True if responses are delayed by the distance to their instance."""
 
     # The instance for a new stream.
 

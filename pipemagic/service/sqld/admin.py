@@ -40,7 +40,7 @@ earlier limit would remain.
 
 
 class NodeDown(Exception):
-    """The node cannot be reached, or its response is not that of a libSQL server. ``refused``: nothing listens."""
+    """The node cannot be reached, or does not respond like a libSQL server. ``refused``: nothing listens."""
 
     def __init__(self, message: str, *, refused: bool = False) -> None:
         super().__init__(message)

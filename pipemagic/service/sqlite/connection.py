@@ -68,7 +68,7 @@ class Shape(NamedTuple):
     readonly: bool
     explain: bool
     program: bool
-    """Whether it shows its program: EXPLAIN, not EXPLAIN QUERY PLAN."""
+    """True if it shows its program: EXPLAIN, not EXPLAIN QUERY PLAN."""
 
 
 class ResultRows(NamedTuple):
@@ -84,7 +84,7 @@ class DatabaseFile(Protocol):
     path: Path
     limits: Limits
     unicode: bool
-    """Whether ``lower``, ``upper`` and ``LIKE`` know the letters of all alphabets (see `unicode`)."""
+    """True if ``lower``, ``upper`` and ``LIKE`` know the letters of all alphabets (see `unicode`)."""
     schema_changes: int
     """Counts the changes that may have made cached column lists stale."""
 
@@ -139,16 +139,16 @@ class Connection:
         self._explained_after = 0
         """What ``changes()`` was before a write was explained, which resets it, until that write has run."""
         self._counting = False
-        """Whether the last statement started, and counts its changes."""
+        """True if the last statement started, and counts its changes."""
         self._usage = StatementUsage(database.path, 0)
         self._temporary_tables_bounded = False
         self._may_hold_larger = _size_with_wal(database.path) > database.limits.value
-        """Whether the file may hold values beyond the limit, which only other programs and settings have written."""
+        """True if the file may hold values beyond the limit, which only other programs and settings have written."""
         self._builds: dict[str, bool] = {}
         """For texts of statements, whether they may build a large value; with the schema ``_builds_with``."""
         self._builds_with = database.schema_changes
         self.changes_schema = False
-        """Whether the last statement, or one before it in its transaction, may have changed the schema."""
+        """True if the last statement, or one before it in its transaction, may have changed the schema."""
         self._writes = self._vacuums = False
         self.raw.set_progress_handler(self._must_end, self._usage.interval)
         self.stopped = False
@@ -213,7 +213,7 @@ class Connection:
 
     @property
     def exceeded(self) -> bool:
-        """Whether the running statement must end because of the memory or the disk space that it uses."""
+        """True if the running statement must end because of the memory or the disk space that it uses."""
         return self._usage.must_end
 
     def cause_of(self, error: Exception) -> Exception:
@@ -252,12 +252,12 @@ class Connection:
 
     @property
     def has_snapshot(self) -> bool:
-        """Whether the open transaction reads from a snapshot and has not written yet."""
+        """True if the open transaction reads from a snapshot and has not written yet."""
         return self.raw.txn_state("main") == apsw.SQLITE_TXN_READ
 
     @property
     def writing(self) -> bool:
-        """Whether the open transaction holds the database's write lock."""
+        """True if the open transaction holds the database's write lock."""
         return self.raw.txn_state("main") == apsw.SQLITE_TXN_WRITE
 
     def reset(self) -> None:

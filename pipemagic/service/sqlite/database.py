@@ -77,7 +77,7 @@ class WriteLock:
         self.held_since = 0.0
         """When its holder got it."""
         self._kept: Waiter | None = None
-        """The holder whose statement was given up: it releases the lock when that has ended."""
+        """The holder with an abandoned statement: it releases the lock when the statement has ended."""
         self._waiting: deque[Waiter] = deque()
 
     def waiters(self) -> list[Waiter]:
@@ -87,7 +87,7 @@ class WriteLock:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether a writer waits for it."""
+        """True if a writer waits for it."""
         return bool(self._waiting)
 
     def try_acquire(self) -> Waiter | None:
@@ -137,7 +137,7 @@ class WriteLock:
 
     @property
     def is_kept(self) -> bool:
-        """Whether its holder's statement was given up and has not ended."""
+        """True if its holder's statement was given up and has not ended."""
         return self._kept is not None and self._kept is self._holder
 
     def holder_age(self) -> float:
@@ -186,7 +186,7 @@ class OpenDatabase:
         self.pool = Pool(self._connect, clock)
         self.take = self.pool.take
         self.disk_full = False
-        """Whether the disk has no space for what SQLite writes to open the file: it can only be read."""
+        """True if the disk has no space for what SQLite writes to open the file: it can only be read."""
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             self._prepare(unicode=unicode)

@@ -161,7 +161,7 @@ class Databases:
         return database
 
     def in_use(self) -> list[OpenDatabase]:
-        """List the databases whose files are open."""
+        """List the databases with open files."""
         with self._lock:
             return list(self._open.values())
 
@@ -183,7 +183,7 @@ class Databases:
             return self._open.pop(identifier, None)
 
     def expire(self, now: float) -> None:
-        """End the waits whose deadline has passed."""
+        """End the waits that have passed their deadline."""
         for waiter in self._waiters():
             if waiter.deadline <= now:
                 waiter.finish()

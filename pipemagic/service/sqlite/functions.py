@@ -176,7 +176,7 @@ def _regexp_replace(largest: Callable[[], int], stopped: Callable[[], bool], *ar
 
 def _text(value: SqlValue) -> str:
     if isinstance(value, bytes):
-        raise apsw.SQLError("regexp_replace() takes texts, not a BLOB")
+        raise apsw.SQLError("regexp_replace() takes text, not a BLOB")
     return value if isinstance(value, str) else str(native.value("CAST(? AS TEXT)", value))
 
 
@@ -230,6 +230,6 @@ def _parts_of(replacement: str, groups: int) -> tuple[str | int, ...]:
         elif sign in tuple("0123456789") and int(sign) <= groups:
             parts.append(int(sign))
         else:
-            raise apsw.SQLError(f"the replacement of regexp_replace() has {reference[0]}, which is no group")
+            raise apsw.SQLError(f"the replacement of regexp_replace() has {reference[0]}, which is not a group")
     parts.append(replacement[end:])
     return tuple(parts)

@@ -47,7 +47,7 @@ DRAIN_WAIT, CHECKPOINT_WAIT = 10.0, 1.0
 
 
 class CheckpointPhase(Enum):
-    """Whether readers give way to a checkpoint."""
+    """True if readers give way to a checkpoint."""
 
     OPEN = "open"
     DRAINING = "draining"
@@ -60,13 +60,13 @@ class Reading:
 
     stop: Callable[[], None]
     early: bool
-    """Whether it began before others gave way."""
+    """True if it began before others gave way."""
     brief: bool
-    """Whether it has only `BRIEF`."""
+    """True if it has only `BRIEF`."""
     ends: float = math.inf
     """When it must end, in processor time of the thread in which it began (`time.thread_time`)."""
     stopped: bool = False
-    """Whether it must end because the WAL has its full size."""
+    """True if it must end because the WAL has its full size."""
 
 
 class Readers:
@@ -87,7 +87,7 @@ class Readers:
 
     @property
     def must_give_way(self) -> bool:
-        """Whether the WAL is so large that a checkpoint waits for the earlier readers."""
+        """True if the WAL is so large that a checkpoint waits for the earlier readers."""
         return self.phase is not CheckpointPhase.OPEN
 
     def __len__(self) -> int:
@@ -161,7 +161,7 @@ class Readers:
 
     @property
     def _is_first_attempt(self) -> bool:
-        """Whether readers had no occasion yet to give way since the WAL began: one transaction may exceed all sizes."""
+        """True if readers had no occasion yet to give way since the WAL began: one transaction may exceed all sizes."""
         return self.phase is CheckpointPhase.OPEN and self._drain_at == DRAINED_WAL
 
     def _drain(self) -> None:

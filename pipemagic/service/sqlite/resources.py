@@ -104,7 +104,7 @@ class StatementUsage(msgspec.Struct, eq=False):
 
     @property
     def must_end(self) -> bool:
-        """Whether the running statement must end because of what it uses."""
+        """True if the running statement must end because of what it uses."""
         return self.exceeded is not None and self in _running
 
     def check_memory(self) -> bool:

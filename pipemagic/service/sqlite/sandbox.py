@@ -23,13 +23,13 @@ SETTABLE = frozenset({
 """Pragmas that may be given a value."""
 
 IN_HEADER = frozenset({"application_id", "user_version"})
-"""Settable pragmas whose value is in the database file."""
+"""Settable pragmas with a value that is stored in the database file."""
 
 TAKES_NAME = frozenset({
     "foreign_key_check", "foreign_key_list", "incremental_vacuum", "index_info", "index_list", "index_xinfo",
     "integrity_check", "optimize", "quick_check", "table_info", "table_list", "table_xinfo",
 })  # fmt: skip
-"""Pragmas whose argument is not a setting."""
+"""Pragmas with an argument that is not a setting."""
 
 IGNORED: Mapping[str, Collection[str] | None] = {
     "journal_mode": ("wal",),
@@ -58,7 +58,7 @@ CREATE_TEMPORARY = frozenset({
     apsw.SQLITE_CREATE_TEMP_TABLE, apsw.SQLITE_CREATE_TEMP_VIEW, apsw.SQLITE_CREATE_TEMP_TRIGGER,
     apsw.SQLITE_CREATE_TEMP_INDEX,
 })  # fmt: skip
-"""Actions whose effect outlives the stream."""
+"""Actions with an effect that outlives the stream."""
 
 LONGEST_STATEMENT = 16 * MB
 """Bytes of the text of one statement."""
@@ -85,7 +85,7 @@ class Sandbox:
         self._unicode = unicode
         self.refusal = ""
         self.dirty = False
-        """Whether a statement changed something that would outlive the stream: a setting or a temporary object."""
+        """True if a statement changed something that would outlive the stream: a setting or a temporary object."""
         self.keyword = ""
         """First word of the statement that is being prepared; empty while its rows are read."""
         self.bypass = False

@@ -53,33 +53,33 @@ class SqlStatement:
         self.skipped = skipped
         """UTF-8 bytes before the statement in the SQL text: comments, blanks, earlier statements."""
         self.begins_read_only = begins_read_only
-        """Whether it is libSQL's BEGIN READONLY; ``text`` is then what SQLite understands."""
+        """True if it is libSQL's BEGIN READONLY; ``text`` is then what SQLite understands."""
         self.alters_column = alters_column
         """libSQL's ALTER TABLE ... ALTER COLUMN; ``text`` is then a statement of SQLite with the same checks."""
         keyword, verb = statement.keyword, statement.verb
         self.commits = keyword in _ENDS
-        """Whether it ends a transaction: once started, it is never interrupted."""
+        """True if it ends a transaction: once started, it is never interrupted."""
         self.changes_rows = statement.changes_rows
-        """Whether ``affected_row_count`` counts its rows."""
+        """True if ``affected_row_count`` counts its rows."""
         self.explains = keyword == "EXPLAIN"
-        """Whether it only shows a plan, so that nothing is written and parameters may stay unbound."""
+        """True if it only shows a plan, so that nothing is written and parameters may stay unbound."""
         self.only_reads = statement.only_reads
-        """Whether it can run at a replica: a query, or EXPLAIN of any statement."""
+        """True if it can run at a replica: a query, or EXPLAIN of any statement."""
         self.may_read = self.only_reads or keyword == "PRAGMA"
-        """Whether it may read from the database for long without the write lock."""
+        """True if it may read from the database for long without the write lock."""
         self.inserts = verb in ("INSERT", "REPLACE")
-        """Whether it sets ``last_insert_rowid``."""
+        """True if it sets ``last_insert_rowid``."""
         self.changes_schema = keyword in ("CREATE", "ALTER", "DROP", "VACUUM")
-        """Whether cached column lists may be stale after it."""
+        """True if cached column lists may be stale after it."""
         self.frees_space = verb == "DELETE" or keyword in ("DROP", "VACUUM")
-        """Whether it can make the database smaller."""
+        """True if it can make the database smaller."""
         self.copies = keyword == "VACUUM" and "INTO" in _normalized(statement.text).split()
-        """Whether it is VACUUM INTO, which writes another file, with or without a name."""
+        """True if it is VACUUM INTO, which writes another file, with or without a name."""
         name = statement.pragma[0] if keyword == "PRAGMA" else ""
         self.writes_by_itself = name in ("optimize", "incremental_vacuum")
-        """Whether it writes although SQLite reports it as read-only when it is prepared."""
+        """True if it writes although SQLite reports it as read-only when it is prepared."""
         self.needs_full_access = keyword == "PRAGMA" and name not in READ_PRAGMAS
-        """Whether it is a setting, which a read-only token may not change although the file is not written."""
+        """True if it is a setting, which a read-only token may not change although the file is not written."""
 
 
 LONGEST_CACHED = 4096
@@ -168,7 +168,7 @@ def bind(
         raise Rejected(f"value for parameter {missing} not found", faults.ARGS_INVALID)
     if len(values) != len(statement.parameters):
         raise Rejected(
-            f"the statement has {len(statement.parameters)} parameters, {len(values)} arguments were given",
+            f"the statement has {len(statement.parameters)} parameters, but {len(values)} arguments were given",
             faults.ARGS_INVALID,
         )
     return tuple(values)

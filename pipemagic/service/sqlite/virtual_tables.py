@@ -36,7 +36,7 @@ def hide_path(connection: apsw.Connection) -> None:
 
 
 class _Series:
-    """The virtual table, whose hidden columns are the arguments."""
+    """The virtual table. Its hidden columns are the arguments."""
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection

@@ -138,6 +138,8 @@ def prepare_upload(source: Path, target: Path) -> None:
     except (apsw.CorruptError, apsw.NotADBError) as error:
         raise TransferError(f"{source}: the database is damaged: {error}") from None
     except apsw.BusyError:
-        raise TransferError(f"{source} is being written to", hint="try again when that program has finished") from None
+        raise TransferError(
+            f"another program is writing to {source}", hint="try again when the other program has finished"
+        ) from None
     except apsw.Error as error:
         raise TransferError(f"{source}: {error}") from None

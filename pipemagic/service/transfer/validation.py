@@ -102,7 +102,7 @@ def _check_definition(types: tuple[str, ...], values: tuple[object, ...]) -> Non
 
 
 def open_untrusted(path: Path) -> apsw.Connection:
-    """Open an existing file whose schema is not trusted."""
+    """Open an existing file with an untrusted schema."""
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
     connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
     return connection

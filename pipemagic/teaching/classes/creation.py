@@ -70,7 +70,7 @@ Notify = Callable[[str], None]
 
 
 def add_students(class_: Class, students: Sequence[Student], slug: str) -> list[Seat]:
-    """Add a seat for each student that has none; return the new ones. ``slug`` is that of the organization.
+    """Add a seat for each student that has none; return the new ones. ``slug`` is the slug of the organization.
 
     A student with another key than before, since the roster now has email addresses or ids, keeps the seat of the same
     email address, or name if it is the only one. Seats get the names and email addresses of the roster.
@@ -126,7 +126,7 @@ def reset(
     api: Management, class_: Class, seats: Sequence[Seat], progress: Progress = lambda *_: None,
     notify: Notify = lambda _: None,
 ) -> list[Seat]:  # fmt: skip
-    """Replace the content of databases by that of the template; return the seats that got a new token.
+    """Replace the content of databases with the content of the template; return the seats that got a new token.
 
     Addresses and tokens stay, unless SQL cannot create the content; then the databases are deleted and created again,
     if the service can copy the template.

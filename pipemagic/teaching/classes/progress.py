@@ -1,4 +1,4 @@
-"""Record the progress of a student in the table of a class, beside the cells and without delaying them."""
+"""Record the progress of a student in the table of a class, without delaying the cells."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class Recorder(threading.Thread):
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Send nothing inside the block, whose transaction is not that of the cells."""
+        """Send nothing inside the block, which runs a transaction of its own."""
         self._is_paused = True
         try:
             yield

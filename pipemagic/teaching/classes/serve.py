@@ -1,4 +1,4 @@
-"""``pipemagic class serve``: the service with the settings of a class, whose databases belong to one account."""
+"""``pipemagic class serve``: the service with the settings of a class. All databases belong to one account."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ def add_progress_table(database: Database, content: Content, owner: str) -> None
 
 
 def restore(database: Database, template: Template, owner: str) -> None:
-    """Replace the content of a database by that of a template; keep an intact progress table of the class.
+    """Replace the content of a database with the content of a template; keep an intact progress table of the class.
 
     A template of up to `CHUNK` characters is applied in one transaction, a larger one in several.
     """

@@ -11,7 +11,7 @@ from pipemagic.teaching.exercises.constructs import uses
 from pipemagic.text import escape_controls, plural, shorten
 
 Pairs = Sequence[tuple[Any, Any]]
-"""Different values of a column: the expected one and that of the result."""
+"""Pairs of differing values of a column: the expected value and the value of the result."""
 
 _WIDTH = 40
 

@@ -47,7 +47,7 @@ class Check:
 
     @property
     def passed(self) -> bool:
-        """Whether the answer is right."""
+        """True if the answer is right."""
         return self.score == 1
 
     @property
@@ -106,7 +106,7 @@ def _broken(exercise: Exercise, cell: Cell) -> list[str]:
 def check_state(exercise: Exercise, connection: Connection) -> Check:
     """Check the state of the database as it is, which other cells have changed and committed.
 
-    A state with the score of the one before an answer counts as no answer.
+    A state with the same score as before the answer counts as no answer.
     """
     if not all(probe.sql for probe in exercise.probes):
         instead = f"%check {exercise.name} {exercise.variable}" if exercise.variable else f"%%check {exercise.name}"

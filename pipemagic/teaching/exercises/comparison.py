@@ -57,7 +57,7 @@ class Comparison:
 
     @property
     def passed(self) -> bool:
-        """Whether the result is right."""
+        """True if the result is right."""
         return self.score == 1
 
 

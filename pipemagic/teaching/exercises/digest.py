@@ -1,4 +1,4 @@
-"""Digests of results, for exercises whose expected rows must not be in the file.
+"""Digests of results, for exercises that must not contain their expected rows.
 
 Stored files of exercises contain these values: a change of them makes right answers to these exercises wrong.
 """

@@ -38,7 +38,7 @@ _CONTINUED = re.compile(r"--\s{2,}(\S.*)")
 
 
 class Probe(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A result to compare: that of the student's last query, or of a query on the state afterwards.
+    """A result to compare: of the student's last query, or of a query on the state afterwards.
 
     ``label`` describes the result, ``sql`` is the query; both are '' for the student's own result. ``expected`` are the
     packed columns and rows (see `pack`); without them ``digest`` is the digest of the result with ``salt``, and
@@ -143,7 +143,7 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_query(self) -> bool:
-        """Whether the reference ends with a query, whose result is compared."""
+        """True if the reference ends with a query; its result is then compared."""
         return sql.split(self.sql)[-1].is_query
 
     def exercise(self, probes: Sequence[Probe], baseline: float = 0) -> Exercise:

@@ -56,8 +56,8 @@ class Grade(msgspec.Struct, frozen=True):
 def verified_points(name: str, file: str, *, reference: str = "", data: str = "") -> float:
     """Return the points of the last answer to an exercise; raise SessionError if they do not count.
 
-    The answer must have been checked with the teacher's file, whose fingerprint is ``file``. If ``data`` are statements
-    that make the hidden data, the answer must not have a lower score on these.
+    The answer must have been checked with the teacher's file, which has the fingerprint ``file``. If ``data`` are
+    statements that make the hidden data, the answer must not have a lower score on these.
     """
     check = results.get(name)
     if check is None:

@@ -29,7 +29,7 @@ _NOISE = 1e-3
 LARGEST_WHOLE = 1e12
 """Larger floats are not exact: the last digits of a sum depend on the order of the rows."""
 SMALLEST = 1e-6
-"""The tolerance of numbers nearer to 0 is that of this number."""
+"""Numbers nearer to 0 have the tolerance of this number."""
 
 
 class Moments(list[SqlValue]):
@@ -139,7 +139,7 @@ class Rows:
 
     @property
     def are_same(self) -> bool:
-        """Whether both results have the same rows, in any order."""
+        """True if both results have the same rows, in any order."""
         return not len(self.missing) and not len(self.extra)
 
     @property
@@ -159,7 +159,7 @@ class Rows:
         return ids
 
     def order_differs(self, keys: Iterable[Column], *, backwards: bool = False) -> Any:
-        """Return for each matched row whether the one at its position in the other result has other keys."""
+        """Return for each matched row whether the row at its position in the other result has other keys."""
         ids = self.ids_of(keys)
         expected = ids[np.sort(self.expected)]
         return (expected[::-1] if backwards else expected) != ids[np.sort(self.actual)]

@@ -93,7 +93,7 @@ def test_a_wrong_password_and_an_unknown_name_have_the_same_response(service):
     assert refusal == (
         401,
         {
-            "error": "the username or the password is wrong", "message": "the username or the password is wrong",
+            "error": "wrong username or password", "message": "wrong username or password",
             "code": "UNAUTHORIZED",
         },
     )  # fmt: skip
@@ -136,8 +136,8 @@ def test_the_rate_limiter_cuts_long_names(service):
 def test_invalid_passwords(service, password):
     assert sign_up(service, password=password) == (
         400,
-        {"error": "a password has between 8 and 1024 characters",
-         "message": "a password has between 8 and 1024 characters", "code": "BAD_REQUEST"},
+        {"error": "a password must have between 8 and 1024 characters",
+         "message": "a password must have between 8 and 1024 characters", "code": "BAD_REQUEST"},
     )  # fmt: skip
 
 
@@ -177,7 +177,7 @@ def test_sign_up_is_off_by_default_and_the_operator_creates_accounts(tmp_path):
 def test_change_a_password(service):
     grace = Person(service, "grace", sign_up(service)[1]["token"])
     body = {"password": "another horse", "current": "wrong horse"}
-    assert grace.refused("POST", "/v1/auth/password", body) == (401, "the username or the password is wrong")
+    assert grace.refused("POST", "/v1/auth/password", body) == (401, "wrong username or password")
     assert grace.ok("POST", "/v1/auth/password", {**body, "current": PASSWORD}) == {}
     assert grace.status("GET", "/v1/user") == 401  # logged out everywhere
     assert log_in(service)[0] == 401

@@ -44,8 +44,8 @@ def test_a_patch_changes_only_its_fields(filled):
     [
         ({"block_reads": 1}, '"block_reads" must be true or false'),
         ({"size_limit": "big"}, '"size_limit" must be a size, such as 10000, 256mb or 1gb'),
-        ({"size_limit": -1}, '"size_limit" must be a whole number, not negative'),
-        ({"size_limit": True}, '"size_limit" must be a whole number, not negative'),
+        ({"size_limit": -1}, '"size_limit" must be a non-negative integer'),
+        ({"size_limit": True}, '"size_limit" must be a non-negative integer'),
         ({"allow_attach": True}, '"allow_attach" is not supported by this service'),
         ({"allowed_ips": ["10.0.0.1"]}, '"allowed_ips" is not supported by this service'),
     ],
@@ -60,9 +60,7 @@ def test_blocked_writes(filled, db):
     filled.ok("PATCH", CONFIGURATION, {"block_writes": True})
     answer = db.run("INSERT INTO t VALUES (2)", "DELETE FROM t", "CREATE TABLE u (a)", "SELECT a FROM t")
     assert answer.codes == ["BLOCKED", "BLOCKED", "BLOCKED", "ok", "ok"]
-    assert answer.error(0)["message"] == (
-        "Operation was blocked: writes to this database are switched off (block_writes)"
-    )
+    assert answer.error(0)["message"] == ("Operation was blocked: writes to this database are blocked (block_writes)")
     assert answer.rows(3) == [["1"]]
     filled.ok("PATCH", CONFIGURATION, {"block_writes": False})
     assert db.run("INSERT INTO t VALUES (2)").codes == ["ok", "ok"]
@@ -72,7 +70,7 @@ def test_blocked_reads_block_everything(filled, db):
     filled.ok("PATCH", CONFIGURATION, {"block_reads": True})
     answer = db.run("SELECT 1", "INSERT INTO t VALUES (2)", "PRAGMA page_count")
     assert answer.codes == ["BLOCKED", "BLOCKED", "BLOCKED", "ok"]
-    assert answer.error(0)["message"] == "Operation was blocked: reads of this database are switched off (block_reads)"
+    assert answer.error(0)["message"] == "Operation was blocked: reads from this database are blocked (block_reads)"
 
 
 def test_delete_protection(filled, service):

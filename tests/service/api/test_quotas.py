@@ -65,7 +65,7 @@ def test_rows_written(operator, filled):
     answer = filled.run("INSERT INTO t VALUES (5)", "DELETE FROM t", "SELECT count(*) FROM t")
     assert answer.codes == ["BLOCKED", "BLOCKED", "ok", "ok"]
     assert answer.error()["message"] == (
-        "Operation was blocked: the organization local has written 4 rows this month, its quota is 4; "
+        "Operation was blocked: the organization local has written 4 rows this month (quota: 4); "
         "switch its overages on, or wait for the first of next month (UTC)"
     )
     assert answer.rows(2) == [["4"]]

@@ -120,7 +120,7 @@ def test_a_database_of_another_program_is_refused_unchanged(tmp_path):
     with closing(apsw.Connection(str(path))) as connection:
         connection.execute("CREATE TABLE accounts (id)")
     before = path.read_bytes()
-    with pytest.raises(ServiceError, match="is a database of another program") as caught:
+    with pytest.raises(ServiceError, match="belongs to another program") as caught:
         Catalog(path)
     assert caught.value.code == "BAD_CATALOG"
     assert path.read_bytes() == before

@@ -21,7 +21,7 @@ from pipemagic.service.limits import MB
 from pipemagic.service.sqlite import functions
 
 MESSAGE = (
-    "the statement was stopped, but is inside one function of SQLite, which cannot be stopped, so it was abandoned"
+    "the statement was stopped, but is in a SQLite function that cannot be interrupted, so it was abandoned"
     "{}: use smaller values"
 )
 
@@ -143,7 +143,7 @@ def test_other_writers_are_told_why_they_wait_and_write_when_the_thread_has_left
         answer = waits.result(PATIENCE)
     assert answer.codes == ["SQLITE_BUSY", "ok"]
     assert answer.error()["message"].endswith(
-        "has been writing for 75.0 s, in one function that cannot be stopped: reads work, writes when it has ended"
+        "has been writing for 75.0 s, in a function that cannot be interrupted: reads work, writes have to wait"
     )
     assert db.run("SELECT count(*) FROM t").rows() == [["0"]]
     left(service, hang)

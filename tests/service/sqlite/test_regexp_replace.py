@@ -102,8 +102,8 @@ def test_patterns_that_are_refused(sql, pattern, reason):
 
 @pytest.mark.parametrize(
     ("arguments", "reason"),
-    [(("a", "a", r"\1", ""), r"has \1, which is no group"), (("a", "a", "x\\", ""), "has \\, which is no group"),
-     (("a", "a", r"\n", ""), r"has \n, which is no group"), (("b", "a", r"\2", ""), r"has \2, which is no group"),
+    [(("a", "a", r"\1", ""), r"has \1, which is not a group"), (("a", "a", "x\\", ""), "has \\, which is not a group"),
+     (("a", "a", r"\n", ""), r"has \n, which is not a group"), (("b", "a", r"\2", ""), r"has \2, which is not a group"),
      (("a", "a", "", "m"), "not 'm'"), ((b"a", "a", "", ""), "not a BLOB")],
 )  # fmt: skip
 def test_other_errors(sql, arguments, reason):
