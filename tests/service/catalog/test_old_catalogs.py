@@ -99,7 +99,7 @@ def test_a_catalog_from_before_0_1_0_is_refused_unchanged(tmp_path, version):
     with pytest.raises(ServiceError, match=rf"has schema version {version}, which is older") as caught:
         Catalog(path)
     assert caught.value.code == "CATALOG_TOO_OLD"
-    assert "start pipemagic 0.1.0 once" in caught.value.hint
+    assert "run pipemagic 0.1.0 once" in caught.value.hint
     assert path.read_bytes() == before
 
 

@@ -118,7 +118,7 @@ def test_a_request_without_close_has_no_baton(service, db, hang, abandoned):
 
 def test_it_is_logged_and_counted(service, db, hang, abandoned, caplog):
     abandoned(db.post, execute("SELECT hang(1)"))
-    reason = "it is inside one function, which cannot be stopped, and was abandoned (token of ada, rw)"
+    reason = "it is in a function that cannot be interrupted, and was abandoned (token of ada, rw)"
     assert f"a statement on local/flights was stopped: {reason}" in caplog.text
     assert list(service.engine._stopped._counts.items()) == [(("local/flights", "ada", "rw", "function"), 1)]
     left(service, hang)
