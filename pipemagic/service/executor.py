@@ -39,8 +39,8 @@ FIRST_SLICE, SLICE = 0.04, 0.02
 """Seconds in the first slice and in each further slice of a long-running job while others wait."""
 
 THREADS = 512
-"""The most worker threads, abandoned ones aside. Each takes about 80 kB in addition to its stream. A class of 200 with an
-endless query each, or 15 databases at their limits, leave some threads for other requests."""
+"""The most worker threads, abandoned ones aside. Each takes about 80 kB in addition to its stream. A class of 200 with
+an endless query each, or 15 databases at their limits, leave some threads for other requests."""
 OF_DATABASE = 32
 """The most long-running jobs of one database; further jobs of this database wait until one of them ends."""
 
