@@ -166,6 +166,11 @@ class Status(Component):
             self.busy, self.message, self.line = task.busy, task.message, task.line
             self.code, self.error, self.hint = (error.code, error.message, error.hint) if error else ("", "", "")
 
+    def report(self, words: str, *, busy: bool) -> None:
+        """Show what runs, or its end."""
+        with self.hold_sync():
+            self.busy, self.message = (words, "") if busy else ("", words)
+
 
 class CopyText(Component):
     """A text in a monospace font with a button that copies it; hidden if empty."""

@@ -12,7 +12,7 @@ from pipemagic.notebook import outcomes
 from pipemagic.notebook.panels.base import Panel
 from pipemagic.notebook.panels.components import Status, Table, action
 from pipemagic.notebook.panels.forms import ClearedText, ConfirmForm, Field, Form, Line
-from pipemagic.notebook.panels.replicas import MEASURED, ReplicaStates
+from pipemagic.notebook.panels.replicas import MEASURED, NO_LAG, explain
 from pipemagic.notebook.panels.static_html import Block, TableBlock
 from pipemagic.text import list_names, plural, word
 
@@ -33,9 +33,8 @@ class GroupsPanel(Panel):
     interval = 2.0
 
     def reset(self) -> None:
-        """Discard the replica states of another organization."""
+        """Discard the data of another organization."""
         super().reset()
-        self.replicas = ReplicaStates(self.state)
         self.chosen = ("", "")
         """The group, and the code of the location, of the open form."""
 
@@ -62,28 +61,32 @@ class GroupsPanel(Panel):
             self.create,
         ]  # fmt: skip
 
+    def mount(self) -> None:
+        """Start following changes and reading the replica states."""
+        self.state.replicas.watch(self)
+        super().mount()
+
     def unmount(self) -> None:
         """Stop following changes and reading the replica states."""
-        self.replicas.stop()
+        self.state.replicas.unwatch(self)
         super().unmount()
 
     def tick(self) -> None:
         """Read the replica states again, if they may have changed."""
-        self.replicas.poll()
+        self.state.replicas.check()
 
     def update(self) -> None:
         """Update the widgets."""
-        state = self.state
-        self.replicas.update()
+        state, replicas = self.state, self.state.replicas
         self.table.empty = self._empty
         self.table.show([self._row(group) for group in state.groups])
         self.table.busy = self.busy
         self.notes.set_text(" ".join(self._notes()))
-        outdated = self.replicas.outdated
-        self.outdated.set_text(f"The states of replicas may be out of date: {outdated}." if outdated else "")
+        outdated = f"The states of replicas may be out of date.\n{explain(replicas.error)}" if replicas.error else ""
+        self.outdated.set_text(outdated)
         self.location.set_options(state.location_options(state.locations))
         self._update_open_form()
-        self.progress.update(state.new_locations.task)
+        self.progress.report(replicas.line, busy=bool(replicas.unfinished))
 
     def _update_open_form(self) -> None:
         name, code = self.chosen
@@ -132,13 +135,15 @@ class GroupsPanel(Panel):
         return {"text": self.state.place(code), "lines": [self._replica_state(group, code)], "actions": [remove]}
 
     def _replica_state(self, group: Group, code: str) -> str:
-        summary = self.replicas.summaries.get(group.name, {}).get(code)
+        replicas = self.state.replicas
+        summary = replicas.summaries.get(group.name, {}).get(code)
         if summary is not None and summary.total:
             return str(summary)
         reported = group.status.get(code, "")
         if not self.state.databases_in(group.name):
             return "paused" if reported == "paused" else "nothing to copy yet"
-        return "reading ..." if self.replicas.task.busy else reported or "state not reported"
+        reading = group.name not in replicas.summaries and replicas.supported and replicas.error is None
+        return "reading ..." if reading else reported or "state not reported"
 
     def _notes(self) -> list[str]:
         notes, groups = [], self.state.groups
@@ -146,8 +151,8 @@ class GroupsPanel(Panel):
             notes.append("This service does not list groups and databases: only those created here are shown.")
         if any(len(group.locations) > 1 for group in groups):
             notes.append("The primary cannot be changed.")
-            if not self.replicas.supported:
-                notes.append("This service does not report replica lag.")
+            if not self.state.replicas.supported:
+                notes.append(NO_LAG)
             if any(len(self.state.databases_in(group.name)) > MEASURED for group in groups):
                 notes.append(f"Lag is measured on up to {MEASURED} databases per group.")
         return notes
@@ -173,7 +178,7 @@ class GroupsPanel(Panel):
     def choose(self, form: Form, group: str, code: str = "") -> None:
         """Open a form about a group, or about its location."""
         self.chosen = group, code
-        self.state.new_locations.drop_finished()
+        self.state.replicas.drop_finished()
         self.show_form(form)
 
     def _problem(self, name: str) -> str:
@@ -196,7 +201,7 @@ class GroupsPanel(Panel):
     def add_location(self) -> None:
         """Add the location of the form."""
         self.close_form()
-        self.state.new_locations.add(self, self.chosen[0], self.place.widget.value or "")
+        self.state.replicas.add(self, self.chosen[0], self.place.widget.value or "")
 
     def remove_location(self) -> None:
         """Remove the location of the form."""
@@ -204,7 +209,7 @@ class GroupsPanel(Panel):
 
         def work() -> str:
             removed = outcomes.remove_location(organization, group, code)
-            self.state.new_locations.drop(organization, group, code)
+            self.state.replicas.drop(organization, group, code)
             return removed
 
         self.close_form()
@@ -216,7 +221,7 @@ class GroupsPanel(Panel):
 
         def work() -> str:
             deleted = outcomes.delete_group(session, organization, name)
-            self.state.new_locations.drop(organization, name)
+            self.state.replicas.drop(organization, name)
             return deleted
 
         self.close_form()

@@ -73,7 +73,7 @@ class LocationsPanel(Panel):
         self.map.value = self._map(self.group_shown.widget.value or "")
         self.table.show([self._row(location) for location in self._sorted()])
         self.notes.set_text("\n".join(self._notes()))
-        self.progress.update(self.state.new_locations.task)
+        self.progress.report(self.state.replicas.line, busy=bool(self.state.replicas.unfinished))
         self._update_form()
 
     def _update_form(self) -> None:
@@ -150,7 +150,7 @@ class LocationsPanel(Panel):
     def choose(self, code: str) -> None:
         """Open the form for a location."""
         self.chosen = code
-        self.state.new_locations.drop_finished()
+        self.state.replicas.drop_finished()
         self.show_form(self.add)
 
     def add_location(self) -> None:
@@ -159,7 +159,7 @@ class LocationsPanel(Panel):
         if not group:
             raise SessionError("no group was given")
         self.close_form()
-        self.state.new_locations.add(self, group, self.chosen)
+        self.state.replicas.add(self, group, self.chosen)
 
     def measure(self) -> None:
         """Measure the latency of one database at each location."""

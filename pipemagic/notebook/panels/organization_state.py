@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary, ref
 
 from pipemagic.errors import ConnectError, PipemagicError, SessionError, UnsupportedError
-from pipemagic.notebook.panels.replicas import REQUESTS, NewLocations
+from pipemagic.notebook.panels.replicas import REQUESTS, ReplicaStates, explain
 from pipemagic.notebook.panels.tasks import LatestTask
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class OrganizationState:
         """Limits concurrent requests about many databases across all panels."""
         self._shown: Organization | None = None
         self._stale = self._connecting = False
-        self.new_locations = NewLocations(self)
+        self.replicas = ReplicaStates(self)
         self._listeners: list[Callable[[], None]] = []
         session.changes.connect(self._changed)
 
@@ -79,21 +79,21 @@ class OrganizationState:
         return self.session.connections_to(database, *self.identity)
 
     def subscribe(self, listener: Callable[[], None]) -> None:
-        """Call a function after every change; the first listener also resumes watching new locations."""
+        """Call a function after every change; the first listener also resumes reading replicas."""
         was_displayed = self.displayed
         if listener not in self._listeners:
             self._listeners.append(listener)
         if not was_displayed:
-            self.new_locations.watch()
+            self.replicas.follow()
         if self._stale:
             self.refresh()
 
     def unsubscribe(self, listener: Callable[[], None]) -> None:
-        """Remove a listener; without listeners, new locations are not watched."""
+        """Remove a listener; without listeners, replicas are not read."""
         if listener in self._listeners:
             self._listeners.remove(listener)
         if not self.displayed:
-            self.new_locations.stop()
+            self.replicas.stop()
 
     @property
     def displayed(self) -> bool:
@@ -165,6 +165,7 @@ class OrganizationState:
             self.groups, self.databases, self.closest = list(groups.items), list(databases.items), closest
             self.complete = groups.complete and databases.complete
             self._shown, self.known = organization, True
+            self.replicas.follow()
         finally:
             self.revision += 1
         return ""
@@ -178,16 +179,16 @@ class OrganizationState:
         except ConnectError:
             raise
         except PipemagicError as error:
-            words = f"The organizations cannot be listed ({error.code}: {error.message})."
-            self.organizations, self.no_organizations = [], words
+            self.organizations = []
+            self.no_organizations = f"The organizations cannot be listed.\n{explain(error)}"
 
     def _show(self, organization: Organization) -> None:
         """Show another organization, whose data have not been read yet."""
-        self.new_locations.stop()
+        self.replicas.stop()
+        self.replicas.reset()
         self.locations, self.groups, self.databases, self.complete, self.known = [], [], [], True, False
         self.organizations, self.no_organizations = [], ""
         self._shown, self.identity = organization, (organization.slug, organization.where)
-        self.new_locations.watch()
         self.notify()
 
     def _changed(self, subject: str) -> None:

@@ -1,10 +1,9 @@
-"""Replica states of groups, and of new locations until they have caught up, read in the background."""
+"""Replica states of groups, and of new locations until they have caught up, read by one task in the background."""
 
 from __future__ import annotations
 
 import queue
 import threading
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -38,6 +37,7 @@ FIRST, LAST = 0.3, 5.0
 SMALL_LAG = 1.0
 """Lag in seconds that counts as caught up: a primary under writes is always ahead."""
 
+NO_LAG = "This service does not report replica lag."
 CAUGHT_UP, NOT_THERE = "caught up", "not there yet"
 
 
@@ -74,78 +74,199 @@ class ReplicaSummary:
         return f"{', '.join(self.states)}{some}{lag}"
 
 
+@dataclass(eq=False)
+class NewLocation:
+    """A location that was added to a group, and in ``words`` how many of the group's databases have caught up there."""
+
+    group: str
+    code: str
+    words: str
+    unfinished: bool = True
+
+
 class ReplicaStates:
-    """Summaries of all groups, read again while some are behind or when the service reports a change."""
+    """The replicas of groups, read by one task for all panels of a session.
+
+    While a panel watches them, those of all groups are read, and again while some are behind or unreadable. While any
+    panel is displayed, locations that were added here are read until their databases have caught up.
+    """
 
     def __init__(self, state: OrganizationState) -> None:
         self.state = state
+        self.task = LatestTask("replicas", state.notify)
+        self._watchers: set[object] = set()
+        self._new: defaultdict[tuple[str, str], list[NewLocation]] = defaultdict(list)
+        self._stop = threading.Event()
+        self.reset()
+
+    def reset(self) -> None:
+        """Discard what was read."""
         self.summaries: dict[str, Mapping[str, ReplicaSummary]] = {}
         self.supported = True
-        self.outdated = ""
-        """Why the summaries may be out of date; '' if they are not."""
-        self.task = LatestTask("replicas", state.notify)
-        self._stop = threading.Event()
-        self._revision = 0
-        self._read_at = 0.0
+        self.error: PipemagicError | None = None
+        """Why the summaries may be out of date."""
+
+    @property
+    def line(self) -> str:
+        """The states of the locations that were added here, of the organization that is shown; '' without any."""
+        return " ".join(location.words for location in self._new[self.state.identity]).strip()
+
+    @property
+    def unfinished(self) -> list[NewLocation]:
+        """The locations that were added here and where some databases have not caught up."""
+        return [location for location in self._new[self.state.identity] if location.unfinished]
+
+    def watch(self, panel: object) -> None:
+        """Read the replicas of all groups from now on."""
+        self._watchers.add(panel)
+        self.follow()
+
+    def unwatch(self, panel: object) -> None:
+        """Read only those of locations that were added here, unless another panel watches all."""
+        self._watchers.discard(panel)
+        if not self._watchers:
+            self.reset()
+            if not self.unfinished:
+                self.stop()
+
+    def check(self) -> None:
+        """Read again if the service reports other states of locations, or could not be read; send one request."""
+        statuses = {group.name: group.status for group in self._groups() if group.status}
+        if not statuses:
+            return
+        try:
+            states = self.state.organization.states()
+        except PipemagicError as error:
+            self.error = error
+            return
+        if any(states.get(name, status) != status for name, status in statuses.items()):
+            self.state.refresh()  # this also reads the replicas
+        elif self.error is not None and self.task.wait(0):
+            self.follow()
+
+    def add(self, part: PanelPart, group: str, code: str) -> None:
+        """Add a location to a group."""
+        organization = self.state.organization
+
+        def work() -> str:
+            described = outcomes.describe_group(organization.add_location(group, code))
+            self.drop(organization, group, code)
+            new = NewLocation(group, code, f"Copying {group} to {code}.")
+            self._new[organization.slug, organization.where].append(new)
+            self.follow()
+            return described
+
+        part.run(f"Adding {code} to group {group} ...", f"add-location {word(group)} {word(code)}", work)
+
+    def drop(self, organization: Organization, group: str, code: str = "") -> None:
+        """Show one or all new locations of a group no longer."""
+        new = self._new[organization.slug, organization.where]
+        new[:] = [location for location in new if location.group != group or code not in ("", location.code)]
+
+    def drop_finished(self) -> None:
+        """Show the locations that have caught up no longer."""
+        self._new[self.state.identity][:] = self.unfinished
+
+    def follow(self) -> None:
+        """Read now what panels show, and again while it may change."""
+        self.stop()
+        if self.state.known and self.state.displayed and (self._watchers or self.unfinished):
+            self._stop = stop = threading.Event()
+            self.task.start("", lambda: self._follow(stop))
 
     def stop(self) -> None:
-        """Stop reading and discard the summaries; `update` reads them again."""
+        """Stop reading."""
         self._stop.set()
-        self._stop = threading.Event()
-        self.summaries, self.supported, self.outdated, self._revision = {}, True, "", 0
 
-    def update(self) -> None:
-        """Read again if groups and databases have been read again."""
-        if self._revision != self.state.revision and self._groups():
-            self._revision = self.state.revision
-            self.task.start("Reading the replicas ...", self._read)
+    def _follow(self, stop: threading.Event) -> str:
+        groups, pause = self._groups() if self._watchers else [], 0.0
+        while not stop.wait(pause):
+            before = self.line
+            self._read([group.name for group in groups], stop)
+            self.state.notify()
+            groups = [group for group in groups if not self._is_settled(group)]
+            if self.unfinished:
+                pause = FIRST if self.line != before else min(LAST, max(FIRST, 1.3 * pause))
+            elif groups and self.supported:
+                pause = POLL
+            else:
+                break
+        return ""
 
     def _groups(self) -> list[Group]:
         """Return the groups that have replicas."""
         return [group for group in self.state.groups if len(group.locations) > 1]
 
-    def poll(self) -> None:
-        """Read again what has changed, is behind, or could not be read."""
-        if not self.state.known or not self._groups():
-            return
-        try:
-            changed = self._have_states_changed()
-        except PipemagicError as error:
-            self.outdated = error.message
-            return
-        places = [summary for group in self.summaries.values() for summary in group.values()]
-        behind = any(summary.ready < summary.total for summary in places)
-        if changed:
-            self.state.refresh()  # this also reads the replicas
-        elif (behind or self.outdated) and time.monotonic() - self._read_at >= POLL:
-            self.task.start("", self._read)
+    def _is_settled(self, group: Group) -> bool:
+        places = self.summaries.get(group.name)
+        return places is not None and all(summary.ready == summary.total for summary in places.values())
 
-    def _have_states_changed(self) -> bool:
-        """Return True if the service reports other location states; send one request and start no service."""
-        statuses = {group.name: group.status for group in self._groups() if group.status}
-        if not statuses:
-            return False
-        states = self.state.organization.states()
-        return any(states.get(name, status) != status for name, status in statuses.items())
-
-    def _read(self) -> str:
-        # Before the groups, so that they belong to this organization.
-        organization, stop, self._read_at = self.state.organization, self._stop, time.monotonic()
-        summaries: dict[str, Mapping[str, ReplicaSummary]] = {}
-        supported, outdated = True, ""
-        for group in self._groups():
+    def _read(self, groups: Sequence[str], stop: threading.Event) -> None:
+        """Read some groups, and those of new locations."""
+        organization, new = self.state.organization, self.unfinished  # before the groups, which belong to it
+        copied = {location.group for location in new}
+        answers: dict[str, Mapping[str, ReplicaSummary] | PipemagicError] = {}
+        for group in {*groups, *copied}:
+            codes = {location.code for location in new if location.group == group}
+            codes.update(*(listed.locations[1:] for listed in self.state.groups if listed.name == group))
             try:
-                summaries[group.name] = read_summaries(
-                    self.state, organization, group.locations[1:], self.state.databases_in(group.name)[:MEASURED], stop
-                )
-            except UnsupportedError:
-                supported = False
-                break
+                answers[group] = self._summaries(organization, group, sorted(codes), stop, all_=group in copied)
             except PipemagicError as error:  # does not affect other groups
-                outdated = outdated or error.message
-        if self.state.shows(organization) and not stop.is_set():
-            self.summaries, self.supported, self.outdated = summaries, supported, outdated
-        return ""
+                answers[group] = error
+        progress = [_progress(organization, location, answers[location.group]) for location in new]
+        if stop.is_set() or not self.state.shows(organization):  # some are missing, or are those of another one
+            return
+        for location, (words, unfinished) in zip(new, progress, strict=True):
+            location.words, location.unfinished = words, unfinished
+        errors = [answer for answer in answers.values() if isinstance(answer, PipemagicError)]
+        self.supported &= not any(isinstance(error, UnsupportedError) for error in errors)
+        self.error = next((error for error in errors if not isinstance(error, UnsupportedError)), None)
+        read = {group: answer for group, answer in answers.items() if not isinstance(answer, PipemagicError)}
+        others = {group: places for group, places in self.summaries.items() if group not in answers}
+        self.summaries = {**others, **read}
+
+    def _summaries(
+        self, organization: Organization, group: str, codes: Sequence[str], stop: threading.Event, *, all_: bool
+    ) -> dict[str, ReplicaSummary]:
+        """Return the summaries of a group, of ``all_`` its databases as they are listed now, or of some."""
+        databases, complete = self.state.databases, self.state.complete
+        if all_:
+            listing = organization.databases()
+            databases, complete = list(listing.items), listing.complete
+        names = [database.name for database in databases if database.group == group]
+        if not self.supported or not (names or complete):
+            raise UnsupportedError(NO_LAG)
+        return read_summaries(self.state, organization, codes, names if all_ else names[:MEASURED], stop)
+
+
+def _progress(
+    organization: Organization, location: NewLocation, answer: Mapping[str, ReplicaSummary] | PipemagicError
+) -> tuple[str, bool]:
+    """Return a sentence about a group's databases at a new location, and whether some have not caught up."""
+    group, code = location.group, location.code
+    try:
+        if isinstance(answer, UnsupportedError):
+            return _wait_for_service(organization, group, code), False
+        if isinstance(answer, PipemagicError):
+            raise answer
+        if answer[code].is_missing and not _has_location(organization, group, code):
+            return f"{code} was removed from {group}.", False
+    except PipemagicError as error:
+        return f"The replicas of {group} at {code} cannot be read.\n{explain(error)}\n", True
+    return _describe_progress(group, code, answer[code])
+
+
+def _wait_for_service(organization: Organization, group: str, code: str) -> str:
+    try:
+        organization.wait_for_location(group, code)
+    except UnsupportedError:
+        return NO_LAG
+    return f"The databases of {group} are ready at {code}."
+
+
+def explain(error: PipemagicError) -> str:
+    """Return code, message and hint of an error, in lines."""
+    return f"{error.code}: {error.message}" + (f"\nHint: {error.hint}" if error.hint else "")
 
 
 def read_summaries(
@@ -216,16 +337,6 @@ def request_each(
     return answers
 
 
-@dataclass(eq=False)
-class NewLocation:
-    """A location that was added to a group, and in ``words`` how many of the group's databases have caught up there."""
-
-    group: str
-    code: str
-    words: str
-    unfinished: bool = True
-
-
 def _describe_progress(group: str, code: str, summary: ReplicaSummary) -> tuple[str, bool]:
     """Return a sentence about a group's databases at a new location, and whether some have not caught up."""
     total, ready = summary.total, summary.ready
@@ -246,101 +357,3 @@ def _has_location(organization: Organization, group: str, code: str) -> bool:
     """Return True unless the service lists its groups, and none with this name is at the location."""
     groups = organization.groups()
     return not groups.complete or any(code in listed.locations for listed in groups.items if listed.name == group)
-
-
-class NewLocations:
-    """The locations that were added here. While a panel is displayed, one task watches those of its organization."""
-
-    def __init__(self, state: OrganizationState) -> None:
-        self.state = state
-        self.task = LatestTask("new locations", state.notify)
-        self._locations: defaultdict[tuple[str, str], list[NewLocation]] = defaultdict(list)
-        self._stop = threading.Event()
-
-    @property
-    def line(self) -> str:
-        """The states of the new locations of the organization that is shown; '' without any."""
-        return " ".join(location.words for location in self._locations[self.state.identity])
-
-    def add(self, part: PanelPart, group: str, code: str) -> None:
-        """Add a location to a group, and watch it from then on."""
-        organization = self.state.organization
-
-        def work() -> str:
-            described = outcomes.describe_group(organization.add_location(group, code))
-            self.drop(organization, group, code)
-            new = NewLocation(group, code, f"Copying {group} to {code}.")
-            self._locations[organization.slug, organization.where].append(new)
-            self.watch()
-            return described
-
-        part.run(f"Adding {code} to group {group} ...", f"add-location {word(group)} {word(code)}", work)
-
-    def drop(self, organization: Organization, group: str, code: str = "") -> None:
-        """Show one or all new locations of a group no longer."""
-        self._keep(
-            (organization.slug, organization.where), lambda new: new.group != group or code not in ("", new.code)
-        )
-
-    def drop_finished(self) -> None:
-        """Show the locations that have caught up no longer."""
-        self._keep(self.state.identity, lambda new: new.unfinished)
-
-    def _keep(self, identity: tuple[str, str], keeps: Callable[[NewLocation], bool]) -> None:
-        if not all(map(keeps, self._locations[identity])):
-            self._locations[identity] = list(filter(keeps, self._locations[identity]))
-            self.watch()
-
-    def watch(self) -> None:
-        """Watch the locations of the organization that is shown, if a panel shows it."""
-        self.stop()
-        if self.state.displayed and (self.line or self.task.busy or self.task.message):
-            self._stop = stop = threading.Event()
-            self.task.start(self.line, lambda: self._follow(stop))
-
-    def stop(self) -> None:
-        """Stop watching."""
-        self._stop.set()
-
-    def _follow(self, stop: threading.Event) -> str:
-        pause = 0.0
-        while (left := self._unfinished()) and not stop.wait(pause):
-            before, organization = self.line, self.state.organization
-            for location in left:
-                self._read(organization, location, stop)
-            self.task.report(self.line)
-            pause = FIRST if self.line != before else min(LAST, max(FIRST, 1.3 * pause))
-        return self.line
-
-    def _unfinished(self) -> list[NewLocation]:
-        return [location for location in self._locations[self.state.identity] if location.unfinished]
-
-    def _read(self, organization: Organization, location: NewLocation, stop: threading.Event) -> None:
-        group, code = location.group, location.code
-        try:
-            words, unfinished = self._progress(organization, group, code, stop)
-        except PipemagicError as error:
-            words, unfinished = f"The replicas of {group} at {code} cannot be read: {error.message}.", True
-        if not stop.is_set():  # else some responses are missing, or are those of another organization
-            location.words, location.unfinished = words, unfinished
-
-    def _progress(self, organization: Organization, group: str, code: str, stop: threading.Event) -> tuple[str, bool]:
-        """Return a sentence about a group's databases at a new location, and whether some have not caught up."""
-        databases = organization.databases()
-        names = [database.name for database in databases.items if database.group == group]
-        if not names and not databases.complete:
-            return self._wait_for_service(organization, group, code), False
-        try:
-            summary = read_summaries(self.state, organization, [code], names, stop)[code]
-        except UnsupportedError:
-            return self._wait_for_service(organization, group, code), False
-        if summary.is_missing and not _has_location(organization, group, code):
-            return f"{code} was removed from {group}.", False
-        return _describe_progress(group, code, summary)
-
-    def _wait_for_service(self, organization: Organization, group: str, code: str) -> str:
-        try:
-            organization.wait_for_location(group, code)
-        except UnsupportedError:
-            return "This service does not report replica lag."
-        return f"The databases of {group} are ready at {code}."

@@ -150,8 +150,8 @@ def test_many_databases_are_counted_and_the_replicas_of_some_are_read(page, orga
         organization.api.create_database(f"d{number:02}", "default")
     panel = page("groups")
     panel.wait("Lag is measured on up to 20 databases per group.")
-    until(lambda: panel.panel.replicas.summaries.get("default", {}).get("nrt") is not None)
-    assert panel.panel.replicas.summaries["default"]["nrt"].total == 20
+    until(lambda: panel.panel.state.replicas.summaries.get("default", {}).get("nrt") is not None)
+    assert panel.panel.state.replicas.summaries["default"]["nrt"].total == 20
     assert panel.text.endswith("25: d00, d01, d02, d03, d04, d05, d06, d07 and 17 more")
     panel.click("Delete group default")
     assert "25 databases and all their data will be deleted: d00," in panel.words
@@ -166,7 +166,7 @@ def test_a_closed_panel_reads_nothing(page, edge, session, closing):
     session.organization.add_location("edge", "nrt")
     closing()  # ends when all threads have ended
     assert asked == []
-    assert panel.panel.replicas.summaries == {}
+    assert panel.panel.state.replicas.summaries == {}
 
 
 def test_a_location_that_is_paused_elsewhere_is_shown(page, edge, organization, monkeypatch):
@@ -186,7 +186,7 @@ def test_polling_replicas_starts_no_service_that_was_stopped(page, edge, organiz
     panel = page("groups")
     until(lambda: "caught up, lag" in replica_states(panel, "edge"))
     launcher.stop(service_folder)
-    panel.wait("The states of replicas may be out of date: ")
+    panel.wait("The states of replicas may be out of date.\nCONNECT: ")
     assert launcher.find(service_folder) is None
     panel.click("Refresh")
     until(lambda: "may be out of date" not in panel.words)

@@ -91,7 +91,7 @@ def test_watching_continues_after_repeated_errors(hosted):
         create(api, name)
     api.refuse(r"GET .*/instances", as_text("out of order", 500))
     add(panel, "nrt")
-    panel.wait("The replicas of edge at nrt cannot be read: ")
+    panel.wait("The replicas of edge at nrt cannot be read.\nSERVER: ")
     assert "HTTP 500" in panel.words
     api.clear_refusals()
     panel.wait("The 2 databases of edge are ready at nrt.")
@@ -197,6 +197,6 @@ def test_replicas_are_read_again_when_the_service_responds_again(behind, start, 
     panel = start("groups", api)
     panel.wait("caught up")
     api.refuse("GET .*/(instances|groups)", as_json({"error": "oh no"}, 500))
-    panel.wait("The states of replicas may be out of date: the server refused the request (HTTP 500): oh no.")
+    panel.wait("The states of replicas may be out of date.\nSERVER: the server refused the request (HTTP 500): oh no")
     api.clear_refusals()
     until(lambda: "oh no" not in panel.words and "caught up" in panel.words, "they were not read again")

@@ -159,11 +159,11 @@ def test_nothing_is_watched_without_a_panel_and_the_next_one_resumes(page, organ
     groups, locations = page("groups"), page("locations")
     add(groups, "nrt")
     locations.wait("Copying edge to nrt, 0 of 2")
-    task = state_of(session).new_locations.task
+    task = state_of(session).replicas.task
     groups.panel.close()
-    assert task.busy
+    assert not task.wait(0)
     locations.panel.close()
-    until(lambda: not task.busy)
+    assert task.wait(PATIENCE)
     copying.states.clear()
     again = page("locations")
     again.wait("The 2 databases of edge are ready at nrt.")
@@ -186,11 +186,11 @@ def test_a_location_without_changes_is_read_less_and_less_often(page, organizati
     panel = page("groups")
     add(panel, "nrt")
     panel.wait("nrt is paused")
-    new_locations = state_of(session).new_locations
+    states = state_of(session).replicas
     panel.panel.unmount()
-    until(lambda: not new_locations.task.busy)
+    assert states.task.wait(PATIENCE)
     stop = Stop()
-    new_locations._follow(stop)
+    states._follow(stop)
     first = replicas.FIRST
     assert stop.pauses == [0.0, *(pytest.approx(first * 1.3**number) for number in range(5))]
 
@@ -201,8 +201,11 @@ def test_tabs_do_not_interrupt_watching(page, organization, session, copying, mo
     tabs.click("Groups")
     add(tabs, "nrt")
     tabs.wait("Copying edge to nrt, 0 of 2")
-    monkeypatch.setattr(state_of(session).new_locations, "stop", lambda: pytest.fail("watching was stopped"))
+    states, stopping = state_of(session).replicas, []
+    stop = states.stop
+    monkeypatch.setattr(states, "stop", lambda: (stopping.append(threading.current_thread()), stop()))
     tabs.click("Locations")
+    assert threading.current_thread() not in stopping
     assert "Copying edge to nrt, 0 of 2" in tabs.words
     monkeypatch.undo()
     copying.states.clear()
@@ -243,7 +246,7 @@ def test_the_end_of_a_panel_does_not_wait_for_requests_that_hang(page, organizat
     panel = page("groups")
     add(panel, "nrt")
     panel.wait("Copying edge to nrt.")
-    task = state_of(session).new_locations.task
+    task = state_of(session).replicas.task
     panel.panel.close()
     assert task.wait(PATIENCE)
     hung.set()
@@ -283,7 +286,8 @@ def test_a_revoked_token_is_shown_and_another_one_continues(edge_elsewhere):
     panel.wait("Copying edge to nrt, 0 of 1 database")
     api.environment["PIPEMAGIC_API_TOKEN"] = api.renew_token()
     api.clear_refusals()  # not before: a request between the two would find the replica there
-    panel.wait("The replicas of edge at nrt cannot be read: ")
+    panel.wait("The replicas of edge at nrt cannot be read.\nAUTH: ")
+    assert "Hint: " in panel.words
     session.choose_organization(at=api.url)
     panel.wait("The database of edge is ready at nrt.")
 
