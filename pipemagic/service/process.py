@@ -80,7 +80,7 @@ def run(settings: Settings, announce: Announce) -> None:
     os.umask(0o077)
     # apsw releases the interpreter lock for every row: with the default of 5 ms it gets it back too late.
     sys.setswitchinterval(2e-4)
-    # A request creates some hundred objects and no cycles: a collection every 700 objects takes 5 % of the time.
+    # A request creates some hundred objects and no cycles: a collection every 700 objects takes 5% of the time.
     gc.freeze()
     gc.set_threshold(100_000, 20, 20)
     memory.limit_heap(settings.limits.memory // 2)

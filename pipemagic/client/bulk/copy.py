@@ -286,7 +286,7 @@ def _check(
         if form == "day" and Text in column.kinds and (row := next(late, None)) is not None:
             (value,) = column.cut(row, row + 1).items()
             raise LoadError(
-                f"column {name}: {plan.table} declares it {declared}, and {str(value)[:40]!r} has a time of day "
+                f"column {name}: {plan.table} declares it {declared}, but {str(value)[:40]!r} has a time of day "
                 f"(row {start + row + 1}); nothing was changed",
                 hint=f"copy a view that selects date({quote(name)}), or append to a table that declares it DATETIME",
             )
