@@ -27,7 +27,7 @@ from urllib.parse import urlsplit
 import httpx
 import nbformat
 from ipykernel.kernelspec import get_kernel_dict
-from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, expect, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Response, expect, sync_playwright
 from playwright.sync_api import TimeoutError as TookTooLong
 
 from pipemagic import launcher
@@ -39,6 +39,7 @@ INTERVAL = 50  # ms between checks of the state of a notebook
 EXTENSION = Path(__file__).parents[2] / "labextension"
 
 NOTIFICATIONS = "settings/@jupyterlab/apputils-extension/notification.jupyterlab-settings"
+PAGE_CONFIG = "config/labconfig/page_config.json"
 THEMES = "settings/@jupyterlab/apputils-extension/themes.jupyterlab-settings"
 
 
@@ -75,6 +76,7 @@ class Lab:
     notebooks: Path
     kernel: str
     themes: Path
+    page_config: Path
 
     def url(self, path: Path, app: str) -> str:
         """Return the address of a notebook in an application: ``lab/tree``, ``notebooks`` or ``voila/render``."""
@@ -95,6 +97,10 @@ class Lab:
         """Set the theme of pages loaded from now on."""
         self.themes.write_text(json.dumps({"theme": name}), "utf-8")
 
+    def disable(self, *extensions: str) -> None:
+        """Disable lab extensions, and no others, in pages loaded from now on, as if they were not installed."""
+        self.page_config.write_text(json.dumps({"disabledExtensions": dict.fromkeys(extensions, True)}), "utf-8")
+
     def end_kernels(self) -> None:
         """End the sessions and kernels, which end their own child processes."""
         with httpx.Client(base_url=self.address, timeout=PATIENCE / 1000) as server:
@@ -110,7 +116,7 @@ def jupyterlab(folder: Path, *, dark: bool = False) -> Iterator[Lab]:
     address, home = _server()
     with tempfile.TemporaryDirectory(dir=home / "notebooks", prefix="test-") as notebooks:
         name = Path(notebooks).name
-        lab = Lab(address, Path(notebooks), name, home / THEMES)
+        lab = Lab(address, Path(notebooks), name, home / THEMES, home / PAGE_CONFIG)
         lab.set_theme("JupyterLab Dark" if dark else "JupyterLab Light")
         kernel = home / "share/kernels" / name
         kernel.mkdir(parents=True)
@@ -124,6 +130,7 @@ def jupyterlab(folder: Path, *, dark: bool = False) -> Iterator[Lab]:
             ends.callback(launcher.stop, folder / "data")
             ends.callback(shutil.rmtree, kernel)
             ends.callback(lab.end_kernels)
+            ends.callback(lab.disable)
             yield lab
 
 
@@ -133,7 +140,8 @@ def _server() -> tuple[str, Path]:
     home = Path(_shared.enter_context(tempfile.TemporaryDirectory(prefix="jupyterlab-")))
     root, notifications = home / "notebooks", home / NOTIFICATIONS
     root.mkdir()
-    notifications.parent.mkdir(parents=True)
+    for path in (notifications, home / PAGE_CONFIG):
+        path.parent.mkdir(parents=True)
     notifications.write_text('{"fetchNews": "false", "checkForUpdates": false}')
     shutil.copytree(EXTENSION, home / "share/labextensions/pipemagic-sql")
     port = free_port()
@@ -253,6 +261,10 @@ class Album:
             (element or self._page).screenshot(path=path)
 
 
+def _is_save(response: Response) -> bool:
+    return response.request.method == "PUT" and "/api/contents/" in response.url and response.ok
+
+
 class Notebook:
     """A notebook that is open in the browser."""
 
@@ -299,12 +311,14 @@ class Notebook:
 
     def save(self) -> str:
         """Save the notebook and return its text."""
-        unsaved = self.page.locator(".jp-mod-dirty")
-        for _ in range(3):  # JupyterLab may lose the key when the focused element disappears
+        for left in (2, 1, 0):  # JupyterLab may lose the key when the focused element disappears
             self.page.keyboard.press("Escape")
-            self.page.keyboard.press("Control+s")
-            with contextlib.suppress(TookTooLong):
-                unsaved.first.wait_for(state="detached", timeout=BEGIN)
+            try:
+                with self.page.expect_response(_is_save, timeout=BEGIN):
+                    self.page.keyboard.press("Control+s")
                 break
-        expect(unsaved).to_have_count(0)
+            except TookTooLong:
+                if not left:
+                    raise
+        expect(self.page.locator(".jp-mod-dirty")).to_have_count(0)
         return self.path.read_text("utf-8")

@@ -220,7 +220,19 @@ function drawCountdown(model, el) {
   return Object.assign(update, { stop: () => clearInterval(timer) });
 }
 
-// -- events of the panel: displayed or closed, typed text, Enter and Escape in forms, lost focus
+// -- events of the panel: displayed or closed, the end of its kernel, typed text, Enter and Escape in forms, lost focus
+
+const ENDED = ["restarting", "autorestarting", "terminating", "dead"];
+
+// Show that the kernel has stopped above the panel, or above the tabs; a click scrolls there.
+function showEnd(panel) {
+  const root = panel.closest(".pipemagic-tabs") ?? panel;
+  if (root.classList.contains("pm-ended")) return;
+  const words = make("p", { class: "pm-error", role: "alert" }, "The kernel has stopped. Run the cell again.");
+  root.classList.add("pm-ended");
+  root.prepend(words);
+  root.addEventListener("click", () => words.scrollIntoView({ block: "nearest" }));
+}
 
 function drawEvents(model, el, received) {
   const page = crypto.randomUUID?.() ?? String(Math.random());
@@ -271,10 +283,17 @@ function drawEvents(model, el, received) {
     suppressing = around?.contains(event.target) ? event.target : undefined;
     suppressing?.toggleAttribute("data-lm-suppress-shortcuts", event.key === "Enter" || !(event.ctrlKey || event.metaKey));
   };
+  // ipywidgets marks widgets when their kernel restarts, but not when it was shut down or has died.
+  const manager = model.widget_manager ?? {}, kernel = manager.kernel;
+  const follow = (_kernel, status) => { if (!status || ENDED.includes(status)) showEnd(panel); };
   const timer = setInterval(() => { // until the element is attached
     panel = el.closest(".pipemagic-panel");
     if (!panel) return;
     clearInterval(timer);
+    if (panel.matches(".jupyter-widgets-disconnected") || ("kernel" in manager && !kernel)) showEnd(panel);
+    else el.classList.add("pm-live"); // the static form is hidden
+    kernel?.statusChanged?.connect(follow);
+    kernel?.disposed?.connect(follow);
     // in the capture phase, since text fields of ipywidgets stop keydown events from bubbling
     for (const [name, listener] of Object.entries(listeners)) panel.addEventListener(name, listener, true);
     observer.observe(panel, { subtree: true, childList: true, attributes: true, attributeFilter: ["disabled", "style"] });
@@ -298,6 +317,8 @@ function drawEvents(model, el, received) {
   return Object.assign(update, {
     stop: () => {
       clearInterval(timer);
+      kernel?.statusChanged?.disconnect(follow);
+      kernel?.disposed?.disconnect(follow);
       observer.disconnect();
       window.removeEventListener("pagehide", leave);
       window.removeEventListener("keydown", suppress, { capture: true });

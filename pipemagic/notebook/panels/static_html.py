@@ -18,10 +18,20 @@ STYLE = """\
 .pipemagic-saved table { border-collapse: collapse; width: 100%; }
 .pipemagic-saved table :is(th, td) { padding: 3px 12px 3px 0; text-align: left !important; vertical-align: baseline; }
 .pipemagic-saved h2 { font-size: 1.15em; margin: 0; }
-div:has(> div .pipemagic-panel):not(:has(.pipemagic-saved)) +
-  div:has(> div .pipemagic-saved):not(:has(.pipemagic-panel)) { display: none; }
+div:has(> div .pm-live):not(:has(.pipemagic-saved)) + div:has(> div .pipemagic-saved):not(:has(.pm-live)),
+.lm-Panel:has(> .lm-Panel):not(:has(.pm-live)):has(+ .lm-Panel > .jp-OutputArea-output .pipemagic-saved) {
+  display: none;
+}
+.lm-Panel:has(> .jp-RenderedText, .jupyter-widgets-error-widget) + .lm-Panel > .jp-OutputArea-output
+  .pipemagic-saved::before {
+  content: "To use this panel, install anywidget in the environment of the Jupyter server, then reload the page.";
+}
 """
+"""The style of the HTML, which decides what is shown; the HTML follows the output with the live panel.
 
+The live panel hides the static one. If there is no live panel, the static one hides what JupyterLab shows instead of it:
+"model not found" without its kernel, and an error for each component if JupyterLab lacks anywidget.
+"""
 
 IN_VSCODE = "__vsc_ipynb_file__"
 """The variable that VS Code's Jupyter extension sets in every kernel: the path of the notebook."""
