@@ -26,10 +26,17 @@ HARNESS = """async ([sources, style]) => {
   const panel = document.body.appendChild(document.createElement("div"));
   panel.className = "pipemagic-panel";
   window.components = {};
-  window.add = async (name, traits, into = panel) => {
+  window.signal = () => {
+    const slots = new Set();
+    return {
+      connect: (slot) => slots.add(slot), disconnect: (slot) => slots.delete(slot), slots,
+      emit: (value) => slots.forEach((slot) => slot(undefined, value)),
+    };
+  };
+  window.add = async (name, traits, into = panel, manager = undefined) => {
     const listeners = {}, sent = [];
     const model = {
-      get: (key) => traits[key],
+      get: (key) => traits[key], widget_manager: manager,
       on: (event, react) => (listeners[event] ??= new Set()).add(react),
       off: (event, react) => listeners[event].delete(react),
       send: (message) => sent.push(message),
@@ -264,6 +271,41 @@ def check_events(page: Page) -> None:
     print("events: typing, Enter, Escape, double clicks, focus, and whether it is shown", flush=True)
 
 
+# The end of a kernel, as the widget managers of JupyterLab report it: a status, or the disposal of the connection.
+KERNEL = """async ([status, disposed]) => {
+  const into = document.body.appendChild(document.createElement("div"));
+  into.className = "pipemagic-panel";
+  const kernel = { statusChanged: signal(), disposed: signal() };
+  await add("watch", { kind: "events" }, into, { kernel });
+  await new Promise((done) => setInterval(() => into.querySelector(".pm-live") && done(), 10));
+  const words = () => into.querySelector("[role=alert]")?.textContent ?? "";
+  kernel.statusChanged.emit("busy");
+  kernel.statusChanged.emit("idle");
+  const before = words();
+  if (status) kernel.statusChanged.emit(status);
+  if (disposed) kernel.disposed.emit(undefined);
+  const after = words();
+  components.watch.stop();
+  into.remove();
+  return [before, after, kernel.statusChanged.slots.size + kernel.disposed.slots.size];
+}"""
+
+
+def check_kernel(page: Page) -> None:
+    """Check that the end of the kernel is shown once, and other states are not."""
+    for how in (["restarting", False], ["autorestarting", False], ["dead", True], ["", True]):
+        assert page.evaluate(KERNEL, how) == ["", "The kernel has stopped. Run the cell again.", 0]
+    without = page.evaluate("""async () => {
+      const into = document.body.appendChild(document.createElement("div"));
+      into.className = "pipemagic-panel";
+      await add("late", { kind: "events" }, into, { kernel: null });
+      await new Promise((done) => setInterval(() => into.querySelector("[role=alert]") && done(), 10));
+      return into.querySelectorAll(".pm-live").length;
+    }""")
+    assert without == 0, "a panel that was drawn after the end of its kernel counts as live"
+    print("the end of the kernel", flush=True)
+
+
 def main(chromium: str) -> None:
     with browser(chromium) as page:
         errors: list[str] = []
@@ -279,6 +321,7 @@ def main(chromium: str) -> None:
             check_secret,
             check_countdown,
             check_events,
+            check_kernel,
         ):
             page.goto("http://localhost/")  # the clipboard requires a secure origin
             page.evaluate(HARNESS, [SOURCES, STYLE])

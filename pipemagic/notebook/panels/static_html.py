@@ -29,7 +29,7 @@ div:has(> div .pm-live):not(:has(.pipemagic-saved)) + div:has(> div .pipemagic-s
 """
 """The style of the HTML, which decides what is shown; the HTML follows the output with the live panel.
 
-The live panel hides the static one. If there is no live panel, the static one hides what JupyterLab shows instead of it:
+The live panel hides the static one. If there is no live panel, the static one hides what JupyterLab shows in its place:
 "model not found" without its kernel, and an error for each component if JupyterLab lacks anywidget.
 """
 
