@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import re
 import shutil
 import socket
+import subprocess
 import time
 from email.utils import parsedate_to_datetime
 from importlib import metadata
@@ -98,5 +100,22 @@ def check_proxy(_data: Path | None) -> tuple[str, str]:
     return "other programs send it requests to this machine", "export no_proxy=localhost,127.0.0.1"
 
 
+def check_panels(_data: Path | None) -> tuple[str, str]:
+    """Check that JupyterLab, which may run in another environment than the kernels, can show panels."""
+    lab = shutil.which("jupyter-lab")
+    if lab is None:
+        return "JupyterLab is not on the PATH", ""
+    command = [str(Path(lab).resolve().with_name("jupyter")), "--paths", "--json"]
+    try:
+        folders = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)["data"]
+    except (OSError, subprocess.CalledProcessError):
+        return f"cannot find the extensions of {lab}", "`jupyter labextension list` there must list anywidget"
+    for name in ("@jupyter-widgets/jupyterlab-manager", "anywidget"):
+        if not any(Path(folder, "labextensions", name).is_dir() for folder in folders):
+            hint = "run pip install anywidget in its environment, then reload the page"
+            return f"{lab} shows panels without their buttons: {name} is missing", hint
+    return f"{lab} shows panels", ""
+
+
 CHECKS = {"packages": check_packages, "data folder": check_folder, "service": check_service,
-          "localhost": check_localhost, "proxy": check_proxy}  # fmt: skip
+          "localhost": check_localhost, "proxy": check_proxy, "panels": check_panels}  # fmt: skip

@@ -15,7 +15,7 @@ from lab import Album, Lab, Notebook, browser, jupyterlab
 from playwright.sync_api import Locator, Page, expect
 
 CELLS = [
-    "%load_ext pipemagic\n%pipedb connect --temporary",
+    "%load_ext pipemagic\n%pipedb connect --temporary\n%sql CREATE TABLE airport (code TEXT PRIMARY KEY)",
     "%pipedb panel",
     "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)",
 ]

@@ -6,7 +6,10 @@ import json
 import os
 import shutil
 import socket
+import venv
+from pathlib import Path
 
+import jupyter_core
 import pytest
 
 from pipemagic import cli, launcher
@@ -155,6 +158,35 @@ def test_packages_that_are_too_old_or_missing(monkeypatch, requirement, message)
     with pytest.raises(SessionError, match=message) as caught:
         doctor.check_packages(None)
     assert caught.value.hint == "pip install --upgrade pipemagic, then restart the kernels"
+
+
+@pytest.fixture
+def jupyterlab(tmp_path, monkeypatch):
+    """A new environment with Jupyter's commands, but without any lab extension; return its folder."""
+    venv.create(tmp_path / "lab")
+    commands, packages = tmp_path / "lab" / "bin", Path(jupyter_core.__file__).parents[1]
+    start = f"import sys; sys.path.append({str(packages)!r})\nfrom jupyter_core.command import main; main()"
+    for name in ("jupyter", "jupyter-lab"):
+        (commands / name).write_text(f"#!{commands / 'python'}\n{start}\n")
+        (commands / name).chmod(0o700)
+    monkeypatch.setenv("PATH", str(commands))
+    monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "own"))
+    monkeypatch.delenv("JUPYTER_PATH", raising=False)
+    return tmp_path / "lab"
+
+
+@posix
+def test_a_jupyterlab_in_another_environment(jupyterlab, monkeypatch):
+    for missing in ("@jupyter-widgets/jupyterlab-manager", "anywidget"):
+        message, hint = doctor.check_panels(None)
+        assert message.endswith(f"/jupyter-lab shows panels without their buttons: {missing} is missing")
+        assert "pip install anywidget" in hint
+        (jupyterlab / "share/jupyter/labextensions" / missing).mkdir(parents=True)
+    assert doctor.check_panels(None) == (f"{jupyterlab}/bin/jupyter-lab shows panels", "")
+    (jupyterlab / "bin/jupyter").unlink()
+    assert doctor.check_panels(None)[0] == f"cannot find the extensions of {jupyterlab}/bin/jupyter-lab"
+    monkeypatch.setenv("PATH", "")
+    assert doctor.check_panels(None) == ("JupyterLab is not on the PATH", "")
 
 
 @pytest.fixture
