@@ -44,13 +44,15 @@ def check_stopped(notebook: Notebook, album: Album, what: str) -> None:
     message = notebook.panel.get_by_role("alert").filter(has_text=STOPPED)
     expect(message).to_be_visible()
     expect(saved_form(notebook)).to_be_hidden()
-    for tab in notebook.panel.get_by_role("tab").all():
+    tabs = notebook.panel.get_by_role("tab")
+    opened = notebook.panel.get_by_role("tab", selected=True).inner_text()
+    for tab in tabs.all():
         tab.click()
         expect(tab).to_have_attribute("aria-selected", "true")
         expect(message).to_have_count(1)
         expect(message).to_be_in_viewport()
     album.take(what)
-    notebook.panel.get_by_role("tab").first.click()
+    tabs.get_by_text(opened, exact=True).click()
     buttons = notebook.panel.locator("button").filter(visible=True)
     buttons.last.scroll_into_view_if_needed()
     buttons.last.click()
