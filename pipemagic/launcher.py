@@ -211,11 +211,11 @@ def temporary(*, while_starting: Callable[[], None] = lambda: None, limits: str 
     return Lease(started, lambda: child.poll() is None, release, started=True)
 
 
-def stop(folder: Path | None = None) -> bool:
-    """Stop the service of a folder and wait for its end; return False if none was running."""
+def stop(folder: Path | None = None) -> LocalService | None:
+    """Stop the service of a folder and wait for its end; return it, None if none was running."""
     found = _running(_absolute(folder))
     if found is None:
-        return False
+        return None
     problem: Exception | None = None
     try:
         with closing(_connect(found)) as connection:
@@ -228,7 +228,7 @@ def stop(folder: Path | None = None) -> bool:
     except OSError as error:  # also after the timeout
         raise _failure(found, f"does not stop: {problem or error}", code="STOP") from None
     _poll_children()
-    return True
+    return found
 
 
 def endpoint_of(service: LocalService) -> Endpoint:

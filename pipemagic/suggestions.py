@@ -51,6 +51,7 @@ _COMMANDS = {
     "plot": "chart graph draw hist histogram visualize bar boxplot box scatter line",
     "profile": "summary summarize summarise statistics eda",
     "rollback": "abort undo",
+    "rules": "check validate assert expect test constraints",
     "schema": "ddl indexes indices index triggers fullschema show-create sqlschema \\di",
     "snippets": "macro macros saved ctes",
     "status": "health version ping conninfo \\conninfo whoami state timer time-left",

@@ -147,6 +147,7 @@ def test_names_of_one_place_lead_to_similar_ones_in_another_or_are_words_of_othe
         ("\\dt", "did you mean tables?"),
         ("head", "%sql SELECT * FROM TABLE LIMIT 5 shows the first rows"),
         ("version", "did you mean status?"),
+        ("check", "did you mean rules?"),
         ("Connect", "did you mean connect?"),
         ("create_database", "did you mean create-database?"),
         ("frobnicate", ""),
@@ -180,6 +181,7 @@ def test_words_of_other_tools_lead_to_the_option(flag, hint):
 
 def test_each_word_leads_to_something_that_exists_and_is_not_itself_a_name():
     assert suggestions._COMMANDS.keys() <= {*SUBCOMMANDS}
+    assert not words_of("subcommand") & {*SUBCOMMANDS}
     flags = {flag for kind, known in PLACES.values() if kind == "option" for flag in known}
     assert suggestions._OPTIONS.keys() <= flags - PROTECTIONS
     assert flags >= {flag for flag in PROTECTIONS if flag.startswith("--")}

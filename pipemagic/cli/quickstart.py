@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -83,12 +85,24 @@ def lab(options: Sequence[str]) -> int:
     """
     check_installed("jupyterlab", "ipykernel")
     notebook = writable_copy(Path.cwd())
-    with subprocess.Popen([sys.executable, "-m", "jupyterlab", str(notebook), *options]) as process:
+    opened = f"--LabApp.default_url=/lab/tree/{NAME}"  # also by the addresses that JupyterLab prints
+    command = [sys.executable, "-m", "jupyterlab", str(notebook), opened, *options]
+    with subprocess.Popen(command) as process, _passing_sigterm(process):
         while True:
             try:
                 return process.wait()
             except KeyboardInterrupt:
                 continue  # JupyterLab receives it, too, and asks whether to end
+
+
+@contextmanager
+def _passing_sigterm(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Pass SIGTERM on to a process, which ends its children before it ends; by default it would survive."""
+    replaced = signal.signal(signal.SIGTERM, lambda *_: process.terminate())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, replaced)
 
 
 def find_notebook() -> Path:

@@ -176,8 +176,12 @@ def announce(about: Mapping[str, Any]) -> None:
 @data_option
 def stop(data: Path | None) -> None:
     """Stop the running service."""
-    if not launcher.stop(data):
-        console.print_note("no service was running")
+    service = launcher.stop(data)
+    if service is None:
+        folder = data or launcher.default_folder()
+        console.print_note(f"No service is running with the data folder {folder}.")
+    else:
+        console.print_note(f"Stopped the service at {service.url}, which used the data folder {service.folder}.")
 
 
 # -- settings

@@ -84,6 +84,8 @@ class Option(_Argument):
     value: str = ""
     short: str = ""
     required: bool = False
+    leads: bool = False
+    """Tab offers it before the values that can be in its place."""
 
     @property
     def name(self) -> str:

@@ -125,7 +125,7 @@ class Embedded:
         from pipemagic import launcher
 
         if not self.temporary:
-            return launcher.stop(self._folder)
+            return launcher.stop(self._folder) is not None
         running = self.is_running
         self.close()
         return running
@@ -231,7 +231,7 @@ class Services:
             return embedded.stop()
         from pipemagic import launcher
 
-        return launcher.stop()
+        return launcher.stop() is not None
 
     def close(self) -> None:
         """End the leases; later requests for a service raise SessionError."""

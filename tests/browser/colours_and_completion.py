@@ -1,6 +1,7 @@
 """SQL colours and Tab in %%sql and %%check cells, in JupyterLab and in Notebook 7.
 
-Arguments: the path of chromium, a folder to work in. Leaves ``lab.png``, ``tab.png`` and ``notebook.png`` there.
+Arguments: the path of chromium, a folder to work in. Leaves ``lab.png``, ``tab.png``,
+``connect.png`` and ``notebook.png`` there.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import sys
 from pathlib import Path
 
 from lab import Notebook, browser, jupyterlab
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 CELLS = [
     "%load_ext pipemagic\n%pipedb connect --temporary",
@@ -92,6 +93,23 @@ def complete(notebook: Notebook, page: Page, picture: Path) -> None:
     page.screenshot(path=picture)
     page.keyboard.press("Enter")
     expect(cell.locator(".cm-line").last).to_have_text("SELECT f.origin FROM flight AS f")
+    complete_magic_lines(cell, page, picture.with_name("connect.png"))
+
+
+def complete_magic_lines(cell: Locator, page: Page, picture: Path) -> None:
+    """Tab behind a command offers its options and values, without the words of the cell that JupyterLab adds."""
+    offered = page.locator(".jp-Completer .jp-Completer-match")
+    for line, first in {"%pipedb connect ": "--temporary", "%pipedb tables ": "--rows", "%%sql ": "--on"}.items():
+        cell.click()
+        page.keyboard.press("Control+a")
+        page.keyboard.type(line)
+        page.keyboard.press("Tab")
+        expect(offered.first).to_have_text(first)
+        assert not {"%", "%%", "pipedb", "connect", "tables", "sql"} & {*offered.all_inner_texts()}
+        if "connect" in line:
+            page.screenshot(path=picture)
+        page.keyboard.press("Escape")
+        expect(page.locator(".jp-Completer")).to_be_hidden()
 
 
 if __name__ == "__main__":

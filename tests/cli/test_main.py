@@ -55,7 +55,7 @@ def test_a_command_that_starts_the_service_says_when_it_ends_and_how_to_keep_it(
     assert run("db", "create", "flights", "--group", "edge") == (0, "flights\n", "")
     code, url, err = run("db", "show", "flights", "--http-url")
     assert (code, err) == (0, "")
-    assert run("stop") == (0, "", "")
+    assert run("stop")[:2] == (0, "")
     assert run("db", "show", "flights", "--http-url") == (0, url, started)
 
 
@@ -111,9 +111,10 @@ def test_commands_use_a_service_that_serve_started_and_a_second_serve_is_refused
         assert run("org", "list") == (0, SLUGS, "")
         assert launcher.find(folder).url == json.loads(line)["url"]
         assert process.poll() is None
-        assert run("stop") == (0, "", "")
+        stopped = f"Stopped the service at {json.loads(line)['url']}, which used the data folder {folder}.\n"
+        assert run("stop") == (0, "", stopped)
         assert process.wait(WAIT) == 0
-    assert run("stop") == (0, "", "no service was running\n")
+    assert run("stop") == (0, "", f"No service is running with the data folder {folder}.\n")
 
 
 # -- accounts and databases
@@ -330,7 +331,7 @@ def test_the_copy_for_jupyterlab(tmp_path, notebook):
 
 
 def test_lab_opens_the_copy_and_passes_other_options(tmp_path, notebook, monkeypatch, capfd):
-    """A module in the current folder is in the place of JupyterLab, which tests/browser starts."""
+    """A module in the current folder is in the place of JupyterLab, which test_lab.py starts."""
     notebook("1 + 1")
     monkeypatch.setattr(quickstart, "find_spec", lambda name: name)
     monkeypatch.delenv("PYTHONSAFEPATH", raising=False)
@@ -339,5 +340,7 @@ def test_lab_opens_the_copy_and_passes_other_options(tmp_path, notebook, monkeyp
     (folder / "jupyterlab.py").write_text("import json, sys; print(json.dumps(sys.argv[1:])); sys.exit(3)")
     monkeypatch.chdir(folder)
     assert cli.main(["lab", "--version"]) == 3
-    assert json.loads(capfd.readouterr().out) == [str(folder / "quickstart.ipynb"), "--version"]
+    assert json.loads(capfd.readouterr().out) == [
+        str(folder / "quickstart.ipynb"), "--LabApp.default_url=/lab/tree/quickstart.ipynb", "--version",
+    ]  # fmt: skip
     assert (folder / "quickstart.ipynb").is_file()

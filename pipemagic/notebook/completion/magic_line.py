@@ -180,22 +180,26 @@ def _completions(
 ) -> Iterator[Completion]:
     here, argument = cursor.here, cursor.here.argument
     is_value = not here.flag or (bool(cursor.prefix) and isinstance(argument, Option) and bool(argument.value))
+    must_be_value = cursor.prefix or cursor.quote or (isinstance(argument, Option) and not here.flag)
+    flags = [] if must_be_value else list(_flags(before, options))
+    yield from (flag for flag, leads in flags if leads)
     if argument is not None and is_value and cursor.text.startswith("{"):
         yield from (cursor.in_braces(name) for name in names["text"]())
     elif argument is not None and is_value:
         for completion in _values(argument, cursor, names):
             name = f"{cursor.prefix}{completion.name or completion.text}"
             yield replace(completion, text=f"{cursor.prefix}{completion.text}", name=name)
-    if cursor.prefix or cursor.quote or (isinstance(argument, Option) and not here.flag):
-        return  # a value must follow here
+    yield from (flag for flag, leads in flags if not leads)
+
+
+def _flags(before: Sequence[Assigned], options: Sequence[Option]) -> Iterator[tuple[Completion, bool]]:
+    """Yield the options that can still be written, and if they come before the values."""
     used = {
         assignment.argument.flag for assignment in before if assignment.flag and isinstance(assignment.argument, Option)
     }
-    yield from (
-        Completion(option.flag, "option", detail=option.help)
-        for option in options
-        if option.flag not in used or option.many
-    )
+    for option in options:
+        if option.flag not in used or option.many:
+            yield Completion(option.flag, "option", detail=option.help), option.leads
 
 
 def _values(argument: Option | Positional, cursor: _TypedValue, names: NamesByKind) -> Iterator[Completion]:

@@ -68,8 +68,29 @@
     return { parts, sql: text.length };
   }
 
+  // Whether a place is behind the name of a magic on its line.
+  function isOnMagicLine(text, at) {
+    const line = text.slice(text.lastIndexOf('\n', at - 1) + 1, at);
+    const isFirst = !text.slice(0, at - line.length).trim();
+    const match = (isFirst && MAGIC.exec(line)) || LINE_MAGIC.exec(line);
+    return Boolean(match) && match[0].length < line.length;
+  }
+
+  // Tab's list has what the kernel offers, and the words of the cell, which on the line of a magic are its name and signs.
+  function leaveOutWords(completers) {
+    const words = completers.getProviders().get('CompletionProvider:context');
+    if (words) {
+      const fetch = words.fetch.bind(words);
+      words.fetch = (request, ...context) =>
+        isOnMagicLine(request.text, request.offset)
+          ? Promise.resolve({ start: request.offset, end: request.offset, items: [] })
+          : fetch(request, ...context);
+    }
+  }
+
   async function makePlugin() {
     const codemirror = await use('@jupyterlab/codemirror');
+    const { ICompletionProviderManager } = await use('@jupyterlab/completer');
     const { ySyncAnnotation } = codemirror;
     const { Compartment, EditorSelection, EditorState, Prec, Transaction } = await use('@codemirror/state');
     const { Decoration, EditorView, ViewPlugin } = await use('@codemirror/view');
@@ -229,7 +250,11 @@
       description: 'SQL colours for %%sql, %%check and %%exercise cells and %sql lines, and comments below the magic line',
       autoStart: true,
       requires: [codemirror.IEditorExtensionRegistry, codemirror.IEditorLanguageRegistry],
-      activate: async (app, extensions, languages) => {
+      optional: [ICompletionProviderManager],
+      activate: async (app, extensions, languages, completers) => {
+        if (completers) {
+          app.restored.then(() => leaveOutWords(completers)); // all providers are registered then
+        }
         const sql = (await languages.getLanguage('sql')).support.language;
         const extend = colouring(sql);
         addStyle();
