@@ -99,13 +99,13 @@ def complete(notebook: Notebook, page: Page, picture: Path) -> None:
 def complete_magic_lines(cell: Locator, page: Page, picture: Path) -> None:
     """Tab behind a command offers its options and values, without the words of the cell that JupyterLab adds."""
     offered = page.locator(".jp-Completer .jp-Completer-match")
-    for line, first in {"%pipedb connect ": "--temporary", "%pipedb tables ": "--rows", "%%sql ": "--on"}.items():
+    for line, first in {"%pipedb connect ": "--temporary", "%pipedb plot ": "histogram", "%%sql ": "--on"}.items():
         cell.click()
         page.keyboard.press("Control+a")
         page.keyboard.type(line)
         page.keyboard.press("Tab")
         expect(offered.first).to_have_text(first)
-        assert not {"%", "%%", "pipedb", "connect", "tables", "sql"} & {*offered.all_inner_texts()}
+        assert not {"%", "%%", "pipedb", "connect", "plot", "sql"} & {*offered.all_inner_texts()}
         if "connect" in line:
             page.screenshot(path=picture)
         page.keyboard.press("Escape")
