@@ -174,7 +174,7 @@ def test_tables_and_files_have_the_names_in_variables(notebook, tmp_path):
     [("sep={marks}", "did you mean {mark}?"), ("sep={frame}", "{frame} must be a str, an int or a path"),
      ("names={listed}", "and listed is a list\n"), ("sep='{mark}'", "sep cannot be '{mark}'"),
      ("sep = {half}", "and half is a float\n"), ("sep={empty}", "{empty} is empty"),
-     ("names=[{mark}]", "the value of names must be a literal")],
+     ("names=[{mark}]", "the value of names must be a Python literal")],
 )  # fmt: skip
 def test_an_option_of_a_reader(notebook, tmp_path, option, message):
     (tmp_path / "a b.csv").write_text("skipped\nid\ta\n1\t2\n")
