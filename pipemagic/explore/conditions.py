@@ -10,6 +10,9 @@ from pipemagic.errors import ParameterError
 from pipemagic.hrana.values import SqlValue
 from pipemagic.sql import quote, tokens
 
+_CLAUSES = frozenset(["GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "INTERSECT", "EXCEPT"])
+"""Reserved words that begin what follows the condition of a SELECT."""
+
 
 @dataclass(frozen=True)
 class Condition:
@@ -24,22 +27,35 @@ def check(text: str, *, parameters: bool = False) -> None:
 
     Parameters are allowed only if they have values.
     """
+    check_form(text, parameters=parameters)
+    if not is_balanced(text):
+        raise ParameterError("the condition has an unbalanced quote or parenthesis")
+
+
+def check_form(text: str, *, parameters: bool = False) -> None:
+    """Raise ParameterError for a text that is empty or more than a condition, and for parameters without values."""
     if not text.strip():
         raise ParameterError("the condition is empty")
     depth = 0
     for token in tokens(text):
-        depth += {"(": 1, ")": -1}.get(token.text, 0) if token.kind == "op" else 0
+        depth += {"(": 1, ")": -1}.get(token.text, 0)
         if token.kind == "semi":
-            raise ParameterError("the condition must be a single SQL expression without ;")
+            raise ParameterError("a condition is one SQL expression, without ;")
+        if not depth and token.word in _CLAUSES:
+            raise ParameterError(f"a condition is one SQL expression, without {token.word}")
         if token.kind == "param" and not parameters:
-            hint = "write the value itself; variables work only in %%sql cells"
-            raise ParameterError(f"parameter {token.text} cannot be used here", hint=hint)
-        if depth < 0 or _is_unterminated(token.kind, token.text):
-            break
-    else:
-        if depth == 0:
-            return
-    raise ParameterError("the condition has an unbalanced quote or parenthesis")
+            hint = "write the value itself; variables can be used in %%sql cells"
+            raise ParameterError(f"the parameter {token.text} cannot be used here", hint=hint)
+
+
+def is_balanced(text: str) -> bool:
+    """Return True if quotes, comments and parentheses of a text begin and end in it."""
+    depth = 0
+    for token in tokens(text):
+        depth += {"(": 1, ")": -1}.get(token.text, 0)
+        if depth < 0 or not token.is_finished:
+            return False
+    return depth == 0
 
 
 def args_of(text: str, params: Mapping[str, SqlValue]) -> dict[str, SqlValue]:
@@ -50,16 +66,6 @@ def args_of(text: str, params: Mapping[str, SqlValue]) -> dict[str, SqlValue]:
         if name[1:] not in by_name:
             raise ParameterError(f"parameter {name} has no value", hint=f"pass params={{{name[1:]!r}: ...}}")
     return {name: by_name[name[1:]] for name in used}
-
-
-def _is_unterminated(kind: str, text: str) -> bool:
-    """Return True for a quoted token or comment without an end."""
-    if kind == "comment":
-        return text.startswith("/*") and not text.endswith("*/")
-    if kind in ("string", "quoted"):
-        last = {"[": "]"}.get(text[0], text[0])
-        return len(text) < 2 or text[-1] != last or (last != "]" and text.count(last) % 2 == 1)
-    return False
 
 
 def literal(value: SqlValue) -> str:

@@ -11,7 +11,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal
@@ -30,6 +30,7 @@ from pipemagic.explore.page_values import (
     TableCell,
     full_value,
     row_cells,
+    row_values,
 )
 from pipemagic.explore.previews import LETTER, InvalidText, byte_length, decode_preview, preview_sql
 from pipemagic.explore.schema import Column, Relation, Schema
@@ -37,8 +38,8 @@ from pipemagic.explore.schema_reader import read_schema
 from pipemagic.explore.sqlite_reference import KEYWORDS
 from pipemagic.frames import arrow_polars, files, to_frame
 from pipemagic.frames.columnar import RowsBuilder
-from pipemagic.hrana.messages import StmtResult
-from pipemagic.hrana.values import SqlValue
+from pipemagic.hrana.messages import Col, StmtResult
+from pipemagic.hrana.values import SqlValue, encode
 from pipemagic.sql import dates, folded, tokens
 from pipemagic.sql.type_affinity import affinity, is_date, is_day_type
 from pipemagic.text import escape_controls, plural
@@ -111,13 +112,17 @@ class PageQuery:
 
 @dataclass(frozen=True)
 class Page:
-    """The displayed columns of the rows of a query; ``more`` is True if more rows follow."""
+    """The displayed columns of the rows of a query; ``more`` is True if more rows follow.
+
+    ``result`` has the same rows as values, of which the long ones are truncated.
+    """
 
     query: PageQuery
     relation: Relation
     columns: tuple[Column, ...]
     rows: tuple[tuple[TableCell, ...], ...]
     more: bool
+    result: StmtResult = field(default_factory=StmtResult, repr=False, compare=False)
 
     @property
     def end(self) -> int:
@@ -310,8 +315,12 @@ def read_page(database: Database, query: PageQuery, relation: Relation) -> Page:
         database,
         lambda write: _of_rows(f"{LETTER},\n{_sent(columns)}", rows_sql(one_more, relation, write), relation),
     )
+    values = [row_values(row) for row in result.rows[: query.size]]
     rows = tuple(row_cells(row, columns) for row in result.rows[: query.size])
-    return Page(query, relation, columns, rows, len(result.rows) > query.size)
+    shown = StmtResult(
+        [Col(column.name, column.type) for column in columns], [[encode(value) for value in row] for row in values]
+    )
+    return Page(query, relation, columns, rows, len(result.rows) > query.size, shown)
 
 
 def refresh_page(database: Database, query: PageQuery) -> tuple[Schema, Page]:

@@ -53,12 +53,14 @@ class TableCell:
 
 def row_cells(row: Sequence[SqlValue], columns: Sequence[Column]) -> tuple[TableCell, ...]:
     """Return the cells of a row as sent: `LETTER`, then type, value and size in bytes of each column."""
+    parts = zip(row_values(row), row[3::3], columns, strict=True)
+    return tuple(_cell(value, int(stored or 0), column) for value, stored, column in parts)
+
+
+def row_values(row: Sequence[SqlValue]) -> list[SqlValue]:
+    """Return the values of a row as sent, of which the long ones are truncated."""
     letter, *rest = row
-    parts = zip(rest[::3], rest[1::3], rest[2::3], columns, strict=True)
-    return tuple(
-        _cell(decode_preview(kind, value, letter, TEXT_BYTES), int(stored or 0), column)
-        for kind, value, stored, column in parts
-    )
+    return [decode_preview(kind, value, letter, TEXT_BYTES) for kind, value in zip(rest[::3], rest[1::3], strict=True)]
 
 
 def _cell(value: SqlValue, size: int, column: Column) -> TableCell:

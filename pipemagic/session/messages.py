@@ -124,6 +124,8 @@ def explained(error: StatementError, names: HintNames) -> StatementError:
     """Return an error of a statement outside of a cell with its cause as the message, and a hint."""
     from pipemagic.session.name_hints import name_hint
 
+    if error.cell is not None:  # it has the message of a cell
+        return error
     fault = locate(error, error.sql)
     hint = error.hint or name_hint(fault.message.split("\n")[0], error.sql, fault.offset, names)
     return error.replace(message=fault.message, hint=hint)

@@ -53,6 +53,13 @@ class SchemaCache:
         """Set unless the schema is being read."""
         self.ready.set()
 
+    @classmethod
+    def of_schema(cls, schema: Schema) -> SchemaCache:
+        """Return a cache of a schema that was just read."""
+        cache = cls(lambda _: None)
+        cache._known, cache._started = _by_name(schema), True
+        return cache
+
     @property
     def tables(self) -> list[Relation]:
         """The tables and views known so far, with temporary and uncommitted ones; empty before the first response."""
@@ -159,8 +166,11 @@ class SchemaCache:
             with self._lock:
                 if schema is not None and not (self._closed or self._stale):  # else it may be older than the last DDL
                     self._version = schema.version
-                    relations = (relation for relation in schema.relations if relation.kind != "shadow")
-                    self._known = {relation.name.lower(): relation for relation in relations}
+                    self._known = _by_name(schema)
+
+
+def _by_name(schema: Schema) -> dict[str, Relation]:
+    return {relation.name.lower(): relation for relation in schema.relations if relation.kind != "shadow"}
 
 
 def cache_of(current: Callable[[], Database]) -> SchemaCache:

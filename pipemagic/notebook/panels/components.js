@@ -167,9 +167,16 @@ function drawStatus(model, el) {
     const [busy, message, code, failure, hint, line] = ["busy", "message", "code", "error", "hint", "line"].map((name) => model.get(name));
     state.className = busy ? "pm-state pm-busy" : "pm-state";
     state.textContent = busy || message;
-    error.replaceChildren(...(failure ? [make("p", { class: "pm-error" }, code && make("code", {}, `${code}: `), failure), make("p", { class: "pm-faint" }, hint)] : []));
+    error.replaceChildren(...(failure ? [...errorLines(code, failure), make("p", { class: "pm-faint" }, hint)] : []));
     magic.replaceChildren(...(line && !busy ? [make("code", {}, line), copyButton(() => line, { title: `Copy ${line}` })] : []));
   };
+}
+
+// Lines with an indentation are an excerpt of SQL, with a caret below the position of the error.
+function errorLines(code, failure) {
+  const [first, ...rest] = failure.split("\n");
+  const lines = rest.map((text) => make(text.startsWith("  ") ? "pre" : "p", { class: "pm-error" }, text));
+  return [make("p", { class: "pm-error" }, code && make("code", {}, `${code}: `), first), ...lines];
 }
 
 function drawCopy(model, el) {

@@ -12,6 +12,7 @@ from pipemagic.explore import page_query
 from pipemagic.explore.page_query import COLUMNS, Page, PageQuery, rows_sql
 from pipemagic.explore.schema import Relation, Schema
 from pipemagic.explore.schema_reader import read_schema
+from pipemagic.notebook.panels import filtered_rows
 from pipemagic.notebook.panels.base import NO_RESPONSE
 from pipemagic.notebook.panels.browsed_database import BrowsedDatabase, Request
 from pipemagic.notebook.panels.components import CopyText, LongValue, Table, action
@@ -59,6 +60,8 @@ class TableBrowser(PanelPart):
         self.uncommitted = self._followed = self._outdated = False
         self.schema: Schema | None = None
         self.page: Page | None = None
+        self.notes: Sequence[str] = ()
+        """Notes on the condition of the page."""
         self.total: int | None = None
         self.full: tuple[int, str, FullValue] | None = None
         """Row on the page, column, value."""
@@ -71,7 +74,7 @@ class TableBrowser(PanelPart):
         self.profile_all = button("Profile all columns", self.profiles.start)
         self.all_tables = button("All tables", self.list_tables)
         self.note = Line(UNCOMMITTED, class_="pm-faint")
-        self.filters = FilterBar(self)
+        self.filters, self.note_lines = FilterBar(self), Line(class_="pm-faint")
         self.stop_button = button("Stop", self.action.stop)
         self.tables = Table({"open": self.open_table}, columns=TABLE_COLUMNS)
         profile_column = lambda name: self.profiles.start([name])  # noqa: E731
@@ -91,8 +94,8 @@ class TableBrowser(PanelPart):
         self.cell = CopyText(label="the cell")
         head = row(self.heading, row(self.export_rows, self.profile_all, self.all_tables), class_="pm-head")
         self.below = column(self.rows, self.columns, self.hidden, self.position, self.pager, self.full_box, self.cell)
-        parts = [head, self.note, self.export, self.profiles, self.filters, row(self.status, self.stop_button)]
-        self.children = [*parts, self.tables, self.below]
+        parts = [head, self.note, self.export, self.profiles, self.filters, self.note_lines]
+        self.children = [*parts, row(self.status, self.stop_button), self.tables, self.below]
 
     # -- which table
 
@@ -222,19 +225,15 @@ class TableBrowser(PanelPart):
         schema = current if current is not None and query.table in current else None
         self._last_query = query
 
-        def read_page(database: Database) -> tuple[Schema, Page]:
-            if schema is None:
-                return page_query.refresh_page(database, query)
-            return schema, page_query.read_page(database, query, schema.relation(query.table))
-
-        def apply(result: tuple[Schema, Page]) -> str:
-            before, (self.schema, page) = self.page, result
+        def apply(result: tuple[Schema, Page, Sequence[str]]) -> str:
+            before, (self.schema, page, self.notes) = self.page, result
             self.page, self.full = page, None
             self.filters.clear(before, page)
             if schema is None or self._counted != page.count_key or page.contradicts(self.total):
                 self.total, self._uncounted = None, page
             return _missing(query, page)
 
+        read_page = partial(filtered_rows.read_page, query=query, schema=schema)
         self._request(f"Reading {escape_controls(query.table)} ...", read_page, apply)
 
     def _count(self) -> None:
@@ -266,10 +265,11 @@ class TableBrowser(PanelPart):
             if page is None:
                 self.schema = result
                 return ""
-            self.schema, new = result
+            self.schema, new, self.notes = result
             return self._replace_page(page, new)
 
-        request = Request(source, read_schema if page is None else partial(page_query.refresh_page, query=page.query))
+        read_page = partial(filtered_rows.read_page, schema=None)
+        request = Request(source, read_schema if page is None else partial(read_page, query=page.query))
         self._outdated = False
         if not self.action.start_quietly(request.run, apply, request.abort):
             self._outdated = True
@@ -314,6 +314,7 @@ class TableBrowser(PanelPart):
             self.tables.empty = "" if self.schema is None else "No tables yet."
             self.tables.show([_table_row(relation) for relation in self._relations()])
         show(self.filters, page is not None)
+        self.note_lines.set_text("" if page is None else "\n".join(map(escape_controls, self.notes)))
         show(self.below, page is not None)
         self.export.update()
         self.profiles.update()
@@ -390,6 +391,7 @@ class TableBrowser(PanelPart):
             [f"{query.offset + number:,}", *(value.text for value in row)] for number, row in enumerate(page.rows, 1)
         ]
         filters = [*map(str, query.filters), *([query.where] if query.where else [])]
+        filters += map(escape_controls, self.notes)
         return [self._heading(), *filters, TableBlock(["#", *headings], cells), self._position(page)]
 
 

@@ -62,7 +62,7 @@ class FilterBar(ipywidgets.VBox):
 
     def _set_condition(self, where: str) -> None:
         if where:
-            conditions.check(where)
+            conditions.check_form(where)  # the server finds other errors, as those of a cell
         self.browser.read(replace(self.browser.query, where=where, offset=0))
 
     def _remove(self, key: str) -> None:

@@ -13,7 +13,7 @@ from panel_page import PanelPage
 from waiting import PATIENCE, until
 
 from pipemagic.client.database import Database
-from pipemagic.errors import AnswerTimeout, ServerError, TransactionLost
+from pipemagic.errors import AnswerTimeout, ServerError, StatementError, TransactionLost
 from pipemagic.explore import page_query
 from pipemagic.notebook.panels import table_actions, table_browser
 from pipemagic.notebook.panels.opening import open_panel
@@ -187,8 +187,10 @@ def test_filters_and_a_condition_in_sql(explore, session):
     ("typed", "words"),
     [
         ("nope > 1", "no such column: nope"),
-        ("1) OR (1", "the condition has an unbalanced quote or parenthesis"),
-        ("1; DROP TABLE flights", "the condition must be a single SQL expression without ;"),
+        ("1) OR (1", "unmatched closing parenthesis"),
+        ("id > 1 /* all", "the condition has an unbalanced quote or parenthesis"),
+        ("id > 1 LIMIT 5", "a condition is one SQL expression, without LIMIT"),
+        ("1; DROP TABLE flights", "a condition is one SQL expression, without ;"),
     ],
 )
 def test_a_wrong_condition_does_not_change_the_page(explore, typed, words):
@@ -200,6 +202,77 @@ def test_a_wrong_condition_does_not_change_the_page(explore, typed, words):
     panel.click("Next")
     panel.wait("Rows 26 to 50")
     assert words not in panel.words
+
+
+@pytest.mark.usefixtures("flights")
+@pytest.mark.parametrize(
+    ("typed", "caret"),
+    [
+        ("dely > 100", 0),
+        ("delay >> 100 AND", 16),
+        ("delay > 100 AND (id > 5", 16),
+        ("id > 5) OR (1", 6),
+        ("origin = 'JFK", 9),
+        ("delay > 5 AN id > 3", None),
+        ("WHERE delay > 5", 0),
+        ("origin = 'JFK' && delay > 5", 16),
+        ("delay BETWEN 1 AND 5", None),
+        ("delay is not nul", None),
+        ("flight.delay > 5", None),
+        ("lenght(origin) = 3", 0),
+        ("upper() = 1", None),
+        ("max(delay) > 5", None),
+        ("origin ILIKE 'j%'", None),
+        ("extract(year FROM origin) = 2013", None),
+        ("(id, delay) > 5", None),
+        ("json(origin) > 5", None),
+    ],
+)
+def test_a_condition_has_the_error_of_a_cell(explore, session, typed, caret):
+    with pytest.raises(StatementError) as caught:
+        session.run(f"SELECT * FROM flights WHERE {typed}")
+    panel = explore()
+    apply_condition(panel, typed)
+    until(lambda: browser(panel).action.error is not None)
+    error, expected = browser(panel).action.error, caught.value
+    assert (error.code, error.message.split("\n")[0]) == (expected.code, expected.message.split("\n")[0])
+    assert error.hint == expected.hint
+    before, here = expected.message.split("\n")[1:], error.message.split("\n")[1:]
+    start = len("SELECT * FROM flights WHERE ")
+    assert [line.strip() for line in here] == [
+        line.removeprefix("  SELECT * FROM flights WHERE").strip() for line in before
+    ]
+    if before:
+        assert here[1].index("^") == before[1].index("^") - start
+    if caret is not None:
+        assert here[1].index("^") == caret + 2
+    assert len(cells(panel)) == 25
+
+
+@pytest.mark.usefixtures("flights")
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "delay = NULL", 'origin = "JFK"', "id / 2 > 0.5", "origin > 5", "id > 1 / 0", "origin LIKE 'É%'",
+        "origin = 'JFK' AND id NOT IN (1, NULL)", "delay > 1 AND id < 50",
+    ],
+)  # fmt: skip
+def test_a_condition_has_the_notes_of_a_cell(explore, shell, typed):
+    panel = explore()
+    apply_condition(panel, typed)
+    panel.wait(f"WHERE ({typed})")
+    shell("%pipedb connect")
+    shell("%sql SELECT 1")
+    assert shell.ip.magics_manager.registry["PipeMagics"].session.connection().schema.tables_soon()
+    shown = [data["text/plain"] for data in shell(shown_cell(panel)).shown if "pipemagic-notes" in data["text/html"]]
+    notes = "".join(shown).split("\n")
+    assert list(browser(panel).notes) == [note for note in notes if note]
+    assert bool(shown) is (typed != "delay > 1 AND id < 50")
+    for note in notes:
+        assert note in panel.words
+        assert note in panel.text
+    apply_condition(panel, "")
+    until(lambda: not browser(panel).notes)
 
 
 def test_a_long_value_is_cut_and_shown_in_full_on_demand(explore, session):
