@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
 
 from pipemagic.errors import UnsupportedError
+from pipemagic.explore.plot_query import ADDITIVE, in_order
 from pipemagic.text import escape_controls, shorten
 
 if TYPE_CHECKING:
@@ -129,7 +130,9 @@ def _bar(ax: Axes, summary: Summary) -> str:
     """Draw bars, and return their direction."""
     wide, colours = _wide(summary, "value")
     wide.index = names = [label(value) for value in summary.frame["x"].head(len(wide))]
-    options: dict[str, Any] = {"ax": ax, "stacked": True, "width": 0.8, "color": colours, "legend": False}
+    options: dict[str, Any] = {
+        "ax": ax, "stacked": summary.agg in ADDITIVE, "width": 0.8, "color": colours, "legend": False,
+    }  # fmt: skip
     if len(names) <= UPRIGHT and max(map(len, names)) <= 10:
         wide.plot.bar(rot=0, **options)
         return "vertical"
@@ -139,7 +142,7 @@ def _bar(ax: Axes, summary: Summary) -> str:
 
 
 def _line(ax: Axes, summary: Summary) -> None:
-    texts = sorted({value for value in summary.frame["x"] if isinstance(value, str)})
+    texts = in_order(sorted({value for value in summary.frame["x"] if isinstance(value, str)}))
     positions = {text: at for at, text in enumerate(texts)}
     for style, frame in _groups(summary):
         points = frame.assign(x=frame["x"].map(positions)) if texts else frame

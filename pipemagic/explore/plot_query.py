@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -23,9 +24,21 @@ if TYPE_CHECKING:
 
 PlotKind = Literal["histogram", "box", "bar", "line", "scatter"]
 
+Aggregate = Literal["mean", "sum", "count", "median", "min", "max"]
+
+NAMES: dict[Aggregate, str] = {
+    "mean": "mean", "sum": "sum", "count": "count", "median": "median", "min": "minimum", "max": "maximum",
+}  # fmt: skip
+"""The aggregates as they are named in labels."""
+
+ADDITIVE = ("sum", "count")
+"""The aggregates that are 0 for no rows, and of which those of parts add up to that of the whole."""
+
 BINS = 30
 GROUPS = 8
 
+_NUMERIC = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d{1,3})?", re.IGNORECASE | re.ASCII)
+_DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _DATE = "{0} GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]*' AND julianday({0}) IS NOT NULL"
 _NUMBER = "typeof({0}) IN ('integer', 'real') AND {0} > -9e999 AND {0} < 9e999"  # abs() overflows at the least integer
 
@@ -49,7 +62,10 @@ class Label(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Summary:
-    """The data of a plot. ``groups`` are in drawing order; ``notes`` are sentences about skipped values."""
+    """The data of a plot. ``groups`` are in drawing order; ``notes`` are sentences about skipped values.
+
+    ``agg`` is how the values of bars and lines were computed.
+    """
 
     kind: PlotKind
     frame: pd.DataFrame
@@ -57,6 +73,7 @@ class Summary:
     title: str
     notes: tuple[str, ...] = ()
     groups: tuple[SqlValue, ...] = ()
+    agg: Aggregate = "count"
 
 
 @dataclass(frozen=True)
@@ -232,6 +249,7 @@ class PlotQuery:
         columns: Sequence[str],
         rows: Sequence[Sequence[Any]],
         dates: Sequence[str] = (),
+        agg: Aggregate = "count",
     ) -> Summary:
         """Return the summary of rows that begin with their group. Columns of ``dates`` hold days."""
         from pandas import DataFrame, Series
@@ -244,7 +262,18 @@ class PlotQuery:
         groups = tuple(dict.fromkeys(frame["group"])) if label.group is not None else ()
         if label.group is None:
             frame = frame.drop(columns="group")
-        return Summary(kind, frame, label, self._rows.title, tuple(self.notes), groups)
+        return Summary(kind, frame, label, self._rows.title, tuple(self.notes), groups, agg)
+
+
+def in_order(values: Sequence[SqlValue]) -> Sequence[SqlValue]:
+    """Return values of an axis in order if all are numbers, as text too, or all are dates; else unchanged."""
+    if all(
+        isinstance(value, int | float) or (isinstance(value, str) and _NUMERIC.fullmatch(value)) for value in values
+    ):
+        return sorted(values, key=lambda value: (float(value or 0), str(value)))
+    if all(isinstance(value, str) and _DAY.match(value) for value in values):
+        return sorted(values, key=str)
+    return values
 
 
 def _timestamps(days: pd.Series) -> pd.Series:

@@ -11,14 +11,25 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from pipemagic.errors import PlotError
-from pipemagic.explore.plot_query import Groups, Label, PlotQuery, Rows, Summary
+from pipemagic.explore.plot_query import (
+    ADDITIVE,
+    NAMES,
+    Aggregate,
+    Groups,
+    Label,
+    PlotColumn,
+    PlotQuery,
+    Rows,
+    Summary,
+    in_order,
+)
 
 if TYPE_CHECKING:
     from pipemagic.client.database import Database
 
 BARS = 20
 POINTS = 400
-"""Maximum number of points of a line; with more values of x, each point is the mean of an interval."""
+"""Maximum number of points of a line; with more values of x, each point is one of an interval."""
 
 SCATTERED = 3000
 """Maximum number of points that a scatter plot draws singly; of more, those in one cell of a grid become one."""
@@ -128,41 +139,55 @@ def bar(
     x: str,
     y: str | None = None,
     *,
+    agg: Aggregate | None = None,
     bars: int | None = None,
     group: str | None = None,
 ) -> Summary:
-    """Count the rows of each value of x, or sum y over them; values after the ``bars`` highest (20) are combined.
+    """Compute an aggregate of y for each value of x; without y count the rows. The default with y is the sum.
 
-    The frame has ``x``, ``value``, and first ``group`` if requested.
+    Only the ``bars`` highest (20) are separate; the rows of all other values of x are combined as 'other'. Numbers and
+    dates of x are in order, other values by height. The frame has ``x``, ``value`` (NaN for a mean, median, min or max
+    of no rows), and first ``group`` if requested. Raise PlotError if y has no numbers and is not counted.
     """
-    query, limit = PlotQuery(database, rows), bars or BARS
+    query, limit, agg = PlotQuery(database, rows), bars or BARS, _checked(agg, y, "sum")
     category = query.inspect(x, any_kind=True)
-    values, groups = query.select(category, query.inspect(y) if y is not None else None, group)
+    values, groups = query.select(category, _inspect_amount(query, y, agg), group)
     ranked = query.execute(
-        f"SELECT x, sum(y) AS amount FROM {values} GROUP BY x ORDER BY abs(amount + 0.0) DESC, 1 LIMIT {limit}"
+        f"SELECT x, {_SQL[agg]} AS amount FROM {_ranked(values, agg, 'x')} GROUP BY x "
+        f"ORDER BY abs(amount + 0.0) DESC, 1 LIMIT {limit}"
     )
-    names = Groups("x", tuple(name for name, _ in ranked), query)
-    totals = query.execute(f"SELECT g, {names.sql}, sum(y) FROM {values} GROUP BY 1, 2")
-    sums = {(int(at), int(bar)): value for at, bar, value in totals}
+    names = Groups("x", tuple(in_order([name for name, _ in ranked])), query)
+    totals = query.execute(
+        f"SELECT g, {names.sql} AS b, {_SQL[agg]} FROM {_ranked(values, agg, 'g', names.sql)} GROUP BY g, b"
+    )
+    amounts = {(int(at), int(bar)): value for at, bar, value in totals}
+    of_no_rows = 0 if agg in ADDITIVE else None
     lines = [
-        (name, bar_name, sums.get((at, bar), 0))
+        (name, bar_name, amounts.get((at, bar), of_no_rows))
         for at, name in groups.named(row[0] for row in totals)
         for bar, bar_name in names.named(row[1] for row in totals)
     ]
-    return query.summary("bar", Label(x, "rows" if y is None else f"sum of {y}", group), ["x", "value"], lines)
+    return query.summary("bar", Label(x, _amount(agg, y), group), ["x", "value"], lines, agg=agg)
 
 
 def line(
-    database: Database, rows: str | Rows, x: str, y: str | None = None, *, group: str | None = None
-) -> Summary:  # fmt: skip
-    """Compute the mean of y (by default the number of rows) at each x, in order: at most 400 points for each group.
+    database: Database,
+    rows: str | Rows,
+    x: str,
+    y: str | None = None,
+    *,
+    agg: Aggregate | None = None,
+    group: str | None = None,
+) -> Summary:
+    """Compute an aggregate of y at each x, in order; without y count the rows. The default with y is the mean.
 
-    If x has more values, numbers and dates are combined in intervals of equal width. The frame has ``x``, ``value``,
-    ``count``, and first ``group`` if requested.
+    There are at most 400 points for each group: if x has more values, numbers and dates are combined in intervals of
+    equal width. The frame has ``x``, ``value``, ``count``, and first ``group`` if requested. Raise PlotError if y has
+    no numbers and is not counted.
     """
-    query = PlotQuery(database, rows)
-    at, amount = query.inspect(x), query.inspect(y) if y is not None else None
-    values, groups = query.select(at, amount, group)
+    query, agg = PlotQuery(database, rows), _checked(agg, y, "mean")
+    at = query.inspect(x)
+    values, groups = query.select(at, _inspect_amount(query, y, agg), group)
     ((many,),) = query.execute(f"SELECT count(*) FROM (SELECT DISTINCT x FROM {values} LIMIT {POINTS + 1})")
     step = "x"
     if many > POINTS:
@@ -171,16 +196,58 @@ def line(
             raise PlotError(f"{x} has more than {POINTS} different text values", hint=hint)
         step = query.bins("x", at, POINTS)
         query.notes.append(f"Each point is one of {POINTS} intervals of {x}.")
-    x_value, y_value = "min" if at.kind == "text" else "avg", "avg(y)" if amount is not None else "count(*)"
+    x_value = "min" if at.kind == "text" else "avg"
     points = query.execute(
-        f"SELECT g, {x_value}(x), {y_value}, count(*), {step} AS s FROM {values} GROUP BY g, s ORDER BY g, s"
+        f"SELECT g, {x_value}(x), {_SQL[agg]}, count(*), {step} AS s FROM {_ranked(values, agg, 'g', step)} "
+        "GROUP BY g, s ORDER BY g, s"
     )
-    if many <= POINTS and amount is not None and any(count > 1 for *_, count, _ in points):
-        query.notes.append(f"Each point is the mean of the rows with the same {x}.")
+    if many <= POINTS and agg != "count" and any(count > 1 for *_, count, _ in points):
+        query.notes.append(f"Each point is the {NAMES[agg]} of the rows with the same {x}.")
     names = dict(groups.named(row[0] for row in points))
     lines = [(names[int(row[0])], *row[1:4]) for row in points]
-    label, dates = Label(x, "rows" if y is None else y, group), ["x"] if at.kind == "date" else []
-    return query.summary("line", label, ["x", "value", "count"], lines, dates)
+    label, dates = Label(x, _amount(agg, y), group), ["x"] if at.kind == "date" else []
+    return query.summary("line", label, ["x", "value", "count"], lines, dates, agg=agg)
+
+
+# -- aggregates of y
+
+# The two middle values of the rows that `_ranked` numbers, which are one value if their number is odd.
+_LOWER, _UPPER = "min(iif(i >= (n + 1) / 2, y, NULL))", "max(iif(i <= (n + 2) / 2, y, NULL))"
+
+_SQL: dict[Aggregate, str] = {
+    "mean": "avg(y)", "sum": "sum(y)", "count": "count(*)", "median": f"{_LOWER} + ({_UPPER} - {_LOWER}) / 2.0",
+    "min": "min(y)", "max": "max(y)",
+}  # fmt: skip
+
+
+def _checked(agg: Aggregate | None, y: str | None, default: Aggregate) -> Aggregate:
+    """Return the aggregate, by default that of the plot with y; raise PlotError if it requires y."""
+    if y is None and agg not in (None, "count"):
+        raise PlotError(f"the {NAMES[agg]} requires y", hint="without y, rows are counted")
+    return agg or ("count" if y is None else default)
+
+
+def _inspect_amount(query: PlotQuery, y: str | None, agg: Aggregate) -> PlotColumn | None:
+    """Return the column to aggregate, None without one."""
+    if y is None:
+        return None
+    column = query.inspect(y, any_kind=agg == "count")
+    if agg != "count" and column.kind != "number":
+        raise PlotError(f"{y} has no numbers", hint="the aggregate count counts its values")
+    return column
+
+
+def _ranked(values: str, agg: Aggregate, *keys: str) -> str:
+    """Return the subquery of the values; for a median, with the rank and the number of the rows of equal ``keys``."""
+    if agg != "median":
+        return values
+    part = f"PARTITION BY {', '.join(keys)}"
+    return f"(SELECT *, row_number() OVER ({part} ORDER BY y) AS i, count(*) OVER ({part}) AS n FROM {values})"
+
+
+def _amount(agg: Aggregate, y: str | None) -> str:
+    """Return the label of an axis of aggregates."""
+    return "rows" if y is None else f"{NAMES[agg]} of {y}"
 
 
 def scatter(database: Database, rows: str | Rows, x: str, y: str, *, group: str | None = None) -> Summary:

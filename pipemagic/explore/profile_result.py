@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,29 +22,46 @@ ColumnKind = Literal["number", "date", "text", "blob", "empty"]
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _FIGURES = ("min", "25%", "50%", "75%", "max", "mean")
-_HEADS = ("column", "type", "nulls", "distinct", *_FIGURES, "")
-_RIGHT = {"nulls", "distinct", *_FIGURES}
+_HEADS = ("column", "type", "count", "nulls", "distinct", *_FIGURES, "distribution")
+_RIGHT = {"count", "nulls", "distinct", *_FIGURES}
 
-_TALL, _WIDE = 32, 13  # pixels: height of a histogram, width of a bar
-_ENOUGH = 5  # frequent values, which are shown as bars
+_TALL, _WIDE = 16, 8  # pixels: height of a histogram, width of a bar
+_ENOUGH = 5  # distinct values, of which the most frequent ones say more than a histogram
+_SMALL, _NARROW = 900, 780  # pixels: on narrower pages, digits are smaller; figures of a column are in several lines
 
+_TABLE = ".pipemagic-profile table"
 _STYLE = (
-    f"<style>.pipemagic-profile {{ max-width: 1000px; color: {svg.INK} }}"
-    " .pipemagic-profile .row { display: flex; flex-wrap: wrap; gap: 4px 16px; padding: 6px 0;"
-    f" border-top: 1px solid {svg.LINE} }}"
-    " .pipemagic-profile .name { flex: 1 1 120px; overflow-wrap: anywhere }"
-    " .pipemagic-profile .values { flex: 0 0 120px; text-align: right }"
-    " .pipemagic-profile .spread { flex: 1 0 156px; overflow: hidden }"
-    " .pipemagic-profile .figures { flex: 1 1 371px; display: flex; flex-wrap: wrap; gap: 4px; align-content: start;"
-    " text-align: right }"
-    " .pipemagic-profile .figures > div { flex: 1 1 71px; white-space: nowrap }"
-    f" .pipemagic-profile .faint {{ color: {svg.FAINT} }}"
-    " .pipemagic-profile .value { display: flex; gap: 6px; align-items: center; white-space: nowrap }"
-    " .pipemagic-profile .value > :last-child { overflow: hidden; text-overflow: ellipsis }"
-    f" .pipemagic-profile .all {{ flex: 0 0 40px; background: {svg.SHADE} }}"
-    f" .pipemagic-profile .all span {{ display: block; height: 8px; min-width: 1px; background: {svg.ACCENT} }}"
-    "</style>"
+    f"<style>.pipemagic-profile {{ container-type: inline-size; color: {svg.INK}; overflow-x: auto }}"
+    f" {_TABLE} {{ border-collapse: collapse; font-size: 12px; margin: 0; max-width: 1200px;"
+    " table-layout: auto; width: 100% }"
+    f" {_TABLE} :is(td, th) {{ line-height: 1.35; max-width: 110px; overflow: hidden; overflow-wrap: normal;"
+    " padding: 3px 4px; text-align: right; text-overflow: ellipsis; vertical-align: middle; white-space: nowrap }"
+    f" {_TABLE} .column wbr {{ display: none }}"
+    f" {_TABLE} thead th {{ color: {svg.FAINT}; font-weight: normal }}"
+    f" {_TABLE} tbody tr {{ border-top: 1px solid {svg.LINE} }}"
+    f" {_TABLE} :is(.column, .type, .distribution) {{ text-align: left }}"
+    f" {_TABLE} .column {{ max-width: none }} {_TABLE} tbody .column {{ font-weight: 600 }}"
+    f" {_TABLE} .type {{ color: {svg.FAINT}; white-space: normal }}"
+    f" {_TABLE} .moment {{ font-size: 11px }}"
+    f" {_TABLE} .distribution {{ max-width: 0; min-width: 98px; width: 100% }}"
+    f" {_TABLE} svg {{ display: block }}"
+    f" @container (min-width: {_NARROW}px) and (max-width: {_SMALL}px) {{"
+    f" {_TABLE} {{ font-size: 11px }} {_TABLE} :is(td, th) {{ padding: 3px }}"
+    f" {_TABLE} .column wbr {{ display: inline }} {_TABLE} .moment {{ font-size: 10px }} }}"
+    f" @container (max-width: {_NARROW - 1}px) {{"
+    f" {_TABLE}, {_TABLE} tbody {{ display: block }}"
+    f" {_TABLE} thead {{ display: none }}"
+    f" {_TABLE} tbody tr {{ display: grid; grid-template-columns: 3fr 4fr 3fr 3fr; padding: 4px 0 }}"
+    f" {_TABLE} :is(td, th) {{ max-width: none; min-width: 0; padding: 2px 4px; text-align: left }}"
+    f" {_TABLE} :is(.column, .distribution) {{ grid-column: span 2; grid-row: 1; width: auto }}"
+    f" {_TABLE} td:empty {{ display: none }}"
+    f" {_TABLE} td::before {{ color: {svg.FAINT}; content: attr(data-label); display: block; font-size: 11px }}"
+    f" {_TABLE} .distribution::before {{ content: none }}"
+    " }</style>"
 )
+"""The width of a page is that of its output, since JupyterLab may show a list of files beside it."""
+
+_MOMENT = re.compile(r"(\d{4}-\d\d-\d\d[T ])(?=\d\d:)", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -119,14 +137,16 @@ class Profile:
         return "\n".join([f"{_title(self)}: {_size(self)}", *lines, *([INCONSISTENT] if self.inconsistent else [])])
 
     def _repr_html_(self) -> str:
-        """Return a row for each column; values are escaped, colours follow the page's theme.
+        """Return a table with the cells of the text form; values are escaped, colours follow the page's theme.
 
-        The parts of a row are side by side on a wide page and below each other on a narrow one.
+        A row is one line on a wide page; on a narrow one, its cells have labels and are in several lines.
         """
         title = f"<p><b>{escape(_title(self))}</b>: {_size(self)}</p>"
         note = f"<p>{INCONSISTENT}</p>" if self.inconsistent else ""
+        heads = "".join(f'<th class="{_class(head)}" scope="col">{head}</th>' for head in _HEADS)
         rows = "".join(map(_html_row, self.columns))
-        return literal_html(f'{_STYLE}<div class="pipemagic-profile">{title}{note}{rows}</div>')
+        table = f'<table aria-label="Profile"><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>'
+        return literal_html(f'{_STYLE}<div class="pipemagic-profile">{title}{note}{table}</div>')
 
 
 def _frame_row(column: ColumnProfile) -> dict[str, Any]:
@@ -152,8 +172,21 @@ def _cells(column: ColumnProfile) -> list[str]:
     most = max(column.bins, default=0)
     blocks = (_BLOCKS[-(-len(_BLOCKS) * size // most) - 1] if size else " " for size in column.bins)
     shape = "".join(blocks) if has_histogram(column) else most_frequent(column)
-    name, counts = preview_text(column.name, 32), (f"{column.nulls:,}", f"{column.distinct:,}")
-    return [name, escape_controls(_type(column)), *counts, *_figures(column), shape]
+    name, type_ = preview_text(column.name, 32), escape_controls(_type(column))
+    return [name, type_, *count_cells(column), *_figures(column), shape]
+
+
+def count_cells(column: ColumnProfile) -> list[str]:
+    """Return the numbers of values, with their share of the rows if some are NULL, of NULLs and of distinct values."""
+    share = f" ({_percent(column.count, column.rows)})" if column.nulls else ""
+    return [f"{column.count:,}{share}", f"{column.nulls:,}", f"{column.distinct:,}"]
+
+
+def _percent(part: int, whole: int) -> str:
+    """Return a share of less than all; only 0 is shown as 0.0%, and none as 100.0%."""
+    if whole - part < whole / 2000:
+        return ">99.9%"
+    return "<0.1%" if 0 < part < whole / 2000 else f"{100 * part / whole:.1f}%"
 
 
 def _figures(column: ColumnProfile) -> list[str]:
@@ -196,23 +229,22 @@ def _format_count(column: ColumnProfile, count: ValueCount, width: int = 20) -> 
 
 
 def _html_row(column: ColumnProfile) -> str:
-    share = f" ({100 * column.count / column.rows:.1f} %)" if column.nulls else ""
-    mean = "" if column.mean is None else _faint(f"mean {format_number(column.mean)}")
-    figures = zip(_FIGURES, _figures(column), strict=True)
-    parts = {
-        "name": f"<b>{escape(escape_controls(column.name))}</b>{_faint(escape(escape_controls(_type(column))))}",
-        "values": f"{column.count:,}{share}{_faint(f'{column.distinct:,} distinct')}{mean}",
-        "spread": _histogram(column) if has_histogram(column) else _frequency_bars(column),
-        "figures": "".join(
-            f"<div>{_faint(name)}{escape(figure)}</div>" for name, figure in figures if figure and name != "mean"
-        ),
-    }
-    inside = "".join(f'<div class="{part}">{html}</div>' for part, html in parts.items())
-    return f'<div class="row">{inside}</div>'
+    """Return a row; a name may wrap behind ``_``, and a moment behind its day."""
+    name, *cells, shape = map(escape, _cells(column))
+    parts = [f'<th class="column" scope="row">{name.replace("_", "_<wbr>")}</th>']
+    for head, cell in zip(_HEADS[1:-1], cells, strict=True):
+        shown, is_moment = _MOMENT.subn(r"\1<wbr>", cell)
+        kind = "moment" if is_moment else _class(head)
+        parts.append(f'<td class="{kind}" data-label="{head}" title="{cell}">{shown}</td>')
+    if has_histogram(column):
+        parts.append(f'<td class="distribution">{_histogram(column)}</td>')
+    else:
+        parts.append(f'<td class="distribution" title="{shape}">{shape}</td>')
+    return f"<tr>{''.join(parts)}</tr>"
 
 
-def _faint(inside: str) -> str:
-    return f'<div class="faint">{inside}</div>'
+def _class(head: str) -> str:
+    return head if head in ("column", "type", "distribution") else "figure"
 
 
 def _histogram(column: ColumnProfile) -> str:
@@ -226,13 +258,3 @@ def _histogram(column: ColumnProfile) -> str:
     floor = svg.line([(0, _TALL + 0.5), (width, _TALL + 0.5)])
     counts = "counts: " + ", ".join(f"{size:,}" for size in column.bins)
     return svg.picture(width, _TALL + 1, counts, *bars, floor, fluid=False)
-
-
-def _frequency_bars(column: ColumnProfile) -> str:
-    """Return a bar for each of the most frequent values, which shows its share of all values."""
-    return "".join(
-        f'<div class="value"><span class="all"><span style="width: {share:.1f}%"></span></span>'
-        f"<span>{escape(_format_count(column, count, 24))}</span></div>"
-        for count in column.common
-        if (share := 100 * count.count / column.count)
-    )

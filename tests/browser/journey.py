@@ -178,7 +178,7 @@ class Visitor:
         self.expect_text("Rows 1 to 11 of 11")
         self.album.take("filtered")
         self.hands.press(self.button("Profile all columns"))
-        expect(self.panel.get_by_role("table", name="Profiles")).to_be_in_viewport()
+        expect(self.panel.get_by_role("table", name="Profile")).to_be_in_viewport()
         self.album.take("profiled")
 
     def check_organization(self) -> None:

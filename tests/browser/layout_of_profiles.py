@@ -1,4 +1,4 @@
-"""Check the layout of a wide table's profile in chromium: one row per column, on wide and narrow pages.
+"""Check the layout of a wide table's profile in chromium: one line per column, on wide and narrow pages.
 
 Arguments: the path of chromium, a file with the HTML of the profile, and optionally a folder for pictures.
 """
@@ -11,21 +11,21 @@ from typing import Any
 
 from lab import browser
 
-WIDTHS = (900, 400)  # px
-CHART = 120  # px at least
+WIDTHS = (1280, 860, 400)  # px
+HEIGHT = 640  # px of an output of JupyterLab in a window of 1280 x 800
+CHART = 90  # px at least
 
-# Of each row: its parts from left to right, and its figures as they are written, without wrapping.
-ROWS = """() => [...document.querySelectorAll(".pipemagic-profile .row")].map((row) => ({
-  parts: [...row.children].map((part) => {
-    const { left, top, width } = part.getBoundingClientRect();
-    return { name: part.className, left, top, width, overflow: part.scrollWidth - part.clientWidth };
+# Of each row: its cells, and how many lines each has, without its label.
+ROWS = """() => [...document.querySelectorAll(".pipemagic-profile tbody tr")].map((row) => ({
+  top: row.getBoundingClientRect().top, bottom: row.getBoundingClientRect().bottom,
+  cells: [...row.children].filter((cell) => getComputedStyle(cell).display !== "none").map((cell) => {
+    const { left, top, width, height } = cell.getBoundingClientRect(), range = document.createRange();
+    range.selectNodeContents(cell);
+    const label = getComputedStyle(cell, "::before").content;
+    return { name: cell.className, text: cell.textContent, left, top, width, height, label,
+      cut: cell.scrollWidth - cell.clientWidth,
+      lines: new Set([...range.getClientRects()].map((box) => box.top)).size };
   }),
-  cut: [...row.querySelectorAll(".figures > div")].some((figure) => figure.scrollWidth > figure.clientWidth),
-  lines: [...row.querySelectorAll(".figures > div > :first-child")].map((name) => {
-    const box = name.parentElement.getBoundingClientRect();
-    return Math.round((box.height - name.offsetHeight) / name.offsetHeight);
-  }),
-  align: row.querySelector(".figures") && getComputedStyle(row.querySelector(".figures")).textAlign,
   font: parseFloat(getComputedStyle(row).fontSize),
 }))"""
 
@@ -34,24 +34,27 @@ def check(rows: list[dict[str, Any]], width: int, overflow: int) -> None:
     assert rows
     assert overflow == 0, f"the page scrolls sideways at {width} px"
     for row in rows:
-        by_name = {part["name"]: part for part in row["parts"]}
-        assert list(by_name) == ["name", "values", "spread", "figures"]
-        assert by_name["spread"]["width"] >= CHART
-        assert all(part["overflow"] <= 0 for part in row["parts"]), by_name
-        assert row["align"] == "right"
-        assert row["font"] >= 12
-        assert not row["cut"], f"a figure is wider than its place at {width} px"
-        assert set(row["lines"]) <= {1}, f"a figure is broken into lines at {width} px"
-        if width >= 900:
-            assert len({part["top"] for part in row["parts"]}) == 1, "the parts are not side by side"
-    if width >= 900:
-        assert len({tuple(part["left"] for part in row["parts"]) for row in rows}) == 1, "the columns are not aligned"
+        assert row["font"] >= (12 if width != 860 else 11)
+        for cell in row["cells"]:
+            if cell["name"] == "figure":
+                assert cell["lines"] <= 1, f"{cell} is broken into lines at {width} px"
+            if cell["name"] == "distribution":
+                assert cell["width"] >= CHART
+            else:
+                assert cell["cut"] <= 0 or cell["text"].endswith("\u2026"), f"{cell} is cut at {width} px"
+            if cell["name"] in ("figure", "moment", "type"):
+                assert (cell["label"] != "none") is (width == 400), f"{cell} at {width} px"
+    if width >= 860:
+        assert len({tuple(cell["left"] for cell in row["cells"]) for row in rows}) == 1, "the columns are not aligned"
+        assert len({len(row["cells"]) for row in rows}) == 1
+    if width == 1280:
+        assert rows[-1]["bottom"] <= HEIGHT, f"not all columns of the table are visible: {rows[-1]}"
 
 
 def main(chromium: str, file: Path, folder: Path | None) -> None:
-    with browser(chromium, width=900, height=900) as page:
+    with browser(chromium, width=860, height=860) as page:
         for width in WIDTHS:
-            page.set_viewport_size({"width": width, "height": 900})
+            page.set_viewport_size({"width": width, "height": 860})
             page.set_content(file.read_text(encoding="utf-8"))
             overflow = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
             check(page.evaluate(ROWS), width, overflow)

@@ -67,7 +67,7 @@ MEASURE = r"""(root) => {
       const [shadow] = style.boxShadow.match(/^[a-z-]+\(.*?\)/);
       edges.push([`tab ${words}`, contrast(over(read(shadow), below), below)]);
     }
-    if (element.matches(".pm-bar > div, .pm-bars > span")) {
+    if (element.matches(".pm-bar > div")) {
       const around = behind(element.parentElement);
       edges.push([element.parentElement.className, contrast(below, around)]);
     }

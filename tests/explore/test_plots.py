@@ -6,6 +6,7 @@ import sys
 
 import matplotlib as mpl
 import numpy as np
+import pandas as pd
 import pytest
 
 from pipemagic.errors import PlotError, UnsupportedError
@@ -164,6 +165,123 @@ def test_bars_sum_a_column(database):
     assert plots.bar(database, "c", "k", "v").frame.to_numpy().tolist() == [["b", 5], ["a", 3]]
     grouped = plots.bar(database, "c", "k", "v", group="g")
     assert grouped.frame.to_numpy().tolist() == [["x", "b", 5], ["x", "a", 1], ["y", "b", 0], ["y", "a", 2]]
+
+
+AGGREGATES = ["mean", "sum", "count", "median", "min", "max"]
+LABELS = {"min": "minimum", "max": "maximum"}
+
+
+def random_frame(seed, size):
+    """Return rows with NULLs in each column, one group without values of y, and one with a single value."""
+    random = np.random.default_rng(seed)
+    frame = pd.DataFrame({
+        "x": random.choice([1, 2, 3, 10, 20, 100], size).astype(object),
+        "d": random.choice(["2024-02-01", "2024-01-31", "2023-12-01"], size),
+        "t": random.choice(["b", "a", "c"], size),
+        "y": np.round(random.normal(size=size), 3).astype(object),
+        "n": random.integers(-5, 50, size).astype(object),
+        "g": random.choice(["p", "q", "r"], size),
+    }).astype(object)  # fmt: skip
+    for column in frame:
+        frame.loc[random.random(size) < 0.1, column] = None
+    frame.loc[frame["x"] == 20, ["y", "n"]] = None
+    return pd.concat([frame, pd.DataFrame([[7, "2024-03-01", "d", 1.5, 3, "p"]], columns=frame.columns)])
+
+
+@pytest.mark.parametrize("agg", AGGREGATES)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_aggregates_equal_those_of_pandas(embedded, agg, seed):
+    frame = random_frame(seed, 60 * seed)
+    fill(embedded, "f", list(frame), frame.astype(object).where(frame.notna(), None).to_numpy().tolist())
+    for x, y, group in [("x", "y", None), ("x", "n", None), ("d", "n", None), ("t", "y", None), ("x", "n", "g")]:
+        rows = frame.dropna(subset=[x, y])
+        rows = rows.assign(**{y: pd.to_numeric(rows[y])})
+        if x == "d":
+            rows = rows.assign(d=pd.to_datetime(rows["d"]))
+        keys = [x] if group is None else [group, x]
+        expected = rows.groupby(keys, dropna=False)[y].agg(agg)
+        line = plots.line(embedded, "f", x, y, agg=agg, group=group)
+        bar = plots.bar(embedded, "f", x, y, agg=agg, group=group)
+        for summary in (line, bar):
+            found = summary.frame
+            if x == "d":
+                found = found.assign(x=pd.to_datetime(found["x"]))
+            names = ["x"] if group is None else ["group", "x"]
+            values = {tuple(key): value for *key, value in found[[*names, "value"]].to_numpy().tolist()}
+            wanted = {key if isinstance(key, tuple) else (key,): value for key, value in expected.items()}
+            wanted = {tuple(None if part != part else part for part in key): value for key, value in wanted.items()}
+            for key in values.keys() - wanted.keys():  # a bar of a group without rows
+                assert summary is bar
+                assert values[key] == 0 if agg in ("sum", "count") else values[key] != values[key]
+            assert {key: values[key] for key in wanted} == pytest.approx(wanted)
+            assert summary.label.y == f"{LABELS.get(agg, agg)} of {y}"
+        if x != "t":
+            for summary in (line, bar):
+                by_group = summary.frame.groupby("group") if group else [("", summary.frame)]
+                assert all(part["x"].is_monotonic_increasing for _, part in by_group)
+
+
+@pytest.mark.parametrize("agg", AGGREGATES)
+def test_other_is_the_aggregate_of_all_other_rows(embedded, agg):
+    rows = [(number % 40, (number * 37) % 101) for number in range(400)]
+    fill(embedded, "f", ["x", "y"], rows)
+    summary = plots.bar(embedded, "f", "x", "y", agg=agg, bars=5)
+    frame = pd.DataFrame(rows, columns=["x", "y"])
+    *shown, other = summary.frame["x"]
+    assert other == "other"
+    assert shown == sorted(shown)
+    assert summary.frame["value"].iloc[-1] == pytest.approx(frame[~frame["x"].isin(shown)]["y"].agg(agg))
+    highest = frame.groupby("x")["y"].agg(agg).nlargest(5)
+    assert summary.frame["value"][:-1].min() == pytest.approx(highest.min())
+
+
+@pytest.mark.parametrize("agg", AGGREGATES)
+def test_points_of_intervals_are_aggregates(embedded, agg):
+    rows = [(number / 7, (number * 37) % 101) for number in range(5000)]
+    fill(embedded, "f", ["x", "y"], rows)
+    summary = plots.line(embedded, "f", "x", "y", agg=agg)
+    frame = pd.DataFrame(rows, columns=["x", "y"])
+    width = frame["x"].max() / plots.POINTS
+    by_interval = frame.groupby((frame["x"] / width).astype(int).clip(upper=plots.POINTS - 1))["y"].agg(agg)
+    assert summary.frame["value"].tolist() == pytest.approx(by_interval.tolist())
+
+
+def test_default_aggregates_are_in_the_label(embedded):
+    fill(embedded, "f", ["x", "y", "t"], [(10, 1, "u"), (9, 4, "v"), (9, 5, "w")])
+    assert drawing.draw(plots.bar(embedded, "f", "x", "y")).get_ylabel() == "sum of y"
+    assert drawing.draw(plots.line(embedded, "f", "x", "y")).get_ylabel() == "mean of y"
+    assert drawing.draw(plots.line(embedded, "f", "x", "y", agg="median")).get_ylabel() == "median of y"
+    assert drawing.draw(plots.line(embedded, "f", "x", "t", agg="count")).get_ylabel() == "count of t"
+    assert drawing.draw(plots.bar(embedded, "f", "x")).get_ylabel() == "rows"
+    assert plots.bar(embedded, "f", "x", "t", agg="count").frame.to_numpy().tolist() == [[9, 2], [10, 1]]
+    for draw in (plots.bar, plots.line):
+        with pytest.raises(PlotError, match="t has no numbers"):
+            draw(embedded, "f", "x", "t")
+        with pytest.raises(PlotError, match="the median requires y"):
+            draw(embedded, "f", "x", agg="median")
+
+
+def test_numbers_and_numbers_stored_as_text_are_in_numeric_order(embedded):
+    fill(embedded, "f", ["x", "y"], [("10", 1), ("9", 4), ("9", 5), ("100", 9)])
+    fill(embedded, "n", ["x", "y"], [(10, 1), (9.5, 4), (100, 9)])
+    for table, x in (("f", ["9", "10", "100"]), ("n", [9.5, 10, 100])):
+        assert plots.bar(embedded, table, "x", "y").frame["x"].tolist() == x
+        axis = drawing.draw(plots.line(embedded, table, "x", "y"))
+        drawn = axis.lines[0].get_xydata()[:, 1].tolist()
+        assert drawn == {"f": [4.5, 1, 9], "n": [4, 1, 9]}[table]
+    assert [label.get_text() for label in drawing.draw(plots.line(embedded, "f", "x", "y")).get_xticklabels()] == [
+        "9", "10", "100",
+    ]  # fmt: skip
+
+
+def test_bars_of_means_stand_side_by_side(embedded):
+    fill(embedded, "f", ["x", "y", "g"], [("a", 1, "p"), ("a", 3, "q"), ("b", 5, "p")])
+    bottoms = {
+        agg: {patch.get_y() for patch in drawing.draw(plots.bar(embedded, "f", "x", "y", agg=agg, group="g")).patches}
+        for agg in ("sum", "mean")
+    }
+    assert bottoms["mean"] == {0}
+    assert bottoms["sum"] != {0}
 
 
 def test_a_line_is_the_mean_at_each_x(database):

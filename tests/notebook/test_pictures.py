@@ -51,6 +51,8 @@ def test_plots_of_a_table(db):
     assert bars.value.axes.get_title() == "f"
     assert len(db('%pipedb plot box f --x delay --group "my $ line" --on db').value.axes.get_xticklabels()) == 3
     assert len(db('%pipedb plot bar f --x "my $ line" --y dist').value.axes.patches) == 3
+    medians = db('%pipedb plot bar f --x "my $ line" --y dist --agg median').value.axes
+    assert (medians.get_ylabel(), medians.patches[0].get_height()) == ("median of dist", 75.0)
     assert len(db("%pipedb plot bar f --x delay --bins 4").value.axes.patches) == 5
     assert len(db("%pipedb plot line f --x day --y delay").value.axes.lines[0].get_xdata()) == 100
     assert len(db("%pipedb plot scatter f --x delay --y dist").value.axes.collections[0].get_offsets()) == 100
@@ -92,6 +94,9 @@ def test_invalid_options_and_columns_of_a_plot(db):
         "histogram f --x a --y b": "counts the rows",
         "scatter f --x a": "requires --y",
         "line f --x a --bins 3": "has none",
+        "box f --x a --agg mean": "--agg is for plot bar and plot line",
+        "bar f --x a --agg mean": "--agg mean requires --y",
+        "bar f --x a --y a --agg avg": "--agg must be one of",
         "pie f --x a": "KIND must be one of",
         "bar f --x a --where 1;2": "one condition",
         "bar f --x a --bins 0": "whole number of at least 1",

@@ -343,7 +343,13 @@ def diagram(context: CommandContext) -> Diagram | None:
     Positional("KIND", "what to draw", choices=("histogram", "box", "bar", "line", "scatter")),
     Positional("TABLE", "a table or view", optional=True, type=table),
     Option("--x", "the column of the horizontal axis", "COLUMN", required=True),
-    Option("--y", "the column of the vertical axis; a bar is its sum, a line its mean", "COLUMN"),
+    Option("--y", "the column of the vertical axis", "COLUMN"),
+    Option(
+        "--agg",
+        "what is drawn of --y for each x; by default the sum for bars, and the mean for a line",
+        "HOW",
+        choices=("mean", "sum", "count", "median", "min", "max"),
+    ),
     Option("--group", "draw each value of this column separately", "COLUMN"),
     Option("--bins", "the number of intervals or bars", "N", type=at_least(1)),
     Option(
@@ -367,7 +373,8 @@ def plot(context: CommandContext) -> Plot | None:
 
     args = context.args
     kind, x, y, bins, group = args["KIND"], args["--x"], args.get("--y"), args.get("--bins"), args.get("--group")
-    _check_plot_options(kind, y, bins)
+    agg = args.get("--agg")
+    _check_plot_options(kind, y, bins, agg)
     rows = _plotted_rows(context)
 
     def summarize(database: Database) -> Summary:
@@ -377,9 +384,9 @@ def plot(context: CommandContext) -> Plot | None:
             case "box":
                 return plots.box(database, rows, y or x, group=x if y else group)
             case "bar":
-                return plots.bar(database, rows, x, y, bars=bins, group=group)
+                return plots.bar(database, rows, x, y, agg=agg, bars=bins, group=group)
             case "line":
-                return plots.line(database, rows, x, y, group=group)
+                return plots.line(database, rows, x, y, agg=agg, group=group)
         return plots.scatter(database, rows, x, y or "", group=group)
 
     summary = context.connection.with_database(summarize)
@@ -394,12 +401,16 @@ def plot(context: CommandContext) -> Plot | None:
     return None
 
 
-def _check_plot_options(kind: str, y: str | None, bins: int | None) -> None:
+def _check_plot_options(kind: str, y: str | None, bins: int | None, agg: str | None) -> None:
     """Raise UsageError for an option that would have no effect, and for one that is missing."""
     if kind == "histogram" and y is not None:
         raise UsageError("a histogram counts the rows of --x; use plot line or scatter for --y")
     if kind == "scatter" and y is None:
         raise UsageError("plot scatter requires --y")
+    if agg is not None and kind not in ("bar", "line"):
+        raise UsageError(f"--agg is for plot bar and plot line; plot {kind} draws the values of the rows")
+    if agg not in (None, "count") and y is None:
+        raise UsageError(f"--agg {agg} requires --y")
     if bins is not None and kind not in ("histogram", "bar"):
         raise UsageError(f"--bins is the number of intervals of a histogram, or of bars; plot {kind} has none")
 

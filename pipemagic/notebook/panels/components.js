@@ -94,17 +94,10 @@ function drawTable(model, el, received) {
     return [column.kind && `pm-${column.kind}`, column.extra && "pm-extra", !column.title && "pm-actions"].filter(Boolean).join(" ");
   }
 
-  function bars(counts) {
-    const most = Math.max(...counts);
-    return make("span", { class: "pm-bars", role: "img", "aria-label": `counts from min to max: ${counts.join(", ")}` },
-      counts.map((one) => make("span", { style: `height: ${one ? Math.max(4, (100 * one) / most) : 0}%` })));
-  }
-
   function inside(value, key) {
     if (!isObject(value)) return [String(value ?? "")];
     return [
       make("span", { class: value.kind && `pm-${value.kind}`, title: value.title }, value.text ?? ""),
-      value.bars && bars(value.bars),
       ...(value.lines ?? []).map((line) => make("div", { class: "pm-faint" }, line)),
       ...(value.items ?? []).map((item) => make("div", { class: item.class && `pm-${item.class}` }, inside(item, key))),
       ...(value.actions ?? []).map((one) => action(one, key)),

@@ -84,7 +84,7 @@ class Table(Component):
     narrow panels), ``note`` and ``actions`` below the title. A ``remote`` column is sorted by the action ``sort``,
     which gets its ``key``; ``sorted`` is its current order. A row is a dict: ``key``, ``cells``, and optionally
     ``group`` (a heading above the rows of a group) and ``current``. A cell is a text, or a dict with ``text``,
-    ``lines`` below it, ``items`` (cells one below another), ``bars`` (counts), ``sort`` and ``actions``. An action is
+    ``lines`` below it, ``items`` (cells one below another), ``sort`` and ``actions``. An action is
     a dict with ``name``, ``label``, ``title`` and optionally ``key`` (by default that of the row) and ``expanded``, or
     with ``copy``, a text. ``on_action`` maps names of actions to functions, which get the key.
     """

@@ -84,6 +84,6 @@ def _cell(source_map: SourceMap, text: str) -> Cell:
 
 
 def _wants_notes() -> bool:
-    shell = get_ipython()  # type: ignore[no-untyped-call]
+    shell = get_ipython()
     magics = None if shell is None else shell.magics_manager.registry.get("PipeMagics")
     return magics is None or bool(magics.settings.notes)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import ipywidgets
 
 from pipemagic.explore.page_query import check_target, export_rows, filter_sql, rows_sql
 from pipemagic.explore.profile import profile
-from pipemagic.explore.profile_result import ColumnProfile, Profile, format_value, has_histogram, most_frequent
-from pipemagic.explore.round_trip import INCONSISTENT
+from pipemagic.explore.profile_result import ColumnProfile, Profile
 from pipemagic.notebook.panels.browsed_database import Request
-from pipemagic.notebook.panels.components import Table
 from pipemagic.notebook.panels.forms import Field, Form, Line, PanelPart, button, row, show
 from pipemagic.notebook.panels.tasks import Action, LatestTask
 from pipemagic.text import column_list, escape_controls, word
@@ -25,11 +24,6 @@ TARGETS = {
 }  # fmt: skip
 OPTIONS = {"variable": "-o {}", "csv": "--to-csv {}", "excel": "--to-csv {} --excel", "parquet": "--to-parquet {}"}
 """The option of a cell that does the same as an export."""
-PROFILE_COLUMNS = [
-    {"title": "Column"}, {"title": "Values", "kind": "number"}, {"title": "NULL", "kind": "number"},
-    {"title": "Distinct values", "kind": "number"}, {"title": "Distribution or most frequent"}, {"title": "Min"},
-    {"title": "Median"}, {"title": "Max"},
-]  # fmt: skip
 
 
 class ColumnProfiles(PanelPart):
@@ -39,15 +33,15 @@ class ColumnProfiles(PanelPart):
         super().__init__(LatestTask("profile", browser.changed))
         self.browser = browser
         self.profiles: dict[str, ColumnProfile] = {}
+        self.shown: Profile | None = None
         self.where = ""
         self.outdated = False
-        self.heading, self.condition = Line(tag="h4"), Line(class_="pm-faint")
+        self.heading, self.table = Line(tag="h4"), ipywidgets.HTML()
         self.stop_button = button("Stop", self.action.stop, tooltip="Stop the profile")
         close = button("Close", self.clear, kind="link", tooltip="Close the profiles").add_class("pm-cancel")
         self.note = Line("Cells have written since these profiles were computed.", class_="pm-faint")
-        self.table = Table(columns=PROFILE_COLUMNS, label="Profiles", filter_from=1000).add_class("pm-cells")
         head = row(self.heading, row(self.stop_button, close), class_="pm-head")
-        self.children = [head, self.condition, self.table, self.note, self.status]
+        self.children = [head, self.table, self.note, self.status]
         self.add_class("pm-box").add_class("pm-closable")  # by Escape
 
     def start(self, names: Sequence[str] = ()) -> None:
@@ -66,7 +60,8 @@ class ColumnProfiles(PanelPart):
             profiles = self.profiles | {profiled.name: profiled for profiled in result.columns}
             listed = [shown.name for shown in relation.columns if shown.name in profiles]
             self.profiles = {name: profiles[name] for name in listed}
-            return INCONSISTENT if result.inconsistent else ""
+            self.shown = replace(result, columns=tuple(self.profiles.values()))
+            return ""
 
         only = f" --where {word(where)}" if where else ""
         # It names the connection, since another one may be current when it is copied.
@@ -77,7 +72,7 @@ class ColumnProfiles(PanelPart):
 
     def clear(self) -> None:
         """Remove all profiles and stop a running one."""
-        self.profiles, self.outdated = {}, False
+        self.profiles, self.shown, self.outdated = {}, None, False
         self.action.stop("")
         self.action.clear()
         self.browser.changed()
@@ -90,20 +85,11 @@ class ColumnProfiles(PanelPart):
         """Update the widgets, hidden if there is nothing to show."""
         show(self, self.browser.page is not None and bool(self.profiles or self.busy or self.action.error))
         self.heading.set_text(f"Profiles of {'the filtered' if self.where else 'all'} rows")
-        self.condition.set_text(escape_controls(self.where))
         show(self.table, bool(self.profiles))
-        self.table.show([{"key": name, "cells": _profile_cells(values)} for name, values in self.profiles.items()])
+        self.table.value = self.shown._repr_html_() if self.shown else ""
         show(self.note, self.outdated)
         show(self.stop_button, self.busy)
         self.update_forms()
-
-
-def _profile_cells(column_profile: ColumnProfile) -> list[Any]:
-    counts = [f"{number:,}" for number in (column_profile.count, column_profile.nulls, column_profile.distinct)]
-    figures = (column_profile.minimum, column_profile.quartiles[1], column_profile.maximum)
-    shape = {"bars": list(column_profile.bins)} if has_histogram(column_profile) else most_frequent(column_profile)
-    shown = ["" if each is None else format_value(column_profile, each, 24) for each in figures]
-    return [escape_controls(column_profile.name), *counts, shape, *shown]
 
 
 class ExportForm(PanelPart):
