@@ -203,6 +203,9 @@ def line(
     )
     if many <= POINTS and agg != "count" and any(count > 1 for *_, count, _ in points):
         query.notes.append(f"Each point is the {NAMES[agg]} of the rows with the same {x}.")
+    if at.kind == "text":
+        texts = in_order(sorted({row[1] for row in points}, key=str))
+        points.sort(key=lambda row: (row[0], texts.index(row[1])))
     names = dict(groups.named(row[0] for row in points))
     lines = [(names[int(row[0])], *row[1:4]) for row in points]
     label, dates = Label(x, _amount(agg, y), group), ["x"] if at.kind == "date" else []

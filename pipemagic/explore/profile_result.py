@@ -27,14 +27,15 @@ _RIGHT = {"count", "nulls", "distinct", *_FIGURES}
 
 _TALL, _WIDE = 16, 8  # pixels: height of a histogram, width of a bar
 _ENOUGH = 5  # distinct values, of which the most frequent ones say more than a histogram
-_SMALL, _NARROW = 900, 780  # pixels: on narrower pages, digits are smaller; figures of a column are in several lines
+_SMALL, _NARROW, _NARROWEST = 900, 780, 330
+"""Pixels: on narrower pages, digits are smaller; a row is several lines of four figures; they have two figures each."""
 
 _TABLE = ".pipemagic-profile table"
 _STYLE = (
     f"<style>.pipemagic-profile {{ container-type: inline-size; color: {svg.INK}; overflow-x: auto }}"
     f" {_TABLE} {{ border-collapse: collapse; font-size: 12px; margin: 0; max-width: 1200px;"
     " table-layout: auto; width: 100% }"
-    f" {_TABLE} :is(td, th) {{ line-height: 1.35; max-width: 110px; overflow: hidden; overflow-wrap: normal;"
+    f" {_TABLE} :is(td, th) {{ border: 0; line-height: 1.35; max-width: 110px; overflow: hidden; overflow-wrap: normal;"
     " padding: 3px 4px; text-align: right; text-overflow: ellipsis; vertical-align: middle; white-space: nowrap }"
     f" {_TABLE} .column wbr {{ display: none }}"
     f" {_TABLE} thead th {{ color: {svg.FAINT}; font-weight: normal }}"
@@ -57,6 +58,8 @@ _STYLE = (
     f" {_TABLE} td:empty {{ display: none }}"
     f" {_TABLE} td::before {{ color: {svg.FAINT}; content: attr(data-label); display: block; font-size: 11px }}"
     f" {_TABLE} .distribution::before {{ content: none }}"
+    f" }} @container (max-width: {_NARROWEST}px) {{"
+    f" {_TABLE} tbody tr {{ grid-template-columns: 1fr 1fr }} {_TABLE} .distribution {{ grid-row: auto }}"
     " }</style>"
 )
 """The width of a page is that of its output, since JupyterLab may show a list of files beside it."""
