@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pipemagic.errors import ParameterError
+from pipemagic.explore.sqlite_reference import BEFORE_OPERAND
 from pipemagic.hrana.values import SqlValue
 from pipemagic.sql import quote, tokens
+from pipemagic.sql.tokenizer import BLANK
 
 _CLAUSES = frozenset(["GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "INTERSECT", "EXCEPT"])
 """Reserved words that begin what follows the condition of a SELECT."""
@@ -36,16 +38,18 @@ def check_form(text: str, *, parameters: bool = False) -> None:
     """Raise ParameterError for a text that is empty or more than a condition, and for parameters without values."""
     if not text.strip():
         raise ParameterError("the condition is empty")
-    depth = 0
+    depth, ends_operand = 0, False
     for token in tokens(text):
         depth += {"(": 1, ")": -1}.get(token.text, 0)
         if token.kind == "semi":
             raise ParameterError("a condition is one SQL expression, without ;")
-        if not depth and token.word in _CLAUSES:
+        if ends_operand and not depth and token.word in _CLAUSES:  # elsewhere it is meant as a name
             raise ParameterError(f"a condition is one SQL expression, without {token.word}")
         if token.kind == "param" and not parameters:
             hint = "write the value itself; variables can be used in %%sql cells"
             raise ParameterError(f"the parameter {token.text} cannot be used here", hint=hint)
+        if token.kind not in BLANK:
+            ends_operand = token.text == ")" or not (token.kind == "op" or token.word in BEFORE_OPERAND)
 
 
 def is_balanced(text: str) -> bool:

@@ -193,6 +193,7 @@ def test_filters_and_a_condition_in_sql(explore, session):
         ("1) OR (1", "unmatched closing parenthesis"),
         ("id > 1 /* all", "the condition has an unbalanced quote or parenthesis"),
         ("id > 1 LIMIT 5", "a condition is one SQL expression, without LIMIT"),
+        ("id IN (1) ORDER BY id", "a condition is one SQL expression, without ORDER"),
         ("1; DROP TABLE flights", "a condition is one SQL expression, without ;"),
     ],
 )
@@ -229,6 +230,8 @@ def test_a_wrong_condition_does_not_change_the_page(explore, typed, words):
         ("extract(year FROM origin) = 2013", None),
         ("(id, delay) > 5", None),
         ("json(origin) > 5", None),
+        ("order > 3", None),
+        ("id > 3 AND group = 1", None),
     ],
 )
 def test_a_condition_has_the_error_of_a_cell(explore, session, typed, caret):
