@@ -53,7 +53,7 @@ _STYLE = (
     f" {_TABLE}, {_TABLE} tbody {{ display: block }}"
     f" {_TABLE} thead {{ display: none }}"
     f" {_TABLE} tbody tr {{ display: grid; grid-template-columns: 3fr 4fr 3fr 3fr; padding: 4px 0 }}"
-    f" {_TABLE} :is(td, th) {{ max-width: none; min-width: 0; padding: 2px 4px; text-align: left }}"
+    f" {_TABLE} tbody :is(td, th) {{ max-width: none; min-width: 0; padding: 2px 4px; text-align: left }}"
     f" {_TABLE} :is(.column, .distribution) {{ grid-column: span 2; grid-row: 1; width: auto }}"
     f" {_TABLE} td:empty {{ display: none }}"
     f" {_TABLE} td::before {{ color: {svg.FAINT}; content: attr(data-label); display: block; font-size: 11px }}"
