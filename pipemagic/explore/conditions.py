@@ -42,12 +42,12 @@ def check_form(text: str, *, parameters: bool = False) -> None:
     for token in tokens(text):
         depth += {"(": 1, ")": -1}.get(token.text, 0)
         if token.kind == "semi":
-            raise ParameterError("a condition is one SQL expression, without ;")
+            raise ParameterError("the condition must be a single SQL expression without ;")
         if ends_operand and not depth and token.word in _CLAUSES:  # elsewhere it is meant as a name
-            raise ParameterError(f"a condition is one SQL expression, without {token.word}")
+            raise ParameterError(f"the condition must be a single SQL expression without {token.word}")
         if token.kind == "param" and not parameters:
-            hint = "write the value itself; variables can be used in %%sql cells"
-            raise ParameterError(f"the parameter {token.text} cannot be used here", hint=hint)
+            hint = "write the value itself; variables work only in %%sql cells"
+            raise ParameterError(f"parameter {token.text} cannot be used here", hint=hint)
         if token.kind not in BLANK:
             ends_operand = token.text == ")" or not (token.kind == "op" or token.word in BEFORE_OPERAND)
 

@@ -192,9 +192,9 @@ def test_filters_and_a_condition_in_sql(explore, session):
         ("nope > 1", "no such column: nope"),
         ("1) OR (1", "unmatched closing parenthesis"),
         ("id > 1 /* all", "the condition has an unbalanced quote or parenthesis"),
-        ("id > 1 LIMIT 5", "a condition is one SQL expression, without LIMIT"),
-        ("id IN (1) ORDER BY id", "a condition is one SQL expression, without ORDER"),
-        ("1; DROP TABLE flights", "a condition is one SQL expression, without ;"),
+        ("id > 1 LIMIT 5", "the condition must be a single SQL expression without LIMIT"),
+        ("id IN (1) ORDER BY id", "the condition must be a single SQL expression without ORDER"),
+        ("1; DROP TABLE flights", "the condition must be a single SQL expression without ;"),
     ],
 )
 def test_a_wrong_condition_does_not_change_the_page(explore, typed, words):
