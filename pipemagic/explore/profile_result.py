@@ -234,7 +234,7 @@ def _format_count(column: ColumnProfile, count: ValueCount, width: int = 20) -> 
 def _html_row(column: ColumnProfile) -> str:
     """Return a row; a name may wrap behind ``_``, and a moment behind its day."""
     name, *cells, shape = map(escape, _cells(column))
-    parts = [f'<th class="column" scope="row">{name.replace("_", "_<wbr>")}</th>']
+    parts = [f'<th class="column" scope="row" title="{name}">{name.replace("_", "_<wbr>")}</th>']
     for head, cell in zip(_HEADS[1:-1], cells, strict=True):
         shown, is_moment = _MOMENT.subn(r"\1<wbr>", cell)
         kind = "moment" if is_moment else _class(head)
