@@ -26,7 +26,7 @@ def test_a_diagram_of_the_schema(db, tmp_path):
     assert "<b>" not in drawn._repr_mimebundle_()["text/html"]
     assert [box.name for box in db("%pipedb diagram children parents --on db").value.boxes] == ["children", "parents"]
     assert not db("%pipedb diagram --columns none").value.boxes[1].rows
-    assert db("%pipedb diagram --limit 1").value.note.startswith("1 of 3 tables")
+    assert db("%pipedb diagram --limit 1").value.note.startswith("The diagram shows 1 of 3 tables")
     file = tmp_path / "schema.svg"
     assert db(f"%pipedb diagram --to {file}").out == f"Wrote {file}.\n"
     assert ElementTree.parse(file).getroot().tag.endswith("svg")
