@@ -163,7 +163,6 @@ def check_texts(page: Page) -> None:
         expect(widget.root).to_contain_text("<img src=x")
         assert widget.root.locator("img").count() == 0
     assert page.evaluate("window.broken") is None
-    expect(shown.root.get_by_role("img", name="counts from min to max: 0, 2, 4")).to_be_visible()
     shown.root.locator("tbody button").first.click()
     assert shown.sent == [{"action": "a", "key": evil}]
     print("texts are not parsed as HTML", flush=True)
