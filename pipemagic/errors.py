@@ -16,8 +16,15 @@ __all__ = [
 ]  # fmt: skip
 
 
+def with_hint(message: str, hint: str) -> str:
+    """Return a message with the hint below it, behind ``Hint: ``; further lines of the hint follow as they are."""
+    return f"{message}\nHint: {hint}" if hint else message
+
+
 class PipemagicError(Exception):
-    """Base class of all exceptions; ``str()`` is the message, then the hint, with control characters escaped.
+    """Base class of all exceptions; ``str()`` is the message, then the hint behind ``Hint: `` on a line of its own.
+
+    Control characters are escaped.
 
     ``code`` is stable, for programs; ``hint`` describes the next step, for people.
     """
@@ -42,7 +49,7 @@ class PipemagicError(Exception):
     def __str__(self) -> str:
         from pipemagic.text import escape_controls  # a server's message may quote data, and tracebacks are printed
 
-        return escape_controls(f"{self.message}\n{self.hint}" if self.hint else self.message, keep="\n\t")
+        return escape_controls(with_hint(self.message, self.hint), keep="\n\t")
 
 
 class ProtocolError(PipemagicError):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from html import escape
 
 from pipemagic import sql, svg
+from pipemagic.errors import with_hint
 from pipemagic.text import escape_controls, literal_html, shorten
 
 TABLE, INDEX = "full scan", "full index scan"
@@ -35,11 +36,12 @@ class PlanStep:
 
 @dataclass(frozen=True)
 class StatementPlan:
-    """The plan of a statement; ``problem`` is the reason if it has none."""
+    """The plan of a statement; ``problem`` is the reason if it has none, ``hint`` the next step then."""
 
     text: str
     steps: tuple[PlanStep, ...] = ()
     problem: str = ""
+    hint: str = ""
 
 
 @dataclass(frozen=True, repr=False)
@@ -111,8 +113,13 @@ def _lines(statements: Sequence[StatementPlan]) -> Iterator[str]:
         if len(statements) > 1:
             yield f"{number}  {_heading(statement.text)}"
         indent = "   " if len(statements) > 1 else ""
-        for line in _tree(statement.steps) or [escape_controls(statement.problem) or NO_PLAN]:
+        for line in _tree(statement.steps) or _problem(statement):
             yield indent + line
+
+
+def _problem(statement: StatementPlan) -> list[str]:
+    """Return the lines for a statement without a plan."""
+    return with_hint(escape_controls(statement.problem) or NO_PLAN, escape_controls(statement.hint)).split("\n")
 
 
 def _tree(steps: Sequence[PlanStep]) -> list[str]:
@@ -140,7 +147,7 @@ class Described:
 
     ``parameters`` are names with the types of their values, ``columns`` names with declared types ('' for none); None
     if the server does not describe statements. ``effect`` is 'read-only', 'writes to city', 'changes the schema' and
-    the like. With a ``problem`` the statement would fail, or cannot be described.
+    the like. With a ``problem`` the statement would fail, or cannot be described; ``hint`` is the next step then.
     """
 
     text: str
@@ -148,6 +155,7 @@ class Described:
     columns: tuple[tuple[str, str], ...] | None = ()
     effect: str = ""
     problem: str = ""
+    hint: str = ""
 
     def lines(self) -> list[tuple[str, str]]:
         """Return pairs of a label and its text, without those that are empty."""
@@ -157,6 +165,7 @@ class Described:
             ("columns", "" if self.problem else columns),
             ("effect", self.effect),
             ("problem", self.problem),
+            ("hint", self.hint),
         ]
         return [(label, escape_controls(text)) for label, text in pairs if text]
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 import IPython
 
+from pipemagic.errors import with_hint
 from pipemagic.version import LOWEST_IPYTHON
 
 
@@ -47,7 +48,7 @@ def _unsupported(message: str) -> ImportError:
         hint = f'%pip install "ipython>={LOWEST_IPYTHON}", then {restart} and run %load_ext pipemagic again'
     else:
         hint = f"IPython {installed} is installed: {restart}, then run %load_ext pipemagic again"
-    error = ImportError(f"{message}\n{hint}")
+    error = ImportError(with_hint(message, hint))
     lines = f"ImportError: {error}".split("\n")
     error._render_traceback_ = lambda: lines  # type: ignore[attr-defined]
     return error

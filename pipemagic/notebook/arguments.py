@@ -267,7 +267,7 @@ def duration(text: str, name: str) -> float:
     try:
         return parse_duration(text)
     except SessionError as error:
-        raise UsageError(f"{name}: {error.message}; {error.hint}") from None
+        raise UsageError(f"{name}: {error.message}", hint=error.hint) from None
 
 
 # -- secrets

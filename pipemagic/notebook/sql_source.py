@@ -133,7 +133,7 @@ def parameter_values(name: str, variables: Mapping[str, Any]) -> Mapping[str, An
     if name not in variables:
         hint = did_you_mean(name, [key for key in variables if not key.startswith("_")])
         hint = hint or "to pass values directly, use JSON: --params '{\"name\": 1}'"
-        raise UsageError(f"--params: no variable {name}", hint=hint)
+        raise UsageError(f"--params: name {name!r} is not defined", hint=hint)
     values = variables[name]
     if not isinstance(values, Mapping):
         raise UsageError(f"--params: {name} must be a dict, not {type(values).__name__}")

@@ -160,7 +160,7 @@ class Connection:
                     result = self._run(cell, options)
                 except PipemagicError as error:
                     if lines := settings.left_since(effects):
-                        raise error.replace(hint="\n".join(filter(None, [error.hint, *lines]))) from None
+                        raise error.replace(message="\n".join([error.message, *lines])) from None
                     raise
                 finally:
                     if self.keep_alive_thread.seconds or settings.temporary.by_key or settings.temporary.marks:

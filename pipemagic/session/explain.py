@@ -79,7 +79,8 @@ def _plan(cell: Cell, at: int, plans: Iterator[Entry], names: HintNames) -> Stat
     try:
         return plan_of(cell.sent(at), _rows(next(plans), _PLAN + cell.sent(at)))
     except StatementError as error:
-        return StatementPlan(statement.text, problem=_problem(cell, at, _without_prefix(error), names))
+        problem, hint = _problem(cell, at, _without_prefix(error), names)
+        return StatementPlan(statement.text, problem=problem, hint=hint)
 
 
 def _without_prefix(error: StatementError) -> StatementError:
@@ -95,8 +96,8 @@ def _described(cell: Cell, at: int, entries: Iterator[Entry], names: HintNames) 
         return Described(statement.text, arguments, problem=_NOT_EXPLAINED[statement.keyword])
     entry = next(entries)
     if isinstance(entry, ErrorEntry):
-        problem = _problem(cell, at, statement_error(entry.error, cell.sent(at)), names)
-        return Described(statement.text, arguments, problem=problem)
+        problem, hint = _problem(cell, at, statement_error(entry.error, cell.sent(at)), names)
+        return Described(statement.text, arguments, problem=problem, hint=hint)
     if not isinstance(entry.response, DescribeResponse):
         return Described(statement.text, arguments, None, _effect(statement, reads_only=statement.only_reads))
     result = entry.response.result
@@ -116,10 +117,11 @@ def _effect(statement: ParsedStatement, *, reads_only: bool) -> str:
     return f"writes to {statement.changed_table}" if statement.changed_table else "writes"
 
 
-def _problem(cell: Cell, at: int, error: StatementError, names: HintNames) -> str:
-    """Return the error of a statement, with a hint: perhaps an earlier statement of the cell changes the schema."""
+def _problem(cell: Cell, at: int, error: StatementError, names: HintNames) -> tuple[str, str]:
+    """Return the error of a statement, and a hint: perhaps an earlier statement of the cell changes the schema."""
     makers = [number for number in range(at) if cell.statements[number].changes_schema]
     if not makers:
         explained = messages.explained(error, names)
-        return f"{explained.message}; {explained.hint}" if explained.hint else explained.message
-    return f"{error.message}; it may depend on {messages.span(cell, makers[0], makers[-1] + 1)}, which did not run"
+        return explained.message, explained.hint.replace("\n", "; ")
+    maker = messages.span(cell, makers[0], makers[-1] + 1)
+    return f"{error.message}; it may depend on {maker}, which did not run", ""

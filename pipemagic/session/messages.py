@@ -92,7 +92,7 @@ def statement_error(failure: FailedStatement, done: Sequence[Outcome], notes: Se
     """
     error, cell = failure.error, failure.cell
     if failure.atomic and (outside := _outside(failure)):
-        return _error(failure, done, LocatedMessage(error.message), [outside], [error.hint, *notes])
+        return _error(failure, done, LocatedMessage(error.message), [outside, *notes], [error.hint])
     if error.code == faults.RESPONSE_TOO_LARGE and len(cell.statements) > 1 and failure.ran == error.index == 0:
         undone = "; a transaction that they had left open was rolled back" if not failure.before.open else ""
         lines = [f"The results of the cell are too large. Its statements may have run{undone}."]
@@ -105,12 +105,13 @@ def statement_error(failure: FailedStatement, done: Sequence[Outcome], notes: Se
     if comment is not None and error.index == len(cell.statements) - 1:  # it was not sent
         fault = LocatedMessage("unterminated comment", fault.offset, of_line=True)
         place = SourcePosition(SourceText(cell.text, cell.source), comment)
-    still = failure.open_after
-    hints = ["" if still is None else f"The transaction is still open, {so_far(still)}: {END_IT}.", error.hint, *notes]
-    hints += [after_loss(failure.loss, refuses=True)] if failure.loss is not None else []
+    hints = [error.hint, "" if failure.loss is None else after_loss(failure.loss, refuses=True)]
     if fault.of_line and place is not None:
         fault = LocatedMessage(f"{place.where}: {fault.message}", fault.offset, of_line=True)
+    still = failure.open_after
     lines = [*_where(failure, place, named=fault.of_line), *_fate(failure)]
+    lines += [] if still is None else [f"The transaction is still open, {so_far(still)}: {END_IT}."]
+    lines += notes
     return _error(failure, done, fault, lines, hints, cell.before + error.index, sent)
 
 

@@ -20,15 +20,15 @@ ROLLED_BACK = "The open transaction was rolled back."
 
 SERVICE_STOPPED = "the service was stopped while the transaction was open, and rolled it back"
 
-AGAIN = "Rerun the cells from BEGIN, or put the whole transaction into one cell."
+AGAIN = "rerun the cells from BEGIN, or put the whole transaction into one cell"
 
-AFTER_LOSS = f"{AGAIN}\nUntil BEGIN or ROLLBACK no other statement runs here, so that no part of it is applied alone."
+AFTER_LOSS = f"{AGAIN}\nuntil BEGIN or ROLLBACK no other statement runs here, so that no part of it is applied alone"
 
-CHECK_FIRST = "Check the data; then rerun the cells from BEGIN whose statements are not applied."
+CHECK_FIRST = "check the data, then rerun the statements that were not applied, from BEGIN"
 
-RETRY = "%pipedb retry reruns the undone statements, all or nothing."
+RETRY = "%pipedb retry reruns the undone statements, all or nothing"
 
-IN_ONE_CELL = "Split the transaction or make it faster, and run the cell again."
+IN_ONE_CELL = "split the transaction or make it faster, and run the cell again"
 
 
 def open_line(count: int) -> str:
@@ -106,7 +106,7 @@ def refused(cell: Cell) -> TransactionLost:
     """Return the error for a cell that would continue a lost transaction."""
     return TransactionLost(
         f"not run, because the transaction before it was rolled back: {shorten_statement(cell.statements[0].text, 60)}",
-        hint="Rerun the cells from BEGIN, or run ROLLBACK to continue without it.",
+        hint="rerun the cells from BEGIN, or run ROLLBACK to continue without it",
     )
 
 

@@ -145,7 +145,7 @@ def test_a_hint_names_only_what_the_statement_or_the_tables_name():
     count = 0
     for case in cases:
         text = case.get("error") or "\n".join(case.get("contains", []))
-        for hint in re.findall(r"^write (.*)$", text, re.MULTILINE):
+        for hint in re.findall(r"^Hint: write (.*)$", text, re.MULTILINE):
             words = {unquote(token.text).lower() for token in significant(case["cell"])}
             sql = PROSE.split(hint)[0]
             names = {unquote(token.text).lower() for token in significant(sql) if token.kind in ("word", "quoted")}

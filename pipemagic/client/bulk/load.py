@@ -169,8 +169,8 @@ def staged(database: Database, plan: LoadPlan) -> Iterator[str]:
         yield staging
     except BaseException as error:
         if not drop(database, staging) and isinstance(error, PipemagicError):
-            left = f"the table {staging} may be left over: the next load removes it"
-            raise error.replace(hint="; ".join(filter(None, [error.hint, left]))) from None
+            left = f"the table {staging} may be left over until the next load, which removes it"
+            raise error.replace(message=f"{error.message}; {left}") from None
         raise
 
 

@@ -40,7 +40,7 @@ def run(line: str, context: CommandContext) -> object:
         from pipemagic.client.address import is_address  # not needed for completion
 
         if is_address(name):
-            raise UsageError("an address needs a command: %pipedb connect ADDRESS")
+            raise UsageError("an address is not a command", hint="%pipedb connect ADDRESS")
         if variable := name_in_braces(name):
             message = f"{{{variable}}} needs a command; for an address or the name of a database, write"
             raise UsageError(message, hint=f"%pipedb connect {{{variable}}}")

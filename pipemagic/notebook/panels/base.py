@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import ipywidgets
 
-from pipemagic.errors import PipemagicError
+from pipemagic.errors import PipemagicError, with_hint
 from pipemagic.notebook.panels.components import Events, Status
 from pipemagic.notebook.panels.forms import (
     Field,
@@ -134,7 +134,7 @@ class Panel(Displayable, PanelPart):
         """Show the error of an update or a click."""
         before = line.value
         if error is None or isinstance(error, PipemagicError):
-            line.set_text("" if error is None else f"{error.code}: {error.message}\n{error.hint}".strip())
+            line.set_text("" if error is None else with_hint(f"{error.code}: {error.message}", error.hint))
             return
         line.set_text(f"BUG: {type(error).__name__}: {error}. The kernel's log has the traceback.")
         if line.value != before:  # repeated updates log it once
