@@ -319,12 +319,12 @@ def _batch(stream: ClientStream, statements: Sequence[Statement], *, atomic: boo
     run: Run = stream.run([statement(sql, args) for sql, args in texts], atomic=atomic, close=close)
     if run.error is not None:
         applied = 0 if atomic else len(run.results)
-        raise run.error.replace(message=f"{run.error.message}; {_what_was_applied(applied, len(texts))}")
+        raise run.error.replace(message=f"{run.error.message}\n{_what_was_applied(applied, len(texts))}")
     return [Result(wire, sql) for wire, (sql, _) in zip(run.results, texts, strict=True)]
 
 
 def _what_was_applied(count: int, total: int) -> str:
-    return f"{plural(count, 'statement')} of {total} ran before it" if count else "nothing was applied"
+    return f"{count} of {plural(total, 'statement')} ran before it." if count else "Nothing was applied."
 
 
 def _not_a_database(url: str) -> ProtocolError:

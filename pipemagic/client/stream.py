@@ -652,7 +652,7 @@ class ClientStream:
         """Drop the stream. Return the error, which reports the loss of a transaction that was or may be open."""
         self.baton = None
         if self.transaction.no_response(requests) and isinstance(error, PipemagicError):
-            return error.replace(message=f"{error.message}; the open transaction was rolled back")
+            return error.replace(message=f"{error.message}\nThe open transaction was rolled back.")
         return error
 
 
@@ -670,4 +670,4 @@ def _not_a_response(error: ProtocolError, http: HttpResponse) -> ProtocolError:
             "received an HTML page instead of a response of the database",
             hint="check that this is the address of a database, without a login page or a proxy in between",
         )
-    return ProtocolError(f"{error.message}; the request may have run", hint=error.hint)
+    return error if error.hint else ProtocolError(f"{error.message}; the request may have run")

@@ -27,7 +27,6 @@ def run_queries(database: Database, statements: Sequence[Statement]) -> tuple[li
     try:
         first, *results, last = database.batch([_VERSIONS, *statements, _VERSIONS], atomic=False)
     except StatementError as error:
-        # The hint on statements that ran before the error does not apply to queries.
-        hint = error.hint if error.code == "RESPONSE_TOO_LARGE" else ""
-        raise error.replace(index=error.index - 1, hint=hint) from None
+        message = error.message.rpartition("\n")[0]  # its last line, on what was applied, does not apply to queries
+        raise error.replace(index=error.index - 1, message=message) from None
     return results, first.rows != last.rows, int(first.rows[0][0] or 0)

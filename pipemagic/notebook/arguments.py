@@ -22,15 +22,6 @@ _ITEM = re.compile(r""""(?:[^"]|"")*"|`(?:[^`]|``)*`|\[[^\]]*\]|\([^()]*\)|.""",
 _USER = re.compile(r"[A-Za-z][\w+.-]*://(?:[^\s/?#]*|\S*:\S*)@|[^\s:/@\\]{2,}:\S*@[\w\[]\S*\Z")
 """A word that is an address with a user, and perhaps a password; SQL in quotes contains blanks."""
 
-NO_PASSWORD_HERE = (
-    "the address contains a token or a password, which would be saved with the notebook\n"
-    "remove it and name the variable that contains the token with --token-env"
-)
-NO_TOKEN_HERE = (
-    "tokens are not accepted on the line of a magic, because they would be saved in the notebook and the history: "
-    "put the token into an environment variable and name the variable with --token-env"
-)
-
 Parser = Callable[[str, str], Any]
 """Converts the text of an argument; the second parameter is the name of the argument, for the UsageError."""
 
@@ -224,7 +215,7 @@ def items(text: str, name: str) -> list[str]:
     named = ",".join(filter(None, stripped))
     if not named:
         raise UsageError(f"{name} requires at least one name")
-    raise UsageError(f"{name} {text.strip()[:60]}: the list has an empty item; write {name} {named[:60]}")
+    raise UsageError(f"{name} {text.strip()[:60]}: the list has an empty item", hint=f"write {name} {named[:60]}")
 
 
 def names(text: str, name: str) -> list[str]:
@@ -278,16 +269,26 @@ def has_password(text: str) -> bool:
     return _USER.match(text) is not None
 
 
+def _token_on_line() -> UsageError:
+    return UsageError(
+        "tokens are not accepted on the line of a magic, because they would be saved in the notebook and the history",
+        hint="put the token into an environment variable and name the variable with --token-env",
+    )
+
+
 def refuse_secrets(line: str) -> None:
     """Raise UsageError if the line contains what looks like a token; the message does not repeat it."""
     if has_secret(line):
-        raise UsageError(NO_TOKEN_HERE)
+        raise _token_on_line()
 
 
 def refuse_password(text: str) -> None:
     """Raise UsageError for an address with a user or a password; the message does not repeat it."""
     if has_password(text):
-        raise UsageError(NO_PASSWORD_HERE)
+        raise UsageError(
+            "the address contains a token or a password, which would be saved with the notebook",
+            hint="remove it and name the variable that contains the token with --token-env",
+        )
 
 
 # -- arguments
@@ -476,7 +477,7 @@ def _convert(argument: Option | Positional, text: str) -> Any:
 def _unknown_option(flag: str, options: Sequence[Option], usage: str) -> UsageError:
     name = flag.lower()
     if ("token" in name and "env" not in name) or name == "--jwt":
-        return UsageError(NO_TOKEN_HERE)
+        return _token_on_line()
     hint = instead_of(flag, "option", [option.flag for option in options])
     return UsageError(f"unknown option {flag[:40]}", hint=hint or f"{help_on(usage)} lists the options")
 

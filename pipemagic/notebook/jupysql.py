@@ -60,7 +60,7 @@ def refuse_sql(line: str, cell: str | None, session: Session, variables: Mapping
     """Raise UsageError if the line of %sql or %%sql, or the start of the cell, is in the syntax of JupySQL."""
     magic, start = "%sql" if cell is None else "%%sql", line if cell is None or line.strip() else cell
     if match := _KEPT_AND_SHOWN.match(start):
-        _refuse("NAME = << is the syntax of JupySQL; use instead", f"{magic} -o {match[1]} {match[2]}".rstrip())
+        _refuse("NAME = << is the syntax of JupySQL", f"{magic} -o {match[1]} {match[2]}".rstrip())
     if cell is not None and _ADDRESS.match(cell.lstrip()):
         address, _, rest = cell.lstrip().partition("\n")
         _refuse_address(address.split()[0], rest, magic, session)
@@ -131,21 +131,21 @@ def _refuse_line(line: _Line, magic: str, session: Session, variables: Mapping[s
     if "--close" in options:
         name = _first(options, "--close")
         shown = "" if not name or re.search("://|@", name) else f" {_word(name)}"
-        _refuse("--close NAME is an option of JupySQL; use instead", f"%pipedb close{shown}")
+        _refuse("--close NAME is an option of JupySQL", f"%pipedb close{shown}")
     if line.address:
         text = line.text if magic == "%sql" else ""
         _refuse_address(line.address.strip("\"'"), text, magic, session, _first(options, "--alias"))
     if "--connections" in options:
-        _refuse("--connections is an option of JupySQL; use instead", "%pipedb connections")
+        _refuse("--connections is an option of JupySQL", "%pipedb connections")
     _refuse_connection(line, magic, session, variables)
     if len(line.snippets) > 1 or {"--file", "--save", "--with", "--no-execute"} & options.keys():
-        _refuse("the options differ from those of JupySQL; use instead", f"{magic} {line.rewritten()}")
+        _refuse("the options differ from those of JupySQL", f"{magic} {line.rewritten()}")
     if "--interact" in options:
         raise UsageError(
-            "--interact is an option of JupySQL; use ipywidgets.interact with a function that runs the statement"
+            "--interact is an option of JupySQL", hint="use ipywidgets.interact with a function that runs the statement"
         )
     if options:
-        _refuse(f"{next(iter(options))} is an option of JupySQL; see", "%pipedb connect --help")
+        _refuse(f"{next(iter(options))} is an option of JupySQL", "%pipedb connect --help")
 
 
 def _refuse_persist(flag: str, names: Sequence[str], variables: Mapping[str, Any], session: Session) -> NoReturn:
@@ -154,9 +154,7 @@ def _refuse_persist(flag: str, names: Sequence[str], variables: Mapping[str, Any
     frame = name if not last or first in variables else last  # else the name is schema.frame
     table = "TABLE" if frame == "FRAME" else frame.rpartition(".")[2]
     connect = () if session.connections else ("%pipedb connect",)
-    _refuse(
-        f"{flag} is an option of JupySQL; use instead", *connect, f"%pipedb load {frame} --table {table}{_WRITES[flag]}"
-    )
+    _refuse(f"{flag} is an option of JupySQL", *connect, f"%pipedb load {frame} --table {table}{_WRITES[flag]}")
 
 
 def _refuse_connection(line: _Line, magic: str, session: Session, variables: Mapping[str, Any]) -> None:
@@ -166,17 +164,17 @@ def _refuse_connection(line: _Line, magic: str, session: Session, variables: Map
     section = match[1] if match else _first(line.given, "--section") or _first(line.given, "--alias")
     if section:
         arguments.refuse_password(section)
-        _refuse("connections are named in profiles; use instead", f"%pipedb connect {_word(section)}")
+        _refuse("connections are named in profiles", f"%pipedb connect {_word(section)}")
     if not alone or starts_statement(alone):
         return
     if alone in session.connections and magic == "%sql":
-        _refuse(f"{alone} is a connection, not a statement; use instead", f"%pipedb use {_word(alone)}")
+        _refuse(f"{alone} is a connection, not a statement", f"%pipedb use {_word(alone)}")
     value: Any = variables.get(alone)
     package = type(value).__module__.partition(".")[0]
     if package == "sqlalchemy" and hasattr(value, "url"):
         _refuse_address(str(value.url), "", magic, session)  # SQLAlchemy masks the password
     if hasattr(value, "cursor") and hasattr(value, "commit"):
-        _refuse(f"{alone} is a connection of {package}; %sql uses those of %pipedb", "%pipedb connect")
+        _refuse(f"{alone} is a connection of {package}, and %sql uses those of %pipedb", "%pipedb connect")
 
 
 def _refuse_address(address: str, text: str, magic: str, session: Session, alias: str = "") -> NoReturn:
@@ -189,7 +187,7 @@ def _refuse_address(address: str, text: str, magic: str, session: Session, alias
 
 
 def _refuse(message: str, *lines: str) -> NoReturn:
-    raise UsageError("\n".join([f"{message}:", *lines]))
+    raise UsageError(message, hint="\n".join(lines))
 
 
 # -- %sqlcmd and %sqlplot
@@ -227,11 +225,11 @@ def refuse_sqlcmd(line: str, variables: Mapping[str, Any]) -> NoReturn:
     """Raise UsageError with the line of %pipedb that is equivalent to a line of %sqlcmd."""
     name, options, rest = _parse("%sqlcmd", line, variables, _COMMANDS)
     if name not in _COMMANDS:
-        raise UsageError("%sqlcmd is a magic of JupySQL; %pipedb help lists the commands here:\n%pipedb help")
+        raise UsageError("%sqlcmd is a magic of JupySQL", hint="%pipedb help lists the commands")
     table, lines = sql.unquote(_first(options, "--table")), []
     match name:
         case "columns" | "profile" | "test" if not table:
-            _refuse(f"%sqlcmd {name} is a command of JupySQL; see", f"%pipedb {_HERE.get(name, name)} --help")
+            _refuse(f"%sqlcmd {name} is a command of JupySQL", f"%pipedb {_HERE.get(name, name)} --help")
         case "test":
             lines = [_rules_line(table, options)]
         case "snippets":
@@ -246,7 +244,7 @@ def refuse_sqlcmd(line: str, variables: Mapping[str, Any]) -> NoReturn:
         file = _first(options, "--output")
         lines.append(f"import pathlib; pathlib.Path({file!r}).write_text(_._repr_html_(), encoding='utf-8')")
     note = "" if _first(options, "--schema") in ("", "main") else "; commands read the schema main"
-    _refuse(f"%sqlcmd is a magic of JupySQL; use instead{note}", *lines)
+    _refuse(f"%sqlcmd is a magic of JupySQL{note}", *lines)
 
 
 def _rules_line(table: str, options: OptionValues) -> str:
@@ -279,7 +277,7 @@ def refuse_sqlplot(line: str, session: Session, variables: Mapping[str, Any]) ->
     name, options, _ = _parse("%sqlplot", line, variables, dict.fromkeys(_PLOTS, _PLOT))
     table, columns = sql.unquote(_first(options, "--table")), list(map(sql.unquote, options.get("--column", [])))
     if name not in _PLOTS or not table or not columns:
-        _refuse("%sqlplot is a magic of JupySQL; see", "%pipedb plot --help")
+        _refuse("%sqlplot is a magic of JupySQL", "%pipedb plot --help")
     kind, saved = _PLOTS[name], {snippet.name.lower() for snippet in session.snippets}
     source = f"--with {_word(table)}" if "--with" in options or table.lower() in saved else _word(table)
     bins = f" --bins {_first(options, '--bins')}" if kind == "histogram" and "--bins" in options else ""
@@ -290,7 +288,7 @@ def refuse_sqlplot(line: str, session: Session, variables: Mapping[str, Any]) ->
     ignored = [flag for flag in ("--orient", "--show-numbers", "--breaks", "--binwidth") if flag in options]
     notes = [f"{', '.join(ignored)} cannot be set"] if ignored else []
     notes += ["a bar chart replaces the pie"] if name == "pie" else []
-    _refuse("; ".join(["%sqlplot is a magic of JupySQL", *notes, "use instead"]), *lines)
+    _refuse("; ".join(["%sqlplot is a magic of JupySQL", *notes]), *lines)
 
 
 def _parse(

@@ -75,14 +75,13 @@ def refuse_expression(line: str, variables: Mapping[str, object]) -> None:
         return
     refuse_secrets(line)
     if "@" in text:  # it may contain a password
-        raise UsageError("load takes a variable: assign the expression to one, and load it")
+        raise UsageError("load takes a variable", hint="assign the expression to a variable, and load that")
     read = sorted((node.col_offset, node.id) for node in nodes if isinstance(node, ast.Name))
     frames = [name for _, name in read if name in variables and not isinstance(variables[name], ModuleType)]
     new = new_name(frames[0] if frames else "frame", variables)
     rest = line[options.start() :].rstrip() if options else ""
-    raise UsageError(
-        f"{text[:60]} is an expression, and load takes a variable:\n{new} = {text}\n%pipedb load {new}{rest}"
-    )
+    lines = f"{new} = {text}\n%pipedb load {new}{rest}"
+    raise UsageError(f"{text[:60]} is an expression, and load takes a variable", hint=lines)
 
 
 def find_source(name: str, variables: Mapping[str, object], line_with: Callable[[str], str]) -> object:
@@ -103,7 +102,7 @@ def find_source(name: str, variables: Mapping[str, object], line_with: Callable[
         return value
     message = f"{name} is {kind_of(value)}, not a DataFrame"
     if isinstance(value, str | os.PathLike) and _exists(value):
-        raise UsageError(f"{message}; load the file:\n{line_with(word(os.fspath(value)))}")
+        raise UsageError(message, hint=f"load the file:\n{line_with(word(os.fspath(value)))}")
     lines = _lines(name, value, variables, line_with)
     if not lines and _exists(path):
         lines = [line_with(word(f"./{name}"))]

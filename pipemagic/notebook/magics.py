@@ -323,7 +323,7 @@ def _snippet(options: SqlOptions, text: str, snippets: Snippets, *, bound: bool)
     from pipemagic.session.snippets import Snippet
 
     if bound:
-        raise UsageError("--save cannot store the values of | bind; write :name instead")
+        raise UsageError("--save cannot store the values of | bind", hint="write :name")
     statements = sql.split(text)
     snippet = Snippet(str(options.save), statements[0].text if len(statements) == 1 else text, tuple(options.with_))
     snippets.check(snippet)

@@ -42,7 +42,7 @@ def _encoding(text: str, name: str) -> str:
     from pipemagic.frames.files import is_encoding
 
     if not is_encoding(text):
-        raise UsageError(f"{name}: {text!r} is not an encoding; write utf-8-sig, latin-1 or another one of Python's")
+        raise UsageError(f"{name}: unknown encoding {text!r}", hint="write utf-8-sig, latin-1 or another of Python's")
     return text
 
 

@@ -40,7 +40,7 @@ def refuse_addresses(text: str) -> None:
     """Raise UsageError for an address outside strings and comments: later errors would show its password."""
     texts = [token.text for token in sql.tokens(text)]
     if any(texts[at : at + 3] == [":", "/", "/"] for at in range(len(texts))):
-        raise UsageError("the SQL contains an address\nwrite %pipedb connect ADDRESS first, without a password")
+        raise UsageError("the SQL contains an address", hint="write %pipedb connect ADDRESS first, without a password")
 
 
 def read_file(path: str) -> str:
@@ -149,6 +149,6 @@ def _from_json(text: str) -> Mapping[str, Any]:
     try:
         values: Mapping[str, Any] = json.loads(text, parse_constant=refuse)
     except ValueError as error:
-        message = f"--params is not valid JSON: {error}; write '{{\"name\": value}}' in single quotes"
-        raise UsageError(message) from None
+        hint = "write '{\"name\": value}', in single quotes"
+        raise UsageError(f"--params is not valid JSON: {error}", hint=hint) from None
     return values

@@ -175,7 +175,11 @@ def with_outcome(
     if outcome is InterruptOutcome.WAITED:
         return waited(error)
     code, sentence = error.code, outcome.value
-    first = "interrupted while a request was pending" if isinstance(error, InterruptedRequest) else error.message
+    first = (
+        "interrupted while a request was pending"
+        if isinstance(error, InterruptedRequest)
+        else error.message.split("\n")[0]
+    )
     count = f"{error.ran} of {len(cell.statements)} statements ran before it." if error.ran else ""
     if isinstance(error, AnswerTimeout) and outcome in _UNCHANGED:
         code = AnswerTimeout.unchanged
@@ -196,12 +200,12 @@ def with_outcome(
 def waited(error: PipemagicError) -> PipemagicError:
     """Return the error of a BEGIN that waited for the lock of another connection."""
     parts = ["another connection holds the write lock", "nothing was changed"]
-    limit = error.message.removeprefix(STOPPED_WAITING)
+    limit = (first := error.message.split("\n")[0]).removeprefix(STOPPED_WAITING)
     if isinstance(error, InterruptedRequest):
         parts.insert(0, "interrupted")
     elif isinstance(error, TransactionLost):
         parts[0] = "another connection held the write lock until the time of the transaction was over"
-    elif limit != error.message:
+    elif limit != first:
         parts.insert(1, f"waited {limit}")
     code = error.code if isinstance(error, InterruptedRequest) else AnswerTimeout.unchanged
     return error.replace(message="; ".join(parts), hint="run the cell again when its transaction has ended", code=code)

@@ -231,7 +231,7 @@ def test_a_lost_answer_loses_the_transaction(scripted, stream_to) -> None:
     execute(stream, "BEGIN")
     with pytest.raises(errors.UnknownOutcome) as caught, Cursor(stream, Stmt("SELECT 1")) as cursor:
         list(cursor)
-    assert "the open transaction is rolled back" in str(caught.value)
+    assert "The open transaction was rolled back." in str(caught.value)
     assert stream.transaction.state is Tx.LOST
 
 

@@ -504,7 +504,7 @@ def test_a_staging_table_that_cannot_be_removed_is_named(flaky, embedded) -> Non
     with pytest.raises(errors.LoadError) as caught:
         database.load(SMALL, "t")
     (left,) = tables(embedded)
-    assert f"the table {left} may be left over" in caught.value.hint
+    assert f"the table {left} may be left over" in caught.value.message
 
 
 @pytest.mark.parametrize(

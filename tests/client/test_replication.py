@@ -179,7 +179,7 @@ def test_the_error_of_a_lagging_replica_has_a_hint(database) -> None:
     ok = {"type": "ok", "response": {"type": "close"}}
     db, _ = database(at(7, wrote=True), as_json({"baton": None, "base_url": None, "results": [behind, ok]}))
     db.execute("INSERT INTO t VALUES (1)")
-    with pytest.raises(errors.StatementError, match="the replica is behind\nrun it again"):
+    with pytest.raises(errors.StatementError, match="the replica is behind\nHint: run it again"):
         db.execute("SELECT 1")
 
 

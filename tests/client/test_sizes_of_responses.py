@@ -93,7 +93,7 @@ def test_a_response_with_too_many_values(body: bytes) -> None:
         error = refuses(lambda: database.query("SELECT 1"), len(body))
     assert str(error) == (
         "the response has more than 16,777,216 values and was not read; the request was executed\n"
-        "request fewer rows (LIMIT) or columns, or use database.cursor(...), which has no limit"
+        "Hint: request fewer rows (LIMIT) or columns, or use database.cursor(...), which has no limit"
     )
 
 

@@ -349,9 +349,9 @@ def test_invalid_keys_and_inputs(pair):
         compared(pair, key=["k"])
     with pytest.raises(ParameterError, match="is not a unique key"):
         compared(pair, "SELECT 5 AS k", "SELECT 7 AS k UNION ALL SELECT 7", key=["k"])
-    with pytest.raises(UnknownName, match="a has no column 'kk'\ndid you mean k"):
+    with pytest.raises(UnknownName, match="a has no column 'kk'\nHint: did you mean k"):
         compared(pair, key=["kk"])
-    with pytest.raises(UnknownName, match="there is no table or view 'bb'\ndid you mean b"):
+    with pytest.raises(UnknownName, match="there is no table or view 'bb'\nHint: did you mean b"):
         compared(pair, b="bb")
     with pytest.raises(UnsupportedError, match="0 columns in common"):
         compared(pair, "SELECT 1 AS x", "SELECT 1 AS y")

@@ -232,15 +232,15 @@ def test_only_the_first_rows_are_sent(embedded):
 
 def test_wrong_names(filled):
     # SQLite would read "nam" as a string, which is never NULL.
-    with pytest.raises(UnknownName, match="table city has no column 'nam'\ndid you mean name"):
+    with pytest.raises(UnknownName, match="table city has no column 'nam'\nHint: did you mean name"):
         check_rules(filled, "city", not_null=["nam"])
-    with pytest.raises(UnknownName, match="there is no table or view 'citi'\ndid you mean city"):
+    with pytest.raises(UnknownName, match="there is no table or view 'citi'\nHint: did you mean city"):
         check_rules(filled, "citi", not_null=["name"])
     with pytest.raises(UnknownName, match="there is no table or view 'towns'"):
         check_rules(filled, "o", references={"city": ("towns", "id")})
-    with pytest.raises(UnknownName, match="table city has no column 'idd'\ndid you mean id"):
+    with pytest.raises(UnknownName, match="table city has no column 'idd'\nHint: did you mean id"):
         check_rules(filled, "o", references={"city": ("city", "idd")})
-    with pytest.raises(UnknownName, match="table city has no column 'arae'\ndid you mean area"):
+    with pytest.raises(UnknownName, match="table city has no column 'arae'\nHint: did you mean area"):
         check_rules(filled, "city", rows=["arae > 0"])
     with pytest.raises(ParameterError, match="cannot be a name"):
         check_rules(filled, "city", not_null=["\0"])

@@ -117,7 +117,7 @@ def test_polars_does_not_need_arrow(monkeypatch):
 @pytest.mark.parametrize(("kind", "package"), [("polars", "polars"), ("arrow", "pyarrow")])
 def test_a_package_that_is_missing_is_named(kind, package, monkeypatch):
     monkeypatch.setattr("pipemagic.frames.arrow_polars.find_spec", lambda name: None)
-    with pytest.raises(UnsupportedError, match=f"{package} is not installed\n%pip install {package}"):
+    with pytest.raises(UnsupportedError, match=f"{package} is not installed\nHint: %pip install {package}"):
         check_type(kind)
 
 

@@ -233,7 +233,7 @@ def test_quoted_fields_with_separators_and_line_ends(read):
 def test_a_line_with_too_few_or_too_many_fields_is_an_error_with_its_number(error):
     assert error('a,b\n"x\ny",1\n\n1,2,3\n') == (
         "a.csv: line 5 has 3 fields, but line 1 has 2\n"
-        "add -- sep=';' for another separator; put quotation marks around a field that contains the separator"
+        "Hint: add -- sep=';' for another separator; put quotation marks around a field that contains the separator"
     )
     assert error("a,b\n1,2\n3\n").startswith("a.csv: line 3 has 1 field, but line 1 has 2")
 
@@ -294,14 +294,14 @@ def test_a_name_is_kept_as_it_is_written(read):
 
 def test_names_that_sql_does_not_distinguish_are_refused(read, error):
     message = error("a,A,b\n1,2,3\n")
-    assert message == "a.csv: duplicate column names: a, A\nadd -- header=0 names=['a', 'A_2', 'b']"
+    assert message == "a.csv: duplicate column names: a, A\nHint: add -- header=0 names=['a', 'A_2', 'b']"
     assert list(read("a,A,b\n1,2,3\n", "header=0", "names=['a',", "'A_2',", "'b']").columns) == ["a", "A_2", "b"]
 
 
 def test_columns_without_a_name(read, error):
     assert cells(read(",a\n0,5\n")) == {"index": ("Int64", [0]), "a": ("Int64", [5])}  # pandas writes its index so
     assert cells(read("a,b,\n1,2,\n")) == {"a": ("Int64", [1]), "b": ("Int64", [2])}
-    assert error("a,,b\n1,2,3\n") == "a.csv: column 2 has no name\nadd -- header=0 names=['a', 'column2', 'b']"
+    assert error("a,,b\n1,2,3\n") == "a.csv: column 2 has no name\nHint: add -- header=0 names=['a', 'column2', 'b']"
     assert "column 1 has no name" in error(",index\n1,2\n")
 
 
@@ -332,7 +332,7 @@ def test_a_decimal_point_is_kept_behind_another_separator(read):
 
 def test_two_possible_separators_are_refused(read, error):
     text = "price, net;n\n1,5;2\n"
-    assert error(text) == "the separator of a.csv is ambiguous: it may be ',' or ';'\nadd -- sep=',' or -- sep=';'"
+    assert error(text) == "the separator of a.csv is ambiguous: it may be ',' or ';'\nHint: add -- sep=',' or -- sep=';'"
     assert cells(read(text, "sep=';'", "decimal=','")) == {"price, net": ("Float64", [1.5]), "n": ("Int64", [2])}
 
 
@@ -340,7 +340,7 @@ def test_a_comma_with_two_meanings_is_refused(read, error):
     text = "a;b\n1,234;x\n"
     assert error(text) == (
         "column a is ambiguous: the comma in 1,234 may separate decimals or thousands\n"
-        "add -- decimal=',' or -- thousands=','; to keep text, add -- dtype={'a': 'str'}"
+        "Hint: add -- decimal=',' or -- thousands=','; to keep text, add -- dtype={'a': 'str'}"
     )
     assert list(read(text, "decimal=','").a) == [1.234]
     assert list(read(text, "thousands=','").a) == [1234]
@@ -398,8 +398,8 @@ def test_a_byte_order_mark_names_the_encoding(read, encoding):
 @pytest.mark.parametrize(
     ("encoding", "text", "named"),
     [
-        ("latin-1", "a\n1\né\n", "byte 0xe9 on line 3\nadd -- encoding='latin-1'"),
-        ("cp1252", "a\n1 €\n", "byte 0x80 on line 2\nadd -- encoding='cp1252'"),
+        ("latin-1", "a\n1\né\n", "byte 0xe9 on line 3\nHint: add -- encoding='latin-1'"),
+        ("cp1252", "a\n1 €\n", "byte 0x80 on line 2\nHint: add -- encoding='cp1252'"),
         ("utf-16-le", "aé\n1\n", "add -- encoding='utf-16-le'"),
         ("utf-16-be", "ab\n1\n", "add -- encoding='utf-16-be'"),
     ],
@@ -438,7 +438,7 @@ def test_a_compressed_file(read, error, suffix, compress):
 
 def test_an_archive_of_several_files_is_refused(error):
     message = error(_zipped(b"a\n1\n", "a.csv", "b.csv"), name="a.csv.zip")
-    assert message == "a.csv.zip contains 2 files (a.csv, b.csv)\nunpack it and load one of them"
+    assert message == "a.csv.zip contains 2 files (a.csv, b.csv)\nHint: unpack it and load one of them"
 
 
 # -- options
@@ -482,21 +482,21 @@ def test_an_option_may_extend_over_several_words(read):
     [
         ("seperator=';'", "seperator is not an option for csv files"),
         ("storage_options={}", "storage_options is not an option for csv files"),
-        ("sep=;", "the value of sep must be a Python literal, not ;\nwrite -- sep=';'"),
+        ("sep=;", "the value of sep must be a Python literal, not ;\nHint: write -- sep=';'"),
         ("sep=open('x')", "the value of sep must be a Python literal"),
         ("sep=", "the value of sep must be a Python literal, not empty"),
-        ("sep='--'", "sep cannot be '--'\nwrite -- sep=';'"),
-        ("skiprows='2'", "skiprows cannot be '2'\nwrite -- skiprows=2"),
+        ("sep='--'", "sep cannot be '--'\nHint: write -- sep=';'"),
+        ("skiprows='2'", "skiprows cannot be '2'\nHint: write -- skiprows=2"),
         ("skiprows=-1", "skiprows must not be negative"),
         ("nrows=True", "nrows cannot be True"),
-        (";", "; is not an option\nwrite options in the form -- sep=';' skiprows=2"),
-        ("usecols=['n']", "usecols: the file has no column 'n'\nthe columns are a, b"),
+        (";", "; is not an option\nHint: write options in the form -- sep=';' skiprows=2"),
+        ("usecols=['n']", "usecols: the file has no column 'n'\nHint: the columns are a, b"),
         ("dtype={'n': 'str'}", "dtype: the file has no column 'n'"),
         ("dtype='complex'", "column a: dtype 'complex' is not supported"),
         ("dtype='bool'", "column a: row 1 contains 'x', which is not bool"),
         ("names=['c']", "names has 1 name, but a.csv has 2 columns"),
         ("header=7", "header=7 is not a row number of a.csv"),
-        ("dayfirst=True", "dayfirst also needs parse_dates, the list of columns with dates\nadd parse_dates=['a']"),
+        ("dayfirst=True", "dayfirst also needs parse_dates, the list of columns with dates\nHint: add parse_dates=['a']"),
         ("parse_dates=['n']", "parse_dates: the file has no column 'n'"),
         ("parse_dates=['a']", "column a: 'x' is not an ISO date"),
     ],
@@ -508,7 +508,7 @@ def test_a_wrong_option_is_an_error_that_shows_what_to_write(error, option, mess
 def test_did_you_mean_another_option(error):
     assert error("a\n1\n", "seperator=';'").endswith("did you mean sep?")
     assert error("a\n1\n", "nosuch=1").endswith("options are " + ", ".join(sorted(delimited.OPTIONS)))
-    assert error("a\n1\n", "skiprow=1") == "skiprow is not an option for csv files\ndid you mean skiprows?"
+    assert error("a\n1\n", "skiprow=1") == "skiprow is not an option for csv files\nHint: did you mean skiprows?"
     assert error("a\n1\n", "sep=';'", "sep=','") == "sep is specified twice"
 
 
@@ -567,7 +567,7 @@ def test_json_numbers_are_exact(read):
         ('{"a": 1}\n{b}\n', "a.json is not valid JSON: line 2"),
         ('[{"a": 1}', "a.json is not valid JSON: line 1"),
         ('[{"a": 1}, 5]', "a.json: row 2 is not an object: 5"),
-        ('{"a": {"0": 1}}', "a.json is not an array of objects\nread it with pandas.read_json('a.json')"),
+        ('{"a": {"0": 1}}', "a.json is not an array of objects\nHint: read it with pandas.read_json('a.json')"),
         ('{"a": 1, "a": 2}', "an object has the duplicate key 'a'"),
         ("[]", "a.json contains no rows"),
         ("[{}]", "a.json contains no values"),
@@ -619,8 +619,8 @@ def test_excel_sheets_and_options(tmp_path):
     assert list(read_file(path, ["sheet_name=1", "skiprows=1", "usecols='B'"]).columns) == ["c"]
     for options, message in (
         ([], "a.xlsx: duplicate column names: a"),
-        (["sheet_name='Secnd'"], "a.xlsx has no sheet 'Secnd'\ndid you mean Second?"),
-        (["sheet_name=2"], "a.xlsx has no sheet 2\nthe sheets are Sheet1, Second"),
+        (["sheet_name='Secnd'"], "a.xlsx has no sheet 'Secnd'\nHint: did you mean Second?"),
+        (["sheet_name=2"], "a.xlsx has no sheet 2\nHint: the sheets are Sheet1, Second"),
         (["sheet_name=None"], "sheet_name cannot be None"),
     ):
         with pytest.raises(LoadError) as caught:
@@ -631,7 +631,7 @@ def test_excel_sheets_and_options(tmp_path):
 def test_excel_without_openpyxl_names_it(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "openpyxl", None)
     (tmp_path / "a.xlsx").write_bytes(_zipped(b"", "xl/workbook.xml"))
-    with pytest.raises(LoadError, match="Excel files need openpyxl\n%pip install openpyxl"):
+    with pytest.raises(LoadError, match="Excel files need openpyxl\nHint: %pip install openpyxl"):
         read_file(tmp_path / "a.xlsx")
 
 
@@ -662,7 +662,7 @@ def test_parquet_that_cannot_be_read(error, tmp_path, monkeypatch):
     pytest.importorskip("pyarrow")
     assert error(b"PAR1", name="a.parquet").startswith("a.parquet is not a valid Parquet file")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    assert error(b"", name="a.parquet") == "a.parquet: Parquet files need pyarrow\n%pip install pyarrow"
+    assert error(b"", name="a.parquet") == "a.parquet: Parquet files need pyarrow\nHint: %pip install pyarrow"
 
 
 # -- paths
@@ -694,7 +694,7 @@ def test_a_file_that_does_not_exist(tmp_path):
         ("other.csv", "%pwd shows the current folder"),
         ("none/a.csv", f"there is no folder {tmp_path / 'none'}"),
         ("", "is a folder"),
-        ("flights.txt", "flights.txt has an unsupported file format\nits name must end with .csv, .tsv, .json"),
+        ("flights.txt", "flights.txt has an unsupported file format\nHint: its name must end with .csv, .tsv, .json"),
         ("x.db", "%pipedb create-database x --from-file"),
     ):
         with pytest.raises(LoadError) as caught:

@@ -178,6 +178,6 @@ def test_csv_for_excel(db, tmp_path):
     failed = db.fails(f"%sql --to-csv {tmp_path}/new.csv --encoding ascii {row}")
     assert failed.out == (
         "UNSUPPORTED: row 1 of column nome, 'Ação', cannot be encoded as ascii; no file was written\n"
-        "omit --encoding to write UTF-8, or use --excel\n"
+        "Hint: omit --encoding to write UTF-8, or use --excel\n"
     )
     assert not (tmp_path / "new.csv").exists()

@@ -30,7 +30,7 @@ def test_tables_columns_and_schema(db):
     assert str(db("%pipedb schema").value).count("CREATE") == 3
     for command in ("columns", "schema"):
         failed = db.fails(f"%pipedb {command} citi")
-        assert failed.out == "UNKNOWN_NAME: there is no table or view 'citi'\ndid you mean city?\n"
+        assert failed.out == "UNKNOWN_NAME: there is no table or view 'citi'\nHint: did you mean city?\n"
 
 
 def test_profile(db):
@@ -228,7 +228,7 @@ def test_a_parameter_without_a_value_is_the_same_error_everywhere(db, line):
     db(FLIGHTS)
     db.names.update(code="AA")
     assert db.fails(line).out == (
-        "PARAMETER: line 1: :cod has no value: no variable or key 'cod'\ndid you mean :code?\n"
+        "PARAMETER: line 1: :cod has no value: no variable or key 'cod'\nHint: did you mean :code?\n"
     )
 
 

@@ -23,8 +23,8 @@ def test_a_template_writes_sql_binds_values_and_quotes_names(db):
 @pytest.mark.parametrize(
     ("template", "message"),
     [
-        ("SELECT\n{{ citi }}", r"^line 2: 'citi' is undefined\ndid you mean city\?$"),
-        ("SELECT {{ nothing }}", r"^line 1: 'nothing' is undefined\nassign it first: nothing = \.\.\.$"),
+        ("SELECT\n{{ citi }}", r"^line 2: 'citi' is undefined\nHint: did you mean city\?$"),
+        ("SELECT {{ nothing }}", r"^line 1: 'nothing' is undefined\nHint: assign it first: nothing = \.\.\.$"),
         ("SELECT 1,\n\n{{ citi | bind }}", "^line 3: 'citi' is undefined"),
         ("{% for x in citi %}{% endfor %}", "^line 1: 'citi' is undefined"),
         ("SELECT {{ city.nope }}", "^line 1: 'str object' has no attribute 'nope'"),

@@ -100,7 +100,7 @@ def test_loads_in_python_take_the_same_frames(db):
     except pipemagic.PipemagicError as error: message = str(error)
 """)
     assert db.names["total"] == 4
-    assert db.names["message"] == "frame is a Series, not a DataFrame\nload frame.to_frame()"
+    assert db.names["message"] == "frame is a Series, not a DataFrame\nHint: load frame.to_frame()"
 
 
 @pytest.mark.parametrize(

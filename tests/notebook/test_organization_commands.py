@@ -39,7 +39,7 @@ def test_delete_database_requires_confirm(embedded):
     assert isinstance(cell.error, ConfirmError)
     assert cell.out == (
         "CONFIRM: this command deletes the database flights and its contents; nothing was changed\n"
-        "add --confirm to run it\n"
+        "Hint: add --confirm to run it\n"
     )
     assert embedded("%pipedb databases").value["database"].tolist() == ["flights", "main"]
     assert embedded("%pipedb delete-database flights --confirm").lines == ["Deleted database flights."]
@@ -139,7 +139,7 @@ def test_create_token_to_env(embedded, monkeypatch):
     embedded(f"%pipedb connect {url} --as by_token --token-env FLIGHTS_TOKEN --read-only")
     assert embedded("%sql SELECT 1 AS a").value["a"].tolist() == [1]
     cell = embedded.fails(line)
-    assert cell.out == ("SESSION: the variable FLIGHTS_TOKEN is already set\n--replace overwrites it\n")
+    assert cell.out == ("SESSION: the variable FLIGHTS_TOKEN is already set\nHint: --replace overwrites it\n")
     embedded(f"{line} --replace")
     monkeypatch.delenv("FLIGHTS_TOKEN")
 
@@ -152,7 +152,7 @@ def test_create_token_to_file(embedded, tmp_path):
     assert first.startswith("eyJ")
     if os.name == "posix":
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert f"{path} already exists\n--replace" in embedded.fails(line).out
+    assert f"{path} already exists\nHint: --replace" in embedded.fails(line).out
     assert path.read_text() == first
     embedded(f"{line} --replace --expiration 1d")
     assert path.read_text() != first
@@ -180,7 +180,7 @@ def test_a_token_is_stored_in_one_place(embedded, where, message):
     [
         ("flights --to-env a-b", "that is not a valid name of an environment variable"),
         ("flights --to-file nowhere/x", "there is no folder nowhere"),
-        ("flights --to-file .", ". already exists\nname a file in it"),
+        ("flights --to-file .", ". already exists\nHint: name a file in it"),
         ("flights --expiration soon --to-env A_TOKEN", "expiration"),
         ("nope --to-env A_TOKEN", "could not find database with name nope"),
     ],

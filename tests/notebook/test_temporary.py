@@ -136,7 +136,7 @@ def test_stop_names_the_temporary_databases_and_requires_confirm(temporary):
     assert isinstance(failed.error, ConfirmError)
     assert failed.out == (
         "CONFIRM: this command deletes the temporary database main and its contents; nothing was changed\n"
-        "add --confirm to run it\n"
+        "Hint: add --confirm to run it\n"
     )
     temporary("%pipedb create-database other --group default\n%pipedb connect other")
     assert "the temporary databases main and other and their contents" in temporary.fails("%pipedb stop").out

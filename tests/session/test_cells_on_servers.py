@@ -104,7 +104,7 @@ def test_a_transaction_of_the_cell_is_rolled_back_when_it_fails(numbers):
     assert caught.value.message.endswith(
         "Statement 1 was applied; statements 2-3 were rolled back; statement 5 did not run."
     )
-    assert "still open" not in caught.value.hint
+    assert "still open" not in str(caught.value)
     assert numbers.connection().transaction is Tx.NONE
     assert values(numbers, "SELECT max(i) FROM n") == [3]
 
@@ -120,10 +120,11 @@ def test_a_transaction_of_an_earlier_cell_stays_open_after_an_error(numbers):
     numbers.run("BEGIN")
     with pytest.raises(StatementError) as caught:
         numbers.run("INSERT INTO n VALUES (3); SELECT nope FROM n; SELECT 1")
-    assert "Statement 1 was part of the open transaction; statement 3 did not run." in caught.value.message
-    assert caught.value.hint == (
-        "n has i\nThe transaction is still open, 1 statement so far: COMMIT keeps its changes, ROLLBACK undoes them."
+    assert caught.value.message.endswith(
+        "Statement 1 was part of the open transaction; statement 3 did not run.\n"
+        "The transaction is still open, 1 statement so far: COMMIT keeps its changes, ROLLBACK undoes them."
     )
+    assert caught.value.hint == "n has i"
     assert values(numbers, "SELECT count(*) FROM n") == [3]
     numbers.run("ROLLBACK")
     assert values(numbers, "SELECT count(*) FROM n") == [2]

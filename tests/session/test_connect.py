@@ -141,7 +141,7 @@ def test_a_bare_name_is_a_connection_or_a_database_of_the_organization(make_sess
     assert session.connect("flights", name="again").name == "again"
     kept = session.connections["main"]
     assert session.connect("main") is kept
-    with pytest.raises(SessionError, match=r"no database 'flight' in organization local\ndid you mean flights\?"):
+    with pytest.raises(SessionError, match=r"no database 'flight' in organization local\nHint: did you mean flights\?"):
         session.connect("flight")
     with pytest.raises(SessionError, match="%pipedb create-database weather"):
         session.connect("weather")

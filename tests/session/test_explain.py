@@ -15,7 +15,7 @@ def test_a_server_without_describe_reports_only_errors(seed_session):
     seed_session.run("CREATE TABLE t (a INTEGER)")
     described, wrong = seed_session.describe("SELECT a, :n FROM t; SELECT b FROM t", {"n": 1}).statements
     assert (described.columns, described.effect) == (None, "read-only")
-    assert wrong.problem == "no such column: b; t has a"
+    assert (wrong.problem, wrong.hint) == ("no such column: b", "t has a")
     assert described.parameters == ((":n", "INTEGER"),)
     assert "columns     unknown: this server does not describe statements" in str(
         seed_session.describe("SELECT a FROM t")

@@ -66,7 +66,7 @@ def test_the_error_names_statement_line_and_table_and_what_to_type():
     assert str(caught.value) == (
         "statement 2 of 2, x.sql, line 3: this UPDATE has no WHERE and changes all rows of `we``ird`; "
         "nothing was sent\n"
-        "add --confirm after %%sql or %sql to run it anyway, or add a WHERE"
+        "Hint: add --confirm after %%sql or %sql to run it anyway, or add a WHERE"
     )
     assert caught.value.code == "CONFIRM"
 

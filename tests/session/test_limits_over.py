@@ -160,13 +160,13 @@ def test_the_first_cell_after_a_loss_lists_the_undone_statements(lost):
         lost.run("UPDATE n SET i = 9;\nINSERT INTO n VALUES (3)")
     assert caught.value.message.split("\n") == [LATE, "Undone:", "  BEGIN", "  INSERT INTO n VALUES (2)"]
     assert caught.value.hint.split("\n") == [
-        "Rerun the cells from BEGIN, or put the whole transaction into one cell.",
-        "%pipedb retry reruns the undone statements, all or nothing.",
-        "Until BEGIN or ROLLBACK no other statement runs here, so that no part of it is applied alone.",
+        "rerun the cells from BEGIN, or put the whole transaction into one cell",
+        "%pipedb retry reruns the undone statements, all or nothing",
+        "until BEGIN or ROLLBACK no other statement runs here, so that no part of it is applied alone",
     ]
     assert lost.requests == []
     assert lost.connection().loss.not_run == ("UPDATE n SET i = 9", "INSERT INTO n VALUES (3)")
-    with pytest.raises(TransactionLost, match=r"^not run, .*\nRerun the cells from BEGIN, or run ROLLBACK"):
+    with pytest.raises(TransactionLost, match=r"^not run, .*\nHint: rerun the cells from BEGIN, or run ROLLBACK"):
         lost.run("INSERT INTO n VALUES (4)")
     lost.run("BEGIN; INSERT INTO n VALUES (5)")
     lost.run("COMMIT")

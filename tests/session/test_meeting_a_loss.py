@@ -85,7 +85,7 @@ def test_the_rest_of_a_cell_that_begins_with_a_rollback_runs_once(ended):
 def test_after_the_end_of_a_transaction_the_next_cell_runs(ended, cell):
     with pytest.raises(TransactionLost, match=r"Undone:\n  BEGIN\n  INSERT INTO n VALUES") as caught:
         ended.run(cell)
-    assert "Until BEGIN or ROLLBACK" not in caught.value.hint
+    assert "until BEGIN or ROLLBACK" not in caught.value.hint
     connection = ended.connection()
     assert (connection.transaction, connection.loss.certain) == (Tx.NONE, True)
     assert connection.loss.not_run == (("INSERT INTO n VALUES (3)",) if "INSERT" in cell else ())
@@ -139,7 +139,7 @@ def test_a_failed_cell_that_may_have_changed_something_ends_the_retry(ended, cel
 def test_a_cell_that_would_leave_a_transaction_open_refuses_the_next_one(ended, cell):
     with pytest.raises(TransactionLost, match="Undone:") as caught:
         ended.run(cell)
-    assert "Until BEGIN or ROLLBACK" in caught.value.hint
+    assert "until BEGIN or ROLLBACK" in caught.value.hint
     with pytest.raises(TransactionLost, match="not run"):
         ended.run("INSERT INTO n VALUES (4)")
     ended.connection().retry()
@@ -171,7 +171,9 @@ def test_an_atomic_cell_that_meets_the_loss_is_left_over(ended):
 
 def test_retry_of_an_open_transaction_says_how_to_end_it(timed):
     timed.run(f"{TABLE}; BEGIN; INSERT INTO n VALUES (2)")
-    with pytest.raises(SessionError, match=r"^nothing to rerun on main: its transaction is still open\nCOMMIT keeps"):
+    with pytest.raises(
+        SessionError, match=r"^nothing to rerun on main: its transaction is still open\nHint: COMMIT keeps"
+    ):
         timed.connection().retry()
     assert timed.connection().commit() == 1
     assert ids(timed) == [1, 2]
@@ -222,7 +224,7 @@ def test_a_statement_that_may_have_run_outside_is_not_rerun(slow, clock):
     with pytest.raises(TransactionLost) as lost:
         session.run("COMMIT")
     assert "may have run after its end, and are applied then:\n  BEGIN\n" in lost.value.message
-    assert lost.value.hint == "Check the data; then rerun the cells from BEGIN whose statements are not applied."
+    assert lost.value.hint == "check the data, then rerun the statements that were not applied, from BEGIN"
     assert ids(session) == [1, 3]
 
 

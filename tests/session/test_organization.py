@@ -75,7 +75,7 @@ def test_a_database_without_an_address_or_a_token_is_opened_by_its_address(organ
     organization.create_database("d", "g")
     with pytest.raises(SessionError, match="%pipedb connect ADDRESS --token-env VARIABLE"):
         organization.open("d")
-    with pytest.raises(SessionError, match=r"no database 'e' in organization acme\n%pipedb create-database e"):
+    with pytest.raises(SessionError, match=r"no database 'e' in organization acme\nHint: %pipedb create-database e"):
         organization.open("e")
 
 
@@ -94,7 +94,7 @@ def test_a_database_that_is_only_listed_can_be_opened():
     try:
         with organization.open("d") as database:
             assert database.endpoint.named_host == "d-acme.localhost"
-        with pytest.raises(SessionError, match="no database 'dd' in organization acme\ndid you mean d"):
+        with pytest.raises(SessionError, match="no database 'dd' in organization acme\nHint: did you mean d"):
             organization.open("dd")
     finally:
         organization.close()
@@ -102,10 +102,10 @@ def test_a_database_that_is_only_listed_can_be_opened():
 
 
 def test_without_lists_the_only_created_group_is_used(organization):
-    with pytest.raises(SessionError, match=r"cannot list groups, so the group must be named\nadd --group GROUP"):
+    with pytest.raises(SessionError, match=r"cannot list groups, so the group must be named\nHint: add --group GROUP"):
         organization.create_database("d")
     organization.create_group("g", "ams")
     assert organization.create_database("d").group == "g"
     organization.create_group("h", "nrt")
-    with pytest.raises(SessionError, match=r"organization acme has several groups: g, h\nadd --group g"):
+    with pytest.raises(SessionError, match=r"organization acme has several groups: g, h\nHint: add --group g"):
         organization.create_database("e")

@@ -62,18 +62,21 @@ def test_an_empty_list_is_an_empty_in():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("SELECT\n:ids", r"line 2: :ids contains 3 values \(list\)\nuse a list after IN: x IN :ids; .*json.dumps"),
+        (
+            "SELECT\n:ids",
+            r"line 2: :ids contains 3 values \(list\)\nHint: use a list after IN: x IN :ids; .*json.dumps",
+        ),
         ("SELECT max(:ids)", "line 1: :ids contains 3 values"),
         ("SELECT 1 IN (5, :ids)", "line 1: :ids contains 3 values"),
         ("SELECT 1 IN (:ids, 5)", "line 1: :ids contains 3 values"),
         (
             "SELECT 1 IN :one",
-            r"line 1: :one is one value \(int\), and IN requires a list\nwrite = :one, or IN \(:one\)",
+            r"line 1: :one is one value \(int\), and IN requires a list\nHint: write = :one, or IN \(:one\)",
         ),
         ("SELECT 1 IN :text", r"line 1: :text is one value \(str\), and IN requires a list"),
         ("SELECT 1 IN :deep", r"line 1: parameter :deep\[1\]: cannot convert a value of type list to SQL"),
-        ("SELECT 1 IN :frame", r"line 1: :frame is one value \(DataFrame\), and IN requires a list\nuse a list, tuple"),
-        ("SELECT $1", r"line 1: \$1 has no value: .*\nno variable can have that name: add the key to --params"),
+        ("SELECT 1 IN :frame", r"line 1: :frame is one value \(DataFrame\), and IN requires a list\nHint: use a list, tuple"),
+        ("SELECT $1", r"line 1: \$1 has no value: .*\nHint: no variable can have that name: add the key to --params"),
         ("SELECT :map", "line 1: parameter :map: cannot convert a value of type dict to SQL"),
     ],
 )
@@ -94,7 +97,7 @@ def test_a_long_list_goes_as_one_json_text_where_that_is_exact():
 
 def test_more_values_than_sqlite_takes_are_refused_if_json_would_change_them():
     with pytest.raises(
-        ParameterError, match=r"line 1: :x has 40000 values, and a statement can have 32766 parameters\nload them"
+        ParameterError, match=r"line 1: :x has 40000 values, and a statement can have 32766 parameters\nHint: load them"
     ):
         parse_cell("SELECT 1 IN :x", {"x": np.arange(40000.0)})
     assert len(sent("SELECT 1 IN :x", {"x": np.arange(32766.0)})[1]) == 32766
@@ -145,7 +148,7 @@ def test_text_that_looks_like_a_parameter_is_not_changed(text):
 
 
 def test_casts_of_other_databases_are_no_parameters_and_slices_are_left_alone():
-    with pytest.raises(ParameterError, match=r"line 2: SQLite has no ::text\nwrite CAST\(x AS TEXT\)"):
+    with pytest.raises(ParameterError, match=r"line 2: SQLite has no ::text\nHint: write CAST\(x AS TEXT\)"):
         parse_cell("SELECT 1,\n  x::text", {"text": 1})
     assert sent("SELECT a[1:2] FROM t") == ("SELECT a[1:2] FROM t", {})  # a name in brackets
 
@@ -184,7 +187,7 @@ def test_a_misspelt_column_is_an_error_and_no_text(db):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("SELECT\n{citi}", r"line 2: \{citi\} has no value: no variable or key 'citi'\ndid you mean \{city\}\?"),
+        ("SELECT\n{citi}", r"line 2: \{citi\} has no value: no variable or key 'citi'\nHint: did you mean \{city\}\?"),
         ("SELECT {number}", r"\{number\} must be a name, not int"),
         ("SELECT {empty}", r"\{empty\} is ''"),
         ("SELECT {nul}", r"\{nul\} is 'a\\x00b'"),
@@ -197,7 +200,7 @@ def test_a_misspelt_column_is_an_error_and_no_text(db):
         ("SELECT * FROM t{city}", r"\{city\} must be separated by spaces"),
         ("SELECT * FROM {city}s", r"\{city\} must be separated by spaces"),
         ("SELECT * FROM {city}{city}", r"\{city\} must be separated by spaces"),
-        ("SELECT {city.name}", "this brace does not enclose a name\nwrite {table}"),
+        ("SELECT {city.name}", "this brace does not enclose a name\nHint: write {table}"),
         ("SELECT {}", "this brace does not enclose a name"),
         ("SELECT {{ city }}", r"this brace does not enclose a name \(templates need --jinja\)"),
         ("SELECT {% if x %}", r"this brace .*templates need --jinja"),

@@ -85,7 +85,7 @@ def test_the_users_come_before_the_projects(profiles, project):
         ("[x]\naddress='libsql://a.io'\ndatabase='b'", "both address and database"),
         (
             "[x]\naddress='libsql://a.io'\ntokne-env='b'",
-            "has 'tokne-env', which is not a key of profiles\ndid you mean token-env",
+            "has 'tokne-env', which is not a key of profiles\nHint: did you mean token-env",
         ),
         ("[x]\naddress='libsql://a.io'\ntimeout='long'", "timeout is a number of seconds"),
         ("[x]\naddress='libsql://a.io'\ntimeout=inf", "timeout is a number of seconds"),

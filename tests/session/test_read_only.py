@@ -38,7 +38,7 @@ def test_no_cell_writes_and_the_error_has_the_position(reading):
         reading.run("SELECT 1;\n\nWITH x AS (SELECT 1) DELETE FROM n WHERE i = 1")
     assert str(caught.value) == (
         "statement 2 of 2, line 3: DELETE writes, and main is connected read-only; nothing was sent\n"
-        "a connection without --read-only may write"
+        "Hint: a connection without --read-only may write"
     )
     assert caught.value.code == "READ_ONLY"
     for text in ("PRAGMA query_only = 0", "BEGIN; INSERT INTO n VALUES (3); COMMIT", "CREATE TEMP TABLE x (a)"):
@@ -53,7 +53,7 @@ def test_no_transaction_blocks_writers(reading):
         reading.run("BEGIN IMMEDIATE")
     assert str(caught.value) == (
         "line 1: BEGIN IMMEDIATE blocks other writers, and main is connected read-only; nothing was sent\n"
-        "use BEGIN, which blocks no writers"
+        "Hint: use BEGIN, which blocks no writers"
     )
     with pytest.raises(ReadOnlyError), reading.transaction("EXCLUSIVE"):
         pass

@@ -101,7 +101,7 @@ def test_a_failed_statement_names_it_with_the_error(filled, clock):
     clock.advance(12)
     with pytest.raises(StatementError, match="CHECK constraint failed") as failed:
         filled.run("INSERT INTO b VALUES (last_insert_rowid())")
-    assert f"{REOPENED}: {REMEDY}" in failed.value.hint
+    assert f"{REOPENED}: {REMEDY}" in failed.value.message
 
 
 def test_atomic_cells_and_retries_say_it(filled, clock):

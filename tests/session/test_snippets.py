@@ -89,8 +89,8 @@ def test_only_the_statements_that_name_it_get_it(saved):
     [
         ("SELECT 1", ["top"], "--with top: no statement of the cell reads from top"),
         ("PRAGMA table_info(top)", ["top"], "no statement of the cell reads from top"),
-        ("SELECT * FROM tpo", ["tpo"], r"there is no saved SELECT 'tpo'\ndid you mean top\?"),
-        ("SELECT * FROM x", ["x"], "there is no saved SELECT 'x'\n%%sql --save NAME"),
+        ("SELECT * FROM tpo", ["tpo"], r"there is no saved SELECT 'tpo'\nHint: did you mean top\?"),
+        ("SELECT * FROM x", ["x"], "there is no saved SELECT 'x'\nHint: %%sql --save NAME"),
         ("WITH top AS (SELECT 1) SELECT * FROM top", ["top"], "the WITH of the statement defines top"),
         (
             "WITH n AS (SELECT 1 AS i) SELECT * FROM n, top",
@@ -130,7 +130,7 @@ def test_invalid_snippets_are_refused(saved, name, text, uses, message):
 
 
 def test_a_snippet_that_others_need_is_not_deleted(saved):
-    with pytest.raises(SessionError, match="top is used by both\ndelete both first"):
+    with pytest.raises(SessionError, match="top is used by both\nHint: delete both first"):
         saved.delete("TOP")
     saved.delete("both")
     assert saved.delete("TOP").name == "top"

@@ -98,12 +98,12 @@ def test_a_variable_that_is_empty_within_its_quotes_is_not_set(make_session, sql
     ("variable", "value", "message"),
     [
         ("PIPEMAGIC_URL", '"http://127.0.0.1:1', "^PIPEMAGIC_URL: the address begins with a quotation mark"),
-        ("PIPEMAGIC_URL", "flights-acme.turso.io", "^PIPEMAGIC_URL: the address has no scheme\nwrite libsql://flights-acme"),
+        ("PIPEMAGIC_URL", "flights-acme.turso.io", "^PIPEMAGIC_URL: the address has no scheme\nHint: write libsql://flights-acme"),
         ("PIPEMAGIC_URL", "shop.db", "^PIPEMAGIC_URL: shop.db names a file"),
         ("PIPEMAGIC_URL", "libsql://h?authToken=x", "^PIPEMAGIC_URL: the address contains a token"),
         ("PIPEMAGIC_URL", "http://h:99999", "^PIPEMAGIC_URL: the address has a port"),
         ("PIPEMAGIC_API_URL", "http://127.0.0.1:1'", "^PIPEMAGIC_API_URL: the address ends with a quotation mark"),
-        ("PIPEMAGIC_API_URL", "api.example.io", "^PIPEMAGIC_API_URL: the address has no scheme\nwrite https://api.example.io"),
+        ("PIPEMAGIC_API_URL", "api.example.io", "^PIPEMAGIC_API_URL: the address has no scheme\nHint: write https://api.example.io"),
     ],
 )  # fmt: skip
 def test_the_variable_of_a_wrong_address_is_named(make_session, variable, value, message):

@@ -79,7 +79,7 @@ def test_a_connection_that_is_closed_meanwhile_ends_after_its_cell(session):
 def test_a_cell_on_a_closed_connection_is_an_error(session):
     connection = session.connection()
     session.close("main")
-    with pytest.raises(SessionError, match="the connection main was closed\n%pipedb connect main"):
+    with pytest.raises(SessionError, match="the connection main was closed\nHint: %pipedb connect main"):
         connection.begin()
 
 

@@ -156,7 +156,7 @@ def profile(context: CommandContext) -> Profile:
 def _range(text: str, name: str) -> tuple[str, RangeBound, RangeBound]:
     match = re.fullmatch(rf"({_NAME})=(.*?)\.\.(.*)", text, re.DOTALL)
     if match is None:
-        raise UsageError(f"invalid {name} {text}; write {name} age=0..120 or {name} 'price=0..'")
+        raise UsageError(f"invalid {name} {text}", hint=f"write {name} age=0..120 or {name} 'price=0..'")
     return sql.unquote(match[1].strip()), _bound(match[2]), _bound(match[3])
 
 
@@ -174,7 +174,7 @@ def _bound(text: str) -> RangeBound:
 def _references(text: str, name: str) -> tuple[list[str], str, list[str]]:
     match = re.fullmatch(rf"({_NAMES})=(?:main\.)?({_NAME})\.({_NAMES})", text)
     if match is None:
-        raise UsageError(f"invalid {name} {text}; write {name} city=cities.id")
+        raise UsageError(f"invalid {name} {text}", hint=f"write {name} city=cities.id")
     return names(match[1], name), sql.unquote(match[2].strip()), names(match[3], name)
 
 
@@ -204,7 +204,9 @@ def rules(context: CommandContext) -> None:
 
     table, requested = context.args["TABLE"], _rules(context)
     if not requested:
-        raise UsageError("no rule to check; add --not-null, --unique, --range, --references, --foreign-keys or --rows")
+        raise UsageError(
+            "no rule to check", hint="add --not-null, --unique, --range, --references, --foreign-keys or --rows"
+        )
     try:
         say(str(_request(context, lambda database: check(database, table, requested))))
     except RulesError as error:
@@ -268,7 +270,7 @@ def diff(context: CommandContext) -> Diff:
     args, first = context.args, context.connection
     second = context.session.connection(args["--to"]) if args.get("--to") else first
     if args.get("B") is None and first is second:
-        raise UsageError("nothing to compare with; add B, or --to another connection")
+        raise UsageError("nothing to compare with", hint="add B, or --to with another connection")
     limit, key = 10 if args.get("--limit") is None else args["--limit"], args.get("--key")
     places, sides = (first.name, second.name), (args["A"], args.get("B"))
     a, params = _query(context, first, sides[0])
@@ -404,7 +406,7 @@ def plot(context: CommandContext) -> Plot | None:
 def _check_plot_options(kind: str, y: str | None, bins: int | None, agg: str | None) -> None:
     """Raise UsageError for an option that would have no effect, and for one that is missing."""
     if kind == "histogram" and y is not None:
-        raise UsageError("a histogram counts the rows of --x; use plot line or scatter for --y")
+        raise UsageError("a histogram counts the rows of --x", hint="use plot line or scatter for --y")
     if kind == "scatter" and y is None:
         raise UsageError("plot scatter requires --y")
     if agg is not None and kind not in ("bar", "line"):

@@ -83,7 +83,7 @@ def page(counter) -> PanelPage:
 
 def test_the_error_of_a_click_is_shown_until_the_next_click(page, caplog):
     page.click("Refuse")
-    assert "SESSION: the session refuses\ndo something else" in page.words
+    assert "SESSION: the session refuses\nHint: do something else" in page.words
     page.panel.changed()
     assert "the session refuses" in page.words
     with caplog.at_level(logging.ERROR):

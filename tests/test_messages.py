@@ -1,0 +1,68 @@
+"""Messages and help texts have one form and plain words; `python tests/helpers/messages.py` prints them all."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+import pytest
+from messages import Message, messages
+
+every_message = cache(messages)
+
+PENDING: tuple[str, ...] = (
+    "cli", "explore", "frames", "notebook", "service", "teaching", "secret_scan.py", "launcher.py", "panels.py",
+)  # fmt: skip
+"""Folders and files whose messages do not follow the rules yet."""
+
+NAMES = r"Python|SQLite|Jupyter\w*|IPython|DataFrame|Excel|Parquet|PowerShell|Binder|Unicode|Windows|Linux|Docker|GNU"
+CAPITAL = re.compile(rf"(?!(?:{NAMES})\b)[A-Z][a-z]+\b")
+"""A capital at the beginning that is not part of a name; SQL and acronyms have more than one."""
+SENTENCE = re.compile(r"[^a-z\s]|\w+://|pipemagic\b|[a-z_]+ ?[=(]")
+
+BANNED = re.compile(
+    r"there is an? \w+ .{1,40} already|has no SQL form|stays? object|another column is named|lengths? of time"
+    r"|without (?:a )?partner|\bbeside what\b|host name in .* is unknown|does not enclose|what came back|names .* twice"
+    r"|is not a DataFrame, a DataFrame|no variable '|[\d}] %(?![\w{(%])"
+)
+"""Phrases that a native speaker would not write, and a blank before a percent sign."""
+
+
+def of(kind: str) -> list[Message]:
+    return [message for message in every_message() if message.kind == kind and not message.path.startswith(PENDING)]
+
+
+def test_the_list_has_messages_of_each_kind_and_folder():
+    texts = {message.text for message in every_message()}
+    assert {
+        "the address has no scheme", "write libsql://..., https://... or http://...",  # an error and its hint
+        "Remove the database, with all its data.",  # a docstring that is a help
+        "The open transaction was rolled back.",
+    } - texts == set()  # fmt: skip
+    for folder in ("cli", "client", "explore", "frames", "notebook", "service", "session", "teaching"):
+        kinds = {message.kind for message in every_message() if message.path.startswith(folder)}
+        assert {"error", "hint", "docstring", "text"} <= kinds, folder
+
+
+@pytest.mark.parametrize("kind", ["error", "hint"])
+def test_errors_and_hints_have_no_capital_and_no_period(kind):
+    wrong = []
+    for message in of(kind):
+        first = message.text.split("\n")[0]
+        if CAPITAL.match(first) or re.search(r"(?<!\.)\.\Z", first):
+            wrong.append(str(message))
+    assert wrong == []
+
+
+def test_notes_are_sentences():
+    assert [
+        str(message)
+        for message in of("note")
+        if re.search(r"\w \w", message.text)
+        and not (SENTENCE.match(message.text) and re.search(r"[.:?}]\Z", message.text))
+    ] == []
+
+
+def test_no_message_has_a_phrase_that_was_replaced():
+    shown = [message for message in every_message() if not message.path.startswith(PENDING)]
+    assert [str(message) for message in shown if BANNED.search(message.text)] == []
