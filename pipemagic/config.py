@@ -41,7 +41,9 @@ def read_toml(path: Path) -> dict[str, Any]:
             where = str(error)
         else:
             where = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else "a value is too long or too deep"
-        raise SessionError(f"{path} is not TOML: {where}", hint="correct the file; its settings are not used") from None
+        raise SessionError(
+            f"{path} is not valid TOML: {where}", hint="correct the file; its settings are not used"
+        ) from None
     except OSError as error:
         raise SessionError(f"{path} cannot be read: {error.strerror}") from None
 

@@ -334,7 +334,7 @@ def _connect(found: LocalService) -> http.client.HTTPConnection:
 
 
 def _unproven(found: LocalService) -> ServiceError:
-    message = f"the process at {found.url} does not prove that it is the service; no token was sent"
+    message = f"the process at {found.url} did not prove that it is the service; no token was sent"
     hint = (
         f"end the process with the pid in {found.folder / files.RUNTIME_FILE}, or the one that has "
         f"{found.folder / files.LOCK_FILE} open; or name another folder with PIPEMAGIC_DATA or --data"

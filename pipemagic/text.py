@@ -59,14 +59,14 @@ def format_size(count: int) -> str:
 
 
 def parse_duration(text: str) -> float | None:
-    """Parse a length of time such as ``2h``, ``7d`` or ``1w2d6h3m`` to seconds; None if it is not valid."""
+    """Parse a duration such as ``2h``, ``7d`` or ``1w2d6h3m`` to seconds; None if it is not valid."""
     if len(text) > 100 or not _DURATION.fullmatch(text):
         return None
     return sum(float(number) * _SECONDS[unit] for number, unit in _PART.findall(text))
 
 
 def format_duration(seconds: float) -> str:
-    """Return a length of time in whole seconds: ``45 s``, ``9 min 30 s``, ``2 h 5 min``."""
+    """Return a duration in whole seconds: ``45 s``, ``9 min 30 s``, ``2 h 5 min``."""
     whole = int(seconds)
     if whole < 60:
         return f"{whole} s"

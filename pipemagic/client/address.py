@@ -206,11 +206,11 @@ def _split(target: str) -> SplitResult:
         secrets = {key.lower() for key, _ in parse_qsl(parts.query, keep_blank_values=True)} & _SECRETS
         has_user = "@" in parts.netloc
     except ValueError:
-        raise AddressError("the address cannot be read", hint="write it like https://host:port") from None
+        raise AddressError("the address cannot be read", hint="write it as https://host:port") from None
     if secrets or has_user:
         raise _carries_secret()
     if parts.fragment or re.search(r"[\s\\\x00-\x1f\x7f]", target):
-        raise AddressError("the address holds blanks, backslashes or a '#'", hint="write it like https://host:port")
+        raise AddressError("the address contains spaces, backslashes or '#'", hint="write it as https://host:port")
     return parts
 
 
@@ -231,7 +231,7 @@ def _tls(parts: SplitResult, *, default: bool) -> bool:
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     tls = options.pop("tls", None)
     if options or tls not in (None, "0", "1"):
-        raise AddressError("the address has options that pipemagic does not know", hint="only ?tls=0 or ?tls=1")
+        raise AddressError("the address has unknown options", hint="the options are ?tls=0 and ?tls=1")
     return default if tls is None else tls == "1"
 
 
@@ -239,9 +239,9 @@ def _host_and_port(parts: SplitResult) -> tuple[str, int | None]:
     try:
         host, port = (parts.hostname or "").rstrip("."), parts.port
     except ValueError:
-        raise AddressError("the address has a port that is not a number from 1 to 65535") from None
+        raise AddressError("the port of the address is not a number from 1 to 65535") from None
     if not host or port == 0 or not (_HOST.match(host) or _is_address(host)):
-        raise AddressError("the address has no usable host name", hint="write it like https://host:port")
+        raise AddressError("the address has no valid host name", hint="write it as https://host:port")
     return host, port
 
 

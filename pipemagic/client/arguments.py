@@ -23,7 +23,8 @@ def statement(sql: str, args: Arguments = None) -> Stmt:
         return Stmt(sql, named_args=named_args) if named_args else Stmt(sql)
     if isinstance(args, str | bytes | bytearray | memoryview) or not isinstance(args, Sequence):
         raise ParameterError(
-            f"arguments are a list, a tuple or a dict, not {type(args).__name__}", hint="for a single one write [value]"
+            f"arguments must be a list, a tuple or a dict, not {type(args).__name__}",
+            hint="write a single value as [value]",
         )
     positional = [wire(value, f"number {number}") for number, value in enumerate(args, start=1)]
     return Stmt(sql, args=positional) if positional else Stmt(sql)

@@ -87,7 +87,7 @@ class Cursor:
         for entries in self._entries:
             yield from self._rows(entries)
         if not self.finished:
-            raise ProtocolError("the rows ended before their statement did")
+            raise ProtocolError("the rows ended before the end of their statement")
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -132,7 +132,7 @@ class Cursor:
                 case cursors.StepError(error=error):
                     self._fail(error)
                 case cursors.CursorError(error=error) if error.code in (faults.STREAM_ENDED, "INTERNAL", "FORBIDDEN"):
-                    raise UnknownOutcome(f"the server ended the rows: {error.message}", hint="run it again")
+                    raise UnknownOutcome(f"the server aborted the result: {error.message}", hint="run it again")
                 case cursors.CursorError(error=error):  # a timeout of a wait leaves the stream unchanged
                     self._fail(error)
         return [batch for batch in batches if batch]

@@ -169,27 +169,27 @@ def _no_connection(error: httpx.TransportError, endpoint: Endpoint) -> ConnectEr
                 )
             case ssl.SSLError():
                 return ConnectError(
-                    f"no TLS connection to {where}: {cause.reason or 'the handshake failed'}",
+                    f"cannot make a TLS connection to {where}: {cause.reason or 'the handshake failed'}",
                     hint="use http:// for a server without TLS",
                 )
             case socket.gaierror():
                 hint = "check the spelling and the network"
-                return ConnectError(f"the host name in {where} is unknown", hint=hint)
+                return ConnectError(f"cannot find the host {endpoint.named_host}", hint=hint)
             case ConnectionRefusedError():
                 hint = "check that the server is running, and the port"
                 if endpoint.named_host == "localhost":
                     hint += (
                         f"; localhost means 127.0.0.1, for IPv6 write {endpoint.scheme}://[::1]{endpoint.port_suffix}"
                     )
-                return ConnectError(f"nothing listens at {where} (connection refused)", hint=hint)
+                return ConnectError(f"nothing is listening at {where} (connection refused)", hint=hint)
             case OSError(errno=errno.ENETUNREACH | errno.EHOSTUNREACH):
-                return ConnectError(f"there is no route to {where}", hint="is there a network?")
+                return ConnectError(f"no route to {where}", hint="check the network")
     match error:
         case httpx.TimeoutException():
             return ConnectError(f"{where} did not accept the connection in time", hint="check network and firewalls")
         case httpx.ProxyError():
-            return ConnectError(f"the proxy on the way to {where} refused: {error}")
-    return ConnectError(f"no connection to {where}: {error}")
+            return ConnectError(f"the proxy refused the connection to {where}: {error}")
+    return ConnectError(f"cannot connect to {where}: {error}")
 
 
 def _no_answer(text: str, endpoint: Endpoint) -> UnknownOutcome:

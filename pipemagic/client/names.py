@@ -25,16 +25,19 @@ def longest(kind: NameKind, slug: str) -> int:
 
 def problem(kind: NameKind, name: str, slug: str = "") -> str:
     """Return why a new name is invalid, '' if it is valid; only the server knows whether it is taken."""
+    article = f"{'an' if kind == 'organization' else 'a'} {kind}"
     if not name:
-        return f"Enter {'an' if kind == 'organization' else 'a'} {kind} name."
+        return f"Enter {article} name."
     if foreign := _FOREIGN.search(name):
-        return f"a {kind}'s name has only lower-case letters, digits and hyphens, not {_shown(foreign[0])}"
+        return (
+            f"the name of {article} can contain only lower-case letters, digits and hyphens, not {_shown(foreign[0])}"
+        )
     if name[0] == "-" or name[-1] == "-":
-        return f"a {kind}'s name has no hyphen first or last"
+        return f"the name of {article} cannot begin or end with a hyphen"
     limit = longest(kind, slug)
     if len(name) > limit:
         left = f", which leaves room for -{slug} in a host name" if slug and kind in ("group", "database") else ""
-        return f"a {kind}'s name has at most {max(limit, 0)} characters here{left}; this one has {len(name)}"
+        return f"the name of {article} can have at most {max(limit, 0)} characters here{left}, not {len(name)}"
     return ""
 
 

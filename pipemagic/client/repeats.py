@@ -37,12 +37,12 @@ class Cause(Enum):
     """Why a request may be sent again."""
 
     CLOSED_UNSENT = "a kept connection was closed before a byte was sent"
-    UNREACHABLE = "nothing listens at the address"
+    UNREACHABLE = "nothing is listening at the address"
     BUSY = "429"
     OVERLOADED = "503 with the seconds of Retry-After"
     REFUSED_TOKEN = "401"
     REFUSED_BATON = "the server no longer has the stream"
-    INSTANCE_ENDED = "nothing listens at the address of an instance that the server named before"
+    INSTANCE_ENDED = "nothing is listening at the address of an instance that the server named before"
 
 
 @dataclass(frozen=True)

@@ -595,7 +595,7 @@ class ClientStream:
                 if isinstance(entry, OkEntry):
                     question, answer = request.__struct_config__.tag, entry.response.__struct_config__.tag
                     if question != answer:
-                        raise ProtocolError(f"{question!r} was asked and {answer!r} was answered")
+                        raise ProtocolError(f"expected the response to {question!r}, not to {answer!r}")
             if response.base_url and response.baton is not None:
                 self._endpoint = check_base_url(self._transport.endpoint, response.base_url)
         except ProtocolError as error:

@@ -310,7 +310,7 @@ class Transport:
         """Send a request with the client of the caller."""
         assert self._http is not None
         if self._http.is_closed:
-            raise httpx.ConnectError("the client that was given as http= is closed")
+            raise httpx.ConnectError("the client passed as http= is closed")
         return self._http.send(request, follow_redirects=False, stream=True)
 
     # -- sending again
@@ -388,7 +388,7 @@ class Transport:
 
     def _adopt(self, other: Transport) -> None:
         if self.endpoint.challenge is not None and other.endpoint.challenge is None:  # it may be another process
-            raise ConnectError(f"the service at {other.endpoint.address} does not prove what it is; no token was sent")
+            raise ConnectError(f"the service at {other.endpoint.address} did not prove its identity; no token was sent")
         lower = self._lower
         self.endpoint, self.token, self._http, self._lower = other.endpoint, other.token, other._http, other._lower
         if lower is not None:

@@ -34,7 +34,7 @@ def tls_context() -> ssl.SSLContext:
 def untrusted_hint(error: ssl.SSLCertVerificationError) -> str:
     """Return the hint for a certificate that was not accepted, which names the variables in use."""
     if error.verify_code in _WRONG_HOST:
-        return "check the host: the certificate is for another one"
+        return "check the host: the certificate is for another host"
     if error.verify_code in _WRONG_TIME:
         return "check the clock of this machine; if it is right, the server needs a new certificate"
     paths = dict(_named_authorities())
@@ -85,7 +85,7 @@ def _load_named(context: ssl.SSLContext, name: str, path: str) -> None:
         context.load_verify_locations(capath=path) if is_folder else context.load_verify_locations(cafile=path)
     except OSError as error:
         raise ConnectError(
-            f"the certificates to trust, {path}, cannot be read: {error}",
+            f"the trusted certificates in {path} cannot be read: {error}",
             hint=f"check {name}; if it is unset, the certificates of the system and of certifi are trusted",
         ) from None
 

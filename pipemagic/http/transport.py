@@ -53,7 +53,7 @@ IDLE_LIMIT = 60.0
 MAX_IDLE = 20
 """Idle connections that are kept; there is no limit for those in use."""
 
-_UNPROVEN = "the process there does not prove that it is the service; no token was sent"
+_UNPROVEN = "the process there did not prove that it is the service; no token was sent"
 
 
 _Challenge = Callable[[], tuple[str, bytes]]
@@ -206,7 +206,7 @@ class ResponseParser:
             self.keeps_alive = False  # unrequested data follow the response
         self._without_body = self._without_body + len(data) if len(self._chunks) == before else 0
         if self._without_body > MAX_WITHOUT_BODY:
-            raise httpx.RemoteProtocolError("the head of the response has no end")
+            raise httpx.RemoteProtocolError("the header of the response is incomplete")
 
     def take_body(self) -> bytes:
         """Return the part of the body that arrived since the last call."""
@@ -229,7 +229,7 @@ class ResponseParser:
     def on_message_begin(self) -> None:
         """Refuse a second response."""
         if self.is_complete:
-            raise ValueError("one more response")
+            raise ValueError("an unexpected second response")
         self.head_begun = True
 
     def on_header(self, name: bytes, value: bytes) -> None:

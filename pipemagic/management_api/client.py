@@ -193,12 +193,12 @@ class Management:
                 mine = self.organizations()
             except UnsupportedError:
                 raise SessionError(
-                    "which organization? This management API does not list them",
+                    "no organization is named, and this management API does not list organizations",
                     hint="%pipedb organization SLUG --at ADDRESS, or organization='slug' in Python",
                 ) from None
             mine = [organization for organization in mine if organization.type == "personal"] if len(mine) > 1 else mine
             if len(mine) != 1:
-                raise SessionError("which organization?", hint="name it with organization='slug'")
+                raise SessionError("no organization is named", hint="name it with organization='slug'")
             self.known_slug = mine[0].slug
         return self.known_slug
 
@@ -388,11 +388,11 @@ class Management:
 
     def pause_location(self, group: str, location: str) -> Group:
         """Pause a location; the others continue."""
-        return self._change_location("POST", group, location, "pause", optional="to pause locations")
+        return self._change_location("POST", group, location, "pause", optional="pausing locations")
 
     def resume_location(self, group: str, location: str) -> Group:
         """Resume a location; its replicas catch up."""
-        return self._change_location("POST", group, location, "resume", optional="to resume locations")
+        return self._change_location("POST", group, location, "resume", optional="resuming locations")
 
     def create_group_token(self, group: str, *, expiration: str = "never", read_only: bool = False) -> Secret:
         """Create a token for all databases of a group; see `create_token`."""
@@ -524,7 +524,7 @@ class Management:
             return msgspec.json.decode(response.body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise ProtocolError(
-                f"what came back from {self.url} is not JSON", hint="check that this is the address of a management API"
+                f"the response from {self.url} is not JSON", hint="check that this is the address of a management API"
             ) from None
 
     def _error(
@@ -569,5 +569,5 @@ def _names(path: str, body: Mapping[str, object]) -> dict[str, str]:
 
 def _secret(token: Any) -> Secret:
     if not isinstance(token, str) or not token:
-        raise ProtocolError("the server's response holds no token")
+        raise ProtocolError("the server's response contains no token")
     return Secret(token)

@@ -257,7 +257,7 @@ def listed(response: Any, name: str) -> list[Any]:
         return response
     items = response.get(name, "") if isinstance(response, dict) else ""
     if not isinstance(items, list | None):
-        raise ProtocolError(f"the server's response holds no list of {name}")
+        raise ProtocolError(f"the server's response contains no list of {name}")
     return items or []  # an empty list of a program in Go may be null
 
 

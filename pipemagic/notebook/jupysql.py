@@ -183,7 +183,7 @@ def _refuse_address(address: str, text: str, magic: str, session: Session, alias
     before = takewhile(lambda line: not starts_statement(line), text.split())
     is_sql = not any("@" in line for line in before)  # else the password contains a blank
     lines = [f"%sql {text.strip()}"] if text.strip() and magic == "%sql" and is_sql else []
-    raise UsageError("\n".join([f"{magic} accepts no address. {instead.message}", *instead.lines, *lines]))
+    raise UsageError(f"{magic} accepts no address", hint="\n".join([instead.message, *instead.lines, *lines]))
 
 
 def _refuse(message: str, *lines: str) -> NoReturn:

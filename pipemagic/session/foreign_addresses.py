@@ -84,11 +84,11 @@ def replacement(address: str, alias: str = "", *, connected: bool, organization:
     if product == "duckdb" and place is not None and place.strip("/") in ("", ":memory:"):
         return _in_memory(option)
     product_name = _PRODUCTS.get(product, f"{product}://")
-    message = f"pipemagic connects to SQLite databases on libSQL servers, not to {product_name}."
+    message = f"pipemagic connects to SQLite databases on libSQL servers, not to {product_name}"
     if connected:
-        return Replacement(f"{message} Read a table with pandas.read_sql and load it:", ("%pipedb help load",))
+        return Replacement(f"{message}: read a table with pandas.read_sql and load it:", ("%pipedb help load",))
     return Replacement(
-        f"{message} Connect, then read tables with pandas.read_sql and write them with %pipedb load:",
+        f"{message}: connect, then read tables with pandas.read_sql and write them with %pipedb load:",
         ("%pipedb connect" + option,),
     )
 
@@ -105,14 +105,14 @@ def _server(scheme: str, place: str, rest: str, option: str) -> Replacement:
     host = place.rstrip("/")
     line = f"%pipedb connect {scheme}://{host if _HOST.match(host) else 'HOST'}"
     if "@" in rest or "?" in rest:
-        return Replacement("Set the environment variable PIPEMAGIC_TOKEN to the token and connect:", (line + option,))
-    return Replacement("Connect with:", (line + option,))
+        return Replacement("set the environment variable PIPEMAGIC_TOKEN to the token and connect:", (line + option,))
+    return Replacement("connect with:", (line + option,))
 
 
 def _in_memory(option: str) -> Replacement:
     line = f"%pipedb connect --temporary{option}"
     return Replacement(
-        "Use a temporary database in place of one in memory; it is deleted when the kernel stops:", (line,)
+        "use a temporary database instead of one in memory; it is deleted when the kernel stops:", (line,)
     )
 
 
@@ -122,22 +122,22 @@ def _file(path: str, organization: Organization | None, option: str, *, temporar
     if suffix in local_files.TABLES:
         connect = () if organization is not None else (f"%pipedb connect{' --temporary' if temporary else ''}",)
         table = re.sub(r"\W+", "_", local_files.stem(path)).strip("_") or "data"
-        return Replacement("Load its rows into a table:", (*connect, f"%pipedb load {word(path)} --table {table}"))
+        return Replacement("load its rows into a table:", (*connect, f"%pipedb load {word(path)} --table {table}"))
     if suffix == local_files.SQL_TEXT and start:
         message, source = (
-            "Run its statements in a new database and connect to it:",
+            "run its statements in a new database and connect to it:",
             f" --from-dump {word(path)}",
         )
     elif start == local_files.SQLITE_START:
-        message = "Copy the SQLite file into a database of the service and connect to it:"
+        message = "copy the SQLite file into a database of the service and connect to it:"
         source = f" --from-file {word(path)}"
     elif start:
-        message = "It is not a SQLite file. Read its tables with pandas and load them:"
+        message = "it is not a SQLite file: read its tables with pandas and load them:"
         return Replacement(message, ("%pipedb help load",))
     else:
         is_folder = os.path.isdir(os.path.expanduser(path))
-        missing = "It is a folder" if is_folder else "There is no such file"
-        state = "The file is empty" if local_files.exists(path) else missing
+        missing = "it is a folder" if is_folder else "there is no such file"
+        state = "the file is empty" if local_files.exists(path) else missing
         message, source = f"{state}; create a database and connect to it:", ""
     return Replacement(message, _lines_to_create(path, source, organization, option, temporary=temporary))
 

@@ -84,7 +84,7 @@ class ParameterRef:
             hint = _comment_hint()
         elif near := _close_names(self.name, values):
             hint = f"did you mean {' or '.join(self.text.replace(self.name, name) for name in near)}?"
-        raise self.error(f"has no value: no variable or key {self.name!r}", hint)
+        raise self.error(f"has no value: name {self.name!r} is not defined", hint)
 
 
 def _close_names(name: str, values: Variables) -> list[str]:
@@ -233,7 +233,7 @@ class _Binder:
         if end.text != "}" or not name.isidentifier():
             doubled = " (templates need --jinja)" if self._token(at + 1).text in ("{", "%") else ""
             hint = self._hint_on_template(at) or _BRACES
-            raise ParameterError(f"{where}: this brace does not enclose a name{doubled}", hint=hint)
+            raise ParameterError(f"{where}: expected a name in braces{doubled}", hint=hint)
         ref = ParameterRef(name, f"{{{name}}}", where)
         before, after = self._token(at - 1), self._token(at + 3)
         joined = before.end == start.start and (before.kind in _GLUE or before.text == "}")

@@ -68,7 +68,7 @@ class Profile:
 
     ``organization`` and ``at`` (the address of the management API) select another organization than the current
     one; ``api_token_env`` is the variable with its token. ``keyring`` is True, or a service in the keyring. With
-    ``read_only`` statements that may write are refused; ``keep_alive`` is a length of time. ``path`` is its file;
+    ``read_only`` statements that may write are refused; ``keep_alive`` is a duration. ``path`` is its file;
     ``of_project`` is True for the file of a project, which may come from another author.
     """
 
@@ -192,8 +192,8 @@ def parse(name: str, table: object, path: Path, *, of_project: bool = False) -> 
             raise SessionError(f"{at} has {key} twice", hint=f"write it once, as {field_name.replace('_', '-')}")
         options[field_name] = checked
     if ("address" in options) == ("database" in options):
-        raise SessionError(f"{at} says {'both ' if 'address' in options else 'neither '}address and database",
-                           hint="a profile has one of the two")  # fmt: skip
+        what = "both an address and a database" if "address" in options else "neither an address nor a database"
+        raise SessionError(f"{at} has {what}", hint="a profile has one of the two")
     sources = [key for key in _TOKEN_SOURCES if options.get(key)]
     if len(sources) > 1:
         raise SessionError(f"{at} has {' and '.join(sources)}", hint="name one source of the token")
@@ -326,7 +326,7 @@ class Profiles:
         with self._edited(self.path) as document:
             if profile.name in document:
                 raise SessionError(
-                    f"there is a profile {profile.name!r} already",
+                    f"profile {profile.name!r} already exists",
                     hint=f"%pipedb profiles --delete {word(profile.name)}",
                 )
             parse(profile.name, profile.settings(), self.path)  # an invalid profile is not written

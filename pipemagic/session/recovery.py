@@ -140,7 +140,7 @@ def failed(
         if is_over:
             detail, hint = ["nothing was changed"], _faster(cell) if isinstance(error, TransactionLost) else ""
         elif stream.phase is Phase.LOST:
-            detail = ["the cell was applied as a whole, or nothing of it"]
+            detail = ["either the whole cell was applied, or nothing"]
             transaction.explain(Loss(reason, certainty=Certainty.NOTHING))
     elif is_over or stream.phase is Phase.LOST:
         loss = _loss_of(error, reason, cell, before, overran=transaction.overran)

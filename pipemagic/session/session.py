@@ -348,7 +348,7 @@ class Session:
             return False
         if read_only and not connection.read_only and connection.organization is None:
             again = f"%pipedb connect {connection.database.url} --as {name} --read-only"
-            raise SessionError(f"{name} is connected already, and may write", hint=again)
+            raise SessionError(f"{name} is already connected, and may write", hint=again)
         return not connection.refused and (connection.read_only or not read_only)
 
     def _connect_in_organization(
@@ -513,7 +513,7 @@ class Session:
             profile = Profile(connection.name, database=database, timeout=timeout, read_only=connection.read_only)
             connection.renew(self.open(profile, organization))
         except PipemagicError as error:
-            return f"{connection.name} has no new token ({error.message}): {connection.connect_line} makes one."
+            return f"{connection.name} has no new token ({error.message}): {connection.connect_line} creates one."
         ended = " Its open transaction may be rolled back." if was_open else ""
         return f"{connection.name} continues with a new token.{ended}"
 

@@ -64,7 +64,7 @@ def undone(loss: Loss) -> list[str]:
     if not loss.statements or not loss.certain:
         return []
     if loss.certainty is Certainty.LATE:
-        return ["Undone; the last of them may have run after its end, and are applied then:", listing(loss.texts)]
+        return ["Undone; the last of them may have run after its end, and would then be applied:", listing(loss.texts)]
     return ["Undone:" if loss.all_ran else "Undone, or not run:", listing(loss.texts)]
 
 
@@ -85,13 +85,13 @@ def loss_error(loss: Loss, *, refuses: bool) -> TransactionLost:
 
 def ended_by(error: StatementError) -> str:
     """Return the message of a loss that a failed statement caused."""
-    return f"the database rolled it back for a statement that failed ({error.message})"
+    return f"the database rolled it back because a statement failed ({error.message})"
 
 
 def not_rerun(loss: Loss) -> SessionError:
     """Return the error for a loss that is not certain, or whose statements are not all known."""
     if loss.certainty is Certainty.LATE:
-        why = "its last statements may have run after its end, and are applied then: the server does not report it"
+        why = "its last statements may have run after its end, and would then be applied: the server does not report it"
         return SessionError(f"not rerun, because {why}", hint="check the data before you run it again")
     if loss.certainty is Certainty.UNLISTED:
         why = "a statement whose result was too large for one response may have been part of it"

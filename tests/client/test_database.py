@@ -254,7 +254,7 @@ def test_a_server_at_ipv6_only_is_named_by_its_address() -> None:
         port = listener.getsockname()[1]
         with (
             pipemagic.connect(f"http://localhost:{port}") as database,
-            pytest.raises(errors.ConnectError, match=f"nothing listens at http://localhost:{port}") as refused,
+            pytest.raises(errors.ConnectError, match=f"nothing is listening at http://localhost:{port}") as refused,
         ):
             database.execute("SELECT 1")
     assert f"localhost means 127.0.0.1, for IPv6 write http://[::1]:{port}" in refused.value.hint

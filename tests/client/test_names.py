@@ -42,14 +42,14 @@ def test_names_of_tokens_and_organizations():
     [
         ("flights", ""),
         ("", "Enter a database name."),
-        ("Flights", "a database's name has only lower-case letters, digits and hyphens, not F"),
-        ("my flights", "a database's name has only lower-case letters, digits and hyphens, not spaces"),
-        ("\x07", "a database's name has only lower-case letters, digits and hyphens, not U+0007"),
-        ("-flights", "a database's name has no hyphen first or last"),
+        ("Flights", "the name of a database can contain only lower-case letters, digits and hyphens, not F"),
+        ("my flights", "the name of a database can contain only lower-case letters, digits and hyphens, not spaces"),
+        ("\x07", "the name of a database can contain only lower-case letters, digits and hyphens, not U+0007"),
+        ("-flights", "the name of a database cannot begin or end with a hyphen"),
         (
             "f" * 58,
-            "a database's name has at most 57 characters here, which leaves room for -local in a host name; "
-            "this one has 58",
+            "the name of a database can have at most 57 characters here, which leaves room for -local in a host name, "
+            "not 58",
         ),
     ],
 )

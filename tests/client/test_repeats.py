@@ -114,7 +114,7 @@ def test_a_service_that_moved_is_found_once_and_gets_the_request_once(moved):
 def test_an_aborted_request_looks_for_no_service(moved):
     http, server, causes = moved
     http.abort()
-    with pytest.raises(errors.ConnectError, match="nothing listens"):
+    with pytest.raises(errors.ConnectError, match="nothing is listening"):
         http.request("POST", "/", INSERT)
     assert (causes, server.calls) == ([], [])
 
@@ -136,10 +136,10 @@ def test_a_request_that_is_aborted_while_a_service_is_found_is_not_sent_there(mo
 def test_a_service_that_is_not_found_is_an_error(moved):
     http, server, _ = moved
     http.find_again = lambda _: None
-    with pytest.raises(errors.ConnectError, match="nothing listens"):
+    with pytest.raises(errors.ConnectError, match="nothing is listening"):
         http.request("POST", "/", INSERT)
     http.find_again = lambda _: Transport(http.endpoint)  # nothing listens there, either
-    with pytest.raises(errors.ConnectError, match="nothing listens"):
+    with pytest.raises(errors.ConnectError, match="nothing is listening"):
         http.request("POST", "/", INSERT)
     assert server.calls == []
 
@@ -260,7 +260,7 @@ def test_a_transaction_is_not_taken_to_a_service_that_moved(stream_that_moves):
 def test_only_a_service_that_proves_itself_replaces_one_that_does(moved):
     http, server, causes = moved
     http.endpoint = replace(http.endpoint, challenge=lambda: ("/proof", b""))
-    with pytest.raises(errors.ConnectError, match="does not prove what it is"):
+    with pytest.raises(errors.ConnectError, match="did not prove its identity"):
         http.request("POST", "/", INSERT)
     assert causes == [Cause.UNREACHABLE]
     assert server.calls == []

@@ -168,7 +168,7 @@ def test_a_proxy_that_is_not_there(monkeypatch):
         monkeypatch.setenv("HTTP_PROXY", proxy.url)
     with (
         Transport(parse_address("http://db.test")) as http,
-        pytest.raises(errors.ConnectError, match="nothing listens"),
+        pytest.raises(errors.ConnectError, match="nothing is listening"),
     ):
         http.get("/")
 

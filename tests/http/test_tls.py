@@ -176,7 +176,7 @@ def test_the_error_names_the_variables_that_are_set(server, monkeypatch, tmp_pat
 def test_a_certificate_for_another_host(authority, pem, name, monkeypatch):
     monkeypatch.setenv("SSL_CERT_FILE", pem)
     with tls_server(authority, name) as server:
-        assert refused(server) == "check the host: the certificate is for another one"
+        assert refused(server) == "check the host: the certificate is for another host"
 
 
 def test_an_expired_certificate(authority, pem, monkeypatch):

@@ -408,7 +408,7 @@ def test_nothing_is_sent_to_a_server_that_does_not_prove_what_it_is(answer):
             received.append(talk.receive())
 
     with served(serve) as server, challenged(server, connect_timeout=0.3) as http:  # for answers that never end
-        with pytest.raises(errors.ConnectError, match="does not prove that it is the service; no token was sent"):
+        with pytest.raises(errors.ConnectError, match="did not prove that it is the service; no token was sent"):
             http.request("POST", "/", b"{}")
         assert len(pool_of(http)) == 0
     assert b"Bearer" not in b"".join(received)
@@ -734,7 +734,7 @@ def test_a_certificate_for_another_name(secure):
         pytest.raises(errors.ConnectError, match="is not trusted") as caught,
     ):
         http.get("/")
-    assert caught.value.hint == "check the host: the certificate is for another one"
+    assert caught.value.hint == "check the host: the certificate is for another host"
 
 
 def test_names_of_this_machine_are_asked_for_and_checked(secure):

@@ -175,7 +175,7 @@ def test_the_only_organization_is_the_one(api_of, body) -> None:
 def test_of_several_organizations_the_personal_one_is_taken(api_of) -> None:
     mine = [{"slug": "a", "type": "team"}, {"slug": "b", "type": "personal"}]
     assert api_of(as_json(mine), organization=None).slug == "b"
-    with pytest.raises(errors.SessionError, match="which organization"):
+    with pytest.raises(errors.SessionError, match="no organization is named"):
         _ = api_of(as_json([{"slug": "a"}, {"slug": "b"}]), organization=None).slug
 
 
@@ -337,7 +337,7 @@ def test_an_empty_list_may_be_null(api_of) -> None:
 
 
 def test_a_response_without_the_list_is_no_empty_list(api_of) -> None:
-    with pytest.raises(errors.ProtocolError, match="holds no list of databases"):
+    with pytest.raises(errors.ProtocolError, match="contains no list of databases"):
         api_of(as_json({"instances": []})).databases()
 
 

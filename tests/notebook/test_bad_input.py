@@ -64,7 +64,7 @@ def few_lines(cell, kind, *texts):
     ("address", "text"),
     [
         ("postgres://host/db", "postgres:// is not an address of a database server"),
-        ("http://", "no usable host name"),
+        ("http://", "no valid host name"),
         ("http://a b", "%pipedb help connect shows the usage"),
         ("http://host:99999", "a port that is not a number"),
         ("http://user:secret@host", "contains a token or a password"),

@@ -228,7 +228,7 @@ def test_a_parameter_without_a_value_is_the_same_error_everywhere(db, line):
     db(FLIGHTS)
     db.names.update(code="AA")
     assert db.fails(line).out == (
-        "PARAMETER: line 1: :cod has no value: no variable or key 'cod'\nHint: did you mean :code?\n"
+        "PARAMETER: line 1: :cod has no value: name 'cod' is not defined\nHint: did you mean :code?\n"
     )
 
 

@@ -101,13 +101,13 @@ def test_an_address_on_this_machine_requires_trust_for_a_token_only(shell, tmp_p
         "[tool.pipemagic.connections.named]\naddress = 'http://localhost:9'\ntoken-env = 'HOME'\n"
     )
     assert shell("%pipedb profiles").value["file"].tolist() == ["pyproject.toml", "pyproject.toml, not trusted"]
-    assert "nothing listens at http://localhost:9" in shell.fails("%pipedb connect plain").out
+    assert "nothing is listening at http://localhost:9" in shell.fails("%pipedb connect plain").out
     assert "nothing was sent" in shell.fails("%pipedb connect named").out
     monkeypatch.setenv("PIPEMAGIC_TOKEN", "secret-of-mine")
     assert shell("%pipedb profiles").value["file"].tolist() == ["pyproject.toml, not trusted"] * 2
     assert "nothing was sent" in shell.fails("%pipedb connect plain").out
     assert "http://localhost:9 (token: PIPEMAGIC_TOKEN or" in shell("%pipedb profiles --trust plain").out
-    assert "nothing listens at http://localhost:9" in shell.fails("%pipedb connect plain").out
+    assert "nothing is listening at http://localhost:9" in shell.fails("%pipedb connect plain").out
 
 
 def test_a_default_set_by_the_user_requires_no_trust(shell, tmp_path, monkeypatch):

@@ -88,7 +88,7 @@ def test_the_file_of_the_project_is_read_at_first_use(plain_shell, project):
             ["quiet is ignored", "unknown setting tpye, did you mean type?"],
         ),
         ("[tool.pipemagic]\ndisplay_limit = -1", ["display_limit is ignored"]),
-        ("[tool.pipemagic", ["is not TOML"]),
+        ("[tool.pipemagic", ["is not valid TOML"]),
         ("[tool]\npipemagic = 3", ["not a table"]),
         ('[tool.pipemagic]\n"\\u001b[31m<b>" = 3', ["unknown setting"]),
     ],

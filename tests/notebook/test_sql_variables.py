@@ -90,7 +90,7 @@ def test_elsewhere_it_is_a_quoted_name(db):
         (
             "query = 'SELECT 1'",
             "%sql {qurey}",
-            "line 1: {qurey} has no value: no variable or key 'qurey'",
+            "line 1: {qurey} has no value: name 'qurey' is not defined",
             "did you mean {query}?",
         ),
         (
@@ -108,7 +108,7 @@ def test_elsewhere_it_is_a_quoted_name(db):
         (
             "query = 'SELECT 1,\\n:no'",
             "%sql {query}",
-            "query, line 2: :no has no value: no variable or key 'no'",
+            "query, line 2: :no has no value: name 'no' is not defined",
             "assign it first: no = ..., or add the key to --params",
         ),
     ],

@@ -57,8 +57,8 @@ def test_status_after_the_server_has_gone(gone):
     assert "transaction open, 1 statement so far, " in shell("%pipedb status").lines[0]
     end()
     line, server = shell("%pipedb status").lines[:2]
-    assert server.startswith("Server: nothing listens at ")
-    line = re.sub(r"nothing listens at \S+( \(connection refused\))?", "GONE", line)
+    assert server.startswith("Server: nothing is listening at ")
+    line = re.sub(r"nothing is listening at \S+( \(connection refused\))?", "GONE", line)
     assert line.endswith("current): GONE; the transaction (1 statement so far) is lost if the server has stopped")
 
 

@@ -101,7 +101,7 @@ def test_an_sql_dump_and_a_file_of_rows(notebook, tmp_path):
 def test_a_host_with_a_port_is_an_address(shell, host):
     port = free_port()
     cell = shell.fails(f"%pipedb connect {host}:{port}")
-    assert cell.out.startswith(f"CONNECT: nothing listens at http://{host}:{port} ")
+    assert cell.out.startswith(f"CONNECT: nothing is listening at http://{host}:{port} ")
 
 
 def test_the_status_line_has_the_scheme(shell, variables, sqld_database):
@@ -160,4 +160,4 @@ def test_the_value_of_a_variable_is_not_shown_where_the_name_of_an_environment_v
     assert "s3cret" not in shell.fails(line).out
     shell("import os; os.environ['FLIGHTS_TOKEN'] = FLIGHTS_TOKEN; name = 'FLIGHTS_TOKEN'")
     for written in ("FLIGHTS_TOKEN", "{name}"):
-        assert shell.fails(line.replace("FLIGHTS_TOKEN", written)).out.startswith("CONNECT: nothing listens")
+        assert shell.fails(line.replace("FLIGHTS_TOKEN", written)).out.startswith("CONNECT: nothing is listening")

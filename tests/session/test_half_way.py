@@ -135,7 +135,7 @@ def test_a_cell_of_which_a_part_ran_is_not_sent_again_at_the_new_address(seed_se
 
         def refused(message):
             if b"(3)" in message.body:
-                raise ConnectError("nothing listens")
+                raise ConnectError("nothing is listening")
             return send(message)
 
         database.transport.send = refused
@@ -246,7 +246,7 @@ def test_an_atomic_cell_whose_response_is_lost_was_applied_as_a_whole_or_not(num
 
     with monkeypatch.context() as patch:
         patch.setattr(transport, "handle_request", lost)
-        with pytest.raises(UnknownOutcome, match="\nthe cell was applied as a whole, or nothing of it"):
+        with pytest.raises(UnknownOutcome, match="\neither the whole cell was applied, or nothing"):
             numbers.run_cell("INSERT INTO n VALUES (2); INSERT INTO n VALUES (3)", options=ATOMIC)
     with pytest.raises(SessionError, match="not known whether it was applied"):
         numbers.connection().to_retry()

@@ -223,7 +223,7 @@ def test_a_statement_that_may_have_run_outside_is_not_rerun(slow, clock):
     assert caught.value.hint == "check the data before you run it again"
     with pytest.raises(TransactionLost) as lost:
         session.run("COMMIT")
-    assert "may have run after its end, and are applied then:\n  BEGIN\n" in lost.value.message
+    assert "may have run after its end, and would then be applied:\n  BEGIN\n" in lost.value.message
     assert lost.value.hint == "check the data, then rerun the statements that were not applied, from BEGIN"
     assert ids(session) == [1, 3]
 

@@ -187,7 +187,7 @@ def test_a_misspelt_column_is_an_error_and_no_text(db):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("SELECT\n{citi}", r"line 2: \{citi\} has no value: no variable or key 'citi'\nHint: did you mean \{city\}\?"),
+        ("SELECT\n{citi}", r"line 2: \{citi\} has no value: name 'citi' is not defined\nHint: did you mean \{city\}\?"),
         ("SELECT {number}", r"\{number\} must be a name, not int"),
         ("SELECT {empty}", r"\{empty\} is ''"),
         ("SELECT {nul}", r"\{nul\} is 'a\\x00b'"),
@@ -200,12 +200,12 @@ def test_a_misspelt_column_is_an_error_and_no_text(db):
         ("SELECT * FROM t{city}", r"\{city\} must be separated by spaces"),
         ("SELECT * FROM {city}s", r"\{city\} must be separated by spaces"),
         ("SELECT * FROM {city}{city}", r"\{city\} must be separated by spaces"),
-        ("SELECT {city.name}", "this brace does not enclose a name\nHint: write {table}"),
-        ("SELECT {}", "this brace does not enclose a name"),
-        ("SELECT {{ city }}", r"this brace does not enclose a name \(templates need --jinja\)"),
+        ("SELECT {city.name}", "expected a name in braces\nHint: write {table}"),
+        ("SELECT {}", "expected a name in braces"),
+        ("SELECT {{ city }}", r"expected a name in braces \(templates need --jinja\)"),
         ("SELECT {% if x %}", r"this brace .*templates need --jinja"),
-        ("SELECT {city", "this brace does not enclose a name"),
-        ("SELECT {", "this brace does not enclose a name"),
+        ("SELECT {city", "expected a name in braces"),
+        ("SELECT {", "expected a name in braces"),
     ],
 )
 def test_a_brace_that_means_no_name_is_an_error(text, message):

@@ -131,7 +131,7 @@ def test_a_literal_token_is_refused_and_not_repeated(profiles, line):
 
 def test_a_file_that_is_no_toml(profiles):
     write(profiles, "[x\n")
-    with pytest.raises(SessionError, match=r"connections\.toml is not TOML"):
+    with pytest.raises(SessionError, match=r"connections\.toml is not valid TOML"):
         profiles.get("x")
     profiles.path.write_bytes(b"\xff\xfe")
     with pytest.raises(SessionError, match="it is not UTF-8"):

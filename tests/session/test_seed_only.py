@@ -117,7 +117,7 @@ def test_an_atomic_cell_whose_commit_was_not_answered_may_have_run(numbers, serv
     answer, stopped = server.script[0], threading.Event()
     server.script = [lambda call: (answer(call), call.sql == ["COMMIT"] and stopped.wait(30))[0]]
     try:
-        with pytest.raises(AnswerTimeout, match="the cell was applied as a whole, or nothing of it") as caught:
+        with pytest.raises(AnswerTimeout, match="either the whole cell was applied, or nothing") as caught:
             numbers.run_cell("INSERT INTO n VALUES (2, 'two')", options=RunOptions(atomic=True, timeout=0.3))
     finally:
         stopped.set()

@@ -197,12 +197,12 @@ def test_a_file(make_session, local_service, tmp_path, monkeypatch, target, temp
 @pytest.mark.parametrize(
     ("name", "content", "lines"),
     [
-        ("new.db", None, ["There is no such file; create a database and connect", "%pipedb create-database new"]),
-        ("empty.db", b"", ["The file is empty; create a database and connect to it:", "%pipedb create-database empty"]),
-        ("d.duckdb", b"DUCK", ["It is not a SQLite file. Read its tables with pandas", "%pipedb help load"]),
+        ("new.db", None, ["there is no such file; create a database and connect", "%pipedb create-database new"]),
+        ("empty.db", b"", ["the file is empty; create a database and connect to it:", "%pipedb create-database empty"]),
+        ("d.duckdb", b"DUCK", ["it is not a SQLite file: read its tables with pandas", "%pipedb help load"]),
         ("d.sql", b"SELECT 1;", ["Run its statements", "%pipedb create-database d --from-dump d.sql"]),
-        ("x.csv", b"a\n1\n", ["Load its rows into a table:", "%pipedb load x.csv --table x"]),
-        ("my x.csv", b"a\n1\n", ["Load its rows into a table:", '%pipedb load "my x.csv" --table my_x']),
+        ("x.csv", b"a\n1\n", ["load its rows into a table:", "%pipedb load x.csv --table x"]),
+        ("my x.csv", b"a\n1\n", ["load its rows into a table:", '%pipedb load "my x.csv" --table my_x']),
     ],
 )  # fmt: skip
 def test_other_files(make_session, local_service, tmp_path, monkeypatch, name, content, lines):
@@ -243,7 +243,7 @@ def test_no_line_creates_a_database_with_an_invalid_name(make_session, local_ser
 def test_a_folder(make_session, tmp_path):
     with pytest.raises(AddressError) as caught:
         make_session().connect(str(tmp_path))
-    assert caught.value.hint.startswith("It is a folder; create a database and connect to it:")
+    assert caught.value.hint.startswith("it is a folder; create a database and connect to it:")
 
 
 # -- variables that are not set

@@ -251,6 +251,6 @@ def test_a_damaged_file_of_trust_trusts_nothing(session, profiles, sent, tmp_pat
         with pytest.raises(SessionError, match="nothing was sent"):
             session.connect("x")
     profiles.trust_file.write_text("[")
-    with pytest.raises(SessionError, match="is not TOML"):
+    with pytest.raises(SessionError, match="is not valid TOML"):
         session.connect("x")
     assert sent == []

@@ -53,7 +53,7 @@ _MOST = 900
 _TOGETHER = 60
 """The most columns whose signs are in one integer; SQLite also limits the depth of expressions."""
 
-_AGAIN = "the table may have been changed meanwhile: copy it again"
+_AGAIN = "copy the table again"
 _BY_HAND = "create the table yourself, and use append"
 
 DateForm = Literal["", "day", "moment"]
@@ -83,7 +83,7 @@ def copy(
     with nothing_changed("before the rows were read"):
         relation = inspect_table(source, table)
         if relation is None:
-            raise LoadError(f"there is no table {table} to copy; nothing was changed")
+            raise LoadError(f"table {table} does not exist; nothing was changed")
         if source.url == target.url and folded(relation.name) == folded(new):
             raise LoadError(f"{table} cannot be copied onto itself", hint="choose another name for the copy")
         names, types = _columns(source, relation)
@@ -164,8 +164,8 @@ def _plan(
             return LoadPlan(there.name, pairs, own, others.snapshot, drops=drops, creates=creates), kinds
         case "fail":
             hint = "--append adds the rows, --replace replaces the table"
-            raise LoadError(f"there is a table {new} already", hint=hint)
-    raise LoadError(f"a copy can fail, append or replace, not {if_exists!r}")
+            raise LoadError(f"table {new} already exists", hint=hint)
+    raise LoadError(f"if_exists must be 'fail', 'append' or 'replace', not {if_exists!r}")
 
 
 def _append(there: Table, names: list[str]) -> tuple[LoadPlan, list[str]]:
@@ -234,7 +234,7 @@ def _fill(
     try:
         with nothing_changed("while rows were received"), source.cursor(query) as cursor:
             if len(cursor.cols) != len(forms) + _count_of_signs(len(forms)):
-                raise LoadError(f"the rows of {table} have other columns than it; nothing was changed", hint=_AGAIN)
+                raise LoadError(f"the columns of {table} changed during the copy; nothing was changed", hint=_AGAIN)
             waiting = RowsBuilder(cursor.cols)
             for some in cursor:
                 waiting.add(some)

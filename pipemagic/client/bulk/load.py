@@ -262,7 +262,7 @@ def switch(database: Database, plan: LoadPlan, staging: str, total: int) -> None
         )
         if _was_switched(database, staging, error):
             if isinstance(error, InterruptedRequest):
-                raise InterruptedRequest(f"interrupted, but all rows were in {plan.table} already") from None
+                raise InterruptedRequest(f"interrupted, but {plan.table} contains all rows") from None
             return
         kind = InterruptedRequest if isinstance(error, InterruptedRequest) else LoadError
         raise kind(f"{error.message.partition(';')[0]}; nothing was changed") from None

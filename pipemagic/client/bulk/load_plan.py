@@ -143,7 +143,7 @@ def plan_load(
     """Read the target and return the plan; raise LoadError for a load that cannot be exact and atomic."""
     check_name(table)
     if if_exists not in get_args(IfExists):
-        raise LoadError(f"if_exists is fail, append, replace or upsert, not {if_exists!r}")
+        raise LoadError(f"if_exists must be 'fail', 'append', 'replace' or 'upsert', not {if_exists!r}")
     declarations = _check_types(columns, types or {})
     relation = inspect_table(database, table)
     if (if_exists == "upsert") != bool(keys):
@@ -160,14 +160,14 @@ def plan_load(
         raise LoadError(f"{relation.name} is a {relation.kind}, not a table", hint="choose another name")
     if if_exists == "fail":
         raise LoadError(
-            f"there is a table {table} already",
+            f"table {table} already exists",
             hint="--append adds the rows, --upsert KEY updates those with the same key, --replace replaces the table "
             "(in Python: if_exists=...)",
         )
     if if_exists == "replace":
         return _replace(database, relation, columns, declarations)
     if types:
-        raise LoadError(f"{table} has types already; types=... is for a new table")
+        raise LoadError(f"table {table} already exists; types=... is for a new table")
     return _add(database, relation, columns, keys)
 
 
@@ -480,7 +480,7 @@ def _check_keys(keys: Sequence[str], columns: Sequence[FrameColumn]) -> tuple[st
     there = {folded(column.name): column for column in columns}
     unknown = [key for key in keys if folded(key) not in there]
     if unknown:
-        raise LoadError(f"the frame has no {', '.join(unknown)}, which is to be the key; nothing was changed")
+        raise LoadError(f"the frame has no {', '.join(unknown)}, which is named as the key; nothing was changed")
     for key in keys:
         row = next((row for row, value in enumerate(there[folded(key)].values.each(), start=1) if value is None), None)
         if row is not None:
@@ -492,7 +492,7 @@ def _unique_key(database: Database, table: Table, keys: Sequence[str]) -> tuple[
     """Return the columns of the unique index on exactly these; raise LoadError without one, which ON CONFLICT needs."""
     key_names = {folded(key) for key in keys}
     if missing := [key for key in keys if folded(key) not in table.columns]:
-        raise LoadError(f"{table.name} has no {', '.join(missing)}, which is to be the key; nothing was changed")
+        raise LoadError(f"{table.name} has no {', '.join(missing)}, which is named as the key; nothing was changed")
     primary = rows(database, "SELECT name FROM temp.pragma_table_xinfo(?) WHERE pk > 0", table.name, types=(TEXT,))
     indexed: dict[str, dict[str, str]] = {}
     index_columns = rows(
@@ -511,7 +511,7 @@ def _unique_key(database: Database, table: Table, keys: Sequence[str]) -> tuple[
         return tuple(KeyColumn(key, "BINARY") for key in keys)
     key_list = ", ".join(map(quote, keys))
     raise LoadError(
-        f"{table.name} has no unique index on {', '.join(keys)}, which an upsert needs; nothing was changed",
+        f"{table.name} has no unique index on {', '.join(keys)}, which an upsert requires; nothing was changed",
         hint=f"CREATE UNIQUE INDEX ... ON {quote(table.name)}({key_list})",
     )
 

@@ -71,10 +71,13 @@ def test_a_name_is_checked_while_it_is_typed(page):
     panel.type("Group name", "default")
     assert panel.error_of("Group name") == "default already exists"
     panel.type("Group name", "Edge")
-    assert panel.error_of("Group name") == "a group's name has only lower-case letters, digits and hyphens, not E"
+    assert (
+        panel.error_of("Group name")
+        == "the name of a group can contain only lower-case letters, digits and hyphens, not E"
+    )
     panel.type("Group name", "a" * 58)
     assert panel.error_of("Group name") == (
-        "a group's name has at most 57 characters here, which leaves room for -local in a host name; this one has 58"
+        "the name of a group can have at most 57 characters here, which leaves room for -local in a host name, not 58"
     )
     panel.type("Group name", "a" * 57)
     assert panel.error_of("Group name") == ""

@@ -293,8 +293,8 @@ def test_a_server_that_does_not_respond(open_page, session):
     page.wait("healthy, round trip")
     session.stop()
     page.panel.refresh.click()
-    page.wait("Server of by address: nothing listens at http://main-local.localhost")
-    assert "nothing listens" in page.panel.failing_servers.value
+    page.wait("Server of by address: nothing is listening at http://main-local.localhost")
+    assert "nothing is listening" in page.panel.failing_servers.value
     assert "pm-error" in page.panel.failing_servers.value
     assert page.panel.servers.value == ""
     page.wait_for("Refresh")
